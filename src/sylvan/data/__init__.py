@@ -30,6 +30,7 @@ from sylvan.data.formats.subjects import SubjectVocabulary, read_subjects, write
 from sylvan.data.formats.tables import read_table, stream_table, write_table
 from sylvan.data.formats.text_matrices import load_svmlight, load_xmc, save_svmlight, save_xmc
 from sylvan.data.mapped import open_csr, save_csr
+from sylvan.data.part_conversion import write_parts
 from sylvan.data.part_folders import open_parts, save_parts
 from sylvan.data.row_parts import RowParts
 from sylvan.data.samples import Sample, load_sample
@@ -45,6 +46,6 @@ __all__ = [
     "read_subjects", "read_table", "save_csr", "save_filter_labels", "save_npy", "save_npz", "save_npz_pair",
     "save_parts", "save_svmlight", "save_xmc", "stream_annif_folder", "stream_annif_tsv", "stream_dataset",
     "stream_fasttext", "stream_jsonl", "stream_parquet", "stream_pecos", "stream_table", "write_annif_folder",
-    "write_annif_jsonl", "write_annif_tsv", "write_fasttext", "write_jsonl", "write_parquet", "write_pecos",
-    "write_records", "write_sequences", "write_subjects", "write_table",
+    "write_annif_jsonl", "write_annif_tsv", "write_fasttext", "write_jsonl", "write_parquet", "write_parts",
+    "write_pecos", "write_records", "write_sequences", "write_subjects", "write_table",
 ]  # fmt: skip

@@ -49,7 +49,7 @@ def save_parts(folder: PathLike, X: Any, Y: Any = None, *, rows_per_part: int | 
 
     See Also
     --------
-    sylvan.distributed.write_parts : Makes parts of Parquet or JSONL files on a cluster.
+    write_parts : Makes parts of Parquet or JSONL files, on a cluster, too.
     """
     whole = matrix(X, "X", "columns") if not isinstance(X, Csr) else X
     labels = None if Y is None else validate.labels(Y, n_rows=whole.shape[0])

@@ -15,7 +15,7 @@ from sylvan import store
 from sylvan.distributed.nodes import on_each_node
 from sylvan.errors import MemoryLimitError, ModelError, SylvanError
 from sylvan.parallel import progress
-from sylvan.runtime.groups import grouped
+from sylvan.runtime.groups import Along, grouped
 from sylvan.runtime.jobs import Deliver, Job, Once, Runner
 
 __all__ = ["Phase", "RayRunner"]
@@ -55,8 +55,7 @@ class RayRunner(Runner):
         self.phases: list[Phase] = []
         self._call = module.remote(num_cpus=1, max_retries=_RETRIES, retry_exceptions=False)(_call)
 
-    @property
-    def n_shares(self) -> int:  # type: ignore[override]
+    def n_shares(self) -> int:
         return _SHARES * max(1, self._n_cpus())
 
     def stream(self, jobs: Sequence[Job[Any]], deliver: Deliver, description: str | None = None) -> None:
@@ -66,7 +65,7 @@ class RayRunner(Runner):
         self._check_memory(jobs)
         phase = Phase(description or jobs[0].title, len(jobs))
         self.phases.append(phase)
-        groups = grouped(jobs, self.n_shares)
+        groups = grouped(jobs, self.n_shares())
         order, shared = iter(groups), _Shared(self, phase)
         pending: dict[Any, tuple[Job[Any], list[int]]] = {}
         lost: Counter[str] = Counter()
@@ -225,7 +224,9 @@ class _Shared:
 
     def of(self, value: Any) -> Any:
         """What a task is given for a value: itself where it is small and plain, else a reference."""
-        if isinstance(value, _PLAIN) or (isinstance(value, tuple) and all(isinstance(one, _PLAIN) for one in value)):
+        if isinstance(value, (*_PLAIN, Along)):
+            return value
+        if isinstance(value, tuple) and all(isinstance(one, _PLAIN) for one in value):
             return value
         if id(value) not in self._sent:
             once = isinstance(value, Once)

@@ -175,12 +175,13 @@ def joined(beams: Sequence[Beam]) -> Beam:
 
 def _own_beam(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Of the beam above, the rows of one job."""
-    return {**inputs, "above": tuple(part[slice(*inputs["rows"])] for part in inputs["above"])}
+    return {**inputs, "above": [part[slice(*inputs["rows"])] for part in inputs["above"]]}
 
 
-def _search_rows(features: Rows, rows: tuple[int, int], **inputs: Any) -> Beam:
+def _search_rows(features: Rows, rows: tuple[int, int], above: Sequence[npt.NDArray[Any]], **inputs: Any) -> Beam:
     """Read some rows, and search."""
-    return next_beam(features.take(np.arange(*rows)), **inputs)
+    nodes, scores = map(np.array, above)  # the search asks for arrays that could be written to
+    return next_beam(features.take(np.arange(*rows)), above=(nodes, scores), **inputs)
 
 
 def _pack(beam: Beam) -> Arrays:

@@ -83,7 +83,7 @@ class Checkpointed(Wrapper):
         return new
 
     def run(self, jobs: Sequence[Job[_Result]], description: str | None = None) -> Results[_Result]:
-        if self.inner.elsewhere and self._checkpoint.writes and all(job.packing is not None for job in jobs):
+        if self.elsewhere and self._checkpoint.writes and all(job.packing is not None for job in jobs):
             return self._run_elsewhere(jobs, description)
         results: Results[_Result] = _Stored(self, jobs) if self._spill else Results([None] * len(jobs))  # type: ignore[list-item]
         done = set()
@@ -111,7 +111,7 @@ class Checkpointed(Wrapper):
         folder = os.fspath(self._checkpoint.folder)
         self.inner.need_folder(folder)
         todo = [job for job in jobs if job.name not in self._block_of]
-        groups, run = grouped(todo, self.inner.n_shares), secrets.token_hex(4)  # an earlier run may still be writing
+        groups, run = grouped(todo, self.n_shares()), secrets.token_hex(4)  # an earlier run may still be writing
         storings = []
         for group, numbers in groups:
             names = [f"{_BLOCK}{self._number + at:06d}-{run}" for at in range(len(numbers))]

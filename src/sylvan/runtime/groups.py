@@ -10,9 +10,17 @@ from sylvan import store
 from sylvan.runtime.blocks import block_state
 from sylvan.runtime.jobs import Arrays, Job
 
-__all__ = ["alike", "grouped", "storing"]
+__all__ = ["Along", "alike", "grouped", "storing"]
 
 _MOST = 256  # jobs of a group
+
+
+class Along(tuple[Any, ...]):
+    """Something small that belongs to one job, and is best sent with it."""
+
+    __slots__ = ()
+
+
 _Cut = Callable[[Mapping[str, Any]], Mapping[str, Any]] | None
 
 
@@ -28,7 +36,7 @@ def grouped(jobs: Sequence[Job[Any]], n_groups: int) -> list[tuple[Job[list[Any]
     >>> from sylvan.runtime.groups import grouped
     >>> jobs = [Job(f"power{n}", pow, {"base": 2, "exp": n}, cost=n) for n in range(4)]
     >>> [(numbers, job()) for job, numbers in grouped(jobs, 2)]
-    [([3], [8]), ([2, 1], [4, 2]), ([0], [1])]
+    [([3], [8]), ([2, 1, 0], [4, 2, 1])]
     """
     grain = sum(job.cost for job in jobs) / max(1, n_groups)
     groups: list[list[int]] = []
@@ -49,18 +57,12 @@ def _together(jobs: Sequence[Job[Any]]) -> Job[list[Any]]:
     return Job(
         first.name if len(jobs) == 1 else f"{first.name} and {len(jobs) - 1} more",
         _one_by_one,
-        {**inputs, "jobs": _Named([(job.name, job.work, job.title) for job in jobs])},
+        {**inputs, "jobs": Along((job.name, job.work, job.title) for job in jobs)},
         sum(job.cost for job in jobs),
         max(job.peak_bytes for job in jobs),
         title=first.title,
         cut=partial(_cut_each, cuts) if any(cuts) else None,
     )
-
-
-class _Named(tuple[tuple[str, Callable[..., Any], str], ...]):
-    """The name, work and title of each job of a group."""
-
-    __slots__ = ()
 
 
 def _cut_each(cuts: Sequence[_Cut], inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,7 +83,7 @@ def _of_each(inputs: Mapping[str, Any], n_jobs: int) -> list[dict[str, Any]]:
     return each
 
 
-def _one_by_one(jobs: _Named, **inputs: Any) -> list[Any]:
+def _one_by_one(jobs: Along, **inputs: Any) -> list[Any]:
     each = _of_each(inputs, len(jobs))
     return [Job(name, work, own, title=title)() for (name, work, title), own in zip(jobs, each, strict=True)]
 
@@ -97,16 +99,10 @@ def storing(group: Job[list[Any]], jobs: Sequence[Job[Any]], paths: Sequence[str
     paths : sequence of str
         Of blocks, as many as jobs; as many are used as results have different fields.
     """
-    packs = _Packs([(job.name, job.packing.pack) for job in jobs if job.packing is not None])
+    packs = Along((job.name, job.packing.pack) for job in jobs if job.packing is not None)
     inputs = {**group.inputs, "packs": packs, "paths": tuple(paths)}
     cut = None if group.cut is None else partial(_cut_beside, group.cut)
     return Job(group.name, _stored, inputs, group.cost, group.peak_bytes, title=group.title, cut=cut)
-
-
-class _Packs(tuple[tuple[str, Callable[[Any], Arrays]], ...]):
-    """The name of each job of a group, and how its result is packed."""
-
-    __slots__ = ()
 
 
 def _cut_beside(cut: Callable[[Mapping[str, Any]], Mapping[str, Any]], inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,7 +110,7 @@ def _cut_beside(cut: Callable[[Mapping[str, Any]], Mapping[str, Any]], inputs: M
     return {**cut(own), "packs": inputs["packs"], "paths": inputs["paths"]}
 
 
-def _stored(packs: _Packs, paths: tuple[str, ...], **inputs: Any) -> list[tuple[str, list[str]]]:
+def _stored(packs: Along, paths: tuple[str, ...], **inputs: Any) -> list[tuple[str, list[str]]]:
     results = _one_by_one(**inputs)
     packed = [(name, pack(result)) for (name, pack), result in zip(packs, results, strict=True)]
     del results

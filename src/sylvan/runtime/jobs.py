@@ -21,6 +21,7 @@ __all__ = ["ARRAY", "Arrays", "Deliver", "Folder", "Job", "Once", "Packing", "Re
 Arrays = Mapping[str, npt.NDArray[Any]]
 _Result = TypeVar("_Result")
 Deliver = Callable[[int, Any], None]
+_RAISED = "It was raised in the job"
 
 
 @dataclass(frozen=True)
@@ -99,8 +100,10 @@ class Job(Generic[_Result]):
         except SylvanError:
             raise
         except Exception as error:
-            note = f"It was raised in the job {self.name!r} ({self.title})."
-            error.__dict__["__notes__"] = [*getattr(error, "__notes__", []), note]  # add_note needs Python 3.11
+            notes = getattr(error, "__notes__", [])
+            if not any(note.startswith(_RAISED) for note in notes):  # by a job within this one
+                note = f"{_RAISED} {self.name!r} ({self.title})."
+                error.__dict__["__notes__"] = [*notes, note]  # add_note needs Python 3.11
             raise
 
 
@@ -179,7 +182,6 @@ class Runner:
     """
 
     elsewhere = False  # whether jobs run in other processes, with memory of their own
-    n_shares = 1  # as many shares of a list's cost are worth being sent each by itself, where jobs run elsewhere
 
     def __init__(self, n_jobs: int | None = 1) -> None:
         self.n_jobs = resolve_jobs(n_jobs)
@@ -235,6 +237,10 @@ class Runner:
     def release(self) -> None:
         """Give back memory that isn't needed now."""
 
+    def n_shares(self) -> int:
+        """As many shares of a list's cost are worth being sent each by itself, where jobs run elsewhere."""
+        return 1
+
     def need_folder(self, path: str) -> None:
         """Refuse a folder of a checkpoint that not all processes see in which jobs run.
 
@@ -267,7 +273,7 @@ class Wrapper(Runner):
     """Base of runners that add something to another runner."""
 
     def __init__(self, inner: Runner) -> None:
-        self.inner, self.n_jobs = inner, inner.n_jobs
+        self.inner, self.n_jobs, self.elsewhere = inner, inner.n_jobs, inner.elsewhere
         self.zeros, self.zeros_briefly = inner.zeros, inner.zeros_briefly
 
     def run(self, jobs: Sequence[Job[_Result]], description: str | None = None) -> Results[_Result]:
@@ -281,6 +287,12 @@ class Wrapper(Runner):
 
     def release(self) -> None:
         self.inner.release()
+
+    def n_shares(self) -> int:
+        return self.inner.n_shares()
+
+    def need_folder(self, path: str) -> None:
+        self.inner.need_folder(path)
 
     def folder(self, name: str) -> Folder | None:
         return self.inner.folder(name)

@@ -1,0 +1,294 @@
+"""Rows in parts are the rows of one matrix, whichever are taken; what is damaged or missing is named."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sylvan import TextModel, TfidfVectorizer, XRLinear, data, validate
+from sylvan.data import RowParts
+from sylvan.data import row_parts as module
+from sylvan.errors import DataError, ModelError, ParameterError
+from sylvan.models.neighbors import NeighborRanker
+from sylvan.ranking.linear import LayerProblem, LinearOptions, block_jobs
+from sylvan.runtime import Runner
+from sylvan.runtime.checkpoint import Checkpoint, identity_of
+
+RNG = np.random.default_rng(0)
+X = validate.features(sp.random(50, 12, 0.3, "csr", np.float32, RNG))
+Y = validate.labels(sp.random(50, 7, 0.3, "csr", np.float32, RNG))
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> RowParts:
+    folder = tmp_path_factory.mktemp("parts")
+    data.save_parts(folder, X, Y, rows_per_part=11)
+    return data.open_parts(folder)[0]
+
+
+@given(
+    n_rows=st.integers(1, 40), n_columns=st.integers(1, 9), rows_per_part=st.integers(1, 50), seed=st.integers(0, 99),
+    chosen=st.lists(st.integers(0, 39), max_size=12, unique=True), as_url=st.booleans(),
+)  # fmt: skip
+def test_taken_rows_are_those_of_the_matrix(
+    n_rows: int, n_columns: int, rows_per_part: int, seed: int, chosen: list[int], as_url: bool,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:  # fmt: skip
+    whole = validate.features(sp.random(n_rows, n_columns, 0.3, "csr", np.float32, np.random.default_rng(seed)))
+    folder = tmp_path_factory.mktemp("parts")
+    data.save_parts(folder, whole, rows_per_part=rows_per_part)
+    opened, labels = data.open_parts(f"file://{folder}" if as_url else folder)
+    assert labels is None and opened.shape == whole.shape and opened.nnz == whole.nnz
+    rows = np.array(sorted(row for row in chosen if row < n_rows), np.int64)
+    taken, wanted = opened.take(rows), whole.take(rows)
+    assert taken.shape == wanted.shape
+    for name in ("indptr", "indices", "data"):
+        assert getattr(taken, name).tobytes() == getattr(wanted, name).tobytes()
+    assert opened.row_squares().tobytes() == whole.row_squares().tobytes()
+    for one, other in zip(opened.column_squares(), whole.column_squares(), strict=True):
+        assert one.tobytes() == other.tobytes()
+
+
+def test_labels_lie_beside_their_rows(tmp_path: Path) -> None:
+    data.save_parts(tmp_path, X, Y, rows_per_part=11)
+    _, labels = data.open_parts(tmp_path)
+    assert labels is not None and labels.shape == Y.shape
+    for name in ("indptr", "indices", "data"):
+        assert np.array_equal(getattr(labels, name), getattr(Y, name))
+
+
+def test_scaled_rows_are_scaled_when_they_are_read(parts: RowParts) -> None:
+    factors = np.arange(1, 13, dtype=np.float32)
+    rows = np.array([3, 20, 49])
+    wanted = X.times_columns(factors).unit_rows().take(rows)
+    assert parts.times_columns(factors).unit_rows().take(rows).data.tobytes() == wanted.data.tobytes()
+
+
+def test_large_ones_lie_in_files(parts: RowParts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LARGE", 16)
+    rows = np.arange(50)
+    taken = parts.take(rows)
+    assert taken.data.base is not None and not taken.data.flags.owndata
+    assert taken.data.tobytes() == X.data.tobytes()
+
+
+def test_a_copy_in_another_process_opens_the_parts_anew(parts: RowParts) -> None:
+    parts.take(np.array([1]))
+    copied = pickle.loads(pickle.dumps(parts))
+    assert copied._files == {} and copied.take(np.array([1])).indices.tolist() == X.take(np.array([1])).indices.tolist()
+
+
+@pytest.mark.parametrize("negatives", ["tfn", "tfn+man"])
+def test_a_job_reads_the_rows_of_its_clusters_alone(
+    parts: RowParts, negatives: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[list[int]] = []
+    take = RowParts.take
+
+    def recorded(self: RowParts, rows: Any) -> Any:
+        read.append(np.asarray(rows).tolist())
+        return take(self, rows)
+
+    monkeypatch.setattr(RowParts, "take", recorded)
+    problem = LayerProblem(
+        np.array([0, 2, 4, 7]), Y, np.array([0, 3, 4, 8]), np.array([0, 7, 30, 12, 1, 7, 40, 49], np.int32)
+    )
+    norms = np.ones(50, np.float32)
+    jobs = block_jobs(parts, norms, problem, 0, LinearOptions())
+    Runner().run(jobs)
+    rows = {row for each in read for row in each}
+    assert rows == {0, 1, 7, 12, 30, 40, 49}
+    problem_of_one, own = problem.part(range(1, 2))
+    assert own.tolist() == [12] and problem_of_one.rows.tolist() == [0] and problem_of_one.first == 1
+    assert set(problem_of_one.positives.indices.tolist()) <= {2, 3}
+
+
+def test_models_have_the_bits_of_the_matrix(tmp_path: Path) -> None:
+    train, _ = data.load_sample()
+    tagger = TextModel().fit(train.texts[:800], train.labels[:800])
+    features, labels = tagger.vectorizer.transform(train.texts[:800]), tagger.vocabulary_.encode(train.labels[:800])
+    units = np.random.default_rng(1).choice([1, 1000.0, 1e-3], features.shape[1])
+    for at, (matrix, parameters) in enumerate([
+        (features, {}), (features * 3.5, {"n_trees": 2, "max_leaf": 20, "overlap": 2}),
+        (features.multiply(units).tocsr(), {"normalize": True}), (features, {"negatives": "tfn", "calibration": None}),
+        (features, {"embedding": "spectral"}), (features, {"max_leaf": 10_000}),
+    ]):  # fmt: skip
+        data.save_parts(tmp_path / str(at), matrix, labels, rows_per_part=171)
+        X, Y = data.open_parts(tmp_path / str(at))
+        plain, other = (XRLinear(n_jobs=1, **parameters).fit(*given) for given in ((matrix, labels), (X, Y)))
+        same_bits(plain.to_state(), other.to_state())
+
+
+def same_bits(one: Any, other: Any) -> None:
+    assert one.arrays.keys() == other.arrays.keys() and one.parts.keys() == other.parts.keys()
+    for name, array in one.arrays.items():
+        assert array.tobytes() == other.arrays[name].tobytes(), name
+    for name, part in one.parts.items():
+        same_bits(part, other.parts[name])
+
+
+def test_a_checkpoint_knows_the_data(tmp_path: Path) -> None:
+    for name, scale in (("one", 1.0), ("two", 2.0)):
+        data.save_parts(tmp_path / name, X.to_scipy() * scale, Y, rows_per_part=20)
+    one, two = (data.open_parts(tmp_path / name)[0] for name in ("one", "two"))
+    first = Checkpoint(tmp_path / "work")
+    first.open(identity_of("XRLinear", {}, X=one))
+    first.begin()
+    first.close()
+    again = Checkpoint(tmp_path / "work")
+    again.open(identity_of("XRLinear", {}, X=data.open_parts(tmp_path / "one")[0]))
+    again.close()
+    with pytest.raises(ModelError, match="another training"):
+        Checkpoint(tmp_path / "work").open(identity_of("XRLinear", {}, X=two))
+
+
+# ---------------------------------------- what is wrong
+
+
+def spoilt(folder: Path, name: str, change: Any) -> None:
+    path = folder / "part-00001" / f"{name}.npy"
+    array = np.load(path)
+    array = change(array)
+    np.save(path, array)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "words"),
+    [
+        ("indices", lambda a: np.where(np.arange(len(a)) == 5, np.int32(99), a), r"is damaged: row \d+ must"),
+        ("data", lambda a: np.where(np.arange(len(a)) == 5, np.float32(np.nan), a), "part-00001' is damaged: row"),
+        ("indices", lambda a: a[::-1].copy(), "part-00001' is damaged: row"),
+        ("indptr", lambda a: a[::-1].copy(), "'indptr' must start at 0"),
+        ("indptr", lambda a: a[:-1], "'indptr' must have 12 entries"),
+        ("indices", lambda a: a.astype(np.int64), "must hold one row of int32. Got int64"),
+        ("shape", lambda a: np.array([11, -1]), "'shape' must be two ints from 0"),
+        ("shape", lambda a: np.array([11, 13]), "has 13 columns, but"),
+        ("data", lambda a: a[:-1], "'indices' and 'data' as many as each other"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("as_url", [False, True])
+def test_what_is_damaged_is_named(name: str, change: Any, words: str, as_url: bool, tmp_path: Path) -> None:
+    data.save_parts(tmp_path, X, rows_per_part=11)
+    spoilt(tmp_path, name, change)
+    with pytest.raises(DataError, match=words):
+        data.open_parts(f"file://{tmp_path}" if as_url else tmp_path)[0].row_squares()
+
+
+@pytest.mark.parametrize("as_url", [False, True])
+def test_what_is_cut_short_or_gone_is_named(as_url: bool, tmp_path: Path) -> None:
+    place = f"file://{tmp_path}" if as_url else tmp_path
+    data.save_parts(tmp_path, X, rows_per_part=11)
+    opened = data.open_parts(place)[0]
+    os.truncate(tmp_path / "part-00002" / "data.npy", 140)
+    with pytest.raises(DataError, match=r"part-00002/data.npy' can't be read"):
+        pickle.loads(pickle.dumps(opened)).row_squares()
+    (tmp_path / "part-00001" / "data.npy").unlink()
+    with pytest.raises(DataError, match=r"part-00001/data.npy' can't be read"):
+        data.open_parts(place)
+    with pytest.raises(DataError, match=r"can't be read"):
+        data.open_parts(tmp_path / "nothing")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="holds no parts"):
+        data.open_parts(tmp_path / "empty")
+    with pytest.raises(DataError, match="at least one is needed"):
+        data.open_parts([])
+
+
+def test_a_part_that_has_changed_is_refused(tmp_path: Path) -> None:
+    data.save_parts(tmp_path, X, rows_per_part=11)
+    opened = data.open_parts(tmp_path)[0]
+    data.save_csr(tmp_path / "part-00002", X.take(np.arange(10)))
+    with pytest.raises(DataError, match=r"part-00002' has changed: it has shape \(10, 12\)"):
+        pickle.loads(pickle.dumps(opened)).take(np.array([25]))
+
+
+def test_what_doesnt_fit_is_said(parts: RowParts, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"X has shape \(50, 12\) and Y has shape \(49, 7\)"):
+        XRLinear().fit(parts, Y.take(np.arange(49)))
+    with pytest.raises(ParameterError, match="'keep_rows' parameter of XRLinear must be False"):
+        XRLinear(keep_rows=True).fit(parts, Y)
+    data.save_parts(tmp_path, X, Y)
+    with pytest.raises(DataError, match="holds parts already"):
+        data.save_parts(tmp_path, X, Y)
+    with pytest.raises(DataError, match=r"'rows_per_part' parameter must be an int of at least 1\. Got 0"):
+        data.save_parts(tmp_path / "new", X, rows_per_part=0)
+    large = X.to_scipy() * np.float32(1e16)
+    data.save_parts(tmp_path / "large", large, rows_per_part=11)
+    with pytest.raises(DataError, match=r"no more than 1e\+15 can be learned from"):
+        XRLinear().fit(data.open_parts(tmp_path / "large")[0], Y)
+
+
+def test_other_models_say_what_they_take(parts: RowParts) -> None:
+    with pytest.raises(DataError, match="holds RowParts objects"):
+        NeighborRanker().fit(parts, Y)
+
+
+# ---------------------------------------- files of texts and of features
+
+
+def test_files_of_texts_become_parts(tmp_path: Path) -> None:
+    train, _ = data.load_sample()
+    files = []
+    for at in range(3):
+        rows = slice(100 * at, 100 * at + 100)
+        path = tmp_path / f"{at}.{'parquet' if at == 1 else 'jsonl'}"
+        if at == 1:
+            pytest.importorskip("pyarrow")
+        (data.write_parquet if at == 1 else data.write_jsonl)(path, train.texts[rows], train.labels[rows])
+        files.append(path)
+    vectorizer = TfidfVectorizer().fit(train.texts[:300])
+    names = data.write_parts(files, tmp_path / "parts", vectorizer, n_jobs=2)
+    opened, labels = data.open_parts(tmp_path / "parts")
+    whole = validate.features(vectorizer.transform(train.texts[:300]))
+    assert opened.take(np.arange(300)).data.tobytes() == whole.data.tobytes()
+    assert labels is not None
+    assert (labels.to_scipy() != names.encode(train.labels[:300])).nnz == 0
+    changed = {path: os.stat(path / "shape.npy").st_mtime_ns for path in (tmp_path / "parts").iterdir()}
+    (tmp_path / "parts" / "part-00001" / "shape.npy").unlink()  # as an interruption leaves it
+    data.write_parts(files, tmp_path / "parts", vectorizer)
+    again = {path: os.stat(path / "shape.npy").st_mtime_ns for path in changed}
+    assert [path.name for path in changed if changed[path] != again[path]] == ["part-00001"]
+    data.write_jsonl(files[0], ["other"], [["words"]])
+    with pytest.raises(DataError, match="made of another file"):
+        data.write_parts(files, tmp_path / "parts", vectorizer)
+    with pytest.raises(DataError, match="holds other parts, such as 'part-00001'"):
+        data.write_parts(files[:1], tmp_path / "parts", vectorizer)
+    with pytest.raises(DataError, match=r"gone.jsonl' can't be read"):
+        data.write_parts([tmp_path / "gone.jsonl"], tmp_path / "elsewhere", vectorizer)
+
+
+def test_files_of_features_become_parts(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet as pq
+
+    def written(name: str, **columns: Any) -> Path:
+        pq.write_table(pa.table(columns), tmp_path / name)
+        return tmp_path / name
+
+    labels_of_one = [["a"], ["b", "a"], []]
+    one = written("a.parquet", indices=[[1, 0], None, [2]], values=[[0.5, 1.0], [], [2.0]], labels=labels_of_one)
+    two = written("b.parquet", indices=[[4]], values=[[3]], labels=[["c"]])
+    names = data.write_parts([one, two], tmp_path / "parts")
+    opened, labels = data.open_parts(tmp_path / "parts")
+    assert opened.take(np.arange(4)).to_scipy().toarray().tolist() == [
+        [1, 0.5, 0, 0, 0], [0, 0, 0, 0, 0], [0, 0, 2, 0, 0], [0, 0, 0, 0, 3]
+    ]  # fmt: skip
+    assert list(names) == ["a", "b", "c"] and labels is not None
+    assert labels.to_scipy().toarray().tolist() == [[1, 0, 0], [1, 1, 0], [0, 0, 0], [0, 0, 1]]
+    for name, columns, words in [
+        ("c", {"indices": [[1]], "values": [[1.0, 2.0]], "labels": [["a"]]}, "for each of the 1 indices. Got 2"),
+        ("d", {"indices": [[-1]], "values": [[1.0]], "labels": [["a"]]}, r"row 0: 'indices' must be in \[0"),
+        ("e", {"indices": [["x"]], "values": [[1.0]], "labels": [["a"]]}, "must hold lists of numbers. Got list"),
+        ("f", {"values": [[1.0]], "labels": [["a"]]}, "no column 'indices'. Its columns are: values, labels"),
+        ("g", {"indices": [[1, None]], "values": [[1.0, 1.0]], "labels": [["a"]]}, "holds a list with null"),
+    ]:  # fmt: skip
+        with pytest.raises(DataError, match=words):
+            data.write_parts([written(f"{name}.parquet", **columns)], tmp_path / name)

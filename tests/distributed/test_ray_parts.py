@@ -1,0 +1,179 @@
+"""Trainings on a cluster from rows in parts: the bits of one machine, whatever is lost, killed or damaged."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from ray_work import squared
+from test_ray_runner import same_bits
+
+import sylvan
+from sylvan import TextModel, XRLinear, data, store
+from sylvan.distributed.ray_runner import RayRunner
+from sylvan.errors import DataError, ModelError, SylvanError
+from sylvan.runtime import Job
+from sylvan.runtime.blocks import block_names
+from sylvan.runtime.checkpoint import Checkpoint
+
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    train, _ = data.load_sample()
+    model = TextModel().fit(train.texts[:1500], train.labels[:1500])
+    folder = tmp_path_factory.mktemp("rows")
+    X, Y = model.vectorizer.transform(train.texts[:1500]), model.vocabulary_.encode(train.labels[:1500])
+    data.save_parts(folder / "parts", X, Y, rows_per_part=200)
+    return folder / "parts"
+
+
+@pytest.fixture(scope="module")
+def plain(place: Path) -> XRLinear:
+    X, Y = data.open_parts(place)
+    return XRLinear(n_jobs=1, n_trees=3, max_leaf=20).fit(X.take(np.arange(X.shape[0])), Y)
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_xr_linear(cluster: Any, place: Path, plain: XRLinear, stored: bool, tmp_path: Path) -> None:
+    X, Y = data.open_parts(place)
+    given = {"checkpoint": tmp_path / "work"} if stored else {}
+    with sylvan.distributed.ray() as runner:
+        spread = XRLinear(n_jobs=1, n_trees=3, max_leaf=20).fit(X, Y, **given)
+    same_bits(plain, spread)
+    names = {phase.name.partition(" ")[0] for phase in runner.phases}
+    assert names == {"Reading", "Embedding", "Clustering", "Training", "Searching"}
+    assert not (tmp_path / "work").exists()
+    if stored:  # what workers write doesn't come back to the driver
+        assert sum(phase.bytes_returned for phase in runner.phases if phase.name.startswith("Training")) == 0
+
+
+def test_files_become_parts(cluster: Any, tmp_path: Path) -> None:
+    train, _ = data.load_sample()
+    files = []
+    for at in range(4):
+        files.append(tmp_path / f"{at}.jsonl")
+        data.write_jsonl(files[-1], train.texts[at * 50 : at * 50 + 50], train.labels[at * 50 : at * 50 + 50])
+    vectorizer = sylvan.TfidfVectorizer().fit(train.texts[:200])
+    with sylvan.distributed.ray() as runner:
+        data.write_parts(files, tmp_path / "parts", vectorizer)
+    assert [phase.n_jobs for phase in runner.phases] == [4, 4]
+    data.write_parts(files, tmp_path / "here", vectorizer)
+    (one, labels), (two, others) = data.open_parts(tmp_path / "parts"), data.open_parts(tmp_path / "here")
+    assert one.take(np.arange(200)).data.tobytes() == two.take(np.arange(200)).data.tobytes()
+    assert labels is not None and others is not None and labels.indices.tolist() == others.indices.tolist()
+
+
+def test_a_killed_driver_is_gone_on_from(cluster: Any, place: Path, plain: XRLinear, tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    command = [sys.executable, str(Path(__file__).with_name("ray_driver.py")), cluster.address, str(place), str(work)]
+    driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        while driver.poll() is None and not list(work.glob("block*")):
+            time.sleep(0.01)
+        driver.kill()
+        driver.wait()
+    finally:
+        driver.kill()
+    stored = list(work.glob("block*"))
+    assert stored, driver.stdout.read() if driver.stdout else ""
+    X, Y = data.open_parts(place)
+    checkpoint = Checkpoint(work)
+    with sylvan.distributed.ray():
+        for _ in range(100):  # the lock goes with the process
+            try:
+                again = XRLinear(n_jobs=1, n_trees=3, max_leaf=20).fit(X, Y, checkpoint=checkpoint)
+                break
+            except ModelError as error:
+                assert "Another training" in str(error)
+                time.sleep(0.1)
+    same_bits(plain, again)
+    # What was stored wasn't computed again.
+    before = {name for block in stored for name in block_names(store.load(block))}
+    later = [block_names(store.load(block)) for block in work.glob("block*") if block not in stored]
+    assert later and not before & {name for names in later for name in names}
+    checkpoint.remove()
+
+
+class Putter:
+    """An actor that puts an object into the store, which is lost with it."""
+
+    def put(self, value: Any) -> list[Any]:
+        import ray
+
+        return [ray.put(value)]
+
+
+def lost(value: Any) -> Any:
+    """A reference to an object that isn't there any more."""
+    import ray
+
+    actor = ray.remote(num_cpus=0)(Putter).remote()
+    (reference,) = ray.get(actor.put.remote(value))
+    ray.kill(actor)
+    for _ in range(600):
+        try:
+            ray.get(reference, timeout=5)
+        except ray.exceptions.ObjectLostError:
+            return reference
+        time.sleep(0.1)
+    raise AssertionError("the object outlived its owner")
+
+
+def test_a_lost_input_is_sent_again(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    puts: list[Any] = []
+    put = RayRunner.put
+
+    def lossy(self: RayRunner, value: Any) -> Any:
+        puts.append(value)
+        return lost(value) if len(puts) == 1 else put(self, value)
+
+    monkeypatch.setattr(RayRunner, "put", lossy)
+    with sylvan.distributed.ray() as runner:
+        assert runner.run([Job("a", squared, {"base": np.arange(200_000.0), "at": 3})])[0][0] == 9
+    assert len(puts) == 2
+
+
+def test_an_input_that_is_always_lost_ends_in_a_sentence(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RayRunner, "put", lambda self, value: lost(value))
+    gone = pytest.raises(SylvanError, match=r"The job 'a' \(this work\) was lost 6 times")
+    with sylvan.distributed.ray() as runner, gone:
+        runner.run([Job("a", squared, {"base": np.arange(200_000.0), "at": 3})])
+
+
+def test_a_part_that_cant_be_read_is_named(cluster: Any, place: Path, tmp_path: Path) -> None:
+    shutil.copytree(place, tmp_path / "parts")
+    X, Y = data.open_parts(tmp_path / "parts")
+    (tmp_path / "parts" / "part-00003" / "data.npy").unlink()
+    with sylvan.distributed.ray(), pytest.raises(DataError, match=r"part-00003/data.npy' can't be read: No such file"):
+        XRLinear(n_jobs=1).fit(X, Y)
+
+
+def test_a_checkpoint_that_a_node_doesnt_see(
+    cluster: Any, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sylvan.distributed import ray_runner
+
+    monkeypatch.setattr(ray_runner, "_seen", _sees_only_here)
+    X, Y = data.open_parts(place)
+    unseen = pytest.raises(ModelError, match=r"The node '.*' doesn't see the checkpoint in '.*work'")
+    with sylvan.distributed.ray(), unseen:
+        XRLinear(n_jobs=1).fit(X, Y, checkpoint=tmp_path / "work")
+    assert not list(tmp_path.glob("work/block*"))
+
+
+def _sees_only_here(path: str) -> str:
+    return path if os.getpid() == int(os.environ.get("SYLVAN_TEST_DRIVER", "0")) else ""
+
+
+@pytest.fixture(autouse=True)
+def _driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SYLVAN_TEST_DRIVER", str(os.getpid()))
