@@ -4,163 +4,90 @@
 
 All nodes are on this machine, so that there is no speed to be gained: what is measured is what is lost. A training is
 a process; CPU seconds are those of this process and of all processes of the cluster, from the moment when it is ready
-and idle (the cost of starting it is a row of its own). Bytes sent are the arrays put into the cluster's object store;
-the least possible is each input once. The model's bits are compared with those of the training in one process.
+and idle (the cost of starting it is a row of its own). Rows are in memory, or in parts on a file system, and then
+workers write what they make. Bytes moved are those of arrays, phase by phase; the least possible is each input once.
+With ``--memory`` the peak of each process's private memory is measured instead, with a quarter, a half and all of the
+rows. The model's bits are compared with those of the training in one process.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
 import statistics
 import sys
-import time
-from pathlib import Path
 from typing import Any
 
-from benchmarks.common import datasets, process, records
+from benchmarks.cluster.worker import SETTINGS
+from benchmarks.common import process, records
 from benchmarks.common.process import say
 
-SETTINGS: dict[str, dict[str, Any]] = {"balanced": {}, "fast": {"preset": "fast"}, "two trees": {"n_trees": 2}}
+_SHARES = (0.25, 0.5, 1.0)
 
 
 def main() -> None:
     parser = records.command_line(__doc__, "eurlex57k")
     parser.add_argument("--nodes", default="1,2,3")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--settings", default=",".join(SETTINGS))
+    parser.add_argument("--memory", action="store_true", help="measure memory, not time")
     options = parser.parse_args()
+    numbers = [int(number) for number in options.nodes.split(",")]
     for set_name, folder in records.prepared(options):
-        rows: list[dict[str, Any]] = []
-        for repeat in range(options.repeats):
-            for setting in SETTINGS:
-                for nodes in (0, *map(int, options.nodes.split(","))):
-                    job = {"folder": str(folder), "setting": setting, "nodes": nodes}
-                    figures = process.run(sys.executable, "benchmarks.cluster.worker", job, timeout=1200)
-                    rows.append({"repeat": repeat, "setting": setting, "nodes": nodes, **figures})
-                    say(f"{rows[-1]}")
+        if options.memory:
+            rows = [
+                _run(str(folder), "fast", nodes, "parts", share, True)
+                for share in _SHARES
+                for nodes in (0, *numbers)
+            ]  # fmt: skip
+            records.write("cluster-memory", set_name, options, rows=rows)
+            continue
+        rows = [
+            {"repeat": repeat, **_run(str(folder), setting, nodes, where, 1.0, False)}
+            for repeat in range(options.repeats)
+            for setting in options.settings.split(",")
+            for nodes, where in [(0, "memory"), *((n, where) for n in numbers for where in ("memory", "parts"))]
+        ]
         records.write("cluster", set_name, options, rows=rows, medians=medians(rows))
 
 
+def _run(folder: str, setting: str, nodes: int, rows: str, share: float, watched: bool) -> dict[str, Any]:
+    job = {"folder": folder, "setting": setting, "nodes": nodes, "rows": rows, "share": share, "watched": watched}
+    figures = process.run(sys.executable, "benchmarks.cluster.worker", job, timeout=1200)
+    result = {"setting": setting, "nodes": nodes, "rows": rows, "share": share, **figures}
+    say(str({name: value for name, value in result.items() if name not in ("phases", "bits")}))
+    return result
+
+
 def medians(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A row for each setting and number of nodes; the ratio to one process is that of the medians."""
+    """A row for each setting, number of nodes and place of the rows; ratios to one process are those of the medians."""
     results = []
-    for setting in SETTINGS:
+    for setting in dict.fromkeys(row["setting"] for row in rows):
         alone: float | None = None
-        for nodes in sorted({row["nodes"] for row in rows}):
-            mine = [row for row in rows if (row["setting"], row["nodes"]) == (setting, nodes) and "error" not in row]
+        bits = {row["bits"] for row in rows if row["setting"] == setting and "bits" in row}
+        for nodes, where in dict.fromkeys((row["nodes"], row["rows"]) for row in rows if row["setting"] == setting):
+            mine = [row for row in rows if (row["setting"], row["nodes"], row["rows"]) == (setting, nodes, where)]
+            mine = [row for row in mine if "error" not in row]
             if not mine:
                 continue
             middle = {name: statistics.median(row[name] for row in mine) for name in ("cpu_s", "wall_s", "start_cpu_s")}
             alone = middle["cpu_s"] if nodes == 0 else alone
-            plain = {row["bits"] for row in rows if row["setting"] == setting and "bits" in row}
             results.append({
-                "setting": setting, "nodes": nodes, **middle, "bytes_sent": mine[0]["bytes_sent"],
-                "least_bytes": mine[0]["least_bytes"], "same_bits": len(plain) == 1,
+                "setting": setting, "nodes": nodes, "rows": where, **middle, "phases": moved(mine[0]["phases"]),
+                "bytes_X": mine[0]["bytes_X"], "bytes_Y": mine[0]["bytes_Y"], "same_bits": len(bits) == 1,
                 "cpu_ratio": middle["cpu_s"] / alone if alone else None,
             })  # fmt: skip
     return results
 
 
-def bits_of(model: Any) -> str:
-    """A checksum of all arrays of a model."""
-    digest = hashlib.sha256()
-
-    def add(state: Any) -> None:
-        for name in sorted(state.arrays):
-            digest.update(name.encode() + state.arrays[name].tobytes())
-        for name in sorted(state.parts):
-            add(state.parts[name])
-
-    add(model.to_state())
-    return digest.hexdigest()
-
-
-def cpu_of(pids: set[int]) -> float:
-    """CPU seconds of some processes so far, with those of their children that have ended."""
-    tick, total = os.sysconf("SC_CLK_TCK"), 0.0
-    for pid in pids:
-        try:
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        total += sum(map(int, fields[11:15])) / tick
-    return total
-
-
-def descendants() -> set[int]:
-    """This process, and all processes below it or started by Ray."""
-    parents: dict[int, int] = {}
-    rays: set[int] = set()
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-                words = (entry / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if b"ray/core" in words or b"ray::" in words or b"ray/_private" in words:
-                rays.add(int(entry.name))
-    found = {os.getpid()} | rays
-    while more := {pid for pid, parent in parents.items() if parent in found and pid not in found}:
-        found |= more
-    return found
-
-
-def train(folder: Path, setting: str, nodes: int) -> dict[str, Any]:
-    """One training, and its figures."""
-    from sylvan import XRLinear, distributed
-
-    X, Y = datasets.load(folder, "X.trn", "Y.trn")
-    least = sum(part.nbytes for matrix in (X, Y) for part in (matrix.data, matrix.indices, matrix.indptr))
-    parameters = dict(SETTINGS[setting])
-    preset = parameters.pop("preset", None)
-    if preset:
-        parameters.update(XRLinear.presets[preset])
-    model = XRLinear(n_jobs=1, **parameters)
-    if not nodes:
-        start, before = time.perf_counter(), time.process_time()
-        model.fit(X, Y)
-        figures = {"cpu_s": time.process_time() - before, "wall_s": time.perf_counter() - start, "start_cpu_s": 0.0,
-                   "bytes_sent": 0}  # fmt: skip
-        return {**figures, "least_bytes": least, "bits": bits_of(model)}
-    import ray
-    from ray.cluster_utils import Cluster
-
-    starting = time.process_time()
-    room: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 1 << 30}
-    cluster = Cluster(initialize_head=True, head_node_args={**room, "include_dashboard": False})
-    for _ in range(nodes - 1):
-        cluster.add_node(**room)
-    ray.init(address=cluster.address, log_to_driver=False)
-    try:
-        with distributed.ray() as runner:
-            runner.run([_warm(number) for number in range(2 * nodes)])
-            time.sleep(3)  # until the cluster is idle
-            before = cpu_of(descendants())
-            begun = before - starting
-            start = time.perf_counter()
-            model.fit(X, Y)
-            wall = time.perf_counter() - start
-            figures = {"cpu_s": cpu_of(descendants()) - before, "wall_s": wall, "start_cpu_s": begun,
-                       "bytes_sent": runner.bytes_sent}  # fmt: skip
-    finally:
-        ray.shutdown()
-        cluster.shutdown()
-    return {**figures, "least_bytes": least, "bits": bits_of(model)}
-
-
-def _warm(number: int) -> Any:
-    """A job that has a worker import what trainings need."""
-    from sylvan.runtime import Job
-
-    return Job(f"warm{number}", imports, {"seconds": 0.5})
-
-
-def imports(seconds: float) -> None:
-    """Import the library, and stay a while, so that every worker is given such a job."""
-    import sylvan.models  # noqa: F401
-
-    time.sleep(seconds)
+def moved(phases: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What phases of the same name moved together."""
+    found: dict[str, dict[str, Any]] = {}
+    for phase in phases:
+        whole = found.setdefault(phase["name"], {"name": phase["name"], "n_jobs": 0, "bytes_shared": 0,
+                                                 "bytes_sent": 0, "bytes_returned": 0})  # fmt: skip
+        for name in whole:
+            if name != "name":
+                whole[name] += phase[name]
+    return list(found.values())
 
 
 if __name__ == "__main__":
