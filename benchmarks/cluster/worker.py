@@ -52,7 +52,7 @@ def train(folder: str, setting: str, nodes: int, rows: str, share: float, watche
     from sylvan import XRLinear, data
 
     X, Y = datasets.load(Path(folder), "X.trn", "Y.trn")
-    n = int(round(share * X.shape[0]))
+    n = round(share * X.shape[0])
     X, Y = X[:n], Y[:n]
     least = {name: sum(part.nbytes for part in (m.data, m.indices, m.indptr)) for name, m in (("X", X), ("Y", Y))}
     about = {"n_rows": n, "bytes_X": least["X"], "bytes_Y": least["Y"]}

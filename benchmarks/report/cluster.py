@@ -64,13 +64,12 @@ def _costs(name: str, record: dict[str, Any]) -> list[str]:
     ]  # fmt: skip
     table = markdown.table(head, rows)
     lines = ["", f"### {name}: trainings on a cluster", "", markdown.taken(record), "", *table]
-    shown = [row for row in record["medians"] if (row["setting"], row["nodes"], row["rows"]) == ("balanced", 2, "parts")]
-    for row in shown:
+    for row in record["medians"]:
+        if (row["setting"], row["nodes"], row["rows"]) != ("balanced", 2, "parts"):
+            continue
         words = PHASES.format(least=row["bytes_Y"] / 1e6, features=row["bytes_X"] / 1e6)
-        phases = [
-            [phase["name"], str(phase["n_jobs"]), *(_mb(phase[f"bytes_{what}"]) for what in ("shared", "sent", "returned"))]
-            for phase in row["phases"]
-        ]  # fmt: skip
+        ways = ("bytes_shared", "bytes_sent", "bytes_returned")
+        phases = [[phase["name"], str(phase["n_jobs"]), *(_mb(phase[way]) for way in ways)] for phase in row["phases"]]
         lines += ["", words, "", *markdown.table("| phase | tasks | MB shared | MB sent | MB back |", phases)]
     return lines
 

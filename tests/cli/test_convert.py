@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from sylvan import data
 from sylvan.cli.io.formats import detect
@@ -177,3 +178,28 @@ def test_folders_that_hold_nothing_known(tmp_path: Path, call: Any):
     (tmp_path / "dataset_dict.json").write_text("{}")
     (tmp_path / "train").mkdir()
     assert "holds several datasets: give the path of one of train" in call("convert", str(tmp_path), "a.csv").err
+
+
+def test_parts_are_trained_on_as_the_matrix_is(call: Any, tmp_path: Path) -> None:
+    X = sp.random(60, 20, 0.3, "csr", np.float32, np.random.default_rng(0))
+    Y = sp.csr_matrix(np.arange(60)[:, None] % 5 <= np.arange(5)).astype(np.float32)
+
+    def at(name: str) -> str:
+        return str(tmp_path / name)
+
+    data.save_xmc(at("train.txt"), X, Y)
+    assert call("convert", at("train.txt"), at("parts"), "--to", "parts").code == 0
+    for name, source in (("one", at("train.txt")), ("two", at("parts"))):
+        assert call("train", "xr-linear", source, "--model", at(name), "--quiet").code == 0
+        assert call("predict", at(name), source, "-o", at(f"{name}.jsonl"), "--quiet").code == 0
+        assert call("evaluate", at(name), source, "--json", at(f"{name}.json"), "--quiet").code == 0
+    assert Path(at("one.jsonl")).read_bytes() == Path(at("two.jsonl")).read_bytes()
+    one, two = (json.loads(Path(at(name)).read_text()) for name in ("one.json", "two.json"))
+    assert one["measures"] == two["measures"]
+    assert call("convert", at("parts"), at("again.txt"), "--to", "xmc").code == 0
+    assert Path(at("again.txt")).read_bytes() == Path(at("train.txt")).read_bytes()
+    apart = call("convert", at("train.txt"), at("p"), "--to", "parts", "--output-labels", at("Y.npz"))
+    assert "holds the labels itself" in apart.err
+    data.save_parts(at("bare"), X)
+    bare = call("train", "xr-linear", at("bare"), "--model", at("m"))
+    assert "holds no labels: give them with --labels" in bare.err

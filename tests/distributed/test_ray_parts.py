@@ -56,6 +56,28 @@ def test_xr_linear(cluster: Any, place: Path, plain: XRLinear, stored: bool, tmp
         assert sum(phase.bytes_returned for phase in runner.phases if phase.name.startswith("Training")) == 0
 
 
+def test_a_node_that_is_removed_in_mid_layer(
+    cluster: Any, place: Path, plain: XRLinear, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = cluster.add_node(num_cpus=1, object_store_memory=100 << 20)
+    removed: list[int] = []
+    result = RayRunner._result
+
+    def removing(self: RayRunner, reference: Any, job: Any) -> Any:
+        found = result(self, reference, job)
+        if not removed and ".layer" in job.name:
+            cluster.remove_node(node, allow_graceful=False)
+            removed.append(len(self.phases))
+        return found
+
+    monkeypatch.setattr(RayRunner, "_result", removing)
+    X, Y = data.open_parts(place)
+    with sylvan.distributed.ray():
+        spread = XRLinear(n_jobs=1, n_trees=3, max_leaf=20).fit(X, Y)
+    assert removed
+    same_bits(plain, spread)
+
+
 def test_files_become_parts(cluster: Any, tmp_path: Path) -> None:
     train, _ = data.load_sample()
     files = []

@@ -129,6 +129,10 @@ def _convert_matrix(source: Any, output: str, target: str, given: dict[str, Any]
             raise DataError(f"--output-labels is for .npz, .npy and csr: {FORMATS[target]} holds the labels itself.")
         save = data.save_xmc if target == "xmc" else data.save_svmlight
         save(output, X, Y)
+    elif target == "parts":
+        if apart is not None:
+            raise DataError(f"--output-labels is for .npz, .npy and csr: {FORMATS[target]} holds the labels itself.")
+        data.save_parts(output, X, Y if Y.shape[1] else None)
     elif target == _PAIR:
         data.save_npz_pair(output, X, Y, given["split"])
     else:

@@ -19,7 +19,7 @@ from sylvan.data.streams import PathLike
 from sylvan.errors import DataError
 from sylvan.validate import MAX_COLUMNS
 
-__all__ = ["open_parts", "part_name", "save_parts", "write_part"]
+__all__ = ["is_parts_folder", "open_parts", "part_name", "save_parts", "write_part"]
 
 _PART_VALUES = 1 << 24  # values of a part, where nothing else is said: 128 MB
 _LABELS = "labels"
@@ -28,6 +28,16 @@ _LABELS = "labels"
 def part_name(number: int) -> str:
     """``"part-00003"``: names whose order is that of the rows."""
     return f"part-{number:05d}"
+
+
+def is_parts_folder(path: PathLike) -> bool:
+    """Whether a folder holds parts."""
+    names = _parts_among(os.listdir(path)) if os.path.isdir(path) else []
+    return any(is_csr_folder(os.path.join(path, name)) for name in names)
+
+
+def _parts_among(names: Sequence[str]) -> list[str]:
+    return sorted(name for name in names if name.startswith("part-"))
 
 
 def save_parts(folder: PathLike, X: Any, Y: Any = None, *, rows_per_part: int | None = None) -> None:
@@ -54,7 +64,7 @@ def save_parts(folder: PathLike, X: Any, Y: Any = None, *, rows_per_part: int | 
     whole = matrix(X, "X", "columns") if not isinstance(X, Csr) else X
     labels = None if Y is None else validate.labels(Y, n_rows=whole.shape[0])
     name = os.fspath(folder)
-    if os.path.isdir(name) and any(entry.startswith("part-") for entry in os.listdir(name)):
+    if os.path.isdir(name) and _parts_among(os.listdir(name)):
         raise DataError(f"{name!r} holds parts already: choose another folder, or remove them.")
     edges = _edges(whole, rows_per_part)
     for number, (first, last) in enumerate(itertools.pairwise(edges)):
@@ -145,7 +155,7 @@ def _listed(folder: str) -> list[str]:
     if not is_url(folder) and is_csr_folder(folder):
         return [folder]
     names = listed(folder)
-    paths = [joined_path(folder, name) for name in sorted(names) if name.startswith("part-")]
+    paths = [joined_path(folder, name) for name in _parts_among(names)]
     if not paths:
         raise DataError(f"{folder!r} holds no parts: folders such as 'part-00000', as save_parts writes them.")
     return paths

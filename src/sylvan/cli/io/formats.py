@@ -11,6 +11,7 @@ import sys
 import zlib
 from typing import cast
 
+from sylvan.data.part_folders import is_parts_folder
 from sylvan.data.streams import open_read
 from sylvan.errors import DataError
 
@@ -33,16 +34,17 @@ FORMATS = {
     "svmlight": "a matrix in svmlight format",
     "npz": "a CSR matrix in an .npz",
     "csr": "a CSR matrix in a folder of .npy files",
+    "parts": "a folder of parts of a CSR matrix",
     "npy": "a dense matrix in an .npy",
 }
-MATRIX_FORMATS = ("xmc", "svmlight", "npz", "npy", "csr")
+MATRIX_FORMATS = ("xmc", "svmlight", "npz", "npy", "csr", "parts")
 TEXT_FORMATS = tuple(name for name in FORMATS if name not in MATRIX_FORMATS)
 _EXTENSIONS = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv", ".tab": "tsv",
     ".ft": "fasttext", ".fasttext": "fasttext", ".parquet": "parquet", ".pq": "parquet", ".xmc": "xmc",
     ".svm": "svmlight", ".svmlight": "svmlight", ".libsvm": "svmlight", ".npz": "npz", ".npy": "npy",
 }  # fmt: skip
-_FOLDERS = ("annif-folder", "dataset")
+_FOLDERS = ("annif-folder", "dataset", "parts")
 _HEAD = 1 << 16
 _HEADER = re.compile(rb"\s*\d+[ \t]+\d+[ \t]+\d+\s*$")
 # A line of a sparse matrix: perhaps labels, then nothing but feature:value pairs.
@@ -85,11 +87,13 @@ def _folder(path: str) -> str:
         raise DataError(f"{path} holds several datasets: give the path of one of {parts}.")
     if {"dataset_info.json", "state.json"} <= files:
         return "dataset"
+    if is_parts_folder(path):
+        return "parts"
     if any(file.endswith(".txt") and {file[:-4] + ".tsv", file[:-4] + ".key"} & files for file in files):
         return "annif-folder"
     raise DataError(
-        f"{path!r} is a folder, not a file, and holds neither X.trn.npz and Y.trn.npz nor a saved dataset nor texts of "
-        "Annif's with their subjects, name.txt beside name.tsv or name.key."
+        f"{path!r} is a folder, not a file, and holds neither X.trn.npz and Y.trn.npz nor parts nor a saved dataset "
+        "nor texts of Annif's with their subjects, name.txt beside name.tsv or name.key."
     )
 
 

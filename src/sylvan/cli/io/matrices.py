@@ -16,7 +16,7 @@ from sylvan.data.lines import MAX_ID, LineFormat, Rows, read_rows
 from sylvan.data.mapped import is_csr_folder
 from sylvan.data.streams import open_read
 from sylvan.errors import DataError
-from sylvan.parallel import resolve_jobs
+from sylvan.parallel import resolve_jobs, split_ranges
 
 __all__ = ["MatrixInput", "widened"]
 
@@ -64,6 +64,8 @@ class MatrixInput:
             Y = apart
             if Y.shape[0] != X.shape[0]:
                 raise DataError(f"{self.name} has {X.shape[0]} rows, but {self.labels} has {Y.shape[0]}.")
+        if Y is None:
+            raise self._no_labels()
         if Y.nnz == 0:
             raise DataError(f"{self.labels or self.name}: no row has a label.")
         return X, Y
@@ -71,6 +73,8 @@ class MatrixInput:
     def matrices(self) -> tuple[sp.csr_matrix, sp.csr_matrix]:
         """Features and labels as sparse matrices; labels without columns where there are none."""
         X, Y = self._features()
+        if isinstance(X, data.RowParts):
+            X, Y = sp.vstack([block.to_scipy() for block in X.blocks()], "csr"), None if Y is None else Y.to_scipy()
         X = X.to_scipy() if self.format == "csr" else sp.csr_matrix(X)
         if self.labels is not None:
             Y = self.read_labels()
@@ -92,8 +96,11 @@ class MatrixInput:
                 return label_csr(data.open_csr(self.labels).to_scipy(), self.labels)
             return label_csr(data.load_npz(self.labels), self.labels)
         if self.format in ("npz", "npy", "csr"):
-            raise DataError(f"{self.name} is {self.words} and holds no labels: give them with --labels Y.npz.")
+            raise self._no_labels()
         return None
+
+    def _no_labels(self) -> DataError:
+        return DataError(f"{self.name} is {self.words} and holds no labels: give them with --labels Y.npz.")
 
     def _features(self) -> tuple[Any, Any]:
         if self.format == "xmc":
@@ -107,6 +114,8 @@ class MatrixInput:
             return data.load_npz(self.path), None
         if self.format == "csr":
             return data.open_csr(self.path), None
+        if self.format == "parts":
+            return data.open_parts(self.path)
         return data.load_npy(self.path), None
 
     def blocks(self, n_features: int) -> Iterator[tuple[Any, sp.csr_matrix | None]]:
@@ -117,7 +126,13 @@ class MatrixInput:
         n_features : int
             How many the model has; a file that says otherwise is refused.
         """
-        if self.format in ("npz", "npy", "csr"):
+        if self.format == "parts":
+            X, Y = data.open_parts(self.path)
+            self._check_width(X.shape[1], n_features, exactly=True)
+            for first, last in split_ranges(X.shape[0], _ROWS):
+                rows = np.arange(first, last)
+                yield X.take(rows).to_scipy(), None if Y is None else Y.take(rows).to_scipy()
+        elif self.format in ("npz", "npy", "csr"):
             X, _ = self._features()
             if self.format == "csr":
                 X = X.to_scipy()
