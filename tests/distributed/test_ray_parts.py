@@ -19,7 +19,7 @@ import sylvan
 from sylvan import TextModel, XRLinear, data, store
 from sylvan.distributed.ray_runner import RayRunner
 from sylvan.errors import DataError, ModelError, SylvanError
-from sylvan.runtime import Job
+from sylvan.runtime import Job, checkpointed
 from sylvan.runtime.blocks import block_names
 from sylvan.runtime.checkpoint import Checkpoint
 
@@ -43,7 +43,10 @@ def plain(place: Path) -> XRLinear:
 
 
 @pytest.mark.parametrize("stored", [False, True])
-def test_xr_linear(cluster: Any, place: Path, plain: XRLinear, stored: bool, tmp_path: Path) -> None:
+def test_xr_linear(
+    cluster: Any, place: Path, plain: XRLinear, stored: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpointed, "BLOCK_BYTES", 1024)  # larger arrays lie in files of the checkpoint
     X, Y = data.open_parts(place)
     given = {"checkpoint": tmp_path / "work"} if stored else {}
     with sylvan.distributed.ray() as runner:
@@ -54,6 +57,7 @@ def test_xr_linear(cluster: Any, place: Path, plain: XRLinear, stored: bool, tmp
     assert not (tmp_path / "work").exists()
     if stored:  # what workers write doesn't come back to the driver
         assert sum(phase.bytes_returned for phase in runner.phases if phase.name.startswith("Training")) == 0
+        assert not spread.layers_[-1].values.flags.owndata
 
 
 def test_a_node_that_is_removed_in_mid_layer(

@@ -59,7 +59,7 @@ class Checkpointed(Wrapper):
     ) -> None:
         super().__init__(inner)
         if inner.elsewhere:  # what is made of results that were never in this process needn't be there, either
-            self.zeros = self._zeros_in_files
+            self.zeros = self.zeros_briefly = self._zeros_in_files
         self._checkpoint, self._spill = checkpoint, spill
         self._block_bytes = BLOCK_BYTES if block_bytes is None else block_bytes
         self._block_of: dict[str, str] = {}  # of each job whose result is stored
