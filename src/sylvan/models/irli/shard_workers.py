@@ -21,7 +21,9 @@ from sylvan.errors import ModelError, NotFittedError, SylvanError
 from sylvan.models.irli.index import IRLIIndex
 from sylvan.parallel import quiet, resolve_jobs
 
-__all__ = ["EXECUTORS", "ProcessExecutor", "SerialExecutor", "ShardCall", "ShardExecutor", "ShardWorker"]
+__all__ = ["EXECUTORS", "STARTING", "ProcessExecutor", "SerialExecutor", "ShardCall", "ShardExecutor", "ShardWorker"]
+
+STARTING = ("build", "load", "take")  # methods of a ShardWorker that give it an index, whatever it had before
 
 # What the libraries for matrix products ask how many threads they may have.
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -50,7 +52,9 @@ class ShardExecutor(Protocol):
         """The answer of each shard to its call, in the order of the shards; shards with None aren't called.
 
         The calls may run at the same time. When some fail, all others are finished first, and the error of the first
-        shard that failed is raised.
+        shard that failed is raised. An executor whose workers can be lost one by one raises a
+        :class:`~sylvan.models.irli.lost_shards.LostShardsError`, and gives such a shard a new worker for the next call
+        of :data:`STARTING`.
         """
         ...
 

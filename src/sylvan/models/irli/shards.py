@@ -13,6 +13,7 @@ import numpy.typing as npt
 from sylvan import store, validate
 from sylvan.errors import DataError, NotFittedError
 from sylvan.models.irli.index import IRLIIndex
+from sylvan.models.irli.lost_shards import LostShardsError, recovered, run_calls
 from sylvan.models.irli.report import BucketReport
 from sylvan.models.irli.shard_workers import EXECUTORS, ShardCall, ShardExecutor
 from sylvan.models.irli.tuning import Tuning
@@ -55,8 +56,9 @@ class ShardedIRLIIndex(VectorIndex):
     n_shards : int, default 2
     executor : {"processes", "serial"} or callable, default "processes"
         Where the shards live: in processes of this machine, or in this process, one asked after another. A callable
-        takes the number of shards and gives a :class:`~sylvan.models.irli.shard_workers.ShardExecutor`, such as one
-        over the machines of a cluster. The answers don't depend on it.
+        takes the number of shards and gives a :class:`~sylvan.models.irli.shard_workers.ShardExecutor`, such as
+        :func:`sylvan.distributed.ray_shards`, which has the shards on the machines of a Ray cluster; where it has an
+        attribute ``n_jobs``, a shard has so many threads. The answers don't depend on it.
 
     Attributes
     ----------
@@ -68,7 +70,8 @@ class ShardedIRLIIndex(VectorIndex):
     -----
     The paper's Section 5.3. The shards of an index that was fitted live in their processes alone until it is saved:
     closing it before loses them. Processes are started anew, so a script must start its work below ``if __name__ ==
-    "__main__":``.
+    "__main__":``. On a cluster, shards that are lost with their node are started on another from where the index was
+    saved last, if it hasn't changed since.
 
     Examples
     --------
@@ -125,7 +128,7 @@ class ShardedIRLIIndex(VectorIndex):
             calls.append(ShardCall("build", {"params": self._shard_params(template), **arguments}))
         running = self._start(self.n_shards)
         try:
-            running.run(calls)
+            run_calls(running, calls)
         except BaseException:
             running.close()
             raise
@@ -137,8 +140,11 @@ class ShardedIRLIIndex(VectorIndex):
         return {**params, "n_jobs": self._shard_jobs(params["n_jobs"], self.n_shards)}
 
     def _shard_jobs(self, n_jobs: int | None, n_shards: int) -> int:
-        """Threads of one shard: an equal part of the cores, unless it is said how many."""
+        """Threads of one shard: what the executor says, or an equal part of the cores, unless it is given."""
         if n_jobs in (None, -1):
+            own = getattr(self.executor, "n_jobs", None)
+            if own is not None:
+                return resolve_jobs(own)
             return max(1, resolve_jobs(None) // (1 if self.executor == "serial" else n_shards))
         return resolve_jobs(n_jobs)
 
@@ -170,18 +176,34 @@ class ShardedIRLIIndex(VectorIndex):
     def _ask(self, calls: Sequence[ShardCall | None]) -> list[Any]:
         """The shards' answers; the shards of an index that was loaded are started when they are first asked."""
         if self._running is None:
-            if self._source is None:
-                raise NotFittedError("This ShardedIRLIIndex was closed before it was saved: fit it again.")
-            n_jobs = self._shard_jobs(None if self.index is None else self.index.n_jobs, self.n_shards_)
+            sources = self._sources()
+            if sources is None:
+                raise NotFittedError(
+                    "This ShardedIRLIIndex was closed before it was saved, or lost a shard: fit it again."
+                )
             running = self._start(self.n_shards_)
             try:
-                running.run([ShardCall(call.method, {**call.arguments, "n_jobs": n_jobs}) for call in self._source])
+                run_calls(running, sources)
             except BaseException:
                 running.close()
                 raise
             self._set_running(running)
         assert self._running is not None
-        return self._running.run(calls)
+        try:
+            return self._running.run(calls)
+        except LostShardsError as lost:
+            try:
+                return recovered(self._running, calls, self._sources(), lost)
+            except BaseException:
+                self.close()  # some shards may have changed, others not: all begin again with their sources
+                raise
+
+    def _sources(self) -> list[ShardCall] | None:
+        """What makes each shard what it is; None for what was fitted or changed and not saved since."""
+        if self._source is None:
+            return None
+        n_jobs = self._shard_jobs(None if self.index is None else self.index.n_jobs, self.n_shards_)
+        return [ShardCall(call.method, {**call.arguments, "n_jobs": n_jobs}) for call in self._source]
 
     def _all(self, method: str, **arguments: Any) -> list[Any]:
         return self._ask([ShardCall(method, arguments)] * self.n_shards_)
