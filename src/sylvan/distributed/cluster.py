@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sylvan.distributed.connection import Connection
 from sylvan.distributed.nodes import on_each_node
 from sylvan.distributed.ray_runner import RayRunner
-from sylvan.errors import DataError, ParameterError, SylvanError
+from sylvan.errors import DataError
 from sylvan.runtime.current import using
 from sylvan.version import __version__
 
-__all__ = ["need_ray", "ray"]
+__all__ = ["check_nodes", "need_ray", "ray"]
 
 
 def need_ray() -> Any:
@@ -70,22 +69,8 @@ def ray(address: str | None = None, *, n_jobs: int | None = 1, **options: Any) -
     """
     module = need_ray()
     with ExitStack() as ends:
-        if not module.is_initialized():
-            if address is None:  # workers of this machine import what this process does
-                places = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
-                options.setdefault("runtime_env", {"env_vars": {"PYTHONPATH": os.pathsep.join(filter(None, places))}})
-            try:
-                module.init(address=address or "local", log_to_driver=False, configure_logging=False, **options)
-            except (ConnectionError, OSError, ValueError, RuntimeError) as error:
-                where = "on this machine" if address is None else f"at {address!r}"
-                raise SylvanError(f"There is no Ray cluster {where}: {error}") from error
-            ends.callback(module.shutdown)
-        elif address not in (None, "auto", module.get_runtime_context().gcs_address):
-            raise ParameterError(
-                f"This process is connected to the Ray cluster at {module.get_runtime_context().gcs_address} already. "
-                f"Got {address!r} instead."
-            )
-        _check_nodes(module)
+        ends.callback(Connection(module, address, **options).close)
+        check_nodes(module)
         runner = RayRunner(module, n_jobs)
         with using(runner):
             yield runner
@@ -96,7 +81,7 @@ def versions() -> dict[str, str]:
     return {"Python": platform.python_version(), "NumPy": np.__version__, "Sylvan": __version__}
 
 
-def _check_nodes(module: Any) -> None:
+def check_nodes(module: Any) -> None:
     """Ask every node for its versions.
 
     Raises
