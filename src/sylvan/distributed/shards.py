@@ -19,6 +19,7 @@ from sylvan.distributed.ray_runner import array_bytes
 from sylvan.errors import ModelError, SylvanError
 from sylvan.models.irli.lost_shards import LostShardsError
 from sylvan.models.irli.shard_workers import STARTING, ShardCall, ShardWorker
+from sylvan.parallel import quiet
 from sylvan.params import Range, check_values
 from sylvan.runtime.memory import parse_bytes, shown_bytes
 
@@ -312,7 +313,8 @@ class _ShardActor:
             )
         if method in STARTING:
             arguments |= {name: _own(arguments[name]) for name in _STAYING if name in arguments}
-        return getattr(self._worker, method)(**arguments)
+        with quiet():
+            return getattr(self._worker, method)(**arguments)
 
 
 def _own(value: Any) -> Any:
