@@ -50,6 +50,20 @@ def test_results_come_in_the_order_of_the_jobs(n_jobs: int, tmp_path: Path) -> N
     assert list(Runner(n_jobs).run([])) == []
 
 
+def test_each_result_is_made_when_it_is_asked_for_unless_elsewhere(tmp_path: Path) -> None:
+    class Elsewhere(Runner):
+        elsewhere = True
+
+    for make, n_made in ((Runner, 2), (Elsewhere, 5)):
+        CALLS.clear()
+        each = make().within("part").each(jobs())
+        assert right([each[0](), each[1]()]) and len(CALLS) == n_made
+    with opened_runner(checkpoint=tmp_path / "checkpoint") as runner:
+        CALLS.clear()
+        assert right([ask() for ask in runner.each(jobs())]) and right([ask() for ask in runner.each(jobs())])
+        assert len(CALLS) == 5, "stored, and not made again"
+
+
 def test_a_failing_job_names_itself() -> None:
     with pytest.raises(ZeroDivisionError) as caught:
         Runner().within("tree3").run([Job("layer1", fail, {"base": 0}, title="dividing")])

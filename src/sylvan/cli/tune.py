@@ -12,6 +12,7 @@ import click
 
 from sylvan.cli.config import config_of, config_option
 from sylvan.cli.options import complain, input_options, shared_options
+from sylvan.cli.resume import on_cluster, ray_option
 from sylvan.cli.session import Session, spoken_warnings
 from sylvan.errors import DataError, ParameterError
 
@@ -45,6 +46,7 @@ _OF_TUNE = (
 @click.option("--report", metavar="DIR", help="Where to write trials, figures and configuration. "
               "[default: the model's folder with .tuning]")  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N")
+@ray_option
 @input_options
 @shared_options
 @config_option
@@ -82,7 +84,7 @@ def command(
     source = open_input(train, given, part="trn")
     options = {name: given[name] for name in _OF_TUNE}
     say: Callable[[str], None] = (lambda line: None) if silent else (lambda line: click.echo(line, err=True))
-    with quiet(silent), spoken_warnings():
+    with quiet(silent), spoken_warnings(), on_cluster(given["ray_address"], given["threads"]):
         in_groups = None if groups is None else _groups(groups, source)
         X, Y = source.read()
         if isinstance(source, TextInput):

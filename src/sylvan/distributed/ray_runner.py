@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import Any
 
 from sylvan import store
@@ -259,11 +260,19 @@ def _seen(path: str) -> str:
 
 
 def array_bytes(value: Any) -> int:
-    """Bytes of the arrays in a value, in its fields and in what it holds."""
-    if hasattr(value, "nbytes"):
-        return int(value.nbytes)
-    if isinstance(value, Mapping):
-        return sum(map(array_bytes, value.values()))
-    if isinstance(value, list | tuple):
-        return sum(map(array_bytes, value))
-    return sum(map(array_bytes, vars(value).values())) if hasattr(value, "__dict__") else 0
+    """Bytes of the arrays in a value, in its fields and in what it holds, each object once."""
+    seen: set[int] = set()
+
+    def size(one: Any) -> int:
+        if isinstance(one, (*_PLAIN, type, FunctionType, ModuleType)) or id(one) in seen:
+            return 0
+        seen.add(id(one))
+        if hasattr(one, "nbytes"):
+            return int(one.nbytes)
+        if isinstance(one, Mapping):
+            return sum(map(size, one.values()))
+        if isinstance(one, list | tuple):
+            return sum(map(size, one))
+        return sum(map(size, vars(one).values())) if hasattr(one, "__dict__") else 0
+
+    return size(value)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -149,6 +150,10 @@ def _unpack_array(arrays: Arrays) -> npt.NDArray[Any]:
 ARRAY: Packing[npt.NDArray[Any]] = Packing(_pack_array, _unpack_array)
 
 
+def _same(value: _Result) -> _Result:
+    return value
+
+
 class Results(list[_Result]):
     """The results of a list of jobs, in its order.
 
@@ -215,6 +220,16 @@ class Runner:
             them must answer alike: one that made what the others take would wait for them forever.
         """
         return job()
+
+    def each(self, jobs: Sequence[Job[_Result]]) -> list[Callable[[], _Result]]:
+        """Calls that give the results of jobs of which each may use all threads and all memory for itself.
+
+        A job is run when its result is asked for, as :meth:`one` does; where jobs run in other processes, all of them
+        are run at once, beside each other.
+        """
+        if self.elsewhere:
+            return [partial(_same, result) for result in self.run(jobs)]
+        return [partial(self.one, job) for job in jobs]
 
     def stream(self, jobs: Sequence[Job[Any]], deliver: Deliver, description: str | None = None) -> None:
         """Run the jobs and hand each result to ``deliver(number, result)``, from any thread, as soon as it is there."""

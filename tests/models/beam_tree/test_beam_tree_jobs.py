@@ -80,6 +80,29 @@ def test_a_given_rate_is_not_looked_for() -> None:
     assert runner.names[2:] == ["tree", "passes"] and one.history_.shape == (0, 2)
 
 
+class Beside(Runner):
+    """Runs all jobs of a list at once, as a cluster does."""
+
+    elsewhere = True
+
+
+def test_higher_rates_than_one_that_fails_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried, ran = rates._tried, []
+
+    def failing(trials: Any, training: Any, n_passes: int, shown: Any) -> Any:
+        ran.append(training.learning_rate)
+        marks = tried(trials, training, n_passes, shown)
+        if training.optimizer == "averaged_sgd" and n_passes == 1 and len(set(ran)) % 3 == 2:
+            return np.full((1, 2), np.nan)  # of the second rate alone
+        return marks
+
+    monkeypatch.setattr(rates, "_tried", failing)
+    plain = make().fit(X, y)
+    n_plain, ran[:] = len(ran), []
+    assert bits(make().fit(X, y, runner=Beside())) == bits(plain)
+    assert len(ran) == n_plain + 1, "the third rate of the optimiser whose second failed"
+
+
 def stopped_at(monkeypatch: pytest.MonkeyPatch, number: int) -> list[int]:
     """Ctrl-C in so many passes of the next trainings; gives the steps of those that are begun."""
     begun: list[int] = []

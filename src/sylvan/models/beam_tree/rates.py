@@ -102,15 +102,12 @@ class Trials:
 
         All rates have one pass; of each optimiser the best then have up to ``epochs``, and end when they get worse.
         """
-        first = [tried for name in self.optimizers for tried in self._reached("first", self._rates(name), 1, runner)]
+        first = self._reached("first", [self._rates(name) for name in self.optimizers], 1, runner)
         if not first:  # rather any rate than none
             return self._rates(self.optimizers[0])[0], self.epochs
         if self.epochs == 1:
             return _middle(first)[0], 1
-        finals = [
-            tried for name in self.optimizers
-            for tried in self._reached("final", _finals(first, name), self.epochs, runner)
-        ]  # fmt: skip
+        finals = self._reached("final", [_finals(first, name) for name in self.optimizers], self.epochs, runner)
         if not finals:
             return _middle(first)[0], self.epochs
         training, marks = _middle(finals)
@@ -129,20 +126,27 @@ class Trials:
         rates = [float(f"{step / max(size, 1e-30):.2g}") for step in _STEPS[optimizer]]
         return [replace(self.training, optimizer=optimizer, learning_rate=rate) for rate in rates]
 
-    def _reached(self, name: str, trainings: list[ClassTraining], n_passes: int, runner: Runner) -> list[Tried]:
-        """Trainings, by rising rates, and what they reached, up to the first that left the range of numbers."""
+    def _reached(
+        self, name: str, trainings: list[list[ClassTraining]], n_passes: int, runner: Runner
+    ) -> list[Tried]:  # fmt: skip
+        """Each optimiser's trainings, by rising rates, and what they reached, up to its first without numbers."""
+        shown = np.resize(self.shown, self._n_first_shown) if name == "first" else self.shown
+        jobs = [
+            Job(
+                f"{name}-{training.optimizer}{number}", _tried,
+                {"trials": self, "training": training, "n_passes": n_passes, "shown": shown},
+                n_passes * len(shown), self.size, packing=ARRAY, title="trying a learning rate",
+            )
+            for own in trainings for number, training in enumerate(own)
+        ]  # fmt: skip
+        results = iter(runner.each(jobs))
         found: list[Tried] = []
-        for number, training in enumerate(trainings):
-            shown = np.resize(self.shown, self._n_first_shown) if name == "first" else self.shown
-            inputs = {"trials": self, "training": training, "n_passes": n_passes, "shown": shown}
-            job = Job(
-                f"{name}-{training.optimizer}{number}", _tried, inputs, n_passes * len(shown), self.size,
-                packing=ARRAY, title="trying a learning rate",
-            )  # fmt: skip
-            marks = runner.one(job)
-            if not np.isfinite(marks).all():
-                break  # as with every higher one
-            found.append((training, marks))
+        for own in trainings:
+            for training, reached in [(training, next(results)) for training in own]:
+                marks = reached()
+                if not np.isfinite(marks).all():
+                    break  # as with every higher one
+                found.append((training, marks))
         return found
 
 

@@ -164,7 +164,10 @@ def learn(learning: Learning, runner: Runner, force: bool = False) -> Learned:
     if trials := learning.trials(tree, runner.n_jobs):
         training, epochs = trials.best(runner)
     folder = runner.folder("passes") if learning.examples.n_classes > 1 else None
-    return runner.run([learning.passes_job(tree, training, epochs, folder)], "Training")[0]
+    job = learning.passes_job(tree, training, epochs, folder)
+    if folder is not None and runner.elsewhere:  # the folder is this process's
+        return runner.one(job)
+    return runner.run([job], "Training")[0]
 
 
 def learn_on(learning: Learning, weights: ClassWeights, step: int, n_averaged: int) -> npt.NDArray[np.float64]:

@@ -15,6 +15,7 @@ from sylvan.parallel import resolve_jobs
 
 if TYPE_CHECKING:
     from sylvan.neural.text.text_encoder import TextEncoder
+    from sylvan.runtime import Runner
 
 __all__ = ["dense_features", "encoded", "place", "torch_threads"]
 
@@ -26,11 +27,12 @@ _started_in = os.getpid()
 def dense_features(
     encoder: TextEncoder, texts: Any, *, device: str, n_jobs: int | None,
     cache: str | os.PathLike[str] | None = None, engine: Any = None, normalize: bool = True,
-    description: str = "Encoding texts",
+    description: str = "Encoding texts", runner: Runner | None = None,
 ) -> npt.NDArray[np.float32]:  # fmt: skip
     """The encoder's vectors of texts (or of their ids), of length 1 or, without ``normalize``, as they are.
 
-    In float32 whatever the engine trains in: rankers learn from the same vectors that they are asked with.
+    In float32 whatever the engine trains in: rankers learn from the same vectors that they are asked with. A ``runner``
+    is given what :func:`~sylvan.neural.text.embedding.embed` gives it.
     """
     from sylvan.neural.loop.memory import memory_sentences
     from sylvan.neural.text.embedding import embed
@@ -40,7 +42,9 @@ def dense_features(
             place(encoder, device)
         else:
             engine = engine.without_rounding()
-        return embed(encoder, texts, engine=engine, normalize=normalize, cache=cache, description=description)
+        return embed(
+            encoder, texts, engine=engine, normalize=normalize, cache=cache, description=description, runner=runner
+        )
 
 
 def encoded(

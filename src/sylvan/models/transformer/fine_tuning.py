@@ -317,7 +317,7 @@ class _Training:
     def _embed(self) -> npt.NDArray[np.float32]:
         vectors = embed(
             self.encoder, self.rows, engine=self.engine, normalize=self.matcher.normalize,
-            description="Embedding texts",
+            description="Embedding texts", runner=self.runner,
         )  # fmt: skip
         if not np.isfinite(vectors).all():
             row = int(np.argmin(np.isfinite(vectors).all(axis=1)))

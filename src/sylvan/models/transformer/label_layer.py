@@ -19,7 +19,7 @@ from sylvan.matching import beam as matching
 from sylvan.params import Constraint, Number, Parameterized
 from sylvan.ranking.linear import LinearOptions
 from sylvan.ranking.training import TreeTraining, train_rankers
-from sylvan.runtime import Runner
+from sylvan.runtime.current import current_runner
 from sylvan.validate import Csr
 from sylvan.weights import ClusterRows, ClusterWeights
 
@@ -235,7 +235,7 @@ class LinearStart:
         features = take_rows(dense_rows(embeddings), self.learned)
         positives = take_rows(self._labels(layer), self.learned)
         weight = None if self.row_weight is None else self.row_weight[self.learned]
-        run = Runner(self.n_jobs)
+        run = current_runner(self.n_jobs)  # without the checkpoint: each time other embeddings have the same names
         return train_rankers(features, positives, above, training, weight, runner=run, known=known)[0].layers
 
     def _labels(self, layer: int) -> Csr:

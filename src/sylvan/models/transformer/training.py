@@ -178,7 +178,7 @@ class TransformerTraining:
             tuned = None
             if tree is not None and self.matcher is not None:
                 tuned = self._fine_tune(encoder, rows, tree, engine, run.within("encoder"))
-            job = self.embedding_job(encoder, rows, engine, self.model.cache)
+            job = self.embedding_job(encoder, rows, engine, self.model.cache, run)
             dense = run.one(job, bool if engine is None else lambda stored: all(engine.everyone(stored)))
             scale = float(presets.value_of(self.model, "dense_scale", presets.kind_of(encoder)))
             lengths = Lengths.of(scale, presets.ranker_of(self.model).normalize)
@@ -198,12 +198,12 @@ class TransformerTraining:
         return one.index(terms, self.labels, runner=runner)[0]
 
     def embedding_job(
-        self, encoder: TextEncoder, texts: Any, engine: Any = None, cache: Any = None
+        self, encoder: TextEncoder, texts: Any, engine: Any = None, cache: Any = None, runner: Runner | None = None
     ) -> Job[npt.NDArray[np.float32]]:
-        """The encoder's vectors of texts or of their ids."""
+        """The encoder's vectors of texts or of their ids; ``runner`` runs parts of it, where it does so elsewhere."""
         inputs = {
             "encoder": encoder, "texts": texts, "device": self.model.device, "n_jobs": self.model.n_jobs,
-            "cache": cache, "engine": engine, "normalize": self.unit_vectors,
+            "cache": cache, "engine": engine, "normalize": self.unit_vectors, "runner": runner,
         }  # fmt: skip
         size = 4 * len(texts) * encoder.dim_out
         return Job("embeddings", dense_features, inputs, peak_bytes=size, packing=ARRAY, title="embedding the texts")
