@@ -64,7 +64,7 @@ class Machines:
     network, store : float
         Bytes a second of a node, and of the store.
     overhead_s, handing_s : float
-        Of a task: on its worker's core; and in the driver, which hands one over after the other.
+        Of a task: on its worker's core; and on one of the driver, which hands one over after the other.
     ahead, retries : int
         As the runner has them.
     slow : mapping of int to float
@@ -166,6 +166,7 @@ def simulate(tasks: Sequence[Task], machines: Machines) -> Outcome:
 
 
 _READ, _COMPUTE, _WRITE, _DONE = range(4)
+_HANDING = -1  # the driver, where it hands over, beside the workers' numbers
 
 
 class _Run:
@@ -189,7 +190,7 @@ class _Run:
         self._to_hand: list[tuple[int, float, int]] = []
         self._line: deque[int] = deque()  # handed over, and no worker has it yet
         self._of_driver: deque[int] = deque()
-        self._handed, self._free_at, self._will_look = 0, 0.0, False
+        self._handed, self._in_hand = 0, -1  # the task that the driver hands over just now
         self._calendar: list[tuple[float, int, Callable[[int], None], int]] = []
         self._numbers = itertools.count()  # what comes at one moment comes in this order
         self._n_lost, self._busy = 0, 0.0
@@ -225,7 +226,16 @@ class _Run:
         elif moved <= seconds:
             self._go_on(self._moving.pop(node))
         else:
-            self._go_on(self._computing.pop(0))
+            self._computed(self._computing.pop(0))
+
+    def _computed(self, party: int) -> None:
+        """A worker's task is computed, or the driver has handed one over."""
+        if party == _HANDING:
+            number, self._in_hand = self._in_hand, -1
+            self._arrive(number)
+            self._hand_over()
+        else:
+            self._go_on(party)
 
     def _at(self, when: float, act: Callable[[int], None], number: int) -> None:
         heapq.heappush(self._calendar, (when, next(self._numbers), act, number))
@@ -242,26 +252,17 @@ class _Run:
         else:
             heapq.heappush(self._to_hand, (task.stage, -task.cpu_s, number))
 
-    def _hand_over(self, _: int = 0) -> None:
+    def _hand_over(self) -> None:
         """Hand over as many tasks as are wanted, as fast as the driver can."""
         machines = self._machines
-        while self._to_hand and self._handed < machines.ahead * self._alive:
-            if self._now < self._free_at:
-                if not self._will_look:
-                    self._will_look = True
-                    self._at(self._free_at, self._look, 0)
-                return
+        while self._to_hand and self._in_hand < 0 and self._handed < machines.ahead * self._alive:
             number = heapq.heappop(self._to_hand)[2]
             self._handed += 1
-            self._free_at = self._now + machines.handing_s
             if machines.handing_s:
-                self._at(self._free_at, self._arrive, number)
+                self._in_hand = number
+                self._computing.add(0, machines.handing_s, _HANDING)
             else:
                 self._arrive(number)
-
-    def _look(self, _: int) -> None:
-        self._will_look = False
-        self._hand_over()
 
     def _arrive(self, number: int) -> None:
         self._line.append(number)
@@ -355,7 +356,6 @@ class _Run:
 
     def _return(self, worker: int) -> None:
         self._alive += 1
-        self._last[worker] = -1
         heapq.heappush(self._idle, worker)
         self._give()
         self._hand_over()

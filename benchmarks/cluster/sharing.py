@@ -64,8 +64,7 @@ class Sharing:
 
     def pop(self, node: int) -> int:
         """The first party of a node is done."""
-        end, party = heapq.heappop(self._ends[node])
-        self._given[node] = end  # exactly, whatever the sums of the seconds say
+        _, party = heapq.heappop(self._ends[node])
         self._changed(node, -1)
         return party
 

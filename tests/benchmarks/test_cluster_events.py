@@ -69,6 +69,13 @@ def test_a_lost_worker_is_replaced_and_its_task_begins_anew() -> None:
     assert elsewhere.ends == [9, 4]  # the other worker takes it
 
 
+def test_a_lost_worker_is_no_reason_to_hand_over_ahead() -> None:
+    tasks = [task(4), task(3), task(10, 1)]
+    outcome = simulate(tasks, Machines(2, losses=[(1.0, 0)], away_s=100, ahead=1))
+    assert outcome.ends == [17, 3, 13]  # what is ready when a worker is free, and not what was lost before
+    assert outcome.chain(tasks) == [(1, 3), (2, 10), (0, 4)]
+
+
 def test_an_idle_worker_that_is_lost_takes_no_task_with_it() -> None:
     outcome = simulate([task(5)], Machines(2, losses=[(1.0, 1), (2.0, 1)]))
     assert outcome.ends == [5] and outcome.n_lost == 0
@@ -92,6 +99,7 @@ def test_the_driver_hands_over_one_after_the_other() -> None:
     ahead = simulate(tasks, Machines(1, handing_s=0.5, ahead=2))
     assert ahead.seconds == 4.5  # the next one is there already
     assert simulate(tasks, Machines(1, handing_s=0.5, ahead=1)).seconds == 6
+    assert simulate(tasks[:2], Machines(1, cores=1, handing_s=0.5)).ends == [2, 3]  # on the core of the first
 
 
 def test_tasks_have_an_overhead_and_those_of_the_driver_none() -> None:
