@@ -38,6 +38,8 @@ class Task:
         What the worker's memory holds at most.
     on_driver : bool
         Whether it is the process's that runs the training, not a worker's.
+    handing_s : float
+        Seconds of the driver to hand over this task, beyond those of any.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Task:
     stage: int = 0
     peak_bytes: int = 0
     on_driver: bool = False
+    handing_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -258,9 +261,10 @@ class _Run:
         while self._to_hand and self._in_hand < 0 and self._handed < machines.ahead * self._alive:
             number = heapq.heappop(self._to_hand)[2]
             self._handed += 1
-            if machines.handing_s:
+            seconds = machines.handing_s + self._tasks[number].handing_s
+            if seconds:
                 self._in_hand = number
-                self._computing.add(0, machines.handing_s, _HANDING)
+                self._computing.add(0, seconds, _HANDING)
             else:
                 self._arrive(number)
 

@@ -26,6 +26,7 @@ from benchmarks.report.sampling import (
 )
 from benchmarks.report.scale import scale_section
 from benchmarks.report.serving import serving_section
+from benchmarks.report.simulation import draw_simulation, simulation_section
 from benchmarks.sampling.cane_tables import cane_section
 from benchmarks.sampling.tables import sampling_section
 from benchmarks.transformers.tables import transformers_section
@@ -42,7 +43,7 @@ INTRO = (
 SECTIONS = (
     peers_sections, linear_sections, alternatives_sections, scale_section, transformers_section, irli_section,
     sampling_section, codewords_section, peaked_section, variance_section, beam_tree_section, cane_section,
-    output_layer_section, serving_section, cluster_section, mutation_section,
+    output_layer_section, serving_section, cluster_section, simulation_section, mutation_section,
 )  # fmt: skip
 
 
@@ -73,6 +74,7 @@ def main() -> None:
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(document(options.results), encoding="utf-8")
     draw_presets(options.results, options.out.parent / "figures" / "presets")
+    draw_simulation(options.results, options.out.parent / "figures" / "cluster_simulation")
     tables = ((options.readme, "results", summary), (options.sampling, "output-layer", output_layer_summary))
     for path, name, table in tables:
         if path.exists():

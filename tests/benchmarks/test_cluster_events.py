@@ -99,6 +99,8 @@ def test_the_driver_hands_over_one_after_the_other() -> None:
     ahead = simulate(tasks, Machines(1, handing_s=0.5, ahead=2))
     assert ahead.seconds == 4.5  # the next one is there already
     assert simulate(tasks, Machines(1, handing_s=0.5, ahead=1)).seconds == 6
+    slower = [task(1, handing_s=1.0), task(0.9)]
+    assert simulate(slower, Machines(2, handing_s=0.5)).ends == [2.5, 2.9]
     assert simulate(tasks[:2], Machines(1, cores=1, handing_s=0.5)).ends == [2, 3]  # on the core of the first
 
 

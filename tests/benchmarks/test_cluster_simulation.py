@@ -1,0 +1,285 @@
+"""Trainings on paper: their clusters and tasks, the jobs of real ones, what is compared, and the tables."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.cluster import compared, simulation
+from benchmarks.cluster.costs import Costs, shape_of
+from benchmarks.cluster.events import Machines, simulate
+from benchmarks.cluster.on_paper import Shape
+from benchmarks.cluster.phases import PAGE, PAIR, Splits, training_tasks
+from benchmarks.cluster.rates import measured_rates, sizes
+from benchmarks.cluster.recorded import Noted, Recorder, Step
+from benchmarks.common import datasets, synthetic
+from benchmarks.report.simulation import simulation_section
+from sylvan import XRLinear
+from sylvan.ranking.linear import LEAST_COST
+from sylvan.runtime import Job, Once
+from sylvan.validate import Csr
+
+RAY = {"overhead_s": 0.001, "handing_s": 0.001, "copying": 1e-9, "tasks": 1}
+SHAPE = Shape(200_000, 300_000, 100_000)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A prepared set of 900 rows and 400 labels."""
+    path = tmp_path_factory.mktemp("cache") / "synthetic-900x400"
+    path.mkdir()
+    datasets.save(path, synthetic.generate(path.name))
+    return path
+
+
+@pytest.fixture(scope="module")
+def rates(folder: Path) -> dict[str, Any]:
+    """What the parts of a training of this set cost."""
+    return {**measured_rates(folder), "ray": RAY}
+
+
+@pytest.fixture(scope="module")
+def costs(rates: dict[str, Any]) -> Costs:
+    return replace(Costs.of(rates, "tfn+man"), searching=1e-8, iterating=1e-8, assigning=1e-8)
+
+
+def test_rates_are_of_the_set_and_positive(rates: dict[str, Any], folder: Path) -> None:
+    X, Y = (Csr.of(matrix) for matrix in datasets.load(folder, "X.trn", "Y.trn"))
+    for setting, run in rates["settings"].items():
+        assert {name: run[name] for name in sizes(X, Y)} == sizes(X, Y)
+        model = XRLinear(n_jobs=1, calibration=None, negatives="tfn" if setting == "tfn" else "paper").fit(X, Y)
+        assert [layer["clusters"] for layer in run["layers"]] == [1, *model.tree_.layer_sizes[:-1]]
+        assert all(layer["rate"] > 0 and layer["weights"] > 0 for layer in run["layers"])
+        assert run["layers"][0]["pairs"] == run["rows"]
+    man, tfn = (rates["settings"][name]["layers"][-1]["pairs"] for name in ("tfn+man", "tfn"))
+    assert man > tfn
+    own = Costs.of(rates, "tfn")
+    assert own.searching == 0 < Costs.of(rates, "tfn+man").searching
+    fewer = {**rates, "clustering": {**rates["clustering"], "values_a_label": 100.0}}
+    values = shape_of(rates["settings"]["tfn"]).embedding_values(Costs.of(fewer, "tfn").embedding_power)
+    assert values == pytest.approx(100.0 * rates["clustering"]["labels"], rel=1e-6)
+
+
+def test_clusters_on_paper_are_those_of_the_tree() -> None:
+    layers = SHAPE.layers(searched=False)
+    assert [len(layer.rows) for layer in layers] == [1, *SHAPE.plan[:-1]]
+    assert [int(layer.children.sum()) for layer in layers] == list(SHAPE.plan)
+    for shares in SHAPE.shares:
+        assert shares.sum() == pytest.approx(1)
+    a_row = [layer.rows.sum() / SHAPE.n_rows for layer in layers]
+    assert a_row[0] == 1 and a_row == sorted(a_row) and a_row[-1] <= SHAPE.labels_per_row
+    assert all((layer.rows <= SHAPE.n_rows).all() for layer in layers)
+    searched = SHAPE.layers(searched=True)
+    assert searched[-1].rows.sum() / SHAPE.n_rows == pytest.approx(SHAPE.found, rel=1e-3)
+    assert all((a.rows == b.rows).all() for a, b in zip(layers[:-1], searched[:-1], strict=True))
+
+
+def test_labels_that_lie_nearer_are_in_fewer_clusters() -> None:
+    near, far = (replace(SHAPE, near=near).layers(False)[-1].rows.sum() for near in (0.9, 0.1))
+    assert near < far
+    alike, uneven = (replace(SHAPE, skew=skew).layers(False)[-1].rows.max() for skew in (0.0, 1.0))
+    assert alike < uneven
+
+
+@pytest.mark.parametrize("searched", [False, True])
+def test_the_work_is_the_same_however_it_is_divided(costs: Costs, searched: bool) -> None:
+    def spent(n_workers: int, **splits: Any) -> dict[str, float]:
+        return simulation.by_phase(
+            training_tasks(SHAPE, costs, n_workers, searched=searched, splits=Splits(**splits))
+        )  # fmt: skip
+
+    costs = replace(costs, last=1e-3)  # clusters that take longer than a task should
+    alone = spent(1)
+    assert set(alone) >= {"embeddings", "clustering", "sorting", "solving", "layout"}
+    assert ("search" in alone) == ("upper layers" in alone) == searched
+    for other in (spent(50), spent(50, assigning=True, children=True, layout=True)):
+        assert other == pytest.approx(alone)
+
+
+def test_what_is_divided_shortens_the_longest_jobs(costs: Costs) -> None:
+    longer = replace(costs, inner=1e-3, last=1e-3, assigning=1e-6, laying_out=1e-6, roots=((2, 1e-5), (16, 2e-5)))
+
+    def longest(phase: str, name: str, **splits: Any) -> float:
+        tasks = training_tasks(SHAPE, longer, 30, splits=Splits(**splits))
+        return max(task.cpu_s for task in tasks if task.phase == phase and task.name.startswith(name))
+
+    assert longest("clustering", "all labels", assigning=True) < longest("clustering", "all labels") / 2
+    assert longest("solving", "last layer", children=True) < longest("solving", "last layer")
+    assert longest("solving", "root", lanes=2) < longest("solving", "root")
+    assert longest("solving", "root", children=True) == longest("solving", "root")  # one group of 16 is all there is
+    divided = training_tasks(SHAPE, longer, 30, splits=Splits(children=True))
+    assert {task.name.partition(",")[0] for task in divided if ", part" in task.name} == {"last layer"}
+    longer = replace(longer, roots=((2, 1e-5), (16, 1e-5)))  # where fewer children take as long, nothing is gained
+    assert longest("solving", "root", lanes=8) == longest("solving", "root")
+    assert longest("layout", "layout", layout=True) < longest("layout", "layout") / 2
+
+
+def test_a_training_on_paper_needs_its_critical_path_and_its_work(costs: Costs) -> None:
+    for workers in (1, 7):
+        row = simulation.row_of(SHAPE, costs, workers, "tfn+man", simulation.cluster(workers, RAY))
+        assert row["seconds"] >= row["path_s"] and 0 < row["of_ideal"] <= 1
+        assert row["store_bytes"] > row["least_bytes"] > SHAPE.x_bytes
+        assert sum(row["chain"]["phases"].values()) == pytest.approx(row["seconds"])
+        tasks = training_tasks(SHAPE, costs, workers)
+        slower = simulation.troubles(simulation.cluster(workers, RAY), tasks)["a tenth of the network"]
+        assert simulation.row_of(SHAPE, costs, workers, "tfn+man", slower)["seconds"] > row["seconds"]
+
+
+def test_the_seconds_of_the_phases_by_hand(costs: Costs) -> None:
+    shape = Shape(400_000, 400_000, 100_000)
+    own = replace(costs, aggregating=1e-7, iterating=1e-8, assigning=1e-9, subtree=1e-8, sorting=1e-8, pairing=1e-9)
+    values = shape.embedding_values(own.embedding_power) / shape.n_labels
+    two_halvings = (1e-8 * 65_536 + 1e-9 * 400_000) + 2 * (1e-8 * 65_536 + 1e-9 * 200_000)
+    for workers in (1, 50):
+        tasks = training_tasks(shape, own, workers, searched=True)
+        spent = simulation.by_phase(tasks)
+        assert spent["embeddings"] == pytest.approx(1e-7 * 400_000 * 5 * 100)
+        assert spent["clustering"] == pytest.approx(values * (two_halvings + 1e-8 * 400_000 * np.log2(100_000 / 16)))
+        pairs = sum(layer.rows.sum() for layer in shape.layers(searched=True))
+        assert spent["sorting"] == pytest.approx(1e-8 * 400_000 * 5 * len(shape.plan) + 1e-9 * pairs)
+        assert sum(task.bytes_in for task in tasks if task.phase == "sorting") == shape.y_bytes
+        written = sum(task.bytes_out for task in tasks if task.name.startswith("subtree"))
+        assert written == pytest.approx(4 * 400_000)
+    assert [task.name for task in tasks if task.phase == "clustering" and task.cpu_s][:2] == ["all labels", "halves 1"]
+    quick = replace(own, iterating=1e-10, assigning=1e-11, subtree=1e-10)  # a second's work for one task
+    tasks = [task for task in training_tasks(shape, quick, 1) if task.phase == "clustering" and task.cpu_s]
+    assert [task.cpu_s for task in tasks] == [pytest.approx(spent["clustering"] / 100)]
+
+
+def test_rows_that_lie_anywhere_cost_whole_pages(costs: Costs) -> None:
+    """A few rows cost about a page more than they are each; all rows are read once."""
+    tasks = training_tasks(SHAPE, costs, 1)
+    root = next(task for task in tasks if task.name == "root")
+    assert root.bytes_in == SHAPE.x_bytes + PAIR * SHAPE.n_rows  # which rows, and whose positives, is sent
+    few = min((task for task in training_tasks(SHAPE, replace(costs, last=1e-4), 10**6) if "last layer" in task.name),
+              key=lambda task: task.bytes_in)  # fmt: skip
+    n = min(SHAPE.layers(False)[-1].rows)
+    most = n * (SHAPE.row_bytes + PAGE + PAIR)
+    assert 0.98 * most < few.bytes_in <= most * (1 + 1e-9)
+
+
+def test_a_recorded_training_has_sylvans_own_jobs_and_bits(folder: Path) -> None:
+    X, Y = datasets.load(folder, "X.trn", "Y.trn")
+    recorder = Recorder()
+    model = XRLinear(n_jobs=1).fit(X, Y, runner=recorder)
+    recorder.finish()
+    assert (model.rank(X[:50]).scores == XRLinear(n_jobs=1).fit(X, Y).rank(X[:50]).scores).all()
+    lists = [step for step in recorder.steps if step.kind == "list"]
+    assert len(lists) == 2  # the layers above, and the last one after its search
+    names = [step.name.rpartition(".")[2] for step in recorder.steps if step.kind == "one"]
+    assert names[:3] == ["embeddings", "tree", "positives"] and "beam" in names
+    for step in lists:
+        assert step.shared_bytes > X.data.nbytes
+        for job in step.jobs:
+            assert job.cost > 0 and job.seconds > 0 and job.peak_bytes > 0 and job.bytes_in > 0 and job.bytes_out > 0
+    pairs = recorder.pairs["tree0.layer0"]
+    assert pairs[:3] == (900, 900, 1)
+    assert sum(job.cost for job in lists[0].jobs) >= LEAST_COST / 10
+
+
+def _burn(seconds: float, **_: Any) -> None:
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+
+def test_what_a_job_builds_on_is_not_its_own_time() -> None:
+    recorder = Recorder()
+    recorder.one(Job("tree", _burn, {"seconds": 0.01, "on": Once(Job("embeddings", _burn, {"seconds": 0.1}))}))
+    seconds = {step.name: step.jobs[0].seconds for step in recorder.steps}
+    assert seconds["embeddings"] >= 0.1 and 0.01 <= seconds["tree"] < 0.1
+
+
+def test_tasks_of_a_recorded_training() -> None:
+    jobs = [Noted(f"job{at}", cost, 1.0, bytes_out=10, sent_bytes=20, cutting_s=0.1)
+            for at, cost in enumerate((6.0, 1.0, 1.0, 2.0))]  # fmt: skip
+    steps = [Step("one", "tree", [Noted("tree", 1.0, 3.0)]), Step("list", "layers", jobs, shared_bytes=100),
+             Step("between", "between", [Noted("between", 0.0, 0.5)])]  # fmt: skip
+    tasks = compared.tasks_of(steps, 0.01, 10)
+    assert [task.name for task in tasks if task.on_driver] == ["tree", "sending", "receiving", "between"]
+    assert [task.cpu_s for task in tasks if task.on_driver] == pytest.approx([3, 1, 0.4, 0.5])
+    own = [task for task in tasks if not task.on_driver]
+    assert [task.cpu_s for task in own] == pytest.approx([2.4, 0.8, 0.4, 0.4])  # by cost, 4 s in all
+    assert [task.handing_s for task in own] == pytest.approx([0.3] * 4)
+    assert simulate(tasks, Machines(1)).seconds == pytest.approx(3 + 1 + 0.3 + 4 + 0.4 + 0.5)
+    assert simulate(tasks, Machines(2)).seconds == pytest.approx(3 + 1 + 0.3 + 2.4 + 0.4 + 0.5)
+    grouped = [task for task in compared.tasks_of(steps, 0.01, 2, scale=2.0) if not task.on_driver]
+    assert [task.name for task in grouped] == ["job0", "job3 and 2 more"]
+    assert [task.cpu_s for task in grouped] == pytest.approx([4.8, 3.2])
+    assert [task.handing_s for task in grouped] == pytest.approx([0.4, 1.2])
+
+
+def _measured(path: Path, name: str) -> Path:
+    """The JSON of a cluster's benchmark, by hand."""
+    medians = [
+        {"setting": "fast", "nodes": nodes, "rows": where, "wall_s": 1.0, "cpu_s": 1.0,
+         "phases": [{"bytes_shared": 2, "bytes_sent": 1}, {"bytes_shared": 0, "bytes_sent": 4}]}
+        for nodes, where in ((0, "memory"), (1, "memory"), (1, "parts"), (2, "memory"), (2, "parts"))
+    ]  # fmt: skip
+    record = {"set": name, "date": "2026-01-01", "machine": {"cpu": "c", "cores": 2}, "medians": medians}
+    path.write_text(json.dumps(record))
+    return path
+
+
+def test_measured_trainings_are_predicted(folder: Path, tmp_path: Path) -> None:
+    own = compared.compared(_measured(tmp_path / "cluster.json", folder.name), tmp_path, folder.parent, RAY)
+    wanted = [("memory", 1), ("memory", 2), ("parts", 1), ("parts", 2)]
+    assert [(row["where"], row["nodes"]) for row in own["rows"]] == wanted
+    one, two, parts, _ = own["rows"]
+    assert one["paper_s"] >= two["paper_s"] > 0 and one["paper_s"] > 0.5 and one["bytes"] == 7
+    X = datasets.load(folder, "X.trn")[0]
+    assert one["paper_bytes"] == two["paper_bytes"] > X.data.nbytes + X.indices.nbytes
+    assert 0 < parts["paper_bytes"] < one["paper_bytes"]  # workers read the rows where they lie
+
+
+def test_the_command_writes_what_the_tables_show(
+    rates: dict[str, Any], folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(simulation, "LABELS", (10**6,))
+    monkeypatch.setattr(simulation, "WORKERS", (1, 3))
+    monkeypatch.setattr(simulation, "SPLIT_WORKERS", (2,))
+    shapes = simulation.shape_rows(folder.name, rates["settings"])
+    record = {"costs": rates, "shapes": shapes, **simulation.records.about()}
+    path = tmp_path / "cluster-simulation.json"
+    path.write_text(json.dumps(record))
+    assert simulation_section(tmp_path) == []  # nothing is simulated yet
+    scale = {"runs": [{"rows": 900, "labels": 400, "setting": "balanced", "machine": {"cpu": "c"}, "model_mb": 1.0,
+                       "phases": {"clustering": {"cpu_s": 2.0}, "solving": {"cpu_s": 1.0}}}]}  # fmt: skip
+    (tmp_path / "scale.json").write_text(json.dumps(scale))
+    _measured(tmp_path / "cluster.json", folder.name)
+    command = f"simulation --results {tmp_path} --cache {folder.parent} --data {tmp_path}"
+    for more in ("", f" --measured {tmp_path / 'cluster.json'}"):
+        monkeypatch.setattr(sys, "argv", (command + more).split())
+        simulation.main()
+    written = json.loads(path.read_text())
+    assert len(written["rows"]) == 4 and written["costs"] == json.loads(json.dumps(rates))
+    assert len(written["splits"]) == 2 * len(simulation.STEPS) and len(written["troubles"]) == 2 * 7
+    assert written["check"][0]["phases"]["solving"]["measured_s"] == 1.0
+    lines = simulation_section(tmp_path)
+    text = "\n".join(lines)
+    assert sum(line.startswith("| 1,000,000 | 3 |") for line in lines) == 2
+    assert "long clusters by 8 children" in text and "a tenth of the store" in text and "900 × 400" in text
+    assert f"### On paper: {folder.name} on one to three nodes" in text and "| fast | 2 | parts |" in text
+
+
+def test_slow_and_lost_workers_are_drawn_alike_each_time(costs: Costs) -> None:
+    tasks = training_tasks(SHAPE, replace(costs, roots=((2, 1e-5),)), 100)
+    first, again = (simulation.troubles(simulation.cluster(100, RAY), tasks) for _ in range(2))
+    assert first == again
+    assert len(first["5% of the workers take twice as long"].slow) == 5
+    seconds = {name: simulate(tasks, machines) for name, machines in first.items()}
+    root = next(at for at, task in enumerate(tasks) if task.name == "root")
+    longest = ("and that with the longest jobs", "that with the longest job is lost when it has nearly done it")
+    for name, times in zip(longest, (1.0, 0.9), strict=True):  # the longest job is the root
+        later = seconds[name].seconds - seconds["nothing"].seconds
+        assert later > 0.95 * times * tasks[root].cpu_s
+    assert seconds[longest[1]].n_lost == 1
+    losses = np.array(first["each worker is lost every 10 hours"].losses)
+    assert 400 < len(losses) < 560 and (np.diff(losses[:, 0]) >= 0).all()  # 480 of 100 workers in two days
