@@ -22,6 +22,7 @@ def app(
     keys: Sequence[ApiKey] = (),
     watch: float = 1.0,
     log: bool = False,
+    wait: bool = False,
 ) -> App:
     """An ASGI application that serves models, to be mounted in another one or given to an ASGI server.
 
@@ -36,6 +37,10 @@ def app(
         Seconds between two looks at a model's manifest.
     log : bool, default False
         Whether to write a JSON line for each request to stdout.
+    wait : bool, default False
+        Whether the lifespan's startup ends only once every model is open, and fails where one can't be: for a server
+        that asks each of several processes as soon as it has started, such as Ray Serve. Otherwise a request that
+        comes too early is answered with 503.
 
     Raises
     ------
@@ -62,7 +67,7 @@ def app(
         folders = [ServedFolder(name, os.fspath(folder)) for name, folder in models.items()]
     else:
         folders = list(models)
-    return App(Settings(tuple(folders), limits=limits or Limits(), keys=tuple(keys), watch=watch, log=log))
+    return App(Settings(tuple(folders), limits=limits or Limits(), keys=tuple(keys), watch=watch, log=log, wait=wait))
 
 
 def need_packages() -> None:

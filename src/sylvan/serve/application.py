@@ -72,8 +72,14 @@ class App:
             message = await receive()
             if message["type"] == "lifespan.startup":
                 self.service.start()
-                if self.settings.workers > 1:  # the others answer meanwhile
+                if self.settings.wait or self.settings.workers > 1:  # the others answer meanwhile
                     await self.service.opened()
+                wrong = [one for one in self.service.served.values() if one.current is None and self.settings.wait]
+                if wrong:
+                    await self.service.stop()
+                    sentences = (f"The model {one.name!r} can't be opened: {one.refused}" for one in wrong)
+                    await send({"type": "lifespan.startup.failed", "message": " ".join(sentences)})
+                    return
                 await send({"type": "lifespan.startup.complete"})
             elif message["type"] == "lifespan.shutdown":
                 await self.service.stop()

@@ -105,6 +105,7 @@ class Settings:
     watch: float = 1.0  # seconds between two looks at a model's manifest
     drain: float = 0.0  # seconds for which a server that was told to end goes on accepting requests
     log: bool = True
+    wait: bool = False  # whether startup ends once the models are open, and fails where one can't be
 
 
 # What numbers may be: the least and the most.

@@ -1,0 +1,110 @@
+"""How an application starts where another server than ``sylvan serve`` asks it to, by ASGI's lifespan."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serve.asgi import ask
+from serve.models import text_model
+
+from sylvan import serve
+from sylvan.serve.application import App
+from sylvan.serve.versions import open_version
+
+
+class Server:
+    """Sends the lifespan's messages, and notes the answers."""
+
+    def __init__(self, app: App) -> None:
+        self.answers: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._messages: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._task = asyncio.get_running_loop().create_task(
+            app({"type": "lifespan"}, self._messages.get, self.answers.put)  # type: ignore[arg-type]
+        )
+
+    async def told(self, what: str) -> dict[str, Any]:
+        self._messages.put_nowait({"type": f"lifespan.{what}"})
+        return await asyncio.wait_for(self.answers.get(), 60)
+
+    def end(self) -> None:
+        self._task.cancel()
+
+
+@pytest.fixture
+def books(tmp_path: Path) -> Path:
+    text_model().save(tmp_path / "books")
+    return tmp_path / "books"
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[threading.Event, threading.Event]]:
+    """Set when a model is being opened; to be set for it to be opened."""
+    opening, go = threading.Event(), threading.Event()
+
+    def opened(folder: Any) -> Any:
+        opening.set()
+        assert go.wait(60)
+        return open_version(folder)
+
+    monkeypatch.setattr("sylvan.serve.served.open_version", opened)
+    yield opening, go
+    go.set()
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_who_waits_has_started_when_the_models_are_open(
+    wait: bool, books: Path, gate: tuple[threading.Event, threading.Event]
+) -> None:
+    async def scenario() -> None:
+        opening, go = gate
+        app = serve.app({"books": books}, wait=wait)
+        server = Server(app)
+        start = asyncio.get_running_loop().create_task(server.told("startup"))
+        assert await asyncio.to_thread(opening.wait, 60)
+        if wait:
+            for _ in range(10):  # in which an answer would have come through
+                await asyncio.sleep(0)
+            assert not start.done()
+        else:
+            await start
+        body = {"text": "whales at sea", "k": 1}
+        assert (await ask(app, "POST", "/v1/models/books/rank", body)).status == 503
+        go.set()
+        assert (await start)["type"] == "lifespan.startup.complete"
+        if wait:
+            assert (await ask(app, "POST", "/v1/models/books/rank", body)).status == 200
+        assert (await server.told("shutdown"))["type"] == "lifespan.shutdown.complete"
+        assert not app.service.started
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_a_damaged_model_fails_the_startup_of_who_waits(wait: bool, books: Path) -> None:
+    largest = max(books.glob("*.npy"), key=lambda path: path.stat().st_size)
+    data = bytearray(largest.read_bytes())
+    data[-1] ^= 1
+    largest.write_bytes(data)
+
+    async def scenario() -> None:
+        app = serve.app({"books": books}, wait=wait)
+        server = Server(app)
+        answer = await server.told("startup")
+        if wait:
+            assert answer["type"] == "lifespan.startup.failed" and not app.service.started
+            assert answer["message"].startswith("The model 'books' can't be opened: ")
+            assert "its checksum is not the one in the manifest" in answer["message"]
+        else:
+            assert answer["type"] == "lifespan.startup.complete" and app.service.started
+            await server.told("shutdown")
+        assert "sylvan-engine-books" not in {thread.name for thread in threading.enumerate()}
+        server.end()
+
+    with suppress(asyncio.CancelledError):
+        asyncio.run(scenario())
