@@ -33,3 +33,42 @@ def wrong(what: str) -> None:
 def slow(at: int) -> int:
     time.sleep(0.3)
     return at
+
+
+def dying_once(fit: Any, folder: str, death: int) -> Any:
+    """A training whose second process is killed at a step, if that is its first life; each step is noted in a file."""
+
+    def work(settings: dict[str, Any]) -> None:
+        from sylvan.models.transformer.layer_job import LayerJob
+        from sylvan.runtime import checkpointed
+
+        checkpointed.SECONDS = 0.0  # store what so short a training has reached
+        rank = os.environ["RANK"]
+        prepare, notes = LayerJob.prepare, Path(folder, f"steps{rank}")
+        dies = rank == "1" and not notes.exists()
+        done = 0
+
+        def noted(job: Any, step: int) -> None:
+            nonlocal done
+            if dies and done == death:
+                os.kill(os.getpid(), signal.SIGKILL)
+            prepare(job, step)
+            done += 1
+            with notes.open("a") as stream:
+                print(step, file=stream)
+
+        LayerJob.prepare = noted  # type: ignore[method-assign]
+        fit(settings)
+
+    return work
+
+
+def lacking(driver: int) -> Any:
+    """What asks for versions and finds no Sylvan, in any process but the driver."""
+
+    def versions() -> dict[str, str]:
+        if os.getpid() != driver:
+            raise ModuleNotFoundError("No module named 'sylvan'")
+        return {}
+
+    return versions
