@@ -7,7 +7,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from sylvan.errors import ParameterError, SylvanError
+from sylvan.distributed.address import connect
+from sylvan.errors import ParameterError
 
 __all__ = ["Connection"]
 
@@ -79,8 +80,4 @@ def _open(module: Any, address: str | None, options: dict[str, Any]) -> None:
     if address is None:  # workers of this machine import what this process does
         places = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
         options.setdefault("runtime_env", {"env_vars": {"PYTHONPATH": os.pathsep.join(filter(None, places))}})
-    try:
-        module.init(address=address or "local", log_to_driver=False, configure_logging=False, **options)
-    except (ConnectionError, OSError, ValueError, RuntimeError) as error:
-        where = "on this machine" if address is None else f"at {address!r}"
-        raise SylvanError(f"There is no Ray cluster {where}: {error}") from error
+    connect(module, address, options)

@@ -1,0 +1,163 @@
+"""Whatever is wrong with a cluster, or with what is asked of it, is one sentence, and soon."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ray_work import lacking
+
+import sylvan
+from sylvan import data
+from sylvan.cli import main
+from sylvan.distributed import cluster as cluster_module
+from sylvan.distributed.address import connect
+from sylvan.errors import DataError, ParameterError, SylvanError
+from sylvan.runtime import Runner
+from sylvan.runtime.current import current_runner
+
+HANGS = 200.0  # seconds; Ray itself looks for a cluster for a quarter of an hour
+
+
+def needs_ray() -> Any:
+    return pytest.importorskip("ray", reason='needs Ray: pip install "sylvan[ray]".')
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    path = tmp_path / "train.jsonl"
+    data.write_jsonl(path, ["whales at sea", "bread and cakes"] * 4, [["Whaling"], ["Baking"]] * 4)
+    return path
+
+
+@pytest.fixture
+def unused() -> str:
+    """An address at which nobody listens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{free.getsockname()[1]}"
+
+
+def elsewhere(*words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A Python process of its own: this one may be connected to the cluster of other tests."""
+    source = str(Path(sylvan.__file__).parents[1])
+    path = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH", "")]))
+    variables = {**os.environ, "PYTHONPATH": path, **environment}
+    return subprocess.run(
+        [sys.executable, *map(str, words)], env=variables, capture_output=True, text=True, timeout=HANGS
+    )
+
+
+# Nothing is connected yet.
+
+
+def test_without_ray_there_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, rows: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ImportError, match=r'needs Ray. Install it with: pip install "sylvan\[ray\]"'):
+        sylvan.distributed.ray("auto").__enter__()
+    assert main(["train", "xr-linear", str(rows), "--model", str(rows.with_name("m")), "--ray", "auto"]) == 2
+    said = capsys.readouterr().err.strip()
+    assert said.endswith('Training on a cluster needs Ray. Install it with: pip install "sylvan[ray]".')
+    assert len(said.splitlines()) == 1
+    assert list(rows.parent.iterdir()) == [rows]
+
+
+@pytest.mark.parametrize("address", ["the address", "auto"])
+def test_an_address_where_nobody_listens(address: str, rows: Path, unused: str) -> None:
+    needs_ray()
+    words = ["train", "xr-linear", str(rows), "--model", str(rows.with_name("m")), "--ray"]
+    if address == "auto":
+        done = elsewhere("-m", "sylvan", *words, "auto", RAY_ADDRESS=unused)
+        sentence = f"The Ray cluster at 'auto' can't be reached (RAY_ADDRESS is {unused!r}): Connection refused."
+    else:
+        done = elsewhere("-m", "sylvan", *words, unused)
+        sentence = f"The Ray cluster at {unused!r} can't be reached: Connection refused."
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.strip().endswith(sentence) and len(done.stderr.splitlines()) == 1
+    assert list(rows.parent.iterdir()) == [rows]
+
+
+def test_an_address_that_is_no_string() -> None:
+    with pytest.raises(ParameterError, match=r"The address of a Ray cluster must be a string. Got 6379 instead."):
+        connect(needs_ray(), 6379, {})  # type: ignore[arg-type]
+
+
+def test_clusters_that_can_not_be_had() -> None:
+    """All in one process: what failed before doesn't spoil what comes later."""
+    needs_ray()
+    done = elsewhere(Path(__file__).with_name("wrong_clusters.py"))
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    here = "A Ray cluster can't be started on this machine: "
+    assert found.pop("silent").startswith("The Ray cluster at '127.0.0.1:")
+    assert found.pop("no number").startswith(here)
+    assert found.pop("negative").startswith(f"{here}Resource quantities must be nonnegative.")
+    assert found == {
+        "no address": "The Ray cluster at 'nonsense' can't be reached: Invalid address format: nonsense.",
+        "empty": "The Ray cluster at '' can't be reached: Invalid address format.",
+        "client": "The address of a Ray cluster must be that of its own port, HOST:6379. "
+        "Got 'ray://10.0.0.1:10001' instead.",
+        "unknown option": f"{here}Unknown keyword argument(s): colour.",
+        "threads": "The 'n_jobs' parameter must be an int in [1, inf), or -1 or None for every core. Got 0 instead.",
+        "no CPUs": "The Ray cluster has no CPUs: no job will ever be run there.",
+    }
+
+
+# A cluster is there.
+
+
+@pytest.mark.parametrize(
+    ("what", "name", "other"),
+    [
+        ("Sylvan", "__version__", "0.0.1"),
+        ("NumPy", "np", SimpleNamespace(__version__="0.0.1")),
+        ("Python", "platform", SimpleNamespace(python_version=lambda: "0.0.1")),
+    ],
+)
+def test_a_node_with_another_version(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch, what: str, name: str, other: Any
+) -> None:
+    own = cluster_module.versions()[what]
+    monkeypatch.setattr(cluster_module, name, other)  # in this process alone
+    refused = pytest.raises(DataError, match=rf"^The node '.*' has {what} {own}, but this process has 0\.0\.1\.$")
+    with refused, sylvan.distributed.ray():
+        raise AssertionError
+    assert type(current_runner(1)) is Runner
+
+
+def test_a_node_without_sylvan(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_module, "versions", lacking(os.getpid()))
+    refused = pytest.raises(DataError, match=r"can't run Sylvan: ModuleNotFoundError: No module named 'sylvan'$")
+    with refused, sylvan.distributed.ray():
+        raise AssertionError
+
+
+def test_another_address_than_that_of_the_connection(cluster: Any, unused: str) -> None:
+    refused = pytest.raises(ParameterError, match=rf"connected to the Ray cluster at {cluster.address} already")
+    with refused, sylvan.distributed.ray(unused):
+        raise AssertionError
+
+
+def test_a_memory_limit_on_the_command_line(cluster: Any, rows: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["train", "xr-linear", str(rows), "--model", str(rows.with_name("m")), "--threads", "1"]
+    assert main([*words, "--ray", cluster.address, "--memory-limit", "1GB"]) == 2
+    said = capsys.readouterr().err.strip()
+    assert "each node has memory of its own" in said and len(said.splitlines()) == 1
+    assert list(rows.parent.iterdir()) == [rows]
+
+
+def test_a_connection_that_was_there_stays_after_an_error(cluster: Any) -> None:
+    """It is for those who have made it to end it."""
+    with pytest.raises(SylvanError, match="on purpose"), sylvan.distributed.ray():
+        raise SylvanError("on purpose")
+    with sylvan.distributed.ray(cluster.address) as runner:
+        assert runner.run([]) == []
