@@ -41,39 +41,51 @@ def main() -> None:
             records.write("cluster-memory", set_name, options, rows=rows)
             continue
         rows = [
-            {"repeat": repeat, **_run(str(folder), setting, nodes, where, 1.0, False)}
+            {"repeat": repeat, **_run(str(folder), setting, nodes, where, 1.0, False, threads)}
             for repeat in range(options.repeats)
             for setting in options.settings.split(",")
-            for nodes, where in [(0, "memory"), *((n, where) for n in numbers for where in ("memory", "parts"))]
+            for nodes, where, threads in [
+                (0, "memory", 1), (0, "memory", 2), *((n, where, 1) for n in numbers for where in ("memory", "parts"))
+            ]
         ]
         records.write("cluster", set_name, options, rows=rows, medians=medians(rows))
 
 
-def _run(folder: str, setting: str, nodes: int, rows: str, share: float, watched: bool) -> dict[str, Any]:
-    job = {"folder": folder, "setting": setting, "nodes": nodes, "rows": rows, "share": share, "watched": watched}
+def _run(
+    folder: str, setting: str, nodes: int, rows: str, share: float, watched: bool, threads: int = 1
+) -> dict[str, Any]:
+    about = {"setting": setting, "nodes": nodes, "threads": threads, "rows": rows, "share": share}
+    job = {"folder": folder, "watched": watched, **about}
     figures = process.run(sys.executable, "benchmarks.cluster.worker", job, timeout=1200)
-    result = {"setting": setting, "nodes": nodes, "rows": rows, "share": share, **figures}
+    result = {**about, **figures}
     say(str({name: value for name, value in result.items() if name not in ("phases", "bits")}))
     return result
 
 
 def medians(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A row for each setting, number of nodes and place of the rows; ratios to one process are those of the medians."""
-    results = []
+    """A row for each setting, number of nodes and place of the rows.
+
+    Ratios are those of medians, to one process with one thread, or with two where there are several nodes: with both
+    of the machine's cores at work, each does less in a second.
+    """
+    results: list[dict[str, Any]] = []
     for setting in dict.fromkeys(row["setting"] for row in rows):
-        alone: float | None = None
+        alone: dict[int, float] = {}
         bits = {row["bits"] for row in rows if row["setting"] == setting and "bits" in row}
-        for nodes, where in dict.fromkeys((row["nodes"], row["rows"]) for row in rows if row["setting"] == setting):
-            mine = [row for row in rows if (row["setting"], row["nodes"], row["rows"]) == (setting, nodes, where)]
-            mine = [row for row in mine if "error" not in row]
+        kinds = dict.fromkeys((r["nodes"], r["threads"], r["rows"]) for r in rows if r["setting"] == setting)
+        for nodes, threads, where in kinds:
+            kind = (setting, nodes, threads, where)
+            mine = [r for r in rows if (r["setting"], r["nodes"], r["threads"], r["rows"]) == kind and "error" not in r]
             if not mine:
                 continue
             middle = {name: statistics.median(row[name] for row in mine) for name in ("cpu_s", "wall_s", "start_cpu_s")}
-            alone = middle["cpu_s"] if nodes == 0 else alone
+            if not nodes:
+                alone[threads] = middle["cpu_s"]
+            beside = alone.get(min(2, nodes or threads))
             results.append({
-                "setting": setting, "nodes": nodes, "rows": where, **middle, "phases": moved(mine[0]["phases"]),
+                "setting": setting, "nodes": nodes, "threads": threads, "rows": where, **middle, "phases": moved(mine[0]["phases"]),
                 "bytes_X": mine[0]["bytes_X"], "bytes_Y": mine[0]["bytes_Y"], "same_bits": len(bits) == 1,
-                "cpu_ratio": middle["cpu_s"] / alone if alone else None,
+                "cpu_ratio": middle["cpu_s"] / beside if beside else None,
             })  # fmt: skip
     return results
 

@@ -27,11 +27,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--job", type=json.loads, required=True)
     job = parser.parse_args().job
-    figures = train(**{name: job[name] for name in ("folder", "setting", "nodes", "rows", "share", "watched")})
+    figures = train(**{name: job[name] for name in ("folder", "setting", "nodes", "threads", "rows", "share", "watched")})
     Path(job["out"]).write_text(json.dumps(figures))
 
 
-def train(folder: str, setting: str, nodes: int, rows: str, share: float, watched: bool) -> dict[str, Any]:
+def train(
+    folder: str, setting: str, nodes: int, threads: int, rows: str, share: float, watched: bool
+) -> dict[str, Any]:
     """One training, and its figures.
 
     Parameters
@@ -42,6 +44,8 @@ def train(folder: str, setting: str, nodes: int, rows: str, share: float, watche
         A name of SETTINGS.
     nodes : int
         Of one CPU each; 0 for one process without a cluster.
+    threads : int
+        Of that process.
     rows : {"memory", "parts"}
         Whether features are in memory, or in parts, whose results workers write.
     share : float
@@ -58,7 +62,7 @@ def train(folder: str, setting: str, nodes: int, rows: str, share: float, watche
     about = {"n_rows": n, "bytes_X": least["X"], "bytes_Y": least["Y"]}
     parameters = dict(SETTINGS[setting])
     preset = parameters.pop("preset", None)
-    model = XRLinear(n_jobs=1, **({**XRLinear.presets[preset], **parameters} if preset else parameters))
+    model = XRLinear(n_jobs=threads, **({**XRLinear.presets[preset], **parameters} if preset else parameters))
     if not nodes:
         start, before = time.perf_counter(), time.process_time()
         with _watching(lambda: {os.getpid()}, watched) as peaks:
@@ -140,16 +144,15 @@ def private_of(pid: int) -> int:
 
 
 def workers() -> set[int]:
-    """Ray's workers."""
+    """The workers of the cluster."""
     found = set()
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                words = (entry / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if words.startswith(b"ray::"):
-                found.add(int(entry.name))
+    for pid in descendants():
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            continue
+        if words.startswith(b"ray::"):
+            found.add(pid)
     return found
 
 
@@ -180,19 +183,15 @@ def cpu_of(pids: set[int]) -> float:
 
 
 def descendants() -> set[int]:
-    """This process, and all processes below it or started by Ray."""
+    """This process, and all processes below it: those of the cluster that it started."""
     parents: dict[int, int] = {}
-    rays: set[int] = set()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
                 parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-                words = (entry / "cmdline").read_bytes()
             except OSError:
                 continue
-            if b"ray/core" in words or b"ray::" in words or b"ray/_private" in words:
-                rays.add(int(entry.name))
-    found = {os.getpid()} | rays
+    found = {os.getpid()}
     while more := {pid for pid, parent in parents.items() if parent in found and pid not in found}:
         found |= more
     return found

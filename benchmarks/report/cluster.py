@@ -17,7 +17,8 @@ WORDS = (
     "CPU seconds are those of all processes of the cluster while it trains; starting the cluster is a column of its "
     "own. Features are in memory (and go into the object store once), or in 32 parts on the disk, of which each job "
     "reads its rows; then workers also write what they make, and the driver lays out the model from there. MB moved "
-    "are arrays that went to the workers and those that came back."
+    "are arrays that went to the workers and those that came back. Ratios are to one process with one thread, or with "
+    "two where there are several nodes: with both cores of the machine at work, each does less in a second."
 )
 PHASES = (
     "What each phase moves, with two nodes and rows in parts (`balanced`): what many jobs read is put into the object "
@@ -54,7 +55,7 @@ def _costs(name: str, record: dict[str, Any]) -> list[str]:
     )
     rows = [
         [
-            row["setting"], "one process" if not row["nodes"] else str(row["nodes"]), row["rows"],
+            row["setting"], str(row["nodes"]) if row["nodes"] else _alone(row["threads"]), row["rows"],
             f"{row['cpu_s']:.2f}", "" if row["cpu_ratio"] is None else f"{row['cpu_ratio']:.2f}×",
             f"{row['wall_s']:.2f}", f"{row['start_cpu_s']:.1f}",
             _mb(sum(phase["bytes_shared"] + phase["bytes_sent"] for phase in row["phases"])),
@@ -89,6 +90,10 @@ def _memory(name: str, record: dict[str, Any]) -> list[str]:
         ])  # fmt: skip
     table = markdown.table(head, rows)
     return ["", f"### {name}: memory of a cluster's processes", "", MEMORY, "", markdown.taken(record), "", *table]
+
+
+def _alone(threads: int) -> str:
+    return f"one process, {threads} thread{'' if threads == 1 else 's'}"
 
 
 def _mb(n_bytes: float) -> str:

@@ -20,6 +20,7 @@ _DTYPES: dict[str, np.dtype[Any]] = {"indptr": np.dtype("<i8"), "indices": np.dt
 _SHAPE = np.dtype("<i8")
 _HEADER = 128  # bytes: save_csr writes headers of this length
 _GAP = 1 << 17  # bytes between two rows that are read together sooner than asked for one by one
+_LONG = 32  # values of a run of rows from which on it is copied by itself
 _AT_ONCE = 1 << 26  # bytes that one request of many ranges brings
 
 
@@ -32,8 +33,8 @@ class PartFiles(Protocol):
     def whole(self, name: str) -> npt.NDArray[Any]:
         """An array as it lies."""
 
-    def ranges(self, name: str, begins: Ranges, ends: Ranges) -> npt.NDArray[Any]:
-        """The values of some ranges of an array, one behind the other."""
+    def ranges(self, name: str, begins: Ranges, ends: Ranges, out: npt.NDArray[Any]) -> None:
+        """Write the values of some ranges of an array, which rise, one behind the other."""
 
 
 def is_url(path: str) -> bool:
@@ -150,11 +151,15 @@ class _LocalPart(_Part):
     def whole(self, name: str) -> npt.NDArray[Any]:
         return self._arrays[name]
 
-    def ranges(self, name: str, begins: Ranges, ends: Ranges) -> npt.NDArray[Any]:
+    def ranges(self, name: str, begins: Ranges, ends: Ranges, out: npt.NDArray[Any]) -> None:
         array = self._arrays[name]
-        if len(begins) and (begins[1:] == ends[:-1]).all():  # rows that follow each other
-            return array[int(begins[0]) : int(ends[-1])]
-        return array[_positions(begins, ends)]
+        first, last = _runs(begins, ends, 0)
+        if len(out) >= _LONG * len(first):
+            pieces = [array[a:b] for a, b in zip(begins[first].tolist(), ends[last - 1].tolist(), strict=True)]
+            if pieces:
+                np.concatenate(pieces, out=out)
+        else:
+            np.take(array, _positions(begins, ends), out=out)
 
 
 class _RemotePart(_Part):
@@ -183,17 +188,16 @@ class _RemotePart(_Part):
         return list(found)
 
     def whole(self, name: str) -> npt.NDArray[Any]:
-        return self.ranges(name, np.array([0]), np.array([self._offsets[name][0]]))
+        size = self._offsets[name][0]
+        result = np.empty(size, _SHAPE if name == "shape" else _DTYPES[name])
+        self.ranges(name, np.array([0]), np.array([size]), result)
+        return result
 
-    def ranges(self, name: str, begins: Ranges, ends: Ranges) -> npt.NDArray[Any]:
-        dtype = _SHAPE if name == "shape" else _DTYPES[name]
-        result = np.empty(int((ends - begins).sum()), dtype)
+    def ranges(self, name: str, begins: Ranges, ends: Ranges, out: npt.NDArray[Any]) -> None:
+        dtype = out.dtype
         filled = np.flatnonzero(ends > begins)
         begins, ends = begins[filled], ends[filled]
-        # Rows rise within a part, so that what lies near is neighbouring here.
-        apart = np.flatnonzero((begins[1:] < ends[:-1]) | ((begins[1:] - ends[:-1]) * dtype.itemsize > _GAP)) + 1
-        firsts = np.concatenate((np.zeros(min(1, len(begins)), np.int64), apart))
-        lasts = np.concatenate((apart, np.full(min(1, len(begins)), len(begins))))
+        firsts, lasts = _runs(begins, ends, _GAP // dtype.itemsize)
         done = 0
         for group in _groups((ends[lasts - 1] - begins[firsts]) * dtype.itemsize):
             first, last = firsts[group], lasts[group]
@@ -205,9 +209,15 @@ class _RemotePart(_Part):
                     raise self._unreadable(name, "it ends before its last value")
                 values = np.frombuffer(chunk, dtype)
                 own = values[_positions(begins[a:b] - start, ends[a:b] - start)]
-                result[done : done + len(own)] = own
+                out[done : done + len(own)] = own
                 done += len(own)
-        return result
+
+
+def _runs(begins: Ranges, ends: Ranges, gap: int) -> tuple[Ranges, Ranges]:
+    """Ranges with no more than a gap between them, together: the first of each run, and one past its last."""
+    cuts = np.flatnonzero(begins[1:] - ends[:-1] > gap) + 1
+    some = min(1, len(begins))
+    return np.concatenate((np.zeros(some, np.int64), cuts)), np.concatenate((cuts, np.full(some, len(begins))))
 
 
 def _groups(sizes: Ranges) -> list[slice]:

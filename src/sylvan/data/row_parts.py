@@ -109,7 +109,8 @@ class RowParts:
             begins, ends = (self.indptr[at] - self.indptr[self.first_rows[part]] for at in (own, own + 1))
             values = slice(int(indptr[cuts[part]]), int(indptr[cuts[part + 1]]))
             files = self._part(part)
-            indices[values], data[values] = files.ranges("indices", begins, ends), files.ranges("data", begins, ends)
+            files.ranges("indices", begins, ends, indices[values])
+            files.ranges("data", begins, ends, data[values])
         fault, row = kernels.check_compressed(indptr, indices, data, self.shape[1])
         if fault:
             raise self._damaged(int(rows[row]) if 0 <= row < len(rows) else int(rows[0]))
