@@ -83,9 +83,9 @@ def medians(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 alone[threads] = middle["cpu_s"]
             beside = alone.get(min(2, nodes or threads))
             results.append({
-                "setting": setting, "nodes": nodes, "threads": threads, "rows": where, **middle, "phases": moved(mine[0]["phases"]),
-                "bytes_X": mine[0]["bytes_X"], "bytes_Y": mine[0]["bytes_Y"], "same_bits": len(bits) == 1,
-                "cpu_ratio": middle["cpu_s"] / beside if beside else None,
+                "setting": setting, "nodes": nodes, "threads": threads, "rows": where, **middle,
+                "phases": moved(mine[0]["phases"]), "bytes_X": mine[0]["bytes_X"], "bytes_Y": mine[0]["bytes_Y"],
+                "same_bits": len(bits) == 1, "cpu_ratio": middle["cpu_s"] / beside if beside else None,
             })  # fmt: skip
     return results
 

@@ -27,7 +27,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--job", type=json.loads, required=True)
     job = parser.parse_args().job
-    figures = train(**{name: job[name] for name in ("folder", "setting", "nodes", "threads", "rows", "share", "watched")})
+    names = ("folder", "setting", "nodes", "threads", "rows", "share", "watched")
+    figures = train(**{name: job[name] for name in names})
     Path(job["out"]).write_text(json.dumps(figures))
 
 
