@@ -24,7 +24,7 @@ __all__ = ["compared", "ray_overheads", "tasks_of"]
 
 Record = dict[str, Any]
 SHARES = 16  # of a list's cost for each CPU, as RayRunner.n_shares has it
-JOBS, COPIED = 400, 1 << 26  # what a cluster's overheads are measured with
+LISTS, COPIED = 10, 1 << 26  # what a cluster's overheads are measured with
 # As a block of clusters has them: arrays that all jobs share, each too large to be sent with a job, and a result.
 SHARED, SHARED_VALUES, RESULTS, RESULT_VALUES = 8, 1 << 16, 8, 1 << 12
 
@@ -44,18 +44,26 @@ def ray_overheads() -> Record:
     try:
         with distributed.ray() as runner:
             shared = {f"array{at}": np.full(SHARED_VALUES, at, np.float64) for at in range(SHARED)}
-            jobs = [Job(f"nothing{number}", _nothing, {"number": number, **shared}) for number in range(JOBS)]
-            runner.run(jobs[:50])
+            n_tasks = runner.n_shares()  # of a list: more jobs would be grouped
+            jobs = [Job(f"nothing{number}", _nothing, {"number": number, **shared}) for number in range(n_tasks)]
+            runner.run(jobs)
             processes = descendants()
             wall, own, cpu = time.perf_counter(), time.process_time(), cpu_of(processes)
-            runner.run(jobs)
+            for _ in range(LISTS):
+                runner.run(jobs)
             wall, own, cpu = time.perf_counter() - wall, time.process_time() - own, cpu_of(processes) - cpu
             array, start = np.ones(COPIED, np.uint8), time.process_time()
             runner.put(array)
             copying = (time.process_time() - start) / COPIED
     finally:
         ray.shutdown()
-    return {"overhead_s": max(0.0, cpu - own) / JOBS, "handing_s": wall / JOBS, "copying": copying, "tasks": JOBS}
+    n_tasks *= LISTS
+    return {
+        "overhead_s": max(0.0, cpu - own) / n_tasks,
+        "handing_s": wall / n_tasks,
+        "copying": copying,
+        "tasks": n_tasks,
+    }
 
 
 def _nothing(number: int, **_: Any) -> list[Any]:

@@ -13,7 +13,7 @@ __all__ = ["draw_simulation", "simulation_section"]
 
 Record = dict[str, Any]
 WORDS = (
-    "By `python -m benchmarks.cluster.simulation`: nothing here was run on a cluster but what the last table compares. "
+    "By `python -m benchmarks.cluster.simulation`: none of these trainings was run, but those that a table says were. "
     "[Scaling on paper](scale.md) describes the model and its assumptions. Each training has as many rows as labels, 5 "
     "labels and 100 features a row. Workers have one core, nodes 16 workers and 10 Gbit/s, the store 20 GB/s. Of the "
     "ideal: the CPU time of all jobs divided by the workers, beside the time that it takes. Where the time goes is "
