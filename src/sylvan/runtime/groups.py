@@ -40,9 +40,9 @@ def grouped(jobs: Sequence[Job[Any]], n_groups: int) -> list[tuple[Job[list[Any]
     """
     grain = sum(job.cost for job in jobs) / max(1, n_groups)
     groups: list[list[int]] = []
-    filled = grain
+    filled = 0.0
     for number in sorted(range(len(jobs)), key=lambda number: -jobs[number].cost):
-        if filled + jobs[number].cost > grain or len(groups[-1]) == _MOST:
+        if not groups or filled + jobs[number].cost > grain or len(groups[-1]) == _MOST:
             groups.append([])
             filled = 0.0
         groups[-1].append(number)
