@@ -7,7 +7,6 @@ import tempfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,13 +17,15 @@ from sylvan.canonical import Csr
 from sylvan.data.part_files import PartFiles, part_files
 from sylvan.errors import DataError
 from sylvan.runtime.current import current_runner
-from sylvan.runtime.jobs import ARRAY, Job
+from sylvan.runtime.jobs import Job
 from sylvan.store import ScratchFiles
 from sylvan.validate import learnable
 
 __all__ = ["LARGE", "RowParts", "Rows"]
 
 LARGE = 1 << 29  # bytes of rows from which on they are gathered in a file of the node, not in memory
+_BLOCK_VALUES = 1 << 18  # of which a checksum is taken at once
+_ODD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 by the golden ratio: products spread neighbours far apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,10 +56,10 @@ class RowParts:
     factors: npt.NDArray[np.float32] | None = None
     unit: bool = False
     _files: dict[int, PartFiles] = field(default_factory=dict, repr=False)
-    _known: dict[str, Any] = field(default_factory=dict, repr=False)
+    _known: list[tuple[npt.NDArray[np.float64], int]] = field(default_factory=list, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_files": {}}
+        return {**self.__dict__, "_files": {}, "_known": []}  # which those that read some rows don't ask for
 
     @property
     def nnz(self) -> int:
@@ -149,6 +150,10 @@ class RowParts:
         edges = self.first_rows.tolist()
         return list(itertools.pairwise(edges))
 
+    def bytes_of(self, first: int, last: int) -> int:
+        """What some rows take in memory when they are read."""
+        return min(LARGE, 8 * int(self.indptr[last] - self.indptr[first])) + 24 * (last - first)
+
     def blocks(self) -> Iterator[Csr]:
         """All rows, part after part; one part is held at a time."""
         for first, last in self.ranges():
@@ -158,15 +163,22 @@ class RowParts:
 
     def row_squares(self) -> npt.NDArray[np.float64]:
         """Squared length of each row; computed by jobs of the runner of this block, one a part."""
-        if "squares" not in self._known:
+        return self._read_once()[0]
+
+    def _read_once(self) -> tuple[npt.NDArray[np.float64], int]:
+        """The squared length of each row, and a checksum of columns and values."""
+        if not self._known:
             jobs = [
-                Job(f"rows{first}.lengths", _lengths, {"parts": self, "first": first, "last": last}, packing=ARRAY)
+                Job(
+                    f"rows{first}", _summary, {"parts": self, "first": first, "last": last},
+                    float(self.indptr[last] - self.indptr[first]) + 1.0, self.bytes_of(first, last),
+                )
                 for first, last in self.ranges()
-            ]
-            squares = np.concatenate([np.zeros(0), *current_runner(1).run(jobs, "Reading the rows")])
-            self._known["squares"] = squares
-        result: npt.NDArray[np.float64] = self._known["squares"]
-        return result
+            ]  # fmt: skip
+            each = current_runner(1).run(jobs, "Reading the rows")
+            squares = np.concatenate([np.zeros(0), *(own for own, _ in each)])
+            self._known.append((squares, sum(own for _, own in each) % 2**64))
+        return self._known[0]
 
     def column_squares(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
         """The sum of the squares of each column's values, and how many it holds."""
@@ -183,24 +195,40 @@ class RowParts:
     def times_columns(self, factors: npt.NDArray[np.float32]) -> RowParts:
         """The matrix with each column times its factor, when rows are read."""
         own = factors if self.factors is None else self.factors * factors
-        return replace(self, factors=own, _files={}, _known={})
+        return replace(self, factors=own, _files={}, _known=[])
 
     def unit_rows(self) -> RowParts:
         """The matrix with its rows at length 1, when they are read."""
-        return replace(self, unit=True, _files={}, _known={})
+        return replace(self, unit=True, _files={}, _known=[])
 
-    @cached_property
+    @property
     def checksum(self) -> str:
-        """Of where rows begin and of the lengths of all rows: what tells one training's data from another's."""
-        value = zlib.crc32(self.row_squares().data, zlib.crc32(self.indptr.data))
+        """Of all rows, however they are divided: what tells one training's data from another's."""
+        value = zlib.crc32(self._read_once()[1].to_bytes(8, "little"), zlib.crc32(self.indptr.data))
         return f"crc32:{value:08x}"
 
 
 Rows: TypeAlias = "Csr | RowParts"  # features, in memory or not
 
 
-def _lengths(parts: RowParts, first: int, last: int) -> npt.NDArray[np.float64]:
-    """Squared lengths of some rows, which are so verified, too."""
+def _summary(parts: RowParts, first: int, last: int) -> tuple[npt.NDArray[np.float64], int]:
+    """Squared lengths of some rows, which are so verified, too, and a checksum of what they hold."""
     rows = parts.take(np.arange(first, last))
     learnable(rows, first)
-    return rows.row_squares()
+    return rows.row_squares(), _mixed(rows, int(parts.indptr[first]))
+
+
+def _mixed(rows: Csr, begin: int) -> int:
+    """A sum, over all values, of numbers that depend on a value, its column and its place, whatever the division."""
+    total = 0
+    for at in range(0, len(rows.data), _BLOCK_VALUES):
+        own = slice(at, at + _BLOCK_VALUES)
+        mixed = rows.indices[own].astype(np.uint64) << np.uint64(32) | rows.data[own].view(np.uint32)
+        mixed *= _ODD
+        mixed ^= mixed >> np.uint64(32)
+        mixed += np.arange(begin + at, begin + at + len(mixed), dtype=np.uint64)
+        mixed *= _ODD
+        mixed ^= mixed >> np.uint64(29)
+        mixed *= _ODD
+        total += int((mixed ^ mixed >> np.uint64(32)).sum())
+    return total % 2**64

@@ -160,8 +160,9 @@ def beam_jobs(
     given = {"features": features, "weights": weights, "above": above, "width": width, "combine": combine}
     return [
         Job(
-            f"layer{t}.beam{first}", _search_rows, {**given, "rows": (first, last)}, float(last - first),
-            beam_bytes(last - first, width), _PACKING, "searching the training rows' clusters", cut=_own_beam,
+            f"layer{t}.beam{first}-{last}", _search_rows, {**given, "rows": (first, last)}, float(last - first),
+            beam_bytes(last - first, width) + (features.bytes_of(first, last) if isinstance(features, RowParts) else 0),
+            _PACKING, "searching the training rows' clusters", cut=_own_beam,
         )
         for first, last in ranges
     ]  # fmt: skip
