@@ -227,7 +227,7 @@ def test_what_doesnt_fit_is_said(parts: RowParts, tmp_path: Path) -> None:
 
 
 def test_other_models_say_what_they_take(parts: RowParts) -> None:
-    with pytest.raises(DataError, match="holds RowParts objects"):
+    with pytest.raises(DataError, match=r"X is no array of numbers: rows in parts are for XRLinear\.fit; others take"):
         NeighborRanker().fit(parts, Y)
 
 

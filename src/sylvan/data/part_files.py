@@ -31,7 +31,7 @@ class PartFiles(Protocol):
     n_values: int
 
     def whole(self, name: str) -> npt.NDArray[Any]:
-        """An array as it lies."""
+        """A copy of an array."""
 
     def ranges(self, name: str, begins: Ranges, ends: Ranges, out: npt.NDArray[Any]) -> None:
         """Write the values of some ranges of an array, which rise, one behind the other."""
@@ -126,32 +126,42 @@ class _Part:
 
 
 class _LocalPart(_Part):
-    """A part in a folder that is mapped: pages are read when they are used."""
+    """A part in a folder; the arrays of which ranges are asked for are mapped, and each so has an open file."""
 
     def __init__(self, path: str) -> None:
+        self._offsets: dict[str, tuple[int, int]] = {}
         self._arrays: dict[str, npt.NDArray[Any]] = {}
         super().__init__(path)
 
     def _opened(self, name: str, dtype: np.dtype[Any]) -> int:
-        path = os.path.join(self.path, f"{name}.npy")
         try:
-            with open(path, "rb") as file:
+            with open(os.path.join(self.path, f"{name}.npy"), "rb") as file:
                 size, offset = self._size(name, file.read(_HEADER), dtype)
                 n_bytes = os.fstat(file.fileno()).st_size - offset
-            if n_bytes != size * dtype.itemsize:
-                raise self._unreadable(name, f"it should hold {size * dtype.itemsize:,} bytes of data, not {n_bytes:,}")
-            mapped = np.memmap(path, dtype, "r", offset, (size,)) if size else np.zeros(0, dtype)
-        except (OSError, ValueError) as error:
-            if isinstance(error, DataError):
-                raise
-            raise self._unreadable(name, getattr(error, "strerror", None) or error) from error
-        self._arrays[name] = np.asarray(mapped)  # a plain array over the same pages
+        except OSError as error:
+            raise self._unreadable(name, error.strerror or error) from error
+        if n_bytes != size * dtype.itemsize:
+            raise self._unreadable(name, f"it should hold {size * dtype.itemsize:,} bytes of data, not {n_bytes:,}")
+        self._offsets[name] = size, offset
         return size
 
+    def _mapped(self, name: str) -> npt.NDArray[Any]:
+        size, offset = self._offsets[name]
+        dtype = _SHAPE if name == "shape" else _DTYPES[name]
+        if not size:
+            return np.zeros(0, dtype)
+        try:
+            mapped = np.memmap(os.path.join(self.path, f"{name}.npy"), dtype, "r", offset, (size,))
+        except (OSError, ValueError) as error:  # it may have been cut short since
+            raise self._unreadable(name, getattr(error, "strerror", None) or error) from error
+        return np.asarray(mapped)  # a plain array over the same pages
+
     def whole(self, name: str) -> npt.NDArray[Any]:
-        return self._arrays[name]
+        return np.array(self._mapped(name))
 
     def ranges(self, name: str, begins: Ranges, ends: Ranges, out: npt.NDArray[Any]) -> None:
+        if name not in self._arrays:
+            self._arrays[name] = self._mapped(name)
         array = self._arrays[name]
         first, last = _runs(begins, ends, 0)
         if len(out) >= _LONG * len(first):

@@ -24,6 +24,7 @@ from sylvan.validate import learnable
 __all__ = ["LARGE", "RowParts", "Rows"]
 
 LARGE = 1 << 29  # bytes of rows from which on they are gathered in a file of the node, not in memory
+_OPEN = 128  # parts that stay open, two files each: many systems allow a process no more than a thousand
 _BLOCK_VALUES = 1 << 18  # of which a checksum is taken at once
 _ODD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 by the golden ratio: products spread neighbours far apart
 
@@ -61,6 +62,9 @@ class RowParts:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_files": {}, "_known": []}  # which those that read some rows don't ask for
 
+    def __array__(self, *_: Any, **__: Any) -> npt.NDArray[Any]:
+        raise DataError("rows in parts are for XRLinear.fit; others take one block of their blocks() after the other")
+
     @property
     def nnz(self) -> int:
         """Number of stored values."""
@@ -87,7 +91,7 @@ class RowParts:
         Raises
         ------
         DataError
-            When a part can't be read or is damaged; the sentence names it.
+            When a part can't be read or is damaged, which the sentence names; or rows don't rise, or aren't there.
 
         Examples
         --------
@@ -99,6 +103,8 @@ class RowParts:
         [1, 4]
         """
         rows = np.asarray(rows, np.int64)
+        if len(rows) and (rows[0] < 0 or rows[-1] >= self.shape[0] or bool((rows[1:] <= rows[:-1]).any())):
+            raise DataError(f"Rows to be taken must be different row numbers from 0 to {self.shape[0] - 1}, rising.")
         lengths = self.indptr[rows + 1] - self.indptr[rows]
         indptr = np.concatenate(([0], np.cumsum(lengths)))
         total = int(indptr[-1])
@@ -130,9 +136,12 @@ class RowParts:
         )
 
     def _part(self, number: int) -> PartFiles:
-        if number not in self._files:
-            self._files[number] = self._sound(part_files(self.paths[number]), number)
-        return self._files[number]
+        part = self._files.get(number)
+        if part is None:
+            part = self._sound(part_files(self.paths[number]), number)
+            if len(self._files) < _OPEN:
+                self._files[number] = part
+        return part
 
     def _sound(self, part: PartFiles, number: int) -> PartFiles:
         """A part, if it has the size that it had when all were opened."""

@@ -350,6 +350,8 @@ class XRLinear(XRUpdates):
         self.check_params()
         features: Rows
         if isinstance(X, RowParts):
+            if not X.shape[0]:
+                raise DataError(f"X has shape {X.shape}, but a minimum of 1 row is required.")
             ids, vocabulary = self._without_names(Y)
             features, labels = X, validate.labels_beside(X.shape, ids)
             X.row_squares()  # every row is read once, and so verified
