@@ -7,19 +7,23 @@ import os
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+import numpy as np
+
 from sylvan import validate
 from sylvan.canonical import Csr
 from sylvan.data.formats.columnar import read_parquet
 from sylvan.data.formats.feature_columns import read_feature_columns
 from sylvan.data.formats.jsonl import read_jsonl
 from sylvan.data.mapped import is_csr_folder
-from sylvan.data.part_folders import part_name, write_part
+from sylvan.data.part_folders import make_folders, part_name, write_part
 from sylvan.data.streams import PathLike
 from sylvan.data.text_rows import TextData
 from sylvan.data.vocabulary import Vocabulary
 from sylvan.errors import DataError
+from sylvan.runtime.checkpoint import checksum
 from sylvan.runtime.current import current_runner
 from sylvan.runtime.jobs import Job
+from sylvan.store import State
 
 __all__ = ["write_parts"]
 
@@ -30,6 +34,8 @@ class _Vectorizer(Protocol):
     """A fitted vectoriser of texts."""
 
     def transform_rows(self, texts: Sequence[str]) -> Csr: ...
+
+    def to_state(self) -> State: ...
 
 
 def write_parts(
@@ -58,7 +64,8 @@ def write_parts(
         Fitted; for files of texts. Without one, files are Parquet with the columns ``indices`` (lists of int) and
         ``values`` (lists of numbers) beside the labels.
     vocabulary : Vocabulary, optional
-        The labels' names. By default the files are read once more, to see which there are: all, sorted.
+        The labels' names; labels that aren't among them are left out. By default the files are read once more, to see
+        which there are: all, sorted.
     n_features : int, optional
         Without a vectoriser, the number of features; by default the largest index and one.
     text_fields, labels_field : str
@@ -74,7 +81,8 @@ def write_parts(
     Raises
     ------
     DataError
-        When a file can't be read, which is named; or when the folder holds parts of other files.
+        When a file can't be read, which is named; or when the folder can't be written, or holds parts of other files,
+        or of other labels or features.
 
     Examples
     --------
@@ -93,7 +101,7 @@ def write_parts(
     runner, paths = current_runner(n_jobs), [os.fspath(path) for path in inputs]
     if not paths:
         raise DataError("There is no file: at least one is needed.")
-    read = {"vectorizer": vectorizer, "text_fields": text_fields, "labels_field": labels_field}
+    read: dict[str, Any] = {"vectorizer": vectorizer, "text_fields": text_fields, "labels_field": labels_field}
     if vocabulary is None or (vectorizer is None and n_features is None):
         looked = {"texts": vectorizer is not None, "text_fields": text_fields, "labels_field": labels_field}
         jobs = [Job(f"look{at}", _looked, {"path": path, **looked}, _size(path)) for at, path in enumerate(paths)]
@@ -101,20 +109,30 @@ def write_parts(
         if vocabulary is None:
             vocabulary = Vocabulary.from_labels(names for names, _ in seen)
         n_features = max((width for _, width in seen), default=0) if n_features is None else n_features
-    place = os.fspath(folder)
-    os.makedirs(place, exist_ok=True)
-    meant = {part_name(at) for at in range(len(paths))}
-    others = [name for name in os.listdir(place) if name.startswith("part-") and name not in meant]
-    if others:
-        raise DataError(f"{place!r} holds other parts, such as {sorted(others)[0]!r}: choose another folder.")
     given = {**read, "vocabulary": vocabulary, "n_features": n_features}
+    settings = _settings(**given)
+    place = os.fspath(folder)
     targets = [os.path.join(place, part_name(at)) for at in range(len(paths))]
-    todo = [at for at, (path, target) in enumerate(zip(paths, targets, strict=True)) if not _done(path, target)]
+    there = {name for name in os.listdir(place) if name.startswith("part-")} if os.path.isdir(place) else set()
+    others = there.difference(map(os.path.basename, targets))
+    if others:
+        raise DataError(f"{place!r} holds other parts, such as {min(others)!r}: choose another folder.")
     written = [
-        Job(f"part{at}", _write, {**given, "path": paths[at], "target": targets[at]}, _size(paths[at])) for at in todo
+        Job(f"part{at}", _write, {**given, "path": path, "target": target, "settings": settings}, _size(path))
+        for at, (path, target) in enumerate(zip(paths, targets, strict=True))
+        if not _done(path, target, settings)
     ]
+    make_folders(targets)
     runner.run(written, "Writing parts")
     return vocabulary
+
+
+def _settings(vectorizer: _Vectorizer | None, vocabulary: Vocabulary, **plain: Any) -> str:
+    """A checksum of what numbers depend on beside the files: parts of other names or terms don't go together."""
+    states = [of.to_state() for of in (vocabulary, vectorizer) if of is not None]
+    text = json.dumps([plain, [state.params for state in states]], sort_keys=True, default=list)
+    arrays = [array for state in states for _, array in sorted(state.arrays.items())]
+    return checksum(np.frombuffer(text.encode(), np.uint8), *arrays)
 
 
 def _size(path: str) -> float:
@@ -124,14 +142,18 @@ def _size(path: str) -> float:
         raise DataError(f"{path!r} can't be read: {error.strerror or error}.") from error
 
 
-def _source(path: str) -> dict[str, Any]:
-    """What tells a file from others, and from itself when it has been changed."""
-    status = os.stat(path)
-    return {"file": os.path.basename(path), "bytes": status.st_size, "changed": status.st_mtime_ns}
+def _source(path: str, settings: str) -> dict[str, Any]:
+    """What tells a part from those of other files, of the same one before it was changed, and of other settings."""
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        raise DataError(f"{path!r} can't be read: {error.strerror or error}.") from error
+    name = os.path.basename(path)
+    return {"file": name, "bytes": status.st_size, "changed": status.st_mtime_ns, "settings": settings}
 
 
-def _done(path: str, target: str) -> bool:
-    """Whether a part is there; one of another file is refused."""
+def _done(path: str, target: str, settings: str) -> bool:
+    """Whether a part is there; one that was made of something else is refused."""
     if not is_csr_folder(target):
         return False
     try:
@@ -139,8 +161,11 @@ def _done(path: str, target: str) -> bool:
             before = json.load(file)
     except (OSError, ValueError):
         before = None
-    if before != _source(path):
-        raise DataError(f"{target!r} was made of another file than {path!r}, or it has changed: remove the parts.")
+    if before != _source(path, settings):
+        raise DataError(
+            f"{target!r} was made of another file than {path!r}, before that was changed, or with other labels, "
+            "features or fields: remove the parts, or choose another folder."
+        )
     return True
 
 
@@ -149,23 +174,27 @@ def _texts(path: str, text_fields: str | Sequence[str], labels_field: str) -> Te
     return read(path, text_fields=text_fields, labels_field=labels_field)
 
 
-def _looked(
-    path: str, texts: bool, text_fields: str | Sequence[str], labels_field: str
-) -> tuple[list[str | int], int]:
+def _looked(path: str, texts: bool, text_fields: str | Sequence[str], labels_field: str) -> tuple[list[str | int], int]:
     """The labels of a file, each once, and how many features it has."""
     if texts:
         rows, width = _texts(path, text_fields, labels_field).labels, 0
     else:
         found = read_feature_columns(path, labels_field)
         rows, width = found.labels, found.n_features
-    return sorted({label for row in rows for label in row}), width
+    labels = {label for row in rows for label in row}
+    try:
+        Vocabulary.from_labels([labels])
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error
+    return list(labels), width
 
 
 def _write(
     path: str, target: str, vectorizer: _Vectorizer | None, vocabulary: Vocabulary, n_features: int | None,
-    text_fields: str | Sequence[str], labels_field: str,
+    text_fields: str | Sequence[str], labels_field: str, settings: str,
 ) -> None:  # fmt: skip
     """Read a file and write its part."""
+    source = _source(path, settings)  # as it is before it is read
     if vectorizer is None:
         found = read_feature_columns(path, labels_field)
         features, rows, weights = found.matrix(n_features or 0), found.labels, None
@@ -173,7 +202,9 @@ def _write(
         data = _texts(path, text_fields, labels_field)
         features, rows, weights = vectorizer.transform_rows(data.texts), data.labels, data.weights
     labels = validate.labels(vocabulary.encode(rows, weights, unknown="ignore"))
-    os.makedirs(target, exist_ok=True)
-    with open(os.path.join(target, _SOURCE), "w", encoding="utf-8") as file:
-        json.dump(_source(path), file)
+    try:
+        with open(os.path.join(target, _SOURCE), "w", encoding="utf-8") as file:
+            json.dump(source, file)
+    except OSError as error:
+        raise DataError(f"{target!r} can't be written: {error.strerror or error}.") from error
     write_part(target, features, labels)

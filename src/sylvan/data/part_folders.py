@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,10 +20,11 @@ from sylvan.data.streams import PathLike
 from sylvan.errors import DataError
 from sylvan.validate import MAX_COLUMNS
 
-__all__ = ["is_parts_folder", "open_parts", "part_name", "save_parts", "write_part"]
+__all__ = ["is_parts_folder", "make_folders", "open_parts", "part_name", "save_parts", "write_part"]
 
 _PART_VALUES = 1 << 24  # values of a part, where nothing else is said: 128 MB
 _LABELS = "labels"
+_NUMBERED = re.compile(r"part-\d{5,}")
 
 
 def part_name(number: int) -> str:
@@ -67,9 +69,27 @@ def save_parts(folder: PathLike, X: Any, Y: Any = None, *, rows_per_part: int | 
     if os.path.isdir(name) and _parts_among(os.listdir(name)):
         raise DataError(f"{name!r} holds parts already: choose another folder, or remove them.")
     edges = _edges(whole, rows_per_part)
-    for number, (first, last) in enumerate(itertools.pairwise(edges)):
-        write_part(joined_path(name, part_name(number)), _slice(whole, first, last),
-                   None if labels is None else _slice(labels, first, last))  # fmt: skip
+    paths = [os.path.join(name, part_name(number)) for number in range(len(edges) - 1)]
+    make_folders(paths)
+    for path, (first, last) in zip(paths, itertools.pairwise(edges), strict=True):
+        write_part(path, _slice(whole, first, last), None if labels is None else _slice(labels, first, last))
+
+
+def make_folders(paths: Sequence[str]) -> None:
+    """Folders for parts: those that stay empty, where writing is interrupted, tell that not all are there.
+
+    Raises
+    ------
+    DataError
+        When they can't be made.
+    """
+    for path in paths:
+        if is_url(path):
+            raise DataError(f"Parts can't be written to {path!r}: write them into a folder, and copy it there.")
+        try:
+            os.makedirs(path, exist_ok=True)
+        except OSError as error:
+            raise DataError(f"{path!r} can't be written: {error.strerror or error}.") from error
 
 
 def write_part(path: str, features: Csr, labels: Csr | None) -> None:
@@ -85,6 +105,8 @@ def _edges(whole: Csr, rows_per_part: int | None) -> list[int]:
         if rows_per_part < 1:
             raise DataError(f"The 'rows_per_part' parameter must be an int of at least 1. Got {rows_per_part} instead.")
         return [*range(0, n_rows, rows_per_part), n_rows] if n_rows else [0, 0]
+    if not whole.nnz:
+        return [0, n_rows]
     marks = np.arange(_PART_VALUES, whole.nnz, _PART_VALUES)
     edges: list[int] = np.unique(np.concatenate(([0], np.searchsorted(whole.indptr, marks), [n_rows]))).tolist()
     return edges
@@ -108,12 +130,14 @@ def open_parts(folder: PathLike | Sequence[PathLike]) -> tuple[RowParts, Csr | N
     Returns
     -------
     RowParts of shape (n, d), and Csr of shape (n, L) or None
-        The labels of all rows are in memory; None where the parts have none.
+        The labels of all rows are in memory, with as many columns as the part that has the most; None where the parts
+        have none.
 
     Raises
     ------
     DataError
-        When there are no parts, one can't be read, or they don't agree in their columns.
+        When there are no parts, one is missing or can't be read, they don't agree in their columns, or only some have
+        labels.
     ImportError
         For a URL, without fsspec.
 
@@ -147,7 +171,7 @@ def open_parts(folder: PathLike | Sequence[PathLike]) -> tuple[RowParts, Csr | N
     if n_rows >= 2**31:
         raise DataError(f"The parts have {n_rows:,} rows. At most {2**31 - 1:,} are possible.")
     opened = RowParts(tuple(paths), (n_rows, files[0].shape[1]), indptr.astype(np.int64), first_rows.astype(np.int64))
-    return opened, _labels(paths, files)
+    return opened, _labels(paths, first_rows.tolist())
 
 
 def _listed(folder: str) -> list[str]:
@@ -158,6 +182,11 @@ def _listed(folder: str) -> list[str]:
     paths = [joined_path(folder, name) for name in _parts_among(names)]
     if not paths:
         raise DataError(f"{folder!r} holds no parts: folders such as 'part-00000', as save_parts writes them.")
+    if all(_NUMBERED.fullmatch(os.path.basename(path)) for path in paths):
+        wanted = [joined_path(folder, part_name(number)) for number in range(len(paths))]
+        missing = sorted(set(wanted).difference(paths))
+        if missing:
+            raise DataError(f"{missing[0]!r} is missing: not all parts of {folder!r} are there.")
     return paths
 
 
@@ -169,26 +198,29 @@ def _offsets(path: str, part: PartFiles) -> npt.NDArray[np.int64]:
     return np.asarray(offsets, np.int64)
 
 
-def _labels(paths: Sequence[str], files: Sequence[PartFiles]) -> Csr | None:
-    """The labels of all parts, or None where the first has none."""
-    blocks = []
-    for number, (path, part) in enumerate(zip(paths, files, strict=True)):
-        where = joined_path(path, _LABELS)
-        if number == 0 and not exists(joined_path(where, "shape.npy")):
-            return None
-        own = part_files(where)
-        if own.shape[0] != part.shape[0]:
-            raise DataError(f"{where!r} has {own.shape[0]} rows, but its part has {part.shape[0]}.")
-        offsets = _offsets(where, own)
-        block = Csr(offsets, own.whole("indices"), own.whole("data"), (own.shape[0], own.shape[1]))
+def _labels(paths: Sequence[str], first_rows: list[int]) -> Csr | None:
+    """The labels of all parts, or None where they have none."""
+    places = [joined_path(path, _LABELS) for path in paths]
+    if not exists(joined_path(places[0], "shape.npy")):
+        for place in places[1:]:
+            if exists(joined_path(place, "shape.npy")):
+                raise DataError(f"{place!r} holds labels, but {paths[0]!r} has none: all parts have them, or none has.")
+        return None
+    each = [part_files(place) for place in places]
+    n_rows, n_values = first_rows[-1], sum(own.n_values for own in each)
+    indptr, indices, data = np.zeros(n_rows + 1, np.int64), np.empty(n_values, np.int32), np.empty(n_values, np.float32)
+    begin = 0
+    for place, own, (first, last) in zip(places, each, itertools.pairwise(first_rows), strict=True):
+        if own.shape[0] != last - first:
+            raise DataError(f"{place!r} has {own.shape[0]} rows, but its part has {last - first}.")
+        block = Csr(_offsets(place, own), own.whole("indices"), own.whole("data"), own.shape)
         fault, row = kernels.check_compressed(block.indptr, block.indices, block.data, min(block.shape[1], MAX_COLUMNS))
         if fault or (len(block.data) and block.data.min() < 0):
             raise DataError(
-                f"{where!r} is damaged: row {max(row, 0)} must hold rising label ids and relevances from 0."
+                f"{place!r} is damaged: row {max(row, 0)} must hold rising label ids and relevances from 0."
             )
-        blocks.append(block)
-    n_labels = max(block.shape[1] for block in blocks)
-    lengths = np.concatenate([np.diff(block.indptr) for block in blocks])
-    indptr = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-    indices, data = (np.concatenate([getattr(block, name) for block in blocks]) for name in ("indices", "data"))
-    return Csr(indptr, indices, data, (len(lengths), n_labels))
+        end = begin + own.n_values
+        indptr[first + 1 : last + 1] = block.indptr[1:] + begin
+        indices[begin:end], data[begin:end] = block.indices, block.data
+        begin = end
+    return Csr(indptr, indices, data, (n_rows, max(own.shape[1] for own in each)))
