@@ -31,16 +31,18 @@ def on_each_node(module: Any, asked: Any, *arguments: Any) -> Iterator[tuple[str
     strategy = module.util.scheduling_strategies.NodeAffinitySchedulingStrategy
     nodes = [node for node in module.nodes() if node["Alive"]]
     answers = [
-        (node["NodeManagerHostname"],
+        (node["NodeManagerHostname"], node["NodeID"],
          asked.options(scheduling_strategy=strategy(node["NodeID"], soft=False)).remote(*arguments))
         for node in nodes
     ]  # fmt: skip
-    for name, reference in answers:
+    for name, number, reference in answers:
         try:
             answer = module.get(reference, timeout=_PATIENCE)
         except module.exceptions.TaskUnschedulableError:
             continue  # a node that has just left the cluster runs nothing
         except Exception as error:
+            if number not in {node["NodeID"] for node in module.nodes() if node["Alive"]}:
+                continue  # it left while it was asked
             lines = str(error).strip().splitlines()
             why = lines[-1] if lines else type(error).__name__
             raise DataError(f"The node {name!r} can't run Sylvan: {why}") from error

@@ -1,0 +1,51 @@
+"""Every node of a cluster is asked; one that leaves meanwhile is none, one that can't answer is named."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sylvan.distributed.nodes import on_each_node
+from sylvan.errors import DataError
+
+
+class Crashed(Exception):
+    """What a lost worker raises."""
+
+
+class Scripted:
+    """Stands for Ray, with two nodes, of which the second crashes when it is asked, and is then ``alive`` or not."""
+
+    exceptions = SimpleNamespace(TaskUnschedulableError=KeyError)
+    util = SimpleNamespace(
+        scheduling_strategies=SimpleNamespace(NodeAffinitySchedulingStrategy=lambda node, soft: node)
+    )
+
+    def __init__(self, alive: bool) -> None:
+        self.alive, self.second = alive, True
+
+    def nodes(self) -> list[dict[str, Any]]:
+        found = {"one": True, "two": self.second}
+        return [{"NodeManagerHostname": name, "NodeID": name, "Alive": found[name]} for name in found]
+
+    def options(self, scheduling_strategy: str) -> Any:
+        return SimpleNamespace(remote=lambda: scheduling_strategy)
+
+    def get(self, reference: str, timeout: float) -> str:
+        if reference == "two":
+            self.second = self.alive
+            raise Crashed("the worker died")
+        return reference
+
+
+def test_a_node_that_leaves_while_it_is_asked_is_none() -> None:
+    module = Scripted(alive=False)
+    assert list(on_each_node(module, module)) == [("one", "one")]
+
+
+def test_a_node_that_stays_and_cant_answer_is_named() -> None:
+    module = Scripted(alive=True)
+    with pytest.raises(DataError, match=r"The node 'two' can't run Sylvan: the worker died"):
+        list(on_each_node(module, module))
