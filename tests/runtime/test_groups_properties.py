@@ -162,6 +162,12 @@ def test_models_have_the_bits_of_one_process(
         assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("number", range(len(XR)))
+def test_a_memory_limit_changes_no_bits_of_rows_in_parts(number: int, parts: Path) -> None:
+    rows, labels = data.open_parts(parts)
+    assert bits(MODELS[number]().fit(rows, labels, memory_limit="4GB")) == bits(MODELS[number]().fit(X, Y))
+
+
 class Stopped(Exception):
     """What stands for a killed driver."""
 

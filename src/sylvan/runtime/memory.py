@@ -172,7 +172,7 @@ class WithinMemory(Wrapper):
         if jobs:
             largest = max(jobs, key=lambda job: job.peak_bytes)
             self._gate.need(largest.peak_bytes, largest.title)
-        admitted = [dataclasses.replace(job, work=self._admitted, inputs={"job": job}) for job in jobs]
+        admitted = [dataclasses.replace(job, work=self._admitted, inputs={"job": job}, cut=None) for job in jobs]
         self.inner.stream(admitted, deliver, description)
         self.release()
 
