@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from sylvan import TextModel, TfidfVectorizer, XRLinear, data, validate
 from sylvan.canonical import Csr
-from sylvan.data import part_folders, row_parts
+from sylvan.data import part_files, part_folders, row_parts
 from sylvan.data.part_folders import write_part
 from sylvan.errors import DataError
 
@@ -405,3 +405,32 @@ def test_where_parts_cant_be_written(tmp_path: Path) -> None:
             data.save_parts(place, np.eye(3))
         with pytest.raises(DataError, match=words):
             data.write_parts([path], place, VECTORIZER)
+
+
+class Failing:
+    """A file system whose errors are of a kind of its own."""
+
+    def __getattr__(self, name: str) -> Any:
+        def fails(*_: Any, **__: Any) -> Any:
+            raise LookupError("no credentials.")
+
+        return fails
+
+
+def test_errors_of_file_systems_are_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("fsspec")
+    with pytest.raises(DataError, match=r"^'memory://no/parts' can't be read: No such file or directory\.$"):
+        data.open_parts("memory://no/parts")
+    data.save_parts(tmp_path, np.eye(3))
+    monkeypatch.setattr(part_files, "_file_system", lambda url: (Failing(), url))
+    for asked in ("s3://a", ["s3://a/part-00000"]):
+        with pytest.raises(DataError, match=r"can't be read: no credentials\.$"):
+            data.open_parts(asked)
+    with pytest.raises(DataError, match=r"can't be read: no credentials\.$"):
+        part_files.exists("s3://a")
+
+
+@pytest.mark.parametrize("rows_per_part", [0, 2.5, "3"])
+def test_rows_per_part_must_be_an_int(rows_per_part: Any, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"must be an int of at least 1\. Got"):
+        data.save_parts(tmp_path, np.eye(3), rows_per_part=rows_per_part)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 from typing import Any, Protocol
@@ -72,16 +73,34 @@ def listed(folder: str) -> list[str]:
             system, root = _file_system(folder)
             return [str(path).rstrip("/").rpartition("/")[2] for path in system.ls(root, detail=False)]
         return os.listdir(folder)
-    except OSError as error:
-        raise DataError(f"{folder!r} can't be read: {error.strerror or error}.") from error
+    except (DataError, ImportError):
+        raise
+    except Exception as error:  # file systems have errors of their own
+        raise DataError(f"{folder!r} can't be read: {_reason(error)}.") from error
 
 
 def exists(path: str) -> bool:
-    """Whether there is a file."""
+    """Whether there is a file.
+
+    Raises
+    ------
+    DataError
+        When a file system can't say.
+    """
     if not is_url(path):
         return os.path.exists(path)
     system, root = _file_system(path)
-    return bool(system.exists(root))
+    try:
+        return bool(system.exists(root))
+    except Exception as error:
+        raise DataError(f"{path!r} can't be read: {_reason(error)}.") from error
+
+
+def _reason(error: Exception) -> str:
+    """Why something can't be read."""
+    if isinstance(error, FileNotFoundError):
+        return os.strerror(errno.ENOENT)
+    return str(getattr(error, "strerror", None) or error).strip().rstrip(".") or type(error).__name__
 
 
 class _Part:
@@ -139,7 +158,7 @@ class _LocalPart(_Part):
                 size, offset = self._size(name, file.read(_HEADER), dtype)
                 n_bytes = os.fstat(file.fileno()).st_size - offset
         except OSError as error:
-            raise self._unreadable(name, error.strerror or error) from error
+            raise self._unreadable(name, _reason(error)) from error
         if n_bytes != size * dtype.itemsize:
             raise self._unreadable(name, f"it should hold {size * dtype.itemsize:,} bytes of data, not {n_bytes:,}")
         self._offsets[name] = size, offset
@@ -153,7 +172,7 @@ class _LocalPart(_Part):
         try:
             mapped = np.memmap(os.path.join(self.path, f"{name}.npy"), dtype, "r", offset, (size,))
         except (OSError, ValueError) as error:  # it may have been cut short since
-            raise self._unreadable(name, getattr(error, "strerror", None) or error) from error
+            raise self._unreadable(name, _reason(error)) from error
         return np.asarray(mapped)  # a plain array over the same pages
 
     def whole(self, name: str) -> npt.NDArray[Any]:
@@ -194,7 +213,7 @@ class _RemotePart(_Part):
         try:
             found = self._system.cat_ranges([path] * len(begins), begins.tolist(), ends.tolist(), on_error="raise")
         except Exception as error:  # file systems have errors of their own
-            raise self._unreadable(name, str(error).strip().rstrip(".") or type(error).__name__) from error
+            raise self._unreadable(name, _reason(error)) from error
         return list(found)
 
     def whole(self, name: str) -> npt.NDArray[Any]:

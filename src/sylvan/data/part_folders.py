@@ -102,8 +102,10 @@ def write_part(path: str, features: Csr, labels: Csr | None) -> None:
 def _edges(whole: Csr, rows_per_part: int | None) -> list[int]:
     n_rows = whole.shape[0]
     if rows_per_part is not None:
-        if rows_per_part < 1:
-            raise DataError(f"The 'rows_per_part' parameter must be an int of at least 1. Got {rows_per_part} instead.")
+        if not isinstance(rows_per_part, (int, np.integer)) or rows_per_part < 1:
+            raise DataError(
+                f"The 'rows_per_part' parameter must be an int of at least 1. Got {rows_per_part!r} instead."
+            )
         return [*range(0, n_rows, rows_per_part), n_rows] if n_rows else [0, 0]
     if not whole.nnz:
         return [0, n_rows]
