@@ -169,7 +169,7 @@ def _split(
 
 def _own_labels(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Of the labels' rows, those of one part, in the order of their ids."""
-    rows, labels = inputs["rows"], np.unique(inputs["order"])
+    rows, labels = inputs["rows"], np.sort(inputs["order"])
     own = rows.take(labels) if isinstance(rows, Csr) else rows[labels]
     return {**inputs, "rows": own, "labels": labels}
 

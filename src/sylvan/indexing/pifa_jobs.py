@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import kernels
+from sylvan.canonical import distinct
 from sylvan.data.row_parts import RowParts
 from sylvan.errors import ModelError
 from sylvan.runtime.jobs import Arrays, Job, Packing, Runner
@@ -65,7 +66,7 @@ def pifa_of_parts(
 def _own_members(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The instances of some labels, and the ids of their rows, by whose places instances now go."""
     members = inputs["members"].take(np.arange(*inputs["labels"]))
-    rows = np.unique(members.indices)
+    rows = distinct(members.indices)
     places = np.searchsorted(rows, members.indices).astype(np.int32)
     own = Csr(members.indptr, places, members.data, (members.shape[0], len(rows)))
     return {"features": inputs["features"], "keep": inputs["keep"], "members": own, "rows": rows}

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import kernels
-from sylvan.canonical import take_rows
+from sylvan.canonical import distinct, take_rows
 from sylvan.data.row_parts import LARGE, RowParts
 from sylvan.parallel import scratch
 from sylvan.ranking.solution import WIDENED, LayerSolution, rounded, widened
@@ -108,7 +108,7 @@ class LayerProblem:
         own = slice(clusters.start, clusters.stop + 1)
         offsets, children = self.row_offsets[own], self.child_offsets[own]
         taken = self.rows[int(offsets[0]) : int(offsets[-1])]
-        rows = np.unique(taken)
+        rows = distinct(taken)
         positives = take_rows(self.positives, rows)
         inside = (positives.indices >= children[0]) & (positives.indices < children[-1])
         indptr = np.concatenate(([0], np.cumsum(inside)))[positives.indptr].astype(np.int64)
