@@ -12,6 +12,7 @@ from ray_work import dies, dies_once, slow, squared, wrong
 
 import sylvan
 from sylvan import IRLIClassifier, TextModel, XRLinear, data
+from sylvan.distributed import ray_runner
 from sylvan.distributed.ray_runner import RayRunner
 from sylvan.errors import DataError, MemoryLimitError, SylvanError
 from sylvan.runtime import Job, Runner
@@ -132,6 +133,24 @@ def test_a_node_that_is_removed_loses_nothing(cluster: Any) -> None:
 
         runner.stream(jobs, deliver)
     assert sorted(seen) == list(range(12))
+
+
+def test_jobs_that_fit_no_node_any_more_end_in_a_sentence(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_runner, "_PATIENCE", 2.0)
+    large = 1 << 46
+    node = cluster.add_node(num_cpus=1, memory=large, object_store_memory=100 << 20)
+    jobs = [Job(f"job{at}", slow, {"at": at}, peak_bytes=large // 2) for at in range(12)]
+    gone = pytest.raises(MemoryLimitError, match="but the largest node of the cluster has")
+    removed: list[int] = []
+
+    def deliver(number: int, result: int) -> None:
+        if not removed:
+            cluster.remove_node(node, allow_graceful=False)
+        removed.append(number)
+
+    with sylvan.distributed.ray() as runner, gone:
+        runner.stream(jobs, deliver)
+    assert len(removed) < 12
 
 
 def test_an_address_without_a_cluster_is_said() -> None:

@@ -24,6 +24,7 @@ __all__ = ["Phase", "RayRunner"]
 _RETRIES = 5  # of a job whose worker or node is lost
 _SHARES = 16  # of a list's cost, for each CPU: so much work is worth sending
 _AHEAD = 2  # jobs for each CPU that are handed over at once: a worker that is done has its next one there
+_PATIENCE = 120.0  # seconds in which a node must come back without which jobs can't be run
 _LOOK = 1.0  # seconds between two looks at the cluster while nothing is finished
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
@@ -72,11 +73,13 @@ class RayRunner(Runner):
         lost: Counter[str] = Counter()
         total = sum(job.cost for job in jobs)
         most, looked = _AHEAD * max(1, self._n_cpus()), time.monotonic()
+        room = looked  # when the cluster was last seen to have room for all that waits
         with progress(description, total) if description else nullcontext() as bar:
             try:
                 while True:
-                    if time.monotonic() - looked > _LOOK:  # nodes come and go
+                    if pending and time.monotonic() - looked > _LOOK:  # nodes come and go
                         most, looked = _AHEAD * max(1, self._n_cpus()), time.monotonic()
+                        room = self._still_has_room([group for group, _ in pending.values()], room)
                     while len(pending) < most:
                         group, numbers = next(order, (None, []))
                         if group is None:
@@ -170,6 +173,16 @@ class RayRunner(Runner):
 
     def _n_cpus(self) -> int:
         return int(self._ray.cluster_resources().get("CPU", 0))
+
+    def _still_has_room(self, jobs: Sequence[Job[Any]], before: float) -> float:
+        """When the cluster last had room for the jobs: now, or ``before``; refuse to wait for it too long."""
+        try:
+            self._check_memory(jobs)
+        except SylvanError:
+            if time.monotonic() - before > _PATIENCE:
+                raise
+            return before
+        return time.monotonic()
 
     def _check_memory(self, jobs: Sequence[Job[Any]]) -> None:
         """Refuse jobs that no node will ever have room for, at once.

@@ -70,10 +70,9 @@ class Checkpointed(Wrapper):
         self._drop_unused(self._look_for_blocks())
 
     def _zeros_in_files(self, size: int, dtype: Any) -> npt.NDArray[Any]:
-        if int(size) * np.dtype(dtype).itemsize <= BLOCK_BYTES or not self._checkpoint.writes:
+        if int(size) * np.dtype(dtype).itemsize <= BLOCK_BYTES:
             return np.zeros(size, dtype)
-        self._checkpoint.begin()  # nothing may have been stored yet
-        return ScratchFiles(os.fspath(self._checkpoint.folder)).zeros(size, dtype)
+        return ScratchFiles(tempfile.gettempdir()).zeros(size, dtype)  # of this node: shared folders keep such files
 
     def _look_for_blocks(self) -> list[str]:
         """Take note of the names in blocks that were not looked into yet, of what was stored twice the later."""
