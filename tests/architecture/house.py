@@ -34,8 +34,8 @@ LAYERS: list[list[str]] = [
 ]
 LAYER = {name: height for height, names in enumerate(LAYERS) for name in names}
 
-# Private names that don't belong to a module of Sylvan: of named tuples, of the standard library and of PyTorch.
-FOREIGN_PRIVATES = {"_asdict", "_replace", "_exit", "_version", "_indices", "_values"}
+# Private names that don't belong to a module of Sylvan: of named tuples, of the standard library, PyTorch and Annif.
+FOREIGN_PRIVATES = {"_asdict", "_replace", "_exit", "_version", "_indices", "_values", "_backend_fns"}
 
 
 @dataclass

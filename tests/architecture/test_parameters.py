@@ -21,7 +21,7 @@ def declared() -> list[type[Parameterized]]:
     """Every class whose fields are its parameters and whose docstring describes them."""
     classes = {}
     for _, name, _ in pkgutil.walk_packages([str(SOURCE)], "sylvan."):
-        if "_native" in name or name.endswith("__main__"):
+        if "_native" in name or name.endswith("__main__") or name.startswith("sylvan.annif"):  # which needs Annif
             continue
         for thing in vars(importlib.import_module(name)).values():
             own = inspect.isclass(thing) and issubclass(thing, Parameterized) and thing.__module__ == name

@@ -156,9 +156,15 @@ class TextAnswers(TextEstimator):
 
     def _label_counts(self) -> npt.NDArray[np.int64]:
         """How many training rows each label has; the members of an ensemble have the same ones."""
-        models: list[Estimator] = list(getattr(self.inner(), "members", ())) or [self.inner()]
-        counts: npt.NDArray[np.int64] = np.maximum.reduce([model.label_counts_ for model in models])
+        counts: npt.NDArray[np.int64] = np.maximum.reduce([model.label_counts_ for model in self._rankers()])
         return counts
+
+    def _n_rows(self) -> int:
+        """How many rows the model was trained on, with those of updates; an ensemble's members have the same ones."""
+        return max(model.n_rows_ for model in self._rankers())
+
+    def _rankers(self) -> list[Estimator]:
+        return list(getattr(self.inner(), "members", ())) or [self.inner()]
 
     def _scorer(self) -> TextScorer | None:
         """What scores labels by their texts; None where the model has learned all of them."""

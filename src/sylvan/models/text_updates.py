@@ -154,7 +154,7 @@ class TextUpdates(TextAnswers):
             if matrix.shape[0] != len(texts):
                 raise DataError(f"There are {len(texts)} texts, but the labels of {matrix.shape[0]}.")
             own = 0 if self.label_texts_ is None else len(self.label_texts_.labels)
-            vectorizer = vectorizer.with_terms_of(texts, self.model.n_rows_ - own)
+            vectorizer = vectorizer.with_terms_of(texts, self._n_rows() - own)
             options["n_features"] = vectorizer.n_terms_
         if options.get("rows") is not None:
             options["rows"] = self._rows_again(options["rows"])

@@ -319,3 +319,15 @@ def test_folders_from_before_calibration_are_read() -> None:
     state = Ensemble([XRLinear()], calibration=None).fit(X, Y).to_state()
     del state.params["calibration"]
     assert Ensemble.from_state(state).calibration is None
+
+
+def test_a_text_model_of_an_ensemble_learns_new_texts_with_new_words() -> None:
+    texts = ["whales at sea", "the white whale", "bread and cakes", "the baking of bread"]
+    labels = [["Whaling"], ["Whaling"], ["Baking"], ["Baking"]]
+    tagger = TextModel(model=Ensemble([XRLinear(keep_rows=True), NeighborRanker()])).fit(texts, labels)
+    before = tagger.rank(texts, k=1).names
+    tagger.update(["a steam engine", "engines of steam"], [["Railways"], ["Railways"]])
+    assert [member.n_rows_ for member in tagger.model.members] == [6, 6]
+    assert tagger.n_features_ == tagger.vectorizer.n_terms_ > 10
+    assert tagger.rank(["an old engine"], k=1).names == [["Railways"]]
+    assert tagger.rank(texts, k=1).names == before

@@ -305,7 +305,7 @@ class Ensemble(EnsembleAnswers):
         Parameters
         ----------
         X, Y, sample_weight, **options
-            As the members' ``update`` takes them: ``forget``, ``merge``, ``precise``.
+            As the members' ``update`` takes them: ``forget``, ``merge``, ``n_features``, ``precise``.
 
         Raises
         ------
@@ -314,7 +314,7 @@ class Ensemble(EnsembleAnswers):
         NotFittedError, DataError
         """
         self._need_fit("update")
-        if not self.takes_texts and X is not None:
+        if not self.takes_texts and X is not None and options.get("n_features") is None:
             X = self._features(X)
         updated = [copy.copy(member).update(X, Y, sample_weight, **options) for member in self.members]
         return self._adopt(updated, self.weights_)

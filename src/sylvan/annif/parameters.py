@@ -1,0 +1,142 @@
+"""What a project's settings make of Sylvan's models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sylvan.annif.words import WORD_PARAMETERS, word_vectorizer
+from sylvan.errors import ParameterError, UnsupportedError
+from sylvan.models import Ensemble, NeighborRanker, TextModel, XRLinear
+from sylvan.models.base import Estimator
+
+__all__ = ["DEFAULTS", "need_rows", "resumes", "text_model", "use_threads"]
+
+_LINEAR = (
+    "branching", "max_leaf", "beam", "negatives", "cost", "positive_cost", "threshold", "max_weights_per_label",
+    "weight_dtype", "n_trees", "calibration", "keep_rows", "seed",
+)  # fmt: skip
+_NEIGHBORS = ("n_neighbors", "power")
+_TRUE, _FALSE = ("1", "yes", "true", "on"), ("0", "no", "false", "off")
+
+# What a project may set, and what holds where it doesn't: Sylvan's own values.
+DEFAULTS: Mapping[str, Any] = {
+    "model": "linear",
+    "weights": None,
+    **WORD_PARAMETERS,
+    **{name: getattr(XRLinear(), name) for name in _LINEAR},
+    **{name: getattr(NeighborRanker(), name) for name in _NEIGHBORS},
+}
+
+
+def text_model(settings: Mapping[str, Any], n_jobs: int | None = None) -> TextModel:
+    """The model that a project's settings describe, not fitted.
+
+    Parameters
+    ----------
+    settings : mapping of str to str, int, float or bool
+        Of ``DEFAULTS`` those that aren't at their default; others, which are Annif's own, are passed over. ``model`` is
+        "linear" or "neighbors", or several of them with "+" between; ``weights`` theirs, with commas between, or "fit".
+    n_jobs : int, optional
+        Threads; None for every core.
+
+    Raises
+    ------
+    ParameterError
+        When there is no such model. Other values are checked when the model is fitted.
+
+    Examples
+    --------
+    >>> from sylvan.annif.parameters import text_model
+    >>> text_model({"model": "linear+neighbors", "n_trees": "3", "weights": "2,1"}, 1).model
+    Ensemble(members=[XRLinear(n_trees=3, n_jobs=1), NeighborRanker(n_jobs=1)], weights=[2.0, 1.0], n_jobs=1)
+    """
+    given = {name: _value(name, settings.get(name, default)) for name, default in DEFAULTS.items()}
+    members = _members(given, n_jobs)
+    if len(members) == 1:
+        return TextModel(word_vectorizer(given, n_jobs), members[0])
+    joined = Ensemble(
+        members, weights=_weights(given["weights"]), n_jobs=n_jobs, calibration=given["calibration"]
+    )  # fmt: skip
+    return TextModel(word_vectorizer(given, n_jobs), joined)
+
+
+def resumes(model: TextModel) -> bool:
+    """Whether its training can be gone on from a checkpoint."""
+    return all(isinstance(ranker, XRLinear) for ranker in _rankers(model))
+
+
+def need_rows(model: TextModel) -> None:
+    """Refuse to bring a model up to date that forgot its training rows: it would answer new labels too often.
+
+    Raises
+    ------
+    UnsupportedError
+    """
+    if any(isinstance(ranker, XRLinear) and ranker.training_rows_ is None for ranker in _rankers(model)):
+        raise UnsupportedError(
+            "The model keeps no training rows, which it needs for learning more: set keep_rows=true for the project "
+            "and train it again."
+        )
+
+
+def use_threads(model: TextModel, n_jobs: int | None) -> None:
+    """Have every part of the model use so many threads."""
+    names = [name for name in model.get_params() if name.rpartition("__")[2] == "n_jobs"]
+    model.set_params(**dict.fromkeys(names, n_jobs))
+
+
+def _rankers(model: TextModel) -> list[Any]:
+    return list(getattr(model.model, "members", [model.model]))
+
+
+def _members(given: Mapping[str, Any], n_jobs: int | None) -> list[Estimator]:
+    """One model for each word of ``model``; trees of another seed each."""
+    linear = {name: given[name] for name in _LINEAR if name != "seed"}
+    members: list[Estimator] = []
+    for word in str(given["model"]).replace(" ", "").split("+"):
+        if word == "linear":
+            seed = given["seed"]
+            if isinstance(seed, int):  # or else it is refused when the model is fitted
+                seed += sum(isinstance(member, XRLinear) for member in members)
+            members.append(XRLinear(**linear, seed=seed, n_jobs=n_jobs))
+        elif word == "neighbors":
+            members.append(NeighborRanker(**{name: given[name] for name in _NEIGHBORS}, n_jobs=n_jobs))
+        else:
+            raise ParameterError(
+                "The 'model' parameter must be 'linear' or 'neighbors', or several of them joined by '+', such as "
+                f"'linear+neighbors'. Got {given['model']!r} instead."
+            )
+    if len(members) == 1 and isinstance(members[0], NeighborRanker):
+        members[0].calibration = given["calibration"]  # in an ensemble it is the whole that is calibrated
+    return members
+
+
+def _weights(weights: Any) -> Any:
+    """The members' weights out of text such as "2,1"."""
+    if weights is None or weights == "fit":
+        return weights
+    try:
+        return [float(number) for number in str(weights).split(",")]
+    except ValueError:
+        raise ParameterError(
+            f"The 'weights' parameter must be numbers with commas between, such as '2,1', or 'fit'. Got {weights!r} "
+            "instead."
+        ) from None
+
+
+def _value(name: str, given: Any) -> Any:
+    """A value out of a configuration file, where everything is text; what it may be is said by the model."""
+    if not isinstance(given, str):
+        return given
+    word = given.strip().lower()
+    if isinstance(DEFAULTS[name], bool) and word in (*_TRUE, *_FALSE):
+        return word in _TRUE
+    if word in ("", "none"):
+        return None
+    for kind in (int, float):
+        try:
+            return kind(word)
+        except ValueError:
+            continue
+    return given.strip()

@@ -1,0 +1,70 @@
+"""A model's answers as Annif's suggestions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from sylvan.models import TextModel
+from sylvan.topk import TopK
+
+__all__ = ["subjects_of", "suggested"]
+
+
+def subjects_of(model: TextModel, by_uri: Callable[[str], int | None]) -> npt.NDArray[np.int32]:
+    """The number that each label has in Annif's vocabulary; -1 for those that aren't there, or are deprecated.
+
+    Parameters
+    ----------
+    model : TextModel
+        Its labels' names are URIs.
+    by_uri : callable
+    """
+    numbers = [by_uri(uri) for uri in model.vocabulary_]
+    return np.array([-1 if number is None else number for number in numbers], np.int32)
+
+
+def suggested(
+    model: TextModel, texts: list[str], limit: int, subjects: npt.NDArray[np.int32], n_subjects: int
+) -> sp.csr_array[Any, tuple[int, int]]:
+    """The probabilities of each text's best subjects; a text without a known word has none.
+
+    Parameters
+    ----------
+    model : TextModel
+    texts : list of n str
+        As :func:`sylvan.annif.words.joined_words` makes them.
+    limit : int
+    subjects : ndarray of int32, shape (n_labels,)
+        From :func:`subjects_of`.
+    n_subjects : int
+
+    Returns
+    -------
+    csr_array of float32, shape (n, n_subjects)
+    """
+    ranker = model.inner()
+    limit = min(limit, ranker.n_labels_)
+    if limit < 1 or not texts:
+        nothing = TopK(np.empty((len(texts), 0), np.int32), np.empty((len(texts), 0), np.float32))
+        return _array(nothing, np.zeros(len(texts), bool), subjects, n_subjects)
+    features = model.vectorizer.transform_rows(texts)
+    gone = np.flatnonzero(subjects < 0)
+    top = ranker.rank(features, limit, **({"denied": gone} if len(gone) else {}))
+    return _array(ranker.probabilities(top), np.diff(features.indptr) > 0, subjects, n_subjects)
+
+
+def _array(
+    top: TopK, known: npt.NDArray[np.bool_], subjects: npt.NDArray[np.int32], n_subjects: int
+) -> sp.csr_array[Any, tuple[int, int]]:
+    ids = np.where(top.labels >= 0, subjects[top.labels], -1)  # (n, limit)
+    stays = (ids >= 0) & (top.scores > 0) & known[:, None]
+    indptr = np.concatenate([[0], np.cumsum(stays.sum(axis=1))])
+    scores = np.minimum(top.scores[stays], 1).astype(np.float32)
+    array: Any = sp.csr_array((scores, ids[stays], indptr), shape=(len(ids), n_subjects))
+    array.sort_indices()
+    return array  # type: ignore[no-any-return]

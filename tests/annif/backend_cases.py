@@ -1,0 +1,291 @@
+"""The cases of Annif's tests of its own omikuji backend, for Sylvan's; run by the Python that has Annif.
+
+``python backend_cases.py FOLDER`` writes a line of JSON: each case and what went wrong in it, or null.
+"""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import json
+import pkgutil
+import sys
+import traceback
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+SUBJECTS = {"whaling": "http://example.org/1", "baking": "http://example.org/2", "railways": "http://example.org/3"}
+TEXTS = {
+    "whaling": ["The white whale sank the ship", "whalers and their harpoons", "A whale's oil lights the lamps"],
+    "baking": ["bread rises in the oven", "cakes of flour and butter", "the baker's oven-fresh bread"],
+    "railways": ["the engine pulls the train", "rails of iron for steam trains", "a station for every train"],
+}
+
+
+class World:
+    """A vocabulary, a corpus, and backends in folders of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        import annif.analyzer
+        import annif.backend
+        from annif.corpus import Document, DocumentList
+        from annif.vocab.subject_index import SubjectIndexFile
+        from annif.vocab.types import Subject
+
+        import sylvan.annif  # registers
+
+        assert sylvan.annif.Config.DATADIR
+        self.folder = folder
+        self.index = SubjectIndexFile()
+        for name, uri in SUBJECTS.items():
+            self.index.append(Subject(uri=uri, labels={"en": name}, notation=None))
+        self.index.append(Subject(uri="http://example.org/4", labels={"en": "never used"}, notation=None))
+        self.analyzer = annif.analyzer.get_analyzer("snowball(english)")
+        self.document, self.corpus_of = Document, DocumentList
+        self.backend_type = annif.backend.get_backend("sylvan")
+
+    def subject_set(self, *names: str) -> Any:
+        from annif.corpus import SubjectSet
+
+        return SubjectSet([self.index.by_uri(SUBJECTS[name]) for name in names])
+
+    def corpus(self, *names: str) -> Any:
+        """The documents of these subjects, or of the first two."""
+        return self.corpus_of(
+            [
+                self.document(text=text, subject_set=self.subject_set(name))
+                for name in names or ("whaling", "baking") for text in TEXTS[name]
+            ]
+        )  # fmt: skip
+
+    def backend(self, place: str, **params: Any) -> Any:
+        folder = self.folder / place
+        folder.mkdir(exist_ok=True)
+        project = SimpleNamespace(datadir=str(folder), subjects=self.index, analyzer=self.analyzer)
+        return self.backend_type(backend_id="sylvan", config_params=params, project=project)
+
+    def answers(self, backend: Any, *texts: str, **params: Any) -> list[list[tuple[str, float]]]:
+        batch = backend.suggest([self.document(text=text) for text in texts], params)
+        return [[(self.index[one.subject_id].labels["en"], one.score) for one in found] for found in batch]
+
+
+def raised(kind: str, act: Any) -> str:
+    """The sentence of Annif's exception of this kind that the action raises."""
+    import annif.exception
+
+    try:
+        act()
+    except getattr(annif.exception, kind) as error:
+        return str(error.format_message())
+    raise AssertionError(f"{kind} was not raised")
+
+
+def default_params(world: World) -> None:
+    params = world.backend("default").params
+    assert params["limit"] == 100 and params["min_df"] == 1 and params["model"] == "linear"
+
+
+def params_of_the_project_go_first(world: World) -> None:
+    assert world.backend("default", limit="8", n_trees="3").params["n_trees"] == "3"
+
+
+def suggest_untrained(world: World) -> None:
+    backend = world.backend("untrained")
+    assert not backend.is_trained and backend.modification_time is None
+    assert "not found" in raised("NotInitializedException", lambda: world.answers(backend, "example text"))
+
+
+def train_and_suggest(world: World) -> None:
+    backend = world.backend("trained", limit=2)
+    (world.folder / "trained" / "sylvan-model").mkdir()  # empty, as another training may have left it
+    assert not backend.is_trained
+    backend.train(world.corpus())
+    assert backend.is_trained and backend.modification_time is not None
+    for model in (backend, world.backend("trained", limit="2")):  # the same one, and one that opens the folder
+        [found] = world.answers(model, "Whales and whalers")
+        assert found[0][0] == "whaling" and len(found) <= 2
+        assert all(0 < score <= 1 for _, score in found)
+    [one] = world.answers(backend, "Whales and whalers", limit=1)
+    assert len(one) == 1
+    batch = backend.suggest([world.document(text="bread")] * 3)
+    assert type(batch.array).__name__ == "csr_array" and batch.array.shape == (3, 4)
+    assert batch.array.dtype == np.float32 and batch.array.has_sorted_indices
+    assert len(backend.suggest([])) == 0
+    assert world.answers(backend, "bread", limit=0) == [[]]
+
+
+def nothing_is_pickled(world: World) -> None:
+    names = {path.suffix for path in (world.folder / "trained").rglob("*") if path.is_file()}
+    assert names <= {".npy", ".json", ".tsv"}, names
+
+
+def suggest_no_input(world: World) -> None:
+    backend = world.backend("trained")
+    assert world.answers(backend, "", "j", "zyzzyva") == [[], [], []]
+
+
+def train_on_nothing(world: World) -> None:
+    backend = world.backend("nothing")
+    assert "no documents" in raised("NotSupportedException", lambda: backend.train(world.corpus_of([])))
+    wordless = world.corpus_of([
+        world.document(text="a 1 ?", subject_set=world.subject_set("baking")), world.document(text="bread rises"),
+    ])  # fmt: skip
+    assert "no document has both" in raised("NotSupportedException", lambda: backend.train(wordless))
+    assert not backend.is_trained and not list((world.folder / "nothing").iterdir())
+
+
+def train_cached(world: World) -> None:
+    backend = world.backend("cached")
+    assert "no cached" in raised("NotSupportedException", lambda: backend.train("cached"))
+    backend.train(world.corpus())
+    first = world.answers(backend, "Whales and whalers", "fresh bread")
+    backend.train("cached")
+    assert world.answers(backend, "Whales and whalers", "fresh bread") == first
+    backend.train("cached", {"ngram": 2})
+    assert backend._opened[0].vectorizer.ngrams_ == (1, 2)
+
+
+def the_analyzer_gives_the_words(world: World) -> None:
+    backend = world.backend("words", ngram=1)
+    backend.train(world.corpus())
+    terms = backend._opened[0].vectorizer.get_feature_names_out().tolist()
+    wanted = {word.replace("'", "_").replace("-", "_") for name in ("whaling", "baking") for text in TEXTS[name]
+              for word in world.analyzer.tokenize_words(text)}  # fmt: skip
+    assert set(terms) == wanted and "oven_fresh" in terms, terms
+
+
+def train_with_params(world: World) -> None:
+    backend = world.backend("params")
+    given = {"model": "linear+neighbors", "n_trees": "2", "weights": "2,1", "n_neighbors": "4", "keep_rows": "yes"}
+    backend.train(world.corpus(), given)
+    trees, neighbors = backend._opened[0].model.members
+    assert (trees.n_trees, trees.keep_rows, neighbors.n_neighbors) == (2, True, 4)
+    assert np.allclose(backend._opened[0].model.weights_, [2 / 3, 1 / 3])
+    assert world.answers(backend, "Whales and whalers")[0][0][0] == "whaling"
+    alone = world.backend("alone", model="neighbors")
+    alone.train(world.corpus())
+    assert world.answers(alone, "Whales and whalers")[0][0][0] == "whaling"
+
+
+def wrong_params(world: World) -> None:
+    backend = world.backend("wrong")
+    sentence = raised("ConfigurationException", lambda: backend.train(world.corpus(), {"beam": "0"}))
+    assert "'beam' parameter" in sentence and "Got 0" in sentence, sentence
+    for name, value in (("model", "forest"), ("weights", "a,b"), ("seed", "x"), ("ngram", "x"), ("keep_rows", "3")):
+        params = {"model": "linear+linear", name: value}
+        sentence = raised("ConfigurationException", lambda params=params: backend.train(world.corpus(), params))
+        assert name in sentence and repr(value)[1:-1] in sentence, sentence
+    assert not backend.is_trained
+
+
+def a_checkpoint_is_no_model(world: World) -> None:
+    from sylvan import store
+    from sylvan.runtime.checkpoint import Checkpoint
+
+    backend = world.backend("interrupted")
+    left = world.folder / "interrupted" / backend.CHECKPOINT_FOLDER
+    other = Checkpoint(left)
+    other.open({"estimator": "another"})
+    other.write("part", store.State("example", 1, arrays={"numbers": np.arange(3)}))
+    other.close()
+    (world.folder / "interrupted" / backend.TRAIN_FILE).write_text("http://example.org/1\twhale\n")
+    assert left.is_dir() and not backend.is_trained and backend.modification_time is None
+    backend.train(world.corpus())  # of another training: it begins anew
+    assert backend.is_trained and not left.exists()
+
+
+def deprecated_subjects_are_not_suggested(world: World) -> None:
+    from annif.vocab import SubjectIndexFilter
+
+    backend = world.backend("trained")
+    backend.project.subjects = SubjectIndexFilter(world.index, exclude={SUBJECTS["whaling"]})
+    batch = backend.suggest([world.document(text="Whales and whalers")])
+    assert world.index.by_uri(SUBJECTS["whaling"]) not in batch.array.indices and batch.array.nnz == 1
+
+
+def learn(world: World) -> None:
+    for model in ("linear", "neighbors", "linear+neighbors"):
+        backend = world.backend(f"learning-{model}", keep_rows="true", model=model)
+        backend.train(world.corpus())
+        fresh = world.backend(f"learning-{model}", model=model)  # that opens the folder
+        fresh.learn(world.corpus("railways"))
+        for one in (fresh, world.backend(f"learning-{model}")):
+            [old, new] = world.answers(one, "Whales and whalers", "the train at the station")
+            assert old[0][0] == "whaling" and new[0][0] == "railways", (model, old, new)
+        again = world.backend(f"learning-{model}", model=model)
+        again.train("cached")  # what was learned is part of it
+        assert world.answers(again, "the train at the station")[0][0][0] == "railways"
+
+
+def learn_without_rows(world: World) -> None:
+    backend = world.backend("rowless")
+    backend.train(world.corpus())
+    before = world.answers(backend, "Whales and whalers")
+    sentence = raised("NotSupportedException", lambda: backend.learn(world.corpus("railways")))
+    assert "keep_rows=true" in sentence, sentence
+    assert world.answers(backend, "Whales and whalers") == before
+    assert "Cannot learn" in raised("NotSupportedException", lambda: backend.learn(world.corpus_of([])))
+
+
+def hyperopt(world: World) -> None:
+    backend = world.backend("tried", model="linear+neighbors")
+    optimizer = backend.get_hp_optimizer(world.corpus(), metric="NDCG")
+    assert "train it first" in raised("NotSupportedException", lambda: optimizer.optimize(1, 1, None))
+    backend.train(world.corpus())
+    for n_jobs in (1, 2):
+        found = optimizer.optimize(n_trials=2, n_jobs=n_jobs, results_file=None)
+        assert found.score > 0.5
+        chosen = dict(line.split("=") for line in found.lines)
+        assert set(chosen) == {
+            "ngram", "min_df", "sublinear_tf", "cost", "max_leaf", "n_trees", "n_neighbors", "power"
+        }  # fmt: skip
+    (world.folder / "tried" / backend.TRAIN_FILE).write_text("http://example.org/1\t\n")
+    assert "No trial" in raised("OperationFailedException", lambda: optimizer.optimize(1, 1, None))
+    world.backend("chosen", model="linear+neighbors", **{**chosen, "min_df": "1"}).train(world.corpus())
+
+
+def damaged_model(world: World) -> None:
+    backend = world.backend("damaged")
+    backend.train(world.corpus())
+    (world.folder / "damaged" / "sylvan-model" / "manifest.json").write_text("{}")
+    fresh = world.backend("damaged")
+    assert raised("OperationFailedException", lambda: world.answers(fresh, "whales"))
+    (world.folder / "damaged" / backend.TRAIN_FILE).write_text("no tab\n")
+    assert "Line 1" in raised("OperationFailedException", lambda: fresh.train("cached"))
+
+
+def docstrings(world: World) -> None:
+    import sylvan.annif
+
+    for module in pkgutil.iter_modules(sylvan.annif.__path__, "sylvan.annif."):
+        assert not doctest.testmod(importlib.import_module(module.name)).failed, module.name
+
+
+CASES = {
+    case.__name__: case
+    for case in (
+        default_params, params_of_the_project_go_first, suggest_untrained, train_and_suggest, nothing_is_pickled,
+        suggest_no_input, train_on_nothing, train_cached, the_analyzer_gives_the_words, train_with_params, wrong_params,
+        a_checkpoint_is_no_model, deprecated_subjects_are_not_suggested, learn, learn_without_rows, hyperopt,
+        damaged_model, docstrings,
+    )
+}  # fmt: skip
+
+
+def main() -> None:
+    world = World(Path(sys.argv[1]))
+    outcome: dict[str, str | None] = {}
+    for name, case in CASES.items():
+        try:
+            case(world)
+            outcome[name] = None
+        except Exception:
+            outcome[name] = traceback.format_exc()
+    print(json.dumps(outcome))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""Annif as it is, in an environment of its own, and Sylvan beside it.
+
+SYLVAN_ANNIF_PYTHON names the Python of that environment; it has to be of the version that Sylvan is built for here.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import sylvan
+
+PUNKT = """import sys
+from nltk.tokenize.punkt import PunktParameters, save_punkt_params
+save_punkt_params(PunktParameters(), dir=sys.argv[1])
+import sylvan.kernels
+"""
+
+
+@dataclass(frozen=True)
+class Annif:
+    """Runs Annif's Python in a folder with its configuration and its data."""
+
+    python: str
+    folder: Path
+    environment: Mapping[str, str]
+
+    def run(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [self.python, *words], cwd=self.folder, env=self.environment, input=stdin, capture_output=True, timeout=280,
+            encoding="utf-8",
+        )  # fmt: skip
+
+    def __call__(self, *words: str, stdin: str = "") -> str:
+        """What one of Annif's commands prints."""
+        done = self.run("-m", "annif.cli", *words, stdin=stdin)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+
+@pytest.fixture(scope="session")
+def annif(tmp_path_factory: pytest.TempPathFactory) -> Annif:
+    """Annif with ``ANNIF_CONFIG=sylvan.annif.Config``; NLTK's tables for sentences are made here, as they're empty."""
+    python = os.environ.get("SYLVAN_ANNIF_PYTHON", "")
+    if not python:
+        pytest.skip("SYLVAN_ANNIF_PYTHON names no Python that imports annif")
+    folder = tmp_path_factory.mktemp("annif")
+    (folder / "path").mkdir()
+    (folder / "path" / "sylvan").symlink_to(Path(sylvan.__file__).parent)  # and nothing else that lies beside it
+    english = folder / "nltk" / "tokenizers" / "punkt_tab" / "english"
+    english.mkdir(parents=True)
+    environment = {
+        **os.environ, "PYTHONPATH": str(folder / "path"), "NLTK_DATA": str(folder / "nltk"),
+        "ANNIF_CONFIG": "sylvan.annif.Config", "PYTHONDONTWRITEBYTECODE": "1",
+    }  # fmt: skip
+    found = Annif(python, folder, environment)
+    if (done := found.run("-c", PUNKT, str(english))).returncode:
+        pytest.skip(f"Sylvan can't be imported beside Annif: {done.stderr[-300:]}")
+    return found
