@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,8 @@ import pytest
 
 from sylvan import data
 
+tomllib = pytest.importorskip("tomllib")
+ROOT = Path(__file__).parents[2]
 PROJECTS = """
 [linear]
 name=Linear
@@ -120,3 +125,36 @@ def test_rest(library: Any) -> None:
     assert len(found["results"]) == 4 and found["results"][0]["uri"].startswith("http://example.org/")
     assert status == 204
     assert project["backend"] == {"backend_id": "sylvan"}
+
+
+def test_every_parameter_is_in_the_guide(library: Any) -> None:
+    guide = (ROOT / "docs" / "annif.md").read_text("utf-8").split("## Parameters")[1].split("## Learning")[0]
+    cells = [line.split("|")[1] for line in guide.splitlines() if line.startswith("| `")]
+    code = "import json, sylvan.annif as a; print(json.dumps(list(a.SylvanBackend.DEFAULT_PARAMETERS)))"
+    known = {"limit", *json.loads(library.run("-c", code).stdout)}
+    assert {name.strip(" `") for cell in cells for name in cell.split(",")} == known
+
+
+def test_the_proposed_patch_finds_the_backend_by_its_entry_point(library: Any) -> None:
+    where = library.run("-c", "import importlib.util as u; print(u.find_spec('annif').submodule_search_locations[0])")
+    patched = library.folder / "patched"
+    shutil.copytree(where.stdout.strip(), patched / "annif", ignore=shutil.ignore_patterns("__pycache__", "static"))
+    patch = ROOT / "docs" / "annif-entry-points.patch"
+    subprocess.run(["git", "apply", str(patch)], cwd=patched, check=True, timeout=60)
+    metadata = library.folder / "path" / "sylvan-0.dist-info"
+    metadata.mkdir()
+    metadata.joinpath("METADATA").write_text("Metadata-Version: 2.1\nName: sylvan\nVersion: 0\n", "utf-8")
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["entry-points"]["annif.backends"]
+    lines = [f"{name} = {place}\n" for name, place in declared.items()]
+    metadata.joinpath("entry_points.txt").write_text("[annif.backends]\n" + "".join(lines), "utf-8")
+    environment = {name: value for name, value in library.environment.items() if name != "ANNIF_CONFIG"}
+    environment["PYTHONPATH"] = f"{patched}:{environment['PYTHONPATH']}"
+    bare = dataclasses.replace(library, environment=environment)
+    code = (
+        "import annif.backend as b; print(b.__file__); print(b.get_backend('sylvan').name, b.get_backend('tfidf').name)"
+    )
+    file, names = bare.run("-c", code).stdout.splitlines()
+    assert file.startswith(str(patched)) and names == "sylvan tfidf"
+    code = "import annif.backend; annif.backend.get_backend('nothing')"
+    assert bare.run("-c", code).stderr.splitlines()[-1] == "ValueError: No such backend type nothing"
+    assert "Trained:           True" in bare("show-project", "linear")

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 DOCUMENTS = list(documents(ROOT))
 # The blocks that no test runs, by their first line. What joins them needs a reason that holds.
 NOT_RUN = {
+    "annif.md": ['pip install "sylvan[annif]"', "export ANNIF_CONFIG=sylvan.annif.Config"],
     "guide.md": ["sylvan train xr-linear train.jsonl --model runs/m --memory-limit 8GB"],
     "migrating.md": ["sylvan import pecos-model --model runs/from-pecos"],
     "serving.md": ["curl -sT texts.jsonl -X POST -H 'Content-Type: application/x-ndjson' \\"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
@@ -100,6 +100,9 @@ class SylvanBackend(AnnifHyperoptBackend, AnnifLearningBackend):
 
     def _train(self, corpus: Any, params: dict[str, Any], jobs: int = 0) -> None:
         path = self._path(self.TRAIN_FILE)
+        with self._annif_errors():
+            model = text_model(params, jobs or None)
+            model.check_params()  # before the documents are analysed, which may take hours
         if corpus != "cached":
             if corpus.is_empty():
                 raise NotSupportedException("Cannot train sylvan project with no documents", backend_id=self.backend_id)
@@ -112,7 +115,7 @@ class SylvanBackend(AnnifHyperoptBackend, AnnifLearningBackend):
         else:
             self.info("Reusing cached training data from previous run.")
         with self._annif_errors():
-            self._fit(path, params, jobs or None)
+            self._fit(model, path)
 
     def _write_train_file(self, corpus: Any, filename: str) -> None:
         self.info("creating train file")
@@ -134,9 +137,9 @@ class SylvanBackend(AnnifHyperoptBackend, AnnifLearningBackend):
         """The words of a text, as the model takes them."""
         return joined_words(self.project.analyzer.tokenize_words, text)
 
-    def _fit(self, path: Path, params: Mapping[str, Any], n_jobs: int | None) -> None:
+    def _fit(self, model: TextModel, path: Path) -> None:
         """Train, going on from what an interrupted training of the same kind left, and save."""
-        model, checkpoint = text_model(params, n_jobs), Checkpoint(self._path(self.CHECKPOINT_FOLDER))
+        checkpoint = Checkpoint(self._path(self.CHECKPOINT_FOLDER))
         self.info(f"training {model.model}")
         if not resumes(model):
             model.fit_blocks(read_blocks(path))
