@@ -101,8 +101,7 @@ class SylvanBackend(AnnifHyperoptBackend, AnnifLearningBackend):
     def _train(self, corpus: Any, params: dict[str, Any], jobs: int = 0) -> None:
         path = self._path(self.TRAIN_FILE)
         with self._annif_errors():
-            model = text_model(params, jobs or None)
-            model.check_params()  # before the documents are analysed, which may take hours
+            model = text_model(params, jobs or None)  # checked before the documents are analysed, which may take hours
         if corpus != "cached":
             if corpus.is_empty():
                 raise NotSupportedException("Cannot train sylvan project with no documents", backend_id=self.backend_id)

@@ -43,7 +43,7 @@ def text_model(settings: Mapping[str, Any], n_jobs: int | None = None) -> TextMo
     Raises
     ------
     ParameterError
-        When there is no such model. Other values are checked when the model is fitted.
+        When there is no such model, or a value is out of its range.
 
     Examples
     --------
@@ -53,12 +53,14 @@ def text_model(settings: Mapping[str, Any], n_jobs: int | None = None) -> TextMo
     """
     given = {name: _value(name, settings.get(name, default)) for name, default in DEFAULTS.items()}
     members = _members(given, n_jobs)
-    if len(members) == 1:
-        return TextModel(word_vectorizer(given, n_jobs), members[0])
-    joined = Ensemble(
-        members, weights=_weights(given["weights"]), n_jobs=n_jobs, calibration=given["calibration"]
-    )  # fmt: skip
-    return TextModel(word_vectorizer(given, n_jobs), joined)
+    ranker = members[0]
+    if len(members) > 1:
+        weights = _weights(given["weights"])
+        ranker = Ensemble(members, weights=weights, n_jobs=n_jobs, calibration=given["calibration"])
+    made = TextModel(word_vectorizer(given, n_jobs), ranker)
+    for part in (made, *members):
+        part.check_params()
+    return made
 
 
 def resumes(model: TextModel) -> bool:
@@ -97,7 +99,7 @@ def _members(given: Mapping[str, Any], n_jobs: int | None) -> list[Estimator]:
     for word in str(given["model"]).replace(" ", "").split("+"):
         if word == "linear":
             seed = given["seed"]
-            if isinstance(seed, int):  # or else it is refused when the model is fitted
+            if isinstance(seed, int):  # or else it is refused
                 seed += sum(isinstance(member, XRLinear) for member in members)
             members.append(XRLinear(**linear, seed=seed, n_jobs=n_jobs))
         elif word == "neighbors":
