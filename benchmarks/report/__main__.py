@@ -12,6 +12,7 @@ from benchmarks import RESULTS, ROOT
 from benchmarks.beam_tree.tables import beam_tree_section
 from benchmarks.irli.tables import irli_section
 from benchmarks.report.alternatives import alternatives_sections
+from benchmarks.report.annif import annif_section
 from benchmarks.report.cluster import cluster_section
 from benchmarks.report.linear import linear_sections
 from benchmarks.report.mutation import mutation_section
@@ -43,7 +44,7 @@ INTRO = (
 SECTIONS = (
     peers_sections, linear_sections, alternatives_sections, scale_section, transformers_section, irli_section,
     sampling_section, codewords_section, peaked_section, variance_section, beam_tree_section, cane_section,
-    output_layer_section, serving_section, cluster_section, simulation_section, mutation_section,
+    output_layer_section, serving_section, annif_section, cluster_section, simulation_section, mutation_section,
 )  # fmt: skip
 
 

@@ -1,0 +1,1 @@
+"""Annif's backends beside Sylvan's, by Annif's own commands."""

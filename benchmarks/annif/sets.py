@@ -1,0 +1,71 @@
+"""A set as Annif's files: a vocabulary, documents to train with and documents to evaluate, and the projects."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from benchmarks.common import datasets
+
+__all__ = ["ANALYZER", "PROJECTS", "corpus", "projects_file"]
+
+ANALYZER = "snowball(english)"  # of every project
+# What each project sets; of omikuji the ways that Annif's wiki names: Parabel, its default, and Bonsai.
+PROJECTS: Mapping[str, Mapping[str, str]] = {
+    "sylvan": {"backend": "sylvan", "min_df": "2"},
+    "sylvan-3-trees": {"backend": "sylvan", "min_df": "2", "n_trees": "3"},
+    "sylvan-both": {"backend": "sylvan", "min_df": "2", "model": "linear+neighbors", "weights": "2,1"},
+    "omikuji-parabel": {"backend": "omikuji", "min_df": "2"},
+    "omikuji-bonsai": {
+        "backend": "omikuji", "min_df": "2", "cluster_balanced": "False", "cluster_k": "100", "max_depth": "3"
+    },
+    "tfidf": {"backend": "tfidf"},
+    "mllm": {"backend": "mllm"},
+    "fasttext": {"backend": "fasttext", "dim": "300", "lr": "0.5", "epoch": "30", "loss": "hs"},
+    "ensemble": {"backend": "ensemble", "sources": "sylvan,mllm"},
+}  # fmt: skip
+_FILES = ("subjects.csv", "train.tsv", "test.tsv")
+
+
+def corpus(name: str, data: Path, cache: Path, most: int | None) -> Path:
+    """The folder of the set's files, made once; with ``most``, of so many documents to train with, and a tenth to test.
+
+    Only subjects of documents to train with are in the vocabulary, and only documents that have one are evaluated.
+    """
+
+    def write(folder: Path) -> None:
+        texts, labels = (rows[:most] for rows in datasets.read_jsonl(data / name / "train.jsonl.xz"))
+        known = sorted({label for row in labels for label in row})
+        uris = {label: f"http://example.org/{at}" for at, label in enumerate(known)}
+        with open(folder / "subjects.csv", "w", encoding="utf-8", newline="") as lines:
+            table = csv.writer(lines)
+            table.writerow(["uri", "label_en"])
+            table.writerows([uri, label] for label, uri in uris.items())
+        _write_documents(folder / "train.tsv", zip(texts, labels, strict=True), uris)
+        found, truth = datasets.read_jsonl(data / name / "test.jsonl.xz")
+        rows = [(text, [label for label in row if label in uris]) for text, row in zip(found, truth, strict=True)]
+        tested = [row for row in rows if row[1]]
+        _write_documents(folder / "test.tsv", tested if most is None else tested[: max(1, most // 10)], uris)
+
+    return datasets.made_once(cache / "annif" / (name if most is None else f"{name}-{most}"), _FILES, write)
+
+
+def _write_documents(path: Path, rows: Iterable[tuple[str, list[str]]], uris: Mapping[str, str]) -> None:
+    """One document a line, in Annif's own form."""
+    with open(path, "w", encoding="utf-8") as lines:
+        for text, labels in rows:
+            subjects = " ".join(f"<{uris[label]}>" for label in dict.fromkeys(labels))
+            lines.write(re.sub(r"\s+", " ", text).strip() + f"\t{subjects}\n")
+
+
+def projects_file(folder: Path) -> Path:
+    """All projects' configuration."""
+    path = folder / "projects.cfg"
+    texts = []
+    for name, settings in PROJECTS.items():
+        common = {"name": name, "language": "en", "vocab": "subjects", "analyzer": ANALYZER, **settings}
+        texts.append(f"[{name}]\n" + "".join(f"{key}={value}\n" for key, value in common.items()))
+    path.write_text("\n".join(texts), encoding="utf-8")
+    return path
