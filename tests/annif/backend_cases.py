@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import importlib.util
 import json
 import pkgutil
 import sys
@@ -15,6 +16,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import annif.analyzer
+import annif.backend
 import numpy as np
 
 SUBJECTS = {"whaling": "http://example.org/1", "baking": "http://example.org/2", "railways": "http://example.org/3"}
@@ -29,8 +32,6 @@ class World:
     """A vocabulary, a corpus, and backends in folders of their own."""
 
     def __init__(self, folder: Path) -> None:
-        import annif.analyzer
-        import annif.backend
         from annif.corpus import Document, DocumentList
         from annif.vocab.subject_index import SubjectIndexFile
         from annif.vocab.types import Subject
@@ -45,7 +46,6 @@ class World:
         self.index.append(Subject(uri="http://example.org/4", labels={"en": "never used"}, notation=None))
         self.analyzer = annif.analyzer.get_analyzer("snowball(english)")
         self.document, self.corpus_of = Document, DocumentList
-        self.backend_type = annif.backend.get_backend("sylvan")
 
     def subject_set(self, *names: str) -> Any:
         from annif.corpus import SubjectSet
@@ -61,11 +61,11 @@ class World:
             ]
         )  # fmt: skip
 
-    def backend(self, place: str, **params: Any) -> Any:
+    def backend(self, place: str, name: str = "sylvan", **params: Any) -> Any:
         folder = self.folder / place
         folder.mkdir(exist_ok=True)
         project = SimpleNamespace(datadir=str(folder), subjects=self.index, analyzer=self.analyzer)
-        return self.backend_type(backend_id="sylvan", config_params=params, project=project)
+        return annif.backend.get_backend(name)(backend_id=name, config_params=params, project=project)
 
     def answers(self, backend: Any, *texts: str, **params: Any) -> list[list[tuple[str, float]]]:
         batch = backend.suggest([self.document(text=text) for text in texts], params)
@@ -257,6 +257,34 @@ def damaged_model(world: World) -> None:
     assert "Line 1" in raised("OperationFailedException", lambda: fresh.train("cached"))
 
 
+def transformer(world: World) -> None:
+    given = {"encoder": "bag", "preset": "tiny", "keep_rows": "true", "n_trees": "2", "limit": "2"}
+    backend = world.backend("transformer", "sylvan_transformer", **given)
+    if importlib.util.find_spec("torch") is None:
+        assert "needs PyTorch" in raised("OperationFailedException", lambda: backend.train(world.corpus()))
+        return
+    sentence = raised("ConfigurationException", lambda: backend.train(world.corpus(), {"preset": "huge"}))
+    assert "'preset' parameter" in sentence, sentence
+    sentence = raised("ConfigurationException", lambda: backend.train(world.corpus(), {"n_trees": "0"}))
+    assert "'n_trees' parameter" in sentence, sentence
+    backend.train(world.corpus())
+    assert backend._opened[0].ranker_.n_trees == 2
+    fresh = world.backend("transformer", "sylvan_transformer", **given)
+    for one in (backend, fresh):
+        [found, nothing] = world.answers(one, "the white whale", " ")
+        assert found[0][0] == "whaling" and len(found) <= 2 and nothing == []
+        assert all(0 < score <= 1 for _, score in found)
+    other = world.backend("transformer")
+    assert "must be of type TextModel" in raised("OperationFailedException", lambda: world.answers(other, "a whale"))
+    fresh.learn(world.corpus("railways"))
+    assert world.answers(fresh, "the train at the station")[0][0][0] == "railways"
+    fresh.train("cached", {"frozen": "yes"})
+    assert world.answers(fresh, "the train at the station")[0][0][0] == "railways"
+    rowless = world.backend("transformer-rowless", "sylvan_transformer", encoder="bag", preset="tiny", frozen="yes")
+    rowless.train(world.corpus())
+    assert "keep_rows=true" in raised("NotSupportedException", lambda: rowless.learn(world.corpus("railways")))
+
+
 def docstrings(world: World) -> None:
     import sylvan.annif
 
@@ -270,7 +298,7 @@ CASES = {
         default_params, params_of_the_project_go_first, suggest_untrained, train_and_suggest, nothing_is_pickled,
         suggest_no_input, train_on_nothing, train_cached, the_analyzer_gives_the_words, train_with_params, wrong_params,
         a_checkpoint_is_no_model, deprecated_subjects_are_not_suggested, learn, learn_without_rows, hyperopt,
-        damaged_model, docstrings,
+        damaged_model, transformer, docstrings,
     )
 }  # fmt: skip
 

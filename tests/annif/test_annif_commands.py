@@ -127,10 +127,14 @@ def test_rest(library: Any) -> None:
     assert project["backend"] == {"backend_id": "sylvan"}
 
 
-def test_every_parameter_is_in_the_guide(library: Any) -> None:
-    guide = (ROOT / "docs" / "annif.md").read_text("utf-8").split("## Parameters")[1].split("## Learning")[0]
+@pytest.mark.parametrize(
+    ("heading", "backend"),
+    [("Parameters", "SylvanBackend"), ("With a text encoder", "SylvanTransformerBackend")],
+)
+def test_every_parameter_is_in_the_guide(library: Any, heading: str, backend: str) -> None:
+    guide = (ROOT / "docs" / "annif.md").read_text("utf-8").split(f"## {heading}\n")[1].split("\n## ")[0]
     cells = [line.split("|")[1] for line in guide.splitlines() if line.startswith("| `")]
-    code = "import json, sylvan.annif as a; print(json.dumps(list(a.SylvanBackend.DEFAULT_PARAMETERS)))"
+    code = f"import json, sylvan.annif as a; print(json.dumps(list(a.{backend}.DEFAULT_PARAMETERS)))"
     known = {"limit", *json.loads(library.run("-c", code).stdout)}
     assert {name.strip(" `") for cell in cells for name in cell.split(",")} == known
 
@@ -150,11 +154,9 @@ def test_the_proposed_patch_finds_the_backend_by_its_entry_point(library: Any) -
     environment = {name: value for name, value in library.environment.items() if name != "ANNIF_CONFIG"}
     environment["PYTHONPATH"] = f"{patched}:{environment['PYTHONPATH']}"
     bare = dataclasses.replace(library, environment=environment)
-    code = (
-        "import annif.backend as b; print(b.__file__); print(b.get_backend('sylvan').name, b.get_backend('tfidf').name)"
-    )
-    file, names = bare.run("-c", code).stdout.splitlines()
-    assert file.startswith(str(patched)) and names == "sylvan tfidf"
+    code = "import sys, annif.backend as b; print(b.__file__, *(b.get_backend(name).name for name in sys.argv[1:]))"
+    file, *names = bare.run("-c", code, "sylvan", "sylvan_transformer", "tfidf").stdout.split()
+    assert file.startswith(str(patched)) and names == ["sylvan", "sylvan_transformer", "tfidf"]
     code = "import annif.backend; annif.backend.get_backend('nothing')"
     assert bare.run("-c", code).stderr.splitlines()[-1] == "ValueError: No such backend type nothing"
     assert "Trained:           True" in bare("show-project", "linear")

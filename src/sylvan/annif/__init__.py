@@ -1,8 +1,8 @@
 """Sylvan's backends for Annif, the tool that libraries index subjects with.
 
 Annif imports the configuration that ``ANNIF_CONFIG`` names. With ``ANNIF_CONFIG=sylvan.annif.Config`` it knows the
-backend ``sylvan`` besides its own; nothing in Annif has to be changed. Needs the extra ``annif``
-(``pip install "sylvan[annif]"``); ``import sylvan`` doesn't load this package.
+backends ``sylvan`` and ``sylvan_transformer`` besides its own; nothing in Annif has to be changed. Needs the extra
+``annif`` (``pip install "sylvan[annif]"``); ``import sylvan`` doesn't load this package.
 """
 
 try:
@@ -12,7 +12,8 @@ except ImportError as error:
 
 from sylvan.annif.backend import SylvanBackend
 from sylvan.annif.config import Config, register
+from sylvan.annif.transformer import SylvanTransformerBackend
 
-__all__ = ["Config", "SylvanBackend", "register"]
+__all__ = ["Config", "SylvanBackend", "SylvanTransformerBackend", "register"]
 
 register()

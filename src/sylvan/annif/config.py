@@ -8,12 +8,13 @@ import annif.backend
 import annif.default_config
 
 from sylvan.annif.backend import SylvanBackend
+from sylvan.annif.transformer import SylvanTransformerBackend
 
 __all__ = ["Config", "register"]
 
 
 class Config(annif.default_config.Config):
-    """Annif's default configuration; whoever imports it has the backend ``sylvan``.
+    """Annif's default configuration; whoever imports it has Sylvan's backends.
 
     As without a configuration, its server loads all projects at the start, and its commands only those that they need.
     """
@@ -23,4 +24,7 @@ class Config(annif.default_config.Config):
 
 def register() -> None:
     """Add the backends to those that Annif knows."""
-    annif.backend._backend_fns.update({SylvanBackend.name: lambda: SylvanBackend})
+    annif.backend._backend_fns.update({
+        SylvanBackend.name: lambda: SylvanBackend,
+        SylvanTransformerBackend.name: lambda: SylvanTransformerBackend,
+    })  # fmt: skip

@@ -9,8 +9,9 @@ from sylvan.annif.words import WORD_PARAMETERS, word_vectorizer
 from sylvan.errors import ParameterError, UnsupportedError
 from sylvan.models import Ensemble, NeighborRanker, TextModel, XRLinear
 from sylvan.models.base import Estimator
+from sylvan.models.text_estimator import TextEstimator
 
-__all__ = ["DEFAULTS", "need_rows", "resumes", "text_model", "use_threads"]
+__all__ = ["DEFAULTS", "need_rows", "plain_value", "resumes", "text_model", "use_threads"]
 
 _LINEAR = (
     "branching", "max_leaf", "beam", "negatives", "cost", "positive_cost", "threshold", "max_weights_per_label",
@@ -51,7 +52,7 @@ def text_model(settings: Mapping[str, Any], n_jobs: int | None = None) -> TextMo
     >>> text_model({"model": "linear+neighbors", "n_trees": "3", "weights": "2,1"}, 1).model
     Ensemble(members=[XRLinear(n_trees=3, n_jobs=1), NeighborRanker(n_jobs=1)], weights=[2.0, 1.0], n_jobs=1)
     """
-    given = {name: _value(name, settings.get(name, default)) for name, default in DEFAULTS.items()}
+    given = {name: plain_value(settings.get(name, default), default) for name, default in DEFAULTS.items()}
     members = _members(given, n_jobs)
     ranker = members[0]
     if len(members) > 1:
@@ -68,7 +69,7 @@ def resumes(model: TextModel) -> bool:
     return all(isinstance(ranker, XRLinear) for ranker in _rankers(model))
 
 
-def need_rows(model: TextModel) -> None:
+def need_rows(model: TextEstimator) -> None:
     """Refuse to bring a model up to date that forgot its training rows: it would answer new labels too often.
 
     Raises
@@ -82,14 +83,14 @@ def need_rows(model: TextModel) -> None:
         )
 
 
-def use_threads(model: TextModel, n_jobs: int | None) -> None:
+def use_threads(model: TextEstimator, n_jobs: int | None) -> None:
     """Have every part of the model use so many threads."""
     names = [name for name in model.get_params() if name.rpartition("__")[2] == "n_jobs"]
     model.set_params(**dict.fromkeys(names, n_jobs))
 
 
-def _rankers(model: TextModel) -> list[Any]:
-    return list(getattr(model.model, "members", [model.model]))
+def _rankers(model: TextEstimator) -> list[Any]:
+    return list(getattr(model.inner(), "members", [model.inner()]))
 
 
 def _members(given: Mapping[str, Any], n_jobs: int | None) -> list[Estimator]:
@@ -127,12 +128,19 @@ def _weights(weights: Any) -> Any:
         ) from None
 
 
-def _value(name: str, given: Any) -> Any:
-    """A value out of a configuration file, where everything is text; what it may be is said by the model."""
+def plain_value(given: Any, default: Any) -> Any:
+    """A value out of a configuration file, where everything is text; what it may be is said by the model.
+
+    Examples
+    --------
+    >>> from sylvan.annif.parameters import plain_value
+    >>> [plain_value(text, default) for text, default in [("8", 10), ("0.5", 1.0), ("none", 3), ("yes", False)]]
+    [8, 0.5, None, True]
+    """
     if not isinstance(given, str):
         return given
     word = given.strip().lower()
-    if isinstance(DEFAULTS[name], bool) and word in (*_TRUE, *_FALSE):
+    if isinstance(default, bool) and word in (*_TRUE, *_FALSE):
         return word in _TRUE
     if word in ("", "none"):
         return None

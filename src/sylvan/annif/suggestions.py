@@ -10,17 +10,18 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan.models import TextModel
+from sylvan.models.text_estimator import TextEstimator
 from sylvan.topk import TopK
 
 __all__ = ["subjects_of", "suggested"]
 
 
-def subjects_of(model: TextModel, by_uri: Callable[[str], int | None]) -> npt.NDArray[np.int32]:
+def subjects_of(model: TextEstimator, by_uri: Callable[[str], int | None]) -> npt.NDArray[np.int32]:
     """The number that each label has in Annif's vocabulary; -1 for those that aren't there, or are deprecated.
 
     Parameters
     ----------
-    model : TextModel
+    model : TextEstimator
         Its labels' names are URIs.
     by_uri : callable
     """
@@ -29,15 +30,15 @@ def subjects_of(model: TextModel, by_uri: Callable[[str], int | None]) -> npt.ND
 
 
 def suggested(
-    model: TextModel, texts: list[str], limit: int, subjects: npt.NDArray[np.int32], n_subjects: int
+    model: TextEstimator, texts: list[str], limit: int, subjects: npt.NDArray[np.int32], n_subjects: int
 ) -> sp.csr_array[Any, tuple[int, int]]:
     """The probabilities of each text's best subjects; a text without a known word has none.
 
     Parameters
     ----------
-    model : TextModel
+    model : TextEstimator
     texts : list of n str
-        As :func:`sylvan.annif.words.joined_words` makes them.
+        As the backend's ``words`` gives them.
     limit : int
     subjects : ndarray of int32, shape (n_labels,)
         From :func:`subjects_of`.
@@ -47,15 +48,18 @@ def suggested(
     -------
     csr_array of float32, shape (n, n_subjects)
     """
-    ranker = model.inner()
-    limit = min(limit, ranker.n_labels_)
+    limit = min(limit, model.n_labels_)
     if limit < 1 or not texts:
         nothing = TopK(np.empty((len(texts), 0), np.int32), np.empty((len(texts), 0), np.float32))
         return _array(nothing, np.zeros(len(texts), bool), subjects, n_subjects)
-    features = model.vectorizer.transform_rows(texts)
-    gone = np.flatnonzero(subjects < 0)
-    top = ranker.rank(features, limit, **({"denied": gone} if len(gone) else {}))
-    return _array(ranker.probabilities(top), np.diff(features.indptr) > 0, subjects, n_subjects)
+    gone = np.flatnonzero(subjects < 0).tolist()
+    denied = {"denied": gone} if gone else {}
+    if not isinstance(model, TextModel):
+        top = model.probabilities(model.rank(texts, limit, **denied))
+        return _array(top, np.array([bool(text) for text in texts]), subjects, n_subjects)
+    features, ranker = model.vectorizer.transform_rows(texts), model.inner()
+    top = ranker.probabilities(ranker.rank(features, limit, **denied))
+    return _array(top, np.diff(features.indptr) > 0, subjects, n_subjects)
 
 
 def _array(

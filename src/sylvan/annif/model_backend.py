@@ -1,0 +1,204 @@
+"""What Annif's backends of Sylvan have in common: training, learning, suggesting, and one folder with the model."""
+
+from __future__ import annotations
+
+import abc
+import copy
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, ClassVar
+
+import annif.util
+import numpy as np
+import numpy.typing as npt
+from annif.backend.backend import AnnifLearningBackend
+from annif.exception import (
+    ConfigurationException,
+    NotInitializedException,
+    NotSupportedException,
+    OperationFailedException,
+)
+from annif.suggestion import SuggestionBatch
+
+from sylvan.annif.parameters import need_rows, use_threads
+from sylvan.annif.suggestions import subjects_of, suggested
+from sylvan.annif.training_file import append_rows
+from sylvan.errors import ModelError, NotFittedError, ParameterError, SylvanError, UnsupportedError
+from sylvan.models.text_estimator import TextEstimator
+from sylvan.runtime.checkpoint import Checkpoint
+from sylvan.store.registry import load
+
+__all__ = ["ModelBackend"]
+
+
+class ModelBackend(AnnifLearningBackend):
+    """Base of the backends; a concrete one says which model a project has and what it takes of a text.
+
+    The model is a folder of Sylvan's in the project's data, whose labels are URIs; nothing in it is pickled.
+    """
+
+    MODEL_FOLDER = "sylvan-model"
+    TRAIN_FILE = "sylvan-train.tsv"
+    CHECKPOINT_FOLDER = "sylvan-train-checkpoint"  # neither it nor the file is uploaded by Annif, for their names
+
+    model_type: ClassVar[type[TextEstimator]]
+
+    # The model, and the number of each of its labels in the project's vocabulary; replaced together.
+    _opened: tuple[TextEstimator, npt.NDArray[np.int32]] | None = None
+
+    # ---------------------------------------- what there is
+
+    def _path(self, name: str) -> Path:
+        return Path(self.datadir) / name
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether there is a whole model; what an interrupted training leaves is none."""
+        return (self._path(self.MODEL_FOLDER) / "manifest.json").is_file()
+
+    @property
+    def modification_time(self) -> datetime | None:
+        """When the model was saved."""
+        if not self.is_trained:
+            return None
+        saved = os.path.getmtime(self._path(self.MODEL_FOLDER) / "manifest.json")
+        return datetime.fromtimestamp(saved, tz=timezone.utc)
+
+    def initialize(self, parallel: bool = False) -> None:
+        """Map the model's files into memory, which processes share."""
+        self._model()
+
+    def _model(self) -> tuple[TextEstimator, npt.NDArray[np.int32]]:
+        return self._take(self._load()) if self._opened is None else self._opened
+
+    def _load(self) -> TextEstimator:
+        folder = self._path(self.MODEL_FOLDER)
+        if not self.is_trained:
+            raise NotInitializedException(f"model {str(folder)!r} not found", backend_id=self.backend_id)
+        self.debug(f"loading model from {folder}")
+        with self._annif_errors():
+            model = load(folder)
+            if not isinstance(model, self.model_type):
+                wanted = self.model_type.__name__
+                raise ModelError(f"{str(folder)!r} must be of type {wanted}. Got {type(model).__name__} instead.")
+        return model
+
+    def _take(self, model: TextEstimator) -> tuple[TextEstimator, npt.NDArray[np.int32]]:
+        """Answer with this model from now on, in one thread: Annif divides documents among processes of its own."""
+        use_threads(model, 1)
+        index = self.project.subjects
+        self._opened = model, subjects_of(model, lambda uri: index.by_uri(uri, warnings=False))
+        return self._opened
+
+    # ---------------------------------------- training
+
+    def _train(self, corpus: Any, params: dict[str, Any], jobs: int = 0) -> None:
+        path = self._path(self.TRAIN_FILE)
+        with self._annif_errors():
+            model = self.model_of(
+                params, jobs or None
+            )  # checked before the documents are analysed, which may take hours
+        if corpus != "cached":
+            if corpus.is_empty():
+                raise NotSupportedException(
+                    f"Cannot train {self.name} project with no documents", backend_id=self.backend_id
+                )
+            annif.util.atomic_save(corpus, self.datadir, self.TRAIN_FILE, method=self._write_train_file)
+        elif not path.is_file():
+            raise NotSupportedException(
+                f"There is no cached training data at {str(path)!r}: train with a corpus first",
+                backend_id=self.backend_id,
+            )
+        else:
+            self.info("Reusing cached training data from previous run.")
+        with self._annif_errors():
+            self._fit(model, path)
+
+    def _write_train_file(self, corpus: Any, filename: str) -> None:
+        self.info("creating train file")
+        if not append_rows(filename, self._rows(corpus)):
+            os.unlink(filename)
+            raise NotSupportedException(
+                f"Cannot train {self.name} project: no document has both known subjects and words",
+                backend_id=self.backend_id,
+            )
+
+    def _rows(self, corpus: Any) -> Iterator[tuple[list[str], str]]:
+        """The URIs and words of each document."""
+        subjects = self.project.subjects
+        for doc in corpus.documents:
+            uris = sorted(subjects[subject_id].uri for subject_id in doc.subject_set)
+            yield uris, self.words(doc.text)
+
+    @abc.abstractmethod
+    def words(self, text: str) -> str:
+        """What the model takes of a text: one line."""
+
+    @abc.abstractmethod
+    def model_of(self, params: Mapping[str, Any], n_jobs: int | None) -> TextEstimator:
+        """The model that the parameters describe, not fitted; ParameterError for a value out of its range."""
+
+    @abc.abstractmethod
+    def fit(self, model: Any, path: Path, checkpoint: Checkpoint) -> None:
+        """Train the model with the documents of a file."""
+
+    def _fit(self, model: Any, path: Path) -> None:
+        """Train, going on from what an interrupted training of the same kind left, and save."""
+        checkpoint = Checkpoint(self._path(self.CHECKPOINT_FOLDER))
+        self.info(f"training {model}")
+        left = checkpoint.exists()
+        try:
+            self.fit(model, path, checkpoint)
+        except ModelError:
+            if not left:
+                raise
+            self.info("an interrupted training had other parameters or data: beginning anew")
+            checkpoint.remove()
+            checkpoint = Checkpoint(self._path(self.CHECKPOINT_FOLDER))
+            self.fit(model, path, checkpoint)
+        model.save(self._path(self.MODEL_FOLDER))
+        checkpoint.remove()
+        self._take(model)
+
+    def _learn(self, corpus: Any, params: dict[str, Any]) -> None:
+        """Bring the model up to date, and write the documents below those that it was trained on."""
+        model: Any = copy.copy(self._model()[0])  # whoever asks meanwhile is answered by the old one
+        rows = [(uris, words) for uris, words in self._rows(corpus) if uris and words]
+        if not rows:
+            raise NotSupportedException(
+                "Cannot learn: no document has both known subjects and words", backend_id=self.backend_id
+            )
+        with self._annif_errors():
+            need_rows(model)
+            model.update([words for _, words in rows], [uris for uris, _ in rows])
+            model.save(self._path(self.MODEL_FOLDER))
+        path = self._path(self.TRAIN_FILE)
+        if path.is_file():
+            append_rows(path, rows)
+        self._take(model)
+
+    # ---------------------------------------- suggesting
+
+    def _suggest_batch(self, documents: list[Any], params: dict[str, Any]) -> SuggestionBatch:
+        model, subjects = self._model()
+        texts = [self.words(doc.text) for doc in documents]
+        with self._annif_errors():
+            array = suggested(model, texts, int(params["limit"]), subjects, len(self.project.subjects))
+        return SuggestionBatch(array)
+
+    @contextmanager
+    def _annif_errors(self) -> Iterator[None]:
+        """Sylvan's errors as Annif's, which its command line and its server show as sentences."""
+        try:
+            yield
+        except ParameterError as error:
+            raise ConfigurationException(str(error), backend_id=self.backend_id) from error
+        except NotFittedError as error:
+            raise NotInitializedException(str(error), backend_id=self.backend_id) from error
+        except UnsupportedError as error:
+            raise NotSupportedException(str(error), backend_id=self.backend_id) from error
+        except (ImportError, SylvanError) as error:  # without PyTorch, say
+            raise OperationFailedException(str(error), backend_id=self.backend_id) from error
