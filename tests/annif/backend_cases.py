@@ -204,6 +204,7 @@ def deprecated_subjects_are_not_suggested(world: World) -> None:
     backend.project.subjects = SubjectIndexFilter(world.index, exclude={SUBJECTS["whaling"]})
     batch = backend.suggest([world.document(text="Whales and whalers")])
     assert world.index.by_uri(SUBJECTS["whaling"]) not in batch.array.indices and batch.array.nnz == 1
+    assert backend.suggest([world.document(text="Whales and whalers")], {"limit": 1}).array.nnz == 1  # of the others
 
 
 def learn(world: World) -> None:
