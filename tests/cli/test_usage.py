@@ -201,7 +201,7 @@ def test_a_fault_of_ours_is_one_sentence_and_exit_1(call: Any, files: Any, monke
     def broken(*_: object) -> None:
         raise KeyError("gone")
 
-    monkeypatch.setattr("sylvan.cli.io.outputs._Lines.write", broken)
+    monkeypatch.setattr("sylvan.data.formats.rankings._Lines.write", broken)
     outcome = call("predict", files.text_model, files("test.jsonl"))
     assert outcome.code == 1
     assert "something went wrong inside Sylvan (KeyError: 'gone')" in outcome.err and "Traceback" not in outcome.err
@@ -215,6 +215,6 @@ def test_too_little_memory_is_one_sentence_and_exit_1(
     def greedy(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("sylvan.cli.io.outputs._Lines.write", greedy)
+    monkeypatch.setattr("sylvan.data.formats.rankings._Lines.write", greedy)
     outcome = call("predict", files.text_model, files("test.jsonl"))
     assert (outcome.code, outcome.err) == (1, "Error: there is not enough memory for this.\n")

@@ -15,9 +15,10 @@ from sylvan import metrics, store
 from sylvan.cli.io.inputs import MatrixInput, TextInput
 from sylvan.cli.io.label_lists import FilteredPairs
 from sylvan.cli.io.matrices import widened
-from sylvan.cli.saved import inner_of, input_for, rank_blocks
+from sylvan.cli.saved import input_for
 from sylvan.cli.shown.report import Intervals, metric_table
 from sylvan.errors import DataError
+from sylvan.models.at_work import inner_of, rank_blocks
 from sylvan.models.cards.card import MEASURED
 from sylvan.models.label_names import Numbers, numbered_labels
 from sylvan.parallel import progress

@@ -67,8 +67,9 @@ def command(
       sylvan predict runs/m X.tst.npz -k 100 --set beam=50 -o top.npz
     """
     from sylvan.cli.io.label_lists import read_lists
-    from sylvan.cli.io.outputs import open_predictions
-    from sylvan.cli.saved import inner_of, input_for, load_model, rank_blocks
+    from sylvan.cli.saved import input_for, load_model
+    from sylvan.data.formats.rankings import open_rankings
+    from sylvan.models.at_work import inner_of, rank_blocks
     from sylvan.parallel import progress, quiet
 
     subjects = _subjects(given)
@@ -86,7 +87,7 @@ def command(
         click.echo("Reading from the terminal, one row per line, until Ctrl-D.", err=True)
     with (
         quiet(given["quiet"]),
-        open_predictions(output, loaded.n_labels_, subjects, "scores" if rule is None else "probabilities") as writer,
+        open_rankings(output, loaded.n_labels_, subjects, "scores" if rule is None else "probabilities") as writer,
         progress("ranking", None, "row") as bar,
     ):
         for top, names, _ in rank_blocks(loaded, source, k, rule=rule, **lists):

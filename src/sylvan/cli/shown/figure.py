@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from sylvan import metrics
-from sylvan.cli.saved import inner_of
 from sylvan.errors import DataError
 from sylvan.figures import BLUE, GREEN, GREY, ORANGE, draw_panels, need_matplotlib
+from sylvan.models.at_work import inner_of
 
 __all__ = ["CURVES_TO", "FORMATS", "check_figures", "draw", "draw_evaluation"]
 

@@ -24,7 +24,7 @@ from sylvan.data.text_rows import (
 from sylvan.errors import DataError
 from sylvan.parallel import progress
 
-__all__ = ["read_dataset", "read_parquet", "stream_dataset", "stream_parquet", "write_parquet"]
+__all__ = ["need_pyarrow", "read_dataset", "read_parquet", "stream_dataset", "stream_parquet", "write_parquet"]
 
 _GROUP = 4096  # rows of a row group
 
@@ -174,7 +174,7 @@ def write_parquet(
     DataError
         When strings and ints are mixed as labels, lengths differ, the file can't be written or pyarrow is missing.
     """
-    pa = _pyarrow()
+    pa = need_pyarrow()
     from pyarrow import parquet as pq
 
     if os.fspath(path).endswith((".gz", ".xz")):
@@ -225,7 +225,14 @@ def _table(pa: Any, block: TextData, schema: Any) -> Any:
     return pa.table(arrays, schema=schema)
 
 
-def _pyarrow() -> Any:
+def need_pyarrow() -> Any:
+    """pyarrow, or how to get it.
+
+    Raises
+    ------
+    DataError
+        When it isn't installed.
+    """
     try:
         import pyarrow
     except ImportError as error:
@@ -238,7 +245,7 @@ def _pyarrow() -> Any:
 def _parquet_rows(
     path: PathLike, text_fields: str | Sequence[str], labels_field: str | None, weights_field: str, separator: str
 ) -> Iterator[Row]:
-    pa = _pyarrow()
+    pa = need_pyarrow()
     from pyarrow import parquet as pq
 
     texts = field_names(text_fields)

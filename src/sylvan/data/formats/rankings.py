@@ -1,0 +1,136 @@
+"""Rankings on their way out: JSONL or Parquet with label names and scores, or one CSR matrix in an ``.npz``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from typing import Any, Protocol
+
+import numpy as np
+
+from sylvan.data.formats.columnar import need_pyarrow
+from sylvan.data.streams import open_write
+from sylvan.errors import DataError
+from sylvan.topk import TopK
+
+__all__ = ["PARQUET", "Writer", "open_rankings"]
+
+PARQUET = (".parquet", ".pq")  # how a file's name ends that is written as Parquet
+LabelOf = Callable[[str], str | None]
+
+
+class Writer(Protocol):
+    """Takes the answers for a block of rows after another."""
+
+    def write(self, top: TopK, names: Sequence[Sequence[str]] | None) -> None:
+        """The answers for the next rows, and their labels' names where labels have any."""
+
+
+class _Lines:
+    """One JSON object a row: ``{"labels": [...], "scores": [...]}``, best first; ids where labels have no names."""
+
+    def __init__(self, stream: Any, label_of: LabelOf | None, key: str) -> None:
+        self._stream, self._label_of, self._key = stream, label_of, key
+
+    def write(self, top: TopK, names: Sequence[Sequence[str]] | None) -> None:
+        rows = top.labels.tolist() if names is None else names
+        lines = []
+        for row, labels, scores in zip(rows, top.labels, top.scores, strict=True):
+            n = int(np.count_nonzero(labels >= 0))
+            # Six digits are all that a float32 is sure of, and half the bytes of the seventeen of a double.
+            rounded = [float(f"{score:.6g}") for score in scores[:n]]
+            results: dict[str, Any] = {"labels": list(row[:n]), self._key: rounded}
+            if self._label_of is not None:
+                uris = [str(name) for name in row[:n]]
+                results = {**results, "labels": [self._label_of(uri) or uri for uri in uris], "uris": uris}
+            lines.append(json.dumps(results, ensure_ascii=False))
+        self._stream.write(("\n".join(lines) + "\n").encode() if lines else b"")
+
+    def close(self, complete: bool) -> None:
+        """Everything is written."""
+
+
+class _Columns:
+    """Parquet with a row for each row: columns of lists, named as the fields of JSON lines; scores as they are."""
+
+    def __init__(self, stream: Any, label_of: LabelOf | None, key: str) -> None:
+        self._pa = need_pyarrow()
+        self._stream, self._label_of, self._key = stream, label_of, key
+        self._writer: Any = None
+
+    def write(self, top: TopK, names: Sequence[Sequence[str]] | None) -> None:
+        pa = self._pa
+        lengths = np.count_nonzero(top.labels >= 0, axis=1).tolist()
+        rows = top.labels.tolist() if names is None else names
+        labels: list[list[Any]] = [list(row[:n]) for row, n in zip(rows, lengths, strict=True)]
+        scores = [row[:n] for row, n in zip(top.scores, lengths, strict=True)]
+        kind = pa.int32() if names is None else pa.string()
+        columns: dict[str, Any] = {"labels": (labels, kind), self._key: (scores, pa.float32())}
+        if self._label_of is not None:
+            uris = [[str(name) for name in row] for row in labels]
+            columns["labels"] = [[self._label_of(uri) or uri for uri in row] for row in uris], pa.string()
+            columns["uris"] = uris, pa.string()
+        try:
+            table = pa.table({name: pa.array(rows, pa.list_(kind)) for name, (rows, kind) in columns.items()})
+            if self._writer is None:
+                from pyarrow import parquet
+
+                self._writer = parquet.ParquetWriter(self._stream, table.schema)
+            self._writer.write_table(table)
+        except (pa.ArrowException, UnicodeEncodeError) as error:
+            raise DataError(f"The rows can't be written as Parquet ({error}).") from error
+
+    def close(self, complete: bool) -> None:
+        """Write what ends a file of Parquet; one that is given up must not be written to later."""
+        if self._writer is None and complete:
+            self.write(TopK(np.empty((0, 0), np.int32), np.empty((0, 0), np.float32)), [])
+        if self._writer is not None:
+            with nullcontext() if complete else suppress(Exception):
+                self._writer.close()
+
+
+class _Matrix:
+    """All answers as one CSR matrix of shape (n, n_labels)."""
+
+    def __init__(self, stream: Any, n_labels: int) -> None:
+        self._stream, self._n_labels = stream, n_labels
+        self._blocks: list[Any] = []
+
+    def write(self, top: TopK, names: Sequence[Sequence[str]] | None) -> None:
+        self._blocks.append(top.to_csr(self._n_labels))
+
+    def close(self, complete: bool) -> None:
+        """Write the matrix, unless it is given up."""
+        import scipy.sparse as sp
+
+        if complete:  # joined as matrices: a rule for when to stop gives each block a width of its own
+            sp.save_npz(self._stream, sp.vstack(self._blocks, format="csr"), compressed=False)
+
+
+@contextmanager
+def open_rankings(path: str, n_labels: int, label_of: LabelOf | None = None, key: str = "scores") -> Iterator[Writer]:
+    """A writer to ``path``: a matrix when it ends in ``.npz``, Parquet for ``.parquet`` or ``.pq``, else JSONL.
+
+    With ``label_of``, JSONL and Parquet hold what it gives for each name as ``labels``, and the names as ``uris``.
+    The numbers beside the labels are called ``key``. "-" stands for stdout.
+    A file takes its name when everything is written; until then whatever stood there stays.
+
+    Raises
+    ------
+    DataError
+        When nothing may be written there; when pyarrow is missing for Parquet.
+    """
+    name = path.lower()
+    with open_write(path) as stream:
+        writer: _Matrix | _Columns | _Lines
+        if name.endswith(".npz"):
+            writer = _Matrix(stream, n_labels)
+        else:
+            writer = (_Columns if name.endswith(PARQUET) else _Lines)(stream, label_of, key)
+        try:
+            yield writer
+        except BaseException:
+            writer.close(complete=False)
+            raise
+        writer.close(complete=True)

@@ -1,0 +1,101 @@
+"""Saved models at work: loaded with the parameters that matter when ranking, ranking block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+from sylvan.errors import ModelError
+from sylvan.models.base import Estimator
+from sylvan.models.label_names import NamedTopK
+from sylvan.models.text import TextModel
+from sylvan.store.registry import load
+from sylvan.topk import TopK
+
+__all__ = ["Source", "answer", "inner_of", "load_ranking", "rank_blocks", "set_device", "set_threads"]
+
+
+class Source(Protocol):
+    """Rows that are read block by block."""
+
+    @property
+    def is_text(self) -> bool:
+        """Whether they are texts; else features."""
+
+    @property
+    def path(self) -> str:
+        """Of the file, "-" for stdin."""
+
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+
+    @property
+    def blocks(self) -> Any:
+        """A method that gives each block and its labels: of texts, by whether labels are wanted; of features, by the
+        number of features."""
+
+
+def load_ranking(folder: str) -> Estimator:
+    """The model in ``folder``, mapped into memory.
+
+    Raises
+    ------
+    ModelError
+        When there is no model, or what is there can't rank.
+    """
+    loaded = load(folder)
+    if not isinstance(loaded, Estimator):
+        raise ModelError(f"{folder!r} holds a {type(loaded).__name__}, which is no model that ranks labels.")
+    return loaded
+
+
+def inner_of(model: Any) -> Any:
+    """The model over matrices inside one over texts, or the model itself."""
+    return model.model if isinstance(model, TextModel) else model
+
+
+def set_threads(model: Estimator, threads: int | None) -> None:
+    """The number of threads of a model and of all that it is made of."""
+    if isinstance(model, TextModel):
+        model.vectorizer.set_params(n_jobs=threads)
+        set_threads(model.model, threads)
+        return
+    model.set_params(n_jobs=threads)
+    for member in getattr(model, "members", ()):
+        set_threads(member, threads)
+
+
+def set_device(model: Estimator, device: str) -> bool:
+    """The device of a model's encoder and of all that it is made of; whether there is any."""
+    if "device" in type(model).parameter_names():
+        model.set_params(device=device)
+        model.check_params(["device"])
+        return True
+    return any([set_device(member, device) for member in getattr(model, "members", ())])  # noqa: C419  # all of them
+
+
+def rank_blocks(
+    model: Any,
+    source: Source,
+    k: int | None,
+    with_labels: bool = False,
+    rule: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Iterator[tuple[TopK, list[list[str]] | None, Any]]:
+    """Answers, their names and the right labels for a block of rows after another; arguments as of :func:`answer`."""
+    for rows, labels in source.blocks(with_labels if source.is_text else model.n_features_):
+        yield *answer(model, rows, k, rule, **options), labels
+
+
+def answer(
+    model: Any, rows: Any, k: int | None, rule: Mapping[str, Any] | None = None, **options: Any
+) -> tuple[TopK, list[list[str]] | None]:
+    """Answers for a block of rows, and their names where labels have any.
+
+    There are no more than ``k`` answers a row, and no more than the model has labels. ``options`` go to its ``rank``.
+    With a ``rule``, the arguments of ``choose``, they are those that it picks, with probabilities for scores.
+    """
+    k = None if k is None else min(k, model.n_labels_)
+    top = model.rank(rows, k, **options) if rule is None else model.choose(rows, k=k, **rule, **options)
+    return top, top.names if isinstance(top, NamedTopK) else None
