@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sylvan.distributed.connection import Connection
-from sylvan.distributed.nodes import on_each_node
+from sylvan.distributed.nodes import ask_nodes
 from sylvan.distributed.ray_runner import RayRunner
 from sylvan.errors import DataError
 from sylvan.runtime.current import using
@@ -30,7 +30,7 @@ def need_ray() -> Any:
     try:
         import ray
     except ImportError as error:
-        raise ImportError('Training on a cluster needs Ray. Install it with: pip install "sylvan[ray]"') from error
+        raise ImportError('Working on a cluster needs Ray. Install it with: pip install "sylvan[ray]"') from error
     return ray
 
 
@@ -90,7 +90,7 @@ def check_nodes(module: Any) -> None:
         When a node has others, or doesn't answer.
     """
     own = versions()
-    for name, found in on_each_node(module, module.remote(num_cpus=0, max_retries=0)(versions)):
+    for name, found in ask_nodes(module, versions):
         for what, version in own.items():
             if found[what] != version:
                 raise DataError(f"The node {name!r} has {what} {found[what]}, but this process has {version}.")

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from sylvan.errors import DataError
 
-__all__ = ["on_each_node"]
+__all__ = ["ask_nodes", "on_each_node"]
 
 _PATIENCE = 60.0  # seconds in which every node must have answered
+
+
+def ask_nodes(module: Any, work: Callable[..., Any], *arguments: Any) -> list[tuple[str, Any]]:
+    """What a worker of every node answers: names of nodes and answers; parameters and errors as those below.
+
+    ``work`` is a function of a module.
+    """
+    return list(on_each_node(module, module.remote(num_cpus=0, max_retries=0)(work), *arguments))
 
 
 def on_each_node(module: Any, asked: Any, *arguments: Any) -> Iterator[tuple[str, Any]]:

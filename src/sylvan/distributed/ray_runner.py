@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import copy
 import time
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
 from sylvan import store
-from sylvan.distributed.nodes import on_each_node
+from sylvan.distributed.nodes import ask_nodes
 from sylvan.errors import MemoryLimitError, ModelError, SylvanError
 from sylvan.parallel import progress
 from sylvan.runtime.groups import Along, grouped
@@ -104,16 +104,14 @@ class RayRunner(Runner):
                             deliver(number, result)
                         if bar is not None:
                             bar.update(group.cost)
-            finally:
-                for reference in pending:
-                    with suppress(Exception):
-                        self._ray.cancel(reference, force=False)
+            except BaseException as error:
+                self._leave(pending, error)
+                raise
 
     def need_folder(self, path: str) -> None:
         """Refuse a checkpoint's folder that a node doesn't see."""
-        asked = self._ray.remote(num_cpus=0, max_retries=0)(_seen)
         wanted = _seen(path)
-        for node, answer in on_each_node(self._ray, asked, path):
+        for node, answer in ask_nodes(self._ray, _seen, path):
             if answer != wanted:
                 raise ModelError(
                     f"The node {node!r} doesn't see the checkpoint in {path!r}: choose a folder on a file system that "
@@ -124,9 +122,40 @@ class RayRunner(Runner):
         """Send a value to the object store."""
         return self._ray.put(value)
 
-    def _submit(self, job: Job[Any], shared: _Shared) -> Any:
+    def ordered(self, jobs: Iterable[Job[Any]], common: Mapping[str, Any]) -> Iterator[Any]:
+        """The results of jobs that are made while others run, in the order of the jobs; few are there at a time.
+
+        Parameters
+        ----------
+        jobs : iterable of Job
+            Asked for the next one when there is room for it.
+        common : mapping of str to object
+            What every job reads besides its own inputs, which is sent once.
+        """
+        pending: deque[tuple[Any, Job[Any]]] = deque()
+        self.phases.append(Phase("in order", 0))
+        shared = _Shared(self, self.phases[-1])
+        try:
+            for job in jobs:
+                whole = replace(job, inputs={**common, **job.inputs})
+                pending.append((self._submit(whole, shared, common.values()), job))
+                self.phases[-1].n_jobs += 1
+                if len(pending) >= _AHEAD * max(1, self._n_cpus()):
+                    yield self._first(pending)
+            while pending:
+                yield self._first(pending)
+        except BaseException as error:
+            self._leave((reference for reference, _ in pending), error)
+            raise
+
+    def _first(self, pending: deque[tuple[Any, Job[Any]]]) -> Any:
+        self._ray.wait([pending[0][0]])  # where this is interrupted, it is one of those to be cancelled
+        return self._result(*pending.popleft())
+
+    def _submit(self, job: Job[Any], shared: _Shared, common: Collection[Any] | None = None) -> Any:
+        """Hand a job over; what it has in ``common`` with others, by default all that isn't cut, is sent once."""
         own = job.prepared()
-        common = {id(value) for value in job.inputs.values()}
+        common = {id(value) for value in (job.inputs.values() if common is None else common)}
         values: list[Any] = []
         places: dict[int, int] = {}  # of each value, by its identity: what several jobs of a group read is named once
         where = {}
@@ -143,6 +172,17 @@ class RayRunner(Runner):
     def submit_once(self, once: Once, shared: _Shared) -> Any:
         """Have what several jobs build on made, once; its reference."""
         return self._submit(once.job, shared)
+
+    def _leave(self, references: Iterable[Any], error: BaseException) -> None:
+        """Cancel what has been handed over, after Ctrl-C.
+
+        After an error it runs to its end, two jobs for each CPU at most: to cancel a task whose answer is on its way
+        aborts this process (a check in Ray's task manager, seen in 2.60), which would lose the error.
+        """
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            for reference in references:
+                with suppress(Exception):
+                    self._ray.cancel(reference, force=False)
 
     def _result(self, reference: Any, job: Job[Any]) -> Any:
         """A result in this process's own memory, writable as one that was made here."""
