@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import gzip
 import io
 import lzma
@@ -17,7 +18,7 @@ from typing import BinaryIO, cast
 from sylvan.errors import DataError
 from sylvan.parallel import Progress
 
-__all__ = ["InputStream", "PathLike", "open_read", "open_write", "shown"]
+__all__ = ["InputStream", "PathLike", "open_read", "open_write", "remove_unfinished", "shown"]
 
 PathLike = str | os.PathLike[str]
 
@@ -195,6 +196,14 @@ def open_write(path: PathLike) -> Iterator[BinaryIO]:
         if isinstance(error, OSError):
             raise DataError(f"{name!r} can't be written ({error.strerror or error}).") from error
         raise
+
+
+def remove_unfinished(path: PathLike) -> None:
+    """Remove what writers of ``path`` have left that were killed; none may be at work."""
+    target = Path(os.path.realpath(path))
+    for left in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 8}.part"):
+        with suppress(OSError):
+            left.unlink()
 
 
 @contextmanager

@@ -1,8 +1,10 @@
-"""Training on several machines, and vectors on several machines, on Ray: ``pip install "sylvan[ray]"``."""
+"""Trainings, rankings and vectors on several machines, on Ray: ``pip install "sylvan[ray]"``."""
 
 from __future__ import annotations
 
 from sylvan.distributed.cluster import ray
+from sylvan.distributed.file_ranking import RankedFiles, rank_files
+from sylvan.distributed.ranking import rank
 from sylvan.distributed.shards import ray_shards
 
-__all__ = ["ray", "ray_shards"]
+__all__ = ["RankedFiles", "rank", "rank_files", "ray", "ray_shards"]

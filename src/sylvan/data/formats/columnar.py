@@ -24,12 +24,15 @@ from sylvan.data.text_rows import (
 from sylvan.errors import DataError
 from sylvan.parallel import progress
 
-__all__ = ["need_pyarrow", "read_dataset", "read_parquet", "stream_dataset", "stream_parquet", "write_parquet"]
+__all__ = [
+    "columns_of", "need_pyarrow", "read_dataset", "read_parquet", "records_as_rows", "stream_dataset", "stream_parquet",
+    "write_parquet",
+]  # fmt: skip
 
 _GROUP = 4096  # rows of a row group
 
 
-def _columns_of(
+def columns_of(
     name: str, columns: Sequence[str], texts: Sequence[str], labels: str | None, weights: str
 ) -> tuple[str | None, str | None]:
     """The columns of labels and weights; every column that is asked for must be there."""
@@ -41,7 +44,7 @@ def _columns_of(
     return labels, weights if labels is not None and weights in columns else None
 
 
-def _records_as_rows(
+def records_as_rows(
     name: str,
     records: Iterable[Mapping[str, Any]],
     texts: Sequence[str],
@@ -253,10 +256,10 @@ def _parquet_rows(
         file, _ = stream.sized()
         try:
             parquet = pq.ParquetFile(file)
-            fields = _columns_of(stream.name, parquet.schema_arrow.names, texts, labels_field, weights_field)
+            fields = columns_of(stream.name, parquet.schema_arrow.names, texts, labels_field, weights_field)
             batches = parquet.iter_batches(_GROUP, columns=list(dict.fromkeys([*texts, *filter(None, fields)])))
             records = (record for batch in batches for record in batch.to_pylist())
-            rows = _records_as_rows(stream.name, records, texts, *fields, separator, parquet.metadata.num_rows)
+            rows = records_as_rows(stream.name, records, texts, *fields, separator, parquet.metadata.num_rows)
             yield from complete_rows(rows, stream.name)
         except (pa.ArrowException, OSError) as error:
             raise DataError(f"{stream.name}: not a Parquet file, or damaged ({str(error).strip()[:200]}).") from error
@@ -335,11 +338,11 @@ def _dataset_rows(
     columns = getattr(dataset, "column_names", None)
     if not isinstance(columns, list):
         raise DataError(f"{name} must be a datasets.Dataset or a folder of one. Got {type(dataset).__name__} instead.")
-    labels, weights = _columns_of(name, columns, texts, labels_field, weights_field)
+    labels, weights = columns_of(name, columns, texts, labels_field, weights_field)
     feature = None if labels is None else (getattr(dataset, "features", None) or {}).get(labels)
     to_name = getattr(getattr(feature, "feature", feature), "int2str", None)
     records = dataset if to_name is None or labels is None else _named(dataset, labels, to_name)
-    result = _records_as_rows(name, records, texts, labels, weights, separator, None)
+    result = records_as_rows(name, records, texts, labels, weights, separator, None)
     yield from complete_rows(result, name)
 
 

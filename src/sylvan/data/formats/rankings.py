@@ -14,10 +14,10 @@ from sylvan.data.streams import open_write
 from sylvan.errors import DataError
 from sylvan.topk import TopK
 
-__all__ = ["PARQUET", "Writer", "open_rankings"]
+__all__ = ["PARQUET", "LabelOf", "Writer", "open_rankings"]
 
 PARQUET = (".parquet", ".pq")  # how a file's name ends that is written as Parquet
-LabelOf = Callable[[str], str | None]
+LabelOf = Callable[[str], str | None]  # from a URI to its label
 
 
 class Writer(Protocol):

@@ -1,0 +1,174 @@
+"""A saved model as the workers of a cluster rank with it: mapped once by each process, the same one on every node."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sylvan import store, validate
+from sylvan.data.text_rows import field_names
+from sylvan.distributed.cluster import need_ray
+from sylvan.distributed.columns import checked_features
+from sylvan.distributed.nodes import ask_nodes
+from sylvan.distributed.ray_runner import RayRunner
+from sylvan.errors import ModelError, ParameterError, SylvanError
+from sylvan.models.at_work import Source, answer, inner_of, load_ranking, set_device, set_threads
+from sylvan.models.base import MOST_ANSWERS, Estimator
+from sylvan.runtime.jobs import Job
+from sylvan.topk import TopK
+
+__all__ = ["Ranker", "rank_on_cluster"]
+
+_Answers = tuple[TopK, "list[list[str]] | None"]
+
+
+@dataclass(frozen=True)
+class Ranker:
+    """A model in a folder and what it is asked for; small enough to be sent anywhere.
+
+    Attributes
+    ----------
+    folder : str
+        Its absolute path.
+    checksum : str
+        Of its manifest: another model isn't taken for it.
+    k : int, optional
+        None with a rule alone.
+    parameters : tuple of (str, object)
+        Of the model, as far as they aren't as saved.
+    device : str, optional
+        Of its encoder.
+    rule : mapping, optional
+        The arguments of ``choose``.
+    lists : mapping of str to object
+        ``allowed`` and ``denied``, as far as they are given.
+    n_threads : int
+    """
+
+    folder: str
+    checksum: str
+    k: int | None
+    parameters: tuple[tuple[str, Any], ...] = ()
+    device: str | None = None
+    rule: Mapping[str, Any] | None = None
+    lists: Mapping[str, Any] = field(default_factory=dict)
+    n_threads: int = 1
+
+    @staticmethod
+    def of(folder: str | os.PathLike[str], k: int | None, **more: Any) -> Ranker:
+        """The ranker of the model that is in ``folder`` now.
+
+        Raises
+        ------
+        ModelError
+            When there is no model, or what is there can't rank.
+        ParameterError
+            When k is out of its range.
+        """
+        path = os.path.abspath(folder)
+        ranker = Ranker(path, str(store.contents(path)["checksum"]), k, **more)
+        if k is not None:
+            validate.count(k, "k", high=max(ranker.model().n_labels_, MOST_ANSWERS))
+        return ranker
+
+    @property
+    def key(self) -> str:
+        """What the numbers beside the labels are called."""
+        return "scores" if self.rule is None else "probabilities"
+
+    def model(self) -> Any:
+        """The model, mapped when this process first asks for it.
+
+        Raises
+        ------
+        ModelError
+            When there is none, or another than the one with the checksum.
+        """
+        return _mapped(self.folder, self.checksum, self.parameters, self.device, self.n_threads)
+
+    def inputs(self, text: str | Sequence[str] | None, features: str | Sequence[str] | None) -> tuple[str, ...]:
+        """The fields or columns that the model ranks by: of texts, by default those of its training, or of features.
+
+        Raises
+        ------
+        ParameterError
+            When the other ones are given.
+        """
+        model = self.model()
+        if model.takes_texts:
+            if features is not None:
+                raise ParameterError(
+                    f"The 'features' parameter isn't for the model in {self.folder!r}: it takes texts."
+                )
+            return field_names(tuple(model.text_fields_) if text is None else text)
+        if text is not None:
+            raise ParameterError(f"The 'text' parameter isn't for the model in {self.folder!r}: it takes features.")
+        return checked_features(features)
+
+    def rank(self, rows: Any) -> _Answers:
+        """The best labels of some rows, and their names where labels have any."""
+        top, names = answer(self.model(), rows, self.k, self.rule, **self.lists)
+        return TopK(top.labels, top.scores), names  # without the vocabulary, which each answer would carry home
+
+    def check_nodes(self, module: Any) -> None:
+        """Have every node open the model, all at once.
+
+        Raises
+        ------
+        ModelError
+            When one can't.
+        """
+        for name, fault in ask_nodes(module, _fault, self):
+            if fault:
+                raise ModelError(
+                    f"The node {name!r} can't open the model, whose folder must be one that all nodes see: {fault}"
+                )
+
+
+def rank_on_cluster(runner: RayRunner, ranker: Ranker, source: Source) -> Iterator[_Answers]:
+    """Answers and their names, a block of rows after another in the order of the file.
+
+    This process reads the file, workers rank its blocks; few blocks are in memory at a time.
+
+    Raises
+    ------
+    SylvanError
+        When the file can't be read, a node can't open the model, or a block is lost again and again.
+    """
+    ranker.check_nodes(need_ray())
+    blocks = source.blocks(False if source.is_text else ranker.model().n_features_)
+    jobs = (
+        Job(f"rows{number}", _ranked, {"rows": rows}, title=f"ranking rows of {source.name}")
+        for number, (rows, _) in enumerate(blocks)
+    )
+    yield from runner.ordered(jobs, {"ranker": ranker})
+
+
+def _ranked(ranker: Ranker, rows: Any) -> _Answers:
+    return ranker.rank(rows)
+
+
+def _fault(ranker: Ranker) -> str:
+    """On a node: why the model can't be used here; empty where it can."""
+    try:
+        ranker.model()
+    except (SylvanError, ImportError) as error:  # ImportError: of an extra that this node lacks
+        return str(error)
+    return ""
+
+
+@functools.lru_cache(maxsize=1)
+def _mapped(
+    folder: str, checksum: str, parameters: tuple[tuple[str, Any], ...], device: str | None, n_threads: int
+) -> Estimator:
+    model = load_ranking(folder)
+    if store.contents(folder)["checksum"] != checksum:
+        raise ModelError(f"The model in {folder!r} was replaced by another while rows were ranked with it.")
+    inner_of(model).set_params(**dict(parameters))
+    set_threads(model, n_threads)
+    if device is not None:
+        set_device(model, device)
+    return model
