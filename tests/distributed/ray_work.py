@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sylvan import data
 from sylvan.errors import DataError
 
 
@@ -78,3 +81,59 @@ def gone() -> None:
     from ray.exceptions import ObjectLostError
 
     raise ObjectLostError("00" * 28, None, "")
+
+
+def lingers(folder: str, at: int) -> int:
+    if at:
+        for _ in range(400):
+            time.sleep(0.05)
+        Path(folder, f"{at}").touch()
+    return at
+
+
+@dataclass(frozen=True)
+class DyingFile:
+    """Texts of a file whose reader is killed the first time, in the middle of the file."""
+
+    path: str
+    mark: str
+
+    is_text = True
+
+    @property
+    def name(self) -> str:
+        return self.path
+
+    def blocks(self, with_labels: bool = False) -> Iterator[tuple[list[str], Any]]:
+        for number, block in enumerate(data.stream_jsonl(self.path, labels_field=None, rows=20)):
+            if number == 1 and not os.path.exists(self.mark):
+                Path(self.mark).touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield block.texts, None
+
+
+@dataclass(frozen=True)
+class OddFile(DyingFile):
+    """Texts of a file whose reader fails in a way that nobody has thought of."""
+
+    def blocks(self, with_labels: bool = False) -> Iterator[tuple[list[str], Any]]:
+        raise KeyError("gone")
+
+
+@dataclass(frozen=True)
+class ChangingFile(DyingFile):
+    """Texts of a file that is written to while it is read."""
+
+    def blocks(self, with_labels: bool = False) -> Iterator[tuple[list[str], Any]]:
+        with open(self.path, "a") as file:
+            file.write('{"text": "one more"}\n')
+        for block in data.stream_jsonl(self.path, labels_field=None):
+            yield block.texts, None
+
+
+def wait_for(mark: str, row: dict[str, Any]) -> dict[str, Any]:
+    """A row, which from the 50th on comes when a file is there."""
+    end = time.monotonic() + 120
+    while row["number"] >= 50 and not os.path.exists(mark) and time.monotonic() < end:
+        time.sleep(0.05)
+    return row

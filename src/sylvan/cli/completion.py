@@ -21,7 +21,7 @@ _START = {
     "fish": "sylvan completion fish | source       # in ~/.config/fish/config.fish",
 }
 _FOLDERS = {"DIR", "INDEX", "MODEL", "FOLDER"}
-_FILES = {"BASE", "QUERIES", "TRAIN", "TEST", "INPUT", "IN", "OUT", "FILE", "Y.npz", "Z.npz"}
+_FILES = {"BASE", "QUERIES", "TRAIN", "TEST", "INPUT", "[INPUT]...", "IN", "OUT", "FILE", "Y.npz", "Z.npz"}
 
 
 @click.command("completion", short_help="Print the shell completion script.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -9,13 +10,14 @@ import click
 
 from sylvan.cli.config import config_option
 from sylvan.cli.options import device_option, input_options, ranking_option, shared_options
+from sylvan.cli.resume import on_cluster
 
 __all__ = ["command"]
 
 
 @click.command("predict", short_help="Rank the labels of each row of a file with a saved model.")
 @click.argument("model", metavar="MODEL")
-@click.argument("input_", metavar="INPUT", default="-")
+@click.argument("inputs", metavar="[INPUT]...", nargs=-1)
 @click.option("-k", "k", type=click.IntRange(min=1),
               help="Maximum number of labels per row. [default: 10; with a rule, what it selects]")  # fmt: skip
 @click.option("--proba", is_flag=True, help="Write probabilities instead of scores.")
@@ -23,8 +25,14 @@ __all__ = ["command"]
 @click.option("--expected", metavar="f1", help="Rule: the number of labels with the highest expected F1.")
 @click.option("--precision", type=float, metavar="P",
               help="Rule: the longest list with this expected precision, such as 0.9.")  # fmt: skip
+@click.option("--ray", "ray_address", metavar="ADDRESS",
+              help="Rank on a Ray cluster: its address, auto for the one that this machine belongs to, or local to "
+              "start one here. Several inputs are then ranked into the folder that -o names.")  # fmt: skip
+@click.option("--output-format", type=click.Choice(("jsonl", "parquet")),
+              help="Of the files in that folder; by default Parquet for Parquet, else JSONL.")  # fmt: skip
 @click.option("--output", "-o", default="-", metavar="FILE",
-              help="Where to write: JSONL, or a CSR matrix when it ends in .npz; stdout by default.")  # fmt: skip
+              help="Where to write: JSONL, Parquet when it ends in .parquet, or a CSR matrix when it ends in .npz; "
+              "stdout by default.")  # fmt: skip
 @click.option("--allowed", metavar="FILE",
               help="Answer only with these labels: names (ids for a matrix model), one per line.")  # fmt: skip
 @click.option("--denied", metavar="FILE", help="Don't answer with these labels; the same form.")
@@ -38,7 +46,7 @@ __all__ = ["command"]
 @config_option
 def command(
     model: str,
-    input_: str,
+    inputs: tuple[str, ...],
     k: int | None,
     proba: bool,
     threshold: float | None,
@@ -51,6 +59,9 @@ def command(
     **given: Any,
 ) -> None:
     """Rank the labels of each row of INPUT (- for stdin) with the model in the folder MODEL.
+
+    Several INPUTs are ranked on a Ray cluster (--ray), each into a file of its name in the folder that -o names; those
+    that an interrupted command has finished aren't ranked again.
 
     For a model trained on text, INPUT is JSONL, plain text (one text per line), CSV, TSV,
     fastText's or PECOS's lines, one of Annif's corpora or Parquet; otherwise a matrix.
@@ -65,13 +76,17 @@ def command(
       sylvan predict runs/m test.jsonl --denied withdrawn.txt
       sylvan predict runs/m test.jsonl --precision 0.9 -o sure.jsonl
       sylvan predict runs/m X.tst.npz -k 100 --set beam=50 -o top.npz
+      sylvan predict runs/m texts/*.jsonl --ray auto -o tags
     """
     from sylvan.cli.io.label_lists import read_lists
+    from sylvan.cli.predict_on_cluster import rank_into_folder, ranked_blocks, ranker_of
     from sylvan.cli.saved import input_for, load_model
     from sylvan.data.formats.rankings import open_rankings
     from sylvan.models.at_work import inner_of, rank_blocks
     from sylvan.parallel import progress, quiet
 
+    inputs, address = inputs or ("-",), given["ray_address"]
+    into_folder = _into_folder(inputs, output, address, given["output_format"])
     subjects = _subjects(given)
     loaded = load_model(model, settings, given["threads"], given["device"])
     named = {"threshold": threshold, "expected": expected, "precision": precision}
@@ -81,18 +96,37 @@ def command(
     inner = inner_of(loaded)
     if rule is not None and inner.calibrator_ is None and not (inner.gives_probabilities or given["quiet"]):
         click.echo("The model is not calibrated: its probabilities are scores brought into [0, 1].", err=True)
-    lists = read_lists(loaded, allowed, denied, input_)
-    source = input_for(loaded, model, input_, given)
-    if input_ == "-" and sys.stdin.isatty() and not given["quiet"]:
+    lists = read_lists(loaded, allowed, denied, inputs[0])
+    ranker = None if address is None else ranker_of(model, loaded, k, settings, given["device"], rule, lists)
+    if ranker is not None and into_folder:
+        with quiet(given["quiet"]), on_cluster(address, given["threads"]):
+            rank_into_folder(ranker, loaded, inputs, output, subjects, given)
+        return
+    source = input_for(loaded, model, inputs[0], given)
+    if inputs[0] == "-" and sys.stdin.isatty() and not given["quiet"]:
         click.echo("Reading from the terminal, one row per line, until Ctrl-D.", err=True)
     with (
         quiet(given["quiet"]),
+        on_cluster(address, given["threads"]),
         open_rankings(output, loaded.n_labels_, subjects, "scores" if rule is None else "probabilities") as writer,
         progress("ranking", None, "row") as bar,
     ):
-        for top, names, _ in rank_blocks(loaded, source, k, rule=rule, **lists):
+        blocks = rank_blocks(loaded, source, k, rule=rule, **lists) if ranker is None else ranked_blocks(ranker, source)
+        for top, names, *_ in blocks:
             writer.write(top, names)
             bar.update(len(top))
+
+
+def _into_folder(inputs: tuple[str, ...], output: str, address: str | None, format_: str | None) -> bool:
+    """Whether the output is a folder of files."""
+    into_folder = len(inputs) > 1 or (address is not None and (output.endswith(("/", os.sep)) or os.path.isdir(output)))
+    if into_folder and address is None:
+        raise click.UsageError("Several inputs are ranked on a cluster: say --ray, or give one.")
+    if into_folder and output == "-":
+        raise click.UsageError("Several inputs are ranked into a folder: name it with -o.")
+    if format_ is not None and not into_folder:
+        raise click.UsageError("--output-format is for several inputs: the name of a single output says its format.")
+    return into_folder
 
 
 def _rule(model: Any, k: int | None, **named: Any) -> dict[str, Any]:
@@ -110,7 +144,7 @@ def _subjects(given: dict[str, Any]) -> Any:
         if language is not None:
             raise click.UsageError("--language is for the labels of a --vocabulary.")
         return None
+    from sylvan.cli.predict_on_cluster import SubjectLabels
     from sylvan.data import read_subjects
 
-    vocabulary = read_subjects(path)
-    return lambda uri: vocabulary.label(uri, language)
+    return SubjectLabels(read_subjects(path), language)

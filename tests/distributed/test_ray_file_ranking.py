@@ -1,0 +1,385 @@
+"""Files ranked on a Ray cluster: the bytes of one machine, whole or not there, and nothing is ranked twice."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from ray_work import ChangingFile, DyingFile, OddFile
+
+import sylvan
+from sylvan import TextModel, XRLinear, data
+from sylvan.cli import main
+from sylvan.data.streams import remove_unfinished
+from sylvan.distributed.file_ranking import rank_sources
+from sylvan.distributed.ranked_folder import RECORD
+from sylvan.distributed.ranker import Ranker
+from sylvan.distributed.sources import TextFile
+from sylvan.errors import DataError, ModelError, ParameterError
+
+pytest.importorskip("ray", reason='needs Ray: pip install "sylvan[ray]"')
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+
+
+class Saved:
+    """A saved model of texts, and texts for it."""
+
+    def __init__(self, folder: Path) -> None:
+        train, test = data.load_sample()
+        self.texts, self.folder = test.texts[:240], str(folder / "m")
+        self.model = TextModel().fit(train.texts[:1000], train.labels[:1000])
+        self.model.save(self.folder)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Saved:
+    return Saved(tmp_path_factory.mktemp("saved"))
+
+
+@pytest.fixture
+def shards(saved: Saved, tmp_path: Path) -> list[Path]:
+    """Files of one, two and three parts of the texts."""
+    paths = []
+    for number, part in enumerate((slice(0, 40), slice(40, 120), slice(120, 240))):
+        paths.append(tmp_path / f"{number}.jsonl")
+        data.write_jsonl(paths[-1], saved.texts[part])
+    return paths
+
+
+def predicted(folder: str, path: Path, *words: str) -> bytes:
+    """What one machine writes."""
+    target = path.with_name("one-machine.jsonl")
+    assert main(["predict", folder, str(path), "-o", str(target), "-q", *words]) == 0
+    return target.read_bytes()
+
+
+def records(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def test_every_form_has_the_answers_of_one_machine(cluster: Any, saved: Saved, shards: list[Path]) -> None:
+    from pyarrow import parquet
+
+    folder = shards[0].parent
+    packed, columns = folder / "a.jsonl.gz", folder / "b.parquet"
+    data.write_jsonl(packed, saved.texts[:40])
+    data.write_parquet(columns, saved.texts[:40])
+    with sylvan.distributed.ray() as runner:
+        ranked = sylvan.distributed.rank_files([*shards, packed, columns], saved.folder, folder / "out", 5)
+        assert runner.bytes_sent < 1000  # workers read the files
+    assert ranked.paths == [str(folder / "out" / path.name) for path in (*shards, packed, columns)]
+    assert (ranked.n_rows, ranked.n_ranked) == (320, 5)
+    for path in shards:
+        assert (folder / "out" / path.name).read_bytes() == predicted(saved.folder, path, "-k", "5")
+    assert gzip.decompress((folder / "out" / "a.jsonl.gz").read_bytes()) == predicted(saved.folder, packed, "-k", "5")
+    table = parquet.read_table(folder / "out" / "b.parquet")
+    top = saved.model.rank(saved.texts[:40], 5)
+    assert table["labels"].to_pylist() == top.names
+    assert np.array(table["scores"].to_pylist(), np.float32).tobytes() == top.scores.tobytes()
+    assert {path.name for path in (folder / "out").iterdir()} == {RECORD, *(Path(path).name for path in ranked.paths)}
+
+
+def test_the_format_that_is_asked_for(cluster: Any, saved: Saved, shards: list[Path]) -> None:
+    columns, folder = shards[0].with_suffix(".parquet"), shards[0].parent
+    data.write_parquet(columns, saved.texts[:40])
+    lines = sylvan.distributed.rank_files([columns], saved.folder, folder / "lines", 5, format="jsonl")
+    assert Path(lines.paths[0]).name == "0.jsonl"
+    assert Path(lines.paths[0]).read_bytes() == predicted(saved.folder, shards[0], "-k", "5")
+    made = sylvan.distributed.rank_files(shards[:1], saved.folder, folder / "columns", 5, format="parquet")
+    assert Path(made.paths[0]).name == "0.parquet" and Path(made.paths[0]).read_bytes()[:4] == b"PAR1"
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_features(form: str, cluster: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X = (rng.normal(size=(90, 15)) * (rng.random((90, 15)) < 0.4)).astype(np.float32)
+    model = XRLinear(n_jobs=1, max_leaf=5).fit(X, [[int(at)] for at in rng.integers(0, 30, 90)])
+    model.save(tmp_path / "m")
+    rows = [{"ids": np.flatnonzero(row).tolist(), "weights": row[row != 0].tolist()} for row in X]
+    path = tmp_path / f"rows.{form}"
+    if form == "jsonl":
+        data.write_records(path, rows)
+    else:
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        parquet.write_table(pa.Table.from_pylist(rows), path)
+    made = sylvan.distributed.rank_files(
+        [path], tmp_path / "m", tmp_path / "out", 4, features=("ids", "weights"), format="jsonl"
+    )
+    top = model.rank(X, 4)
+    result = records(Path(made.paths[0]))
+    assert [row["labels"] for row in result] == top.labels.tolist()
+    assert np.allclose([row["scores"] for row in result], top.scores, rtol=1e-5)
+    with pytest.raises(DataError, match=r"rows\..+ 'indices'"):
+        sylvan.distributed.rank_files([path], tmp_path / "m", tmp_path / "other", 4)
+
+
+def test_what_is_missing_or_damaged_is_ranked_again(cluster: Any, saved: Saved, shards: list[Path]) -> None:
+    out = shards[0].parent / "out"
+    first = sylvan.distributed.rank_files(shards, saved.folder, out, 5)
+    before = {path.name: path.read_bytes() for path in out.glob("*.jsonl")}
+    stamps = {path.name: path.stat().st_mtime_ns for path in out.glob("*.jsonl")}
+    (out / "0.jsonl").unlink()
+    spoiled = bytearray(before["1.jsonl"])
+    spoiled[10] ^= 1
+    (out / "1.jsonl").write_bytes(spoiled)
+    with open(out / RECORD, "ab") as stream:
+        stream.write(b'{"name": "2.jso')  # as a process leaves it that is killed while it writes
+    second = sylvan.distributed.rank_files(shards, saved.folder, out, 5)
+    assert second == first._replace(n_ranked=2)
+    assert {path.name: path.read_bytes() for path in out.glob("*.jsonl")} == before
+    assert (out / "2.jsonl").stat().st_mtime_ns == stamps["2.jsonl"]
+    assert sylvan.distributed.rank_files(shards, saved.folder, out, 5) == first._replace(n_ranked=0)
+
+
+def test_other_rankings_are_not_mixed(cluster: Any, saved: Saved, shards: list[Path], tmp_path: Path) -> None:
+    model, out = tmp_path / "m", tmp_path / "out"
+    shutil.copytree(saved.folder, model)
+    sylvan.distributed.rank_files(shards, model, out, 5)
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+
+    def refused(sentence: str, *given: Any, **options: Any) -> None:
+        with pytest.raises(DataError, match=sentence):
+            sylvan.distributed.rank_files(*(given or (shards, model, out, 5)), **options)
+        assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+
+    end = ": give another folder, or delete what is in this one"
+    refused(f"holds rankings made with k=5, not with k=6{end}", shards, model, out, 6)
+    refused(f"holds rankings with another list of denied labels{end}", denied=[0])
+    ranker = Ranker.of(model, 5, parameters=(("beam", 3),))
+    with pytest.raises(DataError, match="holds rankings made with beam as saved, not with beam=3"):
+        rank_sources([TextFile(str(shards[0]), ("text",))], ranker, str(out))
+    refused(f"was read in another way when it was ranked into .+{end}", text=("text", "text"))
+    (tmp_path / "more").mkdir()
+    shutil.copy(shards[0], tmp_path / "more" / "0.jsonl")
+    refused("0.jsonl' is the ranking of .+, not of .+more/0.jsonl", [tmp_path / "more" / "0.jsonl"], model, out, 5)
+    data.write_jsonl(shards[1], ["another"])
+    refused(f"1.jsonl was changed since it was ranked into .+{end}")
+    TextModel().fit(["whales", "bread"], [["Whaling"], ["Baking"]]).save(model)
+    refused(f"holds rankings by another model{end}")
+    (out / RECORD).write_text("[]\n")
+    before[RECORD] = b"[]\n"
+    refused(f"{RECORD}' is damaged{end}")
+    (out / RECORD).unlink()
+    del before[RECORD]
+    refused(f"0.jsonl' was not written by this ranking{end}")
+
+
+def test_a_file_that_is_not_to_be_read_is_named_and_the_others_are_ranked(
+    cluster: Any, saved: Saved, shards: list[Path]
+) -> None:
+    out = shards[0].parent / "out"
+    good = shards[1].read_bytes()
+    shards[1].write_bytes(good + b"{\n")
+    with pytest.raises(DataError, match=r"1\.jsonl, line 81: not JSON, .+ The other 2 are ranked\."):
+        sylvan.distributed.rank_files(shards, saved.folder, out, 5)
+    assert sorted(path.name for path in out.iterdir()) == ["0.jsonl", "2.jsonl", RECORD]
+    shards[0].write_bytes(b"")
+    os.utime(shards[0])
+    with pytest.raises(DataError, match=r"0\.jsonl was changed since"):
+        sylvan.distributed.rank_files(shards, saved.folder, out, 5)
+    (out / "0.jsonl").unlink()
+    shards[1].write_bytes(good)
+    with pytest.raises(DataError, match=r"0\.jsonl: the file holds no objects\. The other one is ranked\."):
+        sylvan.distributed.rank_files(shards, saved.folder, out, 5)
+    assert sylvan.distributed.rank_files(shards[1:], saved.folder, out, 5).n_ranked == 0
+    bad = [shards[0], shards[0].with_name("bad.jsonl")]
+    bad[1].write_text('{"body": "x"}\n')
+    with pytest.raises(
+        DataError, match=r"(?s)2 of 2 files can't be ranked\.\n  - .+0\.jsonl.+\n  - .+bad\.jsonl, line 1"
+    ):
+        sylvan.distributed.rank_files(bad, saved.folder, out.with_name("other"), 5)
+
+
+def test_a_worker_that_is_killed_is_replaced(cluster: Any, saved: Saved, shards: list[Path], tmp_path: Path) -> None:
+    sources = [DyingFile(str(path), str(tmp_path / "mark")) for path in shards]
+    ranked = rank_sources(sources, Ranker.of(saved.folder, 5), str(tmp_path / "out"))
+    assert (tmp_path / "mark").exists() and ranked.n_ranked == 3
+    for path in shards:
+        assert (tmp_path / "out" / path.name).read_bytes() == predicted(saved.folder, path, "-k", "5")
+    assert not list((tmp_path / "out").glob(".*"))  # what the killed worker had begun is gone
+
+
+def test_a_file_that_changes_while_it_is_read_is_not_ranked(cluster: Any, saved: Saved, shards: list[Path]) -> None:
+    out = shards[0].parent / "out"
+    left = out / f".{shards[0].name}.0123abcd.part"  # of an earlier call
+    out.mkdir()
+    left.touch()
+    with pytest.raises(DataError, match=r"0\.jsonl was changed while it was ranked\.$"):
+        rank_sources([ChangingFile(str(shards[0]), "")], Ranker.of(saved.folder, 5), str(out))
+    assert [path.name for path in out.iterdir()] == [RECORD]
+
+
+def test_a_fault_that_nobody_has_thought_of_is_no_ranking(cluster: Any, saved: Saved, shards: list[Path]) -> None:
+    sources = [OddFile(str(path), "") for path in shards[:1]]
+    with pytest.raises(KeyError, match="gone"):
+        rank_sources(sources, Ranker.of(saved.folder, 5), str(shards[0].parent / "out"))
+    assert [path.name for path in (shards[0].parent / "out").iterdir()] == [RECORD]
+
+
+def test_only_one_process_ranks_into_a_folder(cluster: Any, saved: Saved, shards: list[Path], tmp_path: Path) -> None:
+    from sylvan.store import updating
+
+    (tmp_path / "out").mkdir()
+    with updating(tmp_path / "out"), pytest.raises(ModelError, match="out' is being updated by process"):
+        sylvan.distributed.rank_files(shards, saved.folder, tmp_path / "out", 5)
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "sentence"),
+    [
+        (["a.jsonl", "b/a.jsonl"], {}, r"a\.jsonl and .+a\.jsonl would both be ranked into 'a\.jsonl'"),
+        (["a.jsonl", "a.txt"], {}, r"a\.jsonl and .+a\.txt would both be ranked into 'a\.jsonl'"),
+        (["out/a.jsonl"], {}, r"The ranking of .+a\.jsonl would take its place: give another folder"),
+        ([], {}, "There are no files to rank"),
+        (["a.jsonl"], {"format": "csv"}, "must be 'jsonl', 'parquet' or None. Got 'csv' instead"),
+        (["a.jsonl"], {"allowed": "Whaling"}, "The 'allowed' parameter must be a list of labels for every row"),
+        (["a.jsonl"], {"k": 0}, "The 'k' parameter of rank must be an int in "),
+    ],
+)
+def test_what_makes_no_ranking(
+    names: list[str], options: dict[str, Any], sentence: str, saved: Saved, tmp_path: Path
+) -> None:
+    paths = [tmp_path / name for name in names]
+    given = {"k": 5, **options}
+    with pytest.raises(ParameterError, match=sentence):
+        sylvan.distributed.rank_files(paths, saved.folder, tmp_path / "out", given.pop("k"), **given)
+
+
+def test_missing_inputs_and_folders_that_are_none(saved: Saved, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"There is no file '.+gone\.jsonl'"):
+        sylvan.distributed.rank_files([tmp_path / "gone.jsonl"], saved.folder, tmp_path / "out", 5)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match=r"The folder '.+file' can't be made"):
+        sylvan.distributed.rank_files([tmp_path / "file"], saved.folder, tmp_path / "file", 5)
+
+
+def test_a_node_that_sees_another_folder_is_named(
+    cluster: Any, saved: Saved, shards: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = "sylvan.distributed.file_ranking"
+    monkeypatch.setattr(f"{place}.ask_nodes", lambda ray, work, record, checksum: [("n", work(record, "crc32:0"))])
+    with pytest.raises(DataError, match=r"The node 'n' can't write to .+ all nodes see: it has another folder of that"):
+        sylvan.distributed.rank_files(shards, saved.folder, shards[0].parent / "out", 5)
+
+
+def test_what_writers_have_left_that_were_killed(tmp_path: Path) -> None:
+    names = ["a[1].jsonl", ".a[1].jsonl.0123abcd.part", ".a[1].jsonl.x.part", ".a1.jsonl.0123abcd.part"]
+    for name in names:
+        (tmp_path / name).touch()
+    remove_unfinished(tmp_path / names[0])
+    assert {path.name for path in tmp_path.iterdir()} == {*names} - {names[1]}
+
+
+# ---------------------------------------- the command line
+
+
+def test_the_command_line_ranks_files_into_a_folder(
+    cluster: Any, saved: Saved, shards: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    words = ["predict", saved.folder, *map(str, shards), "--ray", cluster.address, "-o", str(out), "--threshold", "0.1"]
+    assert main(words) == 0
+    assert capsys.readouterr().out == f"Ranked 240 rows of 3 files into '{out}'.\n"
+    for path in shards:
+        assert (out / path.name).read_bytes() == predicted(saved.folder, path, "--threshold", "0.1")
+    (out / "1.jsonl").unlink()
+    assert main(words) == 0
+    assert capsys.readouterr().out == f"Ranked 240 rows of 3 files into '{out}' (2 were there already).\n"
+    assert main([*words[:-1], "0.2"]) == 2
+    assert "holds rankings made with threshold=0.1, not with threshold=0.2" in capsys.readouterr().err
+
+
+def test_the_command_line_ranks_a_file_in_blocks(
+    cluster: Any, saved: Saved, shards: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    big = tmp_path / "big.jsonl"
+    data.write_jsonl(big, saved.texts * 20)  # three blocks
+    (tmp_path / "denied").write_text(saved.model.vocabulary_[0] + "\n")
+    options = ["-k", "4", "--set", "beam=3", "--denied", str(tmp_path / "denied")]
+    words = ["predict", saved.folder, str(big), "--ray", cluster.address, *options]
+    assert main([*words, "-o", str(tmp_path / "top.jsonl")]) == 0
+    assert (tmp_path / "top.jsonl").read_bytes() == predicted(saved.folder, big, *options)
+    assert main(words) == 0
+    assert capsys.readouterr().out.encode() == (tmp_path / "top.jsonl").read_bytes()
+    assert main([*words, "-o", str(tmp_path) + "/"]) == 2  # a folder: here lies what is to be ranked
+    assert "would take its place" in capsys.readouterr().err
+
+
+def test_matrices_and_subjects(cluster: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    X = np.eye(4, dtype=np.float32)
+    XRLinear(n_jobs=1).fit(X, [[0], [1], [2], [3]]).save(tmp_path / "m")
+    for name in ("a.npz", "b.npz"):
+        data.save_npz(tmp_path / name, X)
+    paths = [str(tmp_path / name) for name in ("a.npz", "b.npz")]
+    words = ["--ray", cluster.address, "-k", "2", "-q"]
+    assert main(["predict", str(tmp_path / "m"), *paths, "-o", str(tmp_path / "out"), *words]) == 0
+    assert (tmp_path / "out" / "b.jsonl").read_bytes() == predicted(str(tmp_path / "m"), Path(paths[1]), "-k", "2")
+
+    TextModel().fit(["whales", "bread"], [["urn:1"], ["urn:2"]]).save(tmp_path / "t")
+    data.write_jsonl(tmp_path / "a.jsonl", ["bread"])
+    (tmp_path / "names.tsv").write_text("<urn:1>\twhaling\n<urn:2>\tbaking\n")
+    more = ["--vocabulary", str(tmp_path / "names.tsv")]
+    target = str(tmp_path / "tags") + "/"
+    assert main(["predict", str(tmp_path / "t"), str(tmp_path / "a.jsonl"), "-o", target, *words, *more]) == 0
+    lines = (tmp_path / "tags" / "a.jsonl").read_bytes()
+    assert lines == predicted(str(tmp_path / "t"), tmp_path / "a.jsonl", "-k", "2", *more)
+    assert json.loads(lines)["labels"][0] == "baking" and json.loads(lines)["uris"][0] == "urn:2"
+    (tmp_path / "names.tsv").write_text("<urn:1>\twhaling\n<urn:2>\tcakes\n")
+    assert main(["predict", str(tmp_path / "t"), str(tmp_path / "a.jsonl"), "-o", target, *words, *more]) == 2
+    assert "holds rankings with other labels for URIs" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["a", "b"], "Several inputs are ranked on a cluster: say --ray, or give one."),
+        (["a", "b", "--ray", "auto"], "Several inputs are ranked into a folder: name it with -o."),
+        (["a", "--output-format", "jsonl"], "--output-format is for several inputs"),
+        (["-", "a", "--ray", "auto", "-o", "out"], "Rows of stdin are ranked alone"),
+    ],
+)
+def test_usage(cluster: Any, words: list[str], sentence: str, saved: Saved, tmp_path: Path, capsys: Any) -> None:
+    given = [str(tmp_path / word) if word == "out" else word for word in words]
+    assert main(["predict", saved.folder, *given]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+@pytest.mark.skipif(os.name == "nt", reason="sends a POSIX signal")
+def test_an_interrupted_ranking_goes_on(
+    cluster: Any, saved: Saved, shards: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "big.jsonl").write_text('{"text": "whale hunting in the south seas"}\n' * 1_000_000)
+    out = tmp_path / "out"
+    words = ["predict", saved.folder, *map(str, shards), "--ray", cluster.address, "-o", str(out)]
+    log = open(tmp_path / "errors", "wb+")  # noqa: SIM115 (closed below)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sylvan", *words, str(tmp_path / "big.jsonl")], stdout=log, stderr=log
+    )
+    try:
+        end = time.monotonic() + 120
+        while len(list(out.glob("?.jsonl"))) < 3 or (out / RECORD).read_bytes().count(b"\n") < 4:
+            assert process.poll() is None and time.monotonic() < end, Path(log.name).read_text()
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 1
+    finally:
+        process.kill()
+        process.wait()
+        log.close()
+    said = (tmp_path / "errors").read_text().strip().splitlines()[-1]
+    assert said == f"Interrupted; what is ranked so far lies in '{out}': the same command goes on from there."
+    assert not (out / "big.jsonl").exists()
+    assert main(words) == 0
+    assert capsys.readouterr().out == f"Ranked 240 rows of 3 files into '{out}' (3 were there already).\n"
