@@ -15,6 +15,7 @@ DOCUMENTS = list(documents(ROOT))
 # The blocks that no test runs, by their first line. What joins them needs a reason that holds.
 NOT_RUN = {
     "annif.md": ['pip install "sylvan[annif]"', "export ANNIF_CONFIG=sylvan.annif.Config"],
+    "cluster.md": ["sylvan predict runs/m texts/*.jsonl --ray auto -k 5 -o tags"],
     "guide.md": ["sylvan train xr-linear train.jsonl --model runs/m --memory-limit 8GB"],
     "migrating.md": ["sylvan import pecos-model --model runs/from-pecos"],
     "serving.md": ["curl -sT texts.jsonl -X POST -H 'Content-Type: application/x-ndjson' \\"],
