@@ -14,7 +14,8 @@ from benchmarks import ROOT
 FILES = sorted((ROOT / "benchmarks").rglob("*.py"))
 # What a room may import beside itself.
 BELOW = {"common": set(), "report": {"common", "beam_tree", "irli", "mutation", "sampling", "transformers"}}
-PEERS = ("faiss", "fastapi", "hnswlib", "sklearn", "torch", "threadpoolctl", "fcntl")  # what some environments lack
+# What some environments lack.
+PEERS = ("faiss", "fastapi", "hnswlib", "pecos", "sklearn", "torch", "threadpoolctl", "fcntl")
 
 
 def name_of(path: Path) -> str:

@@ -183,7 +183,7 @@ def test_jobs_are_made_as_there_is_room_and_answered_in_order(cluster: Any) -> N
         first = next(results)[0]
         assert len(made) == 4  # two for each of two CPUs
         assert [first, *(result[0] for result in results)] == [at**2 for at in range(20)]
-        assert runner.bytes_sent == base.nbytes
+        assert [(phase.bytes_shared, phase.n_jobs) for phase in runner.phases] == [(base.nbytes, 20)]
         with pytest.raises(DataError, match=r"^row 7 is wrong$"):
             list(runner.ordered([Job("a", wrong, {})], {"what": "row 7"}))
 

@@ -66,7 +66,7 @@ def test_without_ray_there_is_a_sentence(
         sylvan.distributed.ray("auto").__enter__()
     assert main(["train", "xr-linear", str(rows), "--model", str(rows.with_name("m")), "--ray", "auto"]) == 2
     said = capsys.readouterr().err.strip()
-    assert said.endswith('Training on a cluster needs Ray. Install it with: pip install "sylvan[ray]".')
+    assert said.endswith('Working on a cluster needs Ray. Install it with: pip install "sylvan[ray]".')
     assert len(said.splitlines()) == 1
     assert list(rows.parent.iterdir()) == [rows]
 

@@ -16,7 +16,7 @@ from sylvan import store
 from sylvan.distributed.nodes import ask_nodes
 from sylvan.errors import MemoryLimitError, ModelError, SylvanError
 from sylvan.parallel import progress
-from sylvan.runtime.groups import Along, grouped
+from sylvan.runtime.groups import SentAlong, grouped
 from sylvan.runtime.jobs import Deliver, Job, Once, Runner
 
 __all__ = ["Phase", "RayRunner"]
@@ -90,13 +90,8 @@ class RayRunner(Runner):
                     done, _ = self._ray.wait(list(pending), num_returns=1, timeout=_LOOK)
                     for reference in done:
                         group, numbers = pending.pop(reference)
-                        try:
-                            results = self._result(reference, group)
-                        except _ObjectLostError as error:
-                            lost[group.name] += 1
-                            if lost[group.name] > _RETRIES:
-                                raise SylvanError(str(error)) from error.__cause__
-                            shared.forget()  # it may be an input that is gone: all are sent anew
+                        results = self._result_unless_lost(reference, group, shared, lost)
+                        if results is None:
                             pending[self._submit(group, shared)] = group, numbers
                             continue
                         phase.bytes_returned += array_bytes(results)
@@ -203,6 +198,20 @@ class RayRunner(Runner):
         except errors.RayError as error:
             raise SylvanError(self._lost(job, error)) from error
 
+    def _result_unless_lost(
+        self, reference: Any, group: Job[list[Any]], shared: _Shared, lost: Counter[str]
+    ) -> list[Any] | None:
+        """The results of a group; None where something that it needs was lost, and will be sent anew."""
+        try:
+            results: list[Any] = self._result(reference, group)
+            return results
+        except _ObjectLostError as error:
+            lost[group.name] += 1
+            if lost[group.name] > _RETRIES:
+                raise SylvanError(str(error)) from error.__cause__
+            shared.forget()
+            return None
+
     @staticmethod
     def _lost(job: Job[Any], error: Exception) -> str:
         what = str(error).strip().splitlines()
@@ -278,7 +287,7 @@ class _Shared:
 
     def of(self, value: Any) -> Any:
         """What a task is given for a value: itself where it is small and plain, else a reference."""
-        if isinstance(value, (*_PLAIN, Along)):
+        if isinstance(value, (*_PLAIN, SentAlong)):
             return value
         if isinstance(value, tuple) and all(isinstance(one, _PLAIN) for one in value):
             return value

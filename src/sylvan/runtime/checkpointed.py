@@ -18,7 +18,7 @@ from sylvan.errors import ModelError, ParameterError
 from sylvan.runtime.blocks import block_names, block_state, read_block
 from sylvan.runtime.checkpoint import Checkpoint, opened
 from sylvan.runtime.current import current_runner
-from sylvan.runtime.groups import alike, grouped, storing
+from sylvan.runtime.groups import by_fields, grouped, storing_group
 from sylvan.runtime.jobs import Arrays, Folder, Job, Packing, Results, Runner, Wrapper
 from sylvan.runtime.machine import private_bytes
 from sylvan.runtime.memory import WithinMemory, parse_bytes
@@ -117,7 +117,7 @@ class Checkpointed(Wrapper):
             names = [f"{_BLOCK}{self._number + at:06d}-{run}" for at in range(len(numbers))]
             self._number += len(numbers)
             paths = [os.path.join(folder, name) for name in names]
-            storings.append(storing(group, [todo[number] for number in numbers], paths))
+            storings.append(storing_group(group, [todo[number] for number in numbers], paths))
 
         def deliver(_: int, written: list[tuple[str, list[str]]]) -> None:
             for path, names in written:
@@ -189,7 +189,7 @@ class Checkpointed(Wrapper):
         """Blocks of results with the same fields; threads that come with further ones wait here, not to pile up."""
         if not batch:
             return
-        blocks = alike(list(batch.items()))
+        blocks = by_fields(list(batch.items()))
         del batch
         with self._writing:
             for results in blocks:

@@ -10,12 +10,12 @@ from sylvan import store
 from sylvan.runtime.blocks import block_state
 from sylvan.runtime.jobs import Arrays, Job
 
-__all__ = ["Along", "alike", "grouped", "storing"]
+__all__ = ["SentAlong", "by_fields", "grouped", "storing_group"]
 
 _MOST = 256  # jobs of a group
 
 
-class Along(tuple[Any, ...]):
+class SentAlong(tuple[Any, ...]):
     """Something small that belongs to one job, and is best sent with it."""
 
     __slots__ = ()
@@ -57,7 +57,7 @@ def _together(jobs: Sequence[Job[Any]]) -> Job[list[Any]]:
     return Job(
         first.name if len(jobs) == 1 else f"{first.name} and {len(jobs) - 1} more",
         _one_by_one,
-        {**inputs, "jobs": Along((job.name, job.work, job.title) for job in jobs)},
+        {**inputs, "jobs": SentAlong((job.name, job.work, job.title) for job in jobs)},
         sum(job.cost for job in jobs),
         max(job.peak_bytes for job in jobs),
         title=first.title,
@@ -83,12 +83,14 @@ def _of_each(inputs: Mapping[str, Any], n_jobs: int) -> list[dict[str, Any]]:
     return each
 
 
-def _one_by_one(jobs: Along, **inputs: Any) -> list[Any]:
+def _one_by_one(jobs: SentAlong, **inputs: Any) -> list[Any]:
     each = _of_each(inputs, len(jobs))
     return [Job(name, work, own, title=title)() for (name, work, title), own in zip(jobs, each, strict=True)]
 
 
-def storing(group: Job[list[Any]], jobs: Sequence[Job[Any]], paths: Sequence[str]) -> Job[list[tuple[str, list[str]]]]:
+def storing_group(
+    group: Job[list[Any]], jobs: Sequence[Job[Any]], paths: Sequence[str]
+) -> Job[list[tuple[str, list[str]]]]:
     """A group that writes its jobs' results as blocks of a checkpoint, and answers with their places and names.
 
     Parameters
@@ -99,7 +101,7 @@ def storing(group: Job[list[Any]], jobs: Sequence[Job[Any]], paths: Sequence[str
     paths : sequence of str
         Of blocks, as many as jobs; as many are used as results have different fields.
     """
-    packs = Along((job.name, job.packing.pack) for job in jobs if job.packing is not None)
+    packs = SentAlong((job.name, job.packing.pack) for job in jobs if job.packing is not None)
     inputs = {**group.inputs, "packs": packs, "paths": tuple(paths)}
     cut = None if group.cut is None else partial(_cut_beside, group.cut)
     return Job(group.name, _stored, inputs, group.cost, group.peak_bytes, title=group.title, cut=cut)
@@ -110,18 +112,18 @@ def _cut_beside(cut: Callable[[Mapping[str, Any]], Mapping[str, Any]], inputs: M
     return {**cut(own), "packs": inputs["packs"], "paths": inputs["paths"]}
 
 
-def _stored(packs: Along, paths: tuple[str, ...], **inputs: Any) -> list[tuple[str, list[str]]]:
+def _stored(packs: SentAlong, paths: tuple[str, ...], **inputs: Any) -> list[tuple[str, list[str]]]:
     results = _one_by_one(**inputs)
     packed = [(name, pack(result)) for (name, pack), result in zip(packs, results, strict=True)]
     del results
     written = []
-    for path, block in zip(paths, alike(packed), strict=False):
+    for path, block in zip(paths, by_fields(packed), strict=False):
         store.save(path, block_state(block))
         written.append((path, [name for name, _ in block]))
     return written
 
 
-def alike(results: Sequence[tuple[str, Arrays]]) -> list[list[tuple[str, Arrays]]]:
+def by_fields(results: Sequence[tuple[str, Arrays]]) -> list[list[tuple[str, Arrays]]]:
     """Results by name, those with the same fields together, as a block has them."""
     found: dict[tuple[Any, ...], list[tuple[str, Arrays]]] = {}
     for name, arrays in results:
