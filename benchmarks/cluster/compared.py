@@ -16,6 +16,7 @@ from benchmarks.cluster.recorded import Noted, Recorder, Step
 from benchmarks.cluster.worker import SETTINGS, cpu_of, descendants
 from benchmarks.common import datasets
 from sylvan import XRLinear, data
+from sylvan.distributed.ray_runner import SHARES
 from sylvan.runtime import Job
 from sylvan.runtime.current import using
 from sylvan.runtime.groups import grouped
@@ -23,7 +24,6 @@ from sylvan.runtime.groups import grouped
 __all__ = ["compared", "ray_overheads", "tasks_of"]
 
 Record = dict[str, Any]
-SHARES = 16  # of a list's cost for each CPU, as RayRunner.n_shares has it
 LISTS, COPIED = 10, 1 << 26  # what a cluster's overheads are measured with
 # As a block of clusters has them: arrays that all jobs share, each too large to be sent with a job, and a result.
 SHARED, SHARED_VALUES, RESULTS, RESULT_VALUES = 8, 1 << 16, 8, 1 << 12

@@ -33,8 +33,8 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 by the golden ratio: products spre
 class RowParts:
     """Features of shape (n, d) in parts, one below the other; see :func:`sylvan.data.open_parts`.
 
-    Models that train on clusters take it wherever they take a matrix: every job reads the rows that it needs, and
-    no process ever holds all of them. What is read is verified, as files may be damaged.
+    ``XRLinear.fit`` takes it in place of a matrix: every job reads the rows that it needs, and no process ever holds
+    all of them in memory. What is read is verified, as files may be damaged.
 
     Attributes
     ----------

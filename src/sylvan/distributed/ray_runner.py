@@ -19,10 +19,10 @@ from sylvan.parallel import progress
 from sylvan.runtime.groups import SentAlong, grouped
 from sylvan.runtime.jobs import Deliver, Job, Once, Runner
 
-__all__ = ["Phase", "RayRunner"]
+__all__ = ["SHARES", "Phase", "RayRunner"]
 
 _RETRIES = 5  # of a job whose worker or node is lost
-_SHARES = 16  # of a list's cost, for each CPU: so much work is worth sending
+SHARES = 16  # of a list's cost, for each CPU: so much work is worth sending
 _AHEAD = 2  # jobs for each CPU that are handed over at once: a worker that is done has its next one there
 _PATIENCE = 120.0  # seconds in which a node must come back without which jobs can't be run
 _LOOK = 1.0  # seconds between two looks at the cluster while nothing is finished
@@ -58,7 +58,7 @@ class RayRunner(Runner):
         self._call = module.remote(num_cpus=1, max_retries=_RETRIES, retry_exceptions=False)(_call)
 
     def n_shares(self) -> int:
-        return _SHARES * max(1, self._n_cpus())
+        return SHARES * max(1, self._n_cpus())
 
     def stream(self, jobs: Sequence[Job[Any]], deliver: Deliver, description: str | None = None) -> None:
         """Run the jobs on the cluster, the most expensive first, and deliver their results as they come."""

@@ -233,8 +233,7 @@ def block_jobs(
         "folds": folds, "layer": layer, "most_children": most_children,
     }  # fmt: skip
     in_parts = isinstance(features, RowParts)
-    if in_parts:  # the rows, and where each begins
-        before = np.minimum(np.concatenate(([0], np.cumsum(8 * n_entries + 24 * n_rows))), 2**62)
+    held = 8 * n_entries + 24 * n_rows if in_parts else np.zeros_like(n_rows)  # the rows that a job reads
     ends = [0, *cuts.tolist(), len(costs)]
     return [
         Job(
@@ -242,7 +241,7 @@ def block_jobs(
             _solve_rows if in_parts else _solve_block,
             {**shared, "clusters": range(first, last)},
             float(costs[first:last].sum()),
-            int(peaks[first:last].max()) + (min(LARGE, int(before[last] - before[first])) if in_parts else 0),
+            int(peaks[first:last].max()) + min(LARGE, int(held[first:last].sum())),
             block_packing(n_children[first:last], most_children, n_rows[first:last] if problem.keeps else None),
             "solving the largest cluster",
             cut=_own_rows if in_parts else None,
