@@ -1,4 +1,5 @@
-"""A process of Annif's that has a project open, as a server has it: the memory that it holds, the time of a document.
+"""A process of Annif's that has a project open, as a server has it: its memory, and what of it is there before the
+model is; the time of a document.
 
 ``python asked.py PROJECT DOCUMENTS N`` asks for the subjects of the first N documents, one at a time.
 """
@@ -25,16 +26,19 @@ def main() -> None:
     with open(documents, encoding="utf-8") as lines:
         texts = [line.partition("\t")[0] for line in itertools.islice(lines, int(n))]
     app = annif.create_flask_app()
+    app.config["INITIALIZE_PROJECTS"] = False
     with app.app_context():
-        before = _resident()
         project = annif.registry.get_project(name)
+        project.analyzer.tokenize_words(texts[0])
+        len(project.subjects)  # opens the vocabulary
+        before = _resident()
         project.initialize()
         project.suggest([Document(text=texts[0])])
         figures: dict[str, Any] = {}
         analysed = _milliseconds(lambda text: project.analyzer.tokenize_words(text), texts)
         figures["document_ms"] = _milliseconds(lambda text: project.suggest([Document(text=text)]), texts)
         figures["analysis_ms"] = analysed
-        figures["memory_mb"], figures["memory_without_project_mb"] = _resident(), before
+        figures["memory_mb"], figures["memory_without_model_mb"] = _resident(), before
     print(json.dumps(figures))
 
 

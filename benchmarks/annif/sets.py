@@ -60,11 +60,13 @@ def _write_documents(path: Path, rows: Iterable[tuple[str, list[str]]], uris: Ma
             lines.write(re.sub(r"\s+", " ", text).strip() + f"\t{subjects}\n")
 
 
-def projects_file(folder: Path) -> Path:
-    """All projects' configuration."""
-    path = folder / "projects.cfg"
+def projects_file(folder: Path, only: str | None = None) -> Path:
+    """The configuration of all projects, or of one and its sources: a server opens all that it is told of."""
+    path = folder / ("projects.cfg" if only is None else f"{only}.cfg")
+    names = PROJECTS if only is None else [only, *filter(None, PROJECTS[only].get("sources", "").split(","))]
     texts = []
-    for name, settings in PROJECTS.items():
+    for name in names:
+        settings = PROJECTS[name]
         common = {"name": name, "language": "en", "vocab": "subjects", "analyzer": ANALYZER, **settings}
         texts.append(f"[{name}]\n" + "".join(f"{key}={value}\n" for key, value in common.items()))
     path.write_text("\n".join(texts), encoding="utf-8")

@@ -157,6 +157,34 @@ def the_analyzer_gives_the_words(world: World) -> None:
     assert set(terms) == wanted and "oven_fresh" in terms, terms
 
 
+def processes_change_nothing(world: World) -> None:
+    """The documents stay in order, whoever analyses them; a corpus that fails leaves no file."""
+    many = world.corpus(*["railways", "whaling", "baking"] * 30)  # 270 documents: several parts
+    found = []
+    for jobs in (1, 3):
+        backend = world.backend(f"jobs-{jobs}")
+        backend.train(many, jobs=jobs)
+        lines = (world.folder / f"jobs-{jobs}" / backend.TRAIN_FILE).read_text("utf-8")
+        found.append((lines, world.answers(backend, "whales and trains")))
+    assert found[0] == found[1] and found[0][0].count("\n") == 270
+
+    def broken() -> Any:
+        yield from many.documents
+        raise OSError("the disk is gone")
+
+    corpus = SimpleNamespace(is_empty=lambda: False, documents=broken())
+    for jobs in (1, 3):
+        backend = world.backend(f"broken-{jobs}")
+        try:
+            backend.train(corpus, jobs=jobs)
+        except OSError as error:
+            assert str(error) == "the disk is gone"
+        else:
+            raise AssertionError("the corpus fails")
+        assert not (world.folder / f"broken-{jobs}" / backend.TRAIN_FILE).exists()
+        corpus.documents = broken()
+
+
 def train_with_params(world: World) -> None:
     backend = world.backend("params")
     given = {"model": "linear+neighbors", "n_trees": "2", "weights": "2,1", "n_neighbors": "4", "keep_rows": "yes"}
@@ -297,7 +325,8 @@ CASES = {
     case.__name__: case
     for case in (
         default_params, params_of_the_project_go_first, suggest_untrained, train_and_suggest, nothing_is_pickled,
-        suggest_no_input, train_on_nothing, train_cached, the_analyzer_gives_the_words, train_with_params, wrong_params,
+        suggest_no_input, train_on_nothing, train_cached, the_analyzer_gives_the_words,
+        processes_change_nothing, train_with_params, wrong_params,
         a_checkpoint_is_no_model, deprecated_subjects_are_not_suggested, learn, learn_without_rows, hyperopt,
         damaged_model, transformer, docstrings,
     )

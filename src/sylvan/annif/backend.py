@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 from annif.backend.hyperopt import AnnifHyperoptBackend
 
+from sylvan.annif.analysis import analysed
 from sylvan.annif.model_backend import ModelBackend
 from sylvan.annif.parameters import DEFAULTS, resumes, text_model
 from sylvan.annif.search import SylvanOptimizer
@@ -30,6 +31,10 @@ class SylvanBackend(ModelBackend, AnnifHyperoptBackend):
     def words(self, text: str) -> str:
         """The words of a text, as the model takes them."""
         return joined_words(self.project.analyzer.tokenize_words, text)
+
+    def rows_of(self, documents: Iterator[tuple[list[str], str]], jobs: int) -> Iterator[tuple[list[str], str]]:
+        """URIs and words of URIs and texts; analysing takes longer than training, so it is divided among processes."""
+        return analysed(self.project.analyzer, documents, jobs)
 
     def model_of(self, params: Mapping[str, Any], n_jobs: int | None) -> TextModel:
         """The model that the parameters describe."""

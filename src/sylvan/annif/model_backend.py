@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import copy
+import functools
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -106,7 +107,8 @@ class ModelBackend(AnnifLearningBackend):
                 raise NotSupportedException(
                     f"Cannot train {self.name} project with no documents", backend_id=self.backend_id
                 )
-            annif.util.atomic_save(corpus, self.datadir, self.TRAIN_FILE, method=self._write_train_file)
+            write = functools.partial(self._write_train_file, jobs=jobs)
+            annif.util.atomic_save(corpus, self.datadir, self.TRAIN_FILE, method=write)
         elif not path.is_file():
             raise NotSupportedException(
                 f"There is no cached training data at {str(path)!r}: train with a corpus first",
@@ -117,25 +119,28 @@ class ModelBackend(AnnifLearningBackend):
         with self._annif_errors():
             self._fit(model, path)
 
-    def _write_train_file(self, corpus: Any, filename: str) -> None:
+    def _write_train_file(self, corpus: Any, filename: str, jobs: int) -> None:
         self.info("creating train file")
-        if not append_rows(filename, self._rows(corpus)):
+        if not append_rows(filename, self._rows(corpus, jobs)):
             os.unlink(filename)
             raise NotSupportedException(
                 f"Cannot train {self.name} project: no document has both known subjects and words",
                 backend_id=self.backend_id,
             )
 
-    def _rows(self, corpus: Any) -> Iterator[tuple[list[str], str]]:
-        """The URIs and words of each document."""
+    def _rows(self, corpus: Any, jobs: int = 1) -> Iterator[tuple[list[str], str]]:
+        """The URIs and words of each document, in order."""
         subjects = self.project.subjects
-        for doc in corpus.documents:
-            uris = sorted(subjects[subject_id].uri for subject_id in doc.subject_set)
-            yield uris, self.words(doc.text)
+        documents = ((sorted(subjects[at].uri for at in doc.subject_set), doc.text) for doc in corpus.documents)
+        return self.rows_of(documents, jobs)
 
     @abc.abstractmethod
     def words(self, text: str) -> str:
         """What the model takes of a text: one line."""
+
+    @abc.abstractmethod
+    def rows_of(self, documents: Iterator[tuple[list[str], str]], jobs: int) -> Iterator[tuple[list[str], str]]:
+        """URIs and words of URIs and texts, in order; by so many processes, 0 for one a core."""
 
     @abc.abstractmethod
     def model_of(self, params: Mapping[str, Any], n_jobs: int | None) -> TextEstimator:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -34,6 +34,10 @@ class SylvanTransformerBackend(ModelBackend):
     def words(self, text: str) -> str:
         """The whole text, on one line."""
         return " ".join(text.split())
+
+    def rows_of(self, documents: Iterator[tuple[list[str], str]], jobs: int) -> Iterator[tuple[list[str], str]]:
+        """URIs and words of URIs and texts; there is too little to do for other processes."""
+        return ((uris, self.words(text)) for uris, text in documents)
 
     def model_of(self, params: Mapping[str, Any], n_jobs: int | None) -> XRTransformer:
         """The model that the parameters describe."""
