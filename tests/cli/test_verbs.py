@@ -195,6 +195,7 @@ def test_evaluate_prints_the_metrics(call: Any, files: Any, tmp_path: Path) -> N
         "P": metrics.precision(Y, top, at=(1, 2)),
         "R": metrics.recall(Y, top, at=(1, 2)),
         "nDCG": metrics.ndcg(Y, top, at=(1, 2)),
+        "F1": metrics.f1(Y, top, at=(1, 2)),
         "PSP": metrics.psp(Y, top, likely, at=(1, 2)),
         "PSnDCG": metrics.psndcg(Y, top, likely, at=(1, 2)),
     }.items():
@@ -220,8 +221,16 @@ def test_evaluate_prints_calibration_and_slices(call: Any, files: Any, tmp_path:
         assert found["slices"][name]["R"] == {"1": values["R@1"], "3": values["R@3"]}
         cells = " +".join(f"{100 * values[f'R@{k}']:.2f}" for k in (1, 3))
         assert re.search(rf"^{name} +{cells} +{values['labels']} +{values['rows']}$", outcome.out, re.M)
-    tailed = json.loads(call(*words, "--set", "tail=psp", "--json", "-").out)["measures"]
-    assert "P" in tailed and "ECE raw" not in tailed, "worths are no probabilities"
+    tailed = json.loads(call(*words, "--set", "tail=psp", "--json", "-").out)
+    assert "P" in tailed["measures"] and "ECE raw" not in tailed["measures"], "worths are no probabilities"
+    assert "threshold" not in tailed
+    for threshold in (0.5, 0.2):
+        chosen = model.choose(data.load_npz(files("X.test.npz")), threshold=threshold)
+        measured, given = metrics.set_f1(truth, chosen), () if threshold == 0.5 else ("--threshold", str(threshold))
+        found = json.loads(call(*words, "--json", "-", *given).out)["threshold"]
+        assert found == pytest.approx({"threshold": threshold, **measured})
+        line = f"Labels with a probability of {threshold} or more, {measured['labels']:.2f} a row: F1 by rows "
+        assert f"{line}{100 * measured['F1']:.2f}, micro {100 * measured['micro-F1']:.2f}" in call(*words, *given).out
 
 
 def test_evaluate_gives_json_alone_on_stdout(call: Any, files: Any) -> None:

@@ -40,7 +40,7 @@ def test_widths_are_those_of_the_bootstrap() -> None:
         drawn = 2 * 1.96 * np.std([draw[name] for draw in draws])
         assert high - low == pytest.approx(drawn, rel=0.15), name
         assert low < metrics.evaluate(truth, top, at=(1, 3, 5), propensities=likely)[name] < high
-    assert set(found) == {f"{name}@{k}" for name in ("P", "R", "nDCG", "PSP", "PSnDCG") for k in (1, 3, 5)}
+    assert set(found) == {f"{name}@{k}" for name in ("P", "R", "nDCG", "F1", "PSP", "PSnDCG") for k in (1, 3, 5)}
 
 
 def test_the_interval_of_a_mean_is_the_textbook_one() -> None:

@@ -114,6 +114,7 @@ def slow(truth: list[list[int]], answers: list[list[int]], p: np.ndarray[Any, An
         f"P@{k}": sum(sum(r) / k for r in right) / n,
         f"R@{k}": sum(sum(r) / len(t) for r, (t, _) in zip(right, used, strict=False)) / n,
         f"nDCG@{k}": sum(d / i for d, i in zip(dcg, ideal, strict=False)) / n,
+        f"F1@{k}": sum(2 * sum(r) / (len(r) + len(t)) for r, (t, _) in zip(right, used, strict=False)) / n,
         f"PSP@{k}": sum(1 / p[a] for t, row in used for a in row if a in t) / sum(sum(most(t)) for t, _ in used),
         f"PSnDCG@{k}": sum(d / i for d, i in zip(psdcg, ideal, strict=False))
         / sum(b / i for b, i in zip(best, ideal, strict=False)),

@@ -1,4 +1,4 @@
-"""``sylvan evaluate``: precision, recall, nDCG and their propensity-scored kin on rows with known labels."""
+"""``sylvan evaluate``: precision, recall, nDCG, F1 and their propensity-scored kin on rows with known labels."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ __all__ = ["command"]
 @click.option("--json", "json_", metavar="FILE", help="Write the numbers to this file too (- for stdout alone).")
 @click.option("--figure", "figures", multiple=True, metavar="FILE",
               help="Draw precision and recall against k, and reliability (.png, .svg, .pdf).")  # fmt: skip
+@click.option("--threshold", type=click.FloatRange(0, 1), default=0.5, show_default=True, metavar="P",
+              help="F1 of the labels with at least this probability.")  # fmt: skip
 @click.option("--propensity-a", type=click.FloatRange(min=0), default=0.55, show_default=True, metavar="A",
               help="A of the propensities; 0.6 for Amazon's sets, 0.5 for Wikipedia's.")  # fmt: skip
 @click.option("--propensity-b", type=click.FloatRange(min=0), default=1.5, show_default=True, metavar="B",
@@ -38,6 +40,7 @@ def command(
     at: tuple[int, ...],
     json_: str | None,
     figures: tuple[str, ...],
+    threshold: float,
     propensity_a: float,
     propensity_b: float,
     settings: tuple[str, ...],
@@ -46,7 +49,10 @@ def command(
 ) -> None:
     """Measure the model in the folder MODEL on TEST (- for stdin), which also contains the correct labels.
 
-    Rows count if the model knows at least one of their labels. PSP gives labels that are rare in training more weight.
+    Rows count if the model knows at least one of their labels. F1@k is the mean of the rows' F1 with their first k
+    answers (Annif's F1@5); the line below the tables has the F1 of all labels with at least a probability, as the mean
+    over rows, over all pairs of row and label (micro) and over labels (macro). PSP gives labels that are rare in
+    training more weight.
     ECE is the difference between probabilities and the share that is correct (raw: before calibration). The second
     table is recall by the labels' frequency in training, in three groups with a third of all its labels each.
 
@@ -54,12 +60,13 @@ def command(
     Examples:
       sylvan evaluate runs/m test.jsonl
       sylvan evaluate runs/m X.tst.npz --labels Y.tst.npz -k 1,3,5,10 --json result.json
+      sylvan evaluate runs/m test.jsonl --threshold 0.3
       sylvan evaluate runs/m test.jsonl --figure result.svg --figure result.png
     """
     from sylvan.cli.measure import measure
     from sylvan.cli.saved import input_for, load_model
     from sylvan.cli.shown.figure import CURVES_TO, check_figures, draw_evaluation
-    from sylvan.cli.shown.report import metric_table, slice_table
+    from sylvan.cli.shown.report import metric_table, slice_table, threshold_line
     from sylvan.data.streams import open_write
     from sylvan.parallel import quiet
 
@@ -68,7 +75,7 @@ def command(
     source = input_for(loaded, model, test, given)
     with quiet(given["quiet"]):
         depth = CURVES_TO if figures else 0
-        result = measure(loaded, source, at, propensity_a, propensity_b, depth, filter_labels)
+        result = measure(loaded, source, at, propensity_a, propensity_b, depth, filter_labels, threshold)
     if json_ is not None:
         with open_write(json_) as stream:
             stream.write((json.dumps(result.as_json(), indent=2) + "\n").encode())
@@ -78,5 +85,7 @@ def command(
         click.echo(metric_table(result.measures, at, result.intervals))
         if result.slices:
             click.echo(slice_table(result.slices, at))
+        if result.threshold:
+            click.echo(threshold_line(result.threshold))
         for note in result.notes():
             click.echo(note)

@@ -22,11 +22,13 @@ from sylvan.models.at_work import inner_of, rank_blocks
 from sylvan.models.cards.card import MEASURED
 from sylvan.models.label_names import Numbers, numbered_labels
 from sylvan.parallel import progress
+from sylvan.ranking.stopping import DEPTH, StoppingRule
 from sylvan.topk import TopK
 
-__all__ = ["Measured", "add_figures", "measure", "open_test", "score"]
+__all__ = ["THRESHOLD", "Measured", "add_figures", "measure", "open_test", "score"]
 
 _AT = (1, 3, 5)  # cut-offs of the figures of training
+THRESHOLD = 0.5  # that of predict
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ class Measured:
     without_psp: bool = False
     intervals: Intervals = field(default_factory=dict)
     slices: dict[str, dict[str, Any]] = field(default_factory=dict)
+    threshold: dict[str, float] = field(default_factory=dict)
     truth: Any = field(default=None, repr=False)
     top: TopK | None = field(default=None, repr=False)
 
@@ -74,6 +77,7 @@ class Measured:
                 }
                 for name, values in self.slices.items()
             },
+            **({"threshold": self.threshold} if self.threshold else {}),
             "rows": self.n_rows,
             "rows_measured": self.n_measured,
             "labels_unknown": self.unknown,
@@ -89,6 +93,7 @@ def measure(
     b: float = 1.5,
     depth: int = 0,
     filter_labels: str | None = None,
+    threshold: float = THRESHOLD,
 ) -> Measured:
     """Rank every row of ``source`` and hold the answers against its labels.
 
@@ -104,6 +109,8 @@ def measure(
         Answers a row, if that is more than the greatest cut-off.
     filter_labels : str, optional
         A file of pairs of row and label that don't count as answers.
+    threshold : float
+        Labels of at least this probability are measured as a set.
 
     Raises
     ------
@@ -111,18 +118,22 @@ def measure(
         When the file holds no labels, or none that the model knows.
     """
     tops, known, depth = [], [], max(*at, depth)
+    chosen = _Chosen(model, threshold)
+    deep = max(depth, chosen.depth)
     filtered = FilteredPairs(filter_labels, model)
     unknown, unknown_names, n_rows = 0, set(), 0
     given = source.read_labels() if isinstance(source, MatrixInput) else None
     with progress("ranking", None, "row") as bar:
-        for top, _, labels in rank_blocks(model, source, depth + filtered.most, with_labels=True):
+        for top, _, labels in rank_blocks(model, source, deep + filtered.most, with_labels=True):
             rows = slice(n_rows, n_rows + len(top))
-            top = filtered.apply(top, n_rows, depth)
+            top = filtered.apply(top, n_rows, deep)
             n_rows += len(top)
             Y, missing = _known_part(model, labels if given is None else given[rows])
             unknown += len(missing)
             unknown_names.update(missing)
             labelled = np.diff(Y.indptr) > 0
+            chosen.add(Y, top)
+            top = TopK(top.labels[:, :depth], top.scores[:, :depth])
             tops.append(_padded(top.labels[labelled], top.scores[labelled], depth))
             known.append(Y[labelled])
             bar.update(len(top))
@@ -138,8 +149,35 @@ def measure(
     intervals = _intervals(Y, top, at, _propensities(model, a, b))
     return Measured(
         measures, n_rows, n_measured, len(unknown_names), unknown, "PSP" not in measures, intervals,
-        _slices(model, Y, top, at), Y, top,
+        _slices(model, Y, top, at), chosen.result(), Y, top,
     )  # fmt: skip
+
+
+class _Chosen:
+    """F1 of the labels with at least some probability, block by block.
+
+    Nothing for answers that a ``tail`` ordered, whose scores are no probabilities.
+    """
+
+    def __init__(self, model: Any, threshold: float) -> None:
+        self._model, self._threshold = model, threshold
+        self._rule = StoppingRule.of(None, threshold, None, None, model.n_labels_)
+        self._measured = metrics.SetF1(model.n_labels_)
+        self._has_probabilities = getattr(inner_of(model), "tail", None) is None
+
+    @property
+    def depth(self) -> int:
+        """How many answers a row it looks at."""
+        return DEPTH if self._has_probabilities else 0
+
+    def add(self, Y: sp.csr_matrix, top: TopK) -> None:
+        """Some rows' true labels and answers."""
+        if self._has_probabilities:
+            self._measured.add(Y, self._rule(self._model.probabilities(top)))
+
+    def result(self) -> dict[str, float]:
+        """The threshold and what :func:`sylvan.metrics.set_f1` says of it."""
+        return {"threshold": self._threshold, **self._measured.result()} if self._has_probabilities else {}
 
 
 def _slices(model: Any, Y: sp.csr_matrix, top: TopK, at: Sequence[int]) -> dict[str, dict[str, Any]]:
@@ -212,11 +250,12 @@ def _known_part(model: Any, labels: Any) -> tuple[sp.csr_matrix, list[Any]]:
 def score(
     model: Any, Y: sp.csr_matrix, top: TopK, at: Sequence[int], a: float = 0.55, b: float = 1.5
 ) -> dict[str, dict[int, float]]:
-    """P, R, nDCG, PSP, PSnDCG and ECE of answers; PSP and PSnDCG only for a model that holds its label counts."""
+    """P, R, nDCG, F1, PSP, PSnDCG and ECE of answers; PSP and PSnDCG only for a model that holds its label counts."""
     measures = {
         "P": metrics.precision(Y, top, at=at),
         "R": metrics.recall(Y, top, at=at),
         "nDCG": metrics.ndcg(Y, top, at=at),
+        "F1": metrics.f1(Y, top, at=at),
     }
     likely = _propensities(model, a, b)
     if likely is not None:

@@ -23,6 +23,7 @@ from sylvan.metrics.evaluator import (
     psp,
     recall,
 )
+from sylvan.metrics.f1 import SetF1, f1, micro_f1, set_f1
 from sylvan.metrics.filtered import filter_answers
 from sylvan.metrics.macro import macro_f1, macro_recall
 from sylvan.metrics.propensity import propensities, propensities_of_counts
@@ -30,7 +31,8 @@ from sylvan.metrics.slices import Slices, slice_labels, slices
 from sylvan.metrics.thresholds import fit_thresholds
 
 __all__ = [
-    "Evaluator", "Reliability", "Slices", "calibration_error", "coverage", "evaluate", "filter_answers",
-    "fit_thresholds", "intervals", "macro_f1", "macro_precision", "macro_recall", "ndcg", "precision", "propensities",
-    "propensities_of_counts", "psndcg", "psp", "recall", "reliability", "slice_labels", "slices",
+    "Evaluator", "Reliability", "SetF1", "Slices", "calibration_error", "coverage", "evaluate", "f1",
+    "filter_answers", "fit_thresholds", "intervals", "macro_f1", "macro_precision", "macro_recall", "micro_f1", "ndcg",
+    "precision", "propensities", "propensities_of_counts", "psndcg", "psp", "recall", "reliability", "set_f1",
+    "slice_labels", "slices",
 ]  # fmt: skip

@@ -235,6 +235,7 @@ class Evaluator:
             "P": tallies.Precision(self._at),
             "R": tallies.Recall(self._at),
             "nDCG": tallies.Ndcg(self._at),
+            "F1": tallies.F1(self._at),
         }
         if propensities is not None:
             given = check_propensities(propensities)
@@ -283,8 +284,8 @@ def intervals(
     """Confidence intervals: between what values other rows of the same kind would put each metric.
 
     Normal intervals around the values of :func:`evaluate`, with the standard error of a quotient of two sums over
-    rows (the delta method), which is that of a mean for P, R and nDCG. They say how much the choice of the test rows
-    matters, and take some dozens of rows to be meaningful; the choice of the training rows isn't in them.
+    rows (the delta method), which is that of a mean for P, R, nDCG and F1. They say how much the choice of the test
+    rows matters, and take some dozens of rows to be meaningful; the choice of the training rows isn't in them.
 
     Parameters
     ----------
@@ -296,8 +297,8 @@ def intervals(
     Returns
     -------
     dict of str to (float, float)
-        Lower and upper end, in [0, 1], of ``"P@1"``, ``"R@1"``, ``"nDCG@1"`` and, with propensities, ``"PSP@1"`` and
-        ``"PSnDCG@1"``, and so on for each k.
+        Lower and upper end, in [0, 1], of ``"P@1"``, ``"R@1"``, ``"nDCG@1"``, ``"F1@1"`` and, with propensities,
+        ``"PSP@1"`` and ``"PSnDCG@1"``, and so on for each k.
 
     Raises
     ------
@@ -337,8 +338,8 @@ def evaluate(Y: Any, top: Any, at: At = (1, 3, 5), propensities: Any = None) -> 
     -------
     dict of str to number
         ``"rows"``, ``"rows_without_labels"`` (these are skipped by everything else), then ``"P@1"``,
-        ``"R@1"``, ``"nDCG@1"``, ``"PSP@1"``, ``"PSnDCG@1"``, ``"macro-P@1"``, ``"coverage@1"`` and so on
-        for each k.
+        ``"R@1"``, ``"nDCG@1"``, ``"F1@1"``, ``"PSP@1"``, ``"PSnDCG@1"``, ``"macro-P@1"``, ``"coverage@1"`` and so
+        on for each k.
 
     Raises
     ------

@@ -12,8 +12,20 @@ from sylvan.errors import DataError
 from sylvan.metrics.rows import Block
 
 __all__ = [
-    "Coverage", "MacroF1", "MacroPrecision", "MacroRecall", "Ndcg", "Precision", "Psndcg", "Psp", "Recall",
-    "RowTally", "Tally", "discounts",
+    "F1",
+    "Coverage",
+    "MacroF1",
+    "MacroPrecision",
+    "MacroRecall",
+    "MicroF1",
+    "Ndcg",
+    "Precision",
+    "Psndcg",
+    "Psp",
+    "Recall",
+    "RowTally",
+    "Tally",
+    "discounts",
 ]  # fmt: skip
 
 Floats = npt.NDArray[np.float64]
@@ -93,6 +105,29 @@ class Recall(RowTally):
     def rows(self, block: Block) -> Iterator[tuple[Floats, Floats]]:
         for k in self.at:
             yield _per_row(block, block.positions < k) / block.sizes, np.ones(len(block.sizes))
+
+
+def _answered(block: Block, k: int) -> Floats:
+    """How many answers each row has among the first ``k``."""
+    result: Floats = np.count_nonzero(block.answers[:, :k] >= 0, axis=1).astype(np.float64)
+    return result
+
+
+class F1(RowTally):
+    """See :func:`sylvan.metrics.f1`."""
+
+    def rows(self, block: Block) -> Iterator[tuple[Floats, Floats]]:
+        for k in self.at:
+            both = _answered(block, k) + block.sizes
+            yield 2 * _per_row(block, block.positions < k) / both, np.ones(len(block.sizes))
+
+
+class MicroF1(RowTally):
+    """See :func:`sylvan.metrics.micro_f1`."""
+
+    def rows(self, block: Block) -> Iterator[tuple[Floats, Floats]]:
+        for k in self.at:
+            yield 2 * _per_row(block, block.positions < k), _answered(block, k) + block.sizes
 
 
 class Ndcg(RowTally):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Intervals", "folder_size", "metric_table", "shortened", "size_words", "slice_table"]
+__all__ = ["Intervals", "folder_size", "metric_table", "shortened", "size_words", "slice_table", "threshold_line"]
 
 
 def folder_size(folder: str) -> str:
@@ -54,6 +54,15 @@ def slice_table(slices: Mapping[str, Mapping[str, Any]], at: Sequence[int]) -> s
         cells = "".join(f"{100 * values['R'][k]:8.2f}" for k in at)
         lines.append(f"{name:<8}{cells}{values['labels']:>12,}{values['rows']:>10,}")
     return "\n".join(lines)
+
+
+def threshold_line(values: Mapping[str, float]) -> str:
+    """F1 of the labels with at least some probability, in percent: of rows, of pairs of row and label, of labels."""
+    kinds = ", ".join(f"{name} {100 * values[key]:.2f}" for name, key in _KINDS)
+    return f"Labels with a probability of {values['threshold']:g} or more, {values['labels']:.2f} a row: F1 {kinds}."
+
+
+_KINDS = (("by rows", "F1"), ("micro", "micro-F1"), ("macro", "macro-F1"))
 
 
 def shortened(text: str, length: int) -> str:
