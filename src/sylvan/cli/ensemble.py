@@ -7,6 +7,8 @@ from typing import Any
 import click
 
 from sylvan.cli.options import input_options, shared_options
+from sylvan.errors import DataError
+from sylvan.ranking.calibrate import METHODS
 from sylvan.ranking.ensemble import WAYS
 
 __all__ = ["command"]
@@ -16,36 +18,61 @@ __all__ = ["command"]
 @click.argument("models", metavar="MODEL...", nargs=-1, required=True)
 @click.option("--model", "target", required=True, metavar="FOLDER", help="Where to save the ensemble.")
 @click.option("--weights", metavar="W,W,...", help="A weight for each model; equal ones by default.")
-@click.option("--fit-weights", "holdout", metavar="FILE", help="Choose the weights on rows not used for training.")
+@click.option("--fit-weights", "holdout", metavar="FILE",
+              help="Choose the weights on rows not used for training, and calibrate on them.")  # fmt: skip
+@click.option("--calibrate", "calibrated_on", metavar="FILE",
+              help="Fit the probabilities to rows not used for training; weights stay.")  # fmt: skip
+@click.option("--calibration", type=click.Choice(METHODS), default="isotonic", show_default=True,
+              help="The kind of curves from scores to probabilities.")  # fmt: skip
 @click.option("--how", type=click.Choice(WAYS), default="score", show_default=True,
               help="By mean score, votes, mean place, or mean of 1 / place.")  # fmt: skip
 @input_options
 @shared_options
 def command(
-    models: tuple[str, ...], target: str, weights: str | None, holdout: str | None, how: str, **given: Any
+    models: tuple[str, ...],
+    target: str,
+    weights: str | None,
+    holdout: str | None,
+    calibrated_on: str | None,
+    calibration: str,
+    how: str,
+    **given: Any,
 ) -> None:
     """Combine the models in the folders MODEL into an ensemble; nothing is trained.
 
-    All take text, or all take matrices of the same features.
+    All take text, or all take matrices of the same features. With --calibrate or --fit-weights its scores become
+    probabilities, which predict --proba and its rules (--threshold, --expected, --precision) use: give rows that no
+    model was trained on, or they will be too high. 'sylvan train ensemble' trains models together and holds such rows
+    out itself.
 
     \b
     Examples:
       sylvan ensemble runs/words runs/pairs --model runs/both --fit-weights dev.jsonl
-      sylvan ensemble runs/a runs/b --model runs/both --weights 0.9,0.1
+      sylvan ensemble runs/a runs/b --model runs/both --weights 0.9,0.1 --calibrate dev.jsonl
+      sylvan predict runs/both test.jsonl --threshold 0.4
     """
     from sylvan.cli.saved import load_model
     from sylvan.models.ensembles.ensemble import Ensemble
+    from sylvan.parallel import quiet
 
     if weights is not None and holdout is not None:
         raise click.UsageError("--weights and --fit-weights exclude each other.")
+    if given["labels"] is not None and holdout is not None and calibrated_on is not None:
+        raise click.UsageError(
+            "--labels is for one file: give either --fit-weights, which also calibrates, or --calibrate."
+        )
     loaded = [load_model(folder, (), given["threads"]) for folder in models]
-    joined = Ensemble.of_fitted(loaded, _numbers(weights), how=how, n_jobs=given["threads"])
-    if holdout is not None:
-        _fit_weights(joined, holdout, given)
+    joined = Ensemble.of_fitted(loaded, _numbers(weights), how=how, n_jobs=given["threads"], calibration=calibration)
+    with quiet(given["quiet"]):
+        if holdout is not None:
+            joined.fit_weights(*_labelled(joined, holdout, given))
+        if calibrated_on is not None:
+            joined.calibrate(*_labelled(joined, calibrated_on, given))
     joined.save(target)
     if not given["quiet"]:
         shown = ", ".join(f"{name} {weight:.3g}" for name, weight in zip(models, joined.weights_, strict=True))
         click.echo(f"Joined {len(models)} models in {target}; weights: {shown}.", err=True)
+        click.echo(_probabilities(joined, calibrated_on or holdout), err=True)
 
 
 def _numbers(weights: str | None) -> list[float] | None:
@@ -57,23 +84,32 @@ def _numbers(weights: str | None) -> list[float] | None:
         raise click.UsageError(f"--weights takes numbers with commas between them. Got {weights!r} instead.") from None
 
 
-def _fit_weights(joined: Any, path: str, given: dict[str, Any]) -> None:
-    """Choose the weights for the labelled rows of a file."""
+def _probabilities(joined: Any, path: str | None) -> str:
+    """What the ensemble's probabilities are, in a sentence."""
+    if joined.calibrator_ is not None:
+        return f"Its probabilities are calibrated on {path}."
+    if path is not None:
+        return f"Its probabilities are not calibrated: {path} gives too few right or wrong answers (30 of each)."
+    return "Its probabilities are not calibrated: --calibrate FILE does it, with rows not used for training."
+
+
+def _labelled(joined: Any, path: str, given: dict[str, Any]) -> tuple[Any, Any]:
+    """The rows of a file and their labels, as the ensemble takes them."""
     import scipy.sparse as sp
 
     from sylvan.cli.io.inputs import TextInput
     from sylvan.cli.saved import input_for
-    from sylvan.parallel import quiet
 
     source = input_for(joined, "the ensemble", path, given)
-    with quiet(given["quiet"]):
-        if isinstance(source, TextInput):
-            blocks = list(source.blocks(True))
-            texts = [text for block, _ in blocks for text in block]
-            joined.fit_weights(texts, [row for _, labels in blocks for row in labels or ()])
-        else:
-            pairs = list(source.blocks(joined.n_features_))
-            if any(Y is None for _, Y in pairs):
-                raise click.UsageError(f"{path} has no labels to fit weights to; name them with --labels.")
-            X, Y = (list(side) for side in zip(*pairs, strict=True))
-            joined.fit_weights(sp.vstack(X, "csr"), sp.vstack(Y, "csr"))
+    if isinstance(source, TextInput):
+        blocks = list(source.blocks(True))
+        return [text for block, _ in blocks for text in block], [row for _, labels in blocks for row in labels or ()]
+    from sylvan.cli.io.matrices import widened
+
+    apart = source.read_labels()
+    X, Y = (list(side) for side in zip(*source.blocks(joined.n_features_), strict=True))
+    if apart is not None:
+        return sp.vstack(X, "csr"), apart
+    if any(rows is None for rows in Y):
+        raise DataError(f"{source.name} is {source.words} without labels: give them with --labels Y.npz.")
+    return sp.vstack(X, "csr"), sp.vstack([widened(rows, max(block.shape[1] for block in Y)) for rows in Y], "csr")

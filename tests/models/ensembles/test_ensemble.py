@@ -314,6 +314,46 @@ def test_weights_that_change_change_the_curves() -> None:
     assert joined.fit_weights(X_new[:8], Y_new[:8]).calibrator_ is None  # too few answers
 
 
+def test_fitted_members_are_calibrated_on_other_rows_and_keep_their_weights(tmp_path: Path) -> None:
+    X, Y = noisy(400)
+    X_new, Y_new = noisy(400, seed=1)
+    X_test, Y_test = noisy(400, seed=2)
+    joined = Ensemble.of_fitted([XRLinear().fit(X, Y), NeighborRanker().fit(X, Y)], weights=[0.9, 0.1])
+    assert joined.calibrator_ is None
+    top = joined.rank(X_test, 2)
+    raw = sylvan.metrics.calibration_error(Y_test, joined.probabilities(top), at=1)[1]
+    assert joined.calibrate(X_new, Y_new) is joined and joined.weights_.tolist() == pytest.approx([0.9, 0.1])
+    assert joined.rank(X_test, 2).scores.tobytes() == top.scores.tobytes()
+    assert sylvan.metrics.calibration_error(Y_test, joined.probabilities(top), at=1)[1] < raw
+    joined.save(tmp_path / "m")
+    again = sylvan.load(tmp_path / "m")
+    assert again.predict_proba(X_test).data.tobytes() == joined.predict_proba(X_test).data.tobytes()
+    assert joined.calibrate(X_new[:8], Y_new[:8]).calibrator_ is None  # too few answers
+    with pytest.raises(ParameterError, match="must name the curves"):
+        Ensemble.of_fitted(joined.members, calibration=None).calibrate(X_new, Y_new)
+    with pytest.raises(DataError, match="there is nothing to calibrate by"):
+        joined.calibrate(X_new[:2], [[], [99]])
+    with pytest.raises(NotFittedError):
+        Ensemble([XRLinear()]).calibrate(X_new, Y_new)
+
+
+def test_label_counts_are_those_of_the_members_that_know_a_label(tmp_path: Path) -> None:
+    X, Y = matrices()
+    members = [XRLinear().fit(X, Y), NeighborRanker().fit(X[:60], Y[:60])]
+    joined = Ensemble.of_fitted(members)
+    assert joined.label_counts_.tolist() == members[0].label_counts_.tolist() and joined.n_rows_ == len(X)
+    first = TextModel().fit(TEXTS, LABELS)
+    second = TextModel(model=NeighborRanker()).fit(["stars", "bread", "bread"], [["Astronomy"], ["Baking"], ["Baking"]])
+    both = Ensemble.of_fitted([second, first])
+    both.save(tmp_path / "both")
+    for one in (both, sylvan.load(tmp_path / "both")):
+        found = dict(zip(one.vocabulary_, one.label_counts_.tolist(), strict=True))
+        assert found == {"Astronomy": 1, "Baking": 10, "Whaling": 10, "Voyages": 5} and one.n_rows_ == len(TEXTS)
+    without = both.without_labels(["Baking"])
+    assert sorted(without.label_counts_.tolist()) == [0, 1, 5, 10]
+    assert not hasattr(Ensemble([XRLinear()]), "label_counts_")
+
+
 def test_folders_from_before_calibration_are_read() -> None:
     X, Y = matrices()
     state = Ensemble([XRLinear()], calibration=None).fit(X, Y).to_state()

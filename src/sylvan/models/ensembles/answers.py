@@ -18,6 +18,7 @@ from sylvan.models.compress import Compressible
 from sylvan.models.ensembles.explained import explain_texts
 from sylvan.models.ensembles.members import (
     LabelIds,
+    joint_counts,
     member_filters,
     numbered_votes,
     renumbered,
@@ -42,6 +43,16 @@ class EnsembleAnswers(Compressible):
     n_jobs: int | None
     weights_: npt.NDArray[np.float64]
     _ids: LabelIds
+
+    @property
+    def label_counts_(self) -> npt.NDArray[np.int64]:  # type: ignore[override]  # those of the members, as they are now
+        self._need_fit("label_counts_")
+        return joint_counts(self.members, self._ids, self.n_labels_)[0]
+
+    @property
+    def n_rows_(self) -> int:  # type: ignore[override]
+        self._need_fit("n_rows_")
+        return joint_counts(self.members, self._ids, self.n_labels_)[1]
 
     def rank(self, X: Any, k: int = 10, *, allowed: Any = None, denied: Any = None, **options: Any) -> TopK:
         """The ``k`` best labels of each row by all members together.

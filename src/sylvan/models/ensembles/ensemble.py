@@ -12,10 +12,8 @@ import numpy.typing as npt
 
 from sylvan import store, validate
 from sylvan.errors import DataError, ParameterError
-from sylvan.metrics.rows import hits
-from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator
+from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.models.compress import Compressible, has_weights
-from sylvan.models.ensembles.answers import EnsembleAnswers
 from sylvan.models.ensembles.members import (
     LabelIds,
     Weights,
@@ -25,7 +23,6 @@ from sylvan.models.ensembles.members import (
     fit_members,
     given_weights,
     joined_names,
-    known_labels,
     members_without,
     removed_by_all,
     renamed_members,
@@ -36,14 +33,13 @@ from sylvan.models.ensembles.members import (
     take,
 )
 from sylvan.models.ensembles.presets import PRESETS, preset_members
+from sylvan.models.ensembles.weighing import EnsembleWeighing
 from sylvan.models.label_names import rows_of_names
 from sylvan.models.text_estimator import check_texts
-from sylvan.parallel import resolve_jobs
 from sylvan.params import Choice, Instance, Range, Threads, attribute, check_value, parameterized
-from sylvan.ranking.calibrate import METHODS, Calibrator
-from sylvan.ranking.ensemble import WAYS, fit_weights
+from sylvan.ranking.calibrate import METHODS
+from sylvan.ranking.ensemble import WAYS
 from sylvan.runtime.checkpoint import Checkpoint, identity_of, opened
-from sylvan.topk import TopK
 
 __all__ = ["Ensemble"]
 
@@ -52,7 +48,7 @@ _Self = TypeVar("_Self", bound="Ensemble")
 
 
 @parameterized
-class Ensemble(EnsembleAnswers):
+class Ensemble(EnsembleWeighing):
     """Several models of any kind that rank together: over the same matrices, or over the same texts.
 
     Parameters
@@ -87,6 +83,10 @@ class Ensemble(EnsembleAnswers):
         All names that the members know, if labels have names. The members' labels are matched by name.
     n_features_, n_labels_ : int
         Over texts, the members' features together.
+    label_counts_ : ndarray of int64, shape (n_labels_,)
+        How many training rows have each label: the most that a member has seen, as members may know different labels.
+    n_rows_ : int
+        Training rows, of the member with most.
 
     Notes
     -----
@@ -264,18 +264,6 @@ class Ensemble(EnsembleAnswers):
         self._keep_names(given, self.vocabulary_)
         return self
 
-    def _calibrated(
-        self, tops: Sequence[TopK | None], Y: Any, weight: Any = None, rows: Any = slice(None)
-    ) -> Calibrator | None:
-        """By the members' answers to rows that they haven't seen, these rows' labels, and all rows' weights."""
-        asked = np.flatnonzero(self.weights_ > 0).tolist()
-        known = [top for at in asked if (top := tops[at]) is not None]
-        if self.calibration is None or len(known) < len(asked):
-            return None
-        top = self.bounded(self._combined(known, asked, min(CANDIDATES, self.n_labels_)))
-        truth = known_labels(Y, len(top.labels), self.vocabulary_, self.n_labels_, self.takes_texts)
-        return Calibrator.fit(self.calibration, top, hits(top, truth), None if weight is None else weight[rows])
-
     def _identity(self) -> dict[str, Any]:
         """What tells this training from others, for its checkpoint; each member's own part knows its data as well."""
         kinds = ", ".join(type(member).__name__ for member in self.members)
@@ -318,36 +306,6 @@ class Ensemble(EnsembleAnswers):
             X = self._features(X)
         updated = [copy.copy(member).update(X, Y, sample_weight, **options) for member in self.members]
         return self._adopt(updated, self.weights_)
-
-    def fit_weights(self, X: Any, Y: Any) -> Ensemble:
-        """Choose the members' weights on rows that none of them was trained on, and calibrate on them.
-
-        A search from equal weights maximises the mean of P@1, P@3 and P@5; see
-        :func:`sylvan.ranking.ensemble.fit_weights`.
-
-        Parameters
-        ----------
-        X : sparse matrix or array of shape (n, n_features_), or n texts
-        Y : their labels, as in ``fit``
-            Labels that no member knows are ignored.
-
-        Raises
-        ------
-        NotFittedError
-            Before ``fit`` or ``of_fitted``.
-        DataError
-            When the arrays are malformed or hold no label that a member knows.
-        """
-        self._need_fit("fit_weights")
-        X, n_rows = self._checked(X)
-        truth = known_labels(Y, n_rows, self.vocabulary_, self.n_labels_, self.takes_texts)
-        if not len(truth.indices):
-            raise DataError("Y holds no label that a member of the Ensemble knows: there is nothing to fit weights to.")
-        tops = [self._member_top(number, X, {}) for number in range(len(self.members))]
-        jobs = resolve_jobs(self.n_jobs)
-        self.weights_ = fit_weights(tops, truth, how=self.how, votes=self.votes, places=self._places, n_jobs=jobs)
-        self.calibrator_ = self._calibrated(tops, Y)
-        return self
 
     def _adopt(self, members: Sequence[Estimator], weights: _Weights) -> Ensemble:
         """Take fitted members that fit each other."""

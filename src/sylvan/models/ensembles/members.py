@@ -28,8 +28,9 @@ from sylvan.topk import TopK
 
 __all__ = [
     "LabelIds", "Weights", "check_members", "common_fields", "common_holdout", "fit_members", "fresh", "given_weights",
-    "joined_names", "known_labels", "member_filters", "members_without", "numbered_votes", "removed_by_all", "renamed",
-    "renamed_members", "renumbered", "same_size", "saved_members", "split_rows", "take", "taken",
+    "joined_names", "joint_counts", "known_labels", "member_filters", "members_without", "numbered_votes",
+    "removed_by_all", "renamed", "renamed_members", "renumbered", "same_size", "saved_members", "split_rows", "take",
+    "taken",
 ]  # fmt: skip
 
 MOST_MEMBERS = 1000
@@ -196,6 +197,19 @@ def removed_by_all(members: Sequence[Estimator], ids: LabelIds, n_labels: int) -
         own = np.arange(n_labels) if known is None else known
         left[np.delete(own, member.removed_labels_)] = True
     return np.flatnonzero(~left).astype(np.int32)
+
+
+def joint_counts(
+    members: Sequence[Estimator], ids: LabelIds, n_labels: int
+) -> tuple[npt.NDArray[np.int64], int]:  # fmt: skip
+    """How many training rows have each label, and how many there are; of each the most that a member has seen."""
+    counts, n_rows = np.zeros(n_labels, np.int64), 0
+    for member, known in zip(members, ids, strict=True):
+        ranker: Estimator = member.inner() if hasattr(member, "inner") else member
+        own = slice(None) if known is None else known
+        counts[own] = np.maximum(counts[own], ranker.label_counts_)
+        n_rows = max(n_rows, ranker.n_rows_)
+    return counts, n_rows
 
 
 def numbered_votes(votes: Sequence[tuple[TreeVote, ...]]) -> tuple[TreeVote, ...]:
