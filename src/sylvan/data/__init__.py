@@ -19,11 +19,12 @@ from sylvan.data.formats.arrays import (
     save_npz,
     save_npz_pair,
 )
-from sylvan.data.formats.columnar import read_dataset, read_parquet, stream_dataset, stream_parquet, write_parquet
+from sylvan.data.formats.columnar import read_dataset, read_parquet, stream_dataset, stream_parquet
 from sylvan.data.formats.fasttext import read_fasttext, stream_fasttext, write_fasttext
 from sylvan.data.formats.filters import load_filter_labels, save_filter_labels
 from sylvan.data.formats.jsonl import read_jsonl, read_records, stream_jsonl, write_jsonl, write_records
 from sylvan.data.formats.label_texts import read_label_texts
+from sylvan.data.formats.parquet_writing import write_parquet
 from sylvan.data.formats.pecos_text import read_pecos, stream_pecos, write_pecos
 from sylvan.data.formats.sequence_files import read_sequences, write_sequences
 from sylvan.data.formats.subjects import SubjectVocabulary, read_subjects, write_subjects

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
-from sylvan.data.streams import PathLike, open_read, open_write, shown
+from sylvan.data.streams import PathLike, open_read
 from sylvan.data.text_rows import (
-    Label,
     Row,
     TextData,
     collect,
@@ -17,7 +15,6 @@ from sylvan.data.text_rows import (
     field_names,
     in_blocks,
     one_kind,
-    paired,
     quoted,
     sound_weight,
 )  # fmt: skip
@@ -26,21 +23,27 @@ from sylvan.parallel import progress
 
 __all__ = [
     "columns_of", "need_pyarrow", "read_dataset", "read_parquet", "records_as_rows", "stream_dataset", "stream_parquet",
-    "write_parquet",
 ]  # fmt: skip
 
 _GROUP = 4096  # rows of a row group
 
 
 def columns_of(
-    name: str, columns: Sequence[str], texts: Sequence[str], labels: str | None, weights: str
+    name: str, columns: Sequence[str], texts: Sequence[str], labels: str | None, weights: str, advises: bool = False
 ) -> tuple[str | None, str | None]:
-    """The columns of labels and weights; every column that is asked for must be there."""
+    """The columns of labels and weights; every column that is asked for must be there.
+
+    With ``advises`` the error for one that isn't says how readers are told which it is.
+    """
     if labels == "labels" and labels not in columns and "label" in columns:
         labels = "label"
     for wanted in (*texts, labels):
         if wanted is not None and wanted not in columns:
-            raise DataError(f"{name}: there is no column {wanted!r}. Its columns are: {', '.join(columns)}.")
+            what = "text with text_fields (--text-field)"
+            if wanted == labels:
+                what = "labels with labels_field (--labels-field)"
+            advice = f" Say which has the {what}." if advises else ""
+            raise DataError(f"{name}: there is no column {wanted!r}. Its columns are: {', '.join(columns)}.{advice}")
     return labels, weights if labels is not None and weights in columns else None
 
 
@@ -52,8 +55,9 @@ def records_as_rows(
     weights: str | None,
     separator: str,
     n: int | None,
+    taken: list[Mapping[str, Any]] | None = None,
 ) -> Iterator[Row]:
-    """Records with a column of lists as rows, their types checked."""
+    """Records with a column of lists as rows, their types checked; each record is appended to ``taken``."""
     kind: type | None = None
     with progress(f"reading {name}", n, "row") as bar:
         for number, record in enumerate(records):
@@ -61,6 +65,8 @@ def records_as_rows(
             text = separator.join(filter(None, (_text(place, record[field], field) for field in texts)))
             row = [] if labels is None else _labels(place, record[labels], labels)
             kind = one_kind(place, row, kind)
+            if taken is not None:
+                taken.append(record)
             yield text, *_weighted(place, row, None if weights is None else record[weights])
             bar.update(1)
 
@@ -145,87 +151,13 @@ def stream_parquet(
     weights_field: str = "weights",
     separator: str = " ",
     rows: int = 4096,
+    records: list[Mapping[str, Any]] | None = None,
 ) -> Iterator[TextData]:
-    """Read what :func:`read_parquet` reads, ``rows`` rows at a time; no more than a row group is in memory."""
-    return in_blocks(_parquet_rows(path, text_fields, labels_field, weights_field, separator), rows)
+    """Read what :func:`read_parquet` reads, ``rows`` rows at a time; no more than a row group is in memory.
 
-
-def write_parquet(
-    path: PathLike,
-    texts: Iterable[str],
-    labels: Iterable[Sequence[Label]] | None = None,
-    weights: Iterable[Sequence[float] | None] | None = None,
-    *,
-    text_field: str = "text",
-    labels_field: str = "labels",
-) -> None:
-    """Write texts and labels as Parquet, in row groups; needs pyarrow (``pip install "sylvan[parquet]"``).
-
-    Parameters
-    ----------
-    path : path-like
-        The file is replaced in one step at the end; "-" writes to stdout.
-    texts : iterable of str
-    labels : iterable of sequence of str or int, optional
-        A column of lists. Labels of no row are written as strings.
-    weights : iterable of sequence of float (or None), optional
-        A column of lists, named "weights".
-    text_field, labels_field : str
-
-    Raises
-    ------
-    DataError
-        When strings and ints are mixed as labels, lengths differ, the file can't be written or pyarrow is missing.
+    To ``records`` all columns of each row are appended as it is read, by their names.
     """
-    pa = need_pyarrow()
-    from pyarrow import parquet as pq
-
-    if os.fspath(path).endswith((".gz", ".xz")):
-        raise DataError(f"{shown(path)}: Parquet packs its columns itself: name it without .gz or .xz.")
-    kind: type | None = None
-    waiting: list[TextData] = []
-    writer: Any = None
-    with open_write(path) as stream, progress("writing", None, "row") as bar:
-        try:
-            for block in in_blocks(paired(texts, labels, weights), _GROUP):
-                kind = one_kind("The labels", (label for row in block.labels for label in row), kind)
-                waiting.append(block)
-                # The type of the labels is the file's to tell at once: rows before the first label have to wait.
-                if kind is None and labels is not None and len(waiting) < 16:
-                    continue
-                if writer is None:
-                    schema = _schema(pa, kind, labels, weights, text_field, labels_field)
-                    writer = pq.ParquetWriter(stream, schema)
-                for rows in waiting:
-                    writer.write_table(_table(pa, rows, writer.schema))
-                    bar.update(len(rows.texts))
-                waiting.clear()
-            if writer is None:
-                writer = pq.ParquetWriter(stream, _schema(pa, kind, labels, weights, text_field, labels_field))
-            for rows in waiting:
-                writer.write_table(_table(pa, rows, writer.schema))
-        except (pa.ArrowException, UnicodeEncodeError, OverflowError) as error:
-            raise DataError(f"The rows can't be written as Parquet ({error}).") from error
-        finally:
-            if writer is not None:
-                with suppress(Exception):
-                    writer.close()
-
-
-def _schema(pa: Any, kind: type | None, labels: Any, weights: Any, text_field: str, labels_field: str) -> Any:
-    fields = [(text_field, pa.string())]
-    if labels is not None:
-        fields.append((labels_field, pa.list_(pa.int64() if kind is int else pa.string())))
-    if weights is not None:
-        fields.append(("weights", pa.list_(pa.float64())))
-    return pa.schema(fields)
-
-
-def _table(pa: Any, block: TextData, schema: Any) -> Any:
-    nothing: list[Any] = [None] * len(block.texts)
-    columns: list[Any] = [block.texts, block.labels, block.weights or nothing][: len(schema)]
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-    return pa.table(arrays, schema=schema)
+    return in_blocks(_parquet_rows(path, text_fields, labels_field, weights_field, separator, records), rows)
 
 
 def need_pyarrow() -> Any:
@@ -246,8 +178,9 @@ def need_pyarrow() -> Any:
 
 
 def _parquet_rows(
-    path: PathLike, text_fields: str | Sequence[str], labels_field: str | None, weights_field: str, separator: str
-) -> Iterator[Row]:
+    path: PathLike, text_fields: str | Sequence[str], labels_field: str | None, weights_field: str, separator: str,
+    taken: list[Mapping[str, Any]] | None = None,
+) -> Iterator[Row]:  # fmt: skip
     pa = need_pyarrow()
     from pyarrow import parquet as pq
 
@@ -256,10 +189,11 @@ def _parquet_rows(
         file, _ = stream.sized()
         try:
             parquet = pq.ParquetFile(file)
-            fields = columns_of(stream.name, parquet.schema_arrow.names, texts, labels_field, weights_field)
-            batches = parquet.iter_batches(_GROUP, columns=list(dict.fromkeys([*texts, *filter(None, fields)])))
+            fields = columns_of(stream.name, parquet.schema_arrow.names, texts, labels_field, weights_field, True)
+            wanted = list(dict.fromkeys([*texts, *filter(None, fields)])) if taken is None else None
+            batches = parquet.iter_batches(_GROUP, columns=wanted)
             records = (record for batch in batches for record in batch.to_pylist())
-            rows = records_as_rows(stream.name, records, texts, *fields, separator, parquet.metadata.num_rows)
+            rows = records_as_rows(stream.name, records, texts, *fields, separator, parquet.metadata.num_rows, taken)
             yield from complete_rows(rows, stream.name)
         except (pa.ArrowException, OSError) as error:
             raise DataError(f"{stream.name}: not a Parquet file, or damaged ({str(error).strip()[:200]}).") from error
@@ -306,9 +240,13 @@ def stream_dataset(
     weights_field: str = "weights",
     separator: str = " ",
     rows: int = 4096,
+    records: list[Mapping[str, Any]] | None = None,
 ) -> Iterator[TextData]:
-    """Read what :func:`read_dataset` reads, ``rows`` rows at a time; other parameters and errors as there."""
-    return in_blocks(_dataset_rows(dataset, text_fields, labels_field, weights_field, separator), rows)
+    """Read what :func:`read_dataset` reads, ``rows`` rows at a time; other parameters and errors as there.
+
+    To ``records`` all columns of each row are appended as it is read, by their names.
+    """
+    return in_blocks(_dataset_rows(dataset, text_fields, labels_field, weights_field, separator, records), rows)
 
 
 def _opened(folder: str) -> Any:
@@ -325,8 +263,9 @@ def _opened(folder: str) -> Any:
 
 
 def _dataset_rows(
-    dataset: Any, text_fields: str | Sequence[str], labels_field: str | None, weights_field: str, separator: str
-) -> Iterator[Row]:
+    dataset: Any, text_fields: str | Sequence[str], labels_field: str | None, weights_field: str, separator: str,
+    taken: list[Mapping[str, Any]] | None = None,
+) -> Iterator[Row]:  # fmt: skip
     texts = field_names(text_fields)
     name = "the dataset"
     if isinstance(dataset, str | os.PathLike):
@@ -338,11 +277,11 @@ def _dataset_rows(
     columns = getattr(dataset, "column_names", None)
     if not isinstance(columns, list):
         raise DataError(f"{name} must be a datasets.Dataset or a folder of one. Got {type(dataset).__name__} instead.")
-    labels, weights = columns_of(name, columns, texts, labels_field, weights_field)
+    labels, weights = columns_of(name, columns, texts, labels_field, weights_field, True)
     feature = None if labels is None else (getattr(dataset, "features", None) or {}).get(labels)
     to_name = getattr(getattr(feature, "feature", feature), "int2str", None)
     records = dataset if to_name is None or labels is None else _named(dataset, labels, to_name)
-    result = records_as_rows(name, records, texts, labels, weights, separator, None)
+    result = records_as_rows(name, records, texts, labels, weights, separator, None, taken)
     yield from complete_rows(result, name)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sylvan.data.lines import token
+from sylvan.data.other_fields import with_others
 from sylvan.data.streams import InputStream, PathLike, open_read, open_write
 from sylvan.data.text_rows import (
     Label,
@@ -91,6 +92,7 @@ def stream_jsonl(
     require_labels: bool = True,
     separator: str = " ",
     rows: int = 4096,
+    records: list[Mapping[str, Any]] | None = None,
 ) -> Iterator[TextData]:
     """Read what :func:`read_jsonl` reads, some rows at a time, so that a file of any size fits into memory.
 
@@ -100,6 +102,8 @@ def stream_jsonl(
         As in :func:`read_jsonl`.
     rows : int
         How many objects at a time; the last time there may be fewer.
+    records : list, optional
+        The objects are appended to it as they are read, with all their fields.
 
     Yields
     ------
@@ -120,12 +124,13 @@ def stream_jsonl(
     >>> [block.texts for block in data.stream_jsonl(path, rows=2)]
     [['one', 'two'], ['three']]
     """
-    return in_blocks(_rows(path, text_fields, labels_field, require_labels, separator), rows)
+    return in_blocks(_rows(path, text_fields, labels_field, require_labels, separator, records), rows)
 
 
 def _rows(
-    path: PathLike, text_fields: str | Sequence[str], labels_field: str | None, require_labels: bool, separator: str
-) -> Iterator[Row]:
+    path: PathLike, text_fields: str | Sequence[str], labels_field: str | None, require_labels: bool, separator: str,
+    records: list[Mapping[str, Any]] | None = None,
+) -> Iterator[Row]:  # fmt: skip
     """Text, labels and their weights of every object of a file."""
     fields = field_names(text_fields)
     kind: type | None = None
@@ -134,6 +139,8 @@ def _rows(
             text = separator.join(filter(None, (_text(place, record, name) for name in fields)))
             row, row_weights = _labels(place, record, labels_field, require_labels)
             kind = one_kind(place, row, kind)
+            if records is not None:
+                records.append(record)
             yield text, row, row_weights
 
 
@@ -167,6 +174,7 @@ def write_jsonl(
     *,
     text_field: str = "text",
     labels_field: str = "labels",
+    others: Iterable[Mapping[str, Any]] | None = None,
 ) -> None:
     """Write texts and labels as JSON lines, which :func:`read_jsonl` reads back.
 
@@ -180,6 +188,8 @@ def write_jsonl(
         Relevance of each label, None for a row whose labels have none; labels are then written as pairs
         ``[label, weight]``.
     text_field, labels_field : str
+    others : iterable of mapping, optional
+        Each row's other fields, written behind text and labels; one of the same name as these is left out.
 
     Raises
     ------
@@ -197,14 +207,12 @@ def write_jsonl(
     """
 
     def rows() -> Iterator[dict[str, Any]]:
-        for text, row, row_weights in paired(texts, labels, weights):
-            if labels is None:
-                yield {text_field: text}
-            elif row_weights is None:
-                yield {text_field: text, labels_field: row}
-            else:
-                pairs = [[label, weight] for label, weight in zip(row, row_weights, strict=True)]
-                yield {text_field: text, labels_field: pairs}
+        for (text, row, row_weights), other in with_others(paired(texts, labels, weights), others):
+            result: dict[str, Any] = {text_field: text}
+            if labels is not None:
+                pairs = None if row_weights is None else [list(pair) for pair in zip(row, row_weights, strict=True)]
+                result[labels_field] = row if pairs is None else pairs
+            yield {**result, **{name: value for name, value in other.items() if name not in result}}
 
     write_records(path, rows())
 
@@ -258,7 +266,10 @@ def _refuse_half_characters(place: str, record: dict[str, Any]) -> None:
 
 def _text(place: str, record: dict[str, Any], name: str) -> str:
     if name not in record:
-        raise DataError(f"{place}: the object has no field {name!r}. Its fields are: {_field_names(record)}.")
+        raise DataError(
+            f"{place}: the object has no field {name!r}. Its fields are: {_field_names(record)}. "
+            "Say which has the text with text_fields (--text-field)."
+        )
     value = record[name]
     if value is None:
         return ""
@@ -278,7 +289,10 @@ def _labels(
     value = record.get(name)
     if value is None:
         if required:
-            raise DataError(f"{place}: the object has no field {name!r}. Its fields are: {_field_names(record)}.")
+            raise DataError(
+                f"{place}: the object has no field {name!r}. Its fields are: {_field_names(record)}. "
+                "Say which has the labels with labels_field (--labels-field)."
+            )
         return [], None
     pairs: Iterable[Any]
     if isinstance(value, dict):

@@ -1,30 +1,34 @@
-"""Rankings on their way out: JSONL or Parquet with label names and scores, or one CSR matrix in an ``.npz``."""
+"""Rankings on their way out: JSONL, Parquet or a table of label names and scores, or one CSR matrix in an ``.npz``."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, Protocol
 
 import numpy as np
 
 from sylvan.data.formats.columnar import need_pyarrow
+from sylvan.data.formats.ranking_tables import RankingTable, table_columns
+from sylvan.data.other_fields import RecordColumns, arrow_column
 from sylvan.data.streams import open_write
 from sylvan.errors import DataError
 from sylvan.topk import TopK
 
-__all__ = ["PARQUET", "LabelOf", "Writer", "open_rankings"]
+__all__ = ["PARQUET", "LabelOf", "Writer", "columns_of_output", "open_rankings"]
 
 PARQUET = (".parquet", ".pq")  # how a file's name ends that is written as Parquet
+_TABLES = {".csv": ",", ".tsv": "\t"}  # and what separates the cells
+Records = Sequence[Mapping[str, Any]]
 LabelOf = Callable[[str], str | None]  # from a URI to its label
 
 
 class Writer(Protocol):
     """Takes the answers for a block of rows after another."""
 
-    def write(self, top: TopK, names: Sequence[Sequence[str]] | None) -> None:
-        """The answers for the next rows, and their labels' names where labels have any."""
+    def write(self, top: TopK, names: Sequence[Sequence[str]] | None, records: Records | None = None) -> None:
+        """The answers for the next rows, their labels' names where labels have any, and the rows' other fields."""
 
 
 class _Lines:
@@ -33,10 +37,11 @@ class _Lines:
     def __init__(self, stream: Any, label_of: LabelOf | None, key: str) -> None:
         self._stream, self._label_of, self._key = stream, label_of, key
 
-    def write(self, top: TopK, names: Sequence[Sequence[str]] | None) -> None:
+    def write(self, top: TopK, names: Sequence[Sequence[str]] | None, records: Records | None = None) -> None:
         rows = top.labels.tolist() if names is None else names
         lines = []
-        for row, labels, scores in zip(rows, top.labels, top.scores, strict=True):
+        others = [{}] * len(top) if records is None else records
+        for row, labels, scores, other in zip(rows, top.labels, top.scores, others, strict=True):
             n = int(np.count_nonzero(labels >= 0))
             # Six digits are all that a float32 is sure of, and half the bytes of the seventeen of a double.
             rounded = [float(f"{score:.6g}") for score in scores[:n]]
@@ -44,7 +49,7 @@ class _Lines:
             if self._label_of is not None:
                 uris = [str(name) for name in row[:n]]
                 results = {**results, "labels": [self._label_of(uri) or uri for uri in uris], "uris": uris}
-            lines.append(json.dumps(results, ensure_ascii=False))
+            lines.append(json.dumps({**other, **results}, ensure_ascii=False))
         self._stream.write(("\n".join(lines) + "\n").encode() if lines else b"")
 
     def close(self, complete: bool) -> None:
@@ -58,8 +63,9 @@ class _Columns:
         self._pa = need_pyarrow()
         self._stream, self._label_of, self._key = stream, label_of, key
         self._writer: Any = None
+        self._fields = RecordColumns()
 
-    def write(self, top: TopK, names: Sequence[Sequence[str]] | None) -> None:
+    def write(self, top: TopK, names: Sequence[Sequence[str]] | None, records: Records | None = None) -> None:
         pa = self._pa
         lengths = np.count_nonzero(top.labels >= 0, axis=1).tolist()
         rows = top.labels.tolist() if names is None else names
@@ -72,7 +78,8 @@ class _Columns:
             columns["labels"] = [[self._label_of(uri) or uri for uri in row] for row in uris], pa.string()
             columns["uris"] = uris, pa.string()
         try:
-            table = pa.table({name: pa.array(rows, pa.list_(kind)) for name, (rows, kind) in columns.items()})
+            arrays = {name: pa.array(rows, pa.list_(kind)) for name, (rows, kind) in columns.items()}
+            table = pa.table({**self._others(records or []), **arrays})
             if self._writer is None:
                 from pyarrow import parquet
 
@@ -80,6 +87,14 @@ class _Columns:
             self._writer.write_table(table)
         except (pa.ArrowException, UnicodeEncodeError) as error:
             raise DataError(f"The rows can't be written as Parquet ({error}).") from error
+
+    def _others(self, records: Records) -> dict[str, Any]:
+        """Columns of the rows' own fields, of the types that the first rows have."""
+        names = self._fields.take(records)
+        types = {} if self._writer is None else {name: self._writer.schema.field(name).type for name in names}
+        return {
+            name: arrow_column(self._pa, [record.get(name) for record in records], types.get(name)) for name in names
+        }
 
     def close(self, complete: bool) -> None:
         """Write what ends a file of Parquet; one that is given up must not be written to later."""
@@ -97,7 +112,7 @@ class _Matrix:
         self._stream, self._n_labels = stream, n_labels
         self._blocks: list[Any] = []
 
-    def write(self, top: TopK, names: Sequence[Sequence[str]] | None) -> None:
+    def write(self, top: TopK, names: Sequence[Sequence[str]] | None, records: Records | None = None) -> None:
         self._blocks.append(top.to_csr(self._n_labels))
 
     def close(self, complete: bool) -> None:
@@ -108,12 +123,29 @@ class _Matrix:
             sp.save_npz(self._stream, sp.vstack(self._blocks, format="csr"), compressed=False)
 
 
-@contextmanager
-def open_rankings(path: str, n_labels: int, label_of: LabelOf | None = None, key: str = "scores") -> Iterator[Writer]:
-    """A writer to ``path``: a matrix when it ends in ``.npz``, Parquet for ``.parquet`` or ``.pq``, else JSONL.
+def columns_of_output(path: str, key: str = "scores", titled: bool = False) -> tuple[str, ...]:
+    """What an output's own fields or columns are called, which no field of a row can be; parameters as there."""
+    if _delimiter(path) is not None:
+        return table_columns(key, titled)
+    return ("labels", key, *(("uris",) if titled else ()))
 
-    With ``label_of``, JSONL and Parquet hold what it gives for each name as ``labels``, and the names as ``uris``.
-    The numbers beside the labels are called ``key``. "-" stands for stdout.
+
+def _delimiter(path: str) -> str | None:
+    """What separates the cells of a table, by its name; None for what isn't one."""
+    name = path.lower().removesuffix(".gz").removesuffix(".xz")
+    return next((mark for ending, mark in _TABLES.items() if name.endswith(ending)), None)
+
+
+@contextmanager
+def open_rankings(
+    path: str, n_labels: int, label_of: LabelOf | None = None, key: str = "scores", delimiter: str | None = None
+) -> Iterator[Writer]:
+    """A writer to ``path``: a matrix when it ends in ``.npz``, Parquet for ``.parquet`` or ``.pq``, a table for
+    ``.csv`` or ``.tsv``, else JSONL.
+
+    With ``label_of``, JSONL and Parquet hold what it gives for each name as ``labels``, and the names as ``uris``; a
+    table has it in a column ``name``. The numbers beside the labels are called ``key``. "-" stands for stdout.
+    ``delimiter`` separates a table's cells, by default a comma, or a tab for ``.tsv``.
     A file takes its name when everything is written; until then whatever stood there stays.
 
     Raises
@@ -121,11 +153,13 @@ def open_rankings(path: str, n_labels: int, label_of: LabelOf | None = None, key
     DataError
         When nothing may be written there; when pyarrow is missing for Parquet.
     """
-    name = path.lower()
+    name, usual = path.lower(), _delimiter(path)
     with open_write(path) as stream:
-        writer: _Matrix | _Columns | _Lines
+        writer: _Matrix | _Columns | _Lines | RankingTable
         if name.endswith(".npz"):
             writer = _Matrix(stream, n_labels)
+        elif usual is not None:
+            writer = RankingTable(stream, label_of, key, delimiter or usual)
         else:
             writer = (_Columns if name.endswith(PARQUET) else _Lines)(stream, label_of, key)
         try:

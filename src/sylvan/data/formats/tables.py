@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Any
 
+from sylvan.data.other_fields import RecordColumns, cell_of, with_others
 from sylvan.data.streams import InputStream, PathLike, open_read, open_write
 from sylvan.data.text_rows import Label, Row, TextData, collect, complete_rows, encoded, in_blocks, paired, unweighted
 from sylvan.errors import DataError, ParameterError
@@ -16,7 +19,12 @@ __all__ = ["read_table", "stream_table", "write_table"]
 
 Column = str | int
 Columns = Column | Sequence[Column]
+_BLOCK = 4096  # rows that are written together
 _LONGEST = 2**31 - 1  # characters of a cell; csv's own limit of 131072 is less than a book
+_MARKS = (";", "\t", "|", ",")  # that may separate cells
+# What to say where a column isn't there.
+_TEXTS = "Say which has the text with text_columns (--text-field)."
+_LABELS = "Say which has the labels with labels_columns (--labels-field)."
 _OTHER_NAMES = {"labels": ("label", "subjects", "subject_uris")}
 
 
@@ -89,10 +97,15 @@ def stream_table(
     header: bool | None = None,
     separator: str = " ",
     rows: int = 4096,
+    records: list[Mapping[str, Any]] | None = None,
 ) -> Iterator[TextData]:
-    """Read what :func:`read_table` reads, ``rows`` rows at a time; other parameters and errors as there."""
+    """Read what :func:`read_table` reads, ``rows`` rows at a time; other parameters and errors as there.
+
+    To ``records`` the cells of each row are appended as they are read, by the names of their columns, or by their
+    numbers in a table without a header.
+    """
     form = _form(path, text_columns, labels_columns, label_separator, delimiter, header, separator)
-    return in_blocks(_rows(path, form), rows)
+    return in_blocks(_rows(path, form, records), rows)
 
 
 def write_table(
@@ -106,6 +119,7 @@ def write_table(
     label_separator: str = ";",
     delimiter: str | None = None,
     header: bool = True,
+    others: Iterable[Mapping[str, Any]] | None = None,
 ) -> None:
     """Write texts and labels as CSV or TSV, which :func:`read_table` reads back.
 
@@ -123,12 +137,15 @@ def write_table(
         As in :func:`read_table`.
     header : bool
         Whether to write one; without it the text is column 1 and the labels column 2.
+    others : iterable of mapping, optional
+        Each row's other fields, which become columns behind text and labels, those of the first rows; one of the same
+        name as these is left out.
 
     Raises
     ------
     DataError
-        When a label holds the separator, is empty or has blanks around it; when lengths differ or the file can't be
-        written.
+        When a label holds the separator, is empty or has blanks around it; when a row has a field that the first rows
+        don't have; when lengths differ or the file can't be written.
 
     Examples
     --------
@@ -142,14 +159,22 @@ def write_table(
     mark = _delimiter(path, delimiter)
     if not isinstance(label_separator, str) or not label_separator:
         raise ParameterError(f"The 'label_separator' parameter must be a string. Got {label_separator!r} instead.")
+    own = [text_column] if labels is None else [text_column, labels_column]
+    columns, begun = RecordColumns(), not header
+    rows = with_others(unweighted(paired(texts, labels, weights), "a table"), others)
     with open_write(path) as stream, progress("writing", None, "line") as bar:
-        if header:
-            names = [text_column] if labels is None else [text_column, labels_column]
-            stream.write(encoded(-1, mark.join(_cell(name, mark) for name in names) + "\n"))
-        for number, text, row in unweighted(paired(texts, labels, weights), "a table"):
-            cells = [text] if labels is None else [text, _label_cell(number, row, label_separator)]
-            stream.write(encoded(number, mark.join(_cell(cell, mark) for cell in cells) + "\n"))
-            bar.update(1)
+        while block := list(islice(rows, _BLOCK)):
+            names = [name for name in columns.take([other for _, other in block]) if name not in own]
+            if not begun:
+                stream.write(encoded(-1, mark.join(_cell(name, mark) for name in (*own, *names)) + "\n"))
+            begun = True
+            for (number, text, row), other in block:
+                cells = [text] if labels is None else [text, _label_cell(number, row, label_separator)]
+                cells += [cell_of(other.get(name)) for name in names]
+                stream.write(encoded(number, mark.join(_cell(cell, mark) for cell in cells) + "\n"))
+                bar.update(1)
+        if not begun:
+            stream.write(encoded(-1, mark.join(_cell(name, mark) for name in own) + "\n"))
 
 
 @dataclass(frozen=True)
@@ -205,26 +230,28 @@ def _delimiter(path: PathLike, given: str | None) -> str:
     return given
 
 
-def _rows(path: PathLike, form: _Form) -> Iterator[Row]:
+def _rows(path: PathLike, form: _Form, records: list[Mapping[str, Any]] | None = None) -> Iterator[Row]:
     with open_read(path) as stream:
-        yield from complete_rows(_table_rows(stream, form), stream.name)
+        yield from complete_rows(_table_rows(stream, form, records), stream.name)
 
 
-def _table_rows(stream: InputStream, form: _Form) -> Iterator[Row]:
+def _table_rows(stream: InputStream, form: _Form, records: list[Mapping[str, Any]] | None) -> Iterator[Row]:
     result = _cells(stream, form.delimiter)
     first = next(result, None)
     if first is None:
         return
     place, cells = first
     names = cells if form.header else None
-    texts = [_position(place, column, names, len(cells)) for column in form.texts]
-    labels = [_position(place, column, names, len(cells)) for column in form.labels]
+    texts = [_position(place, column, names, len(cells), _TEXTS) for column in form.texts]
+    labels = [_position(place, column, names, len(cells), _LABELS) for column in form.labels]
     width = len(cells)
-    if not form.header:
-        yield _row(cells, texts, labels, form)
-    for place, cells in result:
+    columns = cells if form.header else [str(number) for number in range(1, width + 1)]
+    rows = result if form.header else chain([first], result)
+    for place, cells in rows:
         if len(cells) != width:
             raise DataError(f"{place}: the row has {len(cells)} cells, but the first has {width}.")
+        if records is not None:
+            records.append(dict(zip(columns, cells, strict=True)))
         yield _row(cells, texts, labels, form)
 
 
@@ -242,17 +269,19 @@ def _row(cells: list[str], texts: list[int], labels: list[int], form: _Form) -> 
     return text, list(results), None
 
 
-def _position(place: str, column: Column, names: list[str] | None, width: int) -> int:
+def _position(place: str, column: Column, names: list[str] | None, width: int, option: str) -> int:
     if isinstance(column, int):
         if column > width:
-            raise DataError(f"{place}: there is no column {column}, as the first row has {width}.")
+            raise DataError(f"{place}: there is no column {column}, as the first row has {width}. {option}")
         return column - 1
     assert names is not None
     for name in (column, *_OTHER_NAMES.get(column, ())):
         if name in names:
             return names.index(name)
     listed = ", ".join(repr(name[:40]) for name in names[:20])
-    raise DataError(f"{place}: there is no column {column!r}. The first row names: {listed}.")
+    mark = next((mark for mark in _MARKS if len(names) == 1 and mark in names[0]), None)
+    parted = "" if mark is None else f" If {mark!r} separates the cells, say delimiter={mark!r} (--delimiter)."
+    raise DataError(f"{place}: there is no column {column!r}. The first row names: {listed}. {option}{parted}")
 
 
 def _cells(stream: InputStream, delimiter: str) -> Iterator[tuple[str, list[str]]]:
