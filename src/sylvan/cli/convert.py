@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import repeat, tee
 from typing import Any
 
 import click
 
 from sylvan.cli.io.formats import FORMATS, MATRIX_FORMATS, TEXT_FORMATS, format_of_name
-from sylvan.cli.options import input_options, shared_options
+from sylvan.cli.options import input_options, output_fields_option, shared_options
 from sylvan.errors import DataError
 
 __all__ = ["command"]
@@ -40,16 +41,19 @@ _REFUSED = {
 @click.option("--blanks", metavar="TEXT", help="What to write for blanks in fastText's labels, such as _.")
 @click.option("--drop-weights", is_flag=True, help="Write no weights of labels.")
 @click.option("--texts-only", is_flag=True, help="Write no labels.")
+@output_fields_option
 @input_options
 @shared_options
 def command(input_: str, output: str, **given: Any) -> None:
     """Write IN (- for stdin) as OUT (- for stdout) in another format: texts as texts, matrices as matrices.
 
-    Texts stream through, so that a file of any size will do. OUT takes its name when everything is written.
+    Texts stream through, so that a file of any size will do. Other fields, such as ids and titles, stay beside text and
+    labels where OUT has columns (JSONL, CSV, TSV, Parquet). OUT takes its name when everything is written.
 
     \b
     Examples:
       sylvan convert books.csv books.jsonl --text-field title --labels-field subjects
+      sylvan convert excel.csv books.parquet --delimiter ";" --text-field title,abstract
       sylvan convert train.jsonl train.txt --to fasttext --blanks _ --one-line
       sylvan convert corpus/ corpus.parquet
       sylvan convert train.xmc data/ --to pair
@@ -62,7 +66,7 @@ def command(input_: str, output: str, **given: Any) -> None:
         if given["format_"] not in (None, given["from_"]):
             raise click.UsageError("--from and --format say the same thing: give one of them.")
         given["format_"] = given["from_"]
-    source = open_input(input_, given, part=given["split"])
+    source = open_input(input_, given, part=given["split"], says_unread=False)
     target = given["to"] or _target(output, source)
     text = isinstance(source, TextInput)
     if text != (target in TEXT_FORMATS):
@@ -91,6 +95,7 @@ def _convert_texts(source: Any, output: str, target: str, given: dict[str, Any])
 
     options = replace(
         source.options,
+        delimiter=given["output_delimiter"],
         label_separator=given["output_separator"],
         items=given["output_items"],
         header=None,
@@ -99,15 +104,41 @@ def _convert_texts(source: Any, output: str, target: str, given: dict[str, Any])
     )
     subjects = options.subjects() if target.startswith("annif") else None
     labels = not given["texts_only"]
+    fields = _other_fields(source, target, output, given)
 
-    def rows() -> Iterator[tuple[str, list[Any], list[float] | None]]:
-        for block in source.stream(labels):
-            for text, row, weights in block.rows():
+    def rows() -> Iterator[tuple[tuple[str, list[Any], list[float] | None], dict[str, Any]]]:
+        taken: list[Any] = []
+        for block in source.stream(labels, None if fields is None else taken):
+            others: Any = repeat({}) if fields is None else [fields(record) for record in taken]
+            taken.clear()
+            for (text, row, weights), other in zip(block.rows(), others):  # noqa: B905
                 if subjects is not None:
                     row = [_subject(subjects, options.vocabulary, label) for label in row]
-                yield text, row, None if given["drop_weights"] else weights
+                yield (text, row, None if given["drop_weights"] else weights), other
 
-    write_texts(output, target, rows(), options, labels)
+    first, second = tee(rows())  # writers take both together, so that no more than a block lies between them
+    others = None if fields is None else (other for _, other in second)
+    write_texts(output, target, (row for row, _ in first), options, labels, others)
+
+
+def _other_fields(source: Any, target: str, output: str, given: dict[str, Any]) -> Any:
+    """Which other fields of its rows OUT has; a sentence says which it can't have."""
+    from sylvan.cli.io.file_fields import fields_of, say_once
+    from sylvan.cli.io.text_files import COLUMNS
+
+    names = given["output_fields"]
+    if target in COLUMNS:
+        own = ("text", "subject_uris" if target == "annif-csv" else "labels", "weights")
+        return source.other_fields(own, names)
+    if names and names != ("none",):
+        raise DataError(f"--output-fields is for outputs with columns, but {output} is {FORMATS[target]}.")
+    fields = source.other_fields(())
+    if fields is not None and not names and not given["quiet"]:
+        there = fields_of(source.path, source.format, source.options.delimiter, source.options.header, texts=False)
+        lost = ", ".join(name for name in there if name not in fields.without)
+        if lost:
+            say_once(f"{output} holds texts and labels alone: {lost} of {source.name} isn't written.")
+    return None
 
 
 def _subject(subjects: Any, name: Any, label: Any) -> str:

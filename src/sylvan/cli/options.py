@@ -16,8 +16,9 @@ from sylvan.errors import ParameterError
 from sylvan.params import Constraint, Instance, Jobs, Parameterized
 
 __all__ = [
-    "complain", "cutoffs", "describe_parameters", "device_option", "input_options", "made", "parse_settings",
-    "part_class", "ranking_option", "read_settings", "settable_parameters", "shared_options", "together",
+    "complain", "cutoffs", "describe_parameters", "device_option", "input_options", "made", "output_fields_option",
+    "parse_settings", "part_class", "ranking_option", "read_settings", "settable_parameters", "shared_options",
+    "together", "vocabulary_options",
 ]  # fmt: skip
 
 _MOST = 10_000  # cut-off of a metric
@@ -44,6 +45,21 @@ def _remember_debug(ctx: click.Context, _: click.Parameter, value: bool) -> None
         session.debug = True
 
 
+def _delimiter(_: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """A click callback: one character, or a word for the one that is hard to type."""
+    if value is None:
+        return None
+    mark = {"tab": "\t", "\\t": "\t"}.get(value, value)
+    if len(mark) != 1 or mark in '"\r\n':
+        raise click.BadParameter(f"must be one character such as ; or the word tab. Got {value!r} instead.")
+    return mark
+
+
+def _names(_: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    """A click callback: ``id,title`` and the option given twice as names."""
+    return tuple(name.strip() for word in value for name in word.split(",") if name.strip())
+
+
 # ``--threads``, ``--quiet`` and ``--debug``.
 shared_options = together(
     click.option("--debug", is_flag=True, expose_value=False, callback=_remember_debug, hidden=True),
@@ -62,6 +78,21 @@ ranking_option = together(
         help="A parameter of the model that matters when ranking, such as beam=20.",
     )
 )  # fmt: skip
+# What labels that are codes are called.
+vocabulary_options = together(
+    click.option("--language", metavar="CODE", help="Language of the names of a --vocabulary, such as en."),
+    click.option("--vocabulary", metavar="FILE",
+                 help="Names of labels that are codes: lines of code, tab and name, a CSV with uri and label or "
+                 "label_en, JSON lines with label and text, or SKOS."),
+)  # fmt: skip
+# Which fields of an input go into an output.
+output_fields_option = together(
+    click.option("--output-delimiter", metavar="CHAR", callback=_delimiter,
+                 help="Separator of the cells of a table that is written. [default: a comma, or a tab in .tsv]"),
+    click.option("--output-fields", multiple=True, metavar="NAMES", callback=_names,
+                 help="Fields of the input that the output has too, such as id,title; none for none. "
+                 "[default: all but text and labels]"),
+)  # fmt: skip
 # How an input file is to be read: its format, its fields and where its labels are.
 input_options = together(
     click.option("--first-feature", type=click.Choice(("0", "1")),
@@ -72,12 +103,15 @@ input_options = together(
     click.option("--items", metavar="FILE", help="Names of the labels of PECOS's text files, the first for id 0."),
     click.option("--header/--no-header", default=None, help="Whether a table's first row has column names; by default "
                                                             "it has, unless columns are given by number."),
+    click.option("--delimiter", metavar="CHAR", callback=_delimiter,
+                 help="Separator of a table's cells, such as ; or tab; by default a comma (a tab in .tsv), or what the "
+                 "first row shows."),
     click.option("--label-separator", metavar="TEXT", help="Separator of the labels in a cell of a table. "
                  "[default: ;, or blanks in Annif's CSV]"),
     click.option("--labels-field", metavar="NAME", help="Field or column of labels, or its number from 1. "
                  "[default: labels, or the model's]"),
     click.option("--text-field", "text_fields", multiple=True, metavar="NAME",
-                 help="Field or column of text, or its number from 1; repeat it to join several. "
+                 help="Field or column of text, or its number from 1; title,text (or the option again) joins several. "
                  "[default: text, or the model's]"),
     click.option("--format", "format_", type=click.Choice(tuple(FORMATS)),
                  help="Format of the input; by default recognised by name and content."),

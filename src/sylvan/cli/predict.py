@@ -9,7 +9,14 @@ from typing import Any
 import click
 
 from sylvan.cli.config import config_option
-from sylvan.cli.options import device_option, input_options, ranking_option, shared_options
+from sylvan.cli.options import (
+    device_option,
+    input_options,
+    output_fields_option,
+    ranking_option,
+    shared_options,
+    vocabulary_options,
+)
 from sylvan.cli.resume import on_cluster
 
 __all__ = ["command"]
@@ -31,15 +38,14 @@ __all__ = ["command"]
 @click.option("--output-format", type=click.Choice(("jsonl", "parquet")),
               help="Of the files in that folder; by default Parquet for Parquet, else JSONL.")  # fmt: skip
 @click.option("--output", "-o", default="-", metavar="FILE",
-              help="Where to write: JSONL, Parquet when it ends in .parquet, or a CSR matrix when it ends in .npz; "
-              "stdout by default.")  # fmt: skip
+              help="Where to write: JSONL; a line a label when it ends in .csv or .tsv; Parquet when it ends in "
+              ".parquet; a CSR matrix when it ends in .npz; stdout by default.")  # fmt: skip
+@output_fields_option
 @click.option("--allowed", metavar="FILE",
               help="Answer only with these labels: names (ids for a matrix model), one per line.")  # fmt: skip
 @click.option("--denied", metavar="FILE", help="Don't answer with these labels; the same form.")
 @ranking_option
-@click.option("--vocabulary", metavar="FILE", help="Subjects (TSV, CSV or SKOS): write their labels for URIs, and the "
-                                                   "URIs as uris.")  # fmt: skip
-@click.option("--language", metavar="CODE", help="Language of those labels, such as en.")
+@vocabulary_options
 @device_option
 @input_options
 @shared_options
@@ -67,28 +73,36 @@ def command(
     fastText's or PECOS's lines, one of Annif's corpora or Parquet; otherwise a matrix.
     Each line of the output is {"labels": [...], "scores": [...]}, best first; with --proba or one of the stopping rules
     (--threshold, --expected, --precision) {"labels": [...],
-    "probabilities": [...]}, where a list may be empty.
+    "probabilities": [...]}, where a list may be empty. With --vocabulary labels are names, and "uris" has their codes.
+    A CSV, for a spreadsheet, has a line for each label: row, rank, label, name, score. A row's other fields, such as
+    its id, stand before these (--output-fields).
 
     \b
     Examples:
       sylvan predict runs/m test.jsonl -k 5 -o top.jsonl
       echo "whale hunting in the south seas" | sylvan predict runs/m
+      sylvan predict runs/m books.csv --vocabulary subjects.ttl --language en -o top.csv
       sylvan predict runs/m test.jsonl --denied withdrawn.txt
       sylvan predict runs/m test.jsonl --precision 0.9 -o sure.jsonl
       sylvan predict runs/m X.tst.npz -k 100 --set beam=50 -o top.npz
       sylvan predict runs/m texts/*.jsonl --ray auto -o tags
     """
+    from sylvan.cli.io.inputs import with_fields
     from sylvan.cli.io.label_lists import read_lists
+    from sylvan.cli.io.vocabulary_file import read_titles
     from sylvan.cli.predict_on_cluster import rank_into_folder, ranked_blocks, ranker_of
-    from sylvan.cli.saved import input_for, load_model
-    from sylvan.data.formats.rankings import open_rankings
+    from sylvan.cli.saved import codes_of, input_for, load_model
+    from sylvan.data.formats.rankings import columns_of_output, open_rankings
+    from sylvan.data.other_fields import RecordSource
     from sylvan.models.at_work import inner_of, rank_blocks
     from sylvan.parallel import progress, quiet
 
     inputs, address = inputs or ("-",), given["ray_address"]
     into_folder = _into_folder(inputs, output, address, given["output_format"])
-    subjects = _subjects(given)
+    titles = read_titles(given)
     loaded = load_model(model, settings, given["threads"], given["device"])
+    if titles is not None:
+        titles.check(codes_of(loaded))
     named = {"threshold": threshold, "expected": expected, "precision": precision}
     ruled = any(value is not None for value in named.values())
     k = 10 if k is None and not ruled else k
@@ -100,20 +114,22 @@ def command(
     ranker = None if address is None else ranker_of(model, loaded, k, settings, given["device"], rule, lists)
     if ranker is not None and into_folder:
         with quiet(given["quiet"]), on_cluster(address, given["threads"]):
-            rank_into_folder(ranker, loaded, inputs, output, subjects, given)
+            rank_into_folder(ranker, loaded, inputs, output, titles, given)
         return
     source = input_for(loaded, model, inputs[0], given)
+    key = "scores" if rule is None else "probabilities"
+    asked = with_fields(source, columns_of_output(output, key, titles is not None), output, given)
     if inputs[0] == "-" and sys.stdin.isatty() and not given["quiet"]:
         click.echo("Reading from the terminal, one row per line, until Ctrl-D.", err=True)
     with (
         quiet(given["quiet"]),
         on_cluster(address, given["threads"]),
-        open_rankings(output, loaded.n_labels_, subjects, "scores" if rule is None else "probabilities") as writer,
+        open_rankings(output, loaded.n_labels_, titles, key, given["output_delimiter"]) as writer,
         progress("ranking", None, "row") as bar,
     ):
-        blocks = rank_blocks(loaded, source, k, rule=rule, **lists) if ranker is None else ranked_blocks(ranker, source)
+        blocks = rank_blocks(loaded, asked, k, rule=rule, **lists) if ranker is None else ranked_blocks(ranker, asked)
         for top, names, *_ in blocks:
-            writer.write(top, names)
+            writer.write(top, names, asked.next_fields() if isinstance(asked, RecordSource) else None)
             bar.update(len(top))
 
 
@@ -135,16 +151,3 @@ def _rule(model: Any, k: int | None, **named: Any) -> dict[str, Any]:
 
     StoppingRule.of(k, named["threshold"], named["expected"], named["precision"], model.n_labels_)
     return named
-
-
-def _subjects(given: dict[str, Any]) -> Any:
-    """From a URI to its label, or None."""
-    path, language = given["vocabulary"], given["language"]
-    if path is None:
-        if language is not None:
-            raise click.UsageError("--language is for the labels of a --vocabulary.")
-        return None
-    from sylvan.cli.predict_on_cluster import SubjectLabels
-    from sylvan.data import read_subjects
-
-    return SubjectLabels(read_subjects(path), language)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import click
 
 from sylvan.cli.io.matrices import MatrixInput
+from sylvan.cli.io.vocabulary_file import LabelTitles
 from sylvan.cli.saved import input_for, ranking_parameters
 from sylvan.cli.session import Session
-from sylvan.data import SubjectVocabulary
+from sylvan.data.formats.rankings import columns_of_output
 from sylvan.distributed.file_ranking import rank_sources
 from sylvan.distributed.ranked_folder import RECORD, checksum_of
 from sylvan.distributed.ranker import Ranker, rank_on_cluster
@@ -22,21 +23,9 @@ from sylvan.models.at_work import Source
 from sylvan.runtime.current import current_runner
 from sylvan.topk import TopK
 
-__all__ = ["SubjectLabels", "rank_into_folder", "ranked_blocks", "ranker_of"]
+__all__ = ["rank_into_folder", "ranked_blocks", "ranker_of"]
 
 _PATHS = ("items", "labels", "vocabulary")  # options that name a file, which workers open from elsewhere
-
-
-@dataclass(frozen=True)
-class SubjectLabels:
-    """From a URI to its label in a language; None where it has none."""
-
-    vocabulary: SubjectVocabulary = field(repr=False)
-    language: str | None
-    source: str = ""  # checksum of the file that the vocabulary is of
-
-    def __call__(self, uri: str) -> str | None:
-        return self.vocabulary.label(uri, self.language)
 
 
 def ranker_of(
@@ -56,7 +45,7 @@ def ranked_blocks(ranker: Ranker, source: Source) -> Iterator[tuple[TopK, list[l
 
 
 def rank_into_folder(
-    ranker: Ranker, model: Any, inputs: Sequence[str], folder: str, subjects: SubjectLabels | None,
+    ranker: Ranker, model: Any, inputs: Sequence[str], folder: str, titles: LabelTitles | None,
     given: Mapping[str, Any],
 ) -> None:  # fmt: skip
     """Rank each of some files into a file of its name.
@@ -73,12 +62,15 @@ def rank_into_folder(
             raise DataError("Rows of stdin are ranked alone: give files, or - as the only input.")
         source = input_for(model, ranker.folder, os.path.abspath(path), {**given, **absolute})
         sources.append(replace(source, n_jobs=1) if isinstance(source, MatrixInput) else source)
-    if subjects is not None:
-        subjects = replace(subjects, source=checksum_of(absolute["vocabulary"]))
+    if titles is not None:
+        titles = replace(titles, source=checksum_of(absolute["vocabulary"]))
     session = Session.of(click.get_current_context())
     sentence = f"what is ranked so far lies in {folder!r}: the same command goes on from there"
     session.remains = lambda: sentence if os.path.exists(os.path.join(folder, RECORD)) else None
-    ranked = rank_sources(sources, ranker, folder, given["output_format"], subjects)
+    columns = columns_of_output("", ranker.key, titles is not None)
+    wanted = given["output_fields"]
+    fields = [None if isinstance(one, MatrixInput) else one.other_fields(columns, wanted) for one in sources]
+    ranked = rank_sources(sources, ranker, folder, given["output_format"], titles, fields)
     if not given["quiet"]:
         before = len(ranked.paths) - ranked.n_ranked
         there = f" ({before:,} were there already)" if before else ""

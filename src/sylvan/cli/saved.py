@@ -13,7 +13,7 @@ from sylvan.cli.options import complain, read_settings, settable_parameters
 from sylvan.errors import DataError, ParameterError
 from sylvan.models.at_work import inner_of, load_ranking, set_device, set_threads
 
-__all__ = ["input_for", "load_model", "ranking_parameters"]
+__all__ = ["codes_of", "input_for", "load_model", "ranking_parameters"]
 
 # What changes an answer without a new training; anything else would be silently without effect.
 _RANK_PARAMETERS = ("beam", "combine", "n_neighbors", "power", "tail")
@@ -35,6 +35,11 @@ def load_model(folder: str, settings: Sequence[str], threads: int | None, device
     if device is not None and not set_device(loaded, device):
         raise ParameterError(f"--device is for models with a text encoder, which {folder!r} holds none of.")
     return loaded
+
+
+def codes_of(model: Any) -> Sequence[str]:
+    """What a model calls its labels: their names, or their ids where they have none."""
+    return model.vocabulary_ if model.vocabulary_ is not None else [str(label) for label in range(model.n_labels_)]
 
 
 def ranking_parameters(model: Any, settings: Sequence[str]) -> dict[str, Any]:

@@ -7,10 +7,11 @@ import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from sylvan.data.formats.columnar import need_pyarrow
 from sylvan.data.formats.rankings import PARQUET, LabelOf, open_rankings
+from sylvan.data.other_fields import OtherFields, RecordSource
 from sylvan.data.streams import PathLike, remove_unfinished
 from sylvan.distributed.cluster import need_ray, ray
 from sylvan.distributed.nodes import ask_nodes
@@ -127,10 +128,12 @@ def rank_sources(
     output_folder: str,
     format: str | None = None,
     label_of: LabelOf | None = None,
+    fields: Sequence[OtherFields | None] | None = None,
 ) -> RankedFiles:
     """As :func:`rank_files`, of anything that is read in blocks, with absolute paths.
 
-    ``label_of`` gives the label of a URI; workers must be able to import it.
+    ``label_of`` gives the label of a URI; workers must be able to import it. ``fields`` says of each source which other
+    fields of its rows the output has.
     """
     need_ray()
     folder = os.path.abspath(output_folder)
@@ -139,8 +142,10 @@ def rank_sources(
     with updating(folder):
         ranked.open(_made_by(ranker, label_of))
         work = [
-            _Work(source, os.path.join(folder, name), {"path": source.path, "read_as": repr(source), "stamp": now})
-            for source, name, now in zip(sources, names, [stamp(one.path) for one in sources], strict=True)
+            _Work(source, os.path.join(folder, name), _made_of(source, now, other), other)
+            for source, name, now, other in zip(
+                sources, names, [stamp(one.path) for one in sources], fields or [None] * len(sources), strict=True
+            )
         ]
         todo = [one for one, name in zip(work, names, strict=True) if not ranked.finished(name, one.made_of)]
         if todo:
@@ -149,6 +154,12 @@ def rank_sources(
                 _check_nodes(ranker, ranked)
                 _run(runner, ranker, ranked, todo, label_of)
     return RankedFiles([one.target for one in work], sum(map(ranked.rows, names)), len(todo))
+
+
+def _made_of(source: Source, now: Sequence[int], fields: OtherFields | None) -> dict[str, Any]:
+    """What a ranking depends on of its file."""
+    other = {} if fields is None else {"fields": repr(fields)}
+    return {"path": source.path, "read_as": repr(source), "stamp": now, **other}
 
 
 def _made_by(ranker: Ranker, label_of: LabelOf | None) -> dict[str, Any]:
@@ -179,6 +190,7 @@ class _Work(NamedTuple):
     source: Source
     target: str
     made_of: Mapping[str, Any]
+    fields: OtherFields | None = None
 
     @property
     def size(self) -> float:
@@ -285,12 +297,13 @@ def _run(
 
 def _rank_file(ranker: Ranker, work: _Work, label_of: LabelOf | None) -> dict[str, Any] | str:
     """In a worker: what is to be said of the ranking of a file, or the sentence that says why there is none."""
-    source, target, made_of = work
+    source, target, made_of, fields = work
     model, n_rows = ranker.model(), 0
+    asked: Any = source if fields is None else RecordSource(cast(Any, source), fields)
     try:
         with quiet(), open_rankings(target, model.n_labels_, label_of, ranker.key) as writer:
-            for top, names, _ in rank_blocks(model, source, ranker.k, rule=ranker.rule, **ranker.lists):
-                writer.write(top, names)
+            for top, names, _ in rank_blocks(model, asked, ranker.k, rule=ranker.rule, **ranker.lists):
+                writer.write(top, names, None if fields is None else asked.next_fields())
                 n_rows += len(top)
             if list(stamp(source.path)) != list(made_of["stamp"]):
                 raise DataError(f"{source.name} was changed while it was ranked.")

@@ -15,7 +15,7 @@ from sylvan.data.part_folders import is_parts_folder
 from sylvan.data.streams import open_read
 from sylvan.errors import DataError
 
-__all__ = ["FORMATS", "MATRIX_FORMATS", "TEXT_FORMATS", "detect", "format_of_name", "has_header"]
+__all__ = ["FORMATS", "MATRIX_FORMATS", "TEXT_FORMATS", "detect", "format_of_name", "has_header", "head_of"]
 
 FORMATS = {
     "jsonl": "JSON lines of text",
@@ -68,7 +68,7 @@ def detect(path: str, given: str | None) -> str:
     """
     if os.path.isdir(path) and given in (None, *_FOLDERS):
         return given or _folder(path)
-    head = _head(path)
+    head = head_of(path)
     if not head.strip() and given not in ("lines",):
         raise DataError(f"{'stdin' if path == '-' else path}: the input is empty.")
     result = given or _named(path, head) or _sniff(head)
@@ -125,7 +125,7 @@ def _all(form: re.Pattern[bytes], lines: list[bytes]) -> bool:
 
 def has_header(path: str) -> bool:
     """Whether the first line of a sparse matrix in text is three bare numbers: its rows, features and labels."""
-    return bool(_HEADER.match(_first_line(_head(path))))
+    return bool(_HEADER.match(_first_line(head_of(path))))
 
 
 def _unpacked_name(path: str) -> str:
@@ -157,7 +157,7 @@ def _sniff(head: bytes) -> str:
     return "pecos" if _all(_PECOS, whole) else "annif-tsv" if _with_uris(whole) else "lines"
 
 
-def _head(path: str) -> bytes:
+def head_of(path: str) -> bytes:
     """The first bytes after unpacking; stdin keeps them."""
     if path != "-":
         with open_read(path) as stream:

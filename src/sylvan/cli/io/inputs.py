@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sylvan import data
+from sylvan.cli.io.file_fields import LABELS, TABLES, delimiter_of, fields_of, say_once, split_names, unread
 from sylvan.cli.io.formats import FORMATS, TEXT_FORMATS, detect
 from sylvan.cli.io.matrices import MatrixInput
 from sylvan.cli.io.text_files import COLUMNS, NO_LABELS, TextOptions, stream_texts
 from sylvan.data.mapped import is_csr_folder
+from sylvan.data.other_fields import OtherFields, RecordSource
 from sylvan.data.text_rows import collect
 from sylvan.errors import DataError
 
-__all__ = ["MatrixInput", "TextInput", "open_input"]
+__all__ = ["MatrixInput", "TextInput", "open_input", "with_fields"]
 
 _ROWS = 2048
 _MATRIX_OPTIONS = (
@@ -26,6 +28,7 @@ _MATRIX_OPTIONS = (
 _TEXT_OPTIONS = (
     ("--text-field", "text_fields"),
     ("--label-separator", "label_separator"),
+    ("--delimiter", "delimiter"),
     ("--header", "header"),
     ("--items", "items"),
 )
@@ -33,8 +36,9 @@ _TEXT_OPTIONS = (
 _ONLY_FOR = (
     ("--text-field", "text_fields", COLUMNS, "fields with names"),
     ("--labels-field", "labels_field", COLUMNS, "fields with names"),
-    ("--label-separator", "label_separator", ("csv", "tsv", "annif-csv"), "tables"),
-    ("--header", "header", ("csv", "tsv", "annif-csv"), "tables"),
+    ("--label-separator", "label_separator", tuple(TABLES), "tables"),
+    ("--delimiter", "delimiter", tuple(TABLES), "tables"),
+    ("--header", "header", tuple(TABLES), "tables"),
     ("--items", "items", ("pecos",), "PECOS's files"),
 )
 
@@ -91,10 +95,43 @@ class TextInput:
         if self.format in NO_LABELS:
             raise DataError(f"{self.name} is {self.words} and holds no labels: give JSON lines with a field of labels.")
 
-    def stream(self, with_labels: bool = True) -> Iterator[data.TextData]:
-        """The rows a few thousand at a time; without labels also from a file that holds none."""
+    def stream(
+        self, with_labels: bool = True, records: list[Mapping[str, Any]] | None = None
+    ) -> Iterator[data.TextData]:
+        """The rows a few thousand at a time; without labels also from a file that holds none.
+
+        Where fields have names, all of each row's are appended to ``records``.
+        """
         options = replace(self.options, text_fields=self.text_fields, labels_field=self.labels_field)
-        return stream_texts(self.path, self.format, options, with_labels, _ROWS)
+        return stream_texts(self.path, self.format, options, with_labels, _ROWS, records)
+
+    def records(self) -> Iterator[tuple[list[str], list[Mapping[str, Any]]]]:
+        """Texts, and all fields of their rows, a few thousand rows at a time; for a format whose fields have names."""
+        taken: list[Mapping[str, Any]] = []
+        for block in self.stream(with_labels=False, records=taken):
+            yield block.texts, taken[:]
+            taken.clear()
+
+    def other_fields(self, output: Sequence[str], names: Sequence[str] = ()) -> OtherFields | None:
+        """Which fields of its rows an output has, whose own columns are ``output``; None where fields have no names.
+
+        By default those that are neither text nor labels; ``names`` says others, "none" that there are none.
+        """
+        if self.format not in COLUMNS:
+            if names and tuple(names) != ("none",):
+                raise DataError(f"--output-fields is for fields with names, but {self.name} is {self.words}.")
+            return None
+        if names:
+            own = [name for name in names if name in output]
+            if own:
+                raise DataError(f"--output-fields can't name {own[0]!r}: the output has a column of that name.")
+            return OtherFields(() if tuple(names) == ("none",) else tuple(names))
+        read = (*self.text_fields, self.labels_field, *(LABELS if self.labels_field == "labels" else ()), "weights")
+        there = fields_of(self.path, self.format, self.options.delimiter, self.options.header, texts=False)
+        lost = [name for name in there if name in output and name not in read]
+        if lost:
+            say_once(f"{self.name}: {', '.join(lost)} is left out, as the output has a column of that name.")
+        return OtherFields(None, (*read, *output))
 
 
 def _pairs(result: data.TextData) -> list[list[Any]]:
@@ -103,7 +140,9 @@ def _pairs(result: data.TextData) -> list[list[Any]]:
     return [list(zip(row, weights, strict=True)) for row, weights in zip(result.labels, result.weights, strict=True)]
 
 
-def open_input(path: str, given: Mapping[str, Any], model: object = None, part: str = "tst") -> TextInput | MatrixInput:
+def open_input(
+    path: str, given: Mapping[str, Any], model: object = None, part: str = "tst", says_unread: bool = True
+) -> TextInput | MatrixInput:
     """The input that the options of a command describe.
 
     Parameters
@@ -117,6 +156,8 @@ def open_input(path: str, given: Mapping[str, Any], model: object = None, part: 
         The model that the input is for: what is not given of the fields is as in its training.
     part : str
         Which part of such a folder is meant: "trn" or "tst".
+    says_unread : bool
+        Whether a sentence on stderr names the fields of text that aren't read, unless the command is to be quiet.
 
     Raises
     ------
@@ -132,9 +173,9 @@ def open_input(path: str, given: Mapping[str, Any], model: object = None, part: 
         for option, name in _MATRIX_OPTIONS:
             if given[name] is not None:
                 raise DataError(f"{option} is for matrices, but {path} is {FORMATS[format_]}.")
-        return _text_input(path, format_, given, model)
+        return _text_input(path, format_, given, model, says_unread)
     for option, name in _TEXT_OPTIONS:
-        if given[name] not in (None, ()):
+        if given.get(name) not in (None, ()):
             raise DataError(f"{option} is for text, but {path} is {FORMATS[format_]}.")
     first = given["first_feature"]
     return MatrixInput(
@@ -142,15 +183,57 @@ def open_input(path: str, given: Mapping[str, Any], model: object = None, part: 
     )
 
 
-def _text_input(path: str, format_: str, given: Mapping[str, Any], model: object) -> TextInput:
+def with_fields(
+    source: TextInput | MatrixInput, columns: Sequence[str], output: str, given: Mapping[str, Any]
+) -> TextInput | MatrixInput | RecordSource:
+    """The source of a ranking, with the rows' other fields where the output, of its own ``columns``, can have them.
+
+    Raises
+    ------
+    DataError
+        When fields are asked for that there can't be.
+    """
+    names = given["output_fields"]
+    if output.lower().endswith(".npz") or isinstance(source, MatrixInput):
+        if names and names != ("none",):
+            raise DataError("--output-fields is for texts whose ranking is written as JSONL, a table or Parquet.")
+        return source
+    fields = source.other_fields(columns, names)
+    return source if fields is None else RecordSource(source, fields)
+
+
+def _text_input(path: str, format_: str, given: Mapping[str, Any], model: object, says_unread: bool) -> TextInput:
     for option, name, formats, words in _ONLY_FOR:
-        if given[name] not in (None, ()) and format_ not in formats:
+        if given.get(name) not in (None, ()) and format_ not in formats:
             raise DataError(f"{option} is for {words}, but {path} is {FORMATS[format_]}.")
-    known = getattr(model, "text_fields_", ("text",)), getattr(model, "labels_field_", "labels")
+    known = tuple(getattr(model, "text_fields_", ("text",))), str(getattr(model, "labels_field_", "labels"))
+    delimiter, header = given.get("delimiter"), given["header"]
+    asked = tuple(given["text_fields"]) or known[0]
+    found = delimiter is None and format_ in TABLES
+    if found:
+        columns = split_names(asked, ())
+        wanted = [columns] if given["labels_field"] is None else [(*columns, given["labels_field"]), columns]
+        marks = [delimiter_of(path, format_, names, header) for names in wanted]
+        delimiter = next((mark for mark in marks if mark != TABLES[format_]), TABLES[format_])
+    fields = fields_of(path, format_, delimiter, header)
+    texts, labels = split_names(given["text_fields"], fields) or known[0], given["labels_field"] or known[1]
     options = TextOptions(
-        label_separator=given["label_separator"], header=given["header"], items=given["items"],
+        delimiter=delimiter, label_separator=given["label_separator"], header=header, items=given["items"],
         vocabulary=given.get("vocabulary"),
     )  # fmt: skip
-    return TextInput(
-        path, format_, tuple(given["text_fields"]) or tuple(known[0]), given["labels_field"] or known[1], options
-    )
+    result = TextInput(path, format_, texts, labels, options)
+    if not given.get("quiet"):
+        if found and delimiter != TABLES[format_]:
+            say_once(f"{result.name}: its cells are separated by {delimiter!r}, as the first row shows.")
+        _say_what_is_read(result, unread(fields, texts, labels) if says_unread else [])
+    return result
+
+
+def _say_what_is_read(source: TextInput, others: Sequence[str]) -> None:
+    """A sentence on stderr where a file has further fields of text."""
+    if others:
+        say_once(
+            f"{source.name}: the text is read from {' and '.join(source.text_fields)}; not from {', '.join(others)} "
+            "(--text-field A,B joins several).",
+            (source.text_fields, tuple(others)),
+        )

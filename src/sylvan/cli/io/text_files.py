@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import tee
 from typing import Any
 
 from sylvan import data
+from sylvan.cli.io.file_fields import TABLES
 from sylvan.data.streams import open_read, open_write
 from sylvan.data.text_rows import Row, encoded, on_one_line, text_lines, unweighted
 from sylvan.errors import DataError
@@ -16,7 +17,6 @@ __all__ = ["COLUMNS", "NO_LABELS", "TextOptions", "stream_texts", "write_texts"]
 
 COLUMNS = ("jsonl", "csv", "tsv", "annif-csv", "parquet", "dataset")  # formats whose fields have names
 NO_LABELS = ("lines",)
-_MARKS = {"csv": ",", "annif-csv": ",", "tsv": "\t"}
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,7 @@ class TextOptions:
 
     text_fields: tuple[str, ...] = ("text",)
     labels_field: str = "labels"
+    delimiter: str | None = None
     label_separator: str | None = None
     header: bool | None = None
     items: str | None = None
@@ -37,15 +38,21 @@ class TextOptions:
         return None if self.vocabulary is None else data.read_subjects(self.vocabulary)
 
 
-def stream_texts(path: str, format_: str, options: TextOptions, labels: bool, rows: int) -> Iterator[data.TextData]:
-    """The rows of a file in any of the formats, some at a time; with ``labels`` or without."""
+def stream_texts(
+    path: str, format_: str, options: TextOptions, labels: bool, rows: int,
+    records: list[Mapping[str, Any]] | None = None,
+) -> Iterator[data.TextData]:  # fmt: skip
+    """The rows of a file in any of the formats, some at a time; with ``labels`` or without.
+
+    Where fields have names, all of each row's are appended to ``records``.
+    """
     named: dict[str, Any] = {"text_fields": options.text_fields, "labels_field": options.labels_field, "rows": rows}
     if not labels:
         named["labels_field"] = None
     if format_ == "lines":
         return _lines(path, rows)
-    if format_ in _MARKS:
-        return _table(path, format_, options, labels, rows)
+    if format_ in TABLES:
+        return _table(path, format_, options, labels, rows, records)
     if format_ == "annif-folder":
         return data.stream_annif_folder(path, vocabulary=options.subjects(), require_labels=labels, rows=rows)
     if format_ == "pecos":
@@ -55,12 +62,14 @@ def stream_texts(path: str, format_: str, options: TextOptions, labels: bool, ro
         "parquet": data.stream_parquet, "dataset": data.stream_dataset,
     }  # fmt: skip
     if format_ in readers:
-        return readers[format_](path, **named)
+        return readers[format_](path, **named, records=records)
     short = {"fasttext": data.stream_fasttext, "annif-tsv": data.stream_annif_tsv}[format_]
     return short(path, rows=rows)
 
 
-def _table(path: str, format_: str, options: TextOptions, labels: bool, rows: int) -> Iterator[data.TextData]:
+def _table(
+    path: str, format_: str, options: TextOptions, labels: bool, rows: int, records: list[Mapping[str, Any]] | None
+) -> Iterator[data.TextData]:
     texts, field = [_column(name) for name in options.text_fields], _column(options.labels_field)
     # Whether there is a header must not depend on whether labels are wanted this time.
     header = options.header if options.header is not None else any(isinstance(c, str) for c in (*texts, field))
@@ -69,9 +78,10 @@ def _table(path: str, format_: str, options: TextOptions, labels: bool, rows: in
         text_columns=texts,
         labels_columns=field if labels else None,
         label_separator=options.label_separator or (" " if format_ == "annif-csv" else ";"),
-        delimiter=_MARKS[format_],
+        delimiter=options.delimiter or TABLES[format_],
         header=header,
         rows=rows,
+        records=records,
     )
 
 
@@ -91,8 +101,11 @@ def _lines(path: str, rows: int) -> Iterator[data.TextData]:
             yield data.TextData(texts, [[] for _ in texts])
 
 
-def write_texts(path: str, format_: str, rows: Iterable[Row], options: TextOptions, labels: bool) -> None:
-    """Write rows in any of the formats, with ``labels`` or the texts alone."""
+def write_texts(
+    path: str, format_: str, rows: Iterable[Row], options: TextOptions, labels: bool,
+    others: Iterable[Mapping[str, Any]] | None = None,
+) -> None:  # fmt: skip
+    """Write rows in any of the formats, with ``labels`` or the texts alone, and other fields where it has columns."""
     if format_ == "lines":
         _write_lines(path, rows, options)
         return
@@ -105,21 +118,21 @@ def write_texts(path: str, format_: str, rows: Iterable[Row], options: TextOptio
         data.write_annif_tsv(path, *columns, one_line=options.one_line)
     elif format_ == "annif-folder":
         data.write_annif_folder(path, *columns, vocabulary=options.subjects())
-    elif format_ in _MARKS:
+    elif format_ in TABLES:
         annif = format_ == "annif-csv"
         data.write_table(
             path,
             *columns,
             labels_column="subject_uris" if annif else "labels",
             label_separator=options.label_separator or (" " if annif else ";"),
-            delimiter=_MARKS[format_],
+            delimiter=options.delimiter or TABLES[format_],
             header=options.header is not False,
+            others=others,
         )
+    elif format_ == "annif-jsonl":
+        data.write_annif_jsonl(path, *columns)
     else:
-        plain: dict[str, Callable[..., None]] = {
-            "jsonl": data.write_jsonl, "annif-jsonl": data.write_annif_jsonl, "parquet": data.write_parquet,
-        }  # fmt: skip
-        plain[format_](path, *columns)
+        (data.write_jsonl if format_ == "jsonl" else data.write_parquet)(path, *columns, others=others)
 
 
 def _apart(rows: Iterable[Row]) -> tuple[Iterator[str], Iterator[list[Any]], Iterator[list[float] | None]]:

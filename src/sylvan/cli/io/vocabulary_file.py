@@ -1,0 +1,91 @@
+"""``--vocabulary``: a file that says what labels that are codes are called."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+
+from sylvan import data
+from sylvan.errors import DataError
+
+__all__ = ["LabelTitles", "distinct_titles", "read_titles"]
+
+
+@dataclass(frozen=True)
+class LabelTitles:
+    """From a code, such as a URI, to what it is called in a language; None where the file doesn't say."""
+
+    vocabulary: data.SubjectVocabulary = field(repr=False)
+    language: str | None
+    path: str = field(default="", repr=False)
+    source: str = ""  # checksum of the file that the vocabulary is of
+
+    def __call__(self, code: str) -> str | None:
+        return self.vocabulary.label(code, self.language)
+
+    def check(self, codes: Iterable[str]) -> None:
+        """Refuse a file that names none of a model's labels.
+
+        Raises
+        ------
+        DataError
+            With a label of either.
+        """
+        first = None
+        for code in codes:
+            if code in self.vocabulary:
+                return
+            first = code if first is None else first
+        if first is None:
+            raise DataError(f"{self.path} names labels, of which there are none here: leave --vocabulary out.")
+        other = next(iter(self.vocabulary))
+        raise DataError(
+            f"{self.path} names none of the model's labels: it has {other!r}, for instance, and the model {first!r}."
+        )
+
+
+def read_titles(given: Mapping[str, Any]) -> LabelTitles | None:
+    """The file of ``--vocabulary`` in the language of ``--language``; None without the option.
+
+    Raises
+    ------
+    DataError
+        When the file can't be read.
+    """
+    path, language = given["vocabulary"], given["language"]
+    if path is None:
+        if language is not None:
+            raise click.UsageError("--language is for the labels of a --vocabulary.")
+        return None
+    if path.lower().removesuffix(".gz").removesuffix(".xz").endswith(".jsonl"):
+        texts = data.read_label_texts(path)
+        vocabulary = data.SubjectVocabulary({label: {"": names[0]} for label, names in texts.items() if names})
+    else:
+        vocabulary = data.read_subjects(path)
+    if language is not None and language not in vocabulary.languages and "" not in vocabulary.languages:
+        known = ", ".join(vocabulary.languages)
+        raise DataError(f"{path} has no labels in the language {language!r}: its languages are {known}.")
+    return LabelTitles(vocabulary, language, path)
+
+
+def distinct_titles(codes: Sequence[str], titles: LabelTitles) -> list[str]:
+    """What each label is called: the code where it has no title, and title and code where others have the same title.
+
+    Examples
+    --------
+    >>> from sylvan.cli.io.vocabulary_file import LabelTitles, distinct_titles
+    >>> from sylvan.data import SubjectVocabulary
+    >>> titles = LabelTitles(SubjectVocabulary({"u:1": {"": "Bank"}, "u:2": {"": "Bank"}, "u:3": {"": "Sea"}}), None)
+    >>> distinct_titles(["u:1", "u:2", "u:3", "u:4"], titles)
+    ['Bank (u:1)', 'Bank (u:2)', 'Sea', 'u:4']
+    """
+    found = [titles(code) or code for code in codes]
+    times = Counter(found)
+    return [
+        title if times[title] == 1 or title == code else f"{title} ({code})"
+        for code, title in zip(codes, found, strict=True)
+    ]
