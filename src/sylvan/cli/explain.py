@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sylvan.cli.io.inputs import MatrixInput, TextInput
-from sylvan.cli.options import input_options, ranking_option, shared_options
+from sylvan.cli.options import input_options, ranking_option, shared_options, vocabulary_options
 from sylvan.errors import DataError
 from sylvan.store.registry import load
+
+if TYPE_CHECKING:
+    from sylvan.cli.titled import TitledModel
 
 __all__ = ["command"]
 
@@ -37,6 +40,7 @@ _WIDTH = 100
 @click.option("--label-names", metavar="FILE", help="For matrices: names of the labels, one per line.")
 @click.option("--html", metavar="FILE", help="Write a page for the browser.")
 @click.option("--json", "json_", metavar="FILE", help="Write the data (- for stdout alone).")
+@vocabulary_options
 @ranking_option
 @input_options
 @shared_options
@@ -44,30 +48,37 @@ def command(model: str, input_: str | None, settings: tuple[str, ...], **given: 
     """Explain the answers of the model in the folder MODEL for one text, or one row of INPUT (- for stdin).
 
     Shows the path to each label through the tree, score and place at each step, and the words that weighed most;
-    for a label that is not among the answers, where the search lost it and which beam would reach it.
+    for a label that is not among the answers, where the search lost it and which beam would reach it. Of labels that
+    are codes, --vocabulary gives the names, also those of the clusters on the path.
 
     \b
     Examples:
       sylvan explain runs/m --text "whale hunting in the south seas" --label Whaling
       sylvan explain runs/m test.jsonl --row 7 --examples train.jsonl --html why.html
+      sylvan explain runs/m test.jsonl --vocabulary subjects.ttl --language en
       sylvan explain runs/m X.tst.npz --row 7 --label 1234 --json -
     """
+    from sylvan.cli.io.vocabulary_file import read_titles
     from sylvan.cli.saved import load_model
+    from sylvan.cli.titled import TitledModel
     from sylvan.parallel import quiet
 
+    titles = read_titles(given)
     loaded = load_model(model, settings, given["threads"])
     text_model = loaded.takes_texts
     with quiet(given["quiet"]):
         x = _asked(loaded, model, input_, given)
         names = _names(given, text_model)
+        titled = TitledModel.of(loaded, titles, names.get("label_names"))
+        loaded, names["label_names"] = titled.model, titled.names
         options: dict[str, Any] = {"top": given["top"], **{name: value for name, value in names.items() if value}}
         if given["examples"] is not None:
-            options.update(examples=_examples(loaded, model, given), n_examples=given["neighbors"])
-        labels = [_label(word, text_model, names) for word in given["wanted"]]
+            options.update(examples=_examples(titled, model, given), n_examples=given["neighbors"])
+        labels = [_label(word, text_model, titled) for word in given["wanted"]]
         if not labels:
             result = loaded.rank(x, k=min(given["k"], loaded.n_labels_)).labels[0]
             labels = [loaded.vocabulary_[i] if text_model else i for i in result.tolist() if i >= 0]
-        explanations = [loaded.explain(x, label, **options) for label in labels]
+        explanations = [titled.with_code(loaded.explain(x, label, **options)) for label in labels]
     _write(explanations, given["html"], given["json_"])
 
 
@@ -113,23 +124,29 @@ def _names(given: dict[str, Any], text_model: bool) -> dict[str, Any]:
     return results
 
 
-def _label(word: str, text_model: bool, names: dict[str, Any]) -> str | int:
+def _label(word: str, text_model: bool, titled: TitledModel) -> str | int:
     """A label as it was typed: a name where labels have names, else an id."""
-    known = names.get("label_names")
-    if text_model or (known is not None and (word in known or not word.isdecimal())):
-        return word
+    known = titled.model.vocabulary_ if titled.names is None else titled.names
+    title = titled.title(word)
+    if text_model or (known is not None and (title in known or not word.isdecimal())):
+        return title
     if not word.isdecimal():
         raise DataError(f"--label takes an id, as this model knows no names (--label-names). Got {word!r} instead.")
     return int(word)
 
 
-def _examples(model: Any, folder: str, given: dict[str, Any]) -> Any:
-    """Training rows and their labels, or a saved model that keeps them."""
+def _examples(titled: TitledModel, folder: str, given: dict[str, Any]) -> Any:
+    """Training rows and their labels, or a saved model that has its rows."""
     if os.path.isfile(os.path.join(given["examples"], "manifest.json")):
-        return load(given["examples"])
+        saved: Any = load(given["examples"])
+        if titled.title_of and getattr(saved, "vocabulary_", None) is not None:
+            known = {code: title for code, title in titled.title_of.items() if code in saved.vocabulary_}
+            return saved.with_label_names(known)
+        return saved
     from sylvan.cli.saved import input_for
 
-    return input_for(model, folder, given["examples"], {**given, "format_": None}, part="trn").read()
+    rows: Any = input_for(titled.model, folder, given["examples"], {**given, "format_": None}, part="trn").read()
+    return titled.rows(rows) if titled.model.takes_texts and titled.title_of else rows
 
 
 def _write(explanations: list[Any], html: str | None, json_: str | None) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from sylvan.cli.options import shared_options
+from sylvan.cli.options import shared_options, vocabulary_options
 
 __all__ = ["command"]
 
@@ -20,6 +20,7 @@ __all__ = ["command"]
 @click.option("--branches", type=click.IntRange(1, 10_000), default=6, show_default=True, metavar="N",
               help="Children drawn of a node: those that training saw most often.")  # fmt: skip
 @click.option("--label-names", metavar="FILE", help="For matrices: names of the labels, one per line.")
+@vocabulary_options
 @click.option("--json", "json_", metavar="FILE", help="Write the card as data (- for stdout alone).")
 @click.option("--dot", metavar="FILE", help="Write the drawing for Graphviz (- for stdout alone).")
 @click.option("--svg", metavar="FILE", help="Write the drawing as a picture (- for stdout alone).")
@@ -29,16 +30,18 @@ def command(model: str, label_names: str | None, quiet: bool, **given: Any) -> N
     """Show what is in the folder MODEL: sizes, parameters, layers, figures from training, and the tree.
 
     Takes any folder that Sylvan saved: a model, a tree, a vectoriser, a vocabulary. A node of a tree is called by the
-    labels below it that training saw most often.
+    labels below it that training saw most often; --vocabulary gives the names of labels that are codes.
 
     \b
     Examples:
       sylvan inspect runs/m
       sylvan inspect runs/m --levels 3 --branches 10 --svg tree.svg
       sylvan inspect runs/m --labels 20 --card
+      sylvan inspect runs/m --labels 20 --vocabulary subjects.tsv
       sylvan inspect runs/m --dot - | dot -Tpdf -o tree.pdf
     """
     from sylvan.cli.io.label_lists import read_names
+    from sylvan.cli.io.vocabulary_file import read_titles
     from sylvan.cli.shown.card_text import as_text, card_state, write_card
     from sylvan.data import Vocabulary
     from sylvan.errors import DataError
@@ -46,7 +49,8 @@ def command(model: str, label_names: str | None, quiet: bool, **given: Any) -> N
     from sylvan.models.cards.tree_drawing import as_dot, as_svg
 
     names = None if label_names is None else Vocabulary(read_names(label_names))
-    card = read_card(model, levels=given["levels"], branches=given["branches"], n_labels=given["n_labels"], names=names)
+    shown = {"levels": given["levels"], "branches": given["branches"], "n_labels": given["n_labels"]}
+    card = read_card(model, **shown, names=names, titles=read_titles(given))
     tops = [tree.top for tree in card.trees]
     for form, draw in (("dot", as_dot), ("svg", as_svg)):
         if given[form] is not None:

@@ -44,6 +44,8 @@ class Explanation(Findings):
         The calibrated probability, of a model with calibration.
     notes : tuple of str
         What else there is to say, as sentences.
+    code : str or None
+        What the model calls the label, where ``name`` is what a vocabulary of subjects calls it.
     """
 
     def __str__(self) -> str:

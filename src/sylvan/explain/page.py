@@ -68,7 +68,7 @@ def as_page(explanations: Sequence[Findings]) -> str:
 
 
 def _section(result: Findings) -> Iterator[str]:
-    yield f"<h1>{escape(result.name)}</h1>\n<p>{escape(verdict(result).capitalize())}.</p>\n"
+    yield f"<h1>{escape(result.title)}</h1>\n<p>{escape(verdict(result).capitalize())}.</p>\n"
     if result.excerpt is not None:
         yield f"<blockquote>{escape(result.excerpt)}</blockquote>\n"
     for sentence in remarks(result):

@@ -194,6 +194,12 @@ class Findings:
     excerpt: str | None = None
     probability: float | None = None
     notes: tuple[str, ...] = ()
+    code: str | None = None
+
+    @property
+    def title(self) -> str:
+        """The label's name, and its code where it has one besides."""
+        return self.name if self.code is None else f"{self.name} ({self.code})"
 
 
 def excerpt(text: str, length: int = 200) -> str:

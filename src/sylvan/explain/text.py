@@ -80,7 +80,7 @@ def _folded(line: str, width: int) -> list[str]:
 
 
 def _lines(result: Findings) -> Iterator[str]:
-    yield f"{printable(result.name)}: {verdict(result)}"
+    yield f"{printable(result.title)}: {verdict(result)}"
     if result.excerpt is not None:
         yield f"Text: {printable(result.excerpt)}"
     yield from remarks(result)

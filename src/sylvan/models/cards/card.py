@@ -17,6 +17,7 @@ from sylvan.indexing import LabelTree
 from sylvan.matching.class_beam import ClassWeights
 from sylvan.models.base import Estimator
 from sylvan.models.cards.history import history_of
+from sylvan.models.cards.label_titles import Titles, names_of
 from sylvan.models.cards.tree_drawing import Branch, outline
 from sylvan.params import Parameterized
 from sylvan.store import manifest
@@ -167,7 +168,10 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, float, str)) else repr(value)
 
 
-def read_card(folder: str, *, levels: int, branches: int, n_labels: int, names: Vocabulary | None = None) -> Card:
+def read_card(
+    folder: str, *, levels: int, branches: int, n_labels: int, names: Vocabulary | None = None,
+    titles: Titles | None = None,
+) -> Card:  # fmt: skip
     """Look at the model in ``folder``.
 
     Parameters
@@ -179,16 +183,18 @@ def read_card(folder: str, *, levels: int, branches: int, n_labels: int, names: 
         How many of the most frequent labels are listed.
     names : Vocabulary, optional
         What the labels of a model over matrices are called.
+    titles : Titles, optional
+        What people call labels whose names are codes.
 
     Raises
     ------
     ModelError
         When there is no model, or it is damaged.
     DataError
-        When there are not as many ``names`` as labels.
+        When there are not as many ``names`` as labels, or the ``titles`` are of none of them.
     """
-    state = store.load(folder)
-    return card_of(state, rebuild(state), folder, levels=levels, branches=branches, n_labels=n_labels, names=names)
+    state, shown = store.load(folder), {"levels": levels, "branches": branches, "n_labels": n_labels}
+    return card_of(state, rebuild(state), folder, **shown, names=names, titles=titles)
 
 
 def card_of(
@@ -200,13 +206,14 @@ def card_of(
     branches: int = 0,
     n_labels: int = 0,
     names: Vocabulary | None = None,
+    titles: Titles | None = None,
 ) -> Card:
     """The card of a model that was read from ``folder`` already; parameters and errors as of :func:`read_card`."""
     known = vocabulary_of(model) or names
     has = getattr(model, "n_labels_", None) or getattr(model, "n_labels", None)
     if known is not None and has is not None and len(known) != has:
         raise DataError(f"There are {len(known)} names of labels, but the model has {has} labels.")
-    name = "label {}".format if known is None else known.__getitem__
+    name, listed = names_of(known, has or 0, titles)
     written = store.contents(folder)
     files = [os.path.join(folder, manifest.NAME), *_files(state)]
     return Card(
@@ -226,7 +233,7 @@ def card_of(
         compressed=_compressed(state),
         history=tuple(history_of(state)),
         living=_living(_inner(model)),
-        labels=tuple(_frequent(model, n_labels, name)),
+        labels=tuple(_frequent(model, n_labels, listed)),
     )
 
 
@@ -361,7 +368,7 @@ def _frequent(model: Any, n: int, name: Callable[[int], str]) -> Iterator[tuple[
         for label in np.argsort(-np.asarray(counts), kind="stable")[:n].tolist():
             yield name(label), int(counts[label])
     elif isinstance(model, Vocabulary):
-        yield from ((word, None) for word in model[:n])
+        yield from ((name(label), None) for label in range(min(n, len(model))))
 
 
 def _measured(state: store.State) -> dict[str, Any] | None:

@@ -1,0 +1,127 @@
+"""``--vocabulary``: names for labels that are codes, in answers, explanations and cards."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sylvan
+from sylvan import Ensemble, NeighborRanker, TextModel, data
+
+NAMES = {
+    "Whaling": "Walfang", "Baking": "Backen", "Astronomy": "Himmelskunde", "Gardening": "Gartenbau",
+    "Chess": "Brettspiel", "Türkçe": "Brettspiel",
+}  # fmt: skip
+
+
+@pytest.fixture
+def subjects(tmp_path: Path) -> str:
+    path = tmp_path / "subjects.csv"
+    rows = "".join(f"{code},{code} in English,{name}\n" for code, name in NAMES.items())
+    path.write_text(f"uri,label_en,label_de\n{rows}", "utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl"])
+def test_predict_writes_names_and_codes(kind: str, call: Any, files: Any, subjects: str, tmp_path: Path) -> None:
+    path, language = Path(subjects), ("--language", "de")
+    if kind == "tsv":
+        path, language = tmp_path / "subjects.tsv", ()
+        path.write_text("".join(f"{code}\t{name}\n" for code, name in NAMES.items()), "utf-8")
+    elif kind == "jsonl":
+        path, language = tmp_path / "subjects.jsonl", ()
+        data.write_records(path, [{"label": code, "text": [name, "more"]} for code, name in NAMES.items()])
+    words = ["predict", files.text_model, files("test.jsonl"), "-k", "2"]
+    plain = [json.loads(line) for line in call(*words).out.splitlines()]
+    named = [json.loads(line) for line in call(*words, "--vocabulary", str(path), *language).out.splitlines()]
+    assert [row["uris"] for row in named] == [row["labels"] for row in plain]
+    assert [row["labels"] for row in named] == [[NAMES[code] for code in row["labels"]] for row in plain]
+
+
+@pytest.mark.parametrize("kind", ["text", "ensemble", "matrix"])
+def test_explanations_read_names_in_titles_and_paths(
+    kind: str, call: Any, files: Any, subjects: str, tmp_path: Path
+) -> None:
+    train = data.read_jsonl(files("train.jsonl"))
+    folder, words = str(tmp_path / "m"), ["--text", "bread and flour"]
+    model: Any = TextModel(model=sylvan.XRLinear(branching=2, max_leaf=2)).fit(train.texts, train.labels)
+    if kind == "ensemble":
+        model = Ensemble.of_fitted([model, TextModel().fit(train.texts, train.labels)])
+    elif kind == "matrix":
+        model, names = model.model, tmp_path / "names.txt"
+        names.write_text("\n".join(sorted(NAMES)), "utf-8")
+        data.save_npz(tmp_path / "X.npz", TextModel().fit(train.texts, train.labels).vectorizer.transform(train.texts))
+        words = [str(tmp_path / "X.npz"), "--label-names", str(names)]
+    model.save(folder)
+    words += ["--vocabulary", subjects, "--language", "de"]
+    outcome = call("explain", folder, *words, "--label", "Baking")
+    assert outcome.code == 0 and outcome.out.startswith("Backen (Baking): "), outcome.err + outcome.out
+    alone = {code for code, name in NAMES.items() if name != "Brettspiel"}  # two labels have that name
+    assert not any(code in outcome.out.partition("\n")[2] for code in alone), outcome.out
+    by_title = call("explain", folder, *words, "--label", "Backen", "--json", "-")
+    (found,) = json.loads(by_title.out)
+    assert (found["name"], found["code"]) == ("Backen", "Baking")
+    titles = [step["title"] for path in found["trees"][0]["paths"] for step in path["steps"]]
+    assert titles[-1] == "Backen" and any(name in titles[0] for name in NAMES.values())
+    (found,) = json.loads(call("explain", folder, *words, "--label", "Chess", "--json", "-").out)
+    assert (found["name"], found["code"]) == ("Brettspiel", "Chess")
+    assert found["trees"][0]["paths"][0]["steps"][-1]["title"] == "Brettspiel (Chess)"
+    best = json.loads(call("explain", folder, *words, "-k", "2", "--json", "-").out)
+    assert len(best) == 2 and best[0]["code"] in NAMES
+
+
+def test_examples_are_found_by_codes(call: Any, files: Any, subjects: str, tmp_path: Path) -> None:
+    words = ["explain", files.text_model, "--text", "bread and flour", "--label", "Baking", "--json", "-"]
+    plain = json.loads(call(*words, "--examples", files("train.jsonl")).out)[0]["examples"]
+    train = data.read_jsonl(files("train.jsonl"))
+    rows = TextModel(sylvan.load(files.text_model).vectorizer, NeighborRanker()).fit(train.texts, train.labels)
+    rows.save(tmp_path / "rows")
+    for examples in (files("train.jsonl"), str(tmp_path / "rows")):
+        outcome = call(*words, "--examples", examples, "--vocabulary", subjects, "--language", "de")
+        found = json.loads(outcome.out)[0]["examples"]
+        assert [one["row"] for one in found] == [one["row"] for one in plain] and len(found) == 3, outcome.err
+
+
+def test_cards_name_clusters_and_labels(call: Any, files: Any, subjects: str, tmp_path: Path) -> None:
+    words = ("--vocabulary", subjects, "--language", "de", "--labels", "6", "--json", "-")
+    found = json.loads(call("inspect", files.text_model, *words).out)
+    assert {row["name"] for row in found["labels"]} == {f"{name} ({code})" for code, name in NAMES.items()}
+    below = [child["title"] for child in found["trees"][0]["top"]["children"]]
+    assert sorted(below) == sorted(NAMES.values())
+    names = tmp_path / "names.txt"
+    names.write_text("\n".join(sorted(NAMES)), "utf-8")
+    again = json.loads(call("inspect", files.matrix_model, "--label-names", str(names), *words).out)
+    assert again["labels"] == found["labels"]
+    sylvan.load(files.text_model).vectorizer.save(tmp_path / "vectorizer")
+    outcome = call("inspect", str(tmp_path / "vectorizer"), "--vocabulary", subjects)
+    assert outcome.code == 2 and "names labels, of which there are none here" in outcome.err
+
+
+def test_labels_that_are_numbers_are_named_by_them(call: Any, files: Any, tmp_path: Path) -> None:
+    path, out = tmp_path / "numbers.tsv", tmp_path / "top.csv"
+    path.write_text("0\tzero\n3\tthree\n")
+    words = ("--vocabulary", str(path), "-k", "6", "-o", str(out))
+    assert call("predict", files.matrix_model, files("test.xmc"), *words).code == 0
+    with open(out, newline="", encoding="utf-8") as stream:
+        named = {(row["label"], row["name"]) for row in csv.DictReader(stream)}
+    assert {("0", "zero"), ("3", "three"), ("1", "")} <= named
+
+
+@pytest.mark.parametrize("verb", ["predict", "explain", "inspect"])
+def test_what_cannot_be_named_is_said(verb: str, call: Any, files: Any, subjects: str, tmp_path: Path) -> None:
+    inputs = {"predict": [files("test.jsonl")], "explain": ["--text", "bread"], "inspect": []}[verb]
+    words = [verb, files.text_model, *inputs]
+    other = tmp_path / "other.tsv"
+    other.write_text("<u:1>\tsomething\n")
+    for given, sentence in (
+        (["--language", "en"], "--language is for the labels of a --vocabulary"),
+        (["--vocabulary", str(other)], "names none of the model's labels: it has 'u:1', for instance, and the model"),
+        (["--vocabulary", subjects, "--language", "fr"], "has no labels in the language 'fr': its languages are de"),
+        (["--vocabulary", "missing.tsv"], "There is no file 'missing.tsv'."),
+    ):
+        outcome = call(*words, *given)
+        assert outcome.code == 2 and sentence in outcome.err and outcome.out == "", outcome.err
