@@ -15,6 +15,7 @@ from sylvan.errors import DataError
 __all__ = [
     "MAX_COLUMNS",
     "Csr",
+    "as_array",
     "beside",
     "compressed",
     "distinct",
@@ -247,10 +248,7 @@ def real_numbers(values: Any, name: str) -> npt.NDArray[Any]:
         raise _text_error(name)
     if sp.issparse(values):
         raise DataError(f"{name} must be a dense array, but is a sparse matrix.")
-    try:
-        array = np.asarray(values)
-    except (ValueError, TypeError) as error:
-        raise DataError(f"{name} is no array of numbers: {error}.") from error
+    array = as_array(values, name)
     if array.dtype.kind in "US":
         raise _text_error(name)
     if array.dtype.kind == "O":
@@ -264,6 +262,18 @@ def real_numbers(values: Any, name: str) -> npt.NDArray[Any]:
                 f"{name} must hold numbers, but holds {type(flat[0]).__name__} objects: {error}."
             ) from error
     return array.astype(_FLOAT64) if needs_double(array.dtype, name) else array
+
+
+def as_array(values: Any, name: str) -> npt.NDArray[Any]:
+    """``values`` as NumPy sees them; :class:`DataError` where it can't."""
+    try:
+        return np.asarray(values)
+    except (ValueError, TypeError, RuntimeError) as error:
+        if type(values).__module__.partition(".")[0] == "torch":  # one with a gradient, or on another device
+            raise DataError(
+                f"{name} is a PyTorch tensor that NumPy can't read. Give {name}.detach().cpu().numpy() instead."
+            ) from error
+        raise DataError(f"{name} is no array of numbers: {str(error).rstrip('.')}.") from error
 
 
 def _text_error(name: str) -> DataError:

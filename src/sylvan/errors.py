@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 __all__ = [
+    "CheckpointWarning",
     "DataError",
+    "DiskSpaceError",
     "MemoryLimitError",
     "ModelError",
     "NotFittedError",
+    "OtherReleaseWarning",
     "ParameterError",
     "RowsUnknownWarning",
     "SylvanError",
@@ -39,6 +42,10 @@ class MemoryLimitError(SylvanError, MemoryError):
     """The work asked for does not fit the memory there is."""
 
 
+class DiskSpaceError(SylvanError, OSError):
+    """What is to be written doesn't fit the disk."""
+
+
 class TuningError(SylvanError, ValueError):
     """No model could be found within a tuning's budget and limits."""
 
@@ -49,3 +56,11 @@ class UnsupportedError(SylvanError, AttributeError):
 
 class RowsUnknownWarning(UserWarning):
     """A model has learned new labels without the rows of those that it knows, and answers the new ones too often."""
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint can't be written at the moment, and its training goes on without."""
+
+
+class OtherReleaseWarning(UserWarning):
+    """A model was trained with another release of a library by which its inputs are read."""

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from sylvan import kernels, validate
 from sylvan.canonical import Csr, matrix, shape_text, take_rows
 from sylvan.errors import DataError
+from sylvan.wording import counted
 
 __all__ = ["LabelFilter"]
 
@@ -152,7 +153,7 @@ def _ids(listed: npt.NDArray[Any], name: str, n_labels: int) -> _Ids:
         raise DataError(f"{name} must be label ids of shape (m,). Got shape {shape_text(listed.shape)} instead.")
     if listed.dtype == bool:
         if len(listed) != n_labels:
-            raise DataError(f"{name} is a mask of {len(listed)} labels, but the model has {n_labels}.")
+            raise DataError(f"{name} is a mask of {counted(len(listed), 'label')}, but the model has {n_labels}.")
         return np.flatnonzero(listed).astype(_INT32)
     if listed.dtype.kind not in "iu":
         if listed.dtype.kind in "OUS":

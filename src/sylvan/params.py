@@ -39,6 +39,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, cast
 
 from sylvan.errors import ParameterError
+from sylvan.keywords import suggest_keywords, unknown_keyword
 from sylvan.ranges import (
     Choice,
     Constraint,
@@ -53,6 +54,7 @@ from sylvan.ranges import (
     check_value,
     check_values,
 )  # fmt: skip
+from sylvan.wording import did_you_mean
 
 if TYPE_CHECKING:
     from typing_extensions import dataclass_transform
@@ -150,7 +152,8 @@ def _constructor(cls: type, fields: Sequence[dataclasses.Field[Any]]) -> Callabl
         try:
             given = signature.bind(self, *args, **kwargs)
         except TypeError as error:
-            raise TypeError(f"{type(self).__name__}.__init__() {error}") from None
+            words = unknown_keyword(error, [name for name in signature.parameters if name != "self"])
+            raise TypeError(f"{type(self).__name__}.__init__() {words}") from None
         given.apply_defaults()
         if is_module:
             super(Parameterized, self).__init__()
@@ -256,6 +259,12 @@ class Parameterized:
 
     constraints: ClassVar[Mapping[str, Constraint]] = cast(Any, _Constraints())
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        # What PyTorch compiles is left as it is written.
+        if not any(base.__module__.partition(".")[0] == "torch" for base in cls.__mro__):
+            suggest_keywords(cls)
+
     @classmethod
     def parameter_names(cls) -> list[str]:
         """Names of the constructor's parameters, in its order."""
@@ -281,7 +290,7 @@ class Parameterized:
             outer, _, inner = name.partition("__")
             if outer not in known:
                 raise ParameterError(
-                    f"{type(self).__name__} has no parameter {outer!r}. Its parameters are: {', '.join(known)}."
+                    f"{type(self).__name__} has no parameter {outer!r}. {did_you_mean(outer, known)}"
                 )
             if inner:
                 part = self.part(outer)

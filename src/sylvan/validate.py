@@ -14,7 +14,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan import kernels
-from sylvan.canonical import MAX_COLUMNS, Csr, compressed, matrix, needs_double, real_numbers, shape_text
+from sylvan.canonical import MAX_COLUMNS, Csr, as_array, compressed, matrix, needs_double, real_numbers, shape_text
 from sylvan.errors import DataError, ParameterError
 
 __all__ = [
@@ -168,7 +168,7 @@ def labels(Y: Any, *, n_rows: int | None = None, n_labels: int | None = None, na
     if Y is None:
         raise DataError(f"{name} is None: requires y to be passed, but the target y is None.")
     if hasattr(Y, "__array__") and not isinstance(Y, np.ndarray):
-        Y = np.asarray(Y)
+        Y = as_array(Y, name)
     if isinstance(Y, Csr):
         csr = Y
     elif sp.issparse(Y) or (hasattr(Y, "ndim") and Y.ndim == 2):

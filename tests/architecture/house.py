@@ -14,7 +14,7 @@ SOURCE = Path(sylvan.__file__).parent
 
 # From the ground up; a package may import those below it and, where that makes no circle, those of its own layer.
 LAYERS: list[list[str]] = [
-    ["version", "errors", "figures", "lazy", "ranges", "params", "topk"],
+    ["version", "errors", "figures", "lazy", "wording", "keywords", "ranges", "params", "topk"],
     ["_native"],
     ["kernels", "parallel"],
     ["canonical", "validate", "label_filter"],

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -33,6 +35,7 @@ def test_it_says_what_it_does(demo: tuple[Path, str, float]) -> None:
         assert re.search(rf"^.*{phase}.*\n  .*\d\.\d s$", out, re.MULTILINE), phase
     assert "P " in out and "PSP " in out and "found:" in out and "true:" in out and "in sylvan-demo (" in out
     assert (folder / "sylvan-demo" / "manifest.json").is_file()
+    assert "The model stays in the folder sylvan-demo. To remove it:" in out
     assert took < 60  # 20 s on two cores that have nothing else to do
 
 
@@ -50,7 +53,7 @@ def test_its_phases_are_those_of_fit(demo: tuple[Path, str, float]) -> None:
 
 def test_the_next_commands_work(demo: tuple[Path, str, float]) -> None:
     folder, out, _ = demo
-    commands = [line.strip() for line in out.split("What to try next:")[1].strip().split("\n")]
+    commands = [line.strip() for line in out.split("What to try next:")[1].strip().split("\n\n")[0].split("\n")]
     assert len(commands) == 3
     python = f"PYTHONPATH={shlex.quote(SOURCE)}:$PYTHONPATH {shlex.quote(sys.executable)} -m sylvan "
     for command in commands:
@@ -58,6 +61,15 @@ def test_the_next_commands_work(demo: tuple[Path, str, float]) -> None:
         done = subprocess.run(["sh", "-c", shell], cwd=folder, capture_output=True, text=True, timeout=250)
         assert (done.returncode, done.stderr) == (0, ""), (command, done.stderr)
         assert done.stdout
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a POSIX shell")
+def test_what_it_leaves_can_be_removed(demo: tuple[Path, str, float], tmp_path: Path) -> None:
+    folder, out, _ = demo
+    shutil.copytree(folder / "sylvan-demo", tmp_path / "sylvan-demo")
+    command = out.split("The model stays in the folder sylvan-demo. To remove it:")[1].strip()
+    subprocess.run(["sh", "-c", command], cwd=tmp_path, check=True, timeout=60)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_another_folder(tmp_path: Path) -> None:

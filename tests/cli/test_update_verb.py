@@ -115,7 +115,7 @@ def test_a_plan_changes_nothing(call: Any, model: str) -> None:
         (["--rename", "{0}=x", "--rename", "{1}=x"], "stands for two ids"),
         (["--remove", "{folder}/nobody"], "nobody"),
         (["--remove", "{folder}/unknown"], "line 2"),
-        (["--remove", "{folder}/all"], "labels can't be removed"),
+        (["--remove", "{folder}/all"], "labels not all can be removed"),
         (["--remove", "{folder}/one", "--rename", "{0}=x"], "none of the model's"),
     ],
 )

@@ -267,7 +267,7 @@ def test_refusals_of_text_models(tagger: tuple) -> None:
         model.explain([3], "Baking")
     with pytest.raises(DataError, match=r"a pair \(texts, label_lists\).* Got list instead"):
         model.explain("bread", "Baking", examples=["a", "b", "c"])
-    with pytest.raises(DataError, match="examples have 12 texts, but the labels of 2"):
+    with pytest.raises(DataError, match="examples have 12 texts, but labels for 2"):
         model.explain("bread", "Baking", examples=(texts, labels[:2]))
     with pytest.raises(NotFittedError, match="call fit before explain"):
         TextModel().explain("bread", "Baking")

@@ -467,7 +467,7 @@ class TestWrongInput:
             (lambda: kept.update(label_texts={}), "nothing to do"),
             (lambda: kept.update(label_texts={"L33": "unheard of"}), "nothing to do"),
             (lambda: kept.update(["word01"], label_texts=new), "X and Y together"),
-            (lambda: kept.update(["word01"], [["L01"], ["L02"]], label_texts=new), "1 texts, but the labels of 2"),
+            (lambda: kept.update(["word01"], [["L01"], ["L02"]], label_texts=new), "X has 1 text, but Y has labels"),
             (lambda: kept.update(["word01"], [["L01"]], [1.0, 2.0], label_texts=new), "sample_weight has shape"),
             (lambda: kept.update(label_texts={"L33": "word01"}, forget=[9999]), "numbered in"),
             (lambda: bare.update(label_texts={"L33": "word01"}), "keeps no rows and can't forget"),

@@ -65,7 +65,7 @@ def test_from_a_file(tmp_path: Path) -> None:
     [
         ([["a text"]], r"Block 0 must be a pair of texts and labels, or a TextData. Got list instead"),
         ([(["a text"], [["a"]]), 3], r"Block 1 must be a pair .* Got int instead"),
-        ([(["one", "two"], [["a"]])], "Block 0 has 2 texts, but the labels of 1"),
+        ([(["one", "two"], [["a"]])], "Block 0 has 2 texts, but labels for 1"),
         ([(["one"], [[["a"]]])], "must be lists of strings or of ints"),
         ([(["one"], [["a"]]), (["two"], [[2]])], "Labels must be all strings or all ints"),
         ([(["one"], [["a"]], [[-1.0]])], "relevance must be a finite number of at least 0"),

@@ -224,7 +224,7 @@ def test_predict_has_a_column_a_name(model: TextModel) -> None:
     [
         ("one string", LABELS, "Got one string"),
         (TEXTS, "one string", "Got one string"),
-        (TEXTS[:3], LABELS[:2], "There are 3 texts, but the labels of 2"),
+        (TEXTS[:3], LABELS[:2], "X has 3 texts, but Y has labels for 2"),
         ([*TEXTS[:-1], None], LABELS, "Got NoneType in row 17"),
         (sp.eye(18, format="csr"), LABELS, "Got a matrix"),
         (np.eye(18), LABELS, "Got a matrix"),

@@ -150,7 +150,7 @@ def test_groups_stay_together() -> None:
     ("n", "options", "sentence"),
     [
         (60, {}, "There are 60 rows: too few to hold 20 out, for which tune takes at least 80."),
-        (100, {"groups": np.zeros(100)}, "All 100 rows are in one group"),
+        (100, {"groups": np.zeros(100)}, "There is one group, of 100 rows: none"),
         (100, {"groups": np.zeros(99)}, r"There are 100 rows, but groups has shape \(99,\)"),
         (100, {"groups": np.zeros((100, 2))}, r"groups has shape \(100, 2\)"),
     ],

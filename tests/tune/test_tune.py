@@ -226,7 +226,7 @@ def test_wrong_options(rows: Any, options: dict[str, Any], error: type, sentence
 
 
 def test_wrong_rows(rows: Any) -> None:
-    with pytest.raises(DataError, match="There are 400 texts, but the labels of 3"):
+    with pytest.raises(DataError, match="X has 400 texts, but Y has labels for 3"):
         tuned((rows[0], rows[1][:3]))
     with pytest.raises(DataError, match="No text has a label"):
         tuned((rows[0], [[]] * 400))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import time
 from collections.abc import Iterator
@@ -27,7 +28,8 @@ _EXAMPLES = 5
 def command(ctx: click.Context, folder: str, seed: int, threads: int | None, quiet: bool) -> None:
     """Train a model on the bundled sample: titles and authors of books, and their subject headings.
 
-    Prints what it does, how good the model is on books that it has not seen, and what to try next.
+    Prints what it does, how good the model is on books that it has not seen, and what to try next. It leaves the model
+    in a folder, some 20 MB, for you to try and to delete.
 
     \b
     Example:
@@ -132,3 +134,10 @@ def _show_commands(folder: str) -> None:
     click.echo(f'  echo "Whale hunting in the south seas" | sylvan predict {model} -k 3')
     click.echo(f"  sylvan evaluate {model} {test} -k 1,3,5,10")
     click.echo(f"  sylvan train xr-linear {train} {fields} --model {model}-2 --set beam=20")
+    click.echo(f"\nThe model stays in the folder {folder}. To remove it:")
+    click.echo(f"  {_removing(folder)}")
+
+
+def _removing(folder: str) -> str:
+    """The command that removes a folder."""
+    return f'rmdir /s /q "{folder}"' if os.name == "nt" else f"rm -r {shlex.quote(folder)}"

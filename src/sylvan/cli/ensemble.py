@@ -10,6 +10,7 @@ from sylvan.cli.options import input_options, shared_options
 from sylvan.errors import DataError
 from sylvan.ranking.calibrate import METHODS
 from sylvan.ranking.ensemble import WAYS
+from sylvan.wording import counted
 
 __all__ = ["command"]
 
@@ -71,7 +72,7 @@ def command(
     joined.save(target)
     if not given["quiet"]:
         shown = ", ".join(f"{name} {weight:.3g}" for name, weight in zip(models, joined.weights_, strict=True))
-        click.echo(f"Joined {len(models)} models in {target}; weights: {shown}.", err=True)
+        click.echo(f"Joined {counted(len(models), 'model')} in {target}; weights: {shown}.", err=True)
         click.echo(_probabilities(joined, calibrated_on or holdout), err=True)
 
 

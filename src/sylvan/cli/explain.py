@@ -12,6 +12,7 @@ from sylvan.cli.io.inputs import MatrixInput, TextInput
 from sylvan.cli.options import input_options, ranking_option, shared_options, vocabulary_options
 from sylvan.errors import DataError
 from sylvan.store.registry import load
+from sylvan.wording import counted
 
 if TYPE_CHECKING:
     from sylvan.cli.titled import TitledModel
@@ -105,7 +106,7 @@ def _row(source: TextInput | MatrixInput, number: int, model: Any) -> Any:
         if number < seen + n:
             return rows[number - seen : number - seen + 1]
         seen += n
-    raise DataError(f"{source.name} has {seen:,} rows: there is no row {number:,}, as the first is row 0.")
+    raise DataError(f"{source.name} has {counted(seen, 'row')}: there is no row {number:,}, as the first is row 0.")
 
 
 def _names(given: dict[str, Any], text_model: bool) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import click
 from sylvan.cli.session import Session
 from sylvan.errors import DataError, ParameterError
 from sylvan.weights import WEIGHT_DTYPES
+from sylvan.wording import counted
 
 __all__ = ["command"]
 
@@ -65,7 +66,7 @@ def command(ctx: click.Context, /, source: str, folder: str, labels: str | None,
     whole.save(folder)
     Session.of(ctx).written = f"the model was saved in {folder}"
     if not quiet:
-        click.echo(f"Read {source}, a model of {_TITLES[library]}: {model.n_features_:,} features")
+        click.echo(f"Read {source}, a model of {_TITLES[library]}: {counted(model.n_features_, 'feature')}")
         for ranker in model.rankers_:
             click.echo(f"  {ranker.tree!r}")
         combine = model.combine if isinstance(model.combine, str) else ", ".join(model.combine)

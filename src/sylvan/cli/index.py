@@ -12,6 +12,7 @@ from sylvan.cli.options import complain, describe_parameters, read_settings, sha
 from sylvan.cli.resume import resume_options, working
 from sylvan.cli.session import Session
 from sylvan.errors import ParameterError
+from sylvan.wording import counted
 
 __all__ = ["command"]
 
@@ -118,7 +119,7 @@ def _build(session: Session, index: Any, base: str, folder: str, given: dict[str
     queries = None if given["queries"] is None else data.load_vectors(given["queries"])
     neighbors = None if given["neighbors"] is None else data.load_numbers(given["neighbors"])
     tune_on = None if given["tune_on"] is None else data.load_vectors(given["tune_on"])
-    say(f"Read {len(vectors):,} vectors of {vectors.shape[1]:,} dimensions from {base}.")
+    say(f"Read {counted(len(vectors), 'vector')} of {counted(vectors.shape[1], 'dimension')} from {base}.")
     if given["planning"]:
         click.echo(index.plan(vectors, queries, neighbors).text())
         return

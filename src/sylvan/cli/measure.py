@@ -24,6 +24,7 @@ from sylvan.models.label_names import Numbers, numbered_labels
 from sylvan.parallel import progress
 from sylvan.ranking.stopping import DEPTH, StoppingRule
 from sylvan.topk import TopK
+from sylvan.wording import are, counted
 
 __all__ = ["THRESHOLD", "Measured", "add_figures", "measure", "open_test", "score"]
 
@@ -49,13 +50,16 @@ class Measured:
 
     def notes(self) -> list[str]:
         """What a reader has to know beside the numbers."""
-        notes = [f"Percentages over {self.n_measured:,} rows with at least one label that the model knows."]
+        notes = [f"Percentages over {counted(self.n_measured, 'row')} with at least one label that the model knows."]
         if self.intervals:
             notes.append("After ±: half the width of a 95% confidence interval, for other rows of the same kind.")
         if self.n_rows > self.n_measured:
-            notes.append(f"{self.n_rows - self.n_measured:,} rows without such a label are skipped.")
+            n_skipped = self.n_rows - self.n_measured
+            notes.append(f"{counted(n_skipped, 'row')} without such a label {are(n_skipped)} skipped.")
         if self.unknown:
-            notes.append(f"{self.unknown:,} labels ({self.n_unknown:,} different) were not known from training.")
+            were = "was" if self.unknown == 1 else "were"
+            labels = f"{counted(self.unknown, 'label')} ({self.n_unknown:,} different)"
+            notes.append(f"{labels} {were} not known from training.")
         if self.without_psp:
             notes.append(
                 "PSP and slices are missing: the model does not hold how often each label occurred in training."
@@ -138,7 +142,7 @@ def measure(
             known.append(Y[labelled])
             bar.update(len(top))
     if given is not None and given.shape[0] != n_rows:
-        raise DataError(f"{source.name} has {n_rows} rows, but its labels {given.shape[0]}.")
+        raise DataError(f"{source.name} has {counted(n_rows, 'row')}, but its labels {given.shape[0]}.")
     filtered.check(n_rows)
     n_measured = sum(len(top) for top in tops)
     if not n_measured:

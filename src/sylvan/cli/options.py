@@ -14,6 +14,7 @@ from sylvan.cli.io.formats import FORMATS
 from sylvan.cli.session import Session
 from sylvan.errors import ParameterError
 from sylvan.params import Constraint, Instance, Jobs, Parameterized
+from sylvan.wording import counted
 
 __all__ = [
     "complain", "cutoffs", "describe_parameters", "device_option", "input_options", "made", "output_fields_option",
@@ -186,7 +187,7 @@ def complain(problems: Sequence[str]) -> str:
     """All problems as one message: a sentence when there is one, else a list of them."""
     if len(problems) == 1:
         return problems[0]
-    return f"{len(problems)} settings are wrong:\n" + "\n".join(f"  - {problem}" for problem in problems)
+    return f"{counted(len(problems), 'setting')} are wrong:\n" + "\n".join(f"  - {problem}" for problem in problems)
 
 
 def _read(owner: type[Parameterized], name: str, value: Any, typed: bool) -> Any:

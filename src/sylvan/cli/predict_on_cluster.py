@@ -22,6 +22,7 @@ from sylvan.errors import DataError
 from sylvan.models.at_work import Source
 from sylvan.runtime.current import current_runner
 from sylvan.topk import TopK
+from sylvan.wording import counted
 
 __all__ = ["rank_into_folder", "ranked_blocks", "ranker_of"]
 
@@ -74,4 +75,6 @@ def rank_into_folder(
     if not given["quiet"]:
         before = len(ranked.paths) - ranked.n_ranked
         there = f" ({before:,} were there already)" if before else ""
-        click.echo(f"Ranked {ranked.n_rows:,} rows of {len(ranked.paths):,} files into {folder!r}{there}.")
+        click.echo(
+            f"Ranked {counted(ranked.n_rows, 'row')} of {counted(len(ranked.paths), 'file')} into {folder!r}{there}."
+        )

@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 
 import click
 
+from sylvan.wording import did_you_mean
+
 __all__ = [
     "BAD_USAGE", "COMPLETE", "FAILURE", "INTERRUPTED", "LazyGroup", "Session", "need_subcommand", "spoken_warnings",
 ]  # fmt: skip
@@ -19,7 +21,8 @@ BAD_USAGE, FAILURE, INTERRUPTED = 2, 1, 1
 # Sylvan's own warnings, by name, as their modules are heavy to load.
 _SPOKEN = {
     "TextsWarning": "Note", "RowsUnknownWarning": "Note", "HarmfulOptimizerWarning": "Warning",
-    "StaleSamplerWarning": "Warning",
+    "StaleSamplerWarning": "Warning", "OtherReleaseWarning": "Warning",
+    "CheckpointWarning": "Warning",
 }  # fmt: skip
 
 
@@ -60,6 +63,14 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.lines)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click's, with the command that may have been meant by an unknown name."""
+        if args and args[0] not in self.lines and not args[0].startswith("-") and not ctx.resilient_parsing:
+            ctx.fail(f"No such command {args[0]!r}. {did_you_mean(args[0], self.lines)}")
+        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.lines:

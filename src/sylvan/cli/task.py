@@ -13,6 +13,7 @@ from click.shell_completion import CompletionItem
 from sylvan.cli.options import describe_parameters, shared_options, together
 from sylvan.cli.session import LazyGroup, need_subcommand
 from sylvan.errors import ParameterError
+from sylvan.wording import counted
 
 __all__ = ["TASKS", "command"]
 
@@ -76,7 +77,7 @@ class _RefreshEvery(click.Option):
             from sylvan.neural import RefreshSchedule
         except ImportError:
             return record
-        usual = ", ".join(f"{RefreshSchedule.for_classes(n).every} with {n:,} classes" for n in _SIZES)
+        usual = ", ".join(f"{RefreshSchedule.for_classes(n).every} with {counted(n, 'class')}" for n in _SIZES)
         return None if record is None else (record[0], f"{record[1]} [default: {usual}]")
 
 

@@ -18,6 +18,7 @@ from sylvan.data.streams import PathLike
 from sylvan.errors import DataError
 from sylvan.store.npy import header
 from sylvan.validate import MAX_COLUMNS
+from sylvan.wording import counted
 
 __all__ = ["is_csr_folder", "open_csr", "save_csr"]
 
@@ -148,7 +149,9 @@ def _write(place: Path, blocks: Iterable[Any]) -> None:
         files["indptr"].write(np.zeros(1, np.int64).tobytes())
         for block in (part for whole in blocks for part in _parts(whole)):
             if n_columns is not None and block.shape[1] != n_columns:
-                raise DataError(f"Block after row {n_rows} has {block.shape[1]} columns, but those before {n_columns}.")
+                raise DataError(
+                    f"Block after row {n_rows} has {counted(block.shape[1], 'column')}, but those before {n_columns}."
+                )
             n_columns = block.shape[1]
             files["indptr"].write((block.indptr[1:] + n_entries).astype("<i8").tobytes())
             files["indices"].write(block.indices.astype("<i4", copy=False).tobytes())

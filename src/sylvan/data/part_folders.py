@@ -19,6 +19,7 @@ from sylvan.data.row_parts import RowParts
 from sylvan.data.streams import PathLike
 from sylvan.errors import DataError
 from sylvan.validate import MAX_COLUMNS
+from sylvan.wording import counted
 
 __all__ = ["is_parts_folder", "make_folders", "open_parts", "part_name", "save_parts", "write_part"]
 
@@ -165,13 +166,15 @@ def open_parts(folder: PathLike | Sequence[PathLike]) -> tuple[RowParts, Csr | N
     offsets = [_offsets(path, part) for path, part in zip(paths, files, strict=True)]
     for path, part in zip(paths, files, strict=True):
         if part.shape[1] != files[0].shape[1]:
-            raise DataError(f"{path!r} has {part.shape[1]} columns, but {paths[0]!r} has {files[0].shape[1]}.")
+            raise DataError(
+                f"{path!r} has {counted(part.shape[1], 'column')}, but {paths[0]!r} has {files[0].shape[1]}."
+            )
     first_rows = np.concatenate(([0], np.cumsum([part.shape[0] for part in files])))
     before = np.concatenate(([0], np.cumsum([part.n_values for part in files])))
     indptr = np.concatenate([[0], *(own[1:] + start for own, start in zip(offsets, before[:-1], strict=True))])
     n_rows = int(first_rows[-1])
     if n_rows >= 2**31:
-        raise DataError(f"The parts have {n_rows:,} rows. At most {2**31 - 1:,} are possible.")
+        raise DataError(f"The parts have {counted(n_rows, 'row')}. At most {2**31 - 1:,} are possible.")
     opened = RowParts(tuple(paths), (n_rows, files[0].shape[1]), indptr.astype(np.int64), first_rows.astype(np.int64))
     return opened, _labels(paths, first_rows.tolist())
 
@@ -214,7 +217,7 @@ def _labels(paths: Sequence[str], first_rows: list[int]) -> Csr | None:
     begin = 0
     for place, own, (first, last) in zip(places, each, itertools.pairwise(first_rows), strict=True):
         if own.shape[0] != last - first:
-            raise DataError(f"{place!r} has {own.shape[0]} rows, but its part has {last - first}.")
+            raise DataError(f"{place!r} has {counted(own.shape[0], 'row')}, but its part has {last - first}.")
         block = Csr(_offsets(place, own), own.whole("indices"), own.whole("data"), own.shape)
         fault, row = kernels.check_compressed(block.indptr, block.indices, block.data, min(block.shape[1], MAX_COLUMNS))
         if fault or (len(block.data) and block.data.min() < 0):

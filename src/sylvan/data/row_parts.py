@@ -20,6 +20,7 @@ from sylvan.runtime.current import current_runner
 from sylvan.runtime.jobs import Job
 from sylvan.store import ScratchFiles
 from sylvan.validate import learnable
+from sylvan.wording import counted
 
 __all__ = ["LARGE", "RowParts", "Rows"]
 
@@ -149,8 +150,8 @@ class RowParts:
         wanted = (last - first, self.shape[1]), int(self.indptr[last] - self.indptr[first])
         if (part.shape, part.n_values) != wanted:
             raise DataError(
-                f"{self.paths[number]!r} has changed: it has shape {part.shape} and {part.n_values:,} values, but had "
-                f"shape {wanted[0]} and {wanted[1]:,}."
+                f"{self.paths[number]!r} has changed: it has shape {part.shape} and {counted(part.n_values, 'value')}, "
+                f"but had shape {wanted[0]} and {wanted[1]:,}."
             )
         return part
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from sylvan.data.vocabulary import Vocabulary
 from sylvan.errors import DataError, ParameterError
+from sylvan.wording import counted
 
 __all__ = ["SequenceData", "build_sequences", "from_codes"]
 
@@ -74,7 +75,8 @@ class SequenceData:
 
     def describe(self) -> str:
         """The size in words."""
-        return f"{len(self):,} users, {self.n_items:,} items, {self.n_interactions:,} interactions"
+        sizes = {"user": len(self), "item": self.n_items, "interaction": self.n_interactions}
+        return ", ".join(counted(n, one) for one, n in sizes.items())
 
 
 def build_sequences(
@@ -161,9 +163,9 @@ def from_codes(
         if not len(user_of):
             raise DataError(f"{source}: there are no interactions.")
         raise DataError(
-            f"{source}: of {len(user_of):,} interactions of {len(user_names):,} users with {len(item_names):,} items "
-            f"none is left when users and items with fewer than {min_interactions} are dropped. "
-            "Lower min_interactions (--min-interactions)."
+            f"{source}: of {counted(len(user_of), 'interaction')} of {counted(len(user_names), 'user')} with "
+            f"{counted(len(item_names), 'item')} none is left when users and items with fewer than {min_interactions} "
+            "are dropped. Lower min_interactions (--min-interactions)."
         )
     user_of, item_of = user_of[places], item_of[places]
     user_rank, user_order = _renumbered(user_of, len(user_names), by_count=False)

@@ -11,6 +11,7 @@ from sylvan.data.lines import token
 from sylvan.data.streams import InputStream
 from sylvan.errors import DataError, ParameterError
 from sylvan.parallel import progress
+from sylvan.wording import counted
 
 __all__ = [
     "Label", "Row", "TextData", "collect", "complete_rows", "encoded", "field_names", "in_blocks", "on_one_line",
@@ -142,7 +143,9 @@ def paired(
     try:
         for number, ((text, row), row_weights) in enumerate(rows):
             if row_weights is not None and len(row_weights) != len(row):
-                raise ValueError(f"row {number} has {len(row)} labels and {len(row_weights)} weights")
+                raise ValueError(
+                    f"row {number} has {counted(len(row), 'label')} and {counted(len(row_weights), 'weight')}"
+                )
             yield text, list(row), None if row_weights is None else [float(weight) for weight in row_weights]
     except ValueError as error:
         if isinstance(error, DataError):

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from sylvan import store
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.store import State, need_array, need_kind, need_offsets, register
+from sylvan.wording import counted
 
 __all__ = ["Vocabulary"]
 
@@ -142,7 +143,7 @@ class Vocabulary(Sequence[str]):
 
     def __repr__(self) -> str:
         names = ", ".join(repr(name) for name in self[:3])
-        return f"Vocabulary({len(self)} names: {names}{', …' if len(self) > 3 else ''})"
+        return f"Vocabulary({counted(len(self), 'name')}: {names}{', …' if len(self) > 3 else ''})"
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_ids": None, "_bytes": np.array(self._bytes), "_offsets": np.array(self._offsets)}
@@ -232,7 +233,9 @@ class Vocabulary(Sequence[str]):
         """
         csr = sp.csr_matrix(matrix)
         if csr.shape[1] != len(self):
-            raise DataError(f"The matrix must have {len(self)} columns, one a name. Got shape {csr.shape} instead.")
+            raise DataError(
+                f"The matrix must have {counted(len(self), 'column')}, one a name. Got shape {csr.shape} instead."
+            )
         csr.sort_indices()
         ids, offsets = csr.indices.tolist(), csr.indptr.tolist()
         return [[self[i] for i in ids[offsets[row] : offsets[row + 1]]] for row in range(csr.shape[0])]

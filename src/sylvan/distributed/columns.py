@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from sylvan.data.formats.columnar import columns_of, records_as_rows
 from sylvan.data.text_rows import quoted
 from sylvan.errors import DataError, ParameterError
+from sylvan.wording import counted
 
 __all__ = ["FEATURES", "checked_features", "features_of_lists", "features_of_table", "texts_of_table"]
 
@@ -123,8 +124,8 @@ def _matrix(name: str, columns: Sequence[str], parts: Sequence[_Lists], n_featur
         wrong = np.flatnonzero(lengths != n_features)
         if len(wrong):
             raise DataError(
-                f"{name}: the column {columns[0]!r} has {int(lengths[wrong[0]])} features in a row, but the model was "
-                f"trained on {n_features}."
+                f"{name}: the column {columns[0]!r} has {counted(int(lengths[wrong[0]]), 'feature')} in a row, but the "
+                f"model was trained on {n_features}."
             )
         return values.reshape(len(lengths), n_features)
     (ids, n_ids), (values, n_values) = parts

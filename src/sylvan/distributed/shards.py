@@ -22,6 +22,7 @@ from sylvan.models.irli.shard_workers import STARTING, ShardCall, ShardWorker
 from sylvan.parallel import quiet
 from sylvan.params import Range, check_values
 from sylvan.runtime.memory import parse_bytes, shown_bytes
+from sylvan.wording import counted
 
 __all__ = ["RayExecutor", "RayShards", "ray_shards"]
 
@@ -253,8 +254,9 @@ class RayExecutor:
         if n_places < n_shards:
             have = "; ".join(map(_resources, nodes))
             raise SylvanError(
-                f"The Ray cluster has room for {n_places} of {n_shards} shards: each needs {self._asked()} of one "
-                f"node, and the nodes have: {have}. Add nodes, or lower n_shards, cpus_per_shard or memory_per_shard."
+                f"The Ray cluster has room for {n_places} of {counted(n_shards, 'shard')}: each needs {self._asked()} "
+                f"of one node, and the nodes have: {have}. Add nodes, or lower n_shards, cpus_per_shard or "
+                "memory_per_shard."
             )
 
     def _asked(self) -> str:

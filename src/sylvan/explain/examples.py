@@ -13,6 +13,7 @@ from sylvan import validate
 from sylvan.errors import DataError
 from sylvan.explain.records import Example, excerpt
 from sylvan.validate import Csr
+from sylvan.wording import counted
 
 __all__ = ["check_ranker", "nearest_examples", "nearest_rows", "strongest", "with_excerpts"]
 
@@ -51,7 +52,7 @@ def nearest_examples(
     X = validate.features(examples[0], n_features=row.shape[1], name="the features of examples", owner="the model")
     Y = validate.labels(examples[1], n_rows=X.shape[0], name="the labels of examples").to_scipy()
     if Y.shape[1] > n_labels:
-        raise DataError(f"The labels of examples have shape {Y.shape}, but the model has {n_labels} labels.")
+        raise DataError(f"The labels of examples have shape {Y.shape}, but the model has {counted(n_labels, 'label')}.")
     rows = np.flatnonzero(np.diff(Y[:, [label]].indptr)) if label < Y.shape[1] else np.zeros(0, np.int64)
     return nearest_rows(row, X.to_scipy()[rows], rows, n, feature_name)
 
@@ -68,8 +69,8 @@ def check_ranker(ranker: Any, n_features: int, n_labels: int) -> None:
         raise DataError("The NeighborRanker given as examples is not fitted yet: call its fit first.")
     if (ranker.n_features_, ranker.n_labels_) != (n_features, n_labels):
         raise DataError(
-            f"The NeighborRanker given as examples has {ranker.n_features_} features and {ranker.n_labels_} labels, "
-            f"but the model has {n_features} and {n_labels}."
+            f"The NeighborRanker given as examples has {counted(ranker.n_features_, 'feature')} and "
+            f"{counted(ranker.n_labels_, 'label')}, but the model has {n_features} and {n_labels}."
         )
 
 

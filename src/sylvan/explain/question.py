@@ -20,6 +20,7 @@ from sylvan.ranking.calibrate import Calibrator
 from sylvan.ranking.tail import tail_of
 from sylvan.topk import TopK
 from sylvan.validate import Csr
+from sylvan.wording import counted
 
 __all__ = ["MEANING", "Question", "check_count", "find_label", "gathered", "place_of"]
 
@@ -187,7 +188,7 @@ def _names_of(feature_names: Any, label_names: Any, counts: Any, n_features: int
             results.append(names)
         else:
             if len(names) != n:
-                raise DataError(f"{what} has {len(names)} names, but the model has {n} {word}s.")
+                raise DataError(f"{what} has {counted(len(names), 'name')}, but the model has {counted(n, word)}.")
             results.append(lambda i, listed=names: str(listed[i]))  # type: ignore[misc]  # one list a function
     return Names(results[0], results[1], counts)
 

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterator
 
 from sylvan.explain.records import Example, Findings, LeafPath, Step, TreeVote, WeighedFeature
+from sylvan.wording import counted
 
 __all__ = ["as_text", "example_words", "number", "printable", "remarks", "step_words", "tree_words", "verdict"]
 
@@ -24,7 +25,7 @@ def verdict(result: Findings) -> str:
     """The answer in one sentence."""
     if result.place is not None and result.score is not None:
         likely = "" if result.probability is None else f", probability {number(result.probability)}"
-        return f"place {result.place:,} of {result.n_labels:,} labels, score {number(result.score)}{likely}"
+        return f"place {result.place:,} of {counted(result.n_labels, 'label')}, score {number(result.score)}{likely}"
     return "not among the answers: the search doesn't reach it"
 
 
@@ -39,7 +40,7 @@ def remarks(result: Findings) -> tuple[str, ...]:
 def tree_words(vote: TreeVote) -> str:
     """Whether the search reached the label in a tree, where it lost it, and by how much."""
     best = vote.paths[0]
-    copies = f", the best of {len(vote.paths)} places" if len(vote.paths) > 1 else ""
+    copies = f", the best of {counted(len(vote.paths), 'place')}" if len(vote.paths) > 1 else ""
     if best.lost_at is None:
         return f"Reached with a beam of {vote.beam}{copies}; score {number(vote.score)}."
     step = best.steps[best.lost_at]

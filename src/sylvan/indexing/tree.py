@@ -19,6 +19,7 @@ from sylvan.indexing.matrices import matrices_of_placement, placement_of_matrice
 from sylvan.indexing.shape import MAX_DEPTH, MAX_NODES, find_fault, offsets_without
 from sylvan.indexing.taxonomy import Parents, place_in_taxonomy
 from sylvan.runtime.jobs import Arrays, Packing, Runner
+from sylvan.wording import counted
 
 __all__ = ["LabelTree"]
 
@@ -154,7 +155,7 @@ class LabelTree:
         layers = " > ".join(f"{size:,}" for size in self.layer_sizes)
         sizes = self.cluster_sizes
         low, high = int(sizes.min()), int(sizes.max())
-        words = [f"{self.n_labels:,} labels", f"depth {self.depth}: {layers}"]
+        words = [counted(self.n_labels, "label"), f"depth {self.depth}: {layers}"]
         if self.depth > 1:
             words.append(f"clusters of {low:,}{'' if low == high else f' to {high:,}'} labels")
         if self.n_leaves > self.n_placed:
@@ -393,7 +394,7 @@ class LabelTree:
             raise DataError(f"Labels to remove must be ids in [0, {self.n_labels - 1}]. Got {wrong} instead.")
         removed = np.union1d(self.removed, ids).astype(np.int32)
         if removed.size == self.n_labels:
-            raise DataError(f"All {self.n_labels} labels can't be removed: a tree needs at least one.")
+            raise DataError(f"Of {counted(self.n_labels, 'label')} not all can be removed: a tree needs at least one.")
         offsets, kept = offsets_without(self.child_offsets, np.isin(self.leaf_labels, removed))
         return LabelTree(offsets, self.leaf_labels[kept[-1]], self.n_labels, removed), kept
 

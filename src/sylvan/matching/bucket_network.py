@@ -13,6 +13,7 @@ from sylvan.canonical import Csr
 from sylvan.errors import DataError
 from sylvan.matching.four_bits import packed, rounded, unpacked
 from sylvan.parallel import map_parallel, split_ranges
+from sylvan.wording import counted
 
 __all__ = ["BucketNetwork", "Inputs", "best_buckets", "expected_affinity"]
 
@@ -139,7 +140,7 @@ class BucketNetwork:
         if isinstance(X, Csr):
             X = X.to_scipy()
         if X.shape[1] != self.n_inputs:
-            raise DataError(f"X has {X.shape[1]} columns, but the networks take {self.n_inputs}.")
+            raise DataError(f"X has {counted(X.shape[1], 'column')}, but the networks take {self.n_inputs}.")
         with np.errstate(all="ignore"):  # weights from a damaged file
             rows = X if sp.issparse(X) else _enough_rows(X)
             if self.projection is not None:

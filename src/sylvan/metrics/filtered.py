@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from sylvan.errors import DataError
 from sylvan.topk import TopK
+from sylvan.wording import counted
 
 __all__ = ["filter_answers"]
 
@@ -50,7 +51,7 @@ def filter_answers(top: TopK, pairs: Any) -> TopK:
     given: Any = pairs
     matrix = given.tocsr()
     if matrix.shape[0] != len(top):
-        raise DataError(f"The pairs to filter have {matrix.shape[0]} rows, but the answers {len(top)}.")
+        raise DataError(f"The pairs to filter have {counted(matrix.shape[0], 'row')}, but the answers {len(top)}.")
     width = np.int64(max(matrix.shape[1], int(top.labels.max(initial=0)) + 1))
     rows = np.arange(len(top), dtype=np.int64)
     keys = np.repeat(rows, np.diff(matrix.indptr)) * width + matrix.indices

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from sylvan import validate
 from sylvan.errors import DataError
 from sylvan.topk import TopK
+from sylvan.wording import counted
 
 __all__ = ["Block", "as_top", "blocks", "check_answers", "check_truth", "hits", "is_inferred"]
 
@@ -102,15 +103,17 @@ def check_answers(top: Any, truth: validate.Csr, width: int, inferred: bool) -> 
         raise DataError(f"Y has shape {truth.shape}, but the answers have shape {top.labels.shape}: other rows.")
     if top.k < width and top.k < n_labels:
         raise DataError(
-            f"A metric at {width} needs {width} answers a row, but the TopK holds {top.k}. "
-            f"Rank with k={width}, or ask for metrics at {top.k} and less."
+            f"A metric at {width} needs {counted(width, 'answer')} a row, but the TopK holds {top.k}. Rank with "
+            f"k={width}, or ask for metrics at {top.k} and less."
         )
     if top.labels.dtype.kind not in "iu":
         raise DataError(f"The labels of a TopK must be ints. Got {top.labels.dtype} instead.")
     if top.labels.size:
         low, high = int(top.labels.min()), int(top.labels.max())
         if low < -1 or (high >= n_labels and not inferred):
-            raise DataError(f"Y has {n_labels} labels, but the answers name label {low if low < -1 else high}.")
+            raise DataError(
+                f"Y has {counted(n_labels, 'label')}, but the answers name label {low if low < -1 else high}."
+            )
     return top
 
 

@@ -12,6 +12,7 @@ from sylvan.errors import DataError, ParameterError
 from sylvan.metrics.evaluator import At, add_rows, ks, need_rows
 from sylvan.metrics.rows import Block
 from sylvan.metrics.tallies import Floats, RowTally
+from sylvan.wording import counted
 
 __all__ = ["SLICES", "Slices", "slice_labels", "slices"]
 
@@ -80,7 +81,7 @@ class _Slice(RowTally):
         """How many true labels of the slice each row has, and how many of them are found at each k."""
         highest = int(block.truths.max(initial=-1))
         if highest >= len(self.slice_of):
-            raise DataError(f"Y has label {highest}, but counts of {len(self.slice_of)} labels were given.")
+            raise DataError(f"Y has label {highest}, but counts of {counted(len(self.slice_of), 'label')} were given.")
         inside = self.slice_of[block.truths] == self.number
 
         def per_row(chosen: npt.NDArray[np.bool_]) -> Floats:

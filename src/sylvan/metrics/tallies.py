@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from sylvan.errors import DataError
 from sylvan.metrics.rows import Block
+from sylvan.wording import counted
 
 __all__ = [
     "F1",
@@ -161,7 +162,9 @@ class _Weighted(RowTally):
     def rows(self, block: Block) -> Iterator[tuple[Floats, Floats]]:
         highest = int(block.truths.max(initial=-1))
         if highest >= len(self.gains):
-            raise DataError(f"Y has label {highest}, but propensities of {len(self.gains)} labels were given.")
+            raise DataError(
+                f"Y has label {highest}, but propensities of {counted(len(self.gains), 'label')} were given."
+            )
         gains = self.gains[block.truths]
         weights = self.weights(max(*self.at, 1))
         best = block.best_sums(gains, weights, self.at)

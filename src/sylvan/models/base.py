@@ -25,6 +25,7 @@ from sylvan.ranking.stopping import StoppingRule
 from sylvan.ranking.tail import label_gains, reweigh
 from sylvan.topk import TopK
 from sylvan.validate import Csr
+from sylvan.wording import did_you_mean
 
 __all__ = ["CANDIDATES", "MOST_ANSWERS", "Estimator", "GivenRows"]
 
@@ -289,8 +290,7 @@ class Estimator(SklearnMixin, LabelChanges):
         unknown = [name for name in options if name not in known]
         if unknown:
             raise ParameterError(
-                f"There is no option {unknown[0]!r} here. The options of {type(self).__name__}'s ranking are: "
-                f"{', '.join(known)}."
+                f"{type(self).__name__}'s ranking has no option {unknown[0]!r}. {did_you_mean(unknown[0], known)}"
             )
 
     def rank_options(self) -> list[str]:

@@ -17,6 +17,7 @@ from sylvan.data import Vocabulary
 from sylvan.errors import DataError, UnsupportedError
 from sylvan.models.fitted import Fitted
 from sylvan.models.label_names import encode_labels, ids_of_names, numbers_far_apart, rows_of_names
+from sylvan.wording import counted
 
 __all__ = ["LabelChanges", "merged_labels"]
 
@@ -105,7 +106,8 @@ class LabelChanges(Fitted):
         self._need_fit("without_labels")
         ids = np.unique(np.array(self._ids_of(labels), np.int32))
         if len(ids) + len(self.removed_labels_) == self.n_labels_:
-            raise DataError(f"All {self.n_labels_} labels can't be removed: a model needs at least one.")
+            labels = counted(self.n_labels_, "label")
+            raise DataError(f"Of {labels} not all can be removed: a model needs at least one.")
         made = self._shallow()
         vocabulary = self.vocabulary_
         made._drop_labels(ids)
@@ -152,7 +154,9 @@ class LabelChanges(Fitted):
         if rows_of_names(Y) is None and numbers_far_apart(Y) is None and not isinstance(Y, list):
             width = validate.labels(Y).shape[1]  # of a matrix, or ids in an array
             if width > len(old):
-                raise DataError(f"Y has {width} labels, but the model has {len(old)}: a new one needs a name.")
+                raise DataError(
+                    f"Y has {counted(width, 'label')}, but the model has {len(old)}: a new one needs a name."
+                )
             return old, Y
         names, matrix = encode_labels(Y)
         new = [name for name in names if name not in old]

@@ -14,13 +14,15 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan import validate
+from sylvan.canonical import as_array
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError
 from sylvan.topk import TopK
+from sylvan.wording import counted
 
 __all__ = [
     "LabelNumbers", "NamedTopK", "Numbers", "encode_labels", "encode_numbers", "ids_of_names", "named_rows",
-    "names_and_weights", "names_for", "numbered_labels", "numbers_far_apart", "rows_of_names",
+    "names_and_weights", "names_for", "need_as_many", "numbered_labels", "numbers_far_apart", "rows_of_names",
 ]  # fmt: skip
 
 # Label ids from this on, and from this many for each different label, aren't places in a list but numbers of products
@@ -102,7 +104,20 @@ def _id(item: Any, vocabulary: Vocabulary, name: str) -> Any:
         return result
     near = difflib.get_close_matches(item, list(vocabulary), n=1) if len(vocabulary) <= _COMPARED else []
     guess = f" Did you mean {near[0]!r}?" if near else ""
-    raise DataError(f"{name} holds {item!r}, but none of the model's {len(vocabulary)} labels has that name.{guess}")
+    raise DataError(
+        f"{name} holds {item!r}, but none of the model's {counted(len(vocabulary), 'label')} has that name.{guess}"
+    )
+
+
+def need_as_many(n_texts: int, n_rows: int) -> None:
+    """Refuse texts with the labels of another number of them.
+
+    Raises
+    ------
+    DataError
+    """
+    if n_texts != n_rows:
+        raise DataError(f"X has {counted(n_texts, 'text')}, but Y has labels for {n_rows:,}.")
 
 
 def names_for(model: Any, vocabulary: Vocabulary) -> dict[str, Vocabulary]:
@@ -129,7 +144,7 @@ def rows_of_names(Y: Any) -> list[Any] | None:
     """
     if sp.issparse(Y) or isinstance(Y, str | bytes) or not hasattr(Y, "__len__") or not hasattr(Y, "__iter__"):
         return None
-    if hasattr(Y, "__array__") and (np.ndim(Y) != 1 or np.asarray(Y).dtype.kind not in "OU"):
+    if hasattr(Y, "__array__") and (np.ndim(Y) != 1 or as_array(Y, "Y").dtype.kind not in "OU"):
         return None
     listed = np.asarray(Y).tolist() if hasattr(Y, "__array__") else list(Y)
     for row in listed:

@@ -25,6 +25,7 @@ from sylvan.ranking.tail import Tail, tail_of
 from sylvan.ranking.votes import LabelRows
 from sylvan.topk import TopK
 from sylvan.validate import Csr
+from sylvan.wording import counted
 
 __all__ = ["NeighborRanker"]
 
@@ -408,7 +409,7 @@ class NeighborRanker(Estimator):
             self._next_id = store.need_int(state, "next_id", self.n_rows_, 2**62)
             self._row_ids = store.need_rising(state, "row_ids", 0, self._next_id - 1, np.int64)
             if len(self._row_ids) != self.n_rows_:
-                raise ModelError(f"{state.where!r} is damaged: 'row_ids' must name its {self.n_rows_} rows.")
+                raise ModelError(f"{state.where!r} is damaged: 'row_ids' must name its {counted(self.n_rows_, 'row')}.")
 
 
 store.register(NeighborRanker.kind, NeighborRanker.from_state)

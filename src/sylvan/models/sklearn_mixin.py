@@ -24,6 +24,7 @@ from sylvan.models.label_names import (
 )  # fmt: skip
 from sylvan.params import Parameterized
 from sylvan.topk import TopK
+from sylvan.wording import counted
 
 __all__ = ["SklearnMixin"]
 
@@ -96,7 +97,7 @@ class SklearnMixin(Parameterized):
         best = self.rank(X, k=1).labels[:, 0]
         truth = self._truth(y)
         if truth.shape[0] != len(best):
-            raise DataError(f"X has {len(best)} rows, but y has shape {truth.shape}.")
+            raise DataError(f"X has {counted(len(best), 'row')}, but y has shape {truth.shape}.")
         width = max(truth.shape[1], self.n_labels_) + 1
         rows = np.arange(len(best), dtype=np.int64)
         right = np.isin(rows * width + best, np.repeat(rows, np.diff(truth.indptr)) * width + truth.indices)
@@ -175,7 +176,8 @@ class SklearnMixin(Parameterized):
                 names[name] = kind.from_state(store.need_part(state, name, "vocabulary"))
                 if len(names[name]) != size:
                     raise ModelError(
-                        f"{state.where!r} is damaged: {name!r} must hold {size} names. Got {len(names[name])} instead."
+                        f"{state.where!r} is damaged: {name!r} must hold {counted(size, 'name')}. Got "
+                        f"{len(names[name])} instead."
                     )
         self.vocabulary_ = names.get("classes", names.get("numbers"))
         if "columns" in names:

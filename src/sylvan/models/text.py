@@ -22,7 +22,7 @@ from sylvan.models.encoders.dense_features import encoded
 from sylvan.models.encoders.described import EncoderSource, described_encoder, made_encoder
 from sylvan.models.encoders.saved_encoder import SavedEncoder, encoder_files
 from sylvan.models.holdout import holdout_folds
-from sylvan.models.label_names import LabelNumbers, NamedTopK, encode_labels, named_rows, names_for
+from sylvan.models.label_names import LabelNumbers, NamedTopK, encode_labels, named_rows, names_for, need_as_many
 from sylvan.models.label_texts import (
     Described,
     LabelTexts,
@@ -43,6 +43,7 @@ from sylvan.store.registry import rebuild
 from sylvan.text import TfidfVectorizer
 from sylvan.topk import TopK
 from sylvan.validate import Csr
+from sylvan.wording import counted
 
 if TYPE_CHECKING:
     from sylvan.neural.text.text_encoder import TextEncoder
@@ -180,8 +181,7 @@ class TextModel(TextUpdates, Compressible):
         self.check_params()
         n_texts = len(listed[0])
         vocabulary, labels = encode_labels(Y)
-        if n_texts != labels.shape[0]:
-            raise DataError(f"There are {n_texts} texts, but the labels of {labels.shape[0]}.")
+        need_as_many(n_texts, labels.shape[0])
         described = None
         if label_texts is not None:
             if options.get("memory_limit") is not None:
@@ -429,9 +429,14 @@ class TextModel(TextUpdates, Compressible):
         """Take the names of labels, when all that was fitted fits each other."""
         n_terms, model = self.vectorizer.n_terms_, self.model
         if model.n_features_ != n_terms:
-            raise DataError(f"The vectorizer gives {n_terms} features, but the model has {model.n_features_}.")
+            raise DataError(
+                f"The vectorizer gives {counted(n_terms, 'feature')}, but the model has {model.n_features_}."
+            )
         if model.n_labels_ != len(vocabulary):
-            raise DataError(f"The vocabulary has {len(vocabulary)} names, but the model {model.n_labels_} labels.")
+            raise DataError(
+                f"The vocabulary has {counted(len(vocabulary), 'name')}, but the model "
+                f"{counted(model.n_labels_, 'label')}."
+            )
         self._take_labels(vocabulary)
 
 
@@ -458,7 +463,7 @@ def _texts_of(blocks: Iterable[Any], take: Callable[[list[Any], Any], None]) -> 
                 f"Block {number} must be a pair of texts and labels, or a TextData. Got {type(block).__name__} instead."
             ) from None
         if n_texts != n_labels:
-            raise DataError(f"Block {number} has {n_texts} texts, but the labels of {n_labels}.")
+            raise DataError(f"Block {number} has {counted(n_texts, 'text')}, but labels for {n_labels:,}.")
         take(labels, rest[0] if rest else None)
         yield texts
 

@@ -25,6 +25,7 @@ from sylvan.ranking.text_evidence import TextScorer, joined
 from sylvan.text import TfidfVectorizer
 from sylvan.topk import TopK
 from sylvan.validate import Csr
+from sylvan.wording import counted
 
 if TYPE_CHECKING:
     from sylvan.neural.text.text_encoder import TextEncoder
@@ -148,8 +149,8 @@ class TextAnswers(TextEstimator):
                 encoder, dim = self._label_encoder.open(), known.vectors.labels.shape[1]
                 if encoder.dim_out != dim:
                     raise ModelError(
-                        f"The {self.kind} is damaged: its encoder's vectors have {encoder.dim_out} dimensions, but "
-                        f"those of its labels' texts {dim}."
+                        f"The {self.kind} is damaged: its encoder's vectors have "
+                        f"{counted(encoder.dim_out, 'dimension')}, but those of its labels' texts {dim}."
                     )
                 self._label_encoder = encoder
             return self._label_encoder

@@ -22,6 +22,7 @@ from sylvan.models.base import Estimator
 from sylvan.models.label_names import NamedTopK, ids_of_names, names_and_weights
 from sylvan.topk import TopK
 from sylvan.validate import Csr
+from sylvan.wording import counted
 
 __all__ = ["TextEstimator", "check_texts", "thresholds_by_name"]
 
@@ -317,7 +318,7 @@ def _nearest_texts(model: TextEstimator, texts: list[str], name: str, examples: 
         )
     known, label_lists = check_texts(pair[0]), list(pair[1])
     if len(known) != len(label_lists):
-        raise DataError(f"examples have {len(known)} texts, but the labels of {len(label_lists)}.")
+        raise DataError(f"examples have {counted(len(known), 'text')}, but labels for {len(label_lists):,}.")
     rows = [i for i, row in enumerate(label_lists) if name in map(str, names_and_weights(row, i))]
     if not rows:
         return ()
@@ -344,5 +345,7 @@ def _nearest_of(
     if known is None:
         return result
     if len(known) != inner.n_rows_:
-        raise DataError(f"examples have {len(known)} texts, but the NeighborRanker was fitted on {inner.n_rows_}.")
+        raise DataError(
+            f"examples have {counted(len(known), 'text')}, but the NeighborRanker was fitted on {inner.n_rows_}."
+        )
     return with_excerpts(result, known)

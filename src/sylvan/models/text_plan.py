@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from sylvan import validate
 from sylvan.canonical import take_rows
-from sylvan.errors import DataError, ParameterError
+from sylvan.errors import ParameterError
 from sylvan.models.encoders.dense_features import encoded
-from sylvan.models.label_names import encode_labels, names_for
+from sylvan.models.label_names import encode_labels, names_for, need_as_many
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.parallel import resolve_jobs
 from sylvan.ranking.estimate import TrainingSize
@@ -79,8 +79,7 @@ def _sampled_plan(
 ) -> Plan:
     """As :func:`text_plan`; of the texts no more than a sample is read."""
     given, now = _ListedLabels(label_lists), resident_bytes()
-    if given.n_rows != len(texts):
-        raise DataError(f"There are {len(texts)} texts, but the labels of {given.n_rows}.")
+    need_as_many(len(texts), given.n_rows)
     seen = estimate_texts(vectorizer, texts)
     ids_matter = model.tree is not None or any(
         options.get(name) is not None for name in ("label_features", "label_embeddings")

@@ -17,7 +17,7 @@ from sylvan.canonical import Csr, take_rows
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, RowsUnknownWarning
 from sylvan.models.base import Estimator
-from sylvan.models.label_names import encode_labels
+from sylvan.models.label_names import encode_labels, need_as_many
 from sylvan.models.label_texts import LabelTexts, judged_rows, named_texts, with_names_of, with_text_rows
 from sylvan.models.text_answers import TextAnswers
 from sylvan.models.text_estimator import check_texts
@@ -151,8 +151,7 @@ class TextUpdates(TextAnswers):
         vectorizer, vocabulary = self.vectorizer, with_names_of(self.vocabulary_, described)
         if texts is not None and Y is not None:
             vocabulary, matrix = _with_new_labels(self.vocabulary_, Y, described)
-            if matrix.shape[0] != len(texts):
-                raise DataError(f"There are {len(texts)} texts, but the labels of {matrix.shape[0]}.")
+            need_as_many(len(texts), matrix.shape[0])
             own = 0 if self.label_texts_ is None else len(self.label_texts_.labels)
             vectorizer = vectorizer.with_terms_of(texts, self._n_rows() - own)
             options["n_features"] = vectorizer.n_terms_

@@ -12,6 +12,7 @@ from sylvan import validate
 from sylvan.errors import DataError, ParameterError
 from sylvan.params import Number
 from sylvan.topk import TopK
+from sylvan.wording import counted
 
 __all__ = ["StoppingRule", "expected_f1", "keep", "lengths_for_f1", "lengths_for_precision"]
 
@@ -97,7 +98,8 @@ def _threshold(value: Any, n_labels: int) -> float | npt.NDArray[np.float32]:
     array = validate.real_numbers(value, "threshold")
     if array.shape != (n_labels,):
         raise DataError(
-            f"threshold has shape {array.shape}, but the model has {n_labels} labels: give one number, or one a label."
+            f"threshold has shape {array.shape}, but the model has {counted(n_labels, 'label')}: give one number, or "
+            "one a label."
         )
     if not (array >= 0).all() or not (array <= 1).all():
         at = int(np.argmin((array >= 0) & (array <= 1)))

@@ -18,6 +18,7 @@ from sylvan.ranking.stopping import StoppingRule
 from sylvan.serve.problems import Problem
 from sylvan.serve.versions import Version
 from sylvan.topk import TopK
+from sylvan.wording import counted
 
 __all__ = ["Asked", "RankedRow", "answers", "check", "known_label", "node_of"]
 
@@ -75,7 +76,7 @@ def node_of(version: Version, word: str, what: str = "branch") -> tuple[LabelTre
         )
     number = int(match[1])
     if number >= len(trees):
-        raise Problem(422, f"The {what!r} field names tree {number}, but the model has {len(trees)} trees.")
+        raise Problem(422, f"The {what!r} field names tree {number}, but the model has {counted(len(trees), 'tree')}.")
     tree = trees[number]
     if match[2] is None:
         return tree, number, -1, 0

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from sylvan.data.streams import PathLike, open_read
 from sylvan.errors import DataError
+from sylvan.wording import counted
 
 __all__ = ["END", "UNKNOWN", "Corpus", "build_corpus", "read_corpus"]
 
@@ -40,7 +41,7 @@ class Corpus:
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name} {len(getattr(self, name)):,}" for name in _NAMES)
-        return f"Corpus({len(self.words):,} words; {sizes} tokens)"
+        return f"Corpus({counted(len(self.words), 'word')}; {sizes} tokens)"
 
     def counts(self) -> npt.NDArray[np.int64]:
         """How often each word occurs in training, int64 (n_words,)."""

@@ -18,6 +18,7 @@ from sylvan.params import KW_ONLY, Range, parameterized
 from sylvan.runtime.checkpoint import checksum
 from sylvan.tasks.base import Task, table_optimizer
 from sylvan.topk import TopK
+from sylvan.wording import counted
 
 __all__ = ["ExtremeClassification", "checksum_of_matrices"]
 
@@ -141,7 +142,9 @@ class ExtremeClassification(Task):
         X = validate.features(features).to_scipy()
         Y = validate.labels(labels).to_scipy()
         if X.shape[0] != Y.shape[0]:
-            raise DataError(f"The {part} part has {X.shape[0]} rows of features, but {Y.shape[0]} of labels.")
+            raise DataError(
+                f"The {part} part has {counted(X.shape[0], 'row')} of features, but {Y.shape[0]} of labels."
+            )
         if self.normalize:
             squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
             X = sp.csr_matrix(sp.diags(1 / np.sqrt(np.maximum(squares, 1e-30))) @ X)
@@ -150,7 +153,7 @@ class ExtremeClassification(Task):
     def _holdout(self, features: Any, labels: Any, n_features: int, part: str) -> tuple[sp.csr_matrix, sp.csr_matrix]:
         X, Y = self._checked(features, labels, part)
         if X.shape[1] != n_features:
-            raise DataError(f"The {part} part has {X.shape[1]} features, but the training has {n_features}.")
+            raise DataError(f"The {part} part has {counted(X.shape[1], 'feature')}, but the training has {n_features}.")
         known = Y.indices < self.n_classes_
         counts = np.bincount(np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))[known], minlength=Y.shape[0])
         offsets = np.concatenate([[0], np.cumsum(counts)])
@@ -198,7 +201,8 @@ class ExtremeClassification(Task):
         return {f"P@{k}": value for k, value in metrics.precision(Y, self._rank(X, max(at)), at).items()}
 
     def settings(self) -> dict[str, Any]:
-        size = f"{self._X.shape[0]:,} rows, {self._X.shape[1]:,} features, {self.n_classes_:,} classes"
+        sizes = {"row": self._X.shape[0], "feature": self._X.shape[1], "class": self.n_classes_}
+        size = ", ".join(counted(n, one) for one, n in sizes.items())
         data = {"data": size, "data_checksum": self._checksums}
         return {"task": "extreme-classification", **data, **self.plain_settings()}
 

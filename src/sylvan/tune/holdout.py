@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from sylvan.errors import DataError, ParameterError
 from sylvan.params import Choice, check_value
+from sylvan.wording import are, counted
 
 __all__ = ["HOLDOUTS", "split_rows"]
 
@@ -53,7 +54,10 @@ def split_rows(
     n = len(labelled)
     size = min(max(n // _SHARE, min(_FEW, n // 4)), _MOST)
     if size < LEAST:
-        raise DataError(f"There are {n} rows: too few to hold {LEAST} out, for which tune takes at least {4 * LEAST}.")
+        raise DataError(
+            f"There {are(n)} {counted(n, 'row')}: too few to hold {LEAST} out, for which tune takes at least "
+            f"{4 * LEAST}."
+        )
     order = np.random.default_rng(seed).permutation(n)
     backwards = order if how == "random" else np.arange(n)[::-1]
     if groups is None:
@@ -68,8 +72,8 @@ def split_rows(
     holdout = np.flatnonzero(outside & labelled)
     if len(holdout) < LEAST or not labelled[train].any():
         raise DataError(
-            f"Of {n} rows, {len(chosen)} would be held out, and {len(holdout)} of them have a label: tune takes at "
-            f"least {LEAST} such rows, and some with labels to train on."
+            f"Of {counted(n, 'row')}, {len(chosen)} would be held out, and {len(holdout)} of them have a label: tune "
+            f"takes at least {LEAST} such rows, and some with labels to train on."
         )
     return train.astype(np.int32), holdout.astype(np.int32)
 
@@ -80,13 +84,14 @@ def _whole_groups(
     """The rows of the groups that come first in ``order``, about ``size`` of them."""
     given = np.asarray(groups)
     if given.ndim != 1 or len(given) != n:
-        raise DataError(f"There are {n} rows, but groups has shape {given.shape}: it takes one group a row.")
+        rows = f"There {are(n)} {counted(n, 'row')}"
+        raise DataError(f"{rows}, but groups has shape {given.shape}: it takes one group a row.")
     try:
         names, number = np.unique(given, return_inverse=True)
     except TypeError:
         raise ParameterError("The 'groups' parameter must be all strings or all numbers.") from None
     if len(names) < 2:
-        raise DataError(f"All {n} rows are in one group: none can be held out.")
+        raise DataError(f"There is one group, of {counted(n, 'row')}: none can be held out.")
     sizes = np.bincount(number)
     first = np.unique(number[order], return_index=True)[1]
     taken: list[int] = []

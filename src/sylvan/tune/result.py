@@ -16,6 +16,7 @@ from sylvan.tune.figure import draw_front, tuning_page
 from sylvan.tune.limits import Limits, shown_time
 from sylvan.tune.record import HEADER, Trial, cells_of, pareto_front
 from sylvan.tune.setting import toml_of
+from sylvan.wording import counted
 
 __all__ = ["TuneResult"]
 
@@ -102,7 +103,7 @@ class TuneResult:
             kind = "default" if self.limits.size is None else "default within the size"
             score += f", the {kind} {100 * default.score:.2f}: {gain:+.2f}{between}"
         lines.append(f"{score}.")
-        trials = "1 trial" if len(self.trials) == 1 else f"{len(self.trials)} trials"
+        trials = counted(len(self.trials), "trial")
         lines.append(
             f"The final model: training {shown_time(best.seconds or 0)}, {shown_bytes(best.n_bytes or 0)}, "
             f"{shown_time(best.latency or 0)} a query. {trials} in {shown_time(self.seconds)}."

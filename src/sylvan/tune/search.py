@@ -16,6 +16,7 @@ from sylvan.tune.record import Trial, leaders
 from sylvan.tune.setting import Setting
 from sylvan.tune.study import Study
 from sylvan.tune.workbench import Measured, Workbench
+from sylvan.wording import counted
 
 __all__ = ["Search"]
 
@@ -214,13 +215,13 @@ class Search:
             return
         raise TuningError(
             f"The budget of {shown_time(seconds)} is too short: training the default model once on all "
-            f"{self.bench.labels.shape[0]:,} rows takes about {shown_time(record.seconds)}, and a search several times "
-            "as long."
+            f"{counted(self.bench.labels.shape[0], 'row')} takes about {shown_time(record.seconds)}, and a search "
+            "several times as long."
         )
 
     def _say(self, record: Trial) -> None:
         name = self.bench.metric.name
-        ending = {"complete": "", "pruned": f" with {record.n_rows:,} rows, pruned"}.get(record.state)
+        ending = {"complete": "", "pruned": f" with {counted(record.n_rows, 'row')}, pruned"}.get(record.state)
         if ending is None:
             ending = f"{record.state}: {record.note}"
         shown = f" {name} {100 * record.score:.2f}" if record.score is not None and record.state != "skipped" else " "

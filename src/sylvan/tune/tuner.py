@@ -17,7 +17,7 @@ from sylvan.errors import DataError, ParameterError, SylvanError, TuningError
 from sylvan.lazy import need_torch
 from sylvan.models.base import Estimator
 from sylvan.models.compress import Compressible, has_weights
-from sylvan.models.label_names import encode_labels, encode_numbers, rows_of_names
+from sylvan.models.label_names import encode_labels, encode_numbers, need_as_many, rows_of_names
 from sylvan.models.text_estimator import check_texts
 from sylvan.models.transformer.presets import encoder_of
 from sylvan.models.transformer.xr_transformer import XRTransformer
@@ -35,6 +35,7 @@ from sylvan.tune.setting import joined
 from sylvan.tune.space import Space
 from sylvan.tune.study import Study, data_identity, need_optuna
 from sylvan.tune.workbench import QUERIES, SUBLINEAR, Workbench, median_latency
+from sylvan.wording import counted
 
 __all__ = ["tune"]
 
@@ -153,8 +154,8 @@ def tune(
     name_bytes = 0 if vocabulary is None else store.saved_bytes(vocabulary.to_state())
     if limits.size is not None and name_bytes >= limits.size:
         raise TuningError(
-            f"No model can be as small as {limits.size:,} bytes: the names of the {labels.shape[1]:,} labels alone "
-            f"take {name_bytes:,}."
+            f"No model can be as small as {limits.size:,} bytes: the names of the {counted(labels.shape[1], 'label')} "
+            f"alone take {name_bytes:,}."
         )
     least = None if limits.size is None else int(limits.size * (len(train) / labels.shape[0]) ** SUBLINEAR) - ROOM
     bench = Workbench(rows, labels, train, apart, chosen, name_bytes, n_jobs, clock, least)
@@ -191,8 +192,7 @@ def _training_rows(X: Any, Y: Any) -> tuple[list[str] | Csr, Csr, Vocabulary | N
     texts = check_texts(X, "tune")
     vocabulary, encoded = encode_labels(Y)
     labels = validate.labels(encoded)
-    if len(texts) != labels.shape[0]:
-        raise DataError(f"There are {len(texts)} texts, but the labels of {labels.shape[0]}.")
+    need_as_many(len(texts), labels.shape[0])
     if labels.nnz == 0:
         raise DataError("No text has a label: there is nothing to learn.")
     return texts, labels, vocabulary, texts
@@ -350,6 +350,6 @@ class _Finish:
             values = [getattr(trial, attribute) for trial in tried if getattr(trial, attribute) is not None]
             if values:
                 parts.append(f"the {'smallest' if name == 'model' else 'fastest'} {name} {shown(min(values))}")
-        nearest = f" Of {len(tried)} trials, {', '.join(parts)}." if parts else ""
+        nearest = f" Of {counted(len(tried), 'trial')}, {', '.join(parts)}." if parts else ""
         reasons = f" Tried on all rows: {'; '.join(broken)}." if broken else ""
         return f"No setting that was tried holds to the limits.{nearest}{reasons} Give other limits or a longer budget."

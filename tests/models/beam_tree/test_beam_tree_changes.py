@@ -161,7 +161,7 @@ def test_names_that_end_in_a_nul_are_different(tmp_path: Path) -> None:
 
 def test_options_that_there_are_not() -> None:
     model = make().fit(X, y)
-    said = r"There is no option 'bea' here\. The options of BeamTreeClassifier's ranking are: beam, allowed, denied\."
+    said = r"BeamTreeClassifier's ranking has no option 'bea'\. Did you mean 'beam'\?"
     for call in (model.predict_proba, model.choose, lambda X, **given: model.explain(X[:1], 0, **given)):
         with pytest.raises(ParameterError, match=said):
             call(X, bea=3)

@@ -28,7 +28,7 @@ def test_what_is_no_text_is_refused(frozen: Any) -> None:
 
 
 def test_labels_with_no_text() -> None:
-    with pytest.raises(DataError, match="There are 46 texts, but the labels of 48"):
+    with pytest.raises(DataError, match="X has 46 texts, but Y has labels for 48"):
         small().fit(TEXTS[:-2], LABELS)
     with pytest.raises(DataError, match="No text has a label: there is nothing to learn"):
         small().fit(TEXTS, [[]] * 48)
@@ -39,7 +39,7 @@ def test_empty_texts(frozen: Any) -> None:
     with pytest.warns(UserWarning, match="2 of 48 texts with labels are empty"):
         model = small(frozen=True).fit(texts, LABELS)
     assert np.isfinite(model.rank(["", "whale"], k=2).scores).all()
-    with pytest.raises(DataError, match="All 48 texts that have labels are empty"):
+    with pytest.raises(DataError, match="Every text that has labels is empty"):
         small().fit([""] * 48, LABELS)
 
 

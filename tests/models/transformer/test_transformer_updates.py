@@ -80,7 +80,7 @@ def test_rows_are_given_again(tuned: Any, matched: Any) -> None:
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "nothing": ({}, "nothing to do"),
     "no labels": ({"X": NEW}, "X and Y together"),
-    "too few labels": ({"X": NEW, "Y": [["whale"]]}, "There are 2 texts, but the labels of 1"),
+    "too few labels": ({"X": NEW, "Y": [["whale"]]}, "X has 2 texts, but Y has labels for 1"),
     "no texts": ({"X": [3], "Y": [["whale"]]}, "text"),
     "unknown row": ({"forget": [48]}, "48"),
     "unknown label": ({"merge": {"sea": ["nothing"]}}, "none of the model's"),

@@ -182,7 +182,7 @@ def test_hardly_any_labels_in_the_sample(monkeypatch: pytest.MonkeyPatch) -> Non
         assert plan.model_bytes > 0 and plan.sampled_rows == 20
     embeddings = np.eye(2, dtype=np.float32)
     assert model.plan(texts, names, label_embeddings=embeddings).model_bytes > 0
-    with pytest.raises(DataError, match="There are 2000 texts, but the labels of 1999"):
+    with pytest.raises(DataError, match="X has 2,000 texts, but Y has labels for 1,999"):
         model.plan(texts, names[1:])
 
 

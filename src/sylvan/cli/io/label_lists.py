@@ -12,6 +12,7 @@ from sylvan.data.streams import open_read
 from sylvan.errors import DataError, ParameterError
 from sylvan.models.label_names import ids_of_names
 from sylvan.topk import TopK
+from sylvan.wording import counted
 
 __all__ = ["FilteredPairs", "read_labels", "read_lists", "read_names"]
 
@@ -106,4 +107,6 @@ class FilteredPairs:
     def check(self, n_rows: int) -> None:
         """Refuse a file that names rows beyond the last."""
         if self._n_rows > n_rows:
-            raise DataError(f"{self.path} names row {self._n_rows - 1}, but there are {n_rows} rows, counted from 0.")
+            raise DataError(
+                f"{self.path} names row {self._n_rows - 1}, but there are {counted(n_rows, 'row')}, counted from 0."
+            )

@@ -17,6 +17,7 @@ from sylvan.data.mapped import is_csr_folder
 from sylvan.data.streams import open_read
 from sylvan.errors import DataError
 from sylvan.parallel import resolve_jobs, split_ranges
+from sylvan.wording import counted
 
 __all__ = ["MatrixInput", "widened"]
 
@@ -63,7 +64,7 @@ class MatrixInput:
         if apart is not None:
             Y = apart
             if Y.shape[0] != X.shape[0]:
-                raise DataError(f"{self.name} has {X.shape[0]} rows, but {self.labels} has {Y.shape[0]}.")
+                raise DataError(f"{self.name} has {counted(X.shape[0], 'row')}, but {self.labels} has {Y.shape[0]}.")
         if Y is None:
             raise self._no_labels()
         if Y.nnz == 0:
@@ -80,7 +81,7 @@ class MatrixInput:
             Y = self.read_labels()
         Y = _empty(X.shape[0], 0) if Y is None else Y
         if Y.shape[0] != X.shape[0]:
-            raise DataError(f"{self.name} has {X.shape[0]} rows, but {self.labels} has {Y.shape[0]}.")
+            raise DataError(f"{self.name} has {counted(X.shape[0], 'row')}, but {self.labels} has {Y.shape[0]}.")
         return X, Y
 
     def read_labels(self) -> sp.csr_matrix | None:
@@ -146,7 +147,7 @@ class MatrixInput:
 
     def _check_width(self, result: int, n_features: int, *, exactly: bool) -> None:
         if result > n_features or (exactly and result != n_features):
-            raise DataError(f"{self.name} has {result} features, but the model was trained on {n_features}.")
+            raise DataError(f"{self.name} has {counted(result, 'feature')}, but the model was trained on {n_features}.")
 
     def _text_blocks(self, n_features: int) -> Iterator[tuple[sp.csr_matrix, sp.csr_matrix]]:
         header = self.format == "xmc" and has_header(self.path)
@@ -183,7 +184,9 @@ class MatrixInput:
                 raise DataError(f"{self.name}: the file holds no instances.")
             return
         if not given <= promised <= given + waiting:
-            raise DataError(f"{self.name}, line 1: the header promises {promised} rows, but {given + waiting} follow.")
+            raise DataError(
+                f"{self.name}, line 1: the header promises {counted(promised, 'row')}, but {given + waiting} follow."
+            )
         if promised > given:
             yield _empty(promised - given, n_features), _empty(promised - given, 0)
 

@@ -14,6 +14,7 @@ from sylvan.explain.text import printable
 from sylvan.models.cards.card import Card, Living, Parameters, Tree
 from sylvan.models.cards.history import words_of
 from sylvan.models.cards.tree_drawing import as_lines
+from sylvan.wording import counted
 
 __all__ = ["as_markdown", "as_text", "card_state", "write_card"]
 
@@ -29,7 +30,8 @@ def as_text(card: Card) -> str:
 
 def _lines(card: Card) -> Iterator[str]:
     yield f"{card.folder}: {card.owner}" + (f", {card.summary}" if card.summary else "")
-    yield f"{_facts(card)}; {size_words(card.n_bytes)} in {card.n_files} files, written by Sylvan {card.written_by}"
+    size = f"{size_words(card.n_bytes)} in {counted(card.n_files, 'file')}"
+    yield f"{_facts(card)}; {size}, written by Sylvan {card.written_by}"
     if card.compressed is not None:
         yield _compressed(card.compressed)
     yield from (f"Updated {printable(note['when'])}: {words_of(note)}." for note in card.history)
@@ -56,7 +58,7 @@ def _lines(card: Card) -> Iterator[str]:
 
 
 def _living(living: Living) -> str:
-    kept = f"Keeps its {living.n_rows:,} rows for updates ({size_words(living.n_bytes)})"
+    kept = f"Keeps its {counted(living.n_rows, 'row')} for updates ({size_words(living.n_bytes)})"
     return f"{kept}; by its shape, a new tree would save {living.drift:.0%} of a search."
 
 
@@ -94,7 +96,7 @@ def _part_rows(card: Card) -> list[list[str]]:
 
 
 def _label_rows(card: Card) -> list[list[str]]:
-    return [[printable(name), "" if rows is None else f"{rows:,} rows"] for name, rows in card.labels]
+    return [[printable(name), "" if rows is None else counted(rows, "row")] for name, rows in card.labels]
 
 
 def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -109,7 +111,7 @@ def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def _measured_on(measured: dict[str, Any]) -> str:
-    return f"{printable(measured['on'])} ({measured['rows']:,} rows)"
+    return f"{printable(measured['on'])} ({counted(measured['rows'], 'row')})"
 
 
 def _measures(measured: dict[str, Any]) -> list[list[str]]:

@@ -10,6 +10,7 @@ import click
 
 from sylvan.cli.options import input_options, together
 from sylvan.errors import DataError
+from sylvan.wording import counted
 
 if TYPE_CHECKING:
     from sylvan.neural.loop.training import Job
@@ -58,7 +59,7 @@ def make_job(paths: Sequence[str], given: dict[str, Any], settings: dict[str, An
     from sylvan.tasks.extreme_classification import ExtremeClassification
 
     if len(paths) != 1:
-        raise DataError(f"DATA must be one file to train on. Got {len(paths)} words instead.")
+        raise DataError(f"DATA must be one file to train on. Got {counted(len(paths), 'word')} instead.")
     if given.get("read") is None:  # which several seeds share
         given["read"] = _read(paths[0], given)
     (features, labels), holdout = given["read"]
@@ -93,7 +94,7 @@ def _read(path: str, given: dict[str, Any]) -> tuple[tuple[Any, Any], dict[str, 
     X: Any
     X, Y = source.read()
     if not given["quiet"]:
-        click.echo(f"Read {X.shape[0]:,} rows from {source.name}.")
+        click.echo(f"Read {counted(X.shape[0], 'row')} from {source.name}.")
     return (X, Y), {part: holdout[part].read() for part in holdout}
 
 
@@ -108,7 +109,7 @@ def _read_texts(
     vectorizer = TfidfVectorizer(**{"n_jobs": given["threads"], **parameters})
     texts, rows = source.read()
     if not given["quiet"]:
-        click.echo(f"Read {len(texts):,} texts from {source.name}.")
+        click.echo(f"Read {counted(len(texts), 'text')} from {source.name}.")
     vocabulary, Y = encode_labels(rows)
     X = vectorizer.fit_transform(texts)
     given["text_parts"] = {"vectorizer": vectorizer, "labels": vocabulary}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sylvan.errors import DataError
+from sylvan.wording import counted
 
 if TYPE_CHECKING:
     from sylvan.neural.loop.training import Job
@@ -50,8 +51,8 @@ def make_job(paths: Sequence[str], given: dict[str, Any], settings: dict[str, An
 
     if len(paths) not in (1, 3):
         raise DataError(
-            "DATA must be a folder, or three files: to train on, to validate on and to test on. "
-            f"Got {len(paths)} words instead."
+            "DATA must be a folder, or three files: to train on, to validate on and to test on. Got "
+            f"{counted(len(paths), 'word')} instead."
         )
     corpus = read_corpus(*paths, vocabulary=given["vocabulary"])
     if not given["quiet"]:

@@ -9,6 +9,7 @@ import click
 
 from sylvan.cli.options import together
 from sylvan.errors import DataError
+from sylvan.wording import counted
 
 if TYPE_CHECKING:
     from sylvan.neural.loop.training import Job
@@ -60,7 +61,7 @@ def make_job(paths: Sequence[str], given: dict[str, Any], settings: dict[str, An
     from sylvan.tasks.sequential_recommendation import SequentialRecommendation
 
     if len(paths) != 1:
-        raise DataError(f"DATA must be one file of interactions. Got {len(paths)} words instead.")
+        raise DataError(f"DATA must be one file of interactions. Got {counted(len(paths), 'word')} instead.")
     sequences = read_sequences(
         paths[0],
         layout=given["layout"],

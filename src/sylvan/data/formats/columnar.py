@@ -20,6 +20,7 @@ from sylvan.data.text_rows import (
 )  # fmt: skip
 from sylvan.errors import DataError
 from sylvan.parallel import progress
+from sylvan.wording import counted
 
 __all__ = [
     "columns_of", "need_pyarrow", "read_dataset", "read_parquet", "records_as_rows", "stream_dataset", "stream_parquet",
@@ -91,7 +92,9 @@ def _weighted(place: str, row: list[Any], weights: Any) -> tuple[list[Any], list
     if weights is None:
         return list(dict.fromkeys(row)), None
     if not isinstance(weights, list) or len(weights) != len(row):
-        raise DataError(f"{place}: there must be a weight for each of the {len(row)} labels. Got {quoted(weights)}.")
+        raise DataError(
+            f"{place}: there must be a weight for each of the {counted(len(row), 'label')}. Got {quoted(weights)}."
+        )
     results: dict[Any, float] = {}
     for label, weight in zip(row, weights, strict=True):
         results[label] = results.get(label, 0.0) + sound_weight(place, weight)

@@ -18,6 +18,7 @@ from sylvan.data.streams import PathLike, open_read, open_write
 from sylvan.data.text_rows import encoded, text_lines
 from sylvan.errors import DataError, ParameterError
 from sylvan.parallel import progress
+from sylvan.wording import counted
 
 __all__ = ["read_sequences", "write_sequences"]
 
@@ -209,10 +210,11 @@ def _read_interactions(rows: Iterator[_Row], result: _Interactions) -> None:
     width = 0
     for place, fields in rows:
         if len(fields) not in (2, 3) or (width and len(fields) != width):
-            expected = "'user item' or 'user item timestamp'" if not width else f"{width} fields, as those before"
+            before = f"{width} fields, as those before"  # 2 or 3
+            expected = before if width else "'user item' or 'user item timestamp'"
             raise DataError(
-                f"{place}: a line must be {expected}. Got {len(fields)} fields instead. Lines that hold a user and all "
-                "of their items are read with layout='users' (--layout users)."
+                f"{place}: a line must be {expected}. Got {counted(len(fields), 'field')} instead. Lines that hold a "
+                "user and all of their items are read with layout='users' (--layout users)."
             )
         width = len(fields)
         result.add(fields[0], fields[1])

@@ -11,6 +11,7 @@ from typing import Any
 from sylvan.data.streams import PathLike, open_read, open_write, shown
 from sylvan.data.text_rows import encoded, quoted, text_lines
 from sylvan.errors import DataError
+from sylvan.wording import counted
 
 __all__ = ["SubjectVocabulary", "bare_uri", "looks_like_uri", "read_subjects", "write_subjects"]
 
@@ -70,7 +71,7 @@ class SubjectVocabulary:
 
     def __repr__(self) -> str:
         languages = ", ".join(self.languages) or "none"
-        return f"SubjectVocabulary({len(self)} subjects, languages: {languages})"
+        return f"SubjectVocabulary({counted(len(self), 'subject')}, languages: {languages})"
 
     @property
     def languages(self) -> list[str]:

@@ -14,6 +14,7 @@ from sylvan.data.lines import MAX_ID, LineFormat, Rows, read_rows, token
 from sylvan.data.streams import InputStream, PathLike, open_read, open_write
 from sylvan.errors import DataError, ParameterError
 from sylvan.parallel import progress, resolve_jobs
+from sylvan.wording import counted
 
 __all__ = ["load_svmlight", "load_xmc", "save_svmlight", "save_xmc"]
 
@@ -276,9 +277,13 @@ def _count_rows(stream: InputStream, rows: Rows, promised: int | None) -> int:
             raise DataError(f"{stream.name}: the file holds no instances.")
         return least
     if promised > rows.n_rows:
-        raise DataError(f"{stream.name}, line 1: the header promises {promised} rows, but {rows.n_rows} follow.")
+        raise DataError(
+            f"{stream.name}, line 1: the header promises {counted(promised, 'row')}, but {rows.n_rows} follow."
+        )
     if promised < least:
-        raise DataError(f"{stream.name}, line {promised + 2}: the header promises {promised} rows, but {least} follow.")
+        raise DataError(
+            f"{stream.name}, line {promised + 2}: the header promises {counted(promised, 'row')}, but {least} follow."
+        )
     return promised
 
 

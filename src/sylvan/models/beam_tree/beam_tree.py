@@ -32,6 +32,7 @@ from sylvan.ranking.class_training import OPTIMIZERS
 from sylvan.runtime import Checkpoint, Runner, opened_runner
 from sylvan.runtime.plan import Plan
 from sylvan.topk import TopK
+from sylvan.wording import counted
 
 __all__ = ["BeamTreeClassifier"]
 
@@ -476,7 +477,9 @@ class BeamTreeClassifier(BeamTreeUpdates):
         super()._restore(state)
         tree = self.tree if isinstance(self.tree, LabelTree) else saved_tree(state)
         if tree.n_labels != self.n_labels_:
-            raise ModelError(f"{state.where!r} is damaged: its tree has {tree.n_labels} of {self.n_labels_} classes.")
+            raise ModelError(
+                f"{state.where!r} is damaged: its tree has {tree.n_labels} of {counted(self.n_labels_, 'class')}."
+            )
         self._step = store.need_int(state, "n_shown", 0, 2**62)
         self._n_averaged = store.need_int(state, "n_averaged", 0, self._step)
         self._dense = store.need_bool(state, "dense")

@@ -17,6 +17,7 @@ from sylvan.canonical import Csr, shape_text, take_rows
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.models.label_names import numbers_far_apart, rows_of_names
+from sylvan.wording import counted
 
 __all__ = ["Classes", "Examples", "classes_of", "first_classes", "refuse_balanced"]
 
@@ -75,8 +76,8 @@ class Classes:
             row = int(np.argmax(missing))
             raise DataError(
                 f"y holds class {given.array[ids[row]].item()!r} in row {row}, but {owner} knows only the "
-                f"{self.n} classes that it was given first: partial_fit adds none. update adds classes, "
-                "of the same kind as these."
+                f"{counted(self.n, 'class')} that it was given first: partial_fit adds none. update adds classes, of "
+                "the same kind as these."
             )
         return np.where(missing, -1, numbers_).astype(np.int32)
 
@@ -185,7 +186,7 @@ def classes_of(y: Any, *, name: str = "y") -> tuple[Classes, Ids]:
     counts = np.diff(csr.indptr)
     if (counts != 1).any():
         row = int(np.argmax(counts != 1))
-        has = f"{counts[row]} labels" if counts[row] else "no label"
+        has = counted(counts[row], "label") if counts[row] else "no label"
         raise DataError(
             f"{name} must name one class in each row, but row {row} has {has}. Several labels a row are for XRLinear."
         )
@@ -356,7 +357,9 @@ def _row_weights(
         for label, factor in class_weight.items():
             number = classes.id_of(label) if names is None else names.get(str(label))
             if number is None:
-                raise ParameterError(f"class_weight names {label!r}, which is none of the {classes.n} classes of y.")
+                raise ParameterError(
+                    f"class_weight names {label!r}, which is none of the {counted(classes.n, 'class')} of y."
+                )
             each[present == number] = factor
     with np.errstate(over="ignore"):
         rows: npt.NDArray[np.float32] = (each[place] * (1.0 if weight is None else weight)).astype(np.float32)

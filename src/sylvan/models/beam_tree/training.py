@@ -24,6 +24,7 @@ from sylvan.ranking.class_training import TREE_LOSSES, ClassNoise, ClassTrainer,
 from sylvan.runtime import Folder, Job, Runner, checkpointed
 from sylvan.runtime.machine import available_bytes
 from sylvan.runtime.memory import shown_bytes
+from sylvan.wording import counted
 
 __all__ = ["Learned", "Learning", "learn", "learn_on", "train_pass"]
 
@@ -103,10 +104,10 @@ class Learning:
         n_bytes, available = self._weight_bytes(n_edges), available_bytes()
         if available is not None and n_bytes > available:
             raise MemoryLimitError(
-                f"The weights of {n_classes:,} classes over {n_features:,} features would take about "
+                f"The weights of {counted(n_classes, 'class')} over {counted(n_features, 'feature')} would take about "
                 f"{shown_bytes(n_bytes)} of memory, but there are only {shown_bytes(available)}. What takes less: "
-                "fewer features; optimizer='sgd', a third as much; or, where ids have gaps, classes by name (strings), "
-                "of which only those count that occur. Or go on regardless with force=True (--force)."
+                "fewer features; optimizer='sgd', a third as much; or, where ids have gaps, classes by name "
+                "(strings), of which only those count that occur. Or go on regardless with force=True (--force)."
             )
 
     def _weight_bytes(self, n_edges: int) -> int:

@@ -23,6 +23,7 @@ from sylvan.params import Parameterized
 from sylvan.store import manifest
 from sylvan.store.registry import rebuild
 from sylvan.weights import WEIGHT_DTYPES
+from sylvan.wording import counted
 
 __all__ = ["COMPRESSED", "MEASURED", "Card", "Layer", "Living", "Parameters", "Part", "Tree", "card_of", "read_card"]
 
@@ -212,7 +213,9 @@ def card_of(
     known = vocabulary_of(model) or names
     has = getattr(model, "n_labels_", None) or getattr(model, "n_labels", None)
     if known is not None and has is not None and len(known) != has:
-        raise DataError(f"There are {len(known)} names of labels, but the model has {has} labels.")
+        raise DataError(
+            f"There are {counted(len(known), 'name')} of labels, but the model has {counted(has, 'label')}."
+        )
     name, listed = names_of(known, has or 0, titles)
     written = store.contents(folder)
     files = [os.path.join(folder, manifest.NAME), *_files(state)]

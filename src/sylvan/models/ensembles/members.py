@@ -25,6 +25,7 @@ from sylvan.params import Constraint, Parameterized
 from sylvan.runtime import Checkpoint
 from sylvan.store.registry import rebuild
 from sylvan.topk import TopK
+from sylvan.wording import counted
 
 __all__ = [
     "LabelIds", "Weights", "check_members", "common_fields", "common_holdout", "fit_members", "fresh", "given_weights",
@@ -95,7 +96,10 @@ def given_weights(weights: Sequence[float] | str | None, n_members: int) -> npt.
         return np.full(n_members, 1 / n_members)
     given = np.array(weights, np.float64)
     if given.shape != (n_members,):
-        raise ParameterError(f"The 'weights' parameter of Ensemble names {len(given)} weights for {n_members} members.")
+        raise ParameterError(
+            f"The 'weights' parameter of Ensemble names {counted(len(given), 'weight')} for "
+            f"{counted(n_members, 'member')}."
+        )
     given /= given.max()  # so that no sum of large ones overflows
     shares: npt.NDArray[np.float64] = given / given.sum()
     return shares

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from sylvan.errors import DataError
 from sylvan.indexing.buckets import Buckets
 from sylvan.models.irli.rounds import Round, Rounds
+from sylvan.wording import counted
 
 __all__ = ["BucketReport"]
 
@@ -96,8 +97,9 @@ class BucketReport:
     def text(self) -> str:
         """The report as people read it."""
         lines = [
-            f"{self.n_labels:,} in {self.n_repetitions} x {self.n_buckets:,} buckets, {self.mean_load:,.1f} in each; "
-            f"standard deviation {_spread(self.load_deviation)}, at most {int(self.largest_load.max(initial=0)):,}"
+            f"{self.n_labels:,} in {self.n_repetitions} x {counted(self.n_buckets, 'bucket')}, {self.mean_load:,.1f} "
+            f"in each; standard deviation {_spread(self.load_deviation)}, at most "
+            f"{int(self.largest_load.max(initial=0)):,}"
         ]
         if len(self.candidates):
             summary = _summary(self.candidates)

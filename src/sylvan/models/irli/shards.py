@@ -20,6 +20,7 @@ from sylvan.models.irli.tuning import Tuning
 from sylvan.models.irli.vectors import Answers, VectorIndex, check_metric, checked_neighbors, need_directions
 from sylvan.parallel import resolve_jobs
 from sylvan.params import Constraint, Range, parameterized
+from sylvan.wording import counted
 
 __all__ = ["ShardedIRLIIndex"]
 
@@ -119,7 +120,9 @@ class ShardedIRLIIndex(VectorIndex):
         vectors = validate.vectors(base, name="base", min_rows=1)
         need_directions(vectors, metric, "base")
         if len(vectors) < self.n_shards:
-            raise DataError(f"base has {len(vectors)} rows, which are too few for {self.n_shards} shards.")
+            raise DataError(
+                f"base has {counted(len(vectors), 'row')}, which are too few for {counted(self.n_shards, 'shard')}."
+            )
         neighbors = checked_neighbors(queries, neighbors, len(vectors))
         calls = []
         for shard in range(self.n_shards):

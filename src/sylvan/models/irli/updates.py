@@ -25,6 +25,7 @@ from sylvan.models.irli.update_plan import IRLIUpdatePlan
 from sylvan.parallel import map_parallel, resolve_jobs
 from sylvan.runtime import Job, Runner
 from sylvan.runtime.plan import timed
+from sylvan.wording import counted
 
 if TYPE_CHECKING:
     from sylvan.models.irli.training import InputScale
@@ -227,7 +228,7 @@ class IRLIUpdates(Estimator):
         named = rows[1] if self.vocabulary_ is None else self._truth(rows[1])
         features, labels = validate.pair(self._features(rows[0]), named, owner=type(self).__name__)
         if labels.shape[1] > self.n_labels_:
-            raise DataError(f"rows have {labels.shape[1]} labels, but the model has {self.n_labels_}.")
+            raise DataError(f"rows have {counted(labels.shape[1], 'label')}, but the model has {self.n_labels_}.")
         if len(self._removed):
             matrix = labels.to_scipy().copy()
             matrix.data[np.isin(matrix.indices, self._removed)] = 0

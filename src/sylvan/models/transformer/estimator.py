@@ -46,6 +46,7 @@ from sylvan.runtime.checkpoint import Checkpoint
 from sylvan.runtime.plan import Plan
 from sylvan.text import TfidfVectorizer
 from sylvan.validate import Csr
+from sylvan.wording import counted
 
 if TYPE_CHECKING:
     from sylvan.neural.text.text_encoder import TextEncoder
@@ -258,8 +259,8 @@ class TransformerEstimator(TransformerUpdates):
         encoder = saved.open()
         if encoder.dim_out != self.n_dense_:
             raise ModelError(
-                f"The {self.kind} is damaged: its encoder's vectors have {encoder.dim_out} dimensions, but its rankers "
-                f"have learned from {self.n_dense_}."
+                f"The {self.kind} is damaged: its encoder's vectors have {counted(encoder.dim_out, 'dimension')}, but "
+                f"its rankers have learned from {self.n_dense_}."
             )
         return encoder
 
@@ -428,9 +429,10 @@ class TransformerEstimator(TransformerUpdates):
         n_terms, n_columns, n_labels = self.vectorizer_.n_terms_, self.ranker_.n_features_, self.ranker_.n_labels_
         if n_terms + self.n_dense_ != n_columns:
             raise DataError(
-                f"{n_terms} terms and {self.n_dense_} dimensions don't make the ranker's {n_columns} features."
+                f"{counted(n_terms, 'term')} and {counted(self.n_dense_, 'dimension')} don't make the ranker's "
+                f"{counted(n_columns, 'feature')}."
             )
         if len(self.vocabulary_) != n_labels:
-            raise DataError(f"it has {len(self.vocabulary_)} names, but {n_labels} labels.")
+            raise DataError(f"it has {counted(len(self.vocabulary_), 'name')}, but {counted(n_labels, 'label')}.")
         self._encoder = SavedEncoder(state)
         self._take_sizes(self.vocabulary_)

@@ -33,6 +33,7 @@ from sylvan.runtime import Job, Packing, Runner
 from sylvan.runtime.jobs import Arrays
 from sylvan.validate import Csr
 from sylvan.weights import ClusterWeights
+from sylvan.wording import counted
 
 __all__ = ["FineTuned", "TunedLayer", "fine_tune"]
 
@@ -215,8 +216,8 @@ class _Training:
         shape, n = self.labels.shape, len(self.rows)
         if shape != (n, self.tree.n_labels):
             raise DataError(
-                f"There are {n} texts and the tree has {self.tree.n_labels} labels, so labels must have shape "
-                f"({n}, {self.tree.n_labels}). Got {shape} instead."
+                f"There are {counted(n, 'text')} and the tree has {counted(self.tree.n_labels, 'label')}, so labels "
+                f"must have shape ({n}, {self.tree.n_labels}). Got {shape} instead."
             )
         if self.row_weight is not None and self.row_weight.shape != (n,):
             raise DataError(f"'row_weight' must have shape ({n},). Got {self.row_weight.shape} instead.")

@@ -18,7 +18,7 @@ from sylvan.errors import DataError
 from sylvan.indexing import LabelTree
 from sylvan.indexing.shape import layer_plan
 from sylvan.models.encoders.dense_features import dense_features, torch_threads
-from sylvan.models.label_names import encode_labels
+from sylvan.models.label_names import encode_labels, need_as_many
 from sylvan.models.text_estimator import check_texts
 from sylvan.models.transformer import presets
 from sylvan.models.transformer.features import Lengths, engine_of, joined, unit_terms
@@ -37,6 +37,7 @@ from sylvan.params import Parameterized
 from sylvan.runtime import ARRAY, Checkpoint, Job, Runner, opened_runner
 from sylvan.runtime.checkpoint import checksum, identity_of
 from sylvan.text import TfidfVectorizer
+from sylvan.wording import are, counted
 
 if TYPE_CHECKING:
     from sylvan.models.transformer.fine_tuning import FineTuned
@@ -95,8 +96,7 @@ class TransformerTraining:
         self.max_nodes: int = model.part("matcher").max_nodes
         self.texts = check_texts(texts, self.name)
         self.vocabulary, Y = encode_labels(label_lists)
-        if len(self.texts) != Y.shape[0]:
-            raise DataError(f"There are {len(self.texts)} texts, but the labels of {Y.shape[0]}.")
+        need_as_many(len(self.texts), Y.shape[0])
         self.labels = validate.labels(Y)
         self.weight = validate.sample_weight(sample_weight, len(self.texts))
         if self.labels.nnz == 0:
@@ -108,17 +108,19 @@ class TransformerTraining:
         labelled = np.diff(self.labels.indptr) > 0
         empty = sum(1 for text, has in zip(self.texts, labelled.tolist(), strict=True) if has and not text.strip())
         if empty == int(labelled.sum()):
-            raise DataError(f"All {empty:,} texts that have labels are empty: there is nothing to learn from.")
+            raise DataError("Every text that has labels is empty: there is nothing to learn from.")
         if empty:
             self._warn(
-                f"{empty:,} of {int(labelled.sum()):,} texts with labels are empty: nothing can be learned from them."
+                f"{empty:,} of {counted(int(labelled.sum()), 'text')} with labels {are(empty)} empty: nothing can be "
+                "learned from them."
             )
 
     def _warn_of_long_texts(self, encoder: TextEncoder) -> None:
         if encoder.n_truncated:
             self._warn(
-                f"{encoder.n_truncated:,} of {len(self.texts):,} texts are longer than max_length={encoder.max_length} "
-                "tokens: the encoder sees their beginnings only (TF-IDF sees them whole)."
+                f"{encoder.n_truncated:,} of {counted(len(self.texts), 'text')} {are(encoder.n_truncated)} longer than "
+                f"max_length={encoder.max_length} tokens: the encoder sees their beginnings only (TF-IDF sees them "
+                "whole)."
             )
 
     def _warn(self, words: str) -> None:

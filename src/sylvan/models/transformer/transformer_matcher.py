@@ -12,6 +12,7 @@ import numpy as np
 from sylvan.errors import ParameterError
 from sylvan.params import Choice, Constraint, Number, Parameterized, Range, parameterized
 from sylvan.ranking.relevance import COSTS
+from sylvan.wording import counted
 
 __all__ = ["KINDS", "EachLayer", "TransformerMatcher"]
 
@@ -184,8 +185,8 @@ class TransformerMatcher(Parameterized):
             if isinstance(value, (list, tuple)) and len(value) != n_layers:
                 are = "is" if n_layers == 1 else "are"
                 raise ParameterError(
-                    f"The {name!r} parameter of TransformerMatcher names {len(value)} layers, but {n_layers} {are} "
-                    "trained."
+                    f"The {name!r} parameter of TransformerMatcher names {counted(len(value), 'layer')}, but "
+                    f"{n_layers} {are} trained."
                 )
 
     def suited(self, kind: str, rates: Mapping[str, Any] = MappingProxyType({})) -> TransformerMatcher:

@@ -10,6 +10,7 @@ import numpy as np
 
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError
+from sylvan.models.label_names import need_as_many
 from sylvan.models.text_estimator import TextEstimator, check_texts
 from sylvan.models.xr.update_plan import UpdatePlan
 from sylvan.models.xr.xr_linear import XRLinear
@@ -102,8 +103,7 @@ class TransformerUpdates(TextEstimator):
             texts = check_texts(X, owner)
             named, matrix = self._with_new_names(Y)
             vocabulary = self.vocabulary_ if named is None else named
-            if matrix.shape[0] != len(texts):
-                raise DataError(f"There are {len(texts)} texts, but the labels of {matrix.shape[0]}.")
+            need_as_many(len(texts), matrix.shape[0])
             features = self._text_features(texts)
         if options.get("rows") is not None:
             self._need_own_layers()

@@ -29,6 +29,7 @@ from sylvan.ranking.training import TreeTraining
 from sylvan.runtime import Job, Once, Runner
 from sylvan.validate import Csr
 from sylvan.weights import WEIGHT_DTYPES
+from sylvan.wording import counted
 
 __all__ = ["AUTOS", "PRESETS", "XRParameters"]
 
@@ -166,7 +167,7 @@ class XRParameters(Compressible):
             words = list(value)
         else:
             raise ParameterError(
-                f"The {name!r} parameter of XRLinear names {len(value)} layers, but the tree has {depth}."
+                f"The {name!r} parameter of XRLinear names {counted(len(value), 'layer')}, but the tree has {depth}."
             )
         damped = words[-1] == "damped"
         words = [pairs.get(word, (word, word))[t == depth - 1] for t, word in enumerate(words)]
@@ -186,7 +187,7 @@ class XRParameters(Compressible):
         """Phase 1: the trees, all before any ranker, so that the embeddings needn't stay."""
         if self.tree is not None:
             if self.tree.n_labels != labels.shape[1]:
-                raise DataError(f"The tree has {self.tree.n_labels} labels, but Y has shape {labels.shape}.")
+                raise DataError(f"The tree has {counted(self.tree.n_labels, 'label')}, but Y has shape {labels.shape}.")
             return [self.tree]
         if labels.shape[1] <= self.max_leaf:
             return [LabelTree.flat(labels.shape[1])] * self.n_trees
@@ -228,8 +229,8 @@ class XRParameters(Compressible):
             )
         if np.shape(self.alpha) not in {(), (shape[1],)}:
             raise ParameterError(
-                f"The 'alpha' parameter of XRLinear has {np.size(self.alpha)} numbers, but Y has shape {shape}: one "
-                "for all labels, or one for each, is needed."
+                f"The 'alpha' parameter of XRLinear has {counted(np.size(self.alpha), 'number')}, but Y has shape "
+                f"{shape}: one for all labels, or one for each, is needed."
             )
 
     def _plain_params(self) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from sylvan.runtime.machine import resident_bytes
 from sylvan.runtime.plan import timed
 from sylvan.topk import TopK
 from sylvan.validate import Csr
+from sylvan.wording import counted
 
 __all__ = ["XRUpdates"]
 
@@ -242,7 +243,7 @@ class XRUpdates(XRNewLabels):
         named = Y if self.vocabulary_ is None else self._truth(Y)
         features, labels = validate.pair(self._features(X), named, owner=type(self).__name__)
         if labels.shape[1] > self.n_labels_:
-            raise DataError(f"rows have {labels.shape[1]} labels, but the model has {self.n_labels_}.")
+            raise DataError(f"rows have {counted(labels.shape[1], 'label')}, but the model has {self.n_labels_}.")
         labels = labels._replace(shape=(labels.shape[0], self.n_labels_))
         if labels.shape[0] != self.n_rows_:
             raise DataError(f"rows are {labels.shape[0]}, but the model was fitted on {self.n_rows_}.")

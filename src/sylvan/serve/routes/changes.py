@@ -17,6 +17,7 @@ from sylvan.serve.problems import Problem
 from sylvan.serve.routes.ranking import MODEL
 from sylvan.serve.service import Service
 from sylvan.serve.versions import Version
+from sylvan.wording import counted
 
 __all__ = ["operations"]
 
@@ -80,7 +81,9 @@ def _check_update(version: Version, body: Any) -> None:
         raise Problem(422, f"The model takes {version.takes}: only models over texts are updated here.")
     if len(body.texts) != len(body.labels):
         raise Problem(
-            422, f"The 'labels' field must be a list for each text. Got {len(body.labels)} for {len(body.texts)} texts."
+            422,
+            f"The 'labels' field must be a list for each text. Got {len(body.labels)} for "
+            f"{counted(len(body.texts), 'text')}.",
         )
     if not (body.texts or body.forget or body.merge):
         raise Problem(422, "There is nothing to do: give 'texts' and 'labels', 'forget' or 'merge'.")

@@ -13,6 +13,7 @@ from sylvan.serve.problems import Problem
 from sylvan.serve.routes.ranking import MODEL
 from sylvan.serve.service import Service
 from sylvan.serve.versions import Version
+from sylvan.wording import counted
 
 __all__ = ["operations"]
 
@@ -47,7 +48,8 @@ def operations(service: Service) -> list[Operation]:
             if len(vector) != width:
                 raise Problem(
                     422,
-                    f"The 'vectors' field must hold vectors of {width} numbers. Got {len(vector)} in vector {number}.",
+                    f"The 'vectors' field must hold vectors of {counted(width, 'number')}. Got {len(vector)} in vector "
+                    f"{number}.",
                 )
         if not body.vectors:
             return Reply.of(Found([]), version.headers())
