@@ -9,6 +9,7 @@
 
 #include "bindings/bindings.hpp"
 #include "text/rows.hpp"
+#include "text/word_forms.hpp"
 
 namespace {
 
@@ -77,12 +78,60 @@ Documents borrow(const nb::tuple& texts, int64_t start, int64_t stop, bool lower
   return documents;
 }
 
+// What words are counted as: its arrays are verified once, and lie where they are as long as it does.
+class Forms {
+ public:
+  Forms(In<uint8_t> words, In<int64_t> offsets, In<uint64_t> slots, In<uint8_t> forms,
+        In<int64_t> form_offsets)
+      : words_(words), offsets_(offsets), slots_(slots), forms_(forms), form_offsets_(form_offsets) {
+    if (offsets.size() < 1 || form_offsets.size() != offsets.size() || !rises_within(offsets, words.size()) ||
+        !rises_within(form_offsets, forms.size()) || !names_words()) {
+      throw std::invalid_argument("words, their forms, offsets and slots don't fit");
+    }
+    view_ = sylvan::WordForms{
+        sylvan::FrozenTerms{reinterpret_cast<const char*>(words_.data()), offsets_.data(), slots_.data(),
+                            slots_.size() - 1},
+        reinterpret_cast<const char*>(forms_.data()), form_offsets_.data()};
+  }
+  const sylvan::WordForms* view() const { return &view_; }
+
+ private:
+  // Whether offsets rise from 0 to the padding of as many bytes.
+  static bool rises_within(const In<int64_t>& offsets, size_t n_bytes) {
+    const int64_t* at = offsets.data();
+    for (size_t i = 1; i < offsets.size(); ++i) {
+      if (at[i] <= at[i - 1]) return false;
+    }
+    return at[0] == 0 && at[offsets.size() - 1] + sylvan::slice_padding <= static_cast<int64_t>(n_bytes);
+  }
+  // Whether there are a power of two slots, one of them empty, and each full one names a word.
+  bool names_words() const {
+    const size_t n_words = offsets_.size() - 1;
+    if (slots_.size() <= n_words || (slots_.size() & (slots_.size() - 1)) != 0) return false;
+    size_t n_full = 0;
+    for (size_t i = 0; i < slots_.size(); ++i) {
+      const uint64_t slot = slots_.data()[i];
+      if (slot != 0 && (slot & 0xffffffffu) - 1 >= n_words) return false;
+      n_full += slot != 0;
+    }
+    return n_full == n_words;
+  }
+
+  In<uint8_t> words_;
+  In<int64_t> offsets_;
+  In<uint64_t> slots_;
+  In<uint8_t> forms_;
+  In<int64_t> form_offsets_;
+  sylvan::WordForms view_{};
+};
+
 struct Settings {
   sylvan::TextSettings text;
   bool lowercase;
 };
 
-Settings settings_of(const In<uint32_t>& table, bool lowercase, const nb::tuple& numbers) {
+Settings settings_of(const In<uint32_t>& table, bool lowercase, const nb::tuple& numbers,
+                     const Forms* forms) {
   if (numbers.size() != 5) throw std::invalid_argument("settings are five numbers");
   const auto number = [&](int i) { return nb::cast<int64_t>(numbers[static_cast<size_t>(i)]); };
   const int64_t analyzer = number(0), cjk = number(1), min_n = number(2), max_n = number(3);
@@ -91,7 +140,8 @@ Settings settings_of(const In<uint32_t>& table, bool lowercase, const nb::tuple&
   }
   return Settings{sylvan::TextSettings{table.data(), static_cast<int64_t>(table.size()),
                                        static_cast<sylvan::Analyzer>(analyzer), static_cast<sylvan::Cjk>(cjk),
-                                       static_cast<int32_t>(min_n), static_cast<int32_t>(max_n), number(4)},
+                                       static_cast<int32_t>(min_n), static_cast<int32_t>(max_n), number(4),
+                                       forms == nullptr ? nullptr : forms->view()},
                   lowercase};
 }
 
@@ -104,9 +154,10 @@ sylvan::Weighting weighting_of(const In<float>& idf, bool use_idf, bool sublinea
 class Terms {
  public:
   std::pair<Array<uint64_t>, Array<int64_t>> add(const Texts& texts, int64_t start, int64_t stop,
-                                                 In<uint32_t> table, bool lowercase, const Numbers& numbers) {
+                                                 In<uint32_t> table, bool lowercase, const Numbers& numbers,
+                                                 const Forms* forms) {
     const Busy busy(in_use_);
-    const Settings settings = settings_of(table, lowercase, numbers);
+    const Settings settings = settings_of(table, lowercase, numbers, forms);
     const Documents documents = borrow(texts, start, stop, settings.lowercase);
     Entries entries;
     std::vector<int64_t> indptr(documents.views.size() + 1);
@@ -253,13 +304,14 @@ std::tuple<Array<int64_t>, Array<int32_t>, Array<float>> transform(const Texts& 
                                                                    bool lowercase, const Numbers& numbers,
                                                                    In<uint8_t> bytes, In<int64_t> offsets,
                                                                    In<uint64_t> slots, In<float> idf,
-                                                                   bool use_idf, bool sublinear, int norm) {
+                                                                   bool use_idf, bool sublinear, int norm,
+                                                                   const Forms* forms) {
   const int64_t n_columns = static_cast<int64_t>(offsets.size()) - 1;
   if (n_columns < 0 || slots.size() == 0 || (slots.size() & (slots.size() - 1)) != 0 ||
       (use_idf && static_cast<int64_t>(idf.size()) != n_columns)) {
     throw std::invalid_argument("the sizes of offsets, slots and idf don't fit");
   }
-  const Settings settings = settings_of(table, lowercase, numbers);
+  const Settings settings = settings_of(table, lowercase, numbers, forms);
   const sylvan::Weighting weighting = weighting_of(idf, use_idf, sublinear, norm);
   const Documents documents = borrow(texts, start, stop, settings.lowercase);
   const sylvan::FrozenTerms terms{reinterpret_cast<const char*>(bytes.data()), offsets.data(), slots.data(),
@@ -315,10 +367,15 @@ void bind_vocabulary(nb::module_& m) {
 }  // namespace
 
 void bind_text(nb::module_& m) {
+  nb::class_<Forms>(m, "TfidfForms", "What words are counted as: word i of the first as word i of the second.")
+      .def(nb::init<In<uint8_t>, In<int64_t>, In<uint64_t>, In<uint8_t>, In<int64_t>>(),
+           nb::arg("words").noconvert(), nb::arg("offsets").noconvert(), nb::arg("slots").noconvert(),
+           nb::arg("forms").noconvert(), nb::arg("form_offsets").noconvert());
   nb::class_<Terms>(m, "TfidfTerms", "A vocabulary that grows while documents are counted.")
       .def(nb::init<>())
       .def("add", &Terms::add, nb::arg("texts"), nb::arg("start"), nb::arg("stop"),
            nb::arg("table").noconvert(), nb::arg("lowercase"), nb::arg("settings"),
+           nb::arg("forms").none() = nb::none(),
            "Counts texts[start:stop]; their entries (term << 32 | count) and indptr.")
       .def("absorb", &Terms::absorb, nb::arg("other"),
            "Takes over the terms of another; the number here of each of its terms.")
@@ -333,7 +390,7 @@ void bind_text(nb::module_& m) {
   m.def("tfidf_transform", &transform, nb::arg("texts"), nb::arg("start"), nb::arg("stop"),
         nb::arg("table").noconvert(), nb::arg("lowercase"), nb::arg("settings"), nb::arg("bytes").noconvert(),
         nb::arg("offsets").noconvert(), nb::arg("slots").noconvert(), nb::arg("idf").noconvert(),
-        nb::arg("use_idf"), nb::arg("sublinear"), nb::arg("norm"),
+        nb::arg("use_idf"), nb::arg("sublinear"), nb::arg("norm"), nb::arg("forms").none() = nb::none(),
         "indptr, indices and data of texts[start:stop] over a verified vocabulary.");
   bind_rows(m);
   bind_vocabulary(m);

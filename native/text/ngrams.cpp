@@ -1,5 +1,7 @@
 #include "text/ngrams.hpp"
 
+#include "text/word_forms.hpp"
+
 #if defined(_MSC_VER)
 #include <intrin.h>
 #endif
@@ -153,20 +155,46 @@ void TextScanner::scan_ascii_words(const char* text, int64_t length) {
     }
   }
   n_words_ = n_words;
-  if (settings_.max_n > 1) join_words();
+  finish_words();
 }
 
-// Word n-grams are slices only when exactly one space lies between the words.
-void TextScanner::join_words() {
+// Finds what each word is counted as, a word that the table doesn't have as itself; the bytes of all, with a
+// space behind each.
+int64_t TextScanner::find_forms() {
+  const WordForms& forms = *settings_.forms;
+  if (sources_.size() < static_cast<size_t>(n_words_)) sources_.resize(starts_.size());
+  int64_t total = 0;
+  for (int64_t i = 0; i < n_words_; ++i) {
+    const char* word = low_.get() + starts_[i];
+    const int64_t id = forms.words.find(make_gram(word, ends_[i] - starts_[i]));
+    if (id >= 0) {
+      word = forms.bytes + forms.offsets[id];
+      ends_[i] = starts_[i] + (forms.offsets[id + 1] - forms.offsets[id]);
+    }
+    sources_[i] = word;
+    total += ends_[i] - starts_[i] + 1;
+  }
+  return total;
+}
+
+// Word n-grams are slices only when exactly one space lies between the words, and other forms lie elsewhere.
+void TextScanner::finish_words() {
+  const bool replaces = settings_.forms != nullptr;
+  if (settings_.max_n == 1 && !replaces) return;
   const int64_t n_words = n_words_;
   int64_t total = 0;
-  for (int64_t i = 0; i < n_words; ++i) total += ends_[i] - starts_[i] + 1;
+  if (replaces) {
+    total = find_forms();
+  } else {
+    for (int64_t i = 0; i < n_words; ++i) total += ends_[i] - starts_[i] + 1;
+  }
   reserve_joined(total + slice_padding);
   char* out = joined_.get();
   int64_t at = 0;
   for (int64_t i = 0; i < n_words; ++i) {
     const int64_t length = ends_[i] - starts_[i];
-    std::memcpy(out + at, low_.get() + starts_[i], static_cast<size_t>(length));
+    const char* source = replaces ? sources_[i] : low_.get() + starts_[i];
+    std::memcpy(out + at, source, static_cast<size_t>(length));
     starts_[i] = at;
     ends_[i] = at + length;
     out[at + length] = ' ';
@@ -243,7 +271,7 @@ void TextScanner::scan_words(const Unit* text, int64_t length) {
     }
   }
   end_run(kind, start, out - low, length - first);
-  if (settings_.max_n > 1) join_words();
+  finish_words();
 }
 
 // Writes up to `block` characters in lower case, and an edge wherever the kind of run changes.

@@ -32,6 +32,8 @@ constexpr uint32_t space_bit = 1u << 29;
 constexpr uint32_t cjk_bit = 1u << 30;
 constexpr uint32_t word_bit = 1u << 31;
 
+struct WordForms;
+
 struct TextSettings {
   const uint32_t* table;
   int64_t table_size;
@@ -39,6 +41,7 @@ struct TextSettings {
   Cjk cjk;
   int32_t min_n, max_n;
   int64_t min_token_length;
+  const WordForms* forms;  // what words are counted as (of Analyzer::word); null for themselves
 };
 
 // Every buffer that slices point into can be read this many bytes past a slice's end.
@@ -119,7 +122,8 @@ class TextScanner {
   }
 
   void scan_ascii_words(const char* text, int64_t length);
-  void join_words();
+  void finish_words();
+  int64_t find_forms();
   template <typename Unit>
   void scan_words(const Unit* text, int64_t length);
   template <typename Unit>
@@ -153,6 +157,7 @@ class TextScanner {
   // byte offset of each character and of the end, ends_ (char_wb) the first character of each padded word and
   // the one past its last, in turns.
   std::vector<int64_t> starts_, ends_;
+  std::vector<const char*> sources_;  // where the bytes lie that each word is counted as
 };
 
 }  // namespace sylvan

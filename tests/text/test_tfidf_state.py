@@ -103,7 +103,7 @@ HOSTILE = {
     "another number of terms": lambda s: s.meta.update(n_terms=3),
     "no number of terms": lambda s: s.meta.clear(),
     "another kind": lambda s: setattr(s, "kind", "xr-linear"),
-    "a newer version": lambda s: setattr(s, "version", 2),
+    "a newer version": lambda s: setattr(s, "version", 3),
     "a parameter missing": lambda s: s.params.pop("norm"),
     "an unknown parameter": lambda s: s.params.update(colour="red"),
     "a parameter out of range": lambda s: s.params.update(analyzer="none"),

@@ -31,11 +31,13 @@ def words(text: str, min_token_length: int, cjk: str) -> list[str]:
     return found
 
 
-def terms_of(text: str, *, ngrams, analyzer, lowercase, min_token_length=2, cjk="bigrams") -> list[str]:
+def terms_of(
+    text: str, *, ngrams, analyzer, lowercase, min_token_length=2, cjk="bigrams", form_of=lambda word: word
+) -> list[str]:
     low, high = ngrams
     text = text.lower() if lowercase else text
     if analyzer == "word":
-        tokens = words(text, min_token_length, cjk)
+        tokens = [form_of(word) for word in words(text, min_token_length, cjk)]
         return [" ".join(tokens[i : i + n]) for n in range(low, high + 1) for i in range(len(tokens) - n + 1)]
     text = re.sub(r"\s\s+", " ", text)
     if analyzer == "char":

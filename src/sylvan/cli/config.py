@@ -29,7 +29,9 @@ _KEY = "sylvan.cli.config"
 # Options that a file has another place for, or that make no sense in it.
 _ELSEWHERE = {"config", "print_config", "settings", "text_settings", "help", "debug"}
 # Options that are parameters too: they are printed among those.
-_AMONG_PARAMETERS = {"seed", "ngrams", "analyzer", "min_df", "max_df", "max_features", "sublinear_tf"}
+_AMONG_PARAMETERS = {
+    "seed", "ngrams", "analyzer", "min_df", "max_df", "max_features", "sublinear_tf", "stem", "lemmatize",
+}  # fmt: skip
 _WIDTH = 110
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -113,7 +113,10 @@ def _spans(version: Version, text: str, weights: dict[str, float]) -> list[Span]
     """Where the terms stand in a text, as the model's vectoriser reads it."""
     vectorizer = getattr(version.model, "vectorizer", None) or getattr(version.model, "vectorizer_", None)
     by_words = getattr(vectorizer, "analyzer", "word") == "word"
-    return find_terms(text, weights, by_words=by_words, lowercase=getattr(vectorizer, "lowercase", True))
+    lowercase, forms = getattr(vectorizer, "lowercase", True), vectorizer.word_forms() if vectorizer else None
+    if forms is not None:
+        return _find_forms(_lowered(text) if lowercase else text, weights, forms.of)
+    return find_terms(text, weights, by_words=by_words, lowercase=lowercase)
 
 
 def find_terms(text: str, weights: dict[str, float], *, by_words: bool, lowercase: bool) -> list[Span]:
@@ -134,6 +137,22 @@ def find_terms(text: str, weights: dict[str, float], *, by_words: bool, lowercas
             if len(spans) >= _MOST_SPANS:
                 return sorted(spans, key=lambda span: (span.start, span.end))
     return sorted(spans, key=lambda span: (span.start, span.end))
+
+
+def _find_forms(text: str, weights: dict[str, float], form_of: Callable[[str], str]) -> list[Span]:
+    """As :func:`find_terms`, where terms are stems or lemmas: by what each word of the text is counted as."""
+    words = [(match.span(), form_of(match[0])) for match in re.finditer(r"\w+", text)]
+    places: dict[str, list[int]] = {}
+    for at, (_, form) in enumerate(words):
+        places.setdefault(form, []).append(at)
+    spans = []
+    for term, weight in weights.items():
+        wanted = term.split()
+        for at in places.get(wanted[0], ()) if wanted else ():
+            run = words[at : at + len(wanted)]
+            if [form for _, form in run] == wanted:
+                spans.append(Span(run[0][0][0], run[-1][0][1], weight))
+    return sorted(spans, key=lambda span: (span.start, span.end))[:_MOST_SPANS]
 
 
 def _lowered(text: str) -> str:

@@ -16,6 +16,8 @@ from sylvan.errors import DataError
 from sylvan.parallel import map_parallel
 from sylvan.text.documents import apart
 from sylvan.text.terms import Terms
+from sylvan.text.word_forms import WordForms
+from sylvan.wording import counted
 
 __all__ = ["Rows", "Scan", "TermCounter", "chunks"]
 
@@ -31,6 +33,16 @@ class Scan:
     table: npt.NDArray[np.uint32]
     lowercase: bool
     settings: tuple[int, int, int, int, int]  # analyzer, cjk, shortest, longest, min_token_length
+    word_forms: WordForms | None = None  # what words are counted as; None for themselves
+
+    def forms(self, texts: tuple[str, ...], start: int, stop: int) -> kernels.TfidfForms | None:
+        """What the words of some documents are counted as, each distinct word looked up once."""
+        if self.word_forms is None:
+            return None
+        analyzer, cjk, _, _, least = self.settings
+        words = kernels.TfidfTerms()
+        words.add(texts, start, stop, self.table, self.lowercase, (analyzer, cjk, 1, 1, least))
+        return self.word_forms.table(*words.copy(np.arange(len(words), dtype=np.int32)))
 
 
 @dataclass
@@ -100,8 +112,11 @@ class TermCounter:
         scan = self._scan
 
         def work(chunk: tuple[int, int]) -> Rows | None:
+            forms = scan.forms(texts, *chunk)
             number = free.pop()
-            entries, indptr = self._tables[number].add(texts, *chunk, scan.table, scan.lowercase, scan.settings)
+            entries, indptr = self._tables[number].add(
+                texts, *chunk, scan.table, scan.lowercase, scan.settings, forms
+            )
             free.append(number)
             return Rows(self._moved(entries), indptr, number) if self._keep_rows else None
 
@@ -138,8 +153,8 @@ class TermCounter:
             ids = ids[(frequencies[ids] >= phrase_min_df) | ~_terms(merged, ids).phrases()]
             if not len(ids):
                 raise DataError(
-                    f"After pruning no terms remain: none of several words is in {phrase_min_df} documents. Lower "
-                    "phrase_min_df or min_df."
+                    f"After pruning no terms remain: none of several words is in {counted(phrase_min_df, 'document')}. "
+                    "Lower phrase_min_df or min_df."
                 )
         if max_features is not None and len(ids) > max_features:
             ids = ids[_most_used(_totals(rows, maps, len(merged))[ids], max_features)]
@@ -182,14 +197,14 @@ def _frequent(
     high = max_df if isinstance(max_df, numbers.Integral) else max_df * n_documents
     if high < low:
         raise DataError(
-            f"max_df={max_df!r} allows {high:g} documents at most, fewer than the {low:g} that "
-            f"min_df={min_df!r} demands, of {n_documents} documents."
+            f"max_df={max_df!r} allows {high:g} documents at most, fewer than the {low:g} that min_df={min_df!r} "
+            f"demands, of {counted(n_documents, 'document')}."
         )
     ids = np.flatnonzero((frequencies >= low) & (frequencies <= high)).astype(np.int32)
     if not len(ids):
         raise DataError(
-            f"After pruning no terms remain: none of {len(frequencies)} terms is in at least {low:g} and at "
-            f"most {high:g} of {n_documents} documents. Lower min_df or raise max_df."
+            f"After pruning no terms remain: none of {counted(len(frequencies), 'term')} is in at least {low:g} and at "
+            f"most {high:g} of {counted(n_documents, 'document')}. Lower min_df or raise max_df."
         )
     return ids
 

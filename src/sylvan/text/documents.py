@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from sylvan import kernels
 from sylvan.errors import DataError
+from sylvan.wording import counted
 
 __all__ = ["MOST_CHARACTERS", "apart", "as_documents", "stacked_rows"]
 
@@ -45,7 +46,7 @@ def as_documents(texts: Iterable[str]) -> tuple[str, ...]:
         long = int(np.argmax(kernels.tfidf_text_lengths(documents)))
         if len(documents[long]) > MOST_CHARACTERS:
             raise DataError(
-                f"Document {long} of texts has {len(documents[long])} characters; no more than "
+                f"Document {long} of texts has {counted(len(documents[long]), 'character')}; no more than "
                 f"{MOST_CHARACTERS} are possible."
             )
     return documents

@@ -12,32 +12,32 @@ import scipy.sparse as sp
 
 from sylvan import kernels, store
 from sylvan.canonical import Csr
-from sylvan.errors import DataError, ModelError, ParameterError
+from sylvan.errors import DataError, ModelError
 from sylvan.parallel import map_parallel, resolve_jobs
 from sylvan.params import Choice, Range, Threads, parameterized
-from sylvan.text.characters import character_table
-from sylvan.text.columns import TfidfColumns
-from sylvan.text.constraints import AUTO, DocumentShare, NgramRange
-from sylvan.text.counting import Rows, Scan, TermCounter, chunks
-from sylvan.text.documents import MOST_CHARACTERS, apart, as_documents, stacked_rows
-from sylvan.text.phrases import WORDS, Phrases, chosen_phrases
+from sylvan.text.constraints import DocumentShare, NgramRange
+from sylvan.text.counting import Rows, TermCounter, chunks
+from sylvan.text.documents import apart, as_documents, stacked_rows
+from sylvan.text.reading import ANALYZERS, CJK, TfidfReading
 from sylvan.text.terms import Terms
+from sylvan.text.word_forms import LEMMA_LANGUAGES, STEM_LANGUAGES
+from sylvan.wording import counted
 
 __all__ = ["TfidfVectorizer"]
 
 KIND = "tfidf-vectorizer"
-_ANALYZERS = ("word", "char", "char_wb")
-_CJK = ("word", "bigrams", "chars")
 _NORMS = (None, "l1", "l2")
 _TRANSFORM_PARAMS = (
-    "ngrams", "analyzer", "sublinear_tf", "norm", "lowercase", "min_token_length", "cjk", "n_jobs"
+    "ngrams", "analyzer", "sublinear_tf", "norm", "lowercase", "min_token_length", "cjk", "stem", "lemmatize", "n_jobs"
 )  # fmt: skip
 _NO_IDF = np.zeros(0, dtype=np.float32)
-_PHRASES = ("phrase_weight", "phrase_min_df")
+# Written where they are set.
+_OPTIONAL = ("phrase_weight", "phrase_min_df", "stem", "lemmatize")
+_WITH_FORMS = 2  # the layout of vectorisers with stems or lemmas, which releases before them can't read
 
 
 @parameterized
-class TfidfVectorizer(TfidfColumns):
+class TfidfVectorizer(TfidfReading):
     """Converts texts to a sparse matrix of TF-IDF weights, in native code and on several threads.
 
     With the same settings the matrix is the same as scikit-learn's: the same columns in the same order, and the same
@@ -80,6 +80,11 @@ class TfidfVectorizer(TfidfColumns):
         Overlapping pairs of characters match as well as the words of a segmenter, at no cost (Nie, Gao, Zhang and Zhou
         2000); a single character remains as it is. For texts in other scripts, including Korean, all three give the
         same.
+    stem : str, optional
+        A language, as in ``"en"``, whose Snowball stemmer words go through before they are counted: "whales" and
+        "whaling" are one term. Needs ``pip install "sylvan[languages]"``, for ranking as well.
+    lemmatize : str, optional
+        A language by whose dictionary, simplemma's, words are counted as their lemmas: "mice" as "mouse".
     n_jobs : int, optional
         Threads; None or -1 for every core.
 
@@ -104,7 +109,7 @@ class TfidfVectorizer(TfidfColumns):
     """
 
     ngrams: Annotated[tuple[int, int] | str, NgramRange()] = (1, 1)
-    analyzer: Annotated[str, Choice(_ANALYZERS)] = "word"
+    analyzer: Annotated[str, Choice(ANALYZERS)] = "word"
     min_df: Annotated[float, DocumentShare()] = 1
     max_df: Annotated[float, DocumentShare()] = 1.0
     phrase_weight: Annotated[float | None, Range(0, open_low=True)] = None
@@ -116,7 +121,9 @@ class TfidfVectorizer(TfidfColumns):
     norm: Annotated[str | None, Choice(("l1", "l2"))] = "l2"
     lowercase: bool = True
     min_token_length: Annotated[int, Range(1)] = 2
-    cjk: Annotated[str, Choice(_CJK)] = "bigrams"
+    cjk: Annotated[str, Choice(CJK)] = "bigrams"
+    stem: Annotated[str | None, Choice(tuple(STEM_LANGUAGES))] = None
+    lemmatize: Annotated[str | None, Choice(LEMMA_LANGUAGES)] = None
     n_jobs: Threads = None
 
     # ------------------------------------------------------------------------------------------ fitting
@@ -205,10 +212,12 @@ class TfidfVectorizer(TfidfColumns):
     ) -> list[Rows]:
         self.check_params()
         self._check_together()
+        forms = self._own_forms()
         phrases, documents = self._phrases(map(as_documents, blocks))
         counter = TermCounter(
-            self._scan(phrases.ngrams), keep_rows or self.max_features is not None, resolve_jobs(self.n_jobs), moved
-        )
+            self._scan(phrases.ngrams, forms), keep_rows or self.max_features is not None, resolve_jobs(self.n_jobs),
+            moved,
+        )  # fmt: skip
         for block in documents:
             counter.add(block)
         if not counter.n_documents:
@@ -221,6 +230,7 @@ class TfidfVectorizer(TfidfColumns):
             weights = np.where(terms.phrases(), np.float32(phrases.weight), np.float32(1))
             idf = weights if idf is None else idf * weights
         self._idf, self._terms, self._chosen = idf, terms, phrases
+        self._forms_by = self._agreed = None if forms is None else forms.library
         return rows
 
     def with_terms_of(self, texts: Iterable[str], n_documents: int) -> TfidfVectorizer:
@@ -244,7 +254,7 @@ class TfidfVectorizer(TfidfColumns):
         ['red', 'tea', 'green']
         """
         terms, documents = self._fitted_terms(), as_documents(texts)
-        counter = TermCounter(self._scan(self.ngrams_), False, resolve_jobs(self.n_jobs), apart)
+        counter = TermCounter(self._scan(self.ngrams_, self.word_forms()), False, resolve_jobs(self.n_jobs), apart)
         counter.add(documents)
         phrases = self._chosen_phrases()
         made = type(self)(**self.get_params())
@@ -270,48 +280,6 @@ class TfidfVectorizer(TfidfColumns):
         made._idf = None if self._idf is None else np.concatenate((self._idf, weights)).astype(np.float32)
         made._terms = terms.followed_by(further)
         return made
-
-    def _phrases(self, blocks: Iterable[tuple[str, ...]]) -> tuple[Phrases, Iterable[tuple[str, ...]]]:
-        """What is counted beside words, and the documents, by which ``"auto"`` is chosen."""
-        chosen = WORDS if isinstance(self.ngrams, str) else Phrases((int(self.ngrams[0]), int(self.ngrams[1])))
-        if isinstance(self.ngrams, str) and self.analyzer == "word":
-            chosen, blocks = chosen_phrases(blocks, self._scan((1, 1)))
-        if chosen.ngrams[1] == 1:  # there are no phrases, whatever is said of them
-            return chosen, blocks
-        if self.phrase_weight is not None:
-            chosen = chosen._replace(weight=float(self.phrase_weight))
-        if self.phrase_min_df is not None:
-            chosen = chosen._replace(min_df=int(self.phrase_min_df))
-        return chosen, blocks
-
-    def resolved(self, texts: Iterable[str]) -> TfidfVectorizer:
-        """One that isn't fitted, with what ``ngrams="auto"`` is for these texts in its place.
-
-        Examples
-        --------
-        >>> from sylvan.text import TfidfVectorizer
-        >>> TfidfVectorizer(ngrams="auto").resolved(["whales at sea", "bread and cakes"])
-        TfidfVectorizer(ngrams=(1, 2), phrase_weight=0.5, phrase_min_df=2)
-        """
-        self.check_params()
-        params = self.get_params()
-        if isinstance(self.ngrams, str):
-            params |= self._phrases([as_documents(texts)])[0].parameters()
-        return type(self)(**params)
-
-    def _check_together(self) -> None:
-        """Refuse parameters that contradict each other before any text is read."""
-        given = [name for name in _PHRASES if getattr(self, name) is not None]
-        why = None
-        if self.analyzer != "word":
-            why = f"analyzer={self.analyzer!r} has none: it counts characters"
-        elif self.ngrams != AUTO and self.ngrams[1] == 1:
-            why = f"ngrams={tuple(self.ngrams)} has none: allow pairs with ngrams=(1, 2)"
-        if given and why:
-            raise ParameterError(
-                f"The {given[0]!r} parameter of {type(self).__name__} is for terms of several words, but {why}. "
-                f"Got {getattr(self, given[0])!r}."
-            )
 
     def _idf_of(self, n_with_term: npt.NDArray[np.int64], n_documents: int) -> npt.NDArray[np.float32]:
         more = int(self.smooth_idf)
@@ -371,12 +339,12 @@ class TfidfVectorizer(TfidfColumns):
         terms = self._fitted_terms()
         self._check_once()
         documents = as_documents(texts)
-        scan, (idf, use_idf, sublinear, norm) = self._scan(self.ngrams_), self._weights()
+        scan, (idf, use_idf, sublinear, norm) = self._scan(self.ngrams_, self.word_forms()), self._weights()
 
         def work(chunk: tuple[int, int]) -> tuple[Any, Any, Any]:
             return kernels.tfidf_transform(
                 documents, chunk[0], chunk[1], scan.table, scan.lowercase, scan.settings,
-                terms.data, terms.offsets, terms.slots, idf, use_idf, sublinear, norm,
+                terms.data, terms.offsets, terms.slots, idf, use_idf, sublinear, norm, scan.forms(documents, *chunk),
             )  # fmt: skip
 
         ranges = chunks(documents) or [(0, 0)]
@@ -397,22 +365,9 @@ class TfidfVectorizer(TfidfColumns):
         values = [getattr(self, name) for name in _TRANSFORM_PARAMS]
         if values != getattr(self, "_checked", None):
             self.check_params(_TRANSFORM_PARAMS)
+            self._check_forms()
             resolve_jobs(self.n_jobs)
             self._checked = [list(value) if isinstance(value, list) else value for value in values]
-
-    def _scan(self, ngrams: tuple[int, int]) -> Scan:
-        shortest, longest = ngrams
-        return Scan(
-            character_table(self.lowercase),
-            self.lowercase,
-            (
-                _ANALYZERS.index(self.analyzer),
-                _CJK.index(self.cjk),
-                int(shortest),
-                int(longest),
-                min(int(self.min_token_length), MOST_CHARACTERS),
-            ),
-        )
 
     def _weights(self) -> tuple[npt.NDArray[np.float32], bool, bool, int]:
         idf = self._idf
@@ -431,12 +386,12 @@ class TfidfVectorizer(TfidfColumns):
         values = self.get_params()
         if isinstance(self.ngrams, str):
             values |= self._chosen.parameters()
-        # Those that aren't set aren't written.
         params = {
             name: _plain(value) for name, value in values.items()
-            if name != "n_jobs" and (value is not None or name not in _PHRASES)
+            if name != "n_jobs" and (value is not None or name not in _OPTIONAL)
         }  # fmt: skip
-        return store.State(KIND, 1, params, {"n_terms": len(terms)}, arrays)
+        layout = _WITH_FORMS if self.counts_forms else 1
+        return store.State(KIND, layout, params, {"n_terms": len(terms), **self._forms_meta()}, arrays)
 
     @classmethod
     def from_state(cls, state: store.State) -> TfidfVectorizer:
@@ -447,9 +402,9 @@ class TfidfVectorizer(TfidfColumns):
         ModelError
             When anything that the kernels rely on is wrong.
         """
-        store.need_kind(state, KIND)
+        store.need_kind(state, KIND, _WITH_FORMS)
         names = [name for name in cls.parameter_names() if name != "n_jobs"]
-        params = store.need_params(state, [name for name in names if name not in _PHRASES or name in state.params])
+        params = store.need_params(state, [name for name in names if name not in _OPTIONAL or name in state.params])
         if isinstance(params["ngrams"], list):
             params["ngrams"] = tuple(params["ngrams"])
         vectorizer = cls(**params)
@@ -461,9 +416,10 @@ class TfidfVectorizer(TfidfColumns):
         n_terms = store.need_int(state, "n_terms", 1, 2**31 - 1)
         if len(terms) != n_terms:
             raise ModelError(
-                f"{state.where or 'The model'!r} is damaged: it says that it has {n_terms} terms, but its "
+                f"{state.where or 'The model'!r} is damaged: it says that it has {counted(n_terms, 'term')}, but its "
                 f"arrays hold {len(terms)}."
             )
+        vectorizer._take_forms_meta(state)
         vectorizer._idf = None
         if "idf" in state.arrays:
             store.need_array(state, "idf", np.float32, (n_terms,))
