@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import click
 
 from sylvan.cli.session import BAD_USAGE, COMPLETE, FAILURE, INTERRUPTED, LazyGroup, Session, need_subcommand
-from sylvan.errors import MemoryLimitError, SylvanError
+from sylvan.errors import DiskSpaceError, MemoryLimitError, SylvanError
 from sylvan.parallel import exit_on_interrupt
 from sylvan.version import __version__
 
@@ -135,6 +135,8 @@ def _explain(error: Exception) -> tuple[int, str]:
         return BAD_USAGE, _usage(error)
     if isinstance(error, MemoryError):
         return FAILURE, str(error) if isinstance(error, MemoryLimitError) else "there is not enough memory for this."
+    if isinstance(error, DiskSpaceError):
+        return FAILURE, str(error)
     if isinstance(error, SylvanError):
         cause = error.__cause__
         full = isinstance(cause, MemoryError) or (isinstance(cause, OSError) and cause.errno in _MACHINE_ERRNOS)

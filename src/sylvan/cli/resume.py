@@ -31,7 +31,8 @@ ray_option = together(
 # ``--memory-limit``, ``--force``, ``--checkpoint`` and ``--resume``.
 work_options = together(
     resume_options,
-    click.option("--force", is_flag=True, help="Train even where the plan says that there is too little memory."),
+    click.option("--force", is_flag=True,
+                 help="Train even where the plan says that there is too little memory, or room on the disk."),
     click.option("--memory-limit", metavar="SIZE",
                  help="Train within so much memory, as in 2GB or 500MB; what is finished then lies in files."),
 )  # fmt: skip

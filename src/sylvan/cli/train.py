@@ -24,6 +24,7 @@ from sylvan.cli.options import (
 from sylvan.cli.resume import on_cluster, ray_option, work_options, working
 from sylvan.cli.session import LazyGroup, Session, need_subcommand, spoken_warnings
 from sylvan.errors import DataError, ParameterError
+from sylvan.wording import counted
 
 __all__ = ["MODELS", "command", "plan_command"]
 
@@ -64,7 +65,7 @@ MODELS = {
         "encoder=models/minilm", texts_alone=True,
     ),
 }  # fmt: skip
-_TEXT_SHORTCUTS = ("ngrams", "analyzer", "min_df", "max_df", "max_features", "sublinear_tf")
+_TEXT_SHORTCUTS = ("ngrams", "analyzer", "min_df", "max_df", "max_features", "sublinear_tf", "stem", "lemmatize")
 
 
 def _class_of(model: str) -> Any:
@@ -147,6 +148,10 @@ def plan_command(ctx: click.Context) -> None:
 _text_options = together(
     click.option("--set-text", "text_settings", multiple=True, metavar="NAME=VALUE",
                  help="A parameter of the text vectorizer (below); repeat it for several."),
+    click.option("--lemmatize", metavar="LANGUAGE",
+                 help="Count words as their lemmas by simplemma's dictionary of a language, as in de."),
+    click.option("--stem", metavar="LANGUAGE",
+                 help="Count words as their stems by the Snowball stemmer of a language, as in en."),
     click.option("--sublinear-tf/--no-sublinear-tf", default=None, help="Count a word as 1 + log(occurrences)."),
     click.option("--max-features", metavar="N", help="Keep only the N most frequent words or n-grams."),
     click.option("--max-df", metavar="DF", help="Ignore terms in more texts than this."),
@@ -329,6 +334,7 @@ def _tree(folder: str) -> Any:
 
 
 def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str, Any]) -> None:
+    from sylvan.cli.disk import save_model
     from sylvan.cli.io.inputs import TextInput, open_input
     from sylvan.cli.measure import add_figures, open_test
     from sylvan.cli.shown.report import folder_size
@@ -381,12 +387,11 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str
     if not given["quiet"]:
         if isinstance(model, TextModel) and model.vectorizer.ngrams == "auto":
             click.echo(model.vectorizer.choice())
-        click.echo(f"Trained {type(model).__name__} with {model.n_labels_:,} labels in {trained - read:.1f} s.")
+        click.echo(
+            f"Trained {type(model).__name__} with {counted(model.n_labels_, 'label')} in {trained - read:.1f} s."
+        )
         _show_chosen(model)
-    model.save(given["folder"])
-    session.written = f"the model was saved in {given['folder']}"
-    if checkpoint is not None:
-        checkpoint.remove()
+    save_model(session, model, given["folder"], checkpoint)
     if not given["quiet"]:
         click.echo(f"Saved it in {given['folder']} ({folder_size(given['folder'])}).")
     if test is not None:
@@ -395,11 +400,18 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str
 
 def _read_and_fit(model: Any, source: Any, start: float, options: dict[str, Any], given: dict[str, Any]) -> float:
     """Train on all that the source holds; when it had been read."""
+    from sylvan.cli.disk import need_disk
+
     inputs, labels = source.read()
     read = time.perf_counter()
     n_rows = len(inputs) if source.is_text else inputs.shape[0]
     if not given["quiet"]:
-        click.echo(f"Read {n_rows:,} rows from {source.name} in {read - start:.1f} s.")
+        click.echo(f"Read {counted(n_rows, 'row')} from {source.name} in {read - start:.1f} s.")
+    if _writes() and not given["force"]:
+        folders = {"model": given["folder"]}
+        if "checkpoint" in options:
+            folders["checkpoint"] = os.fspath(options["checkpoint"].folder)
+        need_disk(model, inputs, labels, options, folders)
     if isinstance(inputs, list):
         inputs = iter(inputs)  # which gives the texts up once they are features
     model.fit(inputs, labels, **options)

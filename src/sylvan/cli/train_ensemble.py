@@ -20,6 +20,7 @@ from sylvan.models.transformer.paper_presets import PAPER as PAPERS
 from sylvan.models.transformer.presets import ensemble_of
 from sylvan.text import TfidfVectorizer
 from sylvan.tune.setting import MODELS, Setting
+from sylvan.wording import counted
 
 __all__ = ["command"]
 
@@ -58,6 +59,7 @@ def command(
       sylvan train ensemble train.jsonl --model runs/m --config runs/m.tuning/tuned.toml
       sylvan train ensemble train.jsonl --model runs/m --set member0__model=xr-linear --set member1__model=neighbors
     """
+    from sylvan.cli.disk import save_model
     from sylvan.cli.io.inputs import TextInput, open_input
     from sylvan.cli.measure import add_figures, open_test
     from sylvan.cli.shown.report import folder_size
@@ -85,12 +87,11 @@ def command(
         start = time.perf_counter()
         model.fit(X, Y)
         seconds = time.perf_counter() - start
-        model.save(folder)
-        session.written = f"the model was saved in {folder}"
+        save_model(session, model, folder)
         if not given["quiet"]:
             click.echo(
-                f"Trained {len(model.members)} models with {model.n_labels_:,} labels in {seconds:.1f} s and saved "
-                f"them in {folder} ({folder_size(folder)})."
+                f"Trained {counted(len(model.members), 'model')} with {counted(model.n_labels_, 'label')} in "
+                f"{seconds:.1f} s and saved them in {folder} ({folder_size(folder)})."
             )
         if test is not None:
             add_figures(model, test, folder, given["quiet"])

@@ -67,6 +67,7 @@ def command(
       sylvan tune train.jsonl --model runs/m --budget 1h --max-latency 1ms --max-size 50MB --metric PSP@5
       sylvan tune X.trn.npz --labels Y.trn.npz --model runs/m --max-trials 30 --holdout last --study runs/study
     """
+    from sylvan.cli.disk import save_model
     from sylvan.cli.io.inputs import TextInput, open_input
     from sylvan.cli.shown.report import folder_size
     from sylvan.parallel import quiet
@@ -95,8 +96,7 @@ def command(
             result = tune(X, Y, groups=in_groups, n_jobs=given["threads"], report=say, **options)
         finally:
             session.answers = lambda: False
-    result.model.save(folder)
-    session.written = f"the model was saved in {folder}"
+    save_model(session, result.model, folder)
     written = result.save_report(report)
     if not silent:
         click.echo(result.summary())

@@ -7,6 +7,7 @@ import secrets
 import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, TypeVar
@@ -14,10 +15,11 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from sylvan.errors import ModelError, ParameterError
+from sylvan.errors import CheckpointWarning, ModelError, ParameterError
 from sylvan.runtime.blocks import block_names, block_state, read_block
 from sylvan.runtime.checkpoint import Checkpoint, opened
 from sylvan.runtime.current import current_runner
+from sylvan.runtime.disk import is_full
 from sylvan.runtime.groups import by_fields, grouped, storing_group
 from sylvan.runtime.jobs import Arrays, Folder, Job, Packing, Results, Runner, Wrapper
 from sylvan.runtime.machine import private_bytes
@@ -52,6 +54,9 @@ class Checkpointed(Wrapper):
     Notes
     -----
     Which results come into one block, and in which order, depends on time and threads; each has its job's name.
+
+    Where the disk is full, and results are in memory besides, the training goes on without the checkpoint, which is
+    tried again later.
     """
 
     def __init__(
@@ -67,6 +72,7 @@ class Checkpointed(Wrapper):
         self._bytes, self._due = 0, time.monotonic() + SECONDS
         self._lock, self._writing = threading.Lock(), threading.Lock()
         self._number = 0
+        self._full_until = 0.0  # before that, a disk that was full isn't tried again
         self._drop_unused(self._look_for_blocks())
 
     def _zeros_in_files(self, size: int, dtype: Any) -> npt.NDArray[Any]:
@@ -176,7 +182,8 @@ class Checkpointed(Wrapper):
         with self._lock:
             self._bytes += _size(arrays) - _size(self._waiting.get(name, {}))
             self._waiting[name] = arrays
-            full = self._bytes >= self._block_bytes or time.monotonic() >= self._due
+            now = time.monotonic()
+            full = now >= self._due or (self._bytes >= self._block_bytes and now >= self._full_until)
             batch = self._take() if full else {}
         self._write(batch)
 
@@ -192,9 +199,15 @@ class Checkpointed(Wrapper):
         blocks = by_fields(list(batch.items()))
         del batch
         with self._writing:
-            for results in blocks:
+            for at, results in enumerate(blocks):
                 block = f"{_BLOCK}{self._number:06d}"
-                self._checkpoint.write(block, block_state(results))
+                try:
+                    self._checkpoint.write(block, block_state(results))
+                except ModelError as error:
+                    if self._spill or not is_full(error):
+                        raise
+                    self._go_on_without(blocks[at:], error)
+                    break
                 self._number += 1
                 before = [self._block_of[name] for name, _ in results if name in self._block_of]
                 self._block_of.update((name, block) for name, _ in results)
@@ -202,6 +215,22 @@ class Checkpointed(Wrapper):
                 results.clear()
             self._due = time.monotonic() + SECONDS
             self.inner.release()
+
+    def _go_on_without(self, blocks: Sequence[list[tuple[str, Arrays]]], error: ModelError) -> None:
+        """Let what can't be written wait on."""
+        with self._lock:
+            for results in blocks:
+                for name, arrays in results:
+                    if name not in self._waiting:
+                        self._waiting[name] = arrays
+                        self._bytes += _size(arrays)
+        if not self._full_until:
+            warnings.warn(
+                f"The checkpoint can't be written: {error} The training goes on, and tries again later.",
+                CheckpointWarning,
+                stacklevel=2,
+            )
+        self._full_until = time.monotonic() + SECONDS
 
     def stored(self, jobs: Sequence[Job[_Result]]) -> Iterator[tuple[int, _Result]]:
         """The results that are stored or wait, with their jobs' numbers, block by block."""

@@ -1,0 +1,198 @@
+"""Disks without room: refused before a training where that can be foreseen, and a trained model isn't lost after it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import subprocess
+import tempfile
+from collections import namedtuple
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sylvan
+from sylvan import XRLinear
+from sylvan.cli import disk as cli_disk
+from sylvan.errors import DiskSpaceError, ModelError
+from sylvan.models.text import TextModel
+from sylvan.ranking import linear
+from sylvan.runtime import checkpointed, disk
+from sylvan.runtime.disk import Need, free_bytes, need_room
+from sylvan.runtime.plan import Plan
+
+Usage = namedtuple("Usage", "total used free")
+SMALL = ("--set", "branching=2", "--set", "max_leaf=1")
+
+
+@pytest.fixture
+def free(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Sets how much every disk has free."""
+
+    def set_to(n_bytes: int) -> None:
+        monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(1 << 40, (1 << 40) - n_bytes, n_bytes))
+
+    return set_to
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of a megabyte of its own."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    if shutil.which("mount") is None:
+        pytest.skip("no mount here")
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)], capture_output=True)
+    if done.returncode:
+        pytest.skip("may not mount a disk here")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def arrays(folder: Path) -> list[bytes]:
+    return [path.read_bytes() for path in sorted(folder.glob("*.npy"), key=lambda path: path.name.split(".")[:-2])]
+
+
+def fill(place: Path, left: int) -> None:
+    """Leave only so many bytes free."""
+    (place / "filling").write_bytes(bytes(shutil.disk_usage(place).free - left))
+
+
+@pytest.mark.parametrize("input_", [("train.jsonl",), ("X.train.npz", "--labels", "Y.train.npz")], ids=str)
+def test_no_room_is_said_before_the_training(
+    input_: tuple[str, ...], files: Any, call: Any, free: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [files(word) if "." in word else word for word in input_]
+    command = ("train", "xr-linear", *words, "--model", str(tmp_path / "m"))
+    free(1000)
+    with monkeypatch.context() as without:
+        without.setattr(TextModel, "fit", None)
+        without.setattr(XRLinear, "fit", None)  # it never comes to this
+        # The options of working() look at its signature.
+        without.setattr("sylvan.cli.train.working", lambda session, model, given: (None, {}))
+        done = call(*command)
+    assert done.code == 1 and not (tmp_path / "m").exists()
+    assert "Error: The disk has no room for this training: it would write the model in" in done.err
+    assert "but only 1 kB is free there" in done.err
+    assert done.err.count("\n") == 1 and "--force" in done.err
+    assert call(*command, "--force").code == 0
+    free(1 << 30)
+    assert call(*command).code == 0
+
+
+def test_where_there_is_plenty_nothing_is_estimated(
+    files: Any, call: Any, free: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free(1 << 40)
+    monkeypatch.setattr(TextModel, "plan", None)
+    assert call("train", "xr-linear", files("train.jsonl"), "--model", str(tmp_path / "m")).code == 0
+    free(1 << 20)
+    assert call("train", "xr-linear", files("train.jsonl"), "--model", str(tmp_path / "m")).code == 1
+
+
+def test_models_that_cant_be_estimated_are_trained(files: Any, call: Any, free: Any, tmp_path: Path) -> None:
+    free(10)
+    assert call("train", "neighbors", files("train.jsonl"), "--model", str(tmp_path / "m")).code == 0
+
+
+def test_a_long_training_needs_room_for_its_checkpoint_too(
+    free: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Planned:
+        def plan(self, inputs: Any, labels: Any, **options: Any) -> Plan:
+            assert set(options) == {"label_texts"}
+            return Plan(seconds, 0, 6_000_000, None)
+
+    folders = {"model": str(tmp_path / "m"), "checkpoint": str(tmp_path / "m.training")}
+    options = {"label_texts": {}, "checkpoint": object(), "report": print}
+    free(10_000_000)
+    seconds = 59.0
+    cli_disk.need_disk(Planned(), ["a"], [["b"]], options, folders)
+    seconds = 61.0
+    words = r"the model in '.*m' about 6.* and its checkpoint in '.*training' about 6"
+    with pytest.raises(DiskSpaceError, match=words):
+        cli_disk.need_disk(Planned(), ["a"], [["b"]], options, folders)
+    cli_disk.need_disk(Planned(), ["a"], [["b"]], options, {"model": folders["model"]})
+    monkeypatch.setattr(disk, "disk_of", lambda folder: len(folder))  # on two disks
+    cli_disk.need_disk(Planned(), ["a"], [["b"]], options, folders)
+
+
+def test_a_system_that_doesnt_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Any) -> Any:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(shutil, "disk_usage", refuse)
+    assert free_bytes(tmp_path) is None
+    need_room([Need("the model", str(tmp_path), 1 << 60)])
+
+
+@pytest.mark.parametrize("ensemble", [False, True])
+def test_a_model_that_finds_its_disk_full_is_saved_on_another(
+    ensemble: bool, files: Any, call: Any, small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(other))
+    fill(small_disk, 4096)
+    command = ("train", "ensemble", files("train.jsonl"), "--set", "member0__model=xr-linear") if ensemble else (
+        "train", "xr-linear", files("train.jsonl"), "--force")  # fmt: skip
+    done = call(*command, "--model", str(small_disk / "m"))
+    assert done.code == 1 and "Traceback" not in done.err
+    (saved,) = other.glob("sylvan-*/m")
+    assert "No space left on device" in done.err
+    assert f"It is in {str(saved)!r} instead, whole: move it to where there is room." in done.err
+    assert "--resume" not in done.err
+    assert sylvan.load(saved).rank(["bread and flour"], k=1).names == [["Baking"]]
+    assert sorted(entry.name for entry in small_disk.iterdir()) == ["filling"]
+
+
+def test_nowhere_to_go(
+    files: Any, call: Any, small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then the checkpoint, if there is one, is what remains."""
+    monkeypatch.setattr(linear, "LEAST_COST", 1)
+    monkeypatch.setattr(checkpointed, "BLOCK_BYTES", 3000)
+    monkeypatch.setattr(cli_disk, "disk_of", lambda folder: 1)  # all is one disk
+    fill(small_disk, 4096)
+    work = tmp_path / "work"
+    command = ("train", "xr-linear", files("train.jsonl"), *SMALL, "--checkpoint", str(work), "--force")
+    done = call(*command, "--model", str(small_disk / "m"))
+    assert done.code == 1 and "No space left on device" in done.err and " instead, whole" not in done.err
+    assert f"But what is trained so far lies in {str(work)!r}: the same command with --resume goes on" in done.err
+    (small_disk / "filling").unlink()
+    again = call(*command, "--model", str(small_disk / "m"), "--resume")
+    assert again.code == 0 and not work.exists()
+    assert sylvan.load(small_disk / "m").rank(["bread and flour"], k=1).names == [["Baking"]]
+
+
+def test_another_fault_of_saving_is_said_as_ever(
+    files: Any, call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Any, folder: str) -> None:
+        raise ModelError("It isn't to be.") from OSError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(TextModel, "save", refuse)
+    done = call("train", "xr-linear", files("train.jsonl"), "--model", str(tmp_path / "m"))
+    assert done.code == 2 and "It isn't to be." in done.err and "instead, whole" not in done.err
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_training_outlives_a_checkpoint_that_finds_its_disk_full(
+    files: Any, call: Any, small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ("train", "xr-linear", files("train.jsonl"), *SMALL)
+    assert call(*command, "--model", str(tmp_path / "whole")).code == 0
+    monkeypatch.setattr(linear, "LEAST_COST", 1)
+    monkeypatch.setattr(checkpointed, "BLOCK_BYTES", 3000)
+    fill(small_disk, 16 << 10)
+    done = call(*command, "--model", str(tmp_path / "m"), "--checkpoint", str(small_disk / "work"), "--force")
+    assert done.code == 0
+    assert done.err.count("Warning: The checkpoint can't be written: ") == 1
+    assert "The training goes on, and tries again later." in done.err
+    assert arrays(tmp_path / "whole") == arrays(tmp_path / "m")
+    assert sorted(entry.name for entry in small_disk.iterdir()) == ["filling"]
