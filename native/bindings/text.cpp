@@ -88,10 +88,9 @@ class Forms {
         !rises_within(form_offsets, forms.size()) || !names_words()) {
       throw std::invalid_argument("words, their forms, offsets and slots don't fit");
     }
-    view_ = sylvan::WordForms{
-        sylvan::FrozenTerms{reinterpret_cast<const char*>(words_.data()), offsets_.data(), slots_.data(),
-                            slots_.size() - 1},
-        reinterpret_cast<const char*>(forms_.data()), form_offsets_.data()};
+    view_ = sylvan::WordForms{sylvan::FrozenTerms{reinterpret_cast<const char*>(words_.data()),
+                                                  offsets_.data(), slots_.data(), slots_.size() - 1},
+                              reinterpret_cast<const char*>(forms_.data()), form_offsets_.data()};
   }
   const sylvan::WordForms* view() const { return &view_; }
 
@@ -299,13 +298,10 @@ void bind_rows(nb::module_& m) {
       nb::arg("indices").noconvert(), nb::arg("data").noconvert(), "Writes columns and weights of rows.");
 }
 
-std::tuple<Array<int64_t>, Array<int32_t>, Array<float>> transform(const Texts& texts, int64_t start,
-                                                                   int64_t stop, In<uint32_t> table,
-                                                                   bool lowercase, const Numbers& numbers,
-                                                                   In<uint8_t> bytes, In<int64_t> offsets,
-                                                                   In<uint64_t> slots, In<float> idf,
-                                                                   bool use_idf, bool sublinear, int norm,
-                                                                   const Forms* forms) {
+std::tuple<Array<int64_t>, Array<int32_t>, Array<float>> transform(
+    const Texts& texts, int64_t start, int64_t stop, In<uint32_t> table, bool lowercase,
+    const Numbers& numbers, In<uint8_t> bytes, In<int64_t> offsets, In<uint64_t> slots, In<float> idf,
+    bool use_idf, bool sublinear, int norm, const Forms* forms) {
   const int64_t n_columns = static_cast<int64_t>(offsets.size()) - 1;
   if (n_columns < 0 || slots.size() == 0 || (slots.size() & (slots.size() - 1)) != 0 ||
       (use_idf && static_cast<int64_t>(idf.size()) != n_columns)) {
@@ -367,7 +363,8 @@ void bind_vocabulary(nb::module_& m) {
 }  // namespace
 
 void bind_text(nb::module_& m) {
-  nb::class_<Forms>(m, "TfidfForms", "What words are counted as: word i of the first as word i of the second.")
+  nb::class_<Forms>(m, "TfidfForms",
+                    "What words are counted as: word i of the first as word i of the second.")
       .def(nb::init<In<uint8_t>, In<int64_t>, In<uint64_t>, In<uint8_t>, In<int64_t>>(),
            nb::arg("words").noconvert(), nb::arg("offsets").noconvert(), nb::arg("slots").noconvert(),
            nb::arg("forms").noconvert(), nb::arg("form_offsets").noconvert());

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from sylvan import kernels
 from sylvan.canonical import MAX_COLUMNS, Csr, as_array, compressed, matrix, needs_double, real_numbers, shape_text
 from sylvan.errors import DataError, ParameterError
+from sylvan.wording import are, counted
 
 __all__ = [
     "MAX_COLUMNS",
@@ -179,9 +180,10 @@ def labels(Y: Any, *, n_rows: int | None = None, n_labels: int | None = None, na
         row = int(np.searchsorted(csr.indptr, int(np.argmax(csr.data < 0)), side="right")) - 1
         raise DataError(f"{name} holds a negative relevance in row {row}. Relevances must be in [0, inf).")
     if n_rows is not None and csr.shape[0] != n_rows:
-        raise DataError(f"{name} has shape {shape_text(csr.shape)}, but {n_rows} rows are needed.")
+        raise DataError(f"{name} has shape {shape_text(csr.shape)}, but {counted(n_rows, 'row')} {are(n_rows)} needed.")
     if n_labels is not None and csr.shape[1] != n_labels:
-        raise DataError(f"{name} has shape {shape_text(csr.shape)}, but {n_labels} labels are needed.")
+        needed = f"{counted(n_labels, 'label')} {are(n_labels)} needed"
+        raise DataError(f"{name} has shape {shape_text(csr.shape)}, but {needed}.")
     return csr
 
 

@@ -63,7 +63,7 @@ def test_platt_and_too_few_rows(files: Any, call: Any, tmp_path: Path) -> None:
     ("options", "words"),
     [
         (["--weights", "1,x"], "--weights takes numbers"),
-        (["--weights", "1"], "names 1 weights for 2 members"),
+        (["--weights", "1"], "names 1 weight for 2 members"),
         (["--weights", "1,1", "--fit-weights", "dev.jsonl"], "exclude each other"),
         (["--calibrate", "a", "--fit-weights", "b", "--labels", "c"], "--labels is for one file"),
     ],

@@ -146,7 +146,7 @@ RANKED = {
     "more features in a header": (b"1 999 2\n0 1:1\n", "has 999 features, but the model was trained on"),
     "a feature too many": (b"0 1:1\n0 9999:1\n", r"line 2: feature ids must be in \[0, "),
     "fewer rows than promised": (b"5 {d} 2\n0 1:1\n", "promises 5 rows"),
-    "more rows than promised": (b"1 {d} 2\n0 1:1\n0 1:1\n", "promises 1 rows"),
+    "more rows than promised": (b"1 {d} 2\n0 1:1\n0 1:1\n", "promises 1 row"),
 }
 
 

@@ -155,7 +155,7 @@ def test_dropping_once_and_until_stable_differ() -> None:
         (b"a x\n\xff y\n", {}, "line 2: the text is not UTF-8"),
         ("\n \n", {}, "there are no interactions"),
         ("", {}, "there are no interactions"),
-        ("a x\na y\n", {"min_interactions": 10}, "of 2 interactions of 1 users with 2 items none is left"),
+        ("a x\na y\n", {"min_interactions": 10}, "of 2 interactions of 1 user with 2 items none is left"),
     ],
 )
 def test_hostile_lines_get_sentences(tmp_path: Path, text: str | bytes, options: dict[str, Any], sentence: str) -> None:

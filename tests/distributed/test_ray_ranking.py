@@ -282,7 +282,7 @@ def test_nulls_and_vectors_of_another_length_are_refused() -> None:
     for rows, sentence in (
         ([None, [1.0, 2.0]], "1 of its rows are null"),
         ([[1.0, None]], "there are nulls in them"),
-        ([[1.0, 2.0], [1.0]], "has 1 features in a row, but the model was trained on 2"),
+        ([[1.0, 2.0], [1.0]], "has 1 feature in a row, but the model was trained on 2"),
     ):
         with pytest.raises(DataError, match=sentence):
             features_of_table("x", pa.table({"v": pa.array(rows, pa.list_(pa.float32()))}), ("v",), 2)

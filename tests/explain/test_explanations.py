@@ -242,8 +242,8 @@ REFUSED = [
     (lambda m, X, Y: m.explain(X[0], 0, examples=(X, Y[:5])), DataError, "120 rows are needed"),
     (lambda m, X, Y: m.explain(X[0], 0, examples=(X[:, :5], Y)), DataError, "features of examples has 5 features"),
     (lambda m, X, Y: m.explain(X[0], 0, examples=(X, sp.eye(120))), DataError, "but the model has 30 labels"),
-    (lambda m, X, Y: m.explain(X[0], 0, feature_names=["a"]), DataError, "feature_names has 1 names, but the model"),
-    (lambda m, X, Y: m.explain(X[0], 0, label_names=["a"]), DataError, "label_names has 1 names, but the model"),
+    (lambda m, X, Y: m.explain(X[0], 0, feature_names=["a"]), DataError, "feature_names has 1 name, but the model"),
+    (lambda m, X, Y: m.explain(X[0], 0, label_names=["a"]), DataError, "label_names has 1 name, but the model"),
 ]  # fmt: skip
 
 
@@ -330,13 +330,13 @@ def test_neighbors_of_a_text_model(tagger: tuple) -> None:
     assert [one.row for one in own.examples] == [one.row for one in expected]
     other = TextModel(TfidfVectorizer(n_jobs=1), NeighborRanker(n_jobs=1)).fit(["bread"], [["Cakes"]])
     assert model.explain("bread", "Baking", examples=other).examples == ()
-    with pytest.raises(DataError, match="have 1 texts, but the NeighborRanker was fitted on 12"):
+    with pytest.raises(DataError, match="have 1 text, but the NeighborRanker was fitted on 12"):
         model.explain("bread", "Baking", examples=(ranker, texts[:1]))
     with pytest.raises(DataError, match=r"must be a NeighborRanker or hold one\. Got XRLinear instead"):
         model.explain("bread", "Baking", examples=model)
     with pytest.raises(DataError, match="given as examples is not fitted yet"):
         model.explain("bread", "Baking", examples=NeighborRanker())
-    with pytest.raises(DataError, match=r"given as examples has 1 features and 1 labels, but the model has \d+ and 4"):
+    with pytest.raises(DataError, match=r"given as examples has 1 feature and 1 label, but the model has \d+ and 4"):
         model.explain("bread", "Baking", examples=NeighborRanker().fit(np.eye(1), [[0]]))
 
 

@@ -144,9 +144,9 @@ def test_malformed_input_is_a_sentence():
         ParameterError, match=r"'max_features_per_label' parameter must be an int in \[1, inf\) or None"
     ):
         indexing.pifa(eye, [[0], [0], [0]], max_features_per_label=0)
-    with pytest.raises(DataError, match=r"label_features has shape \(2, 3\), but one row for each of 1 labels"):
+    with pytest.raises(DataError, match=r"label_features has shape \(2, 3\), but one row for each label, of 1"):
         indexing.pifa_lf(eye, [[0], [0], [0]], eye[:2])
-    with pytest.raises(DataError, match=r"label_features has shape \(2, 3\), but one row for each of 3 labels"):
+    with pytest.raises(DataError, match=r"label_features has shape \(2, 3\), but one row for each label, of 3,"):
         indexing.pifa_lf(eye, [[0], [1], [2]], eye[:2])
     with pytest.raises(DataError, match="features"):
         indexing.pifa_lf(eye, [[0], [0], [0]], np.ones((1, 2)))

@@ -191,7 +191,7 @@ def test_without_labels_of_several_leaves():
     smaller = tree.without([1])[0]
     assert nested(smaller) == [[0]]
     assert (smaller.most_copies, smaller.n_placed, repr(smaller)) == (
-        1, 1, "LabelTree(2 labels, depth 2: 1 > 1, clusters of 1 labels, 1 removed)"
+        1, 1, "LabelTree(2 labels, depth 2: 1 > 1, clusters of 1 label, 1 removed)"
     )  # fmt: skip
     assert smaller != tree
     assert tree.without([0])[0].most_copies == 2

@@ -151,7 +151,7 @@ def test_a_folder_whose_parts_do_not_fit_is_refused(model: TextModel, tmp_path: 
     state = model.to_state()
     state.parts["vocabulary"] = data.Vocabulary(["one"]).to_state()
     sylvan.store.save(tmp_path / "m", state)
-    with pytest.raises(ModelError, match="damaged: The vocabulary has 1 names"):
+    with pytest.raises(ModelError, match="damaged: The vocabulary has 1 name"):
         sylvan.load(tmp_path / "m")
     state.parts["model"] = model.vectorizer.to_state()
     sylvan.store.save(tmp_path / "m", state)

@@ -155,7 +155,7 @@ def test_an_update_over_http(tmp_path: Path) -> None:
         assert result["labels"] == ["Quantum knitting"]
         for wrong, sentence in (
             ({}, "There is nothing to do"),
-            ({"texts": ["a"]}, "Got 0 for 1 texts."),
+            ({"texts": ["a"]}, "Got 0 for 1 text."),
             ({"forget": [10**6]}, ""),
             ({"merge": {"Nothing": ["Nowhere"]}}, "--merge takes"),
             ({"texts": [5], "labels": [["x"]]}, "The 'texts[0]' field must be a string"),

@@ -190,7 +190,7 @@ def test_every_answer_names_its_version(asking: Asking, folders: dict[str, str])
         (RANK, {"text": "a", "allowed": ["Whal"]}, "The 'allowed' field holds 'Whal', none of the model's labels."),
         (RANK, {"text": "a", "denied": [10**9]}, "The 'denied' field must hold ids in [0, "),
         (RANK, {"text": "a", "branch": "x"}, "The 'branch' field must be a node, as '0/root' or '0/1.14'"),
-        (RANK, {"text": "a", "branch": "7/root"}, "The 'branch' field names tree 7, but the model has 1 trees."),
+        (RANK, {"text": "a", "branch": "7/root"}, "The 'branch' field names tree 7, but the model has 1 tree."),
         (RANK, {"text": "a", "branch": "0/0.99"}, "The 'branch' field names node 0/0.99, which the tree hasn't got."),
         (RANK, {"text": "a", "expected": "f2"}, "expected"),
         (RANK, {"text": "a", "threshold": 0.5, "expected": "f1"}, "threshold"),

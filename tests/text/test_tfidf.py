@@ -144,7 +144,7 @@ def test_texts_refused(texts, words):
 def test_nothing_left_after_pruning():
     with pytest.raises(DataError, match=r"After pruning no terms remain.*Lower min_df"):
         TfidfVectorizer(min_df=2).fit(["one two", "three four"])
-    with pytest.raises(DataError, match="max_df=1 allows 1 documents"):
+    with pytest.raises(DataError, match="max_df=1 allows 1 document"):
         TfidfVectorizer(min_df=2, max_df=1).fit(ENGLISH)
 
 

@@ -216,7 +216,8 @@ def pifa_lf(
     n_labels, n_features = instances.shape
     own = validate.features(label_features, n_features=n_features, name="label_features", owner="PIFA")
     if own.shape[0] != n_labels:
-        raise DataError(f"label_features has shape {own.shape}, but one row for each of {n_labels} labels is needed.")
+        needed = f"one row for each label, of {n_labels:,}, is needed"
+        raise DataError(f"label_features has shape {own.shape}, but {needed}.")
     return _mixed(instances, own, alpha)
 
 

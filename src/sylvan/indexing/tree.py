@@ -19,7 +19,7 @@ from sylvan.indexing.matrices import matrices_of_placement, placement_of_matrice
 from sylvan.indexing.shape import MAX_DEPTH, MAX_NODES, find_fault, offsets_without
 from sylvan.indexing.taxonomy import Parents, place_in_taxonomy
 from sylvan.runtime.jobs import Arrays, Packing, Runner
-from sylvan.wording import counted
+from sylvan.wording import counted, noun
 
 __all__ = ["LabelTree"]
 
@@ -157,7 +157,7 @@ class LabelTree:
         low, high = int(sizes.min()), int(sizes.max())
         words = [counted(self.n_labels, "label"), f"depth {self.depth}: {layers}"]
         if self.depth > 1:
-            words.append(f"clusters of {low:,}{'' if low == high else f' to {high:,}'} labels")
+            words.append(f"clusters of {low:,}{'' if low == high else f' to {high:,}'} {noun(high, 'label')}")
         if self.n_leaves > self.n_placed:
             words.append(f"a label in {self.n_leaves / self.n_placed:.2f} clusters on average")
         if self.removed.size:

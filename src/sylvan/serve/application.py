@@ -166,7 +166,7 @@ class _Endpoint:
         wait = keyring.wait(key)
         if wait > 0:
             raise Problem(
-                429, f"The API key {key.name!r} may ask {key.rate:g} times a second. Ask again in {wait:.2g} seconds.",
+                429, f"The API key {key.name!r} may ask {key.rate:g} times a second. Ask again in {wait:.2g} s.",
                 {"Retry-After": str(max(1, round(wait)))},
             )  # fmt: skip
 

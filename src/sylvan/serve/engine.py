@@ -13,6 +13,7 @@ from typing import Any
 
 from sylvan.parallel import Worker
 from sylvan.serve.problems import Problem
+from sylvan.wording import noun
 
 __all__ = ["Engine", "Work"]
 
@@ -171,4 +172,5 @@ def _deliver(batch: list[Work]) -> None:
 
 
 def _late(seconds: float) -> Problem:
-    return Problem(503, f"There was no answer within {seconds:g} seconds. Ask again later.", {"Retry-After": "1"})
+    words = f"There was no answer within {seconds:g} {noun(seconds, 'second')}. Ask again later."
+    return Problem(503, words, {"Retry-After": "1"})

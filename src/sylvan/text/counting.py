@@ -17,7 +17,7 @@ from sylvan.parallel import map_parallel
 from sylvan.text.documents import apart
 from sylvan.text.terms import Terms
 from sylvan.text.word_forms import WordForms
-from sylvan.wording import counted
+from sylvan.wording import counted, noun
 
 __all__ = ["Rows", "Scan", "TermCounter", "chunks"]
 
@@ -197,8 +197,8 @@ def _frequent(
     high = max_df if isinstance(max_df, numbers.Integral) else max_df * n_documents
     if high < low:
         raise DataError(
-            f"max_df={max_df!r} allows {high:g} documents at most, fewer than the {low:g} that min_df={min_df!r} "
-            f"demands, of {counted(n_documents, 'document')}."
+            f"max_df={max_df!r} allows {high:g} {noun(high, 'document')} at most, fewer than the {low:g} that "
+            f"min_df={min_df!r} demands, of {counted(n_documents, 'document')}."
         )
     ids = np.flatnonzero((frequencies >= low) & (frequencies <= high)).astype(np.int32)
     if not len(ids):

@@ -326,7 +326,7 @@ def test_parquet_faults(tmp_path):
     reads({"text": [1], "labels": [["a"]]}, "row 0: the column 'text' must hold strings. Got 1 instead")
     reads({"text": ["a"], "labels": [[0.5]]}, "row 0: the column 'labels' must hold strings or ints. Got 0.5")
     reads({"text": ["a"], "labels": [["x"]], "weights": [[-1.0]]}, "row 0: a label's weight must be a finite number")
-    reads({"text": ["a"], "labels": [["x"]], "weights": [[]]}, "row 0: there must be a weight for each of the 1 labels")
+    reads({"text": ["a"], "labels": [["x"]], "weights": [[]]}, "row 0: there must be a weight for each of the 1 label")
     reads({"text": pa.array([], pa.string()), "labels": pa.array([], pa.string())}, "the file holds no rows")
     pq.write_table(pa.table({"text": ["a", None], "label": ["x", None]}), tmp_path / "a")
     assert data.read_parquet(tmp_path / "a") == (["a", ""], [["x"], []], None)

@@ -170,7 +170,7 @@ def test_a_row_of_many_unsorted_entries(file):
 
 
 FAULTS = {
-    "1 2 2\n0 0:1\n0 1:1\n": "line 3: the header promises 1 rows, but 2 follow.",
+    "1 2 2\n0 0:1\n0 1:1\n": "line 3: the header promises 1 row, but 2 follow.",
     "3 2 2\n0 0:1\n0 1:1\n": "line 1: the header promises 3 rows, but 2 follow.",
     "1 2 2\n0 2:1\n": "line 2: feature ids must be in [0, 1]. Got '2:1' instead.",
     "1 2 2\n2 1:1\n": "line 2: label ids must be in [0, 1]. Got '2' instead.",
