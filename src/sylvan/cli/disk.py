@@ -8,9 +8,6 @@ import tempfile
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-import scipy.sparse as sp
-
 from sylvan.cli.session import Session
 from sylvan.errors import ModelError
 from sylvan.runtime.disk import Need, disk_of, free_bytes, is_full, need_room
@@ -111,6 +108,5 @@ def _bytes_of(inputs: Any) -> int:
     """About how much memory the rows take, texts in UTF-8."""
     if isinstance(inputs, list):
         return sum(map(len, inputs))
-    if sp.issparse(inputs):
-        return int(inputs.data.nbytes + inputs.indices.nbytes)
-    return int(inputs.nbytes) if isinstance(inputs, np.ndarray) else int(getattr(inputs, "nbytes", 0))
+    parts = (inputs.data, inputs.indices) if hasattr(inputs, "indices") else (inputs,)
+    return sum(int(getattr(part, "nbytes", 0)) for part in parts)
