@@ -9,6 +9,7 @@ before an array reaches a kernel.
 from __future__ import annotations
 
 from sylvan.store.annotate import annotate, contents
+from sylvan.store.listing import files_of
 from sylvan.store.matrices import need_csr
 from sylvan.store.needs import (
     need_array,
@@ -32,8 +33,8 @@ from sylvan.store.versions import updating
 from sylvan.store.write import check_target, save, saved_bytes, undo
 
 __all__ = [
-    "JSON", "ScratchFiles", "State", "annotate", "check_target", "contents", "folder_path", "known_kinds", "load",
-    "loader_of", "need_array", "need_bool", "need_choice", "need_csr", "need_files", "need_finite", "need_float",
-    "need_int", "need_kind", "need_offsets", "need_params", "need_part", "need_range", "need_rising", "register",
-    "save", "saved_bytes", "undo", "updating",
+    "JSON", "ScratchFiles", "State", "annotate", "check_target", "contents", "files_of", "folder_path", "known_kinds",
+    "load", "loader_of", "need_array", "need_bool", "need_choice", "need_csr", "need_files", "need_finite",
+    "need_float", "need_int", "need_kind", "need_offsets", "need_params", "need_part", "need_range", "need_rising",
+    "register", "save", "saved_bytes", "undo", "updating",
 ]  # fmt: skip
