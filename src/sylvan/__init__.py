@@ -1,7 +1,8 @@
 """Sylvan: picks the few right answers out of an enormous set."""
 
-from sylvan import data, distributed, indexing, metrics, serve
+from sylvan import data, distributed, hub, indexing, metrics, serve
 from sylvan.errors import SylvanError
+from sylvan.hub import from_pretrained
 from sylvan.indexing import LabelTree
 from sylvan.models import (
     BeamTreeClassifier,
@@ -43,6 +44,8 @@ __all__ = [
     "__version__",
     "data",
     "distributed",
+    "from_pretrained",
+    "hub",
     "indexing",
     "load",
     "metrics",

@@ -6,6 +6,7 @@ __all__ = [
     "CheckpointWarning",
     "DataError",
     "DiskSpaceError",
+    "HubError",
     "MemoryLimitError",
     "ModelError",
     "NotFittedError",
@@ -32,6 +33,10 @@ class DataError(SylvanError, ValueError):
 
 class ModelError(SylvanError, ValueError):
     """A model folder is missing, truncated, altered, foreign or newer than this release."""
+
+
+class HubError(SylvanError, ConnectionError):
+    """The Hugging Face Hub can't be reached, refuses or fails, or has no such repository."""
 
 
 class NotFittedError(SylvanError, ValueError, AttributeError):

@@ -20,7 +20,7 @@ LAYERS: list[list[str]] = [
     ["canonical", "validate", "label_filter"],
     ["store", "quantized", "codebook", "weights", "changed_weights"],
     ["runtime"],
-    ["data", "text", "metrics"],
+    ["data", "text", "metrics", "hub"],
     ["indexing"],
     ["matching"],
     ["ranking"],

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import click
 
 from sylvan.cli.session import BAD_USAGE, COMPLETE, FAILURE, INTERRUPTED, LazyGroup, Session, need_subcommand
-from sylvan.errors import DiskSpaceError, MemoryLimitError, SylvanError
+from sylvan.errors import DiskSpaceError, HubError, MemoryLimitError, SylvanError
 from sylvan.parallel import exit_on_interrupt
 from sylvan.version import __version__
 
@@ -29,6 +29,8 @@ VERBS = {
     "search": "Find the nearest vectors in a saved index.",
     "serve": "Answer over HTTP, with a page for people.",
     "inspect": "Show what a saved model contains.",
+    "push": "Push a saved model to the Hugging Face Hub.",
+    "pull": "Bring a model from the Hugging Face Hub.",
     "compress": "Make a saved model smaller.",
     "update": "Teach a saved model new rows and labels, or have it forget some.",
     "explain": "Explain why a saved model gives a label to a row, or doesn't.",
@@ -140,7 +142,7 @@ def _explain(error: Exception) -> tuple[int, str]:
     if isinstance(error, SylvanError):
         cause = error.__cause__
         full = isinstance(cause, MemoryError) or (isinstance(cause, OSError) and cause.errno in _MACHINE_ERRNOS)
-        return FAILURE if full else BAD_USAGE, str(error)
+        return FAILURE if full or isinstance(error, HubError) else BAD_USAGE, str(error)
     if isinstance(error, ImportError) and "pip install" in str(error):  # of an extra
         return BAD_USAGE, f"{str(error).rstrip('.')}."
     if isinstance(error, OSError):

@@ -42,10 +42,10 @@ def command(model: str, label_names: str | None, quiet: bool, **given: Any) -> N
     """
     from sylvan.cli.io.label_lists import read_names
     from sylvan.cli.io.vocabulary_file import read_titles
-    from sylvan.cli.shown.card_text import as_text, card_state, write_card
     from sylvan.data import Vocabulary
     from sylvan.errors import DataError
     from sylvan.models.cards.card import read_card
+    from sylvan.models.cards.card_text import as_text, card_state, write_card
     from sylvan.models.cards.tree_drawing import as_dot, as_svg
 
     names = None if label_names is None else Vocabulary(read_names(label_names))

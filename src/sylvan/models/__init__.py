@@ -1,6 +1,8 @@
 """The estimators: each puts the three phases together."""
 
+from sylvan.hub.cards import register_describer
 from sylvan.models.beam_tree.beam_tree import BeamTreeClassifier
+from sylvan.models.cards import described_folder
 from sylvan.models.ensembles.ensemble import Ensemble
 from sylvan.models.irli.classifier import IRLIClassifier
 from sylvan.models.irli.index import IRLIIndex
@@ -25,3 +27,5 @@ __all__ = [
     "XRTransformer",
     "XTransformer",
 ]
+
+register_describer(described_folder)

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from sylvan.errors import ModelError
+from sylvan.hub import from_pretrained
+from sylvan.hub.repository import SCHEME
 from sylvan.models.base import Estimator
 from sylvan.models.label_names import NamedTopK
 from sylvan.models.text import TextModel
@@ -37,14 +39,16 @@ class Source(Protocol):
 
 
 def load_ranking(folder: str) -> Estimator:
-    """The model in ``folder``, mapped into memory.
+    """The model in ``folder``, or of a repository of the Hugging Face Hub after ``hf://``, mapped into memory.
 
     Raises
     ------
     ModelError
         When there is no model, or what is there can't rank.
+    HubError, ParameterError, ImportError
+        As :func:`sylvan.from_pretrained`.
     """
-    loaded = load(folder)
+    loaded = from_pretrained(folder) if folder.startswith(SCHEME) else load(folder)
     if not isinstance(loaded, Estimator):
         raise ModelError(f"{folder!r} holds a {type(loaded).__name__}, which is no model that ranks labels.")
     return loaded

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from sylvan import store
 from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError
+from sylvan.hub import HubMixin
 from sylvan.params import Parameterized
 
 __all__ = ["Fitted"]
@@ -19,7 +20,7 @@ __all__ = ["Fitted"]
 _Self = TypeVar("_Self", bound="Fitted")
 
 
-class Fitted(Parameterized):
+class Fitted(Parameterized, HubMixin):
     """Base of what ``fit`` makes ready for use and ``save`` writes into a folder."""
 
     def _is_fitted(self) -> bool:

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from sylvan import kernels, store
 from sylvan.canonical import Csr
 from sylvan.errors import DataError, ModelError
+from sylvan.hub import HubMixin
 from sylvan.parallel import map_parallel, resolve_jobs
 from sylvan.params import Choice, Range, Threads, parameterized
 from sylvan.text.constraints import DocumentShare, NgramRange
@@ -37,7 +38,7 @@ _WITH_FORMS = 2  # the layout of vectorisers with stems or lemmas, which release
 
 
 @parameterized
-class TfidfVectorizer(TfidfReading):
+class TfidfVectorizer(TfidfReading, HubMixin):
     """Converts texts to a sparse matrix of TF-IDF weights, in native code and on several threads.
 
     With the same settings the matrix is the same as scikit-learn's: the same columns in the same order, and the same

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from sylvan.models.cards.card_text import size_words
+
 __all__ = ["Intervals", "folder_size", "metric_table", "shortened", "size_words", "slice_table", "threshold_line"]
 
 
@@ -15,16 +17,6 @@ def folder_size(folder: str) -> str:
     """The size of a folder's files in words, like ``20.9 MB``."""
     places = (os.path.join(place, name) for place, _, names in os.walk(folder) for name in names)
     return size_words(sum(os.stat(path).st_size for path in places))
-
-
-def size_words(n_bytes: int) -> str:
-    """A number of bytes in words."""
-    size = float(n_bytes)
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
-            break
-        size /= 1000
-    return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
 
 
 # Lower and upper ends, by measure and cut-off.

@@ -13,12 +13,14 @@ import numpy as np
 from sylvan import store
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ModelError
+from sylvan.hub.source import Source, source_of
 from sylvan.indexing import LabelTree
 from sylvan.matching.class_beam import ClassWeights
 from sylvan.models.base import Estimator
 from sylvan.models.cards.history import history_of
 from sylvan.models.cards.label_titles import Titles, names_of
 from sylvan.models.cards.tree_drawing import Branch, outline
+from sylvan.models.encoders.saved_encoder import encoder_extra
 from sylvan.params import Parameterized
 from sylvan.store import manifest
 from sylvan.store.registry import rebuild
@@ -126,6 +128,8 @@ class Card:
     compressed: dict[str, Any] | None = None
     history: tuple[dict[str, Any], ...] = ()
     living: Living | None = None
+    source: Source | None = None
+    needs: str | None = None
     labels: tuple[tuple[str, int | None], ...] = field(default=())
 
     def as_json(self) -> dict[str, Any]:
@@ -159,6 +163,8 @@ class Card:
             "compressed": self.compressed,
             "history": list(self.history),
             "living": None if self.living is None else vars(self.living),
+            "source": None if self.source is None else self.source.as_json(),
+            "needs": self.needs,
             "labels": [{"name": name, "rows": rows} for name, rows in self.labels],
         }
 
@@ -236,6 +242,8 @@ def card_of(
         compressed=_compressed(state),
         history=tuple(history_of(state)),
         living=_living(_inner(model)),
+        source=source_of(folder, state.meta),
+        needs=encoder_extra(state),
         labels=tuple(_frequent(model, n_labels, listed)),
     )
 

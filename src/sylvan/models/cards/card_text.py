@@ -7,19 +7,17 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sylvan.cli.shown.report import size_words
 from sylvan.data.streams import open_write
 from sylvan.errors import DataError
 from sylvan.explain.text import printable
+from sylvan.hub import readme
 from sylvan.models.cards.card import Card, Living, Parameters, Tree
 from sylvan.models.cards.history import words_of
 from sylvan.models.cards.tree_drawing import as_lines
 from sylvan.wording import counted
 
-__all__ = ["as_markdown", "as_text", "card_state", "write_card"]
+__all__ = ["as_markdown", "as_text", "card_state", "size_words", "write_card"]
 
-NAME = "README.md"
-_MARK = re.compile(r"<!-- card of (crc32:[0-9a-f]{8}), written by sylvan inspect -->")
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|&~])")
 
 
@@ -32,6 +30,10 @@ def _lines(card: Card) -> Iterator[str]:
     yield f"{card.folder}: {card.owner}" + (f", {card.summary}" if card.summary else "")
     size = f"{size_words(card.n_bytes)} in {counted(card.n_files, 'file')}"
     yield f"{_facts(card)}; {size}, written by Sylvan {card.written_by}"
+    if card.source is not None:
+        yield f"From {card.source.repository} on the Hugging Face Hub, commit {card.source.revision}."
+    if card.needs is not None:
+        yield _needs(card.needs)
     if card.compressed is not None:
         yield _compressed(card.compressed)
     yield from (f"Updated {printable(note['when'])}: {words_of(note)}." for note in card.history)
@@ -60,6 +62,20 @@ def _lines(card: Card) -> Iterator[str]:
 def _living(living: Living) -> str:
     kept = f"Keeps its {counted(living.n_rows, 'row')} for updates ({size_words(living.n_bytes)})"
     return f"{kept}; by its shape, a new tree would save {living.drift:.0%} of a search."
+
+
+def _needs(extra: str) -> str:
+    return f'Its text encoder needs PyTorch: pip install "sylvan[{extra}]".'
+
+
+def size_words(n_bytes: int) -> str:
+    """A number of bytes in words."""
+    size = float(n_bytes)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            break
+        size /= 1000
+    return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
 
 
 def _facts(card: Card) -> str:
@@ -123,22 +139,25 @@ def _measures(measured: dict[str, Any]) -> list[list[str]]:
     return rows
 
 
-def as_markdown(card: Card) -> str:
-    """The card as the README.md of the model's folder."""
-    return "\n".join(_markdown(card)) + "\n"
+def as_markdown(card: Card, repository: str | None = None) -> str:
+    """The card as the README.md of the model's folder, or of a repository on the Hugging Face Hub."""
+    return "\n".join(_markdown(card, repository)) + "\n"
 
 
-def _markdown(card: Card) -> Iterator[str]:
-    yield f"<!-- card of {card.checksum}, written by sylvan inspect -->"
-    yield f"# {_escaped(os.path.basename(os.path.abspath(card.folder)))}"
-    yield f"\nA {card.owner}{f': {card.summary}' if card.summary else ''}, made with Sylvan {card.written_by}."
+def _markdown(card: Card, repository: str | None) -> Iterator[str]:
+    yield readme.mark(card.checksum)
+    yield f"# {_escaped(repository or os.path.basename(os.path.abspath(card.folder)))}"
+    article = "An" if card.owner[:1] in "AEIOUX" else "A"
+    yield f"\n{article} {card.owner}{f': {card.summary}' if card.summary else ''}, made with Sylvan {card.written_by}."
     yield f"{_facts(card)}; {size_words(card.n_bytes)} on disk."
     if card.compressed is not None:
         yield _compressed(card.compressed)
     yield from (f"Updated {_escaped(note['when'])}: {words_of(note)}." for note in card.history)
     if card.living is not None:
         yield _living(card.living)
-    yield "\n## Use\n\n```python\nimport sylvan\n\nmodel = sylvan.load(\"path/to/this/folder\")\n```"
+    if card.needs is not None:
+        yield _needs(card.needs)
+    yield from _use(repository)
     if card.measured is not None:
         yield f"\n## Figures\n\nMeasured after training on {_escaped(_measured_on(card.measured))}, in percent:\n"
         yield from _grid(_measures(card.measured))
@@ -162,6 +181,15 @@ def _markdown(card: Card) -> Iterator[str]:
         yield from _grid([["label", "seen in"], *[[_escaped(name), rows] for name, rows in _label_rows(card)]])
 
 
+def _use(repository: str | None) -> Iterator[str]:
+    """How the model is opened."""
+    yield "\n## Use\n"
+    if repository is not None:
+        yield '```sh\npip install "sylvan[hub]"\n```\n'
+    call = 'load("path/to/this/folder")' if repository is None else f'from_pretrained("{repository}")'
+    yield f"```python\nimport sylvan\n\nmodel = sylvan.{call}\n```"
+
+
 def _grid(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """A Markdown table; the first row is its head."""
     yield f"| {' | '.join(rows[0])} |"
@@ -180,28 +208,24 @@ def card_state(folder: str) -> str | None:
 
     None where there is no README.md.
     """
-    path = os.path.join(folder, NAME)
-    try:
-        with open(path, encoding="utf-8", errors="replace") as stream:
-            match = _MARK.match(stream.readline())
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise DataError(f"{path!r} can't be read ({error.strerror or error}).") from error
-    return match[1] if match else ""
+    text = readme.read(folder)
+    return None if text is None else readme.card_checksum(text)
 
 
 def write_card(card: Card) -> str:
     """Write the README.md into the model's folder, over none but one that was written so; its path.
+
+    Metadata for the Hugging Face Hub that stands before such a card stays.
 
     Raises
     ------
     DataError
         When there is a README.md that somebody else wrote, or nothing may be written there.
     """
-    path = os.path.join(card.folder, NAME)
-    if card_state(card.folder) == "":
+    path = os.path.join(card.folder, readme.NAME)
+    before = readme.read(card.folder)
+    if before is not None and not readme.card_checksum(before):
         raise DataError(f"{path!r} was not written by sylvan inspect: move it away, and it will not be overwritten.")
     with open_write(path) as stream:
-        stream.write(as_markdown(card).encode("utf-8", "replace"))
+        stream.write((readme.metadata_text(before or "") + as_markdown(card)).encode("utf-8", "replace"))
     return path

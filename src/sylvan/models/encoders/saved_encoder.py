@@ -15,7 +15,7 @@ from sylvan.errors import ModelError
 if TYPE_CHECKING:
     from sylvan.neural.text.text_encoder import TextEncoder
 
-__all__ = ["SavedEncoder", "encoder_files"]
+__all__ = ["SavedEncoder", "encoder_extra", "encoder_files"]
 
 _FOLDER = "encoder"  # what the folder of an encoder's files is called
 _NEEDED = f"{_FOLDER}/config.json"
@@ -55,6 +55,13 @@ def encoder_files(encoder: TextEncoder) -> dict[str, Any]:
     folder = _TemporaryFolder()
     encoder.save_pretrained(folder.path)
     return folder.files()
+
+
+def encoder_extra(state: store.State) -> str | None:
+    """The extra of Sylvan that the encoder of a loaded model, or of a part of it, needs; None without any encoder."""
+    if any(name.startswith(f"{_FOLDER}/") for name in state.files):
+        return "transformers"
+    return next((extra for part in state.parts.values() if (extra := encoder_extra(part))), None)
 
 
 class SavedEncoder:

@@ -1,17 +1,14 @@
-"""The local folder that a path or a name on the Hugging Face hub means; the only importer of huggingface_hub."""
+"""The local folder that a path or a name on the Hugging Face hub means."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import re
-import socket
-import sys
-import urllib.parse
-import urllib.request
 from typing import Any
 
 from sylvan.errors import ModelError
+from sylvan.hub.client import PATIENCE, need_library, quiet, unreachable
 from sylvan.neural.text.encoder_files import check_files, network_folder
 from sylvan.neural.text.hugging_face import need
 
@@ -20,7 +17,6 @@ __all__ = ["find_folder"]
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 _PATTERNS = ["*.json", "*.txt", "*.model", "*.spm", "*.tiktoken", "*.codes", "*.safetensors"]
 _OTHERS = ["onnx/*", "openvino/*", "coreml/*", "original/*", "consolidated*", "*.fp16.safetensors"]
-_PATIENCE = 3.0  # seconds to wait for the hub's first answer
 
 
 def find_folder(source: str | os.PathLike[str]) -> str:
@@ -59,42 +55,25 @@ def _is_complete(folder: str) -> bool:
 
 def _snapshot(name: str) -> str:
     """The local folder of a model of the hub, downloaded unless it is there."""
-    hub = need("huggingface_hub")
-    settings: dict[str, Any] = {"ignore_patterns": _OTHERS, "etag_timeout": _PATIENCE}
+    need("huggingface_hub")
+    library = need_library()
+    settings: dict[str, Any] = {"ignore_patterns": _OTHERS, "etag_timeout": PATIENCE}
     with contextlib.suppress(Exception):  # whatever it is, the cache hasn't got it
-        folder: str = hub.snapshot_download(name, local_files_only=True)
+        folder: str = library.snapshot_download(name, local_files_only=True)
         if _is_complete(folder):
             return folder
-    if hub.constants.HF_HUB_OFFLINE:
-        raise _unreached(name, "HF_HUB_OFFLINE is set")
-    _need_connection(name, hub.constants.ENDPOINT)
-    bars = hub.utils.are_progress_bars_disabled()
+    if reason := unreachable(library):
+        raise _unreached(name, reason)
     try:
-        if not bars and not sys.stderr.isatty():
-            hub.utils.disable_progress_bars()
-        folder = hub.snapshot_download(name, allow_patterns=_PATTERNS, **settings)
-    except hub.errors.RepositoryNotFoundError as error:
+        with quiet(library):
+            folder = library.snapshot_download(name, allow_patterns=_PATTERNS, **settings)
+    except library.errors.RepositoryNotFoundError as error:
         raise ModelError(
             f"There is no folder {name!r}, and the Hugging Face hub has no public model of that name."
         ) from error
     except Exception as error:  # of whatever HTTP library the hub's client uses
         raise _unreached(name, (str(error).strip().splitlines() or [type(error).__name__])[0]) from error
-    finally:
-        if not bars:
-            hub.utils.enable_progress_bars()
     return folder
-
-
-def _need_connection(name: str, endpoint: str) -> None:
-    """Try for a moment whether anybody answers: the hub's client would try for much longer."""
-    if urllib.request.getproxies():
-        return  # then the hub may answer though nobody can be reached directly
-    place = urllib.parse.urlsplit(endpoint)
-    try:
-        port = place.port or (80 if place.scheme == "http" else 443)
-        socket.create_connection((place.hostname or "", port), timeout=_PATIENCE).close()
-    except OSError as error:
-        raise _unreached(name, str(error.strerror or error)) from error
 
 
 def _unreached(name: str, why: str) -> ModelError:
