@@ -1,0 +1,66 @@
+"""The Hub's stand-in in place of the Hub, an empty cache, and a token in the environment."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("huggingface_hub", reason="needs the extra hub")
+
+import huggingface_hub.constants
+import huggingface_hub.utils._http
+from hub_models import LABELS, TEXTS
+from hub_server import WRITER, Hub, hub_server
+
+from sylvan import TextModel, TfidfVectorizer, XRLinear
+
+
+class Clock:
+    """The time, for the client alone: between its attempts it doesn't wait."""
+
+    def __getattr__(self, name: str) -> Any:
+        return (lambda seconds: None) if name == "sleep" else getattr(time, name)
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    """The client reads its settings when it is imported, which other tests may have done."""
+    constants = huggingface_hub.constants
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    with hub_server() as served:
+        settings = {
+            "ENDPOINT": served.url,
+            "HUGGINGFACE_CO_URL_TEMPLATE": served.url + "/{repo_id}/resolve/{revision}/{filename}",
+            "HF_HUB_CACHE": str(tmp_path / "cache"),
+            "HF_TOKEN_PATH": str(tmp_path / "no-token"),
+            "HF_HUB_OFFLINE": False,
+            "HF_HUB_DISABLE_XET": True,
+        }
+        for name, value in settings.items():
+            monkeypatch.setattr(constants, name, value)
+        monkeypatch.setenv("HF_ENDPOINT", served.url)
+        monkeypatch.setenv("HF_TOKEN", WRITER)
+        monkeypatch.setattr(huggingface_hub.utils._http, "time", Clock())
+        yield served
+        close = getattr(huggingface_hub, "close_session", None)
+        if close is not None:
+            close()
+
+
+@pytest.fixture(scope="session")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The folder of a text model."""
+    folder = tmp_path_factory.mktemp("saved") / "books"
+    TextModel(TfidfVectorizer(), XRLinear(branching=3, max_leaf=2)).fit(TEXTS, LABELS).save(folder)
+    return str(folder)
+
+
+@pytest.fixture
+def no_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HF_TOKEN", raising=False)

@@ -1,0 +1,239 @@
+"""Models of strangers: whatever a repository holds, nothing is run, nothing outside is read, a sentence says why."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hub_models import LABELS, TEXTS
+from hub_server import Hub
+
+import sylvan
+from sylvan import TextModel, TfidfVectorizer, XRLinear, store
+from sylvan.errors import ModelError, SylvanError
+from sylvan.hub import pull, push
+from sylvan.store import manifest
+
+NAME = "someone/books"
+
+
+class Trap:
+    """Unpickled, it leaves a file behind."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return (open, (str(self.path), "w"))
+
+
+@pytest.fixture
+def there(hub: Hub, saved: str) -> Callable[[dict[str, bytes | None]], None]:
+    """The repository with some files changed, added or taken away."""
+    push(saved, NAME)
+
+    def change(files: dict[str, bytes | None]) -> None:
+        merged = {**hub.files(NAME), **files}
+        hub.repos[NAME].commit({name: data for name, data in merged.items() if data is not None})
+
+    return change
+
+
+def resealed(data: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:
+    """A manifest that was changed by somebody who knows how its checksum is made."""
+    contents = json.loads(data)
+    change(contents["model"])
+    contents["checksum"] = manifest.checksum_of(contents)
+    return json.dumps(contents).encode()
+
+
+def first_array(model: dict[str, Any]) -> dict[str, Any]:
+    entry: dict[str, Any] = next(iter(model["parts"]["vectorizer"]["arrays"].values()))
+    return entry
+
+
+def refused(call: Callable[[], object], match: str) -> None:
+    with pytest.raises(SylvanError, match=match) as caught:
+        call()
+    assert str(caught.value).endswith(".") and "\n" not in str(caught.value)
+
+
+def test_pickles_are_neither_downloaded_nor_opened(hub: Hub, there: Any, tmp_path: Path) -> None:
+    trap = pickle.dumps(Trap(tmp_path / "sprung"))
+    names = ("model.pkl", "pytorch_model.bin", "x.npy", "vectorizer.joblib", "__init__.py")
+    traps: dict[str, bytes | None] = dict.fromkeys(names, trap)
+    there(traps)
+    folder = sylvan.hub.pull(NAME)
+    assert not set(traps) & set(os.listdir(folder))
+    # One in the place of an array is refused by its first bytes.
+    name = next(iter(store.files_of(folder)))
+    there({name: trap})
+    refused(lambda: pull(NAME), r"is no \.npy file|is truncated|is altered")
+    assert not (tmp_path / "sprung").exists()
+
+
+def test_an_array_of_pickled_objects(hub: Hub, there: Any, tmp_path: Path) -> None:
+    import io
+
+    import numpy as np
+
+    file = io.BytesIO()
+    np.save(file, np.array([Trap(tmp_path / "sprung")], object), allow_pickle=True)
+    name = next(name for name in hub.files(NAME) if name.endswith(".npy"))
+    there({name: file.getvalue()})
+    refused(lambda: sylvan.from_pretrained(NAME), "has a header other than those that Sylvan writes")
+    assert not (tmp_path / "sprung").exists()
+
+
+@pytest.mark.parametrize("place", ["../../a.npy", "/etc/passwd", "..\\a.npy", "a/../../b.npy", "C:a.npy"])
+def test_a_manifest_that_names_files_outside(hub: Hub, there: Any, place: str) -> None:
+    there({"manifest.json": resealed(hub.files(NAME)["manifest.json"], lambda m: first_array(m).update(file=place))})
+    asked = len(hub.asked(r"resolve/.*npy"))
+    refused(lambda: sylvan.from_pretrained(NAME), r"\.file is '.*', not a plain name that ends in \.npy")
+    assert len(hub.asked(r"resolve/.*npy")) == asked, "nothing is asked for before the manifest is sound"
+
+
+def test_huge_shapes(hub: Hub, there: Any) -> None:
+    def huge(model: dict[str, Any]) -> None:
+        first_array(model).update(shape=[2**40], bytes=8 * 2**40 + 128)
+
+    before = hub.files(NAME)["manifest.json"]
+    there({"manifest.json": resealed(before, huge)})
+    refused(lambda: pull(NAME), r"takes [\d,.]+ GB more, and there are .* free")
+
+    def huge_but_short(model: dict[str, Any]) -> None:
+        first_array(model).update(shape=[2**40])
+
+    there({"manifest.json": resealed(before, huge_but_short)})
+    refused(lambda: pull(NAME), r"but the manifest says .* of shape \(1099511627776,\)")
+
+
+def test_a_wrong_checksum(hub: Hub, there: Any) -> None:
+    name = next(name for name in hub.files(NAME) if name.endswith(".npy"))
+    data = hub.files(NAME)[name]
+    there({name: data[:-1] + bytes([data[-1] ^ 1])})
+    refused(lambda: sylvan.from_pretrained(NAME), "its checksum is not the one in the manifest")
+    there({"manifest.json": hub.files(NAME)["manifest.json"].replace(b'"beam": 10', b'"beam": 11')})
+    refused(lambda: sylvan.from_pretrained(NAME), "was altered after it was written")
+
+
+def test_a_link_in_a_repository(hub: Hub, there: Any, tmp_path: Path) -> None:
+    """git stores a link as a file that holds its target: that is what arrives."""
+    name = next(name for name in hub.files(NAME) if name.endswith(".npy"))
+    there({name: b"../../../../etc/passwd"})
+    refused(lambda: pull(NAME), r"is no \.npy file")
+    there({"manifest.json": b"/etc/passwd"})
+    refused(lambda: pull(NAME), "manifest.json' is not a Sylvan manifest: it is not JSON at line 1")
+
+
+def test_links_out_of_the_cache(hub: Hub, there: Any, tmp_path: Path) -> None:
+    folder = Path(pull(NAME))
+    path = next(folder.glob("*.npy"))
+    (tmp_path / "secret.npy").write_bytes(path.read_bytes())
+    path.unlink()
+    path.symlink_to(tmp_path / "secret.npy")
+    refused(lambda: sylvan.from_pretrained(NAME), r"is a link that leads out of the folder, to '.*secret\.npy'")
+    refused(lambda: push(folder, "someone/other"), "is a link that leads out of the folder")
+    assert "someone/other" not in hub.repos
+
+
+def test_links_out_of_a_folder_are_not_pushed(hub: Hub, saved: str, tmp_path: Path) -> None:
+    """What somebody else has packed would have files of this machine published."""
+    TextModel.from_pretrained(saved).save(tmp_path / "m")
+    (tmp_path / "m" / "README.md").symlink_to("/etc/hostname")
+    refused(lambda: push(tmp_path / "m", NAME), "README.md' is a link that leads out of the folder, to '/etc/hostname'")
+    (tmp_path / "m" / "README.md").unlink()
+    path = next((tmp_path / "m").glob("*.npy"))
+    path.rename(tmp_path / "moved.npy")
+    path.symlink_to(tmp_path / "moved.npy")
+    refused(lambda: push(tmp_path / "m", NAME), r"is a link that leads out of the folder, to '.*moved\.npy'")
+    assert sylvan.load(tmp_path / "m").rank(TEXTS[:1], k=1).names, "opened, a link is what it leads to"
+    assert not hub.requests
+
+
+def test_a_kind_that_this_release_does_not_know(hub: Hub, there: Any, tmp_path: Path) -> None:
+    there({"manifest.json": resealed(hub.files(NAME)["manifest.json"], lambda m: m.update(kind="os-system"))})
+    refused(lambda: pull(NAME, tmp_path / "m"), r"of kind 'os-system', which Sylvan .* does not know\. The kinds")
+    assert not (tmp_path / "m").exists()
+
+
+def test_a_later_sylvan(hub: Hub, there: Any) -> None:
+    contents = json.loads(hub.files(NAME)["manifest.json"])
+    contents |= {"format_version": 99, "sylvan_version": "7.3.1"}
+    there({"manifest.json": json.dumps(contents).encode()})
+    refused(lambda: sylvan.from_pretrained(NAME), r"Install Sylvan 7\.3 or later to load it\.")
+
+
+@pytest.fixture(scope="module")
+def with_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a model with an encoder of a few weights."""
+    pytest.importorskip("torch")
+    from sylvan import XRTransformer
+    from sylvan.neural import BagTextEncoder
+
+    encoder = BagTextEncoder(dim=3, n_buckets=8)
+    ranker = XRLinear(branching=3, max_leaf=2)
+    model = XRTransformer(encoder, preset="tiny", frozen=True, ranker=ranker, device="cpu", n_jobs=1)
+    folder = tmp_path_factory.mktemp("encoder") / "m"
+    model.fit(TEXTS, LABELS).set_params(encoder="bag").save(folder)
+    return folder
+
+
+def test_a_model_that_needs_torch_says_so(hub: Hub, with_encoder: Path, tmp_path: Path) -> None:
+    push(with_encoder, NAME)
+    needs = 'Its text encoder needs PyTorch: pip install "sylvan[transformers]".'
+    assert needs in hub.files(NAME)["README.md"].decode()
+    code = (
+        "import sys; sys.modules['torch'] = None; import sylvan; model = sylvan.load(sys.argv[1])\n"
+        "try: model.rank(['a whale'], k=1)\n"
+        "except ImportError as error: print(error)"
+    )
+    folder = pull(NAME, tmp_path / "pulled")
+    found = subprocess.run([sys.executable, "-c", code, folder], capture_output=True, text=True)
+    assert found.stdout.strip().endswith('needs PyTorch. Install it with: pip install "sylvan[neural]"'), found.stderr
+    assert sylvan.load(folder).rank(["a whale"], k=1).names
+
+
+def test_an_encoder_that_is_not_there(hub: Hub, with_encoder: Path) -> None:
+    push(with_encoder, NAME)
+    files = dict(hub.files(NAME))
+    config = next(name for name in files if name.endswith("config.json"))
+    hub.repos[NAME].commit({name: data for name, data in files.items() if name != config})
+    refused(lambda: pull(NAME), "which its manifest names, is missing")
+
+    def without(model: dict[str, Any]) -> None:
+        model["files"].pop("encoder/config.json")
+
+    hub.repos[NAME].commit({**files, "manifest.json": resealed(files["manifest.json"], without)})
+    refused(lambda: pull(NAME), r"is damaged: the xr-transformer needs the file 'encoder/config\.json'")
+
+
+def test_a_checksum_is_no_seal(hub: Hub, there: Any, saved: str) -> None:
+    """Who can write a repository can write a matching manifest: what they get is other numbers, no more."""
+    name = next(n for n in hub.files(NAME) if n.startswith("vectorizer.") and n.endswith(".npy"))
+    data = hub.files(NAME)[name]
+    altered = data[:-4] + b"\xff\xff\xff\x7f"
+
+    def sealed(model: dict[str, Any]) -> None:
+        for entry in model["parts"]["vectorizer"]["arrays"].values():
+            if entry["file"] == name:
+                entry["checksum"] = f"crc32:{zlib.crc32(altered):08x}"
+
+    there({name: altered, "manifest.json": resealed(hub.files(NAME)["manifest.json"], sealed)})
+    try:
+        sylvan.from_pretrained(NAME).rank(TEXTS[:2], k=2)
+    except ModelError as error:
+        assert str(error).endswith(".")
+
+
+def test_a_vectoriser_is_what_it_was(hub: Hub, saved: str) -> None:
+    push(saved, NAME)
+    assert isinstance(sylvan.from_pretrained(NAME).vectorizer, TfidfVectorizer)
