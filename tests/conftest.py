@@ -4,6 +4,9 @@ Hypothesis tries the same examples every time, unless HYPOTHESIS_PROFILE=explore
 thread, in this process and in those that tests start: each of pytest's processes has a core already, and threads that
 wait for each other on a busy machine take ten times as long. A test of threads asks for as many as it needs.
 
+Tests have the same surroundings whoever starts them (``surroundings``), and the processes that they start end with them
+(``child_processes``).
+
 The folders of tmp_path lie in memory where the system has room for them: a model is written through to the disk before
 it takes its name, and waiting for a disk takes longer than most tests. TMPDIR chooses another place.
 """
@@ -12,14 +15,16 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
-import pytest
-from hypothesis import settings
+import surroundings
 
-for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(name, "1")  # read when NumPy and PyTorch are imported
+surroundings.settle_process()  # before anything reads what is set there
+
+import child_processes  # noqa: E402
+import pytest  # noqa: E402
+import slow_tests  # noqa: E402
+from hypothesis import settings  # noqa: E402
 
 _MEMORY = "/dev/shm"
 _ENOUGH = 4 << 30  # bytes; the tests need about a tenth
@@ -35,16 +40,39 @@ def in_memory() -> bool:
 if "TMPDIR" not in os.environ and "PYTEST_DEBUG_TEMPROOT" not in os.environ and in_memory():
     os.environ["PYTEST_DEBUG_TEMPROOT"] = _MEMORY
 
-# A suite that was started in the background ignores Ctrl-C, and so would the commands whose Ctrl-C is tested.
-if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Each of several processes begins with a stretch of the tests, so that what a file makes is made once."""
     if getattr(config.option, "numprocesses", None) and config.option.dist == "no":
         config.option.dist = "worksteal"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    slow = slow_tests.slow_tests()
+    for item in items:
+        if slow_tests.name_of(item.nodeid) in slow:
+            item.add_marker("slow")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    surroundings.settle_environment()
+    child_processes.mark_all()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    """Fails at the end of a session if a process that it has started still runs; that process is killed."""
+    yield
+    if left := child_processes.leftovers():
+        pytest.fail("These processes should have ended with their tests, and were left running:\n" + "\n".join(left))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """What a test starts has ended when it has."""
+    with child_processes.ended_with():
+        yield
 
 
 settings.register_profile("steady", derandomize=True, deadline=None, print_blob=True)

@@ -8,10 +8,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
+from child_processes import start
+from waiting import PATIENCE, until, used_seconds
 
 from sylvan.parallel import exit_on_interrupt
 
@@ -27,34 +27,30 @@ with exit_on_interrupt(lambda: "Interrupted here.", 130):
 """
 
 
-@contextmanager
-def running(program: str) -> Iterator[subprocess.Popen[str]]:
+def running(program: str) -> subprocess.Popen[str]:
     """A child process, which ends with its test."""
     pipe = subprocess.PIPE
-    with subprocess.Popen([sys.executable, "-c", program], stdout=pipe, stderr=pipe, text=True) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+    return start([sys.executable, "-c", program], stdout=pipe, stderr=pipe, encoding="utf-8")
 
 
 def test_a_busy_main_thread_is_ended_within_a_second() -> None:
-    with running(_BUSY) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        time.sleep(0.1)
-        process.send_signal(signal.SIGINT)
-        start = time.monotonic()
-        _, errors = process.communicate(timeout=60)
-        assert time.monotonic() - start < 2.0
+    """Of its work; its hash alone takes minutes."""
+    process = running(_BUSY)
+    assert process.stdout is not None
+    process.stdout.readline()
+    before, begun = os.times().children_user, used_seconds(process.pid)
+    until(lambda: used_seconds(process.pid) > begun + 0.1, "it doesn't work")
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=PATIENCE)
+    assert os.times().children_user - before - begun < 2.5
     assert process.returncode == 130
     assert "Interrupted here." in errors
 
 
 def test_the_interrupt_is_an_ordinary_one_where_python_can_raise_it() -> None:
-    with pytest.raises(KeyboardInterrupt), exit_on_interrupt(lambda: "not said", 1, patience=5.0):
+    with pytest.raises(KeyboardInterrupt), exit_on_interrupt(lambda: "not said", 1, patience=PATIENCE):
         os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(5)
+        time.sleep(PATIENCE)
 
 
 def test_other_threads_and_the_block_without_signals_are_left_alone() -> None:
@@ -90,13 +86,13 @@ with exit_on_interrupt(lambda: "Interrupted here.", 130, answers=lambda: next(as
 
 
 def test_a_block_may_answer_the_first_interrupt_itself() -> None:
-    with running(_ANSWERED) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        process.send_signal(signal.SIGINT)
-        assert process.stdout.readline() == "answered\n"
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+    process = running(_ANSWERED)
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    assert process.stdout.readline() == "answered\n"
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130 and "Interrupted here." in errors
 
 
@@ -113,6 +109,6 @@ with exit_on_interrupt(lambda: "Interrupted here.", 130, answers=lambda: next(as
 
 
 def test_interrupts_that_are_heard_together_are_each_asked_about() -> None:
-    with running(_TOGETHER) as process:
-        _, errors = process.communicate(timeout=60)
+    process = running(_TOGETHER)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130 and "Interrupted here." in errors

@@ -6,6 +6,7 @@ import threading
 from typing import Any
 
 import pytest
+from waiting import PATIENCE
 
 from sylvan import parallel
 from sylvan.parallel import advance, map_parallel
@@ -47,7 +48,7 @@ def test_work_ends_where_another_has_failed() -> None:
     def work(item: int) -> None:
         nonlocal steps
         if item:
-            begun.wait(10)
+            begun.wait(PATIENCE)
             raise ValueError("the first error")
         begun.set()
         while steps < 10**9:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import child_processes
 import pytest
 
 import sylvan
@@ -33,10 +34,7 @@ class Annif:
     environment: Mapping[str, str]
 
     def run(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [self.python, *words], cwd=self.folder, env=self.environment, input=stdin, capture_output=True, timeout=280,
-            encoding="utf-8",
-        )  # fmt: skip
+        return child_processes.run([self.python, *words], cwd=self.folder, env=self.environment, input=stdin)
 
     def __call__(self, *words: str, stdin: str = "") -> str:
         """What one of Annif's commands prints."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from child_processes import python
 
 CASES = Path(__file__).with_name("backend_cases.py")
 NAMES = re.findall(r"^def (\w+)\(world: World\)", CASES.read_text("utf-8"), re.MULTILINE)
@@ -35,7 +34,7 @@ def test_backend(outcome: dict[str, str | None], name: str) -> None:
 
 def test_without_annif_there_is_a_sentence() -> None:
     code = "import sys; sys.modules['annif'] = None; import sylvan.annif"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", timeout=120)
+    done = python("-c", code)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
         'ImportError: sylvan.annif needs Annif. Install it with: pip install "sylvan[annif]"'
@@ -44,5 +43,5 @@ def test_without_annif_there_is_a_sentence() -> None:
 
 def test_sylvan_does_not_load_it() -> None:
     code = "import sys, sylvan; print([name for name in sys.modules if 'annif' in name and 'formats' not in name])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", timeout=120)
+    done = python("-c", code)
     assert done.stdout.strip() == "[]", done.stdout + done.stderr

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from child_processes import run
 
 from sylvan import data
 
@@ -144,7 +144,7 @@ def test_the_proposed_patch_finds_the_backend_by_its_entry_point(library: Any) -
     patched = library.folder / "patched"
     shutil.copytree(where.stdout.strip(), patched / "annif", ignore=shutil.ignore_patterns("__pycache__", "static"))
     patch = ROOT / "docs" / "annif-entry-points.patch"
-    subprocess.run(["git", "apply", str(patch)], cwd=patched, check=True, timeout=60)
+    run(["git", "apply", patch], cwd=patched, check=True)
     metadata = library.folder / "path" / "sylvan-0.dist-info"
     metadata.mkdir()
     metadata.joinpath("METADATA").write_text("Metadata-Version: 2.1\nName: sylvan\nVersion: 0\n", "utf-8")

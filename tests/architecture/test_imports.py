@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
 
 import pytest
+from child_processes import python
 from house import LAYER, LAYERS, SOURCE, circles, edges, foreign_privates, modules
 
 # What doesn't hold the rules yet. These lists may only become shorter: what holds them has to be struck out.
@@ -76,10 +75,7 @@ def test_one_importer_of_native_code() -> None:
 
 def loaded_by(statement: str) -> set[str]:
     code = f"import sys; {statement}; import json; print(json.dumps(sorted(sys.modules)))"
-    path = os.pathsep.join([str(SOURCE.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = {**os.environ, "PYTHONPATH": path}
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
-    return set(json.loads(result.stdout.splitlines()[-1]))
+    return set(json.loads(python("-c", code, check=True).stdout.splitlines()[-1]))
 
 
 def test_importing_sylvan_loads_only_numpy_scipy_and_the_standard_library() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from child_processes import end, start
 
 from benchmarks import ROOT
 from benchmarks.common import records
@@ -137,14 +138,13 @@ def test_a_run_is_free_again_when_its_process_was_killed(tmp_path: Path) -> None
     lock = tmp_path / "run.lock"
     code = (
         "import time; from benchmarks.sampling import cane; from pathlib import Path\n"
-        f"with cane.claimed(Path({str(lock)!r})) as free: print(free, flush=True); time.sleep(600)"
+        f"with cane.claimed(Path({str(lock)!r})) as free: print(free, flush=True); time.sleep(10**6)"
     )
-    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True) as other:
-        assert other.stdout is not None and other.stdout.readline() == "True\n"
-        with cane.claimed(lock) as free:
-            assert not free
-        other.kill()
-        other.wait()
+    other = start([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, encoding="utf-8")
+    assert other.stdout is not None and other.stdout.readline() == "True\n"
+    with cane.claimed(lock) as free:
+        assert not free
+    end(other)
     with cane.claimed(lock) as free:
         assert free
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from child_processes import python
 
 from benchmarks import ROOT
 from benchmarks.common import measure
@@ -189,7 +188,7 @@ def test_recall_is_of_a_rows_own_labels() -> None:
 def test_the_package_of_the_same_name_is_not_hidden() -> None:
     pytest.importorskip("transformers")
     code = "import benchmarks.transformers.sets, transformers; print(transformers.__version__)"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = python("-c", code, cwd=ROOT, check=True)
     assert done.stdout.strip()[0].isdigit()
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from child_processes import python
 
 from benchmarks.common import process
 from benchmarks.common.datasets import made_once
@@ -62,8 +62,7 @@ def test_the_first_interpreter_that_answers_is_taken(worker: str) -> None:
 
 
 def test_a_person_is_told_who_starts_a_worker(worker: str) -> None:
-    command = [sys.executable, "-m", worker]
-    done = subprocess.run(command, env=process.environment(), capture_output=True, text=True)
+    done = python("-m", worker, env=process.environment())
     assert done.returncode == 1 and "starts it with --job" in done.stderr
 
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from pathlib import Path
+from typing import Any
 
-import sylvan
+import child_processes
+from child_processes import SOURCE
 
-SOURCE = str(Path(sylvan.__file__).parent.parent)
+__all__ = ["SOURCE", "start"]
 
 
-def start(*words: str, **options: object) -> subprocess.Popen[bytes]:
-    """Run a command as a process of its own."""
-    environment = {**os.environ, "PYTHONPATH": SOURCE + os.pathsep + os.environ.get("PYTHONPATH", "")}
+def start(*words: str, **options: Any) -> subprocess.Popen[bytes]:
+    """Start a command as a process of its own, with pipes for its streams; it ends with the test."""
     pipe = subprocess.PIPE
-    return subprocess.Popen(  # type: ignore[call-overload,no-any-return]
-        [sys.executable, "-m", "sylvan", *words],
-        **{"stdout": pipe, "stderr": pipe, "stdin": pipe, "env": environment, **options},
-    )
+    streams = {"stdout": pipe, "stderr": pipe, "stdin": pipe, **options}
+    return child_processes.start([sys.executable, "-m", "sylvan", *words], **streams)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from child_processes import environment, run
 
 import sylvan
 
@@ -62,12 +62,12 @@ def test_bash_takes_the_script(tmp_path: Path) -> None:
     program = tmp_path / "sylvan"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m sylvan "$@"\n')
     program.chmod(0o755)
-    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": SOURCE}
+    places = environment(PATH=f"{tmp_path}:{os.environ['PATH']}")
     script = (
         'eval "$(sylvan completion bash)"; COMP_WORDS=(sylvan eva); COMP_CWORD=1; '
         '_sylvan_completion sylvan eva sylvan; echo "${COMPREPLY[@]}"'
     )
-    result = subprocess.run([bash, "-c", script], capture_output=True, text=True, env=environment, timeout=60)
+    result = run([bash, "-c", script], env=places)
     assert result.stdout.strip() == "evaluate", result
 
 

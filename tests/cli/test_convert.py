@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from processes import start
+from waiting import PATIENCE
 
 from sylvan import data
 from sylvan.cli.io.formats import detect
@@ -83,13 +83,12 @@ def test_a_pipe_and_stdin(call: Any):
 
 def test_a_pipe_that_ends_early(tmp_path: Path):
     data.write_jsonl(tmp_path / "a.jsonl", ["some words"] * 50_000, [["x"]] * 50_000)
-    command = [sys.executable, "-m", "sylvan", "convert", str(tmp_path / "a.jsonl"), "-", "--to", "csv"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        assert process.stdout.readline() == b"text,labels\n"
-        process.stdout.close()
-        assert (process.wait(60), process.stderr.read()) == (0, b"")
+    process = start("convert", str(tmp_path / "a.jsonl"), "-", "--to", "csv")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline() == b"text,labels\n"
+    process.stdout.close()
+    assert (process.wait(PATIENCE), process.stderr.read()) == (0, b"")
 
 
 def test_matrices(files: Any, tmp_path: Path, call: Any):

@@ -6,13 +6,13 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
-import time
 from pathlib import Path
 
+import child_processes
 import pytest
-from processes import SOURCE, start
+from processes import start
+from waiting import PATIENCE
 
 import sylvan
 from sylvan import TextModel, data
@@ -20,13 +20,14 @@ from sylvan import TextModel, data
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, float]:
-    """The folder that the demo ran in, what it printed and how long it took."""
+    """The folder that the demo ran in, what it printed and how many seconds of a processor it took."""
     folder = tmp_path_factory.mktemp("demo")
-    begin = time.monotonic()
-    process = start("demo", "--threads", "2", cwd=folder)
-    out, err = process.communicate(timeout=250)
-    assert (process.returncode, err) == (0, b""), err
-    return folder, out.decode(), time.monotonic() - begin
+    before = os.times()
+    done = child_processes.python("-m", "sylvan", "demo", "--threads", "2", cwd=folder)
+    after = os.times()
+    assert (done.returncode, done.stderr) == (0, "")
+    used = after.children_user + after.children_system - before.children_user - before.children_system
+    return folder, done.stdout, used
 
 
 def test_it_says_what_it_does(demo: tuple[Path, str, float]) -> None:
@@ -36,7 +37,7 @@ def test_it_says_what_it_does(demo: tuple[Path, str, float]) -> None:
     assert "P " in out and "PSP " in out and "found:" in out and "true:" in out and "in sylvan-demo (" in out
     assert (folder / "sylvan-demo" / "manifest.json").is_file()
     assert "The model stays in the folder sylvan-demo. To remove it:" in out
-    assert took < 60  # 20 s on two cores that have nothing else to do
+    assert took < 100  # some 30, of two threads
 
 
 def test_it_is_good(demo: tuple[Path, str, float]) -> None:
@@ -55,10 +56,10 @@ def test_the_next_commands_work(demo: tuple[Path, str, float]) -> None:
     folder, out, _ = demo
     commands = [line.strip() for line in out.split("What to try next:")[1].strip().split("\n\n")[0].split("\n")]
     assert len(commands) == 3
-    python = f"PYTHONPATH={shlex.quote(SOURCE)}:$PYTHONPATH {shlex.quote(sys.executable)} -m sylvan "
+    python = f"{shlex.quote(sys.executable)} -m sylvan "
     for command in commands:
         shell = re.sub(r"(^|\| )sylvan ", lambda found: found.group(1) + python, command)
-        done = subprocess.run(["sh", "-c", shell], cwd=folder, capture_output=True, text=True, timeout=250)
+        done = child_processes.run(["sh", "-c", shell], cwd=folder)
         assert (done.returncode, done.stderr) == (0, ""), (command, done.stderr)
         assert done.stdout
 
@@ -68,12 +69,12 @@ def test_what_it_leaves_can_be_removed(demo: tuple[Path, str, float], tmp_path: 
     folder, out, _ = demo
     shutil.copytree(folder / "sylvan-demo", tmp_path / "sylvan-demo")
     command = out.split("The model stays in the folder sylvan-demo. To remove it:")[1].strip()
-    subprocess.run(["sh", "-c", command], cwd=tmp_path, check=True, timeout=60)
+    assert child_processes.run(["sh", "-c", command], cwd=tmp_path).returncode == 0
     assert list(tmp_path.iterdir()) == []
 
 
 def test_another_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     process = start("demo", "--model", str(tmp_path / "file"))
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 2 and out == b"" and b"is a file, not a folder" in err

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from processes import start
+from waiting import PATIENCE, group_seconds, until
 
 import sylvan
 from sylvan import data
@@ -224,10 +224,11 @@ def test_an_interrupted_training_writes_nothing(shards: tuple[str, ...], vectors
     long = ("--set", "epochs_per_round=10000", "--set", "batch_size=1", *shards)
     process = start("index", str(vectors / "base.npy"), "--index", str(tmp_path / "index"), *long)
     assert process.stdout is not None and process.stdout.readline().startswith(b"Read 200 vectors")
-    time.sleep(3)
+    last = group_seconds(process.pid) + 3  # of its shards too, which are processes
+    until(lambda: process.poll() is not None or group_seconds(process.pid) > last, "it doesn't work")
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1 and b"Traceback" not in err
     assert err.strip().splitlines()[-1] == b"Interrupted; nothing was written."  # after PyTorch's words, if any
     assert list(tmp_path.iterdir()) == []

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
+import child_processes
 import pytest
-from processes import SOURCE, start
+from processes import start
+from waiting import PATIENCE, until, used_seconds
 
 from sylvan import data
 
@@ -37,15 +39,6 @@ def much(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return books(tmp_path_factory.mktemp("much") / "train.jsonl", 20_000)
 
 
-def used_seconds(process: subprocess.Popen[bytes]) -> float:
-    """The processors' time that a process has taken: unlike the clock's, it doesn't depend on who else is at work."""
-    stat = Path(f"/proc/{process.pid}/stat")
-    if not stat.exists():
-        return float("inf")  # this system doesn't say: any work will do
-    user, system = stat.read_text().rpartition(")")[2].split()[11:13]
-    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
-
-
 def children_seconds() -> float:
     """The processors' time of all processes that were started here and have ended."""
     times = os.times()
@@ -54,9 +47,9 @@ def children_seconds() -> float:
 
 def interrupted(process: subprocess.Popen[bytes]) -> str:
     """Send SIGINT; the process must end after a second's work or so, with one sentence."""
-    ended_before, used_before = children_seconds(), used_seconds(process)
+    ended_before, used_before = children_seconds(), used_seconds(process.pid)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=PATIENCE)
     worked = children_seconds() - ended_before - used_before
     assert process.returncode == 1, err
     assert worked < 3.0, f"worked on for {worked:.2f} s"  # two threads, a second and a half
@@ -64,11 +57,22 @@ def interrupted(process: subprocess.Popen[bytes]) -> str:
     return err.decode().strip()
 
 
+def worked(process: subprocess.Popen[bytes], seconds: float) -> None:
+    """Wait until a process that isn't to end has worked for so long."""
+    last = used_seconds(process.pid) + seconds
+
+    def has() -> bool:
+        assert process.poll() is None, "the training that was to be interrupted has ended"
+        return used_seconds(process.pid) >= last
+
+    until(has, "it doesn't work")
+
+
 LONG = ("--set", "tolerance=0.0000001", "--set", "max_iterations=100000", "--set", "cost=100", "--threads", "2")
 
 
 @posix
-@pytest.mark.parametrize("seconds", [0.0, 0.3, 1.0, 2.5])
+@pytest.mark.parametrize("seconds", [0.0, 0.3, 1.0, 2.5])  # of a processor, since it has read its rows
 @pytest.mark.parametrize("before", [False, True])
 def test_interrupted_training_writes_nothing(
     seconds: float, before: bool, much: Path, files: Any, tmp_path: Path
@@ -79,8 +83,7 @@ def test_interrupted_training_writes_nothing(
     earlier = {entry.name: entry.read_bytes() for entry in target.iterdir()} if before else None
     process = start("train", "xr-linear", str(much), "--model", str(target), *LONG)
     assert process.stdout is not None and process.stdout.readline().startswith(b"Read 20,000 rows")
-    time.sleep(seconds)
-    assert process.poll() is None, "the training that was to be interrupted has ended"
+    worked(process, seconds)
     assert interrupted(process) == "Interrupted; nothing was written."
     if earlier is None:
         assert list(tmp_path.iterdir()) == []
@@ -97,9 +100,7 @@ def test_interrupted_prediction_leaves_the_old_file(files: Any, tmp_path: Path) 
     assert process.stdin is not None
     process.stdin.write(b"bread and flour\n" * 5000)
     process.stdin.flush()  # and it waits for more
-    deadline = time.monotonic() + 60
-    while len(list(tmp_path.iterdir())) == 1 and time.monotonic() < deadline:
-        time.sleep(0.05)
+    until(lambda: len(list(tmp_path.iterdir())) > 1, "it begins no file")
     assert interrupted(process) == "Interrupted; nothing was written."
     assert [entry.name for entry in tmp_path.iterdir()] == ["top.jsonl"] and target.read_text() == "old"
 
@@ -107,9 +108,9 @@ def test_interrupted_prediction_leaves_the_old_file(files: Any, tmp_path: Path) 
 @pytest.mark.skipif(os.name == "nt", reason="a POSIX shell")
 def test_a_closed_pipe_is_quiet(files: Any) -> None:
     model = files.text_model
-    lines = f"yes 'bread and flour' | head -n 100000 | {sys.executable} -m sylvan predict {model} - | head -n 1"
-    environment = {**os.environ, "PYTHONPATH": SOURCE + os.pathsep + os.environ.get("PYTHONPATH", "")}
-    done = subprocess.run(["sh", "-c", lines], capture_output=True, env=environment, timeout=120)
+    ranking = shlex.join([sys.executable, "-m", "sylvan", "predict", model, "-"])
+    lines = f"yes 'bread and flour' | head -n 100000 | {ranking} | head -n 1"
+    done = child_processes.run(["sh", "-c", lines], text=False)
     assert done.stdout.startswith(b'{"labels": ["Baking"') and done.stdout.count(b"\n") == 1
     assert done.stderr == b""
 
@@ -117,12 +118,12 @@ def test_a_closed_pipe_is_quiet(files: Any) -> None:
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_a_full_disk_is_a_sentence(files: Any) -> None:
     process = start("predict", files.text_model, files("test.jsonl"), "-o", "/dev/full")
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1
     assert err.startswith(b"Error: ") and err.count(b"\n") == 1
     with open("/dev/full", "wb") as full:
         process = start("predict", files.text_model, files("test.jsonl"), stdout=full)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1
     assert err.startswith(b"Error: ") and err.count(b"\n") == 1, err
 
@@ -149,7 +150,7 @@ def test_progress_is_drawn_on_a_terminal_alone(tmp_path: Path) -> None:
         except OSError:  # the other end is closed
             pass
         os.close(outer)
-        assert process.wait(120) == 0
+        assert process.wait(PATIENCE) == 0
         return seen
 
     assert b"%" in errors()
@@ -165,10 +166,7 @@ def test_an_interrupted_classifier_writes_nothing_in_the_first_minute(tmp_path: 
     process = start("train", "beam-tree", str(path), "--model", str(target), "--set", "epochs=1000000",
                     "--set", "learning_rate=0.1")  # fmt: skip
     assert process.stdout is not None and process.stdout.readline().startswith(b"Read 4,000 rows")
-    read = used_seconds(process)
-    while used_seconds(process) < read + 4 and process.poll() is None:  # PyTorch is imported, and epochs are learned
-        time.sleep(0.05)
-    assert process.poll() is None, "the training that was to be interrupted has ended"
+    worked(process, 4)  # PyTorch is imported, and epochs are learned
     assert interrupted(process) == "Interrupted; nothing was written."
     assert [entry.name for entry in tmp_path.iterdir()] == ["train.jsonl"]
 
@@ -193,6 +191,5 @@ def test_an_interrupt_in_an_import_is_answered_as_everywhere(where: str, tmp_pat
         f"def invoke(ctx):\n    {_STRUCK[where].strip()}\n"
         "app.cli.invoke = invoke\nsys.exit(main(['inspect', 'model']))\n"
     )
-    environment = {**os.environ, "PYTHONPATH": SOURCE + os.pathsep + os.fspath(tmp_path)}
-    done = subprocess.run([sys.executable, "-m", "struck"], capture_output=True, env=environment, timeout=60)
+    done = child_processes.python("-m", "struck", env=child_processes.environment(tmp_path), text=False)
     assert (done.returncode, done.stderr) == (1, b"Interrupted; nothing was written.\n")

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import SOURCE
+from child_processes import python
 
 from sylvan import data
 from sylvan.cli import app
@@ -39,9 +38,7 @@ TREE = ("--set", "branching=2", "--set", "max_leaf=1")
 
 
 def ended(at: int, by: int, *words: str) -> subprocess.CompletedProcess[bytes]:
-    environment = {**os.environ, "PYTHONPATH": SOURCE + os.pathsep + os.environ.get("PYTHONPATH", "")}
-    command = [sys.executable, "-c", CHILD, str(at), str(by), *words]
-    return subprocess.run(command, capture_output=True, env=environment, timeout=120)
+    return python("-c", CHILD, str(at), str(by), *words, text=False)
 
 
 def arrays(folder: Path) -> list[bytes]:

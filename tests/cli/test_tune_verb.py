@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from processes import start
+from waiting import PATIENCE
 
 import sylvan
 from sylvan import Ensemble, TextModel, data
@@ -165,16 +166,12 @@ def test_options_of_a_configuration_file(call: Any, files: Any, tmp_path: Path) 
 
 @pytest.mark.skipif(os.name == "nt", reason="sends a POSIX signal")
 def test_ctrl_c_saves_the_best_so_far(books: Path, tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(Path(sylvan.__file__).parents[1])}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "sylvan", "tune", str(books), "--model", str(tmp_path / "m"), "--budget", "1h", *FIELDS],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
-    )  # fmt: skip
+    process = start("tune", str(books), "--model", str(tmp_path / "m"), "--budget", "1h", *FIELDS, encoding="utf-8")
     assert process.stderr is not None
     line = process.stderr.readline()
     assert line.startswith("#0 P@5")
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, err
     assert "Interrupted: the best so far is trained on all rows." in err
     assert "The search was interrupted: this is the best so far." in out

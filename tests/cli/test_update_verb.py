@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import child_processes
 import numpy as np
 import pytest
 
@@ -150,17 +151,13 @@ def test_one_update_at_a_time(call: Any, model: str) -> None:
         "import sys\nfrom sylvan import store\n"
         "with store.updating(sys.argv[1]):\n    print('locked', flush=True)\n    sys.stdin.read()"
     )
-    child = subprocess.Popen(
-        [sys.executable, "-c", code, model], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    try:
-        assert child.stdout is not None and child.stdout.readline() == "locked\n"
-        outcome = call("update", model, "--rename", f"{name}=new")
-        assert outcome.code == 2 and f"is being updated by process {child.pid}" in outcome.err
-        assert names_of(model)[0] == name
-    finally:
-        child.kill()
-        child.wait()
+    pipe = subprocess.PIPE
+    child = child_processes.start([sys.executable, "-c", code, model], stdin=pipe, stdout=pipe, encoding="utf-8")
+    assert child.stdout is not None and child.stdout.readline() == "locked\n"
+    outcome = call("update", model, "--rename", f"{name}=new")
+    assert outcome.code == 2 and f"is being updated by process {child.pid}" in outcome.err
+    assert names_of(model)[0] == name
+    child_processes.end(child)
     assert (Path(model) / "updating.lock").exists()  # it was killed; its lock died with it
     assert call("update", model, "--rename", f"{name}=new", "-q").code == 0
     assert names_of(model)[0] == "new" and not (Path(model) / "updating.lock").exists()

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from child_processes import python
 from processes import start
+from waiting import PATIENCE
 
 import sylvan
 from sylvan import XRLinear, data
@@ -350,25 +352,22 @@ def test_no_option_forgets_its_example(call: Any) -> None:
 
 def test_the_command_as_a_process(files: Any, tmp_path: Path) -> None:
     process = start("predict", files.text_model, "-", "-k", "1")
-    out, err = process.communicate(b"bread and flour\n", timeout=60)
+    out, err = process.communicate(b"bread and flour\n", timeout=PATIENCE)
     assert (process.returncode, err) == (0, b"")
     assert json.loads(out)["labels"] == ["Baking"]
     process = start("predict", files.text_model, str(tmp_path / "nowhere"))
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out) == (2, b"") and err.startswith(b"Error: There is no file")
 
 
 def test_help_is_quick() -> None:
     """It loads no verb, and of Sylvan only what ``import sylvan`` loads."""
-    import subprocess
-    import sys
-
     code = (
         "import sys; from sylvan.cli import main; assert main(['--help']) == 0; "
         "loaded = {m for m in sys.modules if m.startswith('sylvan.cli.')}; "
         "assert loaded == {'sylvan.cli.app', 'sylvan.cli.session'}, loaded"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+    python("-c", code, check=True)
 
 
 def test_weighted_labels_of_text_matrices(call: Any, files: Any, tmp_path: Path) -> None:

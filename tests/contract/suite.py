@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from waiting import PATIENCE
 
 import sylvan
 from contract.data import Known, known, questions
@@ -56,9 +57,9 @@ def answer_of_child(method: str, target: Callable[..., None], *args: Any) -> Any
     child.start()
     there.close()
     try:
-        assert here.poll(90), "the child hangs"
+        assert here.poll(PATIENCE), "the child hangs"
         answer = here.recv()
-        child.join(30)
+        child.join(PATIENCE)
         assert child.exitcode == 0
     finally:
         child.kill()

@@ -5,13 +5,12 @@ Sylvan doesn't import scikit-learn; its tools ask an estimator for ``__sklearn_t
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from child_processes import python
 
 pytest.importorskip("sklearn", minversion="1.6")
 
@@ -105,4 +104,4 @@ def test_clones_take_the_same_parameters(model: Any) -> None:
 
 def test_importing_sylvan_does_not_load_scikit_learn() -> None:
     code = "import sys, sylvan; sylvan.XRLinear(); sys.exit('sklearn' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+    assert python("-c", code).returncode == 0

@@ -10,10 +10,11 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import numpy as np
 import pytest
+from child_processes import start
+from waiting import PATIENCE, until
 
 from sylvan import data
 from sylvan.data.streams import open_read, open_write
@@ -153,17 +154,12 @@ def test_interrupted_from_outside(tmp_path, which):
         "rows = ({'x': i} for i in iter(int, 1))\n"
         "print('go', flush=True); data.write_records(sys.argv[1], rows)"
     )
-    child = subprocess.Popen(
-        [sys.executable, "-c", program, str(path)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=os.environ
-    )
+    child = start([sys.executable, "-c", program, path], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert child.stdout is not None
     child.stdout.readline()
-    deadline = time.time() + 20
-    while len(os.listdir(tmp_path)) < 2 and time.time() < deadline:
-        time.sleep(0.01)
+    until(lambda: len(os.listdir(tmp_path)) == 2, "it begins no file")
     child.send_signal(which)
-    child.wait(timeout=20)
-    child.stdout.close()
+    child.wait(PATIENCE)
     assert path.read_bytes() == b"old"
     if which == signal.SIGINT:
         assert os.listdir(tmp_path) == ["a.txt"]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import child_processes
 import pytest
 
 
@@ -20,6 +21,7 @@ def cluster() -> Iterator[Any]:
     # Workers import the package that is tested, and the functions of these tests.
     places = [str(Path(__file__).parent), str(Path(sylvan.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(place for place in places if place)
+    child_processes.guard()  # Ray's own processes end with this one, even if it is killed
     head = {"num_cpus": 1, "object_store_memory": 200 << 20, "include_dashboard": False}
     made = Cluster(initialize_head=True, head_node_args=head)
     made.add_node(num_cpus=1, object_store_memory=200 << 20)

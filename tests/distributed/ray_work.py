@@ -85,7 +85,7 @@ def gone() -> None:
 
 def lingers(folder: str, at: int) -> int:
     if at:
-        for _ in range(400):
+        for _ in range(10_000):
             time.sleep(0.05)
         Path(folder, f"{at}").touch()
     return at
@@ -133,7 +133,7 @@ class ChangingFile(DyingFile):
 
 def wait_for(mark: str, row: dict[str, Any]) -> dict[str, Any]:
     """A row, which from the 50th on comes when a file is there."""
-    end = time.monotonic() + 120
+    end = time.monotonic() + 600  # nobody waits here if the test has failed
     while row["number"] >= 50 and not os.path.exists(mark) and time.monotonic() < end:
         time.sleep(0.05)
     return row

@@ -7,15 +7,15 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from child_processes import start
 from ray_work import ChangingFile, DyingFile, OddFile
+from waiting import PATIENCE, until
 
 import sylvan
 from sylvan import TextModel, XRLinear, data
@@ -363,21 +363,16 @@ def test_an_interrupted_ranking_goes_on(
     (tmp_path / "big.jsonl").write_text('{"text": "whale hunting in the south seas"}\n' * 1_000_000)
     out = tmp_path / "out"
     words = ["predict", saved.folder, *map(str, shards), "--ray", cluster.address, "-o", str(out)]
-    log = open(tmp_path / "errors", "wb+")  # noqa: SIM115 (closed below)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "sylvan", *words, str(tmp_path / "big.jsonl")], stdout=log, stderr=log
-    )
-    try:
-        end = time.monotonic() + 120
-        while len(list(out.glob("?.jsonl"))) < 3 or (out / RECORD).read_bytes().count(b"\n") < 4:
-            assert process.poll() is None and time.monotonic() < end, Path(log.name).read_text()
-            time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 1
-    finally:
-        process.kill()
-        process.wait()
-        log.close()
+    with open(tmp_path / "errors", "wb") as log:
+        process = start([sys.executable, "-m", "sylvan", *words, tmp_path / "big.jsonl"], stdout=log, stderr=log)
+
+    def are_ranked() -> bool:
+        assert process.poll() is None, (tmp_path / "errors").read_text()
+        return len(list(out.glob("?.jsonl"))) == 3 and (out / RECORD).read_bytes().count(b"\n") >= 4
+
+    until(are_ranked, "the small files aren't ranked")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(PATIENCE) == 1
     said = (tmp_path / "errors").read_text().strip().splitlines()[-1]
     assert said == f"Interrupted; what is ranked so far lies in '{out}': the same command goes on from there."
     assert not (out / "big.jsonl").exists()

@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from child_processes import start
 from ray_work import gone, squared
 from test_ray_runner import same_bits
+from waiting import until
 
 import sylvan
 from sylvan import TextModel, XRLinear, data, store
@@ -101,20 +103,16 @@ def test_files_become_parts(cluster: Any, tmp_path: Path) -> None:
 def test_a_killed_driver_is_gone_on_from(cluster: Any, place: Path, plain: XRLinear, tmp_path: Path) -> None:
     work = tmp_path / "work"
     command = [sys.executable, str(Path(__file__).with_name("ray_driver.py")), cluster.address, str(place), str(work)]
-    driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    try:
-        while driver.poll() is None and not list(work.glob("block*")):
-            time.sleep(0.01)
-        driver.kill()
-        driver.wait()
-    finally:
-        driver.kill()
+    driver = start(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8")
+    until(lambda: driver.poll() is not None or list(work.glob("block*")), "nothing is stored")
+    driver.kill()
+    driver.wait()
     stored = list(work.glob("block*"))
     assert stored, driver.stdout.read() if driver.stdout else ""
     X, Y = data.open_parts(place)
     checkpoint = Checkpoint(work)
     with sylvan.distributed.ray():
-        for _ in range(100):  # the lock goes with the process
+        while True:  # the lock goes with the process
             try:
                 again = XRLinear(n_jobs=1, n_trees=3, max_leaf=20).fit(X, Y, checkpoint=checkpoint)
                 break

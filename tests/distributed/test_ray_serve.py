@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 from recipes import recipe
+from waiting import PATIENCE
 
 import sylvan
 from sylvan import TextModel, data
 
 for name in ("starlette", "uvicorn", "msgspec", "prometheus_client"):
     pytest.importorskip(name, reason='needs pip install "sylvan[serve]"')
-PATIENCE = 90.0  # seconds for what takes some ten on a machine that isn't busy
 RANK = "/v1/models/books/rank"
 
 

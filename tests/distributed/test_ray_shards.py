@@ -7,16 +7,15 @@ import gc
 import os
 import pickle
 import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from child_processes import python
+from waiting import until
 
 import sylvan
 from sylvan import IRLIIndex, ShardedIRLIIndex
@@ -74,13 +73,6 @@ def ended(pids: list[int]) -> bool:
     """Whether these processes have ended, though their parent may not have looked yet."""
     states = [Path(f"/proc/{pid}/stat") for pid in pids]
     return all(not state.exists() or ") Z " in state.read_text() for state in states)
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.1)
 
 
 def owns_base(actor: Any) -> bool:
@@ -187,7 +179,7 @@ def test_shards_of_a_lost_node_go_to_others(cluster: Any, serial: ShardedIRLIInd
         for one in taken:
             ray.kill(one)
         cluster.remove_node(added, allow_graceful=False)
-        wait_for(lambda: ended(pids))
+        until(lambda: ended(pids), "the processes of shards go on")
         same(loaded, serial)
         assert added.node_id not in {node for _, node in places(loaded)}
 
@@ -200,7 +192,7 @@ def test_what_was_not_saved_is_lost_with_its_shard(index: ShardedIRLIIndex) -> N
         index.search(QUERIES)
     with pytest.raises(NotFittedError, match="closed before it was saved, or lost a shard"):
         index.search(QUERIES)
-    wait_for(lambda: ended(pids))
+    until(lambda: ended(pids), "the processes of shards go on")
 
 
 def test_a_folder_that_a_node_does_not_see(index: ShardedIRLIIndex, serial: Any, tmp_path: Path) -> None:
@@ -217,7 +209,6 @@ def test_a_folder_that_a_node_does_not_see(index: ShardedIRLIIndex, serial: Any,
         index.search(QUERIES)
 
 
-@pytest.mark.timeout(120)
 def test_shards_without_room_are_refused_at_once(cluster: Any) -> None:
     for parameters, words in (
         ({"cpus_per_shard": 2}, r"room for 0 of 3 shards: each needs 2 CPUs of one node, and the nodes have: 1 CPU"),
@@ -239,13 +230,13 @@ def test_actors_end_with_the_index(index: ShardedIRLIIndex, tmp_path: Path) -> N
     pids = [pid for pid, _ in places(index)]
     assert not any(ended([pid]) for pid in pids)
     index.close()
-    wait_for(lambda: ended(pids))
+    until(lambda: ended(pids), "the processes of shards go on")
     loaded = sylvan.load(tmp_path / "index").set_params(executor=SHARDS)
     loaded.search(QUERIES[:1])
     pids = [pid for pid, _ in places(loaded)]
     del loaded
     gc.collect()
-    wait_for(lambda: ended(pids))
+    until(lambda: ended(pids), "the processes of shards go on")
 
 
 def test_a_fit_that_fails_leaves_no_actors(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,7 +253,7 @@ def test_a_fit_that_fails_leaves_no_actors(cluster: Any, monkeypatch: pytest.Mon
     with pytest.raises(DataError):
         sharded(SHARDS).fit(BASE, QUERIES, np.full((20, 3), -1))
     assert len(made) == 3
-    wait_for(lambda: ended(made))
+    until(lambda: ended(made), "the processes of shards go on")
 
 
 def test_an_index_is_pickled_with_its_shards(index: ShardedIRLIIndex, serial: ShardedIRLIIndex) -> None:
@@ -312,7 +303,7 @@ if __name__ == "__main__":
 """
     script = tmp_path / "script.py"
     script.write_text(code, "utf-8")
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=300)
+    done = python(script)
     assert done.stdout.strip().endswith("well"), done.stderr
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import together_texts
+from child_processes import python
 from ray_work import dying_once
 from recipes import recipe
 from together_texts import LABELS, TEXTS, parameters
@@ -33,11 +31,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("together")
     tiny_bert(place / "bert", TEXTS)
     data.write_jsonl(place / "rows.jsonl", TEXTS, LABELS)
-    environment = {**os.environ, "PYTHONPATH": str(Path(sylvan.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
-    command += [together_texts.__file__, str(place), str(place / "torchrun")]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
+    launch = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2")
+    python(*launch, together_texts.__file__, place, place / "torchrun", check=True)
     return place
 
 

@@ -11,8 +11,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import child_processes
 import pytest
 from ray_work import lacking
+from waiting import PATIENCE
 
 import sylvan
 from sylvan import data
@@ -22,8 +24,6 @@ from sylvan.distributed.address import connect
 from sylvan.errors import DataError, ParameterError, SylvanError
 from sylvan.runtime import Runner
 from sylvan.runtime.current import current_runner
-
-HANGS = 200.0  # seconds; Ray itself looks for a cluster for a quarter of an hour
 
 
 def needs_ray() -> Any:
@@ -46,13 +46,11 @@ def unused() -> str:
 
 
 def elsewhere(*words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """A Python process of its own: this one may be connected to the cluster of other tests."""
-    source = str(Path(sylvan.__file__).parents[1])
-    path = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH", "")]))
-    variables = {**os.environ, "PYTHONPATH": path, **environment}
-    return subprocess.run(
-        [sys.executable, *map(str, words)], env=variables, capture_output=True, text=True, timeout=HANGS
-    )
+    """A Python process of its own: this one may be connected to the cluster of other tests.
+
+    It may take PATIENCE; Ray itself looks for a cluster for a quarter of an hour.
+    """
+    return child_processes.python(*words, env=child_processes.environment(**environment), timeout=PATIENCE)
 
 
 # Nothing is connected yet.

@@ -17,16 +17,13 @@ import os
 import runpy
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 # What commands load by themselves; what isn't installed is left to the command to miss.
 LOADED = ("sylvan.cli.app", "sylvan.tasks", "torch", "torch._dynamo", "torch._meta_registrations")
-STARTING = 120.0  # seconds
 
 
 @contextlib.contextmanager
@@ -41,20 +38,18 @@ def _serving(folder: Path, source: str) -> Iterator[None]:
     path, command = folder / "socket", folder / "sylvan"
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S -E "{__file__}" "{path}" -- "$@"\n')
     command.chmod(0o755)
-    environment = {**os.environ, "PYTHONPATH": source + os.pathsep + os.environ.get("PYTHONPATH", "")}
     installed = Path(sys.executable).parent / "sylvan"
     words = [str(installed)] if installed.exists() and Path(source).name == "site-packages" else []
-    server = subprocess.Popen([sys.executable, __file__, str(path), *words], env=environment)
+    import child_processes  # not at the top: this file is also the server and the command
+    import waiting
+
+    server = child_processes.start([sys.executable, __file__, path, *words], lasting=True)
     try:
-        deadline = time.monotonic() + STARTING
-        while not path.exists():
-            assert server.poll() is None, "the server has ended"
-            assert time.monotonic() < deadline, "the server doesn't start"
-            time.sleep(0.02)
+        waiting.until(lambda: path.exists() or server.poll() is not None, "the server doesn't start")
+        assert server.poll() is None, "the server has ended"
         yield
     finally:
-        server.terminate()
-        server.wait()
+        child_processes.end(server)
 
 
 def ask(path: str, words: list[str]) -> int:

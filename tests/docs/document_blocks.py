@@ -8,15 +8,13 @@ import io
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import sylvan
+from child_processes import environment, run
 
-SOURCE = str(Path(sylvan.__file__).parent.parent)
 _FENCE = re.compile(r"^```(\w*)\s*$")
 _NOT_RUN = re.compile(r"^<!-- not run: (.+) -->$")
 _COMPARE = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -83,14 +81,8 @@ def _python(block: Block, path: Path, names: dict[str, Any]) -> str:
 
 
 def _shell(block: Block, commands: str) -> str:
-    environment = {
-        **os.environ,
-        "PATH": commands + os.pathsep + os.environ.get("PATH", ""),
-        "PYTHONPATH": SOURCE + os.pathsep + os.environ.get("PYTHONPATH", ""),
-    }
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", block.text], env=environment, capture_output=True, text=True
-    )
+    path = commands + os.pathsep + os.environ.get("PATH", "")
+    done = run(["bash", "-euo", "pipefail", "-c", block.text], env=environment(PATH=path))
     assert done.returncode == 0, f"exit code {done.returncode}: {done.stderr}"
     return done.stdout
 

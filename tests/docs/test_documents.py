@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from child_processes import SOURCE
 from command_server import command_server
-from document_blocks import SOURCE, blocks, documents, has_shell, run_all
+from document_blocks import blocks, documents, has_shell, run_all
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = list(documents(ROOT))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
-import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from child_processes import python
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,7 +23,7 @@ def maker() -> ModuleType:
 
 def test_every_public_name_with_its_signature(maker: ModuleType, tmp_path: Path) -> None:
     path = tmp_path / "reference.md"
-    subprocess.run([sys.executable, str(ROOT / "tools" / "make_reference.py"), str(path)], check=True)
+    python(ROOT / "tools" / "make_reference.py", path, check=True)
     reference = path.read_text("utf-8")
     for name, value in maker.public_names():
         assert f"\n### {name}\n" in reference, name

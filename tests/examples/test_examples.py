@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-
-import sylvan
+from child_processes import python
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # What each prints, and the least per cent that it may be; they come to 99, 63 and 45.
@@ -31,11 +27,7 @@ def test_no_example_is_forgotten() -> None:
 
 @pytest.mark.parametrize("name", SAYS)
 def test_example(name: str, tmp_path: Path) -> None:
-    source = str(Path(sylvan.__file__).parent.parent)
-    environment = {**os.environ, "PYTHONPATH": source + os.pathsep + os.environ.get("PYTHONPATH", "")}
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLES / name)], cwd=tmp_path, env=environment, capture_output=True, text=True
-    )
+    done = python(EXAMPLES / name, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     pattern, least = SAYS[name]
     found = re.search(pattern, done.stdout)

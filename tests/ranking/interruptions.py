@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from child_processes import exit_code, forked
 
 from sylvan import XRLinear
 
@@ -53,15 +53,6 @@ def bits(model: XRLinear, folder: Path) -> dict[str, Any]:
 
 def killed(work: Callable[[], object]) -> bool:
     """Run ``work`` in a child; whether it was killed by SIGKILL rather than finishing."""
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            work()
-            code = 0
-        finally:
-            os._exit(code)
-    _, status = os.waitpid(child, 0)
-    code = os.waitstatus_to_exitcode(status)
+    code = exit_code(forked(work))
     assert code in (0, -signal.SIGKILL)
     return code != 0

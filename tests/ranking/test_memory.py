@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import threading
 import time
@@ -12,9 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from child_processes import python
 from ranking.interruptions import SETTINGS, bits, training_set
 
-import sylvan
 from sylvan import XRLinear
 from sylvan.errors import MemoryLimitError, ParameterError
 from sylvan.ranking import linear
@@ -147,12 +146,9 @@ print(peak - before - now)
 @pytest.mark.skipif("SYLVAN_SANITIZED" in os.environ, reason="the sanitizers' own memory would be counted")
 def test_the_peak_stays_below_the_limit() -> None:
     """In processes of their own: what training adds without a limit, and under a half and two fifths of that."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(sylvan.__file__).parent.parent)}
-
     def peak(limit: int) -> int:
-        command = [sys.executable, "-c", MEASURED, str(limit)]
-        done = subprocess.run(command, capture_output=True, env=environment, timeout=120)
-        if done.returncode and b"clear_refs" in done.stderr:
+        done = python("-c", MEASURED, str(limit))
+        if done.returncode and "clear_refs" in done.stderr:
             pytest.skip("the peak can't be measured here")
         assert done.returncode == 0, done.stderr
         return int(done.stdout)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+
+from waiting import until
 
 from sylvan.serve.application import App
 
@@ -100,13 +101,10 @@ def running(app: App) -> Iterator[Asking]:
     thread.start()
     asking = Asking(app, loop)
     try:
-        deadline = time.monotonic() + 60
-        while asking("GET", "/health/ready").status != 200:
-            assert time.monotonic() < deadline, asking("GET", "/health/ready").body
-            time.sleep(0.01)
+        until(lambda: asking("GET", "/health/ready").status == 200, lambda: str(asking("GET", "/health/ready").body))
         yield asking
     finally:
         asking.run(app.service.stop())
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join()
         loop.close()

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from page_steps import MARKUP, Service, start
 from playwright.sync_api import expect, sync_playwright
+from waiting import PATIENCE
 
 from sylvan import TextModel, XRLinear, data
 
@@ -22,6 +23,7 @@ ARGUMENTS = [
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
 ROWS = 3000
+expect.set_options(timeout=1000 * PATIENCE)
 
 
 @pytest.fixture(scope="session")
@@ -85,7 +87,7 @@ def open_page(chromium: Any) -> Iterator[Any]:
     def opened(url: str, init: str = "", **options: Any) -> Any:
         context = chromium.new_context(viewport={"width": 1280, "height": 800}, **options)
         contexts.append(context)
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(1000 * PATIENCE)
         if init:
             context.add_init_script(init)
         page = context.new_page()

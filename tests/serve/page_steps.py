@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-import time
 import urllib.request
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import child_processes
 from playwright.sync_api import expect
+from waiting import PATIENCE, until
 
 WHALES = "A whaling voyage in the South Seas, and the manners of whalers"
 KEY = "a key of the tests"
@@ -31,16 +32,12 @@ class Service:
         """The JSON of an answer."""
         headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
         content = None if body is None else json.dumps(body).encode()
-        with urllib.request.urlopen(urllib.request.Request(self.url + path, content, headers), timeout=30) as answer:
+        request = urllib.request.Request(self.url + path, content, headers)
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
             return json.load(answer)
 
     def stop(self) -> None:
-        self.process.terminate()
-        try:
-            self.process.wait(10)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        child_processes.end(self.process)
 
 
 def start(folder: Path, settings: str) -> Service:
@@ -48,27 +45,25 @@ def start(folder: Path, settings: str) -> Service:
     (folder / "serve.toml").write_text(settings, encoding="utf-8")
     said = folder / "said.txt"
     with said.open("wb") as stream:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "sylvan", "serve", "--config", "serve.toml", "--port", "0", "--no-log"],
-            cwd=folder, stdout=stream, stderr=subprocess.STDOUT,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
-        )  # fmt: skip
+        command = [sys.executable, "-m", "sylvan", "serve", "--config", "serve.toml", "--port", "0", "--no-log"]
+        process = child_processes.start(command, cwd=folder, stdout=stream, stderr=subprocess.STDOUT, lasting=True)
     service = Service("", folder, process)
     try:
-        for _ in range(1200):
+
+        def is_ready() -> bool:
             words = said.read_text(encoding="utf-8")
-            if process.poll() is not None:
-                raise AssertionError(f"The service ended: {words}")
+            assert process.poll() is None, f"The service ended: {words}"
             address = words.partition("Listening at ")[2].split()
-            if address:
-                service.url = f"{address[0]}/"
-                try:
-                    urllib.request.urlopen(service.url + "health/ready", timeout=5).close()
-                    return service
-                except OSError:
-                    pass  # it listens and still opens its models
-            time.sleep(0.05)
-        raise AssertionError(f"The service wasn't ready in time: {words}")
+            if not address:
+                return False
+            service.url = f"{address[0]}/"
+            with suppress(OSError):  # it listens and still opens its models
+                urllib.request.urlopen(service.url + "health/ready", timeout=PATIENCE).close()
+                return True
+            return False
+
+        until(is_ready, lambda: f"The service isn't ready: {said.read_text(encoding='utf-8')}")
+        return service
     except BaseException:
         service.stop()
         raise

@@ -7,25 +7,22 @@ import importlib.util
 import json
 import os
 import re
-import signal
+import shutil
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+import child_processes
 import pytest
+from waiting import PATIENCE, until
 
-import sylvan
-
-SOURCE = str(Path(sylvan.__file__).parent.parent)
 JSON, NDJSON, PROBLEM = "application/json", "application/x-ndjson", "application/problem+json"
-PATIENCE = 60.0  # seconds for what takes a fraction of one on a machine that isn't busy
 ADMIN_KEY = "the-key-of-who-may-change-models"
 PACKAGES = ("uvicorn", "starlette", "msgspec", "prometheus_client")
 pytestmark = [
@@ -106,11 +103,14 @@ class Server:
 
     def logged(self, **wanted: Any) -> dict[str, Any]:
         """The first line of the log with such values."""
-        for _ in patiently(lambda: True):
-            for line in self.log:
-                if all(line[name] == value for name, value in wanted.items()):
-                    return line
-        raise AssertionError(f"no line of the log has {wanted}")
+        found: list[dict[str, Any]] = []
+
+        def is_there() -> bool:
+            found.extend(line for line in self.log if all(line[name] == value for name, value in wanted.items()))
+            return bool(found)
+
+        until(is_there, f"no line of the log has {wanted}")
+        return found[0]
 
     # Asking it.
 
@@ -154,6 +154,14 @@ class Server:
                     total += float(match[3])
         return total
 
+    def wait_for_arrival(self, n: int, rows: int) -> None:
+        """Wait until the first ``n`` rankings that a server is asked for, of so many rows each, have reached it."""
+
+        def have() -> bool:
+            return self.metric("sylvan_queue_requests") >= n or self.metric("sylvan_batch_rows_sum") >= n * rows
+
+        until(have, "the requests don't arrive")
+
     # Its processes.
 
     def signal(self, number: int) -> None:
@@ -190,48 +198,47 @@ def serving(
     its errors and the settings in ``config`` are written.
     """
     log, errors = folder / "log", folder / "errors"
+    (folder / "serve.toml").write_text(patient(config))
     command = [sys.executable, "-m", "sylvan", "serve", *map(str, words), "--port", "0"]
-    if config:
-        (folder / "serve.toml").write_text(config)
-        command += ["--config", str(folder / "serve.toml")]
-    variables = {**os.environ, "PYTHONPATH": SOURCE + os.pathsep + os.environ.get("PYTHONPATH", "")}
-    for name in ("SYLVAN_API_KEY", "SYLVAN_ADMIN_KEY"):
-        variables.pop(name, None)
-    if admin:
-        variables["SYLVAN_ADMIN_KEY"] = ADMIN_KEY
-    variables.update(environment or {})
+    command += ["--config", str(folder / "serve.toml")]
+    variables = child_processes.environment(**({"SYLVAN_ADMIN_KEY": ADMIN_KEY} if admin else {}), **(environment or {}))
     with log.open("wb") as out, errors.open("wb") as err:
         given = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": err, "env": variables, **options}
-        process = subprocess.Popen(command, start_new_session=True, **given)
+        process = child_processes.start(command, lasting=True, **given)
     server = Server(process, log, errors)
     try:
-        for _ in patiently(lambda: True):
-            found = LISTENING.search(server.errors)
-            if found:
-                break
+
+
+        def listens() -> bool:
             assert process.poll() is None, f"the server ended: {server.errors}"
-        assert found, f"the server doesn't listen: {server.errors}"
-        server.port = int(found[2])
+            return LISTENING.search(server.errors) is not None
+
+        until(listens, lambda: f"the server doesn't listen: {server.errors}")
+        server.port = int(LISTENING.findall(server.errors)[0][1])
         if open:
             until(lambda: is_open(server.port), "nobody listens")
         if ready:
             wait_ready(server)
         yield server
     finally:
-        end(process)
+        counted = {folder for pid in server.workers if (folder := shared_folder(pid))}
+        child_processes.end(process)
+        for place in counted:  # a server that is killed leaves it
+            shutil.rmtree(place, ignore_errors=True)
 
 
-def end(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process that leads a group, and all that it has started."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.kill()
-    process.wait(30)
+def patient(config: str) -> str:
+    """A configuration with time for a busy machine, where it names no limits of time itself."""
+    missing = [name for name in ("seconds", "slow") if not re.search(rf"^{name}\b", config, re.M)]
+    more = "".join(f"{name} = {PATIENCE}\n" for name in missing)
+    if "[limits]\n" in config:
+        return config.replace("[limits]\n", "[limits]\n" + more)
+    return f"{config}\n[limits]\n{more}"
 
 
 def is_open(port: int) -> bool:
     """Whether somebody listens."""
-    with suppress(OSError), socket.create_connection(("127.0.0.1", port), 5):
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), PATIENCE):
         return True
     return False
 
@@ -252,23 +259,6 @@ def wait_ready(server: Server) -> None:
     until(is_ready, lambda: f"the server isn't ready: {server.errors}")
     n_models = len(server.ask("GET", "/health/ready").json["models"])
     until(all_ready, lambda: f"a worker isn't ready: {server.errors}")
-
-
-def patiently(condition: Callable[[], bool], timeout: float = PATIENCE, pause: float = 0.05) -> Iterator[None]:
-    """Turns of a loop that ends when a condition doesn't hold any more, or when time is over."""
-    last = time.monotonic() + timeout
-    while condition() and time.monotonic() < last:
-        yield
-        time.sleep(pause)
-
-
-def until(condition: Callable[[], bool], words: str | Callable[[], str], timeout: float = PATIENCE) -> None:
-    """Wait until a condition holds."""
-    last = time.monotonic() + timeout
-    while not condition():
-        if time.monotonic() > last:
-            raise AssertionError(words if isinstance(words, str) else words())
-        time.sleep(0.05)
 
 
 def read_all(sock: socket.socket) -> bytes:
@@ -328,6 +318,15 @@ def group(leader: int) -> list[int]:
     return sorted(found)
 
 
+def shared_folder(pid: int) -> str:
+    """The folder in which a worker counts together with others, if it does."""
+    with suppress(OSError):
+        for variable in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            if variable.startswith(b"PROMETHEUS_MULTIPROC_DIR="):
+                return os.fsdecode(variable.partition(b"=")[2])
+    return ""
+
+
 def anonymous_bytes(pid: int) -> int:
     with suppress(OSError):
         match = re.search(r"^RssAnon:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.M)
@@ -335,6 +334,3 @@ def anonymous_bytes(pid: int) -> int:
     return 0
 
 
-def cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -12,7 +12,6 @@ import re
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -24,12 +23,12 @@ from urllib.parse import quote
 
 import numpy as np
 import pytest
+from child_processes import end, run, start
+from waiting import PATIENCE, until
 
-import sylvan
 from sylvan import TextModel, XRLinear, data
 
 PYTHON = os.environ.get("SYLVAN_ANNIF_PYTHON", "")
-SOURCE = str(Path(sylvan.__file__).parent.parent)
 N_DOCUMENTS = 40
 LIMIT = 100  # of the http backend, where its project names none
 AXIOS = {"Content-Type": "application/x-www-form-urlencoded;charset=utf-8"}  # as the page's requests have it
@@ -43,37 +42,27 @@ def serving(*words: str) -> Iterator[str]:
     with socket.socket() as chosen:
         chosen.bind(("127.0.0.1", 0))
         port = chosen.getsockname()[1]
-    environment = {**os.environ, "PYTHONPATH": SOURCE}
     command = [sys.executable, "-m", "sylvan", "serve", *words, "--port", str(port)]
-    child = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    child = start(command, stdout=subprocess.DEVNULL, lasting=True)
     try:
         address = f"http://127.0.0.1:{port}"
-        until = time.monotonic() + 60
-        while not is_ready(address):
-            if child.poll() is not None or time.monotonic() > until:
-                child.kill()
-                raise AssertionError(f"The server didn't start: {child.communicate()[1]}")
-            time.sleep(0.05)
+        until(lambda: is_ready(address) or child.poll() is not None, "the server isn't ready")
+        assert child.poll() is None, "the server has ended"
         yield address
     finally:
-        child.terminate()
-        try:
-            child.communicate(timeout=20)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.communicate()
+        end(child)
 
 
 def is_ready(address: str) -> bool:
     try:
-        with urllib.request.urlopen(f"{address}/health/ready", timeout=5) as answer:
+        with urllib.request.urlopen(f"{address}/health/ready", timeout=PATIENCE) as answer:
             return bool(answer.status == 200)
     except OSError:
         return False
 
 
 def get(address: str) -> Any:
-    with urllib.request.urlopen(address, timeout=30) as answer:
+    with urllib.request.urlopen(address, timeout=PATIENCE) as answer:
         return json.load(answer)
 
 
@@ -85,10 +74,7 @@ class Annif:
 
     def __call__(self, *words: str, stdin: str = "") -> str:
         environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "ANNIF_CONFIG")}
-        done = subprocess.run(
-            [PYTHON, "-m", "annif.cli", *words],
-            cwd=self.folder, env=environment, input=stdin, capture_output=True, timeout=240, encoding="utf-8",
-        )  # fmt: skip
+        done = run([PYTHON, "-m", "annif.cli", *words], cwd=self.folder, env=environment, input=stdin)
         assert done.returncode == 0, done.stderr
         self.folder.joinpath("stderr.txt").write_text(done.stderr, "utf-8")
         return done.stdout
@@ -159,7 +145,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 def page() -> str:
     """Annif's web page with its script."""
     script = "import importlib.util, sys; sys.stdout.write(importlib.util.find_spec('annif').origin)"
-    done = subprocess.run([PYTHON, "-c", script], capture_output=True, check=True, encoding="utf-8")
+    done = run([PYTHON, "-c", script], check=True)
     return Path(done.stdout).with_name("templates").joinpath("home.html").read_text("utf-8")
 
 
@@ -233,7 +219,7 @@ def test_annif_lists_the_models_as_trained(world: World) -> None:
 
 def test_the_vocabulary_can_be_loaded_as_it_is_served(world: World) -> None:
     for name in world.models:
-        with urllib.request.urlopen(f"{world.address}/v1/vocabs/{name}/subjects", timeout=30) as answer:
+        with urllib.request.urlopen(f"{world.address}/v1/vocabs/{name}/subjects", timeout=PATIENCE) as answer:
             lines = answer.read().decode("utf-8").splitlines()
         assert sorted(lines) == sorted(f"<{uri}>\t{heading}" for heading, uri in world.uris[name].items())
 
@@ -288,5 +274,5 @@ def test_errors_have_the_title_and_detail_that_the_page_shows(world: World, page
 
 
 def get_by_post(address: str, body: bytes, headers: dict[str, str]) -> Any:
-    with urllib.request.urlopen(urllib.request.Request(address, body, headers), timeout=30) as answer:
+    with urllib.request.urlopen(urllib.request.Request(address, body, headers), timeout=PATIENCE) as answer:
         return json.load(answer)

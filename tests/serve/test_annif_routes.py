@@ -13,6 +13,7 @@ from urllib.parse import quote, unquote, urlencode
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from waiting import PATIENCE
 
 import sylvan
 from sylvan import TextModel, XRLinear, data
@@ -51,14 +52,14 @@ class Client:
             while not self.app.service.readiness()["ready"]:
                 await asyncio.sleep(0.005)
 
-        self._loop.run_until_complete(asyncio.wait_for(begin(), 60))
+        self._loop.run_until_complete(asyncio.wait_for(begin(), PATIENCE))
 
     def stop(self) -> None:
         self._loop.run_until_complete(self.app.service.stop())
         self._loop.close()
 
     def ask(self, method: str, path: str, body: bytes = b"", kind: str = "") -> Answer:
-        return self._loop.run_until_complete(asyncio.wait_for(self._ask(method, path, body, kind), 60))
+        return self._loop.run_until_complete(asyncio.wait_for(self._ask(method, path, body, kind), PATIENCE))
 
     def get(self, path: str) -> Answer:
         return self.ask("GET", path)

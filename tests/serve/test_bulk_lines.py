@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from statistics import median
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from servers import NDJSON, Server, pytestmark, request, serving, statuses, unti
 
 MIB = 1 << 20
 RANK = "/v1/models/first/rank"
+BUSY = 3.0  # seconds for which the server is kept at work
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +60,7 @@ class Stream:
                 yield from lines
                 stream.readline()
         assert not rest
-        sender.join(60)
+        sender.join()
 
 
 def test_20_000_lines_are_as_the_model_ranks_them(server, first):
@@ -141,21 +143,25 @@ def test_a_cut_off_bulk_body_isnt_taken_for_a_whole_one(server):
 
 
 def test_the_event_loop_stays_free_while_rankings_run(server, first):
-    """Others are answered while the engine works: many times during each long ranking, not once after it."""
+    """Others are answered while the engine works: many times during each long ranking, not once after it.
+
+    Soon, too: but how long it takes is compared with the rankings, as both take longer on a busy machine.
+    """
     long = json.dumps(
         {"texts": [" ".join(first.texts[at : at + 40]) for at in range(100)], "k": 200, "beam": 100}
     ).encode()
     over = threading.Event()
-    ranked: list[int] = []
+    ranked: list[float] = []  # seconds
     errors: list[Any] = []
 
     def rank() -> None:
         with server.connect() as connection:
             while not over.is_set():
+                began = time.monotonic()
                 answer = connection.ask("POST", RANK, long)
                 if answer.status != 200:
                     errors.append(answer)
-                ranked.append(answer.status)
+                ranked.append(time.monotonic() - began)
 
     def stream() -> None:
         while not over.is_set():
@@ -168,7 +174,7 @@ def test_the_event_loop_stays_free_while_rankings_run(server, first):
         thread.start()
     times = []
     with server.connect() as connection:
-        last = time.monotonic() + 3
+        last = time.monotonic() + BUSY
         while time.monotonic() < last or len(ranked) < 5:
             began = time.monotonic()
             assert connection.ask("GET", "/health/live").status == 200
@@ -176,10 +182,10 @@ def test_the_event_loop_stays_free_while_rankings_run(server, first):
             time.sleep(0.005)
     over.set()
     for thread in threads:
-        thread.join(60)
+        thread.join()
     assert not errors
     assert len(times) > 2 * len(ranked), (len(times), len(ranked))
-    assert sorted(times)[len(times) // 2] < 0.1, sorted(times)[:: max(1, len(times) // 10)]
+    assert median(times) < median(ranked) / 4, sorted(times)[:: max(1, len(times) // 10)]
 
 
 def test_many_clients_at_once_each_get_their_own_answers(server, first):
@@ -204,7 +210,7 @@ def test_many_clients_at_once_each_get_their_own_answers(server, first):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(100)
+        thread.join()
     assert faults == []
     assert server.metric("sylvan_batch_rows_count", model="first") > 0
-    until(lambda: server.metric("sylvan_queue_requests") == 0, "nobody waits, and yet somebody is counted", timeout=5)
+    until(lambda: server.metric("sylvan_queue_requests") == 0, "nobody waits, and yet somebody is counted")

@@ -7,7 +7,6 @@ import os
 import resource
 import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from child_processes import run
 from servers import ADMIN_KEY, Answer, Server, pytestmark, serving, until  # noqa: F401
 
 from sylvan import store
@@ -174,7 +174,7 @@ def test_a_broken_folder_leaves_the_old_version_in_place(
     failures = server.metric("sylvan_model_reload_failures_total", model="m")
 
     broken(folder)
-    until(lambda: state(server)["message"] is not None, "it doesn't say that the folder is broken", timeout=20)
+    until(lambda: state(server)["message"] is not None, "it doesn't say that the folder is broken")
     message = state(server)["message"]
     assert isinstance(message, str) and len(message) > 20 and "Traceback" not in message
     assert state(server)["version"] == old
@@ -190,7 +190,7 @@ def test_a_broken_folder_leaves_the_old_version_in_place(
     saved = second if was.json["results"] == first.expected(texts) else first
     saved.model.save(folder)
     new = checksum(folder)
-    until(lambda: server.version("m") == new, lambda: f"it isn't served: {state(server)}", timeout=20)
+    until(lambda: server.version("m") == new, lambda: f"it isn't served: {state(server)}")
     assert state(server)["message"] is None
     assert server.rank("m", texts=texts).json["results"] == saved.expected(texts)
 
@@ -310,7 +310,7 @@ def test_the_reader_of_the_log_stands_still(first, tmp_path):
     reader, writer = os.pipe()
     with serving(tmp_path, first.folder, stdout=writer) as server:
         os.close(writer)
-        with server.connect(timeout=10) as connection:
+        with server.connect() as connection:
             for _ in range(600):  # about 200 bytes each; a pipe holds 64 KiB
                 assert connection.ask("GET", "/v1/models/first").status == 200
         os.close(reader)
@@ -349,7 +349,7 @@ def test_the_disk_with_temporary_files_is_full(first, tmp_path):
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(temporary)]
-    if shutil.which("mount") is None or subprocess.call(mount, stderr=subprocess.DEVNULL):
+    if shutil.which("mount") is None or run(mount).returncode:
         pytest.skip("no file system may be mounted here")
     try:
         given = {"TMPDIR": str(temporary)}
@@ -357,11 +357,11 @@ def test_the_disk_with_temporary_files_is_full(first, tmp_path):
             with suppress(OSError), open(temporary / "more", "wb", buffering=0) as stream:
                 while True:
                     stream.write(bytes(1024))
-            with server.connect(timeout=10) as connection:
+            with server.connect() as connection:
                 for path in ("/v1/models", "/health/live", "/", "/openapi.json", "/metrics", "/v1/models/first"):
                     assert connection.ask("GET", path).status == 200
                 for _ in range(20):
                     assert connection.ask("POST", "/v1/models/first/rank", {"text": "whales"}).status == 200
             assert "has ended" not in server.errors
     finally:
-        subprocess.call(["umount", "-l", str(temporary)])
+        run(["umount", "-l", temporary])

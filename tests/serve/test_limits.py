@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -264,7 +263,7 @@ def test_a_full_queue_is_said_with_the_time_to_come_again(first, tmp_path):
         body = request("POST", RANK, json.dumps(slow(first.texts, 3000)).encode(), f"Content-Type: {JSON}")
         held = server.raw()
         held.sendall(body)
-        time.sleep(0.4)  # it has arrived, and is being ranked
+        server.wait_for_arrival(1, 3000)
         answers: Counter[int] = Counter()
         lock = threading.Lock()
 
@@ -286,7 +285,7 @@ def test_a_full_queue_is_said_with_the_time_to_come_again(first, tmp_path):
             thread.start()
         assert server.ask("GET", "/health/live").status == 200
         for thread in threads:
-            thread.join(60)
+            thread.join()
         assert statuses(read_all(held)) == [200]
         assert statuses(read_all(more)) in ([200], [429])
         assert sum(answers.values()) == 160 and set(answers) == {200, 429}, answers
@@ -299,10 +298,8 @@ def test_a_full_queue_is_said_with_the_time_to_come_again(first, tmp_path):
 
 def test_whoever_would_wait_too_long_is_told_so(first, tmp_path):
     with serving(tmp_path, first.folder, config="[limits]\nseconds = 0.05\ntexts = 100000\n") as server:
-        began = time.monotonic()
         answer = server.rank(**slow(first.texts, 6000))
         assert answer.status == 503 and answer.headers["retry-after"] and answer.detail
-        assert time.monotonic() - began < 30
         until(lambda: server.rank(text="whales").status == 200, "it doesn't recover")
         lines = b"".join(json.dumps({"text": text}).encode() + b"\n" for text in first.texts)
         bulk = server.lines(lines, k=5)  # longer than a request may take: lines have all the time that they need

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
+import child_processes
 import pytest
-from servers import SOURCE, pytestmark, serving, until  # noqa: F401
+from servers import pytestmark, serving, until  # noqa: F401
 
 from sylvan.cli import main
 
 
 def run(*words: str | Path, **environment: str) -> tuple[int, str, str]:
     """The command as a process: its exit code, and what it says."""
-    variables = {**os.environ, "PYTHONPATH": SOURCE, **environment}
-    command = [sys.executable, "-m", "sylvan", "serve", *map(str, words)]
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+    done = child_processes.python("-m", "sylvan", "serve", *words, env=child_processes.environment(**environment))
     return done.returncode, done.stdout, done.stderr
 
 

@@ -7,6 +7,7 @@ import threading
 from typing import Any
 
 import pytest
+from waiting import PATIENCE
 
 from sylvan.serve.engine import MOST_ROWS, Engine
 from sylvan.serve.problems import Problem
@@ -22,23 +23,23 @@ class Model:
     def answer(self, rows: list[Any]) -> list[Any]:
         self.batches.append(list(rows))
         self.begun.set()
-        assert self.go.wait(60)
+        assert self.go.wait(PATIENCE)
         if "bad" in rows:
             raise ValueError("a bad row")
         return [2 * row for row in rows]
 
 
 def run(work: Any) -> Any:
-    return asyncio.run(asyncio.wait_for(work, 60))
+    return asyncio.run(asyncio.wait_for(work, PATIENCE))
 
 
 async def _begun(model: Model) -> None:
-    await asyncio.get_running_loop().run_in_executor(None, model.begun.wait, 60)
+    await asyncio.get_running_loop().run_in_executor(None, model.begun.wait, PATIENCE)
 
 
 def test_what_comes_meanwhile_is_answered_together() -> None:
     model = Model()
-    engine = Engine("m", 100, 60)
+    engine = Engine("m", 100, PATIENCE)
 
     async def ask() -> list[Any]:
         first = asyncio.create_task(engine.ask("k", [1], model.answer))
@@ -78,7 +79,7 @@ def test_batches_have_a_most() -> None:
 
 def test_one_at_fault_spoils_no_other() -> None:
     model = Model()
-    engine = Engine("m", 100, 60)
+    engine = Engine("m", 100, PATIENCE)
 
     async def ask() -> list[Any]:
         first = asyncio.create_task(engine.ask("k", [1], model.answer))
@@ -96,7 +97,7 @@ def test_one_at_fault_spoils_no_other() -> None:
 
 def test_a_full_queue_refuses_the_next() -> None:
     model = Model()
-    engine = Engine("m", 2, 60)
+    engine = Engine("m", 2, PATIENCE)
 
     async def ask() -> None:
         waiting = [asyncio.create_task(engine.ask("k", [row], model.answer)) for row in (1, 2)]
@@ -130,7 +131,7 @@ def test_who_waits_too_long_is_told_and_not_ranked() -> None:
 
 def test_a_client_that_leaves_is_not_ranked() -> None:
     model = Model()
-    engine = Engine("m", 10, 60)
+    engine = Engine("m", 10, PATIENCE)
 
     async def ask() -> None:
         first = asyncio.create_task(engine.ask("k", [1], model.answer))

@@ -24,6 +24,7 @@ from servers import (
     statuses,
     until,
 )
+from waiting import PATIENCE
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +104,7 @@ def test_a_killed_worker_is_replaced_while_the_others_go_on(server, first):
     survivors = whole(server)
     over.set()
     for thread in threads:
-        thread.join(60)
+        thread.join()
     assert other in survivors and victim not in survivors
     assert all(statuses(answer) in ([], [200]) for answer in answers)  # cut off with the worker, or whole
     assert any(len(answer) > 1000 for answer in answers), "no request in flight was answered by the other worker"
@@ -198,7 +199,7 @@ def test_bulk_in_both_workers_at_once(server, first):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join()
     assert results == [True] * 6
 
 
@@ -208,7 +209,7 @@ def test_workers_end_when_their_parent_is_killed(first, tmp_path):
         leader = server.process.pid
         assert len(group(leader)) >= 3
         server.signal(signal.SIGKILL)
-        server.process.wait(30)
-        until(lambda: not group(leader), lambda: f"these are left: {group(leader)}", timeout=20)
-        with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", server.port), 5):
+        server.exit_code()
+        until(lambda: not group(leader), lambda: f"these are left: {group(leader)}")
+        with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", server.port), PATIENCE):
             pass

@@ -38,7 +38,7 @@ def hold(server: Server, texts: list[str], rows: int = 1500) -> socket.socket:
 
 def ended(server: Server, leader: int) -> None:
     """It and all that it started, without a traceback."""
-    until(lambda: not group(leader), lambda: f"these are left: {group(leader)}", timeout=20)
+    until(lambda: not group(leader), lambda: f"these are left: {group(leader)}")
     assert not is_open(server.port)
     assert "Traceback" not in server.errors and "something went wrong" not in server.errors, server.errors
 
@@ -50,7 +50,7 @@ def test_sigterm_lets_it_finish_what_it_does(first, tmp_path, workers):
         idle = server.connect()  # kept, with nothing asked: nobody waits for it
         assert idle.ask("GET", "/health/live").status == 200
         held = [hold(server, first.texts) for _ in range(3)]
-        time.sleep(0.4)
+        server.wait_for_arrival(3, 1500)
         server.signal(signal.SIGTERM)
         answers = [read_all(sock) for sock in held]
         assert [statuses(answer) for answer in answers] == [[200]] * 3
@@ -64,42 +64,47 @@ def test_sigterm_lets_it_finish_what_it_does(first, tmp_path, workers):
 @pytest.mark.parametrize("workers", [1, 2])
 def test_drain_says_so_and_goes_on_answering(first, tmp_path, workers):
     """A balancer has time to see that it isn't ready, while requests that come are still answered."""
-    with serving(tmp_path, first.folder, "--workers", workers, "--drain", 3) as server:
+    with serving(tmp_path, first.folder, "--workers", workers, "--drain", 3600) as server:
         leader = server.process.pid
-        began = time.monotonic()
         server.signal(signal.SIGTERM)
 
         def all_say_so() -> bool:
             """Each of its workers is told by itself."""
             return {server.ask("GET", "/health/ready").status for _ in range(10)} == {503}
 
-        until(all_say_so, "it still says that it's ready", timeout=2.5)
+        until(all_say_so, "it still says that it's ready")
         answer = server.ask("GET", "/health/ready")
         assert answer.status == 503 and answer.json["draining"] is True
         assert server.ask("GET", "/v2/health/ready").status == 503
         assert server.ask("GET", "/health/live").status == 200
-        answered = 0
-        while time.monotonic() - began < 2.5:
+        for _ in range(20):
             ranked = server.rank(text="whales")
             assert ranked.status == 200, ranked
-            answered += 1
-        assert answered > 5
+        server.signal(signal.SIGTERM)
+        server.exit_code()
+        ended(server, leader)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_drain_ends_by_itself_and_not_before_its_time(first, tmp_path, workers):
+    with serving(tmp_path, first.folder, "--workers", workers, "--drain", 2) as server:
+        leader = server.process.pid
+        began = time.monotonic()
+        server.signal(signal.SIGTERM)
         assert server.exit_code() == 0
-        assert time.monotonic() - began >= 2.9
+        assert time.monotonic() - began >= 1.9
         ended(server, leader)
 
 
 @pytest.mark.parametrize(("workers", "number"), [(1, signal.SIGINT), (2, signal.SIGTERM)])
 def test_a_second_signal_ends_it_at_once(first, tmp_path, workers, number):
-    with serving(tmp_path, first.folder, "--workers", workers, "--drain", 300, config=LIMITS) as server:
+    with serving(tmp_path, first.folder, "--workers", workers, "--drain", 3600, config=LIMITS) as server:
         leader = server.process.pid
         server.signal(number)
         until(lambda: server.ask("GET", "/health/ready").status == 503, "it doesn't drain")
-        began = time.monotonic()
         server.signal(number)
-        server.exit_code(30)
-        assert time.monotonic() - began < 20
-        until(lambda: not group(leader), lambda: f"these are left: {group(leader)}", timeout=20)
+        server.exit_code()
+        until(lambda: not group(leader), lambda: f"these are left: {group(leader)}")
         assert not is_open(server.port)
         assert "something went wrong" not in server.errors
 
@@ -109,7 +114,7 @@ def test_ctrl_c_in_a_terminal_reaches_all_its_processes(first, tmp_path, workers
     with serving(tmp_path, first.folder, "--workers", workers, config=LIMITS) as server:
         leader = server.process.pid
         held = hold(server, first.texts)
-        time.sleep(0.4)
+        server.wait_for_arrival(1, 1500)
         os.killpg(leader, signal.SIGINT)
         assert statuses(read_all(held)) == [200]
         assert server.exit_code() in (0, 130)
@@ -122,8 +127,8 @@ def test_a_signal_while_models_are_being_opened(first, tmp_path):
             leader = server.process.pid
             time.sleep(pause)
             server.signal(signal.SIGTERM)
-            server.exit_code(40)
-            until(lambda: not group(leader), lambda: f"these are left: {group(leader)}", timeout=20)  # noqa: B023
+            server.exit_code()
+            until(lambda: not group(leader), lambda: f"these are left: {group(leader)}")  # noqa: B023
 
 
 def test_a_bulk_ranking_is_finished(first, tmp_path):
@@ -154,7 +159,7 @@ def test_a_client_that_never_finishes_doesnt_keep_it(first, tmp_path):
                          b"Content-Length: 1000\r\n\r\n{")  # fmt: skip
             time.sleep(0.2)
             server.signal(signal.SIGTERM)
-            server.exit_code(20)
+            server.exit_code()
             assert nothing.recv(10) == b""
         ended(server, leader)
 
@@ -176,11 +181,11 @@ def test_requests_that_come_while_it_ends_arent_left_without_a_word(first, tmp_p
         threads = [threading.Thread(target=ask) for _ in range(4)]
         for thread in threads:
             thread.start()
-        time.sleep(0.3)
+        until(lambda: len(outcomes) > 20, "nobody is answered")
         server.signal(signal.SIGTERM)
         assert server.exit_code() == 0
         for thread in threads:
-            thread.join(70)
+            thread.join()
     closed = {"ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError", "RemoteDisconnected"}
     allowed = {"200", "503", *closed}
     assert set(outcomes) <= allowed, set(outcomes)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from serve.asgi import ask
 from serve.models import text_model
+from waiting import PATIENCE
 
 from sylvan import serve
 from sylvan.serve.application import App
@@ -30,7 +31,7 @@ class Server:
 
     async def told(self, what: str) -> dict[str, Any]:
         self._messages.put_nowait({"type": f"lifespan.{what}"})
-        return await asyncio.wait_for(self.answers.get(), 60)
+        return await asyncio.wait_for(self.answers.get(), PATIENCE)
 
     def end(self) -> None:
         self._task.cancel()
@@ -49,7 +50,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[threading.Event, thr
 
     def opened(folder: Any) -> Any:
         opening.set()
-        assert go.wait(60)
+        assert go.wait(PATIENCE)
         return open_version(folder)
 
     monkeypatch.setattr("sylvan.serve.served.open_version", opened)
@@ -66,7 +67,7 @@ def test_who_waits_has_started_when_the_models_are_open(
         app = serve.app({"books": books}, wait=wait)
         server = Server(app)
         start = asyncio.get_running_loop().create_task(server.told("startup"))
-        assert await asyncio.to_thread(opening.wait, 60)
+        assert await asyncio.to_thread(opening.wait, PATIENCE)
         if wait:
             for _ in range(10):  # in which an answer would have come through
                 await asyncio.sleep(0)

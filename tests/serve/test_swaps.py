@@ -40,7 +40,7 @@ class Clients:
     def __exit__(self, *_: object) -> None:
         self._over.set()
         for thread in self._threads:
-            thread.join(60)
+            thread.join()
 
     def _run(self, work: Any, seed: int) -> None:
         chosen = random.Random(seed)

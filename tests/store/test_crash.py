@@ -15,12 +15,15 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
 import numpy as np
 import pytest
+from child_processes import end, environment, exit_code, forked, start
+from waiting import PATIENCE
 
 from sylvan import store
 from sylvan.errors import ModelError
@@ -116,13 +119,13 @@ class Killer:
     """
 
     def __init__(self) -> None:
-        folders = (Path(__file__).parent, Path(store.__file__).parents[2])
-        self.process = subprocess.Popen(
+        here = Path(__file__).parent
+        self.process = start(
             [sys.executable, "-c", f"import {__name__}; {__name__}.answer_killer()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))},
-            text=True,
+            env=environment(here, here.parent),
+            encoding="utf-8",
         )
 
     def __call__(self, folder: Path, seed: int, line: int) -> bool:
@@ -135,9 +138,11 @@ class Killer:
 
     def close(self) -> None:
         assert self.process.stdin is not None and self.process.stdout is not None
-        self.process.stdin.close()
-        assert self.process.wait(60) == 0
-        self.process.stdout.close()
+        try:
+            self.process.stdin.close()
+            assert self.process.wait(PATIENCE) == 0
+        finally:
+            end(self.process)
 
 
 def answer_killer() -> None:
@@ -391,16 +396,12 @@ def test_readers_never_see_a_mixture(tmp_path: Path) -> None:
     store.save(folder, example(0))
     children = []
     for first in (1, 100):
-        child = os.fork()
-        if child == 0:
-            code = 1
-            try:
-                for seed in range(first, first + 40):
-                    store.save(folder, example(seed))
-                code = 0
-            finally:
-                os._exit(code)
-        children.append(child)
+
+        def save_again(first: int = first) -> None:
+            for seed in range(first, first + 40):
+                store.save(folder, example(seed))
+
+        children.append(forked(save_again))
     whole = 0
     for _ in range(60):
         try:
@@ -409,8 +410,7 @@ def test_readers_never_see_a_mixture(tmp_path: Path) -> None:
         except FileNotFoundError as error:  # its foreign files went with the model, which a newer one has replaced
             assert ".files" in str(error)
     assert whole > 0
-    for child in children:
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert [exit_code(child) for child in children] == [0, 0]
     assert which(folder) in (40, 139)
     assert len(os.listdir(folder)) == ENTRIES
 
@@ -419,19 +419,8 @@ def test_several_processes_save_the_first_model(tmp_path: Path) -> None:
     """Whoever comes second finds a folder that was not there when it looked."""
     for attempt in range(15):
         folder = tmp_path / str(attempt)
-        children = []
-        for seed in (1, 2, 3):
-            child = os.fork()
-            if child == 0:
-                code = 1
-                try:
-                    store.save(folder, example(seed))
-                    code = 0
-                finally:
-                    os._exit(code)
-            children.append(child)
-        for child in children:
-            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        children = [forked(partial(store.save, folder, example(seed))) for seed in (1, 2, 3)]
+        assert [exit_code(child) for child in children] == [0, 0, 0]
         assert which(folder) in (1, 2, 3)
         assert len(os.listdir(folder)) == ENTRIES
     assert sorted(os.listdir(tmp_path)) == sorted(map(str, range(15)))

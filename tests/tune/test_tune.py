@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,7 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from child_processes import start
 from tuned_rows import Clock, corpus  # type: ignore[import-not-found]
+from waiting import PATIENCE
 
 import sylvan
 from sylvan import TfidfVectorizer, XRLinear, metrics, store, validate
@@ -440,10 +441,9 @@ def test_two_processes_share_a_study(rows: Any, tmp_path: Path) -> None:
         "print(json.dumps([t.as_json() for t in r.trials]))"
     )
     (tmp_path / "rows.json").write_text(json.dumps(rows), "utf-8")
-    environment = {**os.environ, "PYTHONPATH": str(Path(sylvan.__file__).parents[1])}
     words = [sys.executable, "-c", code, str(tmp_path / "rows.json"), str(tmp_path / "study")]
-    processes = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment) for _ in range(2)]
-    found = [json.loads(process.communicate(timeout=120)[0]) for process in processes]
+    processes = [start(words, stdout=subprocess.PIPE, encoding="utf-8") for _ in range(2)]
+    found = [json.loads(process.communicate(timeout=PATIENCE)[0]) for process in processes]
     assert all(process.returncode == 0 for process in processes)
     numbers = [{trial["number"] for trial in trials if len(trial["members"]) == 1} for trials in found]
     assert set(range(8)) <= numbers[0] | numbers[1] <= set(range(10))

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from child_processes import python
 from processes import start
+from waiting import PATIENCE, until
 
 from sylvan.cli.task import TASKS
 
@@ -142,7 +141,7 @@ def test_without_pytorch_it_says_what_to_install(texts: Path, tmp_path: Path) ->
         f"assert main(['task', 'language-model', '--help']) == 0; "
         f"sys.exit(main(['task', 'language-model', {str(texts)!r}, '--out', {str(tmp_path / 'out')!r}]))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = python("-c", code)
     assert done.returncode == 2
     assert done.stderr == 'Error: sylvan task needs PyTorch. Install it with: pip install "sylvan[neural]"\n'
     assert "Needs PyTorch" in done.stdout
@@ -187,7 +186,7 @@ def test_the_list_of_tasks_loads_no_pytorch() -> None:
         "import sys; from sylvan.cli import main; assert main(['task', '--help']) == 0; "
         "assert 'torch' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+    python("-c", code, check=True)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="sends a POSIX signal")
@@ -195,12 +194,10 @@ def test_interrupted_it_says_what_is_left(call: Any, texts: Path, tmp_path: Path
     out = tmp_path / "run"
     words = ("task", "language-model", str(texts), *SMALL, "--epochs", "100000", "--out", str(out))
     process = start(*words)
-    deadline = time.monotonic() + 60
-    while not (out / "results.json").exists():
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: (out / "results.json").exists() or process.poll() is not None, "no epoch ends")
+    assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1 and b"Traceback" not in err
     sentence = err.decode().strip()
     assert sentence.startswith("Interrupted; what is trained so far lies in") and "--resume" in sentence

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from child_processes import python
 from interrupting import arrays_of, interrupt_after
 
 pytest.importorskip("torch")
@@ -192,10 +191,7 @@ def test_a_trained_model_needs_no_torch(model: IRLIClassifier, tmp_path: Path) -
     X = topics(3, seed=6)[0].toarray()
     model.save(tmp_path / "model")
     np.save(tmp_path / "X.npy", X)
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_TORCH, str(tmp_path / "model"), str(tmp_path / "X.npy")],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = python("-c", WITHOUT_TORCH, tmp_path / "model", tmp_path / "X.npy")
     labels, error = done.stdout.splitlines() or ("", done.stderr)
     assert labels == str(model.rank(X, k=2).labels.tolist())
     assert "needs PyTorch" in error

@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import pickle
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from child_processes import python
 from interrupting import arrays_of, interrupt_after
 
 import sylvan
@@ -522,7 +521,7 @@ try:
 except ImportError as error:
     print(error)
 """
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=120)
+    done = python("-c", code, tmp_path)
     assert done.stdout.startswith("(60, 2)\n") and "PyTorch" in done.stdout, done.stderr
 
 

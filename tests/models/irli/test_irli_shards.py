@@ -8,13 +8,14 @@ import pickle
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from child_processes import start
+from waiting import alive, until, used_seconds
 
 import sylvan
 from sylvan import IRLIIndex, ShardedIRLIIndex
@@ -142,22 +143,14 @@ if __name__ == "__main__":
     sys.stdin.read()
 """
     pipe = subprocess.PIPE
-    parent = subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe, text=True)
+    parent = start([sys.executable, "-c", code], stdin=pipe, stdout=pipe, encoding="utf-8")
     assert parent.stdout is not None
     shard = int(parent.stdout.readline())
-    time.sleep(1)
-    os.kill(shard, 0)
+    until(lambda: used_seconds(shard) > 1, "the shard doesn't work")
+    assert alive(shard)
     parent.kill()
-    parent.communicate()
-    for _ in range(600):
-        try:
-            os.kill(shard, 0)
-        except ProcessLookupError:
-            return
-        if Path(f"/proc/{shard}/stat").exists() and ") Z " in Path(f"/proc/{shard}/stat").read_text():
-            return  # nobody is there to take its exit code
-        time.sleep(0.1)
-    raise AssertionError("the shard's process lives on")
+    parent.wait()
+    until(lambda: not alive(shard), "the shard's process lives on")
 
 
 class Recording:

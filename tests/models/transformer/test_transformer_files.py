@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from child_processes import python
 from encoded_texts import LABELS, TEXTS, small
 
 import sylvan
@@ -164,7 +163,7 @@ def test_the_encoder_is_opened_when_it_is_needed(tmp_path: Path) -> None:
         "assert 'torch' not in sys.modules and model.n_labels_ == 8; "
         "print(model.rank(['a whale'], k=1).names, 'torch' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "model")], capture_output=True, text=True)
+    done = python("-c", code, tmp_path / "model")
     assert done.stdout.strip() == "[['whale']] True", done.stderr
 
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-
-import sylvan
+from child_processes import environment, python
 
 for name in ("torch", "transformers", "accelerate"):
     pytest.importorskip(name)
@@ -28,10 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     place = tmp_path_factory.mktemp("tuned")
     tiny_bert(place / "bert", TEXTS)
-    places = [str(HERE.parents[1] / "neural" / "loop"), str(Path(sylvan.__file__).parents[1])]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(HERE / "tuning_worker.py"), str(place)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    done = python(HERE / "tuning_worker.py", place, env=environment(HERE.parents[1] / "neural" / "loop"))
     assert done.returncode == 0 and json.loads(done.stdout) == [0, 0], done.stderr[-3000:]
     return place
 
@@ -69,10 +63,7 @@ def test_both_go_on_to_the_same_bits(both: list[dict[str, Any]], stop: int, left
 
 def test_two_processes_go_on_together(tmp_path: Path) -> None:
     """Before, the first took what is stored and the others waited for its part of the embeddings."""
-    places = [str(HERE.parents[1] / "neural" / "loop"), str(Path(sylvan.__file__).parents[1])]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(HERE / "resuming_worker.py"), str(tmp_path)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    done = python(HERE / "resuming_worker.py", tmp_path, env=environment(HERE.parents[1] / "neural" / "loop"))
     assert done.returncode == 0 and json.loads(done.stdout) == [0, 0], done.stderr[-3000:]
     for process in range(2):
         found = json.loads((tmp_path / f"{process}.json").read_text())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from child_processes import python
 
 import sylvan
 from sylvan import NeighborRanker, TextModel, TfidfVectorizer, XRLinear, data
@@ -56,11 +56,7 @@ else:
 def test_memory_and_size_are_near_the_real_ones(params: dict[str, Any]) -> None:
     found = {}
     for what in ("plan", "fit"):
-        words = [sys.executable, "-c", PROGRAM, what, json.dumps(params)]
-        environment = {**os.environ, "PYTHONPATH": SOURCE}
-        result = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=200)
-        assert result.returncode == 0, result.stderr
-        found[what] = json.loads(result.stdout)
+        found[what] = json.loads(python("-c", PROGRAM, what, json.dumps(params), check=True).stdout)
     assert found["plan"] == pytest.approx(found["fit"], rel=0.3)
 
 

@@ -15,7 +15,7 @@ import torch
 
 
 def together(
-    work: Callable[[int], None], processes: Sequence[int] = (0, 1), seconds: float = 200.0, imports: Sequence[str] = ()
+    work: Callable[[int], None], processes: Sequence[int] = (0, 1), seconds: float = 500.0, imports: Sequence[str] = ()
 ) -> list[int]:
     """The exit codes of ``work(process)`` in each of the processes, of two in all; those killed that don't end."""
     for name in ("accelerate.state", *imports):

@@ -22,7 +22,8 @@ from torch import Tensor, nn
 from sylvan.errors import ParameterError, SylvanError
 from sylvan.neural import Engine, TokenRows, WarmupSchedule, load_tree, train
 
-TIMEOUT = 60.0
+TIMEOUT = 400.0
+HANG = 8.0  # seconds: two processes find each other sooner, on a busy machine too
 
 
 class Rows(Points):
@@ -165,7 +166,7 @@ def refused() -> str:
 
 def failing(folder: Path, at: int, how: str) -> dict[str, Any]:
     """Process 1 comes to nothing at a step; what process 0 says, and when."""
-    engine = Engine(device="cpu", timeout=2.0 if how == "hang" else TIMEOUT)
+    engine = Engine(device="cpu", timeout=HANG if how == "hang" else TIMEOUT)
     job = Points()
     step = job.step
 
@@ -173,7 +174,7 @@ def failing(folder: Path, at: int, how: str) -> dict[str, Any]:
         if number == at and not engine.is_main:
             if how == "interrupted":
                 raise KeyboardInterrupt
-            time.sleep(4.0 if how == "hang" else 0.0)
+            time.sleep(2 * HANG if how == "hang" else 0.0)
             os._exit(3)
         return step(batch, number)
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from child_processes import start
 from jobs import BATCH, N, Points
+from waiting import until, used_seconds
 
 import sylvan
 from sylvan.errors import DataError, ModelError, ParameterError
@@ -217,11 +217,12 @@ train(job, epochs=50, folder={folder!r}, checkpoint_every=0)
 @pytest.mark.skipif(os.name == "nt", reason="sends a POSIX signal")
 def test_killed_it_goes_on_from_the_last_checkpoint(tmp_path: Path) -> None:
     paths = [str(Path(__file__).parent), str(Path(sylvan.__file__).parents[1])]
-    process = subprocess.Popen([sys.executable, "-c", KILLED.format(paths=paths, folder=str(tmp_path / "parts"))])
-    while not (tmp_path / "parts" / "checkpoint" / "manifest.json").exists():
-        assert process.poll() is None
-        time.sleep(0.02)
-    time.sleep(0.3)
+    process = start([sys.executable, "-c", KILLED.format(paths=paths, folder=str(tmp_path / "parts"))])
+    written = tmp_path / "parts" / "checkpoint" / "manifest.json"
+    until(lambda: written.exists() or process.poll() is not None, "nothing is stored")
+    begun = used_seconds(process.pid)
+    until(lambda: used_seconds(process.pid) > begun + 0.1 or process.poll() is not None, "it doesn't go on")
+    assert process.poll() is None
     process.send_signal(signal.SIGKILL)
     process.wait()
     again = Points()
@@ -233,7 +234,7 @@ def test_killed_it_goes_on_from_the_last_checkpoint(tmp_path: Path) -> None:
 
 def test_a_time_limit(tmp_path: Path) -> None:
     history = train(Points(), epochs=10**6, folder=tmp_path / "run", time_limit=0.2)
-    assert history.stopped == "time" and 0.2 <= history.seconds < 5
+    assert history.stopped == "time" and history.seconds >= 0.2
     assert history.best is not None and history.test
 
 

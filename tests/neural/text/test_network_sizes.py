@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from child_processes import python
 from neural.text.tiny_bert import quietly, save_tokenizer, tiny_bert
 
 from sylvan.errors import ModelError
@@ -39,9 +39,7 @@ def in_a_small_memory(folder: Path, **config: Any) -> str:
         "except Exception as error:\n"
         "    print(type(error).__name__, error)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program, str(folder)], capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return str(python("-c", program, folder, check=True).stdout)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the limit of a process's memory is Linux's")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from child_processes import environment, python
 from neural.text.tiny_bert import minilm, tiny_bert
 
 from sylvan.errors import DataError, ParameterError
@@ -297,8 +297,7 @@ encoder.save_pretrained({str(tmp_path / "saved")!r})
 embed(open_encoder({str(tmp_path / "saved")!r}), ["whale"])
 """
     paths = os.pathsep.join(path for path in sys.path if path)
-    environment = {**os.environ, "PYTHONPATH": paths, "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    done = python("-c", code, env=environment(PYTHONPATH=paths, HF_HUB_OFFLINE="1"))
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
@@ -308,5 +307,5 @@ def test_what_encoders_need_is_loaded_with_an_encoder() -> None:
         "embed(BagTextEncoder(dim=2), ['a']); TransformerEncoder('bert'); SentenceEncoder('bert');"
         "print(sorted({'sentence_transformers', 'transformers', 'accelerate', 'sklearn'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = python("-c", code)
     assert (done.stdout, done.returncode) == ("[]\n", 0), done.stderr

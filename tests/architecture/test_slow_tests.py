@@ -1,0 +1,110 @@
+"""What daily work leaves out is listed and there, and leaves a test of every file; continuous integration runs all."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from slow_tests import LIST, name_of, slow_tests
+
+ROOT = Path(__file__).parents[2]
+TESTS = ROOT / "tests"
+# Files none of whose tests is quick, and what they wait for.
+WHOLLY_SLOW: dict[str, str] = {}
+
+
+@cache
+def functions(path: Path) -> set[str]:
+    """The tests that a file defines, as the list names them."""
+    found = set()
+    for node in ast.parse(path.read_text("utf-8")).body:
+        members = node.body if isinstance(node, ast.ClassDef) else [node]
+        within = f"{node.name}::" if isinstance(node, ast.ClassDef) else ""
+        names = [one.name for one in members if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef))]
+        found |= {within + name for name in names if name.startswith("test_")}
+    return found
+
+
+FILES = sorted(TESTS.rglob("test_*.py"))
+
+
+def test_what_is_listed_is_there() -> None:
+    known = {path.relative_to(TESTS).as_posix(): functions(path) for path in TESTS.rglob("*.py")}
+    inherited = {name.rpartition("::")[2] for names in known.values() for name in names}
+    gone = []
+    for name in slow_tests():
+        file, _, test = name.partition("::")
+        within, _, function = test.rpartition("::")
+        if file not in known or (test not in known[file] and not (within and function in inherited)):
+            gone.append(name)
+    assert not gone, f"strike out of {LIST.name}, these tests are no more: {gone}"
+
+
+def test_something_of_every_file_is_quick() -> None:
+    slow = slow_tests()
+    wholly = set()
+    for path in FILES:
+        file = path.relative_to(TESTS).as_posix()
+        names = {f"{file}::{test}" for test in functions(path)}
+        if names and names <= slow and "Contract" not in path.read_text("utf-8"):
+            wholly.add(file)
+    assert wholly == set(WHOLLY_SLOW), (
+        f"give these files a test that takes less than a second, or say in WHOLLY_SLOW what they wait for: "
+        f"{sorted(wholly - set(WHOLLY_SLOW))}; strike out of it: {sorted(set(WHOLLY_SLOW) - wholly)}"
+    )
+
+
+def test_listed_tests_are_marked(request: pytest.FixtureRequest) -> None:
+    for item in request.session.items:
+        assert (item.get_closest_marker("slow") is not None) == (name_of(item.nodeid) in slow_tests()), item.nodeid
+
+
+def test_continuous_integration_leaves_nothing_out() -> None:
+    """Neither by its own command, nor by the README's, which it takes, nor by pytest's settings."""
+    whole = re.findall(r"^pip install .*&& (pytest.*)$", (ROOT / "README.md").read_text("utf-8"), re.M)
+    assert len(whole) == 1
+    commands = whole + re.findall(r"^addopts = .*$", (ROOT / "pyproject.toml").read_text("utf-8"), re.M)
+    script = ROOT / ".ci" / "run"
+    if script.exists():  # a source distribution hasn't it
+        lines = script.read_text("utf-8").splitlines()
+        assert any("test_command=" in line and "README.md" in line for line in lines), "it takes the README's command"
+        commands += [line for line in lines if re.search(r"(^|&& |-m )pytest ", line)]
+    for command in commands:
+        assert not re.search(r" (-m|-k|--deselect|--ignore)\b|slow", command), command
+
+
+@pytest.fixture
+def tool() -> ModuleType:
+    place = ROOT / "tools" / "list_slow_tests.py"
+    if not place.exists():
+        pytest.skip("no tools beside these tests")
+    spec = importlib.util.spec_from_file_location("list_slow_tests", place)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_quickest_are_taken_and_one_of_every_file(tool: ModuleType, tmp_path: Path) -> None:
+    irli = "contract/test_irli.py::TestIRLI::test_e"
+    case = '<testcase classname="tests.{}" name="{}" time="{}"/>'
+    rows = [
+        ("test_params", "test_a[1]", 1), ("test_params", "test_a[2]", 1), ("test_params", "test_b", 0.1),
+        ("cli.test_demo", "test_c", 2.5), ("cli.test_demo", "test_d", 2.9),
+        ("contract.test_irli.TestIRLI", "test_e", 9),
+        ("elsewhere.test_x", "test_f", 1),
+    ]  # fmt: skip
+    path = tmp_path / "times.xml"
+    path.write_text("<testsuites>" + "".join(case.format(*row) for row in rows) + "</testsuites>")
+    seconds = tool.times(path)
+    assert seconds == {
+        "test_params.py::test_a": 2, "test_params.py::test_b": 0.1, "cli/test_demo.py::test_c": 2.5,
+        "cli/test_demo.py::test_d": 2.9, irli: 9,
+    }  # fmt: skip
+    assert tool.slow(seconds, budget=2.2, one=3) == ["cli/test_demo.py::test_d", irli]
+    assert tool.slow(seconds, budget=0.5, one=0) == sorted(seconds.keys() - {"test_params.py::test_b"})
