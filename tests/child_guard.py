@@ -34,13 +34,14 @@ def marked(mark: str) -> list[int]:
 
 def kill(pid: int) -> None:
     with suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))  # Windows ends a process by the latter
 
 
 def kill_group(leader: int) -> None:
     """Kill a process group, and its leader where that hasn't begun its group yet."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(leader, signal.SIGKILL)
+    if hasattr(os, "killpg"):
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(leader, signal.SIGKILL)
     kill(leader)
 
 

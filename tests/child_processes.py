@@ -190,7 +190,7 @@ def _end(leader: int) -> None:
 def _group_of(leader: int) -> list[int]:
     """The processes of a group whose leader has ended, on systems that show them."""
     found = []
-    with suppress(ProcessLookupError, PermissionError):
+    with suppress(AttributeError, ProcessLookupError, PermissionError):
         os.killpg(leader, 0)  # there is mostly nobody left
         for pid in child_guard.marked(_MARK):
             with suppress(ProcessLookupError):
@@ -199,20 +199,20 @@ def _group_of(leader: int) -> list[int]:
     return found
 
 
-def guard() -> subprocess.Popen[bytes]:
-    """The process that ends what this one has started, should it be killed; begun when it is first asked for."""
-    if not _guards:
+def guard() -> None:
+    """Begin the process that ends what this one has started, should it be killed; on a POSIX system, once."""
+    if os.name == "posix" and not _guards:
         command = [sys.executable, "-I", "-S", child_guard.__file__, str(os.getpid()), _MARK]
         _guards.append(subprocess.Popen(command, stdin=subprocess.PIPE, cwd=os.sep, start_new_session=True))
-    return _guards[0]
 
 
 def _say(line: str) -> None:
     """Say to the guard what it has to end."""
-    stream = guard().stdin
-    assert stream is not None
-    stream.write(line.encode())
-    stream.flush()
+    guard()
+    for stream in (one.stdin for one in _guards):
+        assert stream is not None
+        stream.write(line.encode())
+        stream.flush()
 
 
 # What multiprocessing and joblib start beside their processes, once; each ends with the process that started it.
@@ -220,6 +220,8 @@ _SERVANTS = ("multiprocessing.forkserver", "multiprocessing.resource_tracker", "
 
 
 def _left() -> list[int]:
+    if os.name != "posix":
+        return [leader for leader, group in _groups.items() if group.process and group.process.poll() is None]
     children, guards = set(_children()), {guard.pid for guard in _guards}
     servants = {pid for pid in children if any(name in _command(pid) for name in _SERVANTS)}
     found = children | set(child_guard.marked(_MARK)) | set(_groups)

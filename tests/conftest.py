@@ -58,6 +58,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_sessionstart(session: pytest.Session) -> None:
     surroundings.settle_environment()
     child_processes.mark_all()
+    if getattr(session.config.option, "numprocesses", None):
+        child_processes.guard()  # pytest's own processes too end with this one
 
 
 @pytest.fixture(scope="session", autouse=True)
