@@ -19,7 +19,8 @@ def cluster() -> Iterator[Any]:
     import sylvan
 
     # Workers import the package that is tested, and the functions of these tests.
-    places = [str(Path(__file__).parent), str(Path(sylvan.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    here = Path(__file__).parent
+    places = [str(here), str(here.parent), str(Path(sylvan.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(place for place in places if place)
     child_processes.guard()  # Ray's own processes end with this one, even if it is killed
     head = {"num_cpus": 1, "object_store_memory": 200 << 20, "include_dashboard": False}
