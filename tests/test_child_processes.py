@@ -16,6 +16,7 @@ TESTS = Path(__file__).parent
 posix = pytest.mark.skipif(os.name == "nt", reason="sends POSIX signals")
 shown = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks at processes under /proc")
 SLEEPS = "import time; time.sleep(10**6)"
+AT_ONCE = 1e-3  # seconds
 # A process, what it starts in its group, and what it starts in another one, the way a library would.
 FAMILY = f"""
 import subprocess, sys, time
@@ -154,7 +155,7 @@ def test_a_command_runs_in_a_session_of_its_own_and_to_its_end() -> None:
     with pytest.raises(AssertionError, match="ended with 3: no"):
         python("-c", "import sys; print('no', file=sys.stderr); sys.exit(3)", check=True)
     with pytest.raises(subprocess.TimeoutExpired):
-        python("-c", SLEEPS, timeout=1e-3)
+        python("-c", SLEEPS, timeout=AT_ONCE)
 
 
 @shown

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from child_processes import python
-from waiting import until
+from waiting import PATIENCE, until
 
 import sylvan
 from sylvan import IRLIIndex, ShardedIRLIIndex
@@ -32,7 +32,7 @@ QUERIES = np.random.default_rng(1).normal(size=(20, 5)).astype(np.float32)
 SHARD = IRLIIndex(
     n_buckets=8, n_repetitions=3, hidden=16, choices=3, probes=3, n_neighbors=10, rounds=1, epochs_per_round=1, n_jobs=1
 )
-SHARDS = ray_shards(cpus_per_shard=0.2)
+SHARDS = ray_shards(cpus_per_shard=0.2, start_timeout=PATIENCE)
 
 
 def sharded(executor: Any = "serial", n_shards: int = 3) -> ShardedIRLIIndex:
@@ -172,7 +172,8 @@ def test_shards_of_a_lost_node_go_to_others(cluster: Any, serial: ShardedIRLIInd
     ray.get([one.__ray_ready__.remote() for one in taken])
     added = cluster.add_node(num_cpus=2, object_store_memory=100 << 20)
     cluster.wait_for_nodes()
-    with sylvan.load(tmp_path / "index").set_params(executor=ray_shards(cpus_per_shard=0.5)) as loaded:
+    wide = ray_shards(cpus_per_shard=0.5, start_timeout=PATIENCE)
+    with sylvan.load(tmp_path / "index").set_params(executor=wide) as loaded:
         same(loaded, serial)
         assert {node for _, node in places(loaded)} == {added.node_id}
         pids = [pid for pid, _ in places(loaded)]
@@ -279,7 +280,7 @@ from sylvan import IRLIIndex, ShardedIRLIIndex
 
 if __name__ == "__main__":
     options = dict(num_cpus=1, object_store_memory=100 << 20, include_dashboard=False)
-    shards = sylvan.distributed.ray_shards(cpus_per_shard=0.5, **options)
+    shards = sylvan.distributed.ray_shards(cpus_per_shard=0.5, start_timeout=600, **options)
     base = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
     shard = IRLIIndex(n_buckets=4, n_repetitions=2, hidden=8, choices=2, rounds=1, probes=4, n_queries=20)
     with sylvan.distributed.ray(**options):
