@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import child_processes
 import pytest
-from processes import SOURCE
+from waiting import PATIENCE
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="sends a POSIX signal")
 
@@ -35,15 +36,14 @@ SWALLOWING = (
 def loading(tmp_path: Path, module: str, before: str = "") -> Iterator[subprocess.Popen[bytes]]:
     """A command that waits in the import of a module."""
     (tmp_path / "numpy.py").write_text(module)
-    environment = {**os.environ, "PYTHONPATH": os.fspath(tmp_path) + os.pathsep + SOURCE}
+    environment = child_processes.environment(tmp_path)
     command = [sys.executable, "-c", f"import signal; {before}\n{COMMAND}", "inspect", "no-model"]
-    process = subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment)
+    process = child_processes.start(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment)
     try:
         assert process.stdout is not None and process.stdout.readline() == b"importing\n"
         yield process
     finally:
-        process.kill()
-        process.communicate()
+        child_processes.end(process)
 
 
 AS_IN_A_TERMINAL = "signal.signal(signal.SIGINT, signal.default_int_handler)"
@@ -53,14 +53,14 @@ AS_IN_A_TERMINAL = "signal.signal(signal.SIGINT, signal.default_int_handler)"
 def test_an_interrupt_in_the_first_moment_is_a_sentence(module: str, tmp_path: Path) -> None:
     with loading(tmp_path, module, AS_IN_A_TERMINAL) as process:
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, err) == (1, b"Interrupted; nothing was written.\n")
 
 
 def test_a_command_that_ignores_interrupts_goes_on_ignoring_them(tmp_path: Path) -> None:
     with loading(tmp_path, ASKING, "signal.signal(signal.SIGINT, signal.SIG_IGN)") as process:
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(b"go on\n", timeout=60)
+        out, err = process.communicate(b"go on\n", timeout=PATIENCE)
     assert (process.returncode, out, err) == (7, b"went on\n", b"")
 
 
@@ -70,6 +70,5 @@ def test_afterwards_the_command_answers_itself() -> None:
         "sylvan.cli.main = lambda: print(signal.getsignal(signal.SIGINT) is signal.default_int_handler) or 5; "
         "sys.exit(sylvan_command.main())"
     )
-    environment = {**os.environ, "PYTHONPATH": SOURCE}
-    done = subprocess.run([sys.executable, "-c", check], capture_output=True, env=environment, timeout=60)
-    assert (done.returncode, done.stdout, done.stderr) == (5, b"True\n", b"")
+    done = child_processes.python("-c", check)
+    assert (done.returncode, done.stdout, done.stderr) == (5, "True\n", "")

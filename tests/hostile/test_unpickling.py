@@ -7,18 +7,15 @@ The static half, no import of pickle anywhere, is among the tests of the sources
 from __future__ import annotations
 
 import json
-import os
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-import sylvan
+import child_processes
+
 from hostile.specimens import SPECIMENS, there
 
 TESTS = Path(__file__).parent.parent
-PACKAGE = Path(sylvan.__file__).parent.parent
 _CODE = """
 import json, pickle, sys, traceback
 
@@ -71,8 +68,7 @@ def test_nothing_is_unpickled_with_pickles_in_every_folder(tmp_path: Path) -> No
         for stray in ("model.pkl", "pytorch_model.bin", "x.npy", "model.joblib", "state.pt", "conftest.py"):
             (tmp_path / name / stray).write_bytes(trap)
     assert len(folders) > 10
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(PACKAGE)])}
-    done = subprocess.run([sys.executable, "-c", _CODE, *folders], capture_output=True, text=True, env=environment)
+    done = child_processes.python("-c", _CODE, *folders, env=child_processes.environment(TESTS))
     assert done.returncode == 0, done.stderr[-2000:]
     assert json.loads(done.stdout.splitlines()[-1]) == []
     assert not (tmp_path / "sprung").exists()

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import subprocess
-import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import child_processes
 import pytest
 from hub_models import LABELS, TEXTS
 from hub_server import Hub
@@ -197,7 +196,7 @@ def test_a_model_that_needs_torch_says_so(hub: Hub, with_encoder: Path, tmp_path
         "except ImportError as error: print(error)"
     )
     folder = pull(NAME, tmp_path / "pulled")
-    found = subprocess.run([sys.executable, "-c", code, folder], capture_output=True, text=True)
+    found = child_processes.python("-c", code, folder)
     assert found.stdout.strip().endswith('needs PyTorch. Install it with: pip install "sylvan[neural]"'), found.stderr
     assert sylvan.load(folder).rank(["a whale"], k=1).names
 
