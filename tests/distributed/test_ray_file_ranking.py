@@ -305,12 +305,14 @@ def test_the_command_line_ranks_a_file_in_blocks(
     cluster: Any, saved: Saved, shards: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     big = tmp_path / "big.jsonl"
-    data.write_jsonl(big, saved.texts * 20)  # three blocks
+    data.write_jsonl(big, saved.texts * 20, others=({"id": f"t{at}"} for at in range(4800)))  # three blocks
     (tmp_path / "denied").write_text(saved.model.vocabulary_[0] + "\n")
     options = ["-k", "4", "--set", "beam=3", "--denied", str(tmp_path / "denied")]
     words = ["predict", saved.folder, str(big), "--ray", cluster.address, *options]
     assert main([*words, "-o", str(tmp_path / "top.jsonl")]) == 0
     assert (tmp_path / "top.jsonl").read_bytes() == predicted(saved.folder, big, *options)
+    ids = [json.loads(line)["id"] for line in (tmp_path / "top.jsonl").read_text("utf-8").splitlines()]
+    assert ids == [f"t{at}" for at in range(4800)]
     assert main(words) == 0
     assert capsys.readouterr().out.encode() == (tmp_path / "top.jsonl").read_bytes()
     assert main([*words, "-o", str(tmp_path) + "/"]) == 2  # a folder: here lies what is to be ranked
@@ -328,7 +330,7 @@ def test_matrices_and_subjects(cluster: Any, tmp_path: Path, capsys: pytest.Capt
     assert (tmp_path / "out" / "b.jsonl").read_bytes() == predicted(str(tmp_path / "m"), Path(paths[1]), "-k", "2")
 
     TextModel().fit(["whales", "bread"], [["urn:1"], ["urn:2"]]).save(tmp_path / "t")
-    data.write_jsonl(tmp_path / "a.jsonl", ["bread"])
+    data.write_jsonl(tmp_path / "a.jsonl", ["bread"], others=[{"id": "b", "title": "Bread"}])
     (tmp_path / "names.tsv").write_text("<urn:1>\twhaling\n<urn:2>\tbaking\n")
     more = ["--vocabulary", str(tmp_path / "names.tsv")]
     target = str(tmp_path / "tags") + "/"
@@ -336,6 +338,10 @@ def test_matrices_and_subjects(cluster: Any, tmp_path: Path, capsys: pytest.Capt
     lines = (tmp_path / "tags" / "a.jsonl").read_bytes()
     assert lines == predicted(str(tmp_path / "t"), tmp_path / "a.jsonl", "-k", "2", *more)
     assert json.loads(lines)["labels"][0] == "baking" and json.loads(lines)["uris"][0] == "urn:2"
+    assert list(json.loads(lines)) == ["id", "title", "labels", "scores", "uris"]
+    again = ["predict", str(tmp_path / "t"), str(tmp_path / "a.jsonl"), "-o", target, *words, *more]
+    assert main([*again, "--output-fields", "id"]) == 2
+    assert "with other fields" in capsys.readouterr().err
     (tmp_path / "names.tsv").write_text("<urn:1>\twhaling\n<urn:2>\tcakes\n")
     assert main(["predict", str(tmp_path / "t"), str(tmp_path / "a.jsonl"), "-o", target, *words, *more]) == 2
     assert "holds rankings with other labels for URIs" in capsys.readouterr().err

@@ -110,6 +110,10 @@ class RankedFolder:
         if before != now:
             if before["path"] != now["path"]:
                 raise DataError(f"{str(path)!r} is the ranking of {before['path']}, not of {now['path']}: {_ELSE}.")
+            if {**before, "fields": now.get("fields")} == {"fields": None, **now}:
+                raise DataError(
+                    f"{now['path']} was ranked into {str(path)!r} with other fields (--output-fields): {_ELSE}."
+                )
             how = "changed since" if before.get("stamp") != now["stamp"] else "read in another way when"
             raise DataError(f"{now['path']} was {how} it was ranked into {str(path)!r}: {_ELSE}.")
         try:
