@@ -20,6 +20,7 @@ TABLES = {"csv": ",", "annif-csv": ",", "tsv": "\t"}  # and what separates their
 _DELIMITERS = (",", ";", "\t", "|")
 _OBJECTS = 20  # of JSON lines, looked at
 LABELS = ("labels", "label", "subjects", "subject_uris", "weights")  # fields of labels by their usual names
+_IDS = {"id", "_id", "uid", "uuid", "doc_id", "document_id", "uri", "url"}  # fields that nobody means as text
 _TEXTS = ("string", "large_string", "string_view")
 _SAID = "sylvan.cli.said"
 
@@ -69,10 +70,9 @@ def split_names(names: Iterable[str], fields: Sequence[str]) -> tuple[str, ...]:
 
 
 def unread(fields: Sequence[str], texts: Sequence[str], labels: str) -> list[str]:
-    """The fields of text that are neither read as text nor hold labels; none where a field that is read is missing."""
-    if not set(texts) <= set(fields):
-        return []
-    return [name for name in fields if name not in texts and name != labels and name not in LABELS]
+    """The fields that are neither read as text nor hold labels; none where all are ids, or a field is missing."""
+    others = [name for name in fields if name not in texts and name != labels and name not in LABELS]
+    return others if set(texts) <= set(fields) and not {name.lower() for name in others} <= _IDS else []
 
 
 def say_once(sentence: str, key: Any = None) -> None:
