@@ -115,7 +115,7 @@ def _spans(version: Version, text: str, weights: dict[str, float]) -> list[Span]
     by_words = getattr(vectorizer, "analyzer", "word") == "word"
     lowercase, forms = getattr(vectorizer, "lowercase", True), vectorizer.word_forms() if vectorizer else None
     if forms is not None:
-        return _find_forms(_lowered(text) if lowercase else text, weights, forms.of)
+        return _find_forms(_lowered(text) if lowercase and not forms.by_case else text, weights, forms.of)
     return find_terms(text, weights, by_words=by_words, lowercase=lowercase)
 
 

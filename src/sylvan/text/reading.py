@@ -132,9 +132,10 @@ class TfidfReading(TfidfColumns):
 
     def _scan(self, ngrams: tuple[int, int], forms: WordForms | None) -> Scan:
         shortest, longest = ngrams
+        lowercase = self.lowercase and not (forms is not None and forms.by_case)  # whose forms are in lower case
         return Scan(
-            character_table(self.lowercase),
-            self.lowercase,
+            character_table(lowercase),
+            lowercase,
             (
                 ANALYZERS.index(self.analyzer),
                 CJK.index(self.cjk),

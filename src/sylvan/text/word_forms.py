@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from importlib import import_module, metadata
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -43,13 +43,17 @@ class WordForms(ABC):
     ----------
     language : str
     lowercase : bool
-        Whether words come in lower case; forms are then in lower case too, as German lemmas aren't.
+        Whether forms are in lower case.
 
     Attributes
     ----------
+    by_case : bool
+        Whether words are to be given as they are written, as "Haus" and "haus" are forms of different words.
     library : str
         The library that answers, and its release: "simplemma 2.0.0".
     """
+
+    by_case: ClassVar[bool]
 
     def __init__(self, language: str, lowercase: bool) -> None:
         self._lowercase = lowercase
@@ -103,16 +107,17 @@ class WordForms(ABC):
     def _form(self, word: bytes) -> bytes:
         """One word: never empty, and without the spaces that part the words of a phrase."""
         try:
-            text = word.decode()
+            form = self._ask(word.decode())
         except UnicodeDecodeError:  # half of a surrogate pair, which is no word of any language
-            return word
-        form = self._ask(text)
+            form = word.decode("utf-8", "surrogatepass")
         form = form.lower() if self._lowercase else form
-        return "_".join(form.split()).encode() or word
+        return "_".join(form.split()).encode("utf-8", "surrogatepass") or word
 
 
 class _Stems(WordForms):
-    """Stems by the Snowball stemmer of a language (Porter 2001)."""
+    """Stems by the Snowball stemmer of a language (Porter 2001), which takes words in lower case."""
+
+    by_case = False
 
     def _open(self, language: str) -> tuple[str, Callable[[str], str]]:
         library, name = _library("snowballstemmer", "Stemming"), STEM_LANGUAGES[language]
@@ -132,7 +137,9 @@ class _Stems(WordForms):
 
 
 class _Lemmas(WordForms):
-    """Lemmas by simplemma's dictionary of a language."""
+    """Lemmas by simplemma's dictionary of a language, in which German nouns are capitalised."""
+
+    by_case = True
 
     def _open(self, language: str) -> tuple[str, Callable[[str], str]]:
         library = _library("simplemma", "Lemmatizing")
@@ -141,7 +148,12 @@ class _Lemmas(WordForms):
             library.lemmatize("a", lang=language)  # reads the dictionary
         except ValueError as error:
             raise ImportError(f"{release} has no dictionary of {language!r}; a later one may. {_INSTALL}") from error
-        return release, lambda word: str(library.lemmatize(word, lang=language))
+
+        def ask(word: str) -> str:
+            shouted = self._lowercase and word.isupper()  # which the dictionary doesn't look through
+            return str(library.lemmatize(word.lower() if shouted else word, lang=language))
+
+        return release, ask
 
     def agrees(self, library: str) -> bool:
         return library == self.library
