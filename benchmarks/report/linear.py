@@ -101,6 +101,11 @@ VECTORIZERS = (
     "By `python -m benchmarks.linear.vectorizers`, from raw texts on one thread, with the `balanced` preset: 20,000 "
     "training rows, of whose texts only the first words are read, and up to 6,000 test rows."
 )
+WORD_FORMS = (
+    "By `python -m benchmarks.linear.word_forms`, on one thread: the vectoriser alone, the first time and again, when "
+    "each word has been looked up, in MB of text per CPU-second; then the default model from raw texts. The last "
+    "column is P@5 less that of words as they are, with half the width of its 95% interval."
+)
 ABLATION_RANDOM = {"Eurlex-4K": "79.3/67.1/55.9"}
 ABLATION = (
     "By `python -m benchmarks.linear.ablation`, as in section 6.4 of PECOS: P@1/3/5 by the number of trees T and the "
@@ -174,6 +179,22 @@ def vectorizers_table(record: Record) -> list[str]:
         costs = [f"{run['train_cpu_s']:.2f}", f"{run['model_mb']:.1f}"]
         rows.append([length, name, *costs, markdown.at(run, "P"), markdown.at(run, "PSP")])
     return markdown.table("| words of a text | counted | training, CPU-s | model, MB | P@1/3/5 | PSP@1/3/5 |", rows)
+
+
+def word_forms_table(record: Record) -> list[str]:
+    """What ``word_forms.py`` measured."""
+    rows = []
+    for run in record["runs"]:
+        name = f"{run['settings']} ({run['library']})" if run["library"] else run["settings"]
+        speeds = [f"{run['first_mb_s']:.1f}", f"{run['again_mb_s']:.1f}", f"{run['alone_cpu_ms']:.3f}"]
+        more = f"{run['P@5_more']:+.2f} ±{run['P@5_half_width']:.2f}" if "P@5_more" in run else "–"
+        costs = [f"{run['train_cpu_s']:.2f}", f"{run['model_mb']:.1f}"]
+        rows.append([name, f"{run['terms']:,}", *speeds, *costs, markdown.at(run, "P"), markdown.at(run, "PSP"), more])
+    return markdown.table(
+        "| counted | terms | MB/s, first | MB/s, again | one text, CPU-ms | training, CPU-s | model, MB | P@1/3/5 | "
+        "PSP@1/3/5 | P@5, more |",
+        rows,
+    )
 
 
 def constraints_table(record: Record) -> list[str]:
@@ -376,6 +397,7 @@ BY_SET = {  # the sections with tables for each set: title, words, tables
     "defaults": ("Which defaults", "On one thread; all other parameters have their defaults.", defaults_table),
     "compression": ("Smaller models", COMPRESSION, compression_table),
     "vectorizers": ("Vectorisers", VECTORIZERS, vectorizers_table),
+    "word-forms": ("Stems and lemmas", WORD_FORMS, word_forms_table),
     "constraints": ("Constraints", CONSTRAINTS, constraints_table),
     "importers": ("Imported models", IMPORTERS, importers_table),
     "memory": ("Memory limits and resuming", MEMORY, memory_table),

@@ -198,7 +198,7 @@ def test_without_labels_of_several_leaves():
 
 
 @pytest.mark.parametrize(
-    ("labels", "words"), [([3], "Got 3 instead"), ([-1, 0], "Got -1 instead"), ([0, 1, 2], "All 3 labels")]
+    ("labels", "words"), [([3], "Got 3 instead"), ([-1, 0], "Got -1 instead"), ([0, 1, 2], "Of 3 labels not all")]
 )
 def test_labels_that_a_tree_can_not_lose(labels, words):
     with pytest.raises(DataError, match=words):
