@@ -13,8 +13,10 @@ import pytest
 
 # Words after "sylvan", with {name} for a file of the corpus, and a piece of the sentence.
 WRONG = {
-    "no verb of that name": ("tarin", "No such command 'tarin'"),
-    "no model of that name": ("train xr-linaer {train.jsonl} --model {out}", "No such command 'xr-linaer'"),
+    "no verb of that name": ("tarin", r"No such command 'tarin'\. Did you mean 'train'\?"),
+    "no model of that name": (
+        "train xr-liner {train.jsonl} --model {out}", r"No such command 'xr-liner'\. Did you mean 'xr-linear'\?"),
+    "a command like no other": ("zzz", "No such command 'zzz'. Known names: train, tune"),
     "no model folder": ("train xr-linear {train.jsonl}", "Missing option '--model'"),
     "no input": ("train xr-linear --model {out}", "Missing argument 'TRAIN'"),
     "unknown option": ("predict {text-model} {test.jsonl} --beam 3", "No such option"),
