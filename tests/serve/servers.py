@@ -71,6 +71,11 @@ class Connection:
         content = response.read()
         return Answer(response.status, {name.lower(): value for name, value in response.getheaders()}, content)
 
+    @property
+    def socket(self) -> socket.socket:
+        """What it goes through, once something has been asked."""
+        return self._inner.sock
+
     def close(self) -> None:
         self._inner.close()
 

@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 
@@ -53,6 +52,19 @@ class Kept:
         self.id = self.connection.ask("GET", "/health/live").headers["x-request-id"].partition("-")[0]
 
 
+def connections_of_both(server: Server, n: int) -> list[Kept]:
+    """Connections that are kept, ``n`` to each of two workers; which of them takes a connection is chance."""
+    found: dict[str, list[Kept]] = {}
+
+    def enough() -> bool:
+        one = Kept(server)
+        found.setdefault(one.id, []).append(one)
+        return len(found) == 2 and all(len(kept) >= n for kept in found.values())
+
+    until(enough, "one worker takes all connections")
+    return [one for kept in found.values() for one in kept[:n]]
+
+
 def test_the_workers_share_the_work(server):
     whole(server)
     ids: set[str] = set()
@@ -86,15 +98,16 @@ def test_a_killed_worker_is_replaced_while_the_others_go_on(server, first):
                 connection = server.connect()
         connection.close()
 
+    held = [one.connection.socket for one in connections_of_both(server, 3)]
     threads = [threading.Thread(target=ask) for _ in range(8)]
     for thread in threads:
         thread.start()
-    # A request that takes a while is in flight in each worker.
+    # Requests that take a while are in flight in each worker.
     slow = json.dumps({"texts": texts * 30, "k": 100, "beam": 50}).encode()
-    held = [server.raw() for _ in range(6)]
+    ranked = server.metric("sylvan_batch_rows_sum")
     for sock in held:
         sock.sendall(request("POST", "/v1/models/first/rank", slow, "Content-Type: application/json"))
-    time.sleep(0.3)
+    until(lambda: server.metric("sylvan_batch_rows_sum") >= ranked + len(texts) * 30, "they don't arrive")
     before = outcomes["right"]
     os.kill(victim, signal.SIGKILL)
     answers = [read_all(sock) for sock in held]
