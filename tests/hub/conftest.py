@@ -12,6 +12,8 @@ import pytest
 pytest.importorskip("huggingface_hub", reason="needs the extra hub")
 
 import huggingface_hub.constants
+import huggingface_hub.file_download
+import huggingface_hub.hf_api
 import huggingface_hub.utils._http
 from hub_models import LABELS, TEXTS
 from hub_server import WRITER, Hub, hub_server
@@ -43,7 +45,9 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
             "HF_HUB_DISABLE_XET": True,
         }
         for name, value in settings.items():
-            monkeypatch.setattr(constants, name, value)
+            for module in (constants, huggingface_hub.file_download, huggingface_hub.hf_api):
+                if hasattr(module, name):  # some versions take copies
+                    monkeypatch.setattr(module, name, value)
         monkeypatch.setenv("HF_ENDPOINT", served.url)
         monkeypatch.setenv("HF_TOKEN", WRITER)
         monkeypatch.setattr(huggingface_hub.utils._http, "time", Clock())

@@ -80,7 +80,7 @@ class Hub:
     """The repositories and what is done with them; :func:`hub_server` serves one."""
 
     def __init__(self) -> None:
-        self.url = ""
+        self.url, self.signature = "", ""
         self.repos: dict[str, Repo] = {}
         self.stored: dict[str, bytes] = {}  # by git-lfs, by checksum
         self.requests: list[Request] = []
@@ -237,7 +237,7 @@ class Hub:
         objects = []
         for wanted in json.loads(asked.body)["objects"]:
             actions = {
-                "upload": {"href": f"{self.url}/lfs/{wanted['oid']}", "header": {}},
+                "upload": {"href": f"{self.url}/lfs/{wanted['oid']}{self.signature}", "header": {}},
                 "verify": {"href": f"{self.url}/lfs/verify/{wanted['oid']}", "header": {}},
             }
             objects.append({**wanted, **({} if wanted["oid"] in self.stored else {"actions": actions})})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import re
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -18,6 +19,7 @@ from sylvan.version import __version__
 
 __all__ = ["PATIENCE", "asking", "need_library", "quiet", "unreachable"]
 
+_SIGNATURE = re.compile(r"(?<=\S)\?\S+")
 PATIENCE = 3.0  # seconds to wait for the Hub's first answer
 
 
@@ -157,8 +159,8 @@ def _status(error: BaseException | None) -> int | None:
 
 
 def _first_line(error: BaseException) -> str:
-    """The first line of a message that isn't empty, without its full stop."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    """The first line of a message that isn't empty, without its full stop and what signs an address after its "?"."""
+    lines = [_SIGNATURE.sub("", line.strip()) for line in str(error).splitlines() if line.strip()]
     return "".join(c if c.isprintable() else "�" for c in (lines or [type(error).__name__])[0])[:300].rstrip(".")
 
 
