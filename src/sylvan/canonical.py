@@ -10,7 +10,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan import kernels
+from sylvan.dlpack import numpy_of
 from sylvan.errors import DataError
+from sylvan.frames import numbers_of
 
 __all__ = [
     "MAX_COLUMNS",
@@ -226,6 +228,7 @@ def shape_text(shape: tuple[int, ...]) -> str:
 
 def matrix(X: Any, name: str, what: str) -> Csr:
     """Any matrix in canonical form, the long way round."""
+    X = numbers_of(X, name)
     if sp.issparse(X):
         return _sparse(X, name)
     array = real_numbers(X, name)
@@ -246,6 +249,7 @@ def real_numbers(values: Any, name: str) -> npt.NDArray[Any]:
         raise DataError(f"{name} is a masked array; fill it first, as the mask would be lost.")
     if isinstance(values, (str, bytes)):
         raise _text_error(name)
+    values = numpy_of(numbers_of(values, name), name)
     if sp.issparse(values):
         raise DataError(f"{name} must be a dense array, but is a sparse matrix.")
     array = as_array(values, name)
@@ -266,13 +270,10 @@ def real_numbers(values: Any, name: str) -> npt.NDArray[Any]:
 
 def as_array(values: Any, name: str) -> npt.NDArray[Any]:
     """``values`` as NumPy sees them; :class:`DataError` where it can't."""
+    values = numpy_of(values, name)
     try:
         return np.asarray(values)
-    except (ValueError, TypeError, RuntimeError) as error:
-        if type(values).__module__.partition(".")[0] == "torch":  # one with a gradient, or on another device
-            raise DataError(
-                f"{name} is a PyTorch tensor that NumPy can't read. Give {name}.detach().cpu().numpy() instead."
-            ) from error
+    except (ValueError, TypeError, RuntimeError) as error:  # the last of a list of tensors that require grad
         raise DataError(f"{name} is no array of numbers: {str(error).rstrip('.')}.") from error
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan.errors import DataError
+from sylvan.ranking_frames import frame_of_rankings
 
 __all__ = ["TopK"]
 
@@ -76,3 +78,39 @@ class TopK:
     def names(self, vocabulary: Sequence[str]) -> list[list[str]]:
         """The labels of each row as names, ``vocabulary[label]``; answers of -1 are skipped."""
         return [[vocabulary[label] for label in row if label >= 0] for row in self.labels.tolist()]
+
+    def to_frame(self, library: str = "pandas", *, rows: Any = None, names: Sequence[str] | None = None) -> Any:
+        """A data frame with a line for each answer, by row and then by rank; answers of -1 are skipped.
+
+        Parameters
+        ----------
+        library : {"pandas", "polars", "arrow"}, default "pandas"
+            Whose frame: a ``pandas.DataFrame``, a ``polars.DataFrame`` or a ``pyarrow.Table``.
+        rows : sequence of length n, optional
+            What rows are called, such as a frame's index or a column of ids; by default their numbers.
+        names : sequence of str, optional
+            What labels are called, ``names[label]``; by default their ids. Rankings that have names know them.
+
+        Returns
+        -------
+        data frame
+            With the columns ``row``, ``rank`` (int32, from 1), ``label`` and ``score`` (float32).
+
+        Raises
+        ------
+        ParameterError
+            For another library.
+        ImportError
+            When it isn't installed.
+        DataError
+            When ``rows`` isn't one value for each row.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sylvan import TopK
+        >>> top = TopK(np.array([[2, 0], [1, -1]], np.int32), np.array([[0.75, 0.5], [1, -np.inf]], np.float32))
+        >>> top.to_frame("arrow", rows=["a", "b"]).to_pylist()[2]
+        {'row': 'b', 'rank': 1, 'label': 1, 'score': 1.0}
+        """
+        return frame_of_rankings(self.labels, self.scores, library, rows, names)

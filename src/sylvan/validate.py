@@ -15,7 +15,9 @@ import scipy.sparse as sp
 
 from sylvan import kernels
 from sylvan.canonical import MAX_COLUMNS, Csr, as_array, compressed, matrix, needs_double, real_numbers, shape_text
+from sylvan.dlpack import numpy_of
 from sylvan.errors import DataError, ParameterError
+from sylvan.frames import labels_of
 from sylvan.wording import are, counted
 
 __all__ = [
@@ -48,7 +50,7 @@ def features(
 
     Parameters
     ----------
-    X : sparse matrix, sparse array or array-like, shape (n, d)
+    X : sparse matrix, sparse array, array-like or data frame of numbers, shape (n, d)
         Any scipy format, any real dtype and index dtype; unsorted and repeated indices are sorted and summed,
         stored zeros are dropped, so that a dense and a sparse matrix of the same values are one.
     n_features : int, optional
@@ -146,7 +148,7 @@ def labels(Y: Any, *, n_rows: int | None = None, n_labels: int | None = None, na
     ----------
     Y : sparse matrix, array-like of shape (n, L), sequence of sequences of int, or 1-d array of int
         A matrix of relevances (a stored zero is no label), or each row's label ids (repeated ids count once), or one
-        class id per row.
+        class id per row; or a data frame's column of one of the latter, or a frame with a column for each label.
     n_rows : int, optional
         Required number of rows.
     n_labels : int, optional
@@ -168,6 +170,7 @@ def labels(Y: Any, *, n_rows: int | None = None, n_labels: int | None = None, na
     """
     if Y is None:
         raise DataError(f"{name} is None: requires y to be passed, but the target y is None.")
+    Y = numpy_of(labels_of(Y, name), name)
     if hasattr(Y, "__array__") and not isinstance(Y, np.ndarray):
         Y = as_array(Y, name)
     if isinstance(Y, Csr):
@@ -428,7 +431,7 @@ def _whole(flat: npt.NDArray[Any], lengths: npt.NDArray[np.int64], name: str) ->
         at = int(np.argmax(bad))
         raise DataError(
             f"{name} holds {flat[at].item()!r} in row {_row_of(at, lengths)}; "
-            f"label ids must be whole numbers in [0, {MAX_COLUMNS - 1}]. Unknown label type otherwise."
+            f"label ids must be whole numbers in [0, {MAX_COLUMNS - 1}], and a continuous target is no label."
         )
     return flat.astype(_INT64)
 

@@ -14,7 +14,10 @@ SOURCE = Path(sylvan.__file__).parent
 
 # From the ground up; a package may import those below it and, where that makes no circle, those of its own layer.
 LAYERS: list[list[str]] = [
-    ["version", "errors", "figures", "lazy", "wording", "keywords", "ranges", "params", "topk"],
+    [
+        "version", "errors", "figures", "lazy", "wording", "keywords", "ranges", "params", "dlpack", "frames",
+        "ranking_frames", "sklearn_settings", "topk",
+    ],
     ["_native"],
     ["kernels", "parallel"],
     ["canonical", "validate", "label_filter"],

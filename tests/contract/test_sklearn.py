@@ -15,7 +15,7 @@ from child_processes import python
 pytest.importorskip("sklearn", minversion="1.6")
 
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MultiLabelBinarizer
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -23,19 +23,22 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from contract.data import known
 from sylvan import NeighborRanker, TextModel, XRLinear
 
-ONE_COLUMN = "asks predict for one column of classes; ours is an indicator with a column for each label"
-KEYWORD = "calls fit(X, y=...); our labels are a matrix, and the parameter is Y"
+SPARSE = "wants dense indicators and probabilities for several labels a row; ours are sparse"
+WEIGHTS = "calls fit(X, y=...), where our parameter is Y; and weights of rows don't change how features are scaled"
 NOT_APPLICABLE = {
     "check_estimators_unfitted": "wants scikit-learn's own NotFittedError, whose import Sylvan does without; ours is "
     "a ValueError and an AttributeError too, as theirs is",
     "check_dtype_object": "wants a TypeError with NumPy's words for a dict in X; ours is a DataError, which is a "
     "ValueError, and names X",
-    "check_estimator_sparse_array": ONE_COLUMN,
-    "check_estimator_sparse_matrix": ONE_COLUMN,
-    "check_sample_weight_equivalence_on_dense_data": KEYWORD,
-    "check_sample_weight_equivalence_on_sparse_data": KEYWORD,
+    "check_classifier_multioutput": SPARSE,
+    "check_classifiers_multilabel_output_format_predict": SPARSE,
+    "check_classifiers_multilabel_output_format_predict_proba": SPARSE,
+    "check_classifiers_multilabel_representation_invariance": "takes lists of lists for rows of a matrix; they are "
+    "each row's label ids here",
+    "check_sample_weight_equivalence_on_dense_data": WEIGHTS,
+    "check_sample_weight_equivalence_on_sparse_data": WEIGHTS,
     # Before scikit-learn 1.7 the same two had one name.
-    "check_sample_weight_equivalence": KEYWORD,
+    "check_sample_weight_equivalence": WEIGHTS,
 }
 
 
@@ -78,6 +81,10 @@ def test_cross_validation(model: Any, form: str) -> None:
     }[form]
     if form == "sparse":  # cross_val_score takes no sparse labels from anybody
         assert GridSearchCV(model, {"n_jobs": [1]}, cv=3).fit(data.X, Y).best_score_ > 0.8
+    elif form in ("lists", "names"):
+        assert min(cross_val_score(model, data.X, Y, cv=KFold(3))) > 0.8
+        with pytest.raises(ValueError, match="MultiLabelBinarizer"):  # to be stratified, whatever model it is
+            cross_val_score(model, data.X, Y, cv=3)
     else:
         assert min(cross_val_score(model, data.X, Y, cv=3)) > 0.8
     if form != "names" and form != "lists":

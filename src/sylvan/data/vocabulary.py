@@ -87,7 +87,7 @@ class Vocabulary(Sequence[str]):
         """
         distinct = {label for row in labels for label in row}
         kinds = {type(label) for label in distinct}
-        if kinds <= {str}:
+        if all(issubclass(kind, str) for kind in kinds):  # NumPy's strings too
             return cls(sorted(map(str, distinct)))
         if all(isinstance(label, (int, np.integer)) and not isinstance(label, bool) for label in distinct):
             return cls(str(number) for number in sorted({int(label) for label in distinct}))

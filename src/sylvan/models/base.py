@@ -18,11 +18,11 @@ from sylvan.explain.paths import Candidates
 from sylvan.explain.question import Question
 from sylvan.explain.records import Names, TreeVote
 from sylvan.models.holdout import MOST_ROWS
-from sylvan.models.label_changes import LabelChanges
 from sylvan.models.sklearn_mixin import SklearnMixin
 from sylvan.ranking.calibrate import Calibrator
 from sylvan.ranking.stopping import StoppingRule
 from sylvan.ranking.tail import label_gains, reweigh
+from sylvan.sklearn_settings import sparse_as_set
 from sylvan.topk import TopK
 from sylvan.validate import Csr
 from sylvan.wording import did_you_mean
@@ -44,7 +44,7 @@ class GivenRows(NamedTuple):
     n_labels: int
 
 
-class Estimator(SklearnMixin, LabelChanges):
+class Estimator(SklearnMixin):
     """Base of all models; a concrete one sets ``n_features_`` and ``n_labels_`` in ``fit`` and is final."""
 
     n_rows_: int
@@ -187,8 +187,8 @@ class Estimator(SklearnMixin, LabelChanges):
         """Whether the model ranks texts, not matrices."""
         return False
 
-    def predict_proba(self, X: Any, k: int = 100, **options: Any) -> sp.csr_matrix:
-        """Probabilities of the ``k`` best labels of each row.
+    def predict_proba(self, X: Any, k: int = 100, **options: Any) -> Any:
+        """Probabilities of the ``k`` best labels of each row, in the order of ``classes_``.
 
         With ``calibration``, and at least 120 rows to hold some out, they are calibrated: of the answers with a
         probability of 0.7, about 70 in 100 are right. Otherwise they are scores mapped into [0, 1]. Their order is
@@ -204,10 +204,14 @@ class Estimator(SklearnMixin, LabelChanges):
         Returns
         -------
         csr_matrix of float32, shape (n, n_labels_)
+            Or a ``csr_array``, where scikit-learn is set to ``sparse_interface="sparray"``. After one class a row, and
+            with no more than ``k`` classes, it is an ndarray whose rows sum to 1.
         """
         self._need_fit("predict_proba")
         top = self.rank_plainly(X, min(k, self.n_labels_) if isinstance(k, int) and k > 0 else k, **options)
-        return self.probabilities(top).to_csr(self.n_labels_)
+        if self.single_label_ and top.k == self.n_labels_:
+            return self._shares(self.probabilities(top))
+        return sparse_as_set(self.probabilities(top).to_csr(self.n_labels_))
 
     def probabilities(self, top: TopK) -> TopK:
         """The result of :meth:`rank` with probabilities instead of scores, as in :meth:`predict_proba`."""
@@ -320,18 +324,24 @@ class Estimator(SklearnMixin, LabelChanges):
         expected: str | None = None,
         precision: float | None = None,
         **options: Any,
-    ) -> sp.csr_matrix:
-        """The labels of :meth:`choose` as a sparse indicator; by default those with a probability of at least 0.5.
+    ) -> Any:
+        """The labels of :meth:`choose` as a sparse indicator, by default those with a probability of at least 0.5; or
+        after one class a row, and without any rule, the best class.
 
         Parameters and errors as in :meth:`choose`.
 
         Returns
         -------
         csr_matrix of int8, shape (n, n_labels_)
+            Or a ``csr_array``, where scikit-learn is set to ``sparse_interface="sparray"``.
+        or ndarray of shape (n,)
+            Classes, as ``fit`` was given them; the most frequent one for a row that :meth:`rank` has no answer to.
         """
+        if self.single_label_ and all(rule is None for rule in (k, threshold, expected, precision)):
+            return self._best_classes(self.rank_plainly(X, 1, **options))
         top = self.choose(X, k=k, threshold=threshold, expected=expected, precision=precision, **options)
         indicator: sp.csr_matrix = TopK(top.labels, np.ones_like(top.scores)).to_csr(self.n_labels_).astype(np.int8)
-        return indicator
+        return sparse_as_set(indicator)
 
     def explain(
         self,

@@ -15,8 +15,16 @@ from sylvan import validate
 from sylvan.canonical import Csr
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, UnsupportedError
+from sylvan.frames import label_columns, labels_of
 from sylvan.models.fitted import Fitted
-from sylvan.models.label_names import encode_labels, ids_of_names, numbers_far_apart, rows_of_names
+from sylvan.models.label_names import (
+    Numbers,
+    encode_labels,
+    ids_of_names,
+    numbers_far_apart,
+    rows_by_column,
+    rows_of_names,
+)  # fmt: skip
 from sylvan.wording import counted
 
 __all__ = ["LabelChanges", "merged_labels"]
@@ -147,6 +155,9 @@ class LabelChanges(Fitted):
     def _with_new_names(self, Y: Any) -> tuple[Vocabulary | None, Any]:
         """The names of labels with those that are new, and ``Y`` by their ids."""
         old = self.vocabulary_
+        Y = labels_of(Y) if label_columns(Y) is None else rows_by_column(Y)
+        if isinstance(old, Numbers) and isinstance(Y, np.ndarray) and Y.ndim == 1 and Y.dtype.kind in "iu":
+            Y = Y.tolist()  # classes, as in fit
         if old is None:
             if rows_of_names(Y) is not None:
                 raise DataError("Y holds names, but the model's labels are ids without names.")

@@ -17,12 +17,14 @@ from sylvan import validate
 from sylvan.canonical import as_array
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError
+from sylvan.frames import label_columns, labels_of
 from sylvan.topk import TopK
 from sylvan.wording import counted
 
 __all__ = [
-    "LabelNumbers", "NamedTopK", "Numbers", "encode_labels", "encode_numbers", "ids_of_names", "named_rows",
-    "names_and_weights", "names_for", "need_as_many", "numbered_labels", "numbers_far_apart", "rows_of_names",
+    "LabelNumbers", "NamedTopK", "Numbers", "encode_classes", "encode_labels", "encode_numbers", "ids_of_names",
+    "named_rows", "names_and_weights", "names_for", "need_as_many", "numbered_labels", "numbers_far_apart",
+    "rows_by_column", "rows_of_names",
 ]  # fmt: skip
 
 # Label ids from this on, and from this many for each different label, aren't places in a list but numbers of products
@@ -53,6 +55,10 @@ class NamedTopK(TopK):
     @cached_property
     def names(self) -> list[list[str]]:  # type: ignore[override]  # here the vocabulary is known already
         return TopK.names(self, self.vocabulary)
+
+    def to_frame(self, library: str = "pandas", *, rows: Any = None, names: Any = None) -> Any:
+        """As :meth:`sylvan.TopK.to_frame`; labels are called by their names."""
+        return super().to_frame(library, rows=rows, names=self.vocabulary if names is None else names)
 
 
 def ids_of_names(labels: Any, vocabulary: Vocabulary, name: str) -> Any:
@@ -133,6 +139,11 @@ def named_rows(vocabulary: Vocabulary, labels: Any) -> list[list[str]]:
     return [names[first:last] for first, last in itertools.pairwise(bounds)]
 
 
+def rows_by_column(Y: Any) -> list[list[str]]:
+    """The names of each row's labels, of a frame that :func:`~sylvan.frames.label_columns` has names for."""
+    return named_rows(*encode_labels(Y))
+
+
 def rows_of_names(Y: Any) -> list[Any] | None:
     """``Y`` as a list when its labels are strings, one or several a row; None for ids and matrices.
 
@@ -142,11 +153,16 @@ def rows_of_names(Y: Any) -> list[Any] | None:
     >>> rows_of_names([[], ["sea"]]), rows_of_names([[], [0]])
     ([[], ['sea']], None)
     """
-    if sp.issparse(Y) or isinstance(Y, str | bytes) or not hasattr(Y, "__len__") or not hasattr(Y, "__iter__"):
+    Y = labels_of(Y)
+    if sp.issparse(Y) or isinstance(Y, str | bytes):
         return None
-    if hasattr(Y, "__array__") and (np.ndim(Y) != 1 or as_array(Y, "Y").dtype.kind not in "OU"):
+    if not hasattr(Y, "__array__") and not (hasattr(Y, "__len__") and hasattr(Y, "__iter__")):
         return None
-    listed = np.asarray(Y).tolist() if hasattr(Y, "__array__") else list(Y)
+    if hasattr(Y, "__array__"):
+        Y = as_array(Y, "Y")
+        if Y.ndim != 1 or Y.dtype.kind not in "OU":
+            return None
+    listed = Y.tolist() if isinstance(Y, np.ndarray) else list(Y)
     for row in listed:
         if isinstance(row, str):
             return listed
@@ -211,6 +227,9 @@ def encode_labels(label_lists: Any) -> tuple[Vocabulary, Any]:
     """Names and matrix of the labels that ``fit`` is given; see :meth:`TextModel.fit` for the forms."""
     if isinstance(label_lists, str | bytes):
         raise DataError("The labels must be a list with one item a text. Got one string instead.")
+    columns, label_lists = label_columns(label_lists), labels_of(label_lists)
+    if columns is not None:
+        return Vocabulary(columns), validate.labels(label_lists).to_scipy()
     if sp.issparse(label_lists) or (isinstance(label_lists, np.ndarray) and label_lists.ndim == 2):
         Y = validate.labels(label_lists)
         return Vocabulary(map(str, range(Y.shape[1]))), Y
@@ -229,6 +248,7 @@ def encode_labels(label_lists: Any) -> tuple[Vocabulary, Any]:
 
 def numbers_far_apart(Y: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]] | None:
     """Label ids that are no places in a list but numbers of products or books, and where each row's begin; or None."""
+    Y = labels_of(Y)
     if sp.issparse(Y):
         if cast(Any, Y).shape[1] < _MANY_COLUMNS:
             return None
@@ -277,8 +297,28 @@ def encode_numbers(Y: Any) -> tuple[Numbers, sp.csr_matrix] | None:
     return Numbers(map(str, different.tolist())), matrix
 
 
+def encode_classes(Y: Any) -> tuple[Numbers, sp.csr_matrix] | None:
+    """The names and the matrix of one class a row that is a whole number, where some are negative; None for others.
+
+    Examples
+    --------
+    >>> from sylvan.models.label_names import encode_classes
+    >>> list(encode_classes([-1, 1, -1])[0]), encode_classes([0, 1]) is None
+    (['-1', '1'], True)
+    """
+    given = np.asarray(labels_of(Y))
+    if given.dtype.kind not in "if" or not len(given) or not (given < 0).any() or (given != np.floor(given)).any():
+        return None
+    different, columns = np.unique(given.astype(np.int64), return_inverse=True)
+    matrix = sp.csr_matrix((np.ones(len(given), np.float32), columns, np.arange(len(given) + 1)))
+    return Numbers(map(str, different.tolist())), matrix
+
+
 def numbered_labels(Y: Any, vocabulary: Numbers) -> sp.csr_matrix:
     """True labels, in any of their forms, by their places among names that are numbers; unknown ones are dropped."""
+    Y = labels_of(Y)
+    if getattr(getattr(Y, "dtype", None), "kind", "") == "f" and not sp.issparse(Y) and (np.floor(Y) == Y).all():
+        Y = Y.astype(np.int64)
     if sp.issparse(Y) or getattr(Y, "ndim", 1) == 2:
         matrix = validate.labels(Y)
         rows: list[Any] = np.split(matrix.indices, matrix.indptr[1:-1])

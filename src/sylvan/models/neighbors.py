@@ -18,6 +18,7 @@ from sylvan.matching.neighbors import Nearest, NeighborIndex
 from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator
 from sylvan.models.holdout import calibrated, holdout_folds
 from sylvan.models.label_changes import merged_labels
+from sylvan.models.single_label import one_class_a_row
 from sylvan.parallel import resolve_jobs
 from sylvan.params import Choice, Range, Threads, attribute, parameterized
 from sylvan.ranking.calibrate import METHODS
@@ -132,7 +133,7 @@ class NeighborRanker(Estimator):
         weight = validate.sample_weight(sample_weight, features.shape[0])
         if labels.nnz == 0:
             raise DataError(f"Y has shape {labels.shape} but holds no label: there is nothing to learn.")
-        self._keep_names(X, vocabulary)
+        self._keep_names(X, vocabulary, one_class_a_row(Y))
         self._row_ids = np.arange(features.shape[0])
         self._next_id = features.shape[0]
         return self._store(features, labels, weight, rows)

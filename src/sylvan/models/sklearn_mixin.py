@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,31 +11,32 @@ from sylvan import store, validate
 from sylvan.canonical import Csr
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ModelError, UnsupportedError
+from sylvan.frames import label_columns, names_of
 from sylvan.label_filter import LabelFilter
 from sylvan.models.label_names import (
     NamedTopK,
     Numbers,
+    encode_classes,
     encode_labels,
     encode_numbers,
     ids_of_names,
     numbered_labels,
+    rows_by_column,
     rows_of_names,
 )  # fmt: skip
-from sylvan.params import Parameterized
+from sylvan.models.metadata_routing import MetadataRouting
+from sylvan.models.single_label import SingleLabel, one_class_a_row
 from sylvan.topk import TopK
 from sylvan.wording import counted
 
 __all__ = ["SklearnMixin"]
 
 
-class SklearnMixin(Parameterized):
+class SklearnMixin(MetadataRouting, SingleLabel):
     """Names of labels and of features, a score, and what scikit-learn asks before it uses an estimator."""
 
     n_features_: int
-    n_labels_: int
-    vocabulary_: Vocabulary | None = None  # unless labels were given by name
     feature_names_in_: npt.NDArray[Any]  # only where the columns of X had names
-    _need_fit: Callable[[str], None]  # of Fitted, as all models are
 
     def rank(self, X: Any, k: int = 10) -> TopK:
         """The ``k`` best labels of each row of X."""
@@ -46,11 +46,22 @@ class SklearnMixin(Parameterized):
         return "n_labels_" in self.__dict__
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn's tools ask before they use an estimator; only they load scikit-learn."""
-        from sklearn.utils import InputTags, Tags, TargetTags
+        """What scikit-learn's tools ask before they use an estimator; only they load scikit-learn.
 
+        A model of matrices is a classifier, of one class or several labels a row, so that folds are stratified where
+        there is one. A model of texts says so once it is fitted on one class a row: its labels are mostly lists, which
+        scikit-learn refuses to stratify.
+        """
+        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+
+        texts = bool(getattr(self, "takes_texts", False))
         target = TargetTags(required=True, two_d_labels=True, multi_output=True)
-        return Tags(estimator_type=None, target_tags=target, input_tags=InputTags(sparse=True))
+        tags = Tags(estimator_type=None, target_tags=target, input_tags=InputTags(sparse=True))
+        if texts:
+            tags.input_tags = InputTags(two_d_array=False, string=True)
+        if self.single_label_ or not texts:
+            tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags(multi_label=True)
+        return tags
 
     @property
     def n_features_in_(self) -> int:
@@ -59,11 +70,9 @@ class SklearnMixin(Parameterized):
 
     @property
     def classes_(self) -> npt.NDArray[Any]:
-        """The labels in the order of :meth:`predict`'s columns: their names, or else the ids 0 to n_labels_ - 1."""
+        """The labels in the order of :meth:`predict_proba`'s columns: names, or else the ids 0 to n_labels_ - 1."""
         self._need_fit("classes_")
-        if self.vocabulary_ is None:
-            return np.arange(self.n_labels_)
-        return np.array(list(self.vocabulary_), object)  # as long as they are; each as wide as the longest otherwise
+        return np.arange(self.n_labels_) if self.vocabulary_ is None else self._as_classes(list(self.vocabulary_))
 
     @property
     def partial_fit(self) -> Any:
@@ -106,6 +115,8 @@ class SklearnMixin(Parameterized):
 
     def _truth(self, Y: Any) -> Csr:
         """True labels by their ids."""
+        if self.vocabulary_ is not None and label_columns(Y) is not None:
+            return validate.labels(self.vocabulary_.encode(rows_by_column(Y), unknown="ignore"))
         if isinstance(self.vocabulary_, Numbers) and Y is not None:
             return validate.labels(numbered_labels(Y, self.vocabulary_))
         named = None if self.vocabulary_ is None else rows_of_names(Y)
@@ -124,15 +135,15 @@ class SklearnMixin(Parameterized):
     def _without_names(self, Y: Any) -> tuple[Any, Vocabulary | None]:
         """Labels by ids, and their names, where they have any."""
         vocabulary = None
-        if rows_of_names(Y) is not None:
+        if label_columns(Y) is not None or rows_of_names(Y) is not None:
             vocabulary, Y = encode_labels(Y)
-        elif (numbered := encode_numbers(Y)) is not None:
+        elif (numbered := encode_numbers(Y) or (encode_classes(Y) if one_class_a_row(Y) else None)) is not None:
             vocabulary, Y = numbered
         return Y, vocabulary
 
-    def _keep_names(self, X: Any, vocabulary: Vocabulary | None) -> None:
-        """At the end of ``fit``: the names of labels and columns."""
-        self.vocabulary_ = vocabulary
+    def _keep_names(self, X: Any, vocabulary: Vocabulary | None, single_label: bool = False) -> None:
+        """At the end of ``fit``: the names of labels and columns, and whether each row has one class."""
+        self.vocabulary_, self.single_label_ = vocabulary, single_label
         for name in ("feature_names_in_", "_removed"):
             self.__dict__.pop(name, None)
         columns = _column_names(X)
@@ -186,7 +197,7 @@ class SklearnMixin(Parameterized):
 
 def _column_names(X: Any) -> list[str] | None:
     """The names of a data frame's columns, when all are different strings."""
-    names = list(getattr(X, "columns", ()))
+    names = names_of(X)
     if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         return None
     return [str(name) for name in names]

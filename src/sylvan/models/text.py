@@ -32,6 +32,7 @@ from sylvan.models.label_texts import (
     with_text_rows,
 )
 from sylvan.models.label_vectors import LabelVectors
+from sylvan.models.single_label import one_class_a_row
 from sylvan.models.text_estimator import check_texts
 from sylvan.models.text_plan import text_plan, with_encoding
 from sylvan.models.text_updates import TextUpdates
@@ -188,10 +189,12 @@ class TextModel(TextUpdates, Compressible):
                 raise DataError("label_texts and memory_limit don't go together: texts of labels are rows in memory.")
             named, encoder = named_texts(label_texts, vocabulary), self._opened_encoder()  # before any work is done
             described = Described(named, self._judged_texts(listed[0], sample_weight), encoder)
-        return self._fit(
-            lambda: self.vectorizer.fit_transform(listed.pop()), lambda: (vocabulary, labels), sample_weight, options,
-            rows, described,
+        top = self._fit(
+            lambda: self.vectorizer.fit_transform_rows(listed.pop()).to_scipy(), lambda: (vocabulary, labels),
+            sample_weight, options, rows, described,
         )  # fmt: skip
+        self.single_label_ = one_class_a_row(Y)
+        return top
 
     def plan(
         self, X: Iterable[str], Y: Any, sample_weight: Any = None, *, label_texts: Any = None, **options: Any
@@ -266,6 +269,7 @@ class TextModel(TextUpdates, Compressible):
         self._fit(
             lambda: self.vectorizer.fit_transform_blocks(texts, scratch=scratch), labels.finish, sample_weight, options
         )
+        self.single_label_ = False
         return self
 
     def _fit(

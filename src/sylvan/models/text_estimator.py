@@ -18,8 +18,9 @@ from sylvan.explain.explanation import Explanation
 from sylvan.explain.paths import Candidates
 from sylvan.explain.question import check_count, find_label
 from sylvan.explain.records import Example, excerpt
+from sylvan.frames import label_columns, labels_of, texts_of
 from sylvan.models.base import Estimator
-from sylvan.models.label_names import NamedTopK, ids_of_names, names_and_weights
+from sylvan.models.label_names import NamedTopK, ids_of_names, names_and_weights, rows_by_column
 from sylvan.topk import TopK
 from sylvan.validate import Csr
 from sylvan.wording import counted
@@ -217,10 +218,16 @@ class TextEstimator(Estimator):
     def _probabilities(self, top: TopK) -> Any:
         return self.inner()._probabilities(top)
 
+    def _usual_class(self) -> int:
+        return self.inner()._usual_class()
+
     def _thresholds(self, threshold: Any) -> Any:
         return thresholds_by_name(threshold, self.vocabulary_)
 
     def _truth(self, Y: Any) -> Csr:
+        if label_columns(Y) is not None:
+            return validate.labels(self.vocabulary_.encode(rows_by_column(Y), unknown="ignore"))
+        Y = labels_of(Y)
         if sp.issparse(Y) or (isinstance(Y, np.ndarray) and Y.ndim == 2):
             return validate.labels(Y)
         rows: list[Any] = [[row] if isinstance(row, str | int | np.integer) else row for row in Y]
@@ -281,6 +288,7 @@ def check_texts(texts: Iterable[str], owner: str = "This model") -> list[str]:
     """
     if isinstance(texts, str | bytes):
         raise DataError("texts must be a list of strings. Got one string instead: put it into a list.")
+    texts = texts_of(texts)
     if sp.issparse(texts) or (isinstance(texts, np.ndarray) and texts.dtype.kind not in "OU"):
         raise DataError(f"{owner} takes a list of strings. Got a matrix of numbers instead.")
     listed = texts if isinstance(texts, list) else list(texts)

@@ -48,7 +48,7 @@ def text_plan(vectorizer: Any, model: Any, texts: list[str], label_lists: Any, o
     vocabulary, Y = encode_labels(label_lists)
     vectorizer, before = copy.copy(vectorizer), resident_bytes()
     with timed(resolve_jobs(vectorizer.n_jobs)) as clock:
-        X = vectorizer.fit_transform(texts)
+        X = vectorizer.fit_transform_rows(texts).to_scipy()
     phase = Phase("features", clock.seconds, max(0, resident_bytes() - before))
     plan: Plan = model.plan(X, Y, **options, **names_for(model, vocabulary))
     return plan.after(phase, state_bytes(vectorizer.to_state()) + state_bytes(vocabulary.to_state()))

@@ -8,14 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan.errors import NotFittedError, ParameterError
-from sylvan.params import Parameterized
+from sylvan.text.frame_output import FrameOutput
 from sylvan.text.phrases import Phrases
 from sylvan.text.terms import Terms
 
 __all__ = ["TfidfColumns"]
 
 
-class TfidfColumns(Parameterized):
+class TfidfColumns(FrameOutput):
     """Base of TfidfVectorizer, once it is fitted."""
 
     ngrams: Any

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from sylvan import kernels
 from sylvan.errors import DataError
+from sylvan.frames import texts_of
 from sylvan.wording import counted
 
 __all__ = ["MOST_CHARACTERS", "apart", "as_documents", "stacked_rows"]
@@ -29,6 +30,7 @@ def as_documents(texts: Iterable[str]) -> tuple[str, ...]:
             f"texts must be a list of strings, one a document, but is a single {type(texts).__name__}. "
             "Put it in a list."
         )
+    texts = texts_of(texts)
     if sp.issparse(texts):
         raise DataError("texts must be a list of strings, one a document, but is a sparse matrix.")
     try:

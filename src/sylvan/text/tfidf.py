@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from sylvan import kernels, store
 from sylvan.canonical import Csr
@@ -134,7 +133,7 @@ class TfidfVectorizer(TfidfReading, HubMixin):
 
         Parameters
         ----------
-        texts : iterable of str
+        texts : iterable of str, or data frame with one column of strings
             One string per document.
         y : ignored
             For scikit-learn's pipelines.
@@ -149,12 +148,12 @@ class TfidfVectorizer(TfidfReading, HubMixin):
         self._learn(texts, keep_rows=False)
         return self
 
-    def fit_transform(self, texts: Iterable[str], y: object = None) -> sp.csr_matrix:
+    def fit_transform(self, texts: Iterable[str], y: object = None) -> Any:
         """Learn the vocabulary and return the matrix of the documents, as fit followed by transform.
 
         Parameters
         ----------
-        texts : iterable of str
+        texts : iterable of str, or data frame with one column of strings
             One string per document.
         y : ignored
             For scikit-learn's pipelines.
@@ -162,14 +161,23 @@ class TfidfVectorizer(TfidfReading, HubMixin):
         Returns
         -------
         csr_matrix of float32, shape (n_documents, n_terms)
-            Rows are sorted by column.
+            Rows are sorted by column. What :meth:`set_output` has chosen, if anything.
 
         Raises
         ------
         ParameterError, DataError
             As :meth:`fit`.
         """
-        return self._weigh(self._learn(texts, keep_rows=True)).to_scipy()
+        return self._as_set(self.fit_transform_rows(texts).to_scipy(), texts)
+
+    def fit_transform_rows(self, texts: Iterable[str]) -> Csr:
+        """As :meth:`fit_transform`, as :meth:`transform_rows` gives it: whatever :meth:`set_output` has chosen.
+
+        Returns
+        -------
+        Csr
+        """
+        return self._weigh(self._learn(texts, keep_rows=True))
 
     def fit_transform_blocks(
         self, blocks: Iterable[Iterable[str]], *, scratch: store.ScratchFiles | None = None
@@ -307,18 +315,19 @@ class TfidfVectorizer(TfidfReading, HubMixin):
 
     # ------------------------------------------------------------------------------------- transforming
 
-    def transform(self, texts: Iterable[str]) -> sp.csr_matrix:
+    def transform(self, texts: Iterable[str]) -> Any:
         """The matrix of documents over the learned vocabulary; other terms are skipped.
 
         Parameters
         ----------
-        texts : iterable of str
+        texts : iterable of str, or data frame with one column of strings
             One string per document.
 
         Returns
         -------
         csr_matrix of float32, shape (n_documents, n_terms)
-            Rows are sorted by column; a document without a known term is an empty row.
+            Rows are sorted by column; a document without a known term is an empty row. What
+            :meth:`set_output` has chosen, if anything.
 
         Raises
         ------
@@ -327,7 +336,7 @@ class TfidfVectorizer(TfidfReading, HubMixin):
         DataError
             When ``texts`` is one string, or holds anything but strings.
         """
-        return self.transform_rows(texts).to_scipy()
+        return self._as_set(self.transform_rows(texts).to_scipy(), texts)
 
     def transform_rows(self, texts: Iterable[str]) -> Csr:
         """As :meth:`transform`, without building a scipy matrix, which takes longer than a short text.

@@ -14,6 +14,7 @@ from sylvan import store, validate
 from sylvan.canonical import Csr, take_rows
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ParameterError, SylvanError, TuningError
+from sylvan.frames import holds_texts, label_columns, texts_of
 from sylvan.lazy import need_torch
 from sylvan.models.base import Estimator
 from sylvan.models.compress import Compressible, has_weights
@@ -180,10 +181,11 @@ def tune(
 
 def _training_rows(X: Any, Y: Any) -> tuple[list[str] | Csr, Csr, Vocabulary | None, Any]:
     """Texts or features, labels by number, their names where they have any, and X as ``fit`` is to be given it."""
+    X = texts_of(X) if holds_texts(X) else X
     if hasattr(X, "shape") or isinstance(X, Csr):
         vocabulary = None
         given_labels = Y
-        if rows_of_names(Y) is not None:
+        if label_columns(Y) is not None or rows_of_names(Y) is not None:
             vocabulary, given_labels = encode_labels(Y)
         elif (numbered := encode_numbers(Y)) is not None:
             vocabulary, given_labels = numbered

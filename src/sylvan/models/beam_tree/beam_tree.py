@@ -16,6 +16,7 @@ from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.explain.classes import class_notes, class_votes
 from sylvan.explain.records import Names, TreeVote
+from sylvan.frames import label_columns
 from sylvan.indexing import LabelTree
 from sylvan.matching.class_beam import ClassWeights
 from sylvan.models.base import MOST_ANSWERS
@@ -31,6 +32,7 @@ from sylvan.params import Flag, check_value, parameterized
 from sylvan.ranking.class_training import OPTIMIZERS
 from sylvan.runtime import Checkpoint, Runner, opened_runner
 from sylvan.runtime.plan import Plan
+from sylvan.sklearn_settings import sparse_as_set
 from sylvan.topk import TopK
 from sylvan.wording import counted
 
@@ -345,7 +347,7 @@ class BeamTreeClassifier(BeamTreeUpdates):
         best: npt.NDArray[Any] = self._classes.array[np.maximum(self._search(X, 1, beam, raw=True).labels[:, 0], 0)]
         return best
 
-    def predict_proba(self, X: Any, k: int = 100, *, exact: bool = False, **options: Any) -> sp.csr_matrix:
+    def predict_proba(self, X: Any, k: int = 100, *, exact: bool = False, **options: Any) -> Any:
         """Probabilities of the ``k`` best classes of each row.
 
         Parameters
@@ -362,6 +364,7 @@ class BeamTreeClassifier(BeamTreeUpdates):
         Returns
         -------
         csr_matrix of float32, shape (n, n_labels_)
+            Or a ``csr_array``, where scikit-learn is set to ``sparse_interface="sparray"``.
 
         Examples
         --------
@@ -381,7 +384,7 @@ class BeamTreeClassifier(BeamTreeUpdates):
         k = min(validate.count(k, "k", owner="predict_proba"), self.n_labels_)
         loss, bias, jobs = self._bound.loss, self._bound.bias, resolve_jobs(self.n_jobs)
         top = rank_exactly(self.weights_, self._rows(X), k, loss=loss, bias=bias, n_jobs=jobs)
-        return self.probabilities(top).to_csr(self.n_labels_)
+        return sparse_as_set(self.probabilities(top).to_csr(self.n_labels_))
 
     def coverage(self, X: Any, y: Any, n_candidates: int | None = None) -> float:
         """The share of rows whose class is among the candidates of training, which are found without knowing it.
@@ -438,7 +441,7 @@ class BeamTreeClassifier(BeamTreeUpdates):
 
     def _truth(self, Y: Any) -> Csr:
         """True classes by their ids; those that the model doesn't know are beyond its own."""
-        if sp.issparse(Y) or (getattr(Y, "ndim", 1) == 2 and Y.shape[1] > 1):
+        if label_columns(Y) is not None or sp.issparse(Y) or (getattr(Y, "ndim", 1) == 2 and Y.shape[1] > 1):
             return super()._truth(Y)
         ids = self._classes.find(Y)
         return validate.labels(np.where(ids < 0, self.n_labels_, ids), n_labels=self.n_labels_ + 1)

@@ -16,6 +16,7 @@ from sylvan import store, validate
 from sylvan.canonical import Csr, shape_text, take_rows
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ModelError, ParameterError
+from sylvan.frames import label_columns, labels_of
 from sylvan.models.label_names import numbers_far_apart, rows_of_names
 from sylvan.wording import counted
 
@@ -148,7 +149,7 @@ def classes_of(y: Any, *, name: str = "y") -> tuple[Classes, Ids]:
     y : array-like of shape (n,), list of lists of one, or matrix of shape (n, n_classes)
         Ints from 0 are ids: every one up to the highest is a class, in whatever rows there are. Strings are names, and
         ints some of which are negative, or which are far apart, are numbers: what occurs is a class, in sorted order.
-        A matrix has a column for each class and one entry in each row.
+        A matrix has a column for each class and one entry in each row; a data frame's columns are the classes' names.
 
     Returns
     -------
@@ -167,6 +168,7 @@ def classes_of(y: Any, *, name: str = "y") -> tuple[Classes, Ids]:
     >>> classes.array.tolist(), ids.tolist()
     (['land', 'sea'], [1, 0, 1])
     """
+    columns, y = label_columns(y), labels_of(y, name)
     if not sp.issparse(y) and not isinstance(y, Csr) and getattr(y, "ndim", 1) == 2 and y.shape[1] == 1:
         y = np.asarray(y).ravel()  # a column of classes, as tools hand it on
     named = None if isinstance(y, dict) else rows_of_names(y)
@@ -190,7 +192,7 @@ def classes_of(y: Any, *, name: str = "y") -> tuple[Classes, Ids]:
         raise DataError(
             f"{name} must name one class in each row, but row {row} has {has}. Several labels a row are for XRLinear."
         )
-    return Classes(csr.shape[1]), csr.indices
+    return Classes(csr.shape[1], None if columns is None else Vocabulary(columns)), csr.indices
 
 
 def first_classes(y: Any, classes: Any, class_weight: Any, known: Classes | None) -> Classes | None:

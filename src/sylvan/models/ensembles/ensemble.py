@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from sylvan import store, validate
 from sylvan.errors import DataError, ParameterError
+from sylvan.frames import label_columns, labels_of
 from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.models.compress import Compressible, has_weights
 from sylvan.models.ensembles.members import (
@@ -34,7 +35,8 @@ from sylvan.models.ensembles.members import (
 )
 from sylvan.models.ensembles.presets import PRESETS, preset_members
 from sylvan.models.ensembles.weighing import EnsembleWeighing
-from sylvan.models.label_names import rows_of_names
+from sylvan.models.label_names import rows_by_column, rows_of_names
+from sylvan.models.single_label import one_class_a_row
 from sylvan.models.text_estimator import check_texts
 from sylvan.params import Choice, Instance, Range, Threads, attribute, check_value, parameterized
 from sylvan.ranking.calibrate import METHODS
@@ -194,6 +196,7 @@ class Ensemble(EnsembleWeighing):
         check_members(made.members)
         for member in made.members:
             member._need_fit("joining it")
+        made.single_label_ = all(member.single_label_ for member in made.members)
         return made._adopt(made.members, given_weights(made.weights, len(made.members)))
 
     @property
@@ -239,6 +242,10 @@ class Ensemble(EnsembleWeighing):
         """
         self.check_params()
         check_members(self.members)
+        single_label = one_class_a_row(Y)
+        if label_columns(Y) is not None:
+            Y = rows_by_column(Y)
+        Y = labels_of(Y)
         if self.takes_texts:
             X = check_texts(X)
             Y = Y if hasattr(Y, "__len__") or hasattr(Y, "shape") else list(Y)
@@ -246,7 +253,10 @@ class Ensemble(EnsembleWeighing):
         else:
             given = X
             X, labels, vocabulary = self._training_pair(X, Y)
-            Y = labels if vocabulary is None else rows_of_names(Y)
+            if vocabulary is None:
+                Y = labels
+            elif (named := rows_of_names(Y)) is not None:  # otherwise numbers that are names, as they are
+                Y = named
             n_rows = X.shape[0]
         if sample_weight is not None:
             options["sample_weight"] = validate.sample_weight(sample_weight, n_rows)
@@ -261,7 +271,7 @@ class Ensemble(EnsembleWeighing):
         self._adopt(fitted, weights)
         tops = [None if top is None else renumbered(top, ids) for top, ids in zip(tops, self._ids, strict=True)]
         self.calibrator_ = None if rows is None else self._calibrated(tops, take(Y, rows), weight, rows)
-        self._keep_names(given, self.vocabulary_)
+        self._keep_names(given, self.vocabulary_, single_label)
         return self
 
     def _identity(self) -> dict[str, Any]:
@@ -325,6 +335,10 @@ class Ensemble(EnsembleWeighing):
             raise DataError("The labels of some members of the Ensemble have names and those of others have none.")
         self.n_features_, self.n_labels_, self.members, self.weights_ = n_features, n_labels, members, weights
         return self
+
+    def _usual_class(self) -> int:
+        first, ids = self.members[0]._usual_class(), self._ids[0]
+        return first if ids is None else int(ids[first])
 
     def _plain_params(self) -> dict[str, Any]:
         params = super()._plain_params()

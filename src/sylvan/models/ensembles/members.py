@@ -17,6 +17,7 @@ from sylvan.canonical import Csr, take_rows
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ParameterError
 from sylvan.explain.records import TreeVote
+from sylvan.frames import label_columns
 from sylvan.label_filter import LabelFilter
 from sylvan.models.base import Estimator
 from sylvan.models.holdout import holdout_folds
@@ -282,7 +283,7 @@ def split_rows(
 
 def known_labels(Y: Any, n_rows: int, vocabulary: Vocabulary | None, n_labels: int, texts: bool) -> Csr:
     """Labels in any form by an ensemble's ids, without those that no member knows; those of ``texts`` have names."""
-    if vocabulary is not None and (texts or rows_of_names(Y) is not None):
+    if vocabulary is not None and (texts or label_columns(Y) is not None or rows_of_names(Y) is not None):
         names, Y = encode_labels(Y)
         known = (vocabulary.get(name) for name in names)
         ids = np.array([-1 if label is None else label for label in known], np.int64)

@@ -32,6 +32,7 @@ from sylvan.models.irli.settings import (
     Repetitions,
 )  # fmt: skip
 from sylvan.models.irli.updates import IRLIUpdates
+from sylvan.models.single_label import one_class_a_row
 from sylvan.parallel import resolve_jobs
 from sylvan.params import Choice, Range, Seed, Threads, attribute, parameterized
 from sylvan.ranking.bucket_scores import BUCKET_ORDERS, BucketQuery, count_candidates, rank_labels
@@ -218,7 +219,7 @@ class IRLIClassifier(IRLIUpdates):
         self._row_sums = learned.row_sums
         self.n_rows_, self.n_features_ = features.shape
         self.label_counts_ = np.bincount(labels.indices, minlength=labels.shape[1]).astype(np.int64)
-        self._keep_names(X, vocabulary)
+        self._keep_names(X, vocabulary, one_class_a_row(Y))
         self.n_labels_ = labels.shape[1]
         return self
 

@@ -31,6 +31,7 @@ from sylvan.models.encoders.described import (
 )
 from sylvan.models.encoders.saved_encoder import SavedEncoder, encoder_files
 from sylvan.models.ensembles.ensemble import Ensemble
+from sylvan.models.single_label import one_class_a_row
 from sylvan.models.text_estimator import check_texts
 from sylvan.models.transformer.features import Lengths, joined, unit_terms
 from sylvan.models.transformer.plan import plan_of
@@ -212,6 +213,7 @@ class TransformerEstimator(TransformerUpdates):
         self.n_dense_, (self.term_scale_, self.dense_scale_) = learned.n_dense, learned.lengths
         self.unit_vectors_ = training.unit_vectors
         self._take_sizes(learned.vocabulary)
+        self.single_label_ = one_class_a_row(label_lists)
         return self
 
     def _take_sizes(self, vocabulary: Vocabulary) -> None:

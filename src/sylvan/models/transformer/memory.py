@@ -175,7 +175,7 @@ def estimated_terms(vectorizer: TfidfVectorizer, texts: Sequence[str]) -> int:
     rows = np.unique(np.linspace(0, n_rows - 1, min(n_rows, _COUNTED_TEXTS)).astype(np.int64))
     params = {**vectorizer.get_params(), "min_df": 1, "max_df": 1.0, "n_jobs": 1}
     try:
-        terms = TfidfVectorizer(**params).fit_transform([texts[int(row)] for row in rows])
+        terms = TfidfVectorizer(**params).fit_transform_rows([texts[int(row)] for row in rows])
     except DataError:  # not one term in these
         return 0
     return round(terms.nnz * n_rows / len(rows))

@@ -191,7 +191,7 @@ class TransformerTraining:
 
     def terms(self) -> Csr:
         """TF-IDF of all texts, rows of length 1."""
-        terms = validate.features(self.vectorizer.fit_transform(self.texts))
+        terms = self.vectorizer.fit_transform_rows(self.texts)
         return unit_terms(self.vectorizer, terms)
 
     def index(self, terms: Csr, runner: Runner | None = None) -> LabelTree:

@@ -19,6 +19,7 @@ from sylvan.indexing import LabelTree
 from sylvan.metrics.rows import hits
 from sylvan.models.base import CANDIDATES
 from sylvan.models.holdout import DEPTH, calibrated, held_out_rows, holdout_folds
+from sylvan.models.single_label import one_class_a_row
 from sylvan.models.xr.plan import refuse_beyond_memory, training_plan
 from sylvan.models.xr.scaling import Scale, scaled
 from sylvan.models.xr.training_rows import HeldOut, TrainingRows
@@ -271,7 +272,7 @@ class XRLinear(XRUpdates):
                 if self.keep_rows:
                     own = None if weight is None else weight[rows]
                     held_out = HeldOut.of(rows.astype(np.int64), top, hits(top, take_rows(labels, rows)), own)
-        self._keep_names(X, vocabulary)
+        self._keep_names(X, vocabulary, one_class_a_row(Y))
         self.chosen_ = self.by_the_rows(features, trees[0].depth)
         self._fitted(rankers, features, labels, calibrator, scale)
         solutions = [each.solutions for each in trained if each.solutions is not None]

@@ -1,0 +1,376 @@
+"""Data frames as what everything else takes: arrays of numbers, texts, labels.
+
+pandas is read through pandas, whatever else has Arrow's ``__arrow_c_stream__`` (polars, pyarrow, DuckDB) through
+pyarrow. Neither pandas nor polars is imported here: a frame of theirs comes from somebody who has.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from sylvan.errors import DataError
+
+__all__ = [
+    "Column", "Table", "holds_texts", "is_frame", "label_columns", "labels_of", "names_of", "need_pyarrow",
+    "numbers_of", "read_frame", "texts_of",
+]  # fmt: skip
+
+NUMBERS, TEXTS, LISTS, OTHER = "numbers", "texts", "lists", "other"
+_SHOWN = 5  # columns that an error names
+_PLAIN = (np.ndarray, list, tuple, str, bytes, dict)
+
+
+class Column:
+    """Base of one column of a frame, or a frame's only one: its name, its kind, and its values in two forms."""
+
+    name: Any
+    kind: str  # NUMBERS, TEXTS, LISTS or OTHER
+    type_name: str
+    is_flag: bool  # of True and False
+
+    def numbers(self) -> npt.NDArray[Any]:
+        """The values as an array of numbers; a missing one is NaN."""
+        raise TypeError(f"{type(self).__name__} is abstract: it has no values.")
+
+    def listed(self) -> list[Any]:
+        """The values as Python's; a missing one is None."""
+        raise TypeError(f"{type(self).__name__} is abstract: it has no values.")
+
+
+class Table:
+    """The columns of a frame, and how many rows they have; or all of them as a matrix, where they are numbers."""
+
+    def __init__(self, columns: list[Column], n_rows: int, matrix: Any = None) -> None:
+        self.columns, self.n_rows, self.matrix = columns, n_rows, matrix
+
+    def numbers(self) -> Any:
+        """All columns as one matrix: sparse where the frame is; of float32 where all columns are, else of float64."""
+        if self.matrix is not None:
+            return self.matrix
+        arrays = [column.numbers() for column in self.columns]
+        single = bool(arrays) and all(array.dtype == np.float32 for array in arrays)
+        result = np.empty((self.n_rows, len(arrays)), np.float32 if single else np.float64)
+        for place, array in enumerate(arrays):
+            result[:, place] = array
+        return result
+
+
+class _PandasColumn(Column):
+    def __init__(self, series: Any) -> None:
+        self.name, self._series = series.name, series
+        self.kind = _pandas_kind(series)
+        self.type_name, self.is_flag = str(series.dtype), series.dtype.kind == "b"
+
+    def numbers(self) -> npt.NDArray[Any]:
+        plain = isinstance(self._series.dtype, np.dtype) and self._series.dtype.kind in "biuf"
+        array = self._series.to_numpy() if plain else self._series.to_numpy(dtype=np.float64, na_value=np.nan)
+        result: npt.NDArray[Any] = array
+        return result
+
+    def listed(self) -> list[Any]:
+        values = self._series.tolist()
+        missing = np.flatnonzero(self._series.isna().to_numpy())
+        for row in missing.tolist():
+            values[row] = None
+        return [value.tolist() if isinstance(value, np.ndarray) else value for value in values]
+
+
+class _ArrowColumn(Column):
+    def __init__(self, name: Any, values: Any, types: Any) -> None:
+        self.name, self._values, self._types = name, values, types
+        self.kind, self.type_name = _arrow_kind(values.type, types), str(values.type)
+        self.is_flag = types.is_boolean(values.type)
+
+    def numbers(self) -> npt.NDArray[Any]:
+        values = self._values
+        if self.is_flag:
+            values = values.cast("uint8")
+        elif self._types.is_decimal(values.type):
+            values = values.cast("float64")
+        result: npt.NDArray[Any] = values.to_numpy()
+        return result
+
+    def listed(self) -> list[Any]:
+        result: list[Any] = self._values.to_pylist()
+        return result
+
+
+def is_frame(value: Any) -> bool:
+    """Whether it is a data frame or a column of one: of pandas, or with Arrow's interface.
+
+    Examples
+    --------
+    >>> from sylvan.frames import is_frame
+    >>> is_frame([[1.0]])
+    False
+    """
+    if isinstance(value, _PLAIN) or sp.issparse(value):
+        return False
+    return _of_pandas(value) or hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__")
+
+
+def names_of(value: Any) -> list[Any]:
+    """What the columns of a frame are called, without reading it; nothing where they have no names."""
+    if isinstance(value, _PLAIN) or _of_pandas(value):
+        return list(value.columns) if _of_pandas(value, "DataFrame") else []
+    for holder, attribute in ((value, "column_names"), (getattr(value, "schema", None), "names"), (value, "columns")):
+        names = getattr(holder, attribute, None)
+        if isinstance(names, Iterable) and not isinstance(names, str):
+            return list(names)
+    return []
+
+
+def read_frame(value: Any, name: str) -> Table | Column:
+    """The columns of a frame, or its only one.
+
+    Parameters
+    ----------
+    value : anything that :func:`is_frame`
+    name : str
+        What errors call it.
+
+    Raises
+    ------
+    ImportError
+        When it isn't pandas's, and pyarrow isn't installed.
+    DataError
+        When the frame can't be read.
+    """
+    if _of_pandas(value):
+        if not _of_pandas(value, "DataFrame"):
+            return _PandasColumn(value.to_series() if _of_pandas(value, "Index") else value)
+        matrix = _pandas_matrix(value)  # columns one by one would take long where there are very many
+        places = range(value.shape[1] if matrix is None else 0)
+        return Table([_PandasColumn(value.iloc[:, place]) for place in places], len(value), matrix)
+    pyarrow = need_pyarrow(f"A {type(value).__module__.partition('.')[0]} {type(value).__name__}")
+    try:
+        values = pyarrow.chunked_array(value)
+        if not pyarrow.types.is_struct(values.type):
+            return _ArrowColumn(getattr(value, "name", None), values, pyarrow.types)
+        table = pyarrow.Table.from_struct_array(values)
+    except (pyarrow.ArrowException, TypeError) as error:
+        raise DataError(f"{name} is a data frame that can't be read: {error}.") from error
+    parts = zip(table.column_names, table.columns, strict=True)
+    return Table([_ArrowColumn(title, column, pyarrow.types) for title, column in parts], table.num_rows)
+
+
+def need_pyarrow(what: str) -> Any:
+    """pyarrow, or a sentence that says how to get it.
+
+    Raises
+    ------
+    ImportError
+        When it isn't installed.
+    """
+    try:
+        return importlib.import_module("pyarrow")
+    except ImportError as error:
+        raise ImportError(f'{what} needs pyarrow. Install it with: pip install "sylvan[frames]"') from error
+
+
+def numbers_of(value: Any, name: str) -> Any:
+    """A frame as a matrix of its numbers, a column as a vector; anything else as it is.
+
+    Raises
+    ------
+    DataError
+        When a column holds something other than numbers.
+    """
+    if not is_frame(value):
+        return value
+    frame = read_frame(value, name)
+    if isinstance(frame, Column):
+        return frame.numbers() if frame.kind == NUMBERS else np.asarray(frame.listed(), object)
+    others = [column for column in frame.columns if column.kind != NUMBERS]
+    if others:
+        raise DataError(
+            f"{name} must hold numbers, but {_shown(others)} {'does' if len(others) == 1 else 'do'}n't. Leave out what "
+            "isn't a feature, turn categories into numbers, and give texts to a TextModel."
+        )
+    return frame.numbers()
+
+
+def texts_of(value: Any, name: str = "texts") -> Any:
+    """The one column of texts of a frame, or a column, as a list of strings; anything else as it is.
+
+    Raises
+    ------
+    DataError
+        When there is no column of texts or more than one, or a text is missing; and for a dict, whose keys would be
+        taken for texts.
+    """
+    if isinstance(value, dict):
+        keys = ", ".join(map(repr, list(value)[:_SHOWN]))
+        raise DataError(f"{name} must be a list of strings. Got a dict instead, with {keys}: give one of its values.")
+    if not is_frame(value):
+        return value
+    frame = read_frame(value, name)
+    if isinstance(frame, Table):
+        found = [column for column in frame.columns if column.kind == TEXTS]
+        if len(found) > 1:
+            raise DataError(f"{name} has {len(found)} columns of strings, {_shown(found)}: give that with the texts.")
+        if not found and frame.n_rows:
+            raise DataError(f"{name} has no column of strings, but {_shown(frame.columns) or 'numbers alone'}.")
+        frame = found[0] if found else frame
+    listed = frame.listed() if isinstance(frame, Column) else []
+    if None in listed:
+        raise DataError(f"{name} has no text in row {listed.index(None)}: fill it with an empty one.")
+    return listed
+
+
+def holds_texts(value: Any) -> bool:
+    """Whether it is a frame with a column of strings, or such a column."""
+    if not is_frame(value):
+        return False
+    frame = read_frame(value, "X")
+    return any(column.kind == TEXTS for column in ([frame] if isinstance(frame, Column) else frame.columns))
+
+
+def label_columns(value: Any) -> list[str] | None:
+    """What the labels are called where a frame has a column for each label; None for all else.
+
+    Columns that are numbered from 0, as those of an array are, give no names.
+
+    Raises
+    ------
+    DataError
+        When two columns have one name.
+    """
+    if not is_frame(value):
+        return None
+    names = names_of(value)
+    if not names or names == list(range(len(names))) or (len(names) == 1 and not _is_indicator(value)):
+        return None
+    listed = [str(name) for name in names]
+    if len(set(listed)) < len(listed):
+        twice = next(name for name in listed if listed.count(name) > 1)
+        raise DataError(f"Y has two columns called {twice!r}: give each label a name of its own.")
+    return listed
+
+
+def _is_indicator(value: Any) -> bool:
+    frame = read_frame(value, "Y")
+    return isinstance(frame, Table) and (frame.matrix is not None or frame.columns[0].kind == NUMBERS)
+
+
+def labels_of(value: Any, name: str = "Y") -> Any:
+    """Labels in a frame as lists, an array or a matrix; anything else as it is, but for a column of classes.
+
+    An array of shape (n, 1) with ints other than 0 and 1 holds classes, not relevances of a single label: it becomes
+    one of shape (n,), as scikit-learn has it.
+
+    Parameters
+    ----------
+    value : frame or column
+        A column, or a frame with one column, of strings, of class ids or of lists of these; or a frame with a column of
+        numbers for each label. A missing list is empty.
+    name : str
+        What errors call it.
+
+    Raises
+    ------
+    DataError
+        When a column of strings has a missing one, a frame's columns are neither one nor all numbers, or its only one
+        holds numbers, which may be classes, or flags of one label.
+    """
+    if isinstance(value, np.ndarray) and value.ndim == 2 and value.shape[1] == 1 and value.dtype.kind in "iu":
+        return value if np.isin(value, (0, 1)).all() else value[:, 0]
+    if not is_frame(value):
+        return value
+    frame = read_frame(value, name)
+    if isinstance(frame, Table):
+        if frame.matrix is not None or len(frame.columns) != 1 or frame.columns[0].kind == NUMBERS:
+            return _indicator(frame, name)
+        frame = frame.columns[0]
+    if frame.kind == NUMBERS:
+        return frame.numbers()
+    listed = frame.listed()
+    if frame.kind == LISTS:
+        return [[] if row is None else row for row in listed]
+    if None in listed:
+        raise DataError(f"{name} has no label in row {listed.index(None)}: only a column of lists can have such rows.")
+    return listed
+
+
+def _indicator(frame: Table, name: str) -> Any:
+    """A frame with a column for each label as a matrix."""
+    others = [column for column in frame.columns if column.kind != NUMBERS]
+    if others:
+        raise DataError(
+            f"{name} has {len(frame.columns)} columns, so that each must hold the numbers of a label, but "
+            f"{_shown(others)} {'does' if len(others) == 1 else 'do'}n't. Give one column of strings or of lists, or "
+            "numbers alone."
+        )
+    if len(frame.columns) == 1 and not frame.columns[0].is_flag:
+        own = repr(frame.columns[0].name)
+        raise DataError(
+            f"{name} has one column of numbers, {own}, which may be classes, or flags of a single label. Give "
+            f"{name}[{own}] for one class a row, or booleans for a label that a row has or hasn't."
+        )
+    return frame.numbers()
+
+
+def _shown(columns: list[Column]) -> str:
+    """Columns by name and type, the first of them."""
+    words = [f"{column.name!r} ({column.type_name})" for column in columns[:_SHOWN]]
+    return ", ".join(words) + (f" and {len(columns) - _SHOWN} more" if len(columns) > _SHOWN else "")
+
+
+def _of_pandas(value: Any, *classes: str) -> bool:
+    """Whether it is of pandas's classes, by default of a frame or a column; nothing is before pandas is loaded."""
+    pandas = sys.modules.get("pandas")
+    known = (getattr(pandas, name, None) for name in classes or ("DataFrame", "Series", "Index"))
+    return isinstance(value, tuple(kind for kind in known if kind is not None))
+
+
+def _pandas_kind(series: Any) -> str:
+    """What a column of pandas holds: by its type, and by its values where that says nothing."""
+    types = sys.modules["pandas"].api.types
+    dtype = series.dtype
+    if types.is_numeric_dtype(dtype) and dtype.kind != "c":
+        return NUMBERS
+    if hasattr(dtype, "categories"):
+        return TEXTS if types.infer_dtype(dtype.categories) == "string" else OTHER
+    found = types.infer_dtype(series, skipna=True)
+    if found == "string" or (found == "empty" and types.is_string_dtype(dtype)):
+        return TEXTS
+    if found in ("integer", "floating", "mixed-integer-float", "decimal", "boolean"):
+        return NUMBERS
+    first = next((value for value in series if not (value is None or value is np.nan)), None)
+    return LISTS if isinstance(first, list | tuple | set | np.ndarray) else OTHER
+
+
+def _pandas_matrix(frame: Any) -> Any:
+    """A frame of several columns of NumPy's numbers, or of sparse ones, as a matrix; None for any other."""
+    sparse = sys.modules["pandas"].SparseDtype
+    kinds = frame.dtypes.tolist()
+    if kinds and all(isinstance(kind, sparse) and kind.fill_value == 0 for kind in kinds):
+        return sp.csr_matrix(frame.sparse.to_coo())
+    if len(kinds) < 2 or not all(isinstance(kind, np.dtype) and kind.kind in "biuf" for kind in kinds):
+        return None
+    return frame.to_numpy(dtype=np.float32 if set(kinds) == {np.dtype(np.float32)} else np.float64)
+
+
+def _arrow_kind(kind: Any, types: Any) -> str:
+    """What a column of this Arrow type holds."""
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+        return TEXTS if _arrow_kind(kind, types) == TEXTS else OTHER
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind):
+        return NUMBERS
+    if types.is_string(kind) or types.is_large_string(kind) or getattr(types, "is_string_view", _never)(kind):
+        return TEXTS
+    names = ("is_list", "is_large_list", "is_fixed_size_list", "is_list_view", "is_large_list_view")
+    return LISTS if any(getattr(types, name, _never)(kind) for name in names) else OTHER
+
+
+def _never(kind: Any) -> bool:
+    """In the place of a test that an older pyarrow hasn't got."""
+    return False

@@ -1,0 +1,29 @@
+"""What the user set in scikit-learn, where it is loaded: sparse arrays or matrices, and frames from transformers."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import scipy.sparse as sp
+
+__all__ = ["setting", "sparse_as_set"]
+
+
+def setting(name: str) -> Any:
+    """What ``sklearn.get_config()`` has under a name; None where scikit-learn isn't loaded, or is too old for it."""
+    sklearn: Any = sys.modules.get("sklearn")
+    return sklearn.get_config().get(name) if hasattr(sklearn, "get_config") else None
+
+
+def sparse_as_set(matrix: Any) -> Any:
+    """A sparse matrix, or a ``csr_array`` of the same arrays after ``sklearn.set_config(sparse_interface="sparray")``.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> from sylvan.sklearn_settings import sparse_as_set
+    >>> type(sparse_as_set(sp.csr_matrix((2, 2)))).__name__
+    'csr_matrix'
+    """
+    return sp.csr_array(matrix) if setting("sparse_interface") == "sparray" else matrix

@@ -1,0 +1,133 @@
+"""One class a row: models answer with classes, and scikit-learn takes them for classifiers."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import sylvan
+from sylvan import Ensemble, NeighborRanker, TextModel, XRLinear
+from sylvan.models.single_label import one_class_a_row
+
+X = np.eye(4, dtype=np.float32).repeat(6, axis=0)
+IDS = np.arange(4).repeat(6)
+NAMES = np.array(["elm", "ash", "oak", "fir"])[IDS]
+FAR = np.array([3, 9_783_161_484_100, 50_000_000, 7])[IDS]
+MODELS = [
+    lambda: XRLinear(n_jobs=1),
+    lambda: NeighborRanker(n_jobs=1),
+    lambda: Ensemble([XRLinear(n_jobs=1), NeighborRanker(n_jobs=1)], n_jobs=1),
+]
+models = pytest.mark.parametrize("make", MODELS, ids=["XRLinear", "NeighborRanker", "Ensemble"])
+
+
+@pytest.mark.parametrize(
+    "Y",
+    [IDS, IDS.tolist(), IDS.astype(float), IDS > 1, NAMES, NAMES.tolist(), NAMES.astype(object), FAR, FAR.tolist(),
+     np.where(IDS > 1, 1, -1), np.where(IDS > 1, 1.0, -1.0), [0] * 24],
+)  # fmt: skip
+@models
+def test_predict_gives_the_classes_that_fit_was_given(make: Any, Y: Any, tmp_path: Path) -> None:
+    model = make().fit(X, Y)
+    model.save(tmp_path / "model")
+    for each in (model, sylvan.load(tmp_path / "model"), pickle.loads(pickle.dumps(model))):
+        assert each.single_label_
+        predicted = each.predict(X)
+        assert isinstance(predicted, np.ndarray) and predicted.tolist() == np.asarray(Y).tolist()
+        proba = each.predict_proba(X)
+        assert each.classes_[proba.argmax(axis=1)].tolist() == predicted.tolist()
+        np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=1e-6)
+        assert proba.shape == (24, each.n_labels_) and each.score(X, Y) == 1
+
+
+@pytest.mark.parametrize(
+    "Y", [IDS[:, None].tolist(), NAMES[:, None].tolist(), sp.csr_matrix(np.eye(4)[IDS]), np.eye(4)[IDS]]
+)
+@models
+def test_lists_and_matrices_have_an_indicator(make: Any, Y: Any) -> None:
+    model = make().fit(X, IDS).fit(X, Y)
+    assert not model.single_label_ and sp.issparse(model.predict(X)) and sp.issparse(model.predict_proba(X))
+    assert model.predict(X).shape == (24, 4)
+
+
+def test_a_rule_has_an_indicator() -> None:
+    model = XRLinear(n_jobs=1).fit(X, IDS)
+    for rule in ({"k": 2}, {"threshold": 0.3}, {"expected": "f1"}, {"precision": 0.5}):
+        assert sp.issparse(model.predict(X, **rule))
+    assert model.predict(X, beam=1).tolist() == IDS.tolist()
+    with pytest.raises(sylvan.errors.ParameterError, match="no option 'bean'"):
+        model.predict(X, bean=1)
+
+
+def test_fewer_probabilities_than_classes_are_sparse() -> None:
+    proba = XRLinear(n_jobs=1).fit(X, IDS).predict_proba(X, k=2)
+    assert sp.issparse(proba) and np.diff(proba.indptr).tolist() == [2] * 24
+
+
+def test_a_row_without_an_answer_is_of_the_most_frequent_class() -> None:
+    rows, names = np.vstack([X, X[-1:]]), [*NAMES, "fir"]
+    for model in (NeighborRanker(n_jobs=1), Ensemble([NeighborRanker(n_jobs=1)], n_jobs=1)):
+        model.fit(rows, names)
+        assert model.rank(np.zeros((1, 4)), k=1).labels.tolist() == [[-1]]
+        assert model.predict(np.zeros((1, 4))).tolist() == ["fir"]
+        assert model.predict_proba(np.zeros((1, 4))).tolist() == [[0.25] * 4]
+    texts = [*NAMES, "fir"]
+    tagger = TextModel(model=NeighborRanker(n_jobs=1)).fit(texts, texts)
+    assert tagger.predict(["never seen", "oak"]).tolist() == ["fir", "oak"]
+
+
+def test_models_of_text(tmp_path: Path) -> None:
+    texts = [f"the wood of an {name}" for name in NAMES]
+    model = TextModel(model=XRLinear(n_jobs=1)).fit(texts, NAMES)
+    model.save(tmp_path / "model")
+    again = sylvan.load(tmp_path / "model")
+    assert again.single_label_ and again.predict(texts).tolist() == NAMES.tolist()
+    assert not model.fit(texts, [[name] for name in NAMES]).single_label_
+    assert not model.fit(texts, NAMES).fit_blocks([(texts, [[name] for name in NAMES])]).single_label_
+    joined = Ensemble.of_fitted([again, TextModel(model=NeighborRanker()).fit(texts, NAMES)])
+    assert joined.single_label_ and joined.predict(texts).tolist() == NAMES.tolist()
+    assert Ensemble.of_fitted([model, again]).single_label_ is False
+
+
+def test_what_one_class_a_row_is() -> None:
+    for Y in ([1, 2], ("a", "b"), np.array([1.0]), np.array(["a"], object), [np.str_("a"), np.int64(3)]):
+        assert one_class_a_row(Y)
+    for Y in ([], [[1]], ["a", ["b"]], [{"a"}], np.eye(2), np.ones((2, 1)), sp.eye(2), {"a": 1}, "ab", None, iter([1])):
+        assert not one_class_a_row(Y)
+
+
+def test_scikit_learn_stratifies_folds() -> None:
+    pytest.importorskip("sklearn", minversion="1.6")
+    from sklearn.base import is_classifier
+    from sklearn.datasets import load_iris
+    from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
+    from sklearn.model_selection import cross_val_predict, cross_val_score
+
+    rows, y = load_iris(return_X_y=True)
+    names = np.array(["setosa", "versicolor", "virginica"])[y]
+    for classes in (y, names):
+        for model in (XRLinear(cost=100, n_jobs=1), NeighborRanker(n_neighbors=9, n_jobs=1)):
+            assert is_classifier(model)
+            assert cross_val_score(model, rows, classes).mean() > 0.9
+            assert cross_val_score(model, rows, classes, scoring="accuracy").mean() > 0.9
+            assert cross_val_score(model, rows, classes, scoring="neg_log_loss").mean() > -0.4
+            predicted = cross_val_predict(model, rows, classes)
+            assert predicted.shape == (150,) and accuracy_score(classes, predicted) > 0.9
+            proba = cross_val_predict(model, rows, classes, method="predict_proba")
+            assert log_loss(classes, proba) < 0.4 and roc_auc_score(classes, proba, multi_class="ovr") > 0.95
+
+
+def test_models_of_text_are_classifiers_once_they_have_seen_classes() -> None:
+    pytest.importorskip("sklearn", minversion="1.6")
+    from sklearn.base import is_classifier
+
+    texts = [f"the wood of an {name}" for name in NAMES]
+    model = TextModel(model=XRLinear(n_jobs=1))
+    assert not is_classifier(model), "folds of lists can't be stratified"
+    assert is_classifier(model.fit(texts, NAMES))
+    assert not is_classifier(model.fit(texts, [[name] for name in NAMES]))
