@@ -60,6 +60,12 @@ def strided(X: np.ndarray) -> np.ndarray:
     return wide[::2, ::3]
 
 
+def data_frame(X: np.ndarray) -> Any:
+    """A frame whose columns are numbered: names would become those of the features."""
+    pandas = pytest.importorskip("pandas")
+    return pandas.DataFrame(X)
+
+
 FORMS: dict[str, Callable[[np.ndarray], Any]] = {
     "dense": np.array,
     "float64": lambda X: X.astype(np.float64),
@@ -78,6 +84,7 @@ FORMS: dict[str, Callable[[np.ndarray], Any]] = {
     "read-only": frozen,
     "read-only csr": frozen_csr,
     "list of lists": lambda X: X.tolist(),
+    "data frame": data_frame,
 }
 
 Y_FORMS: dict[str, Callable[[Known], Any]] = {
@@ -91,6 +98,7 @@ Y_FORMS: dict[str, Callable[[Known], Any]] = {
     "lists of ids": lambda data: data.labels,
     "backward tuples": lambda data: [tuple(ids[::-1]) for ids in data.labels],
     "sets": lambda data: [set(ids) for ids in data.labels],
+    "data frame": lambda data: data_frame(data.Y),
 }
 
 

@@ -223,7 +223,7 @@ def test_labels_beyond_a_list_truth_are_wrong_answers() -> None:
             (1, 5),
             "at 5 needs 5 answers a row, but the TopK holds 3. Rank with k=5",
         ),
-        ([[0]], np.array([[0]]), 1, "must be a TopK or a sparse matrix of scores, but are a ndarray"),
+        ([[0]], np.array([[0]]), 1, "must be a TopK or a matrix of scores, but are a ndarray"),
         ([[0, 5]], top_of([1, 2], [0, 0]), 2, r"shape \(1, 6\)"),
         ([[], [0, 5]], top_of([1, 2], [0, 0]), 2, "name a label twice in row 1"),
         ([[], []], top_of([0], [0]), 1, "No row of Y has a true label"),

@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 import sylvan
-from sylvan import Ensemble, NeighborRanker, TextModel, XRLinear
+from sylvan import Ensemble, NeighborRanker, TextModel, XRLinear, metrics
 from sylvan.models.single_label import one_class_a_row
 
 X = np.eye(4, dtype=np.float32).repeat(6, axis=0)
@@ -69,6 +69,14 @@ def test_fewer_probabilities_than_classes_are_sparse() -> None:
     assert sp.issparse(proba) and np.diff(proba.indptr).tolist() == [2] * 24
 
 
+def test_metrics_take_the_array_as_they_take_the_ranking() -> None:
+    model = XRLinear(n_jobs=1).fit(X, IDS)
+    proba, top = model.predict_proba(X), model.rank(X, k=4)
+    for scores in (proba, sp.csr_array(proba)):
+        assert metrics.precision(IDS, scores, at=(1, 3)) == metrics.precision(IDS, top, at=(1, 3))
+        assert metrics.fit_thresholds(IDS, scores).shape == (4,)
+
+
 def test_a_row_without_an_answer_is_of_the_most_frequent_class() -> None:
     rows, names = np.vstack([X, X[-1:]]), [*NAMES, "fir"]
     for model in (NeighborRanker(n_jobs=1), Ensemble([NeighborRanker(n_jobs=1)], n_jobs=1)):
@@ -92,6 +100,13 @@ def test_models_of_text(tmp_path: Path) -> None:
     joined = Ensemble.of_fitted([again, TextModel(model=NeighborRanker()).fit(texts, NAMES)])
     assert joined.single_label_ and joined.predict(texts).tolist() == NAMES.tolist()
     assert Ensemble.of_fitted([model, again]).single_label_ is False
+
+
+def test_a_folder_that_says_neither_is_damaged() -> None:
+    state = XRLinear(n_jobs=1).fit(X, IDS).to_state()
+    state.meta["single_label"] = "perhaps"
+    with pytest.raises(sylvan.errors.ModelError, match="single_label"):
+        XRLinear.from_state(state)
 
 
 def test_what_one_class_a_row_is() -> None:

@@ -88,14 +88,16 @@ def check_answers(top: Any, truth: validate.Csr, width: int, inferred: bool) -> 
     Raises
     ------
     DataError
-        When ``top`` is neither TopK nor sparse, differs in rows or labels, holds NaN, has fewer than
+        When ``top`` is neither TopK nor a matrix of scores, differs in rows or labels, holds NaN, has fewer than
         ``width`` answers a row, or names a label twice in a row.
     """
+    if isinstance(top, np.ndarray) and top.ndim == 2 and top.dtype.kind == "f":  # probabilities of a few classes
+        top = sp.csr_matrix(top)
     if sp.issparse(top):
         return _check_scores(top, truth, inferred)
     if not isinstance(top, TopK):
         raise DataError(
-            f"The answers must be a TopK or a sparse matrix of scores, but are a {type(top).__name__}. "
+            f"The answers must be a TopK or a matrix of scores, but are a {type(top).__name__}. "
             "TopK(labels, scores) makes one of two arrays of shape (n, k)."
         )
     n_labels = truth.shape[1]
