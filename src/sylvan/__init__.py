@@ -1,28 +1,34 @@
 """Sylvan: picks the few right answers out of an enormous set."""
 
-from sylvan import data, distributed, hub, indexing, metrics, serve
-from sylvan.errors import SylvanError
-from sylvan.hub import from_pretrained
-from sylvan.indexing import LabelTree
-from sylvan.models import (
-    BeamTreeClassifier,
-    Ensemble,
-    IRLIClassifier,
-    IRLIIndex,
-    NeighborRanker,
-    ShardedIRLIIndex,
-    TextModel,
-    TransformerMatcher,
-    XRLinear,
-    XRTransformer,
-    XTransformer,
-)
-from sylvan.store.registry import load
-from sylvan.text import TfidfVectorizer
-from sylvan.topk import TopK
-from sylvan.tune.result import TuneResult
-from sylvan.tune.tuner import tune
+import importlib
+from typing import TYPE_CHECKING
+
+from sylvan.lazy import lazy_names, typed_names
 from sylvan.version import __version__
+
+if TYPE_CHECKING:
+    from sylvan import data, distributed, hub, indexing, metrics, serve
+    from sylvan.errors import SylvanError
+    from sylvan.hub import from_pretrained
+    from sylvan.indexing import LabelTree
+    from sylvan.models import (
+        BeamTreeClassifier,
+        Ensemble,
+        IRLIClassifier,
+        IRLIIndex,
+        NeighborRanker,
+        ShardedIRLIIndex,
+        TextModel,
+        TransformerMatcher,
+        XRLinear,
+        XRTransformer,
+        XTransformer,
+    )
+    from sylvan.store.registry import load
+    from sylvan.text import TfidfVectorizer
+    from sylvan.topk import TopK
+    from sylvan.tune.result import TuneResult
+    from sylvan.tune.tuner import tune
 
 __all__ = [
     "BeamTreeClassifier",
@@ -52,3 +58,10 @@ __all__ = [
     "serve",
     "tune",
 ]
+
+# A module is loaded when a name of it is first asked for, so that `import sylvan` takes milliseconds.
+__getattr__, __dir__ = lazy_names(__name__, typed_names(__name__))
+
+# The package `tune` takes its name here when it's first imported: before the function can, whose name it is.
+importlib.import_module("sylvan.tune")
+del globals()["tune"]

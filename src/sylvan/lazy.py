@@ -15,7 +15,8 @@ __all__ = ["lazy_names", "need_torch", "typed_names"]
 def typed_names(package: str) -> dict[str, str]:
     """Each name that a package imports under ``if TYPE_CHECKING``, and the module of the package that has it.
 
-    The imports that type checkers read are thus the only table there is.
+    The imports that type checkers read are thus the only table there is. A name that is imported from the package
+    itself is a module of it.
     """
     module = sys.modules[package]
     block = next(
@@ -32,7 +33,10 @@ def lazy_names(package: str, places: Mapping[str, str]) -> tuple[Callable[[str],
     def find(name: str) -> Any:
         if name not in places:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(f"{package}.{places[name]}"), name)
+        if places[name] == package:  # a module itself
+            value = importlib.import_module(f"{package}.{name}")
+        else:
+            value = getattr(importlib.import_module(f"{package}.{places[name]}"), name)
         vars(sys.modules[package])[name] = value
         return value
 

@@ -18,6 +18,7 @@ CIRCLES_LEFT: dict[str, list[list[str]]] = {
     "file": [],
 }
 PRIVATES_LEFT: dict[str, set[str]] = {}
+BACKEND = {"nanobind_backend"}  # what the kernels are linked with when they are loaded
 
 
 def test_every_package_has_its_layer() -> None:
@@ -78,10 +79,27 @@ def loaded_by(statement: str) -> set[str]:
     return set(json.loads(python("-c", code, check=True).stdout.splitlines()[-1]))
 
 
-def test_importing_sylvan_loads_only_numpy_scipy_and_the_standard_library() -> None:
+def test_public_names_load_only_numpy_scipy_and_the_standard_library() -> None:
     before = loaded_by("import numpy, scipy.sparse, numpy.lib.format")
-    new = loaded_by("import sylvan") - before
+    new = loaded_by("import sylvan; [getattr(sylvan, name) for name in sylvan.__all__]") - before
     tops = {name.split(".")[0] for name in new}
-    assert tops <= {"sylvan", "numpy", *sys.stdlib_module_names}, tops
+    assert tops <= {"sylvan", "numpy", *BACKEND, *sys.stdlib_module_names}, tops
     heavy = {"multiprocessing", "asyncio", "unittest", "http", "email", "xml", "sqlite3", "tkinter", "distutils"}
     assert not heavy & tops, heavy & tops
+
+
+def test_importing_sylvan_loads_next_to_nothing() -> None:
+    """Names are loaded when they are asked for; NumPy and SciPy take most of the time that an import takes."""
+    loaded = loaded_by("import sylvan")
+    assert not {"numpy", "scipy"} & loaded
+    assert {name for name in loaded if name.startswith("sylvan")} == {
+        "sylvan", "sylvan.lazy", "sylvan.tune", "sylvan.version",
+    }  # fmt: skip
+
+
+def test_a_model_loads_its_own_family_only() -> None:
+    loaded = loaded_by("from sylvan import XRLinear")
+    families = {name.split(".")[2] for name in loaded if name.startswith("sylvan.models.") and name.count(".") > 2}
+    assert families == {"xr"}
+    packages = {name.split(".")[1] for name in loaded if name.startswith("sylvan.")}
+    assert not packages & {"annif", "cli", "distributed", "importers", "neural", "sampling", "serve", "tasks"}

@@ -7,37 +7,42 @@ packed (``.gz``, ``.xz``), and ``"-"`` stands for stdin and stdout.
 
 from __future__ import annotations
 
-from sylvan.data.formats.annif import read_annif_tsv, stream_annif_tsv, write_annif_jsonl, write_annif_tsv
-from sylvan.data.formats.annif_folder import read_annif_folder, stream_annif_folder, write_annif_folder
-from sylvan.data.formats.arrays import (
-    load_npy,
-    load_npz,
-    load_npz_pair,
-    load_numbers,
-    load_vectors,
-    save_npy,
-    save_npz,
-    save_npz_pair,
-)
-from sylvan.data.formats.columnar import read_dataset, read_parquet, stream_dataset, stream_parquet
-from sylvan.data.formats.fasttext import read_fasttext, stream_fasttext, write_fasttext
-from sylvan.data.formats.filters import load_filter_labels, save_filter_labels
-from sylvan.data.formats.jsonl import read_jsonl, read_records, stream_jsonl, write_jsonl, write_records
-from sylvan.data.formats.label_texts import read_label_texts
-from sylvan.data.formats.parquet_writing import write_parquet
-from sylvan.data.formats.pecos_text import read_pecos, stream_pecos, write_pecos
-from sylvan.data.formats.sequence_files import read_sequences, write_sequences
-from sylvan.data.formats.subjects import SubjectVocabulary, read_subjects, write_subjects
-from sylvan.data.formats.tables import read_table, stream_table, write_table
-from sylvan.data.formats.text_matrices import load_svmlight, load_xmc, save_svmlight, save_xmc
-from sylvan.data.mapped import open_csr, save_csr
-from sylvan.data.part_conversion import write_parts
-from sylvan.data.part_folders import open_parts, save_parts
-from sylvan.data.row_parts import RowParts
-from sylvan.data.samples import Sample, load_sample
-from sylvan.data.sequences import SequenceData, build_sequences
-from sylvan.data.text_rows import TextData
-from sylvan.data.vocabulary import Vocabulary
+from typing import TYPE_CHECKING
+
+from sylvan.lazy import lazy_names, typed_names
+
+if TYPE_CHECKING:
+    from sylvan.data.formats.annif import read_annif_tsv, stream_annif_tsv, write_annif_jsonl, write_annif_tsv
+    from sylvan.data.formats.annif_folder import read_annif_folder, stream_annif_folder, write_annif_folder
+    from sylvan.data.formats.arrays import (
+        load_npy,
+        load_npz,
+        load_npz_pair,
+        load_numbers,
+        load_vectors,
+        save_npy,
+        save_npz,
+        save_npz_pair,
+    )
+    from sylvan.data.formats.columnar import read_dataset, read_parquet, stream_dataset, stream_parquet
+    from sylvan.data.formats.fasttext import read_fasttext, stream_fasttext, write_fasttext
+    from sylvan.data.formats.filters import load_filter_labels, save_filter_labels
+    from sylvan.data.formats.jsonl import read_jsonl, read_records, stream_jsonl, write_jsonl, write_records
+    from sylvan.data.formats.label_texts import read_label_texts
+    from sylvan.data.formats.parquet_writing import write_parquet
+    from sylvan.data.formats.pecos_text import read_pecos, stream_pecos, write_pecos
+    from sylvan.data.formats.sequence_files import read_sequences, write_sequences
+    from sylvan.data.formats.subjects import SubjectVocabulary, read_subjects, write_subjects
+    from sylvan.data.formats.tables import read_table, stream_table, write_table
+    from sylvan.data.formats.text_matrices import load_svmlight, load_xmc, save_svmlight, save_xmc
+    from sylvan.data.mapped import open_csr, save_csr
+    from sylvan.data.part_conversion import write_parts
+    from sylvan.data.part_folders import open_parts, save_parts
+    from sylvan.data.row_parts import RowParts
+    from sylvan.data.samples import Sample, load_sample
+    from sylvan.data.sequences import SequenceData, build_sequences
+    from sylvan.data.text_rows import TextData
+    from sylvan.data.vocabulary import Vocabulary
 
 __all__ = [
     "RowParts", "Sample", "SequenceData", "SubjectVocabulary", "TextData", "Vocabulary", "build_sequences",
@@ -50,3 +55,5 @@ __all__ = [
     "write_annif_jsonl", "write_annif_tsv", "write_fasttext", "write_jsonl", "write_parquet", "write_parts",
     "write_pecos", "write_records", "write_sequences", "write_subjects", "write_table",
 ]  # fmt: skip
+
+__getattr__, __dir__ = lazy_names(__name__, typed_names(__name__))

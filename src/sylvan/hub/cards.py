@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -33,5 +34,7 @@ def describe(folder: str, repository: str) -> Description:
     ModelError
         When the model is damaged.
     """
+    if not _describers:
+        importlib.import_module("sylvan.models")  # which nobody has needed yet
     (describer,) = _describers
     return describer(folder, repository)

@@ -1,18 +1,25 @@
 """The estimators: each puts the three phases together."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from sylvan.hub.cards import register_describer
-from sylvan.models.beam_tree.beam_tree import BeamTreeClassifier
+from sylvan.lazy import lazy_names, typed_names
 from sylvan.models.cards import described_folder
-from sylvan.models.ensembles.ensemble import Ensemble
-from sylvan.models.irli.classifier import IRLIClassifier
-from sylvan.models.irli.index import IRLIIndex
-from sylvan.models.irli.shards import ShardedIRLIIndex
-from sylvan.models.neighbors import NeighborRanker
-from sylvan.models.text import TextModel
-from sylvan.models.transformer.transformer_matcher import TransformerMatcher
-from sylvan.models.transformer.x_transformer import XTransformer
-from sylvan.models.transformer.xr_transformer import XRTransformer
-from sylvan.models.xr.xr_linear import XRLinear
+
+if TYPE_CHECKING:
+    from sylvan.models.beam_tree.beam_tree import BeamTreeClassifier
+    from sylvan.models.ensembles.ensemble import Ensemble
+    from sylvan.models.irli.classifier import IRLIClassifier
+    from sylvan.models.irli.index import IRLIIndex
+    from sylvan.models.irli.shards import ShardedIRLIIndex
+    from sylvan.models.neighbors import NeighborRanker
+    from sylvan.models.text import TextModel
+    from sylvan.models.transformer.transformer_matcher import TransformerMatcher
+    from sylvan.models.transformer.x_transformer import XTransformer
+    from sylvan.models.transformer.xr_transformer import XRTransformer
+    from sylvan.models.xr.xr_linear import XRLinear
 
 __all__ = [
     "BeamTreeClassifier",
@@ -29,3 +36,4 @@ __all__ = [
 ]
 
 register_describer(described_folder)
+__getattr__, __dir__ = lazy_names(__name__, typed_names(__name__))

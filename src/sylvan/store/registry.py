@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+from collections.abc import Callable
 from typing import Any
 
 from sylvan import store
 from sylvan.errors import ModelError, SylvanError
 from sylvan.version import __version__
 
-__all__ = ["load", "rebuild"]
+__all__ = ["MODULES", "load", "rebuild"]
+
+# The modules that register kinds. Nothing else of the package needs to be loaded to open a model.
+MODULES = {
+    "beam-tree": "models.beam_tree.beam_tree",
+    "calibrator": "ranking.calibrate",
+    "ensemble": "models.ensembles.ensemble",
+    "irli": "models.irli.classifier",
+    "irli-index": "models.irli.index",
+    "irli-shards": "models.irli.shards",
+    "label-tree": "indexing.tree",
+    "neighbor-ranker": "models.neighbors",
+    "text-model": "models.text",
+    "tfidf-vectorizer": "text.tfidf",
+    "vocabulary": "data.vocabulary",
+    "x-transformer": "models.transformer.x_transformer",
+    "xr-linear": "models.xr.xr_linear",
+    "xr-transformer": "models.transformer.xr_transformer",
+}
 
 
 def load(folder: str | os.PathLike[str], mmap: bool = True) -> Any:
@@ -55,10 +75,10 @@ def rebuild(state: store.State) -> Any:
     ModelError
         When no module knows the kind, or the State does not describe a model of its kind.
     """
-    loader = store.loader_of(state.kind)
+    loader = _loader_of(state.kind)
     where = state.where or "the model"
     if loader is None:
-        known = ", ".join(store.known_kinds()) or "none"
+        known = ", ".join(sorted({*MODULES, *store.known_kinds()}))
         raise ModelError(
             f"{where!r} holds a model of kind {state.kind!r}, which Sylvan {__version__} does not know. "
             f"The kinds it knows: {known}."
@@ -69,3 +89,9 @@ def rebuild(state: store.State) -> Any:
         raise
     except SylvanError as error:  # a parameter out of its range, say: here the folder is at fault, not the caller
         raise ModelError(f"{where!r} is damaged: {error}") from error
+
+
+def _loader_of(kind: str) -> Callable[[store.State], object] | None:
+    if store.loader_of(kind) is None and kind in MODULES:
+        importlib.import_module(f"sylvan.{MODULES[kind]}")
+    return store.loader_of(kind)

@@ -5,8 +5,17 @@ rows is given up (successive halving, Jamieson and Talwalkar 2016). Limits on la
 checked on the final model. Optuna is loaded when a tuning begins: ``pip install "sylvan[tune]"``.
 """
 
-from sylvan.tune.record import Trial
-from sylvan.tune.result import TuneResult
-from sylvan.tune.setting import Setting
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sylvan.lazy import lazy_names, typed_names
+
+if TYPE_CHECKING:
+    from sylvan.tune.record import Trial
+    from sylvan.tune.result import TuneResult
+    from sylvan.tune.setting import Setting
 
 __all__ = ["Setting", "Trial", "TuneResult"]
+
+__getattr__, __dir__ = lazy_names(__name__, typed_names(__name__))
