@@ -2,6 +2,8 @@
 #include <nanobind/stl/tuple.h>
 
 #include <atomic>
+#include <cstring>
+#include <memory>
 #include <stdexcept>
 #include <tuple>
 #include <utility>
@@ -19,24 +21,9 @@ using sylvan::TextView;
 using Texts = nb::typed<nb::tuple, nb::str, nb::ellipsis>;
 using Numbers = nb::typed<nb::tuple, int64_t, int64_t, int64_t, int64_t, int64_t>;  // of settings_of
 
-// Borrowed documents; `lowered` keeps alive those that had to be lower-cased by Python.
-struct Documents {
-  std::vector<TextView> views;
-  std::vector<nb::object> lowered;
-};
-
-TextView view_of(PyObject* text) {
-#if PY_VERSION_HEX < 0x030c0000
-  if (PyUnicode_READY(text) != 0) throw nb::python_error();
-#endif
-  return TextView{PyUnicode_DATA(text), static_cast<int64_t>(PyUnicode_GET_LENGTH(text)),
-                  static_cast<int>(PyUnicode_KIND(text)), PyUnicode_IS_ASCII(text) != 0};
-}
-
 // The two characters whose lower case isn't one character looked up in a table: capital sigma, which becomes
 // another letter at a word's end, and capital I with a dot, which becomes two characters.
-template <typename Unit>
-bool has_special(const Unit* text, int64_t length) {
+bool has_special(const uint32_t* text, int64_t length) {
   constexpr int64_t step = 256;
   for (int64_t from = 0; from < length; from += step) {
     const int64_t to = from + step < length ? from + step : length;
@@ -49,34 +36,91 @@ bool has_special(const Unit* text, int64_t length) {
   return false;
 }
 
-bool needs_python(const TextView& text) {
-  if (text.width == 2) return has_special(static_cast<const uint16_t*>(text.data), text.length);
-  if (text.width == 4) return has_special(static_cast<const uint32_t*>(text.data), text.length);
-  return false;
-}
+int64_t length_of(PyObject* text) { return static_cast<int64_t>(PyUnicode_GetLength(text)); }
 
-// A tuple can't change, so its strings stay where they are while the GIL is released.
-Documents borrow(const nb::tuple& texts, int64_t start, int64_t stop, bool lowercase) {
-  if (start < 0 || stop < start || stop > static_cast<int64_t>(texts.size())) {
-    throw std::invalid_argument("start and stop lie outside of texts");
-  }
-  Documents documents;
-  documents.views.reserve(static_cast<size_t>(stop - start));
-  for (int64_t i = start; i < stop; ++i) {
-    PyObject* text = PyTuple_GET_ITEM(texts.ptr(), i);
-    if (!PyUnicode_Check(text)) throw std::invalid_argument("a document is not a str");
-    TextView view = view_of(text);
-    if (lowercase && needs_python(view)) {
-      // str.lower itself, which always gives a str; a subclass may have a method of that name.
-      PyObject* low = PyObject_CallMethod(reinterpret_cast<PyObject*>(&PyUnicode_Type), "lower", "O", text);
-      if (low == nullptr) throw nb::python_error();
-      documents.lowered.push_back(nb::steal(low));
-      view = view_of(low);
+// str.isascii, looked up once and then called without Python's detours: for short texts they would be a tenth
+// of the time.
+class IsAscii {
+ public:
+  IsAscii() {
+    const auto* method = static_cast<const PyMethodDef*>(PyType_GetSlot(&PyUnicode_Type, Py_tp_methods));
+    while (method != nullptr && method->ml_name != nullptr && std::strcmp(method->ml_name, "isascii") != 0)
+      ++method;
+    if (method == nullptr || method->ml_name == nullptr || method->ml_flags != METH_NOARGS) {
+      throw std::runtime_error("this Python's str has another isascii than its manual says");
     }
-    documents.views.push_back(view);
+    function_ = method->ml_meth;
   }
-  return documents;
-}
+
+  bool operator()(PyObject* text) const {
+    const nb::object answer = nb::steal(function_(text, nullptr));
+    if (!answer.is_valid()) throw nb::python_error();
+    return answer.ptr() == Py_True;
+  }
+
+ private:
+  PyCFunction function_;
+};
+
+// Documents as kernels read them. CPython's stable ABI gives the characters of ASCII texts where they lie:
+// they are their own UTF-8. Asked for the UTF-8 of any other text, Python would store it for as long as the
+// text; the code points of such a text are copied instead, while its chunk of documents is read.
+class Documents {
+ public:
+  Documents(const nb::tuple& texts, int64_t start, int64_t stop, bool lowercase) {
+    if (start < 0 || stop < start || stop > static_cast<int64_t>(texts.size())) {
+      throw std::invalid_argument("start and stop lie outside of texts");
+    }
+    const IsAscii is_ascii;
+    views_.reserve(static_cast<size_t>(stop - start));
+    int64_t n_copied = 0;
+    for (int64_t i = start; i < stop; ++i) {
+      PyObject* text = PyTuple_GetItem(texts.ptr(), static_cast<Py_ssize_t>(i));
+      if (!PyUnicode_Check(text)) throw std::invalid_argument("a document is not a str");
+      const bool ascii = is_ascii(text);
+      const int64_t length = length_of(text);
+      views_.push_back(TextView{ascii ? characters(text) : nullptr, length, ascii});
+      n_copied += ascii ? 0 : length;
+    }
+    if (n_copied == 0) return;
+    copies_.reset(
+        new uint32_t[static_cast<size_t>(n_copied)]);  // at once: many small blocks cost more than a copy
+    uint32_t* room = copies_.get();
+    for (size_t i = 0; i < views_.size(); ++i) {
+      if (views_[i].ascii) continue;
+      const int64_t length = views_[i].length;
+      views_[i] =
+          copied(PyTuple_GetItem(texts.ptr(), static_cast<Py_ssize_t>(start) + static_cast<Py_ssize_t>(i)),
+                 room, length, lowercase);
+      room += length;
+    }
+  }
+
+  const std::vector<TextView>& views() const { return views_; }
+
+ private:
+  // A tuple can't change, so its strings stay where they are while the GIL is released.
+  static const char* characters(PyObject* text) {
+    const char* data = PyUnicode_AsUTF8AndSize(text, nullptr);
+    if (data == nullptr) throw nb::python_error();
+    return data;
+  }
+
+  TextView copied(PyObject* text, uint32_t* room, int64_t length, bool lowercase) {
+    if (PyUnicode_AsUCS4(text, room, static_cast<Py_ssize_t>(length), 0) == nullptr) throw nb::python_error();
+    if (!lowercase || !has_special(room, length)) return TextView{room, length, false};
+    // str.lower itself, which always gives a str; a subclass may have a method of that name.
+    const nb::handle str(reinterpret_cast<PyObject*>(&PyUnicode_Type));
+    const nb::object low = str.attr("lower")(nb::handle(text));
+    const int64_t low_length = length_of(low.ptr());
+    lowered_.emplace_back(new uint32_t[static_cast<size_t>(low_length)]);
+    return copied(low.ptr(), lowered_.back().get(), low_length, false);
+  }
+
+  std::vector<TextView> views_;
+  std::unique_ptr<uint32_t[]> copies_;
+  std::vector<std::unique_ptr<uint32_t[]>> lowered_;
+};
 
 // What words are counted as: its arrays are verified once, and lie where they are as long as it does.
 class Forms {
@@ -157,12 +201,12 @@ class Terms {
                                                  const Forms* forms) {
     const Busy busy(in_use_);
     const Settings settings = settings_of(table, lowercase, numbers, forms);
-    const Documents documents = borrow(texts, start, stop, settings.lowercase);
+    const Documents documents(texts, start, stop, settings.lowercase);
     Entries entries;
-    std::vector<int64_t> indptr(documents.views.size() + 1);
+    std::vector<int64_t> indptr(documents.views().size() + 1);
     {
       nb::gil_scoped_release release;
-      sylvan::count_documents(documents.views, settings.text, terms_, entries, indptr.data() + 1);
+      sylvan::count_documents(documents.views(), settings.text, terms_, entries, indptr.data() + 1);
       entries.shrink_to_fit();
     }
     return {to_array(std::move(entries)), to_array(std::move(indptr))};
@@ -237,7 +281,7 @@ class Terms {
 
 int64_t first_non_text(const nb::typed<nb::tuple, nb::object, nb::ellipsis>& texts) {
   for (size_t i = 0; i < texts.size(); ++i) {
-    if (!PyUnicode_Check(PyTuple_GET_ITEM(texts.ptr(), static_cast<Py_ssize_t>(i)))) {
+    if (!PyUnicode_Check(PyTuple_GetItem(texts.ptr(), static_cast<Py_ssize_t>(i)))) {
       return static_cast<int64_t>(i);
     }
   }
@@ -247,9 +291,9 @@ int64_t first_non_text(const nb::typed<nb::tuple, nb::object, nb::ellipsis>& tex
 Array<int64_t> text_lengths(const Texts& texts) {
   std::vector<int64_t> lengths(texts.size());
   for (size_t i = 0; i < texts.size(); ++i) {
-    PyObject* text = PyTuple_GET_ITEM(texts.ptr(), static_cast<Py_ssize_t>(i));
+    PyObject* text = PyTuple_GetItem(texts.ptr(), static_cast<Py_ssize_t>(i));
     if (!PyUnicode_Check(text)) throw std::invalid_argument("a document is not a str");
-    lengths[i] = view_of(text).length;
+    lengths[i] = length_of(text);
   }
   return to_array(std::move(lengths));
 }
@@ -309,20 +353,20 @@ std::tuple<Array<int64_t>, Array<int32_t>, Array<float>> transform(
   }
   const Settings settings = settings_of(table, lowercase, numbers, forms);
   const sylvan::Weighting weighting = weighting_of(idf, use_idf, sublinear, norm);
-  const Documents documents = borrow(texts, start, stop, settings.lowercase);
+  const Documents documents(texts, start, stop, settings.lowercase);
   const sylvan::FrozenTerms terms{reinterpret_cast<const char*>(bytes.data()), offsets.data(), slots.data(),
                                   slots.size() - 1};
-  std::vector<int64_t> indptr(documents.views.size() + 1);
+  std::vector<int64_t> indptr(documents.views().size() + 1);
   std::vector<int32_t> indices;
   std::vector<float> data;
   {
     nb::gil_scoped_release release;
     Entries entries;
-    sylvan::look_up_documents(documents.views, settings.text, terms, n_columns, entries, indptr.data() + 1);
+    sylvan::look_up_documents(documents.views(), settings.text, terms, n_columns, entries, indptr.data() + 1);
     indices.resize(entries.size());
     data.resize(entries.size());
     sylvan::weigh_rows(entries.data(), static_cast<int64_t>(entries.size()), indptr.data(),
-                       static_cast<int64_t>(documents.views.size()), n_columns, weighting, indices.data(),
+                       static_cast<int64_t>(documents.views().size()), n_columns, weighting, indices.data(),
                        data.data());
   }
   return {to_array(std::move(indptr)), to_array(std::move(indices)), to_array(std::move(data))};

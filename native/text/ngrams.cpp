@@ -85,10 +85,8 @@ void TextScanner::scan(const TextView& text) {
   }
   if (text.ascii && settings_.analyzer == Analyzer::word) {
     scan_ascii_words(static_cast<const char*>(text.data), text.length);
-  } else if (text.width == 1) {
+  } else if (text.ascii) {
     scan_units<uint8_t>(text);
-  } else if (text.width == 2) {
-    scan_units<uint16_t>(text);
   } else {
     scan_units<uint32_t>(text);
   }

@@ -14,11 +14,10 @@
 
 namespace sylvan {
 
-// One document: `length` code points of `width` (1, 2 or 4) bytes each; `ascii` when all are below 128.
+// One document: `length` characters, a byte each when all are below 128 (`ascii`), otherwise code points of four.
 struct TextView {
   const void* data;
   int64_t length;
-  int width;
   bool ascii;
 };
 
