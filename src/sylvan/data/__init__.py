@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from sylvan.data.formats.subjects import SubjectVocabulary, read_subjects, write_subjects
     from sylvan.data.formats.tables import read_table, stream_table, write_table
     from sylvan.data.formats.text_matrices import load_svmlight, load_xmc, save_svmlight, save_xmc
+    from sylvan.data.label_terms import LabelTerms
     from sylvan.data.mapped import open_csr, save_csr
     from sylvan.data.part_conversion import write_parts
     from sylvan.data.part_folders import open_parts, save_parts
@@ -45,15 +46,15 @@ if TYPE_CHECKING:
     from sylvan.data.vocabulary import Vocabulary
 
 __all__ = [
-    "RowParts", "Sample", "SequenceData", "SubjectVocabulary", "TextData", "Vocabulary", "build_sequences",
-    "load_filter_labels", "load_npy", "load_npz", "load_npz_pair", "load_numbers", "load_sample", "load_svmlight",
-    "load_vectors", "load_xmc", "open_csr", "open_parts", "read_annif_folder", "read_annif_tsv", "read_dataset",
-    "read_fasttext", "read_jsonl", "read_label_texts", "read_parquet", "read_pecos", "read_records", "read_sequences",
-    "read_subjects", "read_table", "save_csr", "save_filter_labels", "save_npy", "save_npz", "save_npz_pair",
-    "save_parts", "save_svmlight", "save_xmc", "stream_annif_folder", "stream_annif_tsv", "stream_dataset",
-    "stream_fasttext", "stream_jsonl", "stream_parquet", "stream_pecos", "stream_table", "write_annif_folder",
-    "write_annif_jsonl", "write_annif_tsv", "write_fasttext", "write_jsonl", "write_parquet", "write_parts",
-    "write_pecos", "write_records", "write_sequences", "write_subjects", "write_table",
+    "LabelTerms", "RowParts", "Sample", "SequenceData", "SubjectVocabulary", "TextData", "Vocabulary",
+    "build_sequences", "load_filter_labels", "load_npy", "load_npz", "load_npz_pair", "load_numbers", "load_sample",
+    "load_svmlight", "load_vectors", "load_xmc", "open_csr", "open_parts", "read_annif_folder", "read_annif_tsv",
+    "read_dataset", "read_fasttext", "read_jsonl", "read_label_texts", "read_parquet", "read_pecos", "read_records",
+    "read_sequences", "read_subjects", "read_table", "save_csr", "save_filter_labels", "save_npy", "save_npz",
+    "save_npz_pair", "save_parts", "save_svmlight", "save_xmc", "stream_annif_folder", "stream_annif_tsv",
+    "stream_dataset", "stream_fasttext", "stream_jsonl", "stream_parquet", "stream_pecos", "stream_table",
+    "write_annif_folder", "write_annif_jsonl", "write_annif_tsv", "write_fasttext", "write_jsonl", "write_parquet",
+    "write_parts", "write_pecos", "write_records", "write_sequences", "write_subjects", "write_table",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(__name__, typed_names(__name__))

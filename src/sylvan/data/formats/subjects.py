@@ -1,13 +1,14 @@
-"""Vocabularies of subjects: URIs, their labels in several languages, and what is broader than what."""
+"""Vocabularies of subjects: URIs, what they are called in several languages, and how they are related."""
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
+from sylvan.data.formats.skos import SKOS_FORMS, read_skos
+from sylvan.data.formats.subject_records import csv_records, jsonl_records
+from sylvan.data.label_terms import LabelTerms
 from sylvan.data.streams import PathLike, open_read, open_write, shown
 from sylvan.data.text_rows import encoded, quoted, text_lines
 from sylvan.errors import DataError
@@ -16,9 +17,9 @@ from sylvan.wording import counted
 __all__ = ["SubjectVocabulary", "bare_uri", "looks_like_uri", "read_subjects", "write_subjects"]
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+|urn:\S+")
-_RDF = {
-    ".ttl": "turtle", ".rdf": "xml", ".xml": "xml", ".owl": "xml", ".nt": "nt", ".n3": "n3", ".jsonld": "json-ld",
-}  # fmt: skip
+_OTHERS = ("alternative", "hidden", "definitions")
+
+_Texts = Mapping[str, Mapping[str, Sequence[str]]]
 
 
 def bare_uri(text: str) -> str:
@@ -32,7 +33,7 @@ def looks_like_uri(text: str) -> bool:
 
 
 class SubjectVocabulary:
-    """Subjects by URI: their preferred labels by language, and what is broader than each.
+    """Subjects by URI: what they are called in each language, and how they are related.
 
     Parameters
     ----------
@@ -40,21 +41,34 @@ class SubjectVocabulary:
         For every URI, its preferred label in each language; the language is "" where the file names none.
     broader : mapping of str to sequence of str, optional
         For every URI, those of its broader subjects.
+    alternative, hidden, definitions : mapping of str to (mapping of str to sequence of str), optional
+        For every URI, its other names, those by which it is found but not shown, and what it means, by language.
+    related : mapping of str to sequence of str, optional
+        For every URI, those of its related subjects.
 
     Examples
     --------
     >>> from sylvan.data import SubjectVocabulary
     >>> subjects = SubjectVocabulary({"urn:1": {"en": "whales", "fi": "valaat"}, "urn:2": {"en": "animals"}},
-    ...                              broader={"urn:1": ["urn:2"]})
+    ...                              broader={"urn:1": ["urn:2"]}, alternative={"urn:1": {"en": ["cetaceans"]}})
     >>> subjects.label("urn:1"), subjects.label("urn:1", "fi"), subjects.uri("animals"), len(subjects)
     ('whales', 'valaat', 'urn:2', 2)
+    >>> subjects.terms("en")["urn:1"].names
+    ('whales', 'cetaceans')
     """
 
     def __init__(
-        self, labels: Mapping[str, Mapping[str, str]], broader: Mapping[str, Sequence[str]] | None = None
-    ) -> None:
+        self, labels: Mapping[str, Mapping[str, str]], broader: Mapping[str, Sequence[str]] | None = None, *,
+        alternative: _Texts | None = None, hidden: _Texts | None = None, definitions: _Texts | None = None,
+        related: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:  # fmt: skip
         self.labels = {uri: dict(names) for uri, names in labels.items()}
         self.broader = {uri: tuple(above) for uri, above in (broader or {}).items()}
+        self.related = {uri: tuple(others) for uri, others in (related or {}).items()}
+        self.alternative, self.hidden, self.definitions = (
+            {uri: {language: tuple(texts) for language, texts in given.items()} for uri, given in (one or {}).items()}
+            for one in (alternative, hidden, definitions)
+        )
         self._uris: dict[str, str] = {}
         for uri, names in self.labels.items():
             for name in names.values():
@@ -98,14 +112,60 @@ class SubjectVocabulary:
         """The URI of the subject with this label in any language, the first of several; or None."""
         return self._uris.get(label)
 
+    def terms(self, language: str | None = None) -> dict[str, LabelTerms]:
+        """The words for each subject, as :class:`~sylvan.LexicalMatcher` takes them.
+
+        Parameters
+        ----------
+        language : str, optional
+            Only texts in this language, and those without one; all by default.
+        """
+        found = {}
+        for uri, labels in self.labels.items():
+            own = [name for at, name in labels.items() if language in (None, at) or at == ""]
+            others = (getattr(self, name).get(uri, {}).items() for name in _OTHERS)
+            texts = ([t for at, all_ in by for t in all_ if language in (None, at) or at == ""] for by in others)
+            alternative, hidden, definitions = map(tuple, texts)
+            found[uri] = LabelTerms(
+                tuple(dict.fromkeys(own)), alternative, hidden, definitions, self.broader.get(uri, ()),
+                self.related.get(uri, ()),
+            )  # fmt: skip
+        return found
+
+    def by_label(self, language: str | None = None) -> SubjectVocabulary:
+        """The same subjects by their preferred labels instead of URIs; of several with one label, the first.
+
+        Parameters
+        ----------
+        language : str, optional
+            Which labels; as in :meth:`label`.
+        """
+        names = {uri: name for uri in self.labels if (name := self.label(uri, language))}
+        first: dict[str, str] = {}
+        for uri, name in names.items():
+            first.setdefault(name, uri)
+
+        def renamed(given: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+            return {name: [names[other] for other in given[uri] if other in names] for name, uri in first.items()
+                    if uri in given}  # fmt: skip
+
+        texts = {one: {name: getattr(self, one)[uri] for name, uri in first.items() if uri in getattr(self, one)}
+                 for one in _OTHERS}  # fmt: skip
+        labels = {name: self.labels[uri] for name, uri in first.items()}
+        return SubjectVocabulary(labels, renamed(self.broader), related=renamed(self.related), **texts)
+
 
 def read_subjects(path: PathLike) -> SubjectVocabulary:
-    """Read a vocabulary of subjects as Annif takes them: TSV, CSV or SKOS.
+    """Read a vocabulary of subjects: TSV and CSV as Annif takes them, JSON lines, or SKOS.
 
     - **TSV**: ``<URI>``, a tab and a label a line; further columns are passed over.
-    - **CSV**: a header with ``uri`` and ``label_en``, ``label_fi`` and so on, or ``label``.
+    - **CSV**: a header with ``uri`` and ``label_en``, ``label_fi`` and so on, or ``label``; and where there are any,
+      columns ``alternative``, ``hidden`` and ``definition``, in the same way with or without a language, and
+      ``broader``, ``narrower`` and ``related`` with URIs. Several values stand between ``|`` in a cell.
+    - **JSON lines** (.jsonl): objects with the same names, whose values are strings or lists of strings.
     - **SKOS**: Turtle (.ttl), RDF/XML (.rdf, .xml, .owl), N-Triples (.nt), N3 or JSON-LD, read by rdflib
-      (``pip install "sylvan[rdf]"``): concepts, preferred labels and broader relations; deprecated ones are skipped.
+      (``pip install "sylvan[rdf]"``): concepts, their preferred, alternative and hidden labels, definitions, and
+      what is broader, narrower and related; deprecated concepts are skipped.
 
     Parameters
     ----------
@@ -133,10 +193,12 @@ def read_subjects(path: PathLike) -> SubjectVocabulary:
     """
     suffix = os.path.splitext(os.fspath(path).lower().removesuffix(".gz").removesuffix(".xz"))[1]
     with open_read(path) as stream:
-        if suffix in _RDF:
-            result = _skos(stream.read(), _RDF[suffix], stream.name)
+        if suffix in SKOS_FORMS:
+            result = SubjectVocabulary(**read_skos(stream.read(), SKOS_FORMS[suffix], stream.name))
         elif suffix == ".csv":
-            result = SubjectVocabulary(_csv_labels(list(text_lines(stream)), stream.name))
+            result = SubjectVocabulary(**csv_records(list(text_lines(stream)), stream.name))
+        elif suffix == ".jsonl":
+            result = SubjectVocabulary(**jsonl_records(text_lines(stream)))
         else:
             result = SubjectVocabulary(_tsv_labels(text_lines(stream)))
     if not len(result):
@@ -177,60 +239,7 @@ def _tsv_labels(lines: Iterable[tuple[str, str]]) -> dict[str, dict[str, str]]:
         uri = bare_uri(first.strip())
         if not tab or not uri:
             raise DataError(f"{place}: a line must be a URI, a tab and a label. Got {quoted(line)} instead.")
-        _once(place, uri, labels)
+        if uri in labels:
+            raise DataError(f"{place}: the URI {quoted(uri)} stands there twice.")
         labels[uri] = {"": rest.split("\t")[0].strip()}
     return labels
-
-
-def _csv_labels(lines: list[tuple[str, str]], name: str) -> dict[str, dict[str, str]]:
-    reader = csv.DictReader((line for _, line in lines), strict=True)
-    labels: dict[str, dict[str, str]] = {}
-    try:
-        columns = {
-            column: "" if column == "label" else column.removeprefix("label_")
-            for column in reader.fieldnames or ()
-            if column == "label" or column.startswith("label_")
-        }
-        if "uri" not in (reader.fieldnames or ()) or not columns:
-            raise DataError(f"{name}, line 1: the header must name the columns uri and label or label_en, say.")
-        for row in reader:
-            place = f"{name}, line {reader.line_num}"
-            uri = bare_uri((row["uri"] or "").strip())
-            if not uri:
-                raise DataError(f"{place}: the cell of the URI is empty.")
-            _once(place, uri, labels)
-            labels[uri] = {language: row[column] for column, language in columns.items() if row[column]}
-    except csv.Error as error:
-        raise DataError(f"{name}, line {reader.line_num + 1}: not a row of CSV ({error}).") from error
-    return labels
-
-
-def _once(place: str, uri: str, labels: Mapping[str, Any]) -> None:
-    if uri in labels:
-        raise DataError(f"{place}: the URI {quoted(uri)} stands there twice.")
-
-
-def _skos(content: bytes, form: str, name: str) -> SubjectVocabulary:
-    try:
-        import rdflib
-        from rdflib.namespace import OWL, RDF, SKOS
-    except ImportError as error:
-        raise DataError(f'{name}: reading SKOS needs rdflib: pip install "sylvan[rdf]", or give a TSV.') from error
-    graph = rdflib.Graph()
-    try:
-        graph.parse(data=content, format=form)
-    except Exception as error:  # every parser of rdflib's fails in ways of its own
-        raise DataError(f"{name}: not {form} ({' '.join(str(error).split())[:200]}).") from error
-    dropped = {str(uri) for uri, flag in graph.subject_objects(OWL.deprecated) if str(flag).lower() in ("true", "1")}
-    concepts = {str(uri) for uri in graph.subjects(RDF.type, SKOS.Concept) if isinstance(uri, rdflib.URIRef)} - dropped
-    labels: dict[str, dict[str, str]] = {uri: {} for uri in sorted(concepts)}
-    for uri, label in sorted(graph.subject_objects(SKOS.prefLabel), key=str):
-        if str(uri) in concepts:
-            labels[str(uri)].setdefault(getattr(label, "language", None) or "", str(label))
-    pairs = {(str(below), str(above)) for below, above in graph.subject_objects(SKOS.broader)}
-    pairs |= {(str(below), str(above)) for above, below in graph.subject_objects(SKOS.narrower)}
-    broader: dict[str, list[str]] = {}
-    for below, above in sorted(pairs):
-        if below in concepts and above in concepts:
-            broader.setdefault(below, []).append(above)
-    return SubjectVocabulary(labels, broader)

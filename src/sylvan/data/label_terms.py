@@ -1,0 +1,106 @@
+"""What a label is called in words: its terms, and the labels that it is related to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sylvan.errors import DataError
+
+__all__ = ["LabelTerms", "label_terms"]
+
+
+@dataclass(frozen=True)
+class LabelTerms:
+    """The words for one label, in all the languages that count.
+
+    Attributes
+    ----------
+    preferred : tuple of str
+        What it is called first of all; one in each language.
+    alternative : tuple of str
+        Other names that it is shown by: synonyms, abbreviations.
+    hidden : tuple of str
+        Names by which it is found but not shown: other spellings.
+    definitions : tuple of str
+        What it means.
+    broader, related : tuple of str
+        Other labels, by the names that the model's labels have.
+
+    Examples
+    --------
+    >>> from sylvan.data import LabelTerms
+    >>> LabelTerms(("whaling",), alternative=("whale hunting",), broader=("fishing",)).names
+    ('whaling', 'whale hunting')
+    """
+
+    preferred: tuple[str, ...] = ()
+    alternative: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    definitions: tuple[str, ...] = ()
+    broader: tuple[str, ...] = ()
+    related: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All that it is called: preferred, alternative and hidden."""
+        return self.preferred + self.alternative + self.hidden
+
+
+def label_terms(label_texts: Any, names: Iterable[str]) -> dict[str, LabelTerms]:
+    """The terms of each label that has any, from the forms in which a caller may give them.
+
+    Parameters
+    ----------
+    label_texts : None, "names", mapping of str to (str, list of str or LabelTerms), or SubjectVocabulary
+        Of a list, the first is the preferred name, the others are alternative ones. With None or "names", each of
+        ``names`` is its label's preferred term. The labels of a vocabulary are its URIs, or, where none of ``names``
+        is one of these but some are preferred labels, its preferred labels.
+    names : iterable of str
+        Of the labels that are known from rows.
+
+    Raises
+    ------
+    DataError
+        When it is anything else.
+
+    Examples
+    --------
+    >>> from sylvan.data.label_terms import label_terms
+    >>> label_terms({"n1": ["whaling", "whale hunting"]}, [])["n1"].alternative
+    ('whale hunting',)
+    """
+    if label_texts is None or (isinstance(label_texts, str) and label_texts == "names"):
+        return {name: LabelTerms((name,)) for name in names}
+    if hasattr(label_texts, "terms"):
+        listed = set(names)
+        by_name = not any(name in label_texts for name in listed) and any(label_texts.uri(name) for name in listed)
+        terms: dict[str, LabelTerms] = (label_texts.by_label() if by_name else label_texts).terms()
+        return terms
+    if not isinstance(label_texts, Mapping):
+        raise DataError(
+            "label_texts must be a mapping of labels to texts, a SubjectVocabulary, or 'names'. "
+            f"Got {type(label_texts).__name__} instead."
+        )
+    return {_name(name): _terms(name, texts) for name, texts in label_texts.items()}
+
+
+def _name(name: Any) -> str:
+    if isinstance(name, bool) or not isinstance(name, str | int | np.integer):
+        raise DataError(f"label_texts must name labels by strings or ints. Got {name!r:.60} instead.")
+    return str(name)
+
+
+def _terms(name: Any, texts: Any) -> LabelTerms:
+    if isinstance(texts, LabelTerms):
+        return texts
+    parts = [texts] if isinstance(texts, str) else texts
+    if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
+        raise DataError(
+            f"label_texts must give a string, a list of strings or LabelTerms for each label. "
+            f"Got {texts!r:.60} for label {name!r:.60} instead."
+        )
+    return LabelTerms(tuple(parts[:1]), tuple(parts[1:]))

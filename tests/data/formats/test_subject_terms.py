@@ -1,0 +1,113 @@
+"""What vocabularies say of subjects beside their preferred labels: other names, definitions, relations."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from sylvan import data
+from sylvan.data import LabelTerms, SubjectVocabulary
+from sylvan.errors import DataError
+
+SKOS = """
+@prefix skos: <http://www.w3.org/2004/02/skos/core#> .
+<urn:x:1> a skos:Concept ; skos:prefLabel "whaling"@en, "valaanpyynti"@fi ;
+  skos:altLabel "whale hunting"@en, "hunting of whales"@en, "Walfang"@de ; skos:hiddenLabel "whalling"@en ;
+  skos:definition "The hunting of whales."@en ; skos:broader <urn:x:2> ; skos:related <urn:x:3> .
+<urn:x:2> a skos:Concept ; skos:prefLabel "hunting" ; skos:narrower <urn:x:4> .
+<urn:x:3> a skos:Concept ; skos:prefLabel "ships"@en .
+<urn:x:4> a skos:Concept ; skos:prefLabel "falconry"@en ; skos:broader <urn:x:9> .
+"""
+
+ROWS = [
+    {"uri": "<urn:x:1>", "label_en": "whaling", "label_fi": "valaanpyynti",
+     "alternative_en": "hunting of whales|whale hunting", "alternative_de": "Walfang", "hidden_en": "whalling",
+     "definition_en": "The hunting of whales.", "broader": "urn:x:2", "related": "urn:x:3"},
+    {"uri": "urn:x:2", "label": "hunting", "narrower": "urn:x:4"},
+    {"uri": "urn:x:3", "label_en": "ships", "related": "urn:x:1"},
+    {"uri": "urn:x:4", "label_en": "falconry"},
+]  # fmt: skip
+
+
+def written(folder: Path, form: str) -> Path:
+    """The same vocabulary in one of the formats."""
+    path = folder / f"subjects.{form}"
+    if form == "ttl":
+        path.write_text(SKOS)
+    elif form == "csv":
+        names = list(dict.fromkeys(name for row in ROWS for name in row))
+        with open(path, "w", newline="") as file:
+            table = csv.DictWriter(file, names)
+            table.writeheader()
+            table.writerows(ROWS)
+    else:
+        lists = ("alternative_en", "broader")
+        path.write_text("\n".join(
+            json.dumps({name: text.split("|") if name in lists else text for name, text in row.items()}) for row in ROWS
+        ))  # fmt: skip
+    return path
+
+
+@pytest.mark.parametrize("form", ["ttl", "csv", "jsonl"])
+def test_all_that_is_known_of_subjects_is_read(tmp_path: Path, form: str) -> None:
+    if form == "ttl":
+        pytest.importorskip("rdflib")
+    found = data.read_subjects(written(tmp_path, form))
+    assert found.labels["urn:x:1"] == {"en": "whaling", "fi": "valaanpyynti"}
+    assert found.alternative == {"urn:x:1": {"en": ("hunting of whales", "whale hunting"), "de": ("Walfang",)}}
+    assert found.hidden == {"urn:x:1": {"en": ("whalling",)}}
+    assert found.definitions == {"urn:x:1": {"en": ("The hunting of whales.",)}}
+    assert found.broader == {"urn:x:1": ("urn:x:2",), "urn:x:4": ("urn:x:2",)}
+    assert found.related == {"urn:x:1": ("urn:x:3",), "urn:x:3": ("urn:x:1",)}
+
+
+def test_terms_of_one_language_and_of_all(tmp_path: Path) -> None:
+    found = data.read_subjects(written(tmp_path, "csv"))
+    assert found.terms("en")["urn:x:1"] == LabelTerms(
+        ("whaling",), ("hunting of whales", "whale hunting"), ("whalling",), ("The hunting of whales.",), ("urn:x:2",),
+        ("urn:x:3",),
+    )  # fmt: skip
+    assert found.terms("fi")["urn:x:1"].names == ("valaanpyynti",)
+    assert found.terms("fi")["urn:x:2"].preferred == ("hunting",), "a text without a language is one in any"
+    assert set(found.terms()["urn:x:1"].names) == {
+        "whaling", "valaanpyynti", "hunting of whales", "whale hunting", "Walfang", "whalling"
+    }  # fmt: skip
+
+
+def test_subjects_by_their_labels() -> None:
+    subjects = SubjectVocabulary(
+        {"u:1": {"en": "whaling"}, "u:2": {"en": "hunting"}, "u:3": {"en": "whaling"}, "u:4": {}},
+        {"u:1": ["u:2", "u:4"], "u:3": ["u:4"]}, alternative={"u:1": {"en": ["hunt"]}}, related={"u:2": ["u:3"]},
+    )  # fmt: skip
+    found = subjects.by_label()
+    assert list(found) == ["whaling", "hunting"], "of two with one label the first, and none without"
+    assert found.broader == {"whaling": ("hunting",)} and found.related == {"hunting": ("whaling",)}
+    assert found.terms()["whaling"].alternative == ("hunt",)
+
+
+def test_several_labels_of_one_language_are_other_names(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"uri": "u:1", "label": ["whaling", "whale hunting"], "alternative": "hunt", "note": 3}\n\n')
+    assert data.read_subjects(path).terms()["u:1"] == LabelTerms(("whaling",), ("whale hunting", "hunt"))
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("[1]", r"line 2: must be an object with a string called 'uri'"),
+        ('{"uri": 3}', r"line 2: must be an object with a string called 'uri'"),
+        ('{"uri": " "}', "line 2: the cell of the URI is empty"),
+        ('{"uri": "u:0"}', "line 2: the URI 'u:0' stands there twice"),
+        ('{"uri": "u:1", "alternative": [3]}', "line 2: 'alternative' must be a string or a list of strings"),
+        ('{"uri": "u:1", "broader": {"a": 1}}', "line 2: 'broader' must be a string or a list of strings"),
+        ("{", "line 2: not a line of JSON"),
+    ],
+)
+def test_the_first_line_at_fault_is_named(tmp_path: Path, line: str, why: str) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"uri": "<u:0>", "label": "zero"}\n' + line + "\n")
+    with pytest.raises(DataError, match=why):
+        data.read_subjects(path)
