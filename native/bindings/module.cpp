@@ -8,9 +8,11 @@ NB_MODULE(_native, m) {
   bind_classes(m);
   bind_io(m);
   bind_label_filter(m);
+  bind_lexical(m);
   bind_linear_search(m);
   bind_linear_training(m);
   bind_text(m);
+  bind_trees(m);
   bind_vectors(m);
   bind_vectors_clustering(m);
   bind_vectors_neighbors(m);

@@ -1,0 +1,66 @@
+// From the characters of a document to its words, in order: lower-cased, with where they stand.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace sylvan {
+
+// One document: `length` code points of `width` (1, 2 or 4) bytes each.
+struct Characters {
+  const void* data;
+  int64_t length;
+  int width;
+};
+
+// table[c] is the code point that c becomes (low 21 bits) and what kind c is; code points beyond the table
+// are of no kind.
+constexpr uint32_t word_code_mask = 0x1fffffu;
+constexpr uint32_t word_stop_bit = 1u << 24;    // ends a sentence
+constexpr uint32_t word_period_bit = 1u << 25;  // may end one
+constexpr uint32_t word_line_bit = 1u << 26;    // a line's end; two of them end a sentence
+constexpr uint32_t word_lower_bit = 1u << 27;   // a lower-case letter, or a digit
+constexpr uint32_t word_upper_bit = 1u << 28;   // a capital
+constexpr uint32_t word_mark_bit = 1u << 29;    // part of the word that it stands in
+constexpr uint32_t word_single_bit = 1u << 30;  // a word by itself
+constexpr uint32_t word_letter_bit = 1u << 31;
+
+// What is known of one place of a word.
+constexpr uint8_t word_is_capital = 1;  // it begins with a capital
+constexpr uint8_t word_begins_sentence = 2;
+
+// The words of documents: numbers of distinct words, and each distinct word once.
+class WordReader {
+ public:
+  WordReader(const uint32_t* table, int64_t table_size);
+
+  // Appends the words of one document; false when there are more distinct words than an int32 counts.
+  bool read(const Characters& text);
+
+  std::vector<int32_t> words;   // the number of a distinct word, a place
+  std::vector<int32_t> starts;  // its first code point in its document
+  std::vector<int32_t> ends;    // the one behind its last
+  std::vector<uint8_t> kinds;   // word_is_capital, word_begins_sentence
+  std::vector<uint8_t>
+      bytes;  // the distinct words in UTF-8, one after the other, in the order of first mention
+  std::vector<int64_t> offsets;  // where each begins, and the last one ends
+
+ private:
+  template <typename Unit>
+  bool read_units(const Unit* text, int64_t length);
+  uint32_t look_up(uint32_t code_point) const {
+    return static_cast<int64_t>(code_point) < table_size_ ? table_[code_point] : code_point & word_code_mask;
+  }
+  bool end_word(int64_t start, int64_t end, uint8_t kind);
+  void write(uint32_t code_point);
+  void grow();
+
+  const uint32_t* table_;
+  int64_t table_size_;
+  std::string word_;  // the one being read
+  std::vector<uint32_t> slots_;
+  std::vector<uint32_t> hashes_;
+};
+
+}  // namespace sylvan

@@ -1,0 +1,42 @@
+#include "trees/boosting.hpp"
+
+namespace sylvan {
+
+bool add_histograms(const uint8_t* bins, const int32_t* nodes, const double* first, const double* second,
+                    int64_t n_rows, int64_t n_features, int64_t n_nodes, int64_t n_bins, double* sums) {
+  for (int64_t row = 0; row < n_rows; ++row) {
+    const int32_t node = nodes[row];
+    if (node < 0) continue;
+    if (node >= n_nodes) return false;
+    const uint8_t* of_row = bins + row * n_features;
+    double* of_node = sums + 2 * n_bins * n_features * node;
+    for (int64_t feature = 0; feature < n_features; ++feature) {
+      if (of_row[feature] >= n_bins) return false;
+      double* pair = of_node + 2 * (feature * n_bins + of_row[feature]);
+      pair[0] += first[row];
+      pair[1] += second[row];
+    }
+  }
+  return true;
+}
+
+void score_forest(const Forest& forest, const float* rows, int64_t n_rows, int64_t n_features, float base,
+                  float* out) {
+  const int64_t n_splits = (int64_t{1} << forest.depth) - 1;
+  for (int64_t row = 0; row < n_rows; ++row) {
+    const float* values = rows + row * n_features;
+    float total = base;
+    for (int64_t tree = 0; tree < forest.n_trees; ++tree) {
+      const int32_t* features = forest.features + tree * n_splits;
+      const float* thresholds = forest.thresholds + tree * n_splits;
+      int64_t node = 0;
+      for (int layer = 0; layer < forest.depth; ++layer) {
+        node = 2 * node + 1 + (values[features[node]] > thresholds[node] ? 1 : 0);
+      }
+      total += forest.leaves[tree * (n_splits + 1) + node - n_splits];
+    }
+    out[row] = total;
+  }
+}
+
+}  // namespace sylvan
