@@ -238,6 +238,21 @@ def label_encoder(folder: Path) -> None:
     model.save(folder)
 
 
+def lexical(folder: Path) -> None:
+    """With trees, related labels, parts of headings and one label that was removed."""
+    from sylvan import LexicalMatcher
+    from sylvan.data import LabelTerms
+
+    terms = {
+        "whaling": LabelTerms(("whale hunting",), ("whaling", "Whales -- Hunting"), ("wale",), ("catching whales",)),
+        "sea": LabelTerms(("the sea",), broader=("history",), related=("whaling",)),
+        "history": LabelTerms(("history",)), "poetry": LabelTerms(("poems",)), "Märchen": LabelTerms(("Märchen",)),
+        "ships": LabelTerms(("Ships (steam)",)),
+    }  # fmt: skip
+    model = LexicalMatcher(n_trees=3, depth=2, partial=2).fit(SENTENCES * 6, HEADINGS * 6, label_texts=terms)
+    model.without_labels("ships").save(folder)
+
+
 def ensemble(folder: Path) -> None:
     from sylvan import Ensemble, NeighborRanker, XRLinear
 
@@ -352,6 +367,7 @@ SPECIMENS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "calibrator": (calibrator, "sylvan.ranking.calibrate", "Calibrator.to_state"),
     "calibrator-platt": (calibrator_of_platt, "sylvan.ranking.calibrate", "Calibrator.to_state"),
     "neighbor-ranker": (neighbors, "sylvan", "NeighborRanker.save"),
+    "lexical-matcher": (lexical, "sylvan", "LexicalMatcher.save"),
     "irli": (irli, "sylvan", "IRLIClassifier.save"),
     "irli-index": (irli_index, "sylvan", "IRLIIndex.save"),
     "irli-shards": (irli_shards, "sylvan", "ShardedIRLIIndex.save"),

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sylvan.models.irli.classifier import IRLIClassifier
     from sylvan.models.irli.index import IRLIIndex
     from sylvan.models.irli.shards import ShardedIRLIIndex
+    from sylvan.models.lexical.lexical_matcher import LexicalMatcher
     from sylvan.models.neighbors import NeighborRanker
     from sylvan.models.text import TextModel
     from sylvan.models.transformer.transformer_matcher import TransformerMatcher
@@ -26,6 +27,7 @@ __all__ = [
     "Ensemble",
     "IRLIClassifier",
     "IRLIIndex",
+    "LexicalMatcher",
     "NeighborRanker",
     "ShardedIRLIIndex",
     "TextModel",

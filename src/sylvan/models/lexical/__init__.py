@@ -1,0 +1,1 @@
+"""Labels found by their own words in texts."""

@@ -1,0 +1,228 @@
+"""What a lexical matcher answers, and why; and the columns by which it ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan import kernels, validate
+from sylvan.canonical import Csr
+from sylvan.errors import DataError, UnsupportedError
+from sylvan.explain.explanation import Explanation
+from sylvan.explain.paths import Candidates as TreeCandidates
+from sylvan.explain.question import check_count, find_label, place_of
+from sylvan.explain.records import excerpt
+from sylvan.label_filter import LabelFilter
+from sylvan.matching.lexicon import Lexicon
+from sylvan.models.base import MOST_ANSWERS, Estimator
+from sylvan.models.label_names import NamedTopK
+from sylvan.models.lexical.explained import label_notes
+from sylvan.models.lexical.matching import LabelScorer, TextMatcher, best
+from sylvan.models.lexical.stored_terms import StoredTerms
+from sylvan.models.text_estimator import TextEstimator, check_texts
+from sylvan.parallel import resolve_jobs
+from sylvan.ranking.lexical_features import FEATURES, feature_columns
+from sylvan.text.documents import as_documents
+from sylvan.text.label_words import LabelWords
+from sylvan.topk import TopK
+
+__all__ = ["LexicalAnswers"]
+
+
+class LexicalAnswers(TextEstimator):
+    """Base of LexicalMatcher, once it is fitted."""
+
+    partial: int
+    n_jobs: int | None
+    terms_: StoredTerms
+    _words: LabelWords
+    _lexicon: Lexicon
+    _scorer: LabelScorer
+
+    @property
+    def matcher_(self) -> TextMatcher:
+        """What finds labels; the kernel's lexicon is made when it is first asked for."""
+        cached = self.__dict__.get("_kernel")
+        if cached is None or cached[0] is not self._lexicon:
+            cached = (self._lexicon, self._lexicon.to_kernel())
+            self.__dict__["_kernel"] = cached
+        kernel: kernels.LabelLexicon = cached[1]
+        return TextMatcher(self._words, kernel, self.partial)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_kernel"}
+
+    def _rank_texts(self, texts: list[str], k: int, options: dict[str, Any]) -> TopK:
+        k = validate.count(k, "k", high=max(self.n_labels_, MOST_ANSWERS))
+        self.check_params(("partial",))
+        jobs = resolve_jobs(self.n_jobs)
+        labels = LabelFilter.of(
+            options.get("allowed"), options.get("denied"), n_rows=len(texts), n_labels=self.n_labels_
+        )
+        if len(self._removed):
+            everything = LabelFilter(False, np.zeros(0, np.int32), None, self.n_labels_)
+            labels = (everything if labels is None else labels).denying(self._removed)
+        scorer, matcher = self._scorer, self.matcher_
+
+        def work(first: int, last: int, candidates: Any) -> TopK:
+            return best(candidates, scorer.scores(candidates), k, labels, first)
+
+        tops = matcher.each(as_documents(texts), work, jobs, "Ranking")
+        none = np.zeros((0, k), np.int32), np.zeros((0, k), np.float32)
+        return TopK(
+            np.concatenate([none[0], *(top.labels for top in tops)]),
+            np.concatenate([none[1], *(top.scores for top in tops)]),
+        )
+
+    def features(self, texts: Iterable[str], candidates: Any) -> npt.NDArray[np.float32]:
+        """What is known of some labels in some texts: the columns by which the matcher ranks.
+
+        Parameters
+        ----------
+        texts : iterable of str, length n
+        candidates : TopK, or array of int of shape (n, k)
+            Label ids for each text; -1 where there is none.
+
+        Returns
+        -------
+        ndarray of float32, shape (n, k, n_features)
+            In the order of ``feature_names_``; what they are says
+            :func:`sylvan.ranking.lexical_features.feature_columns`. Zeros where there is no label.
+
+        Raises
+        ------
+        NotFittedError, DataError
+
+        Examples
+        --------
+        >>> from sylvan import LexicalMatcher
+        >>> matcher = LexicalMatcher().fit(label_texts={"n1": "whaling", "n2": "bread"})
+        >>> columns = matcher.features(["Whaling, and whaling again"], [[0, 1]])
+        >>> columns[0, :, matcher.feature_names_.index("preferred")].tolist()
+        [1.0986123085021973, 0.0]
+        """
+        self._need_fit("features")
+        documents = as_documents(check_texts(texts, type(self).__name__))
+        listed = _listed_labels(candidates, len(documents), self.n_labels_)
+        rows = np.repeat(np.arange(len(documents)), listed.shape[1])
+        known = listed.ravel() >= 0
+        keys, back = np.unique(
+            rows[known] * np.int64(self.n_labels_) + listed.ravel()[known], return_inverse=True
+        )
+        counts = np.bincount(keys // self.n_labels_, minlength=len(documents))
+        offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+        labels = (keys % self.n_labels_).astype(np.int32)
+        given = Csr(offsets, labels, np.ones(len(labels), np.float32), (len(documents), self.n_labels_))
+        of_rows = self._scorer.rows
+
+        def work(first: int, last: int, found: Any) -> npt.NDArray[np.float32]:
+            return feature_columns(found, of_rows)
+
+        parts = self.matcher_.each(documents, work, resolve_jobs(self.n_jobs), given=given)
+        columns = np.concatenate([np.zeros((0, len(FEATURES)), np.float32), *parts])
+        result = np.zeros((listed.size, len(FEATURES)), np.float32)
+        result[known] = columns[back.ravel()]
+        return result.reshape(*listed.shape, len(FEATURES))
+
+    @property
+    def feature_names_(self) -> tuple[str, ...]:
+        """The names of the columns of :meth:`features`."""
+        return FEATURES
+
+    def explain(
+        self, x: str | list[str], label: str | int, top: int = 10, *, examples: Any = None, n_examples: int = 3,
+        **options: Any,
+    ) -> Explanation:  # fmt: skip
+        """Which of a label's words stand in a text and where, and what else speaks for or against it.
+
+        Parameters
+        ----------
+        x : str, or list of one
+        label : str or int
+        top : int
+            Most places of each form that are shown.
+        examples, n_examples
+            Make no difference: this model stores no rows.
+        **options
+            None: there are no options of ranking that would change it.
+
+        Returns
+        -------
+        Explanation
+            Its ``notes`` say it in sentences.
+
+        Raises
+        ------
+        NotFittedError, DataError
+        """
+        self._need_fit("explain")
+        self._need_options(options)
+        texts = check_texts([x] if isinstance(x, str) else x, type(self).__name__)
+        if len(texts) != 1:
+            raise DataError(f"explain takes one text. Got {len(texts)} instead.")
+        number = find_label(label, self.n_labels_, self.vocabulary_)
+        if number in self._removed:
+            raise DataError(f"Label {number} was removed: there is nothing to explain.")
+        top = check_count(top, "top")
+        ranking = self.rank(texts, self.n_labels_)
+        place, score = place_of(ranking, number)
+        probability = None if self.calibrator_ is None else place_of(self.probabilities(ranking), number)[1]
+        columns = dict(zip(FEATURES, self.features(texts, [[number]])[0, 0].tolist(), strict=True))
+        forms = self.terms_.of_label(number)
+        notes = label_notes(texts[0], forms, self._words, columns, self._scorer.rows, number, top)
+        n_known = int((self._words.read(tuple(texts)).words >= 0).sum())
+        return Explanation(
+            model=type(self).__name__, label=number, name=self.vocabulary_[number], place=place, score=score,
+            n_labels=self.n_labels_, n_features=self.n_features_, n_known=n_known, excerpt=excerpt(texts[0]),
+            probability=probability, notes=notes,
+        )  # fmt: skip
+
+    def searched(self, x: str | list[str], tree: int = 0, beam: int | None = None) -> list[TreeCandidates]:
+        """Nothing: there is no label tree.
+
+        Raises
+        ------
+        UnsupportedError
+        """
+        raise UnsupportedError(f"{type(self).__name__} searches no label tree.")
+
+    def probabilities(self, top: TopK) -> TopK:
+        """The result of :meth:`rank` with probabilities instead of scores, as in :meth:`predict_proba`."""
+        result = Estimator.probabilities(self, top)
+        return NamedTopK(result.labels, result.scores, self.vocabulary_)
+
+    def _probabilities(self, top: TopK) -> Any:
+        return np.clip(top.scores, 0, 1)
+
+    def rank_options(self) -> list[str]:
+        return ["allowed", "denied"]
+
+    def _untailed(self) -> dict[str, Any]:
+        return {}
+
+    @property
+    def removed_labels_(self) -> npt.NDArray[np.int32]:
+        """Ids of the labels that were removed, rising."""
+        self._need_fit("removed_labels_")
+        return self._removed
+
+    def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
+        self.terms_ = self.terms_.without(ids)
+        self._scorer = LabelScorer(self._scorer.rows.without(ids), self._scorer.trees)
+        self._note_dropped(ids)
+
+
+def _listed_labels(candidates: Any, n: int, n_labels: int) -> npt.NDArray[np.int32]:
+    """Candidates as label ids of shape (n, k), verified."""
+    listed = np.asarray(candidates.labels if isinstance(candidates, TopK) else candidates)
+    if listed.ndim != 2 or len(listed) != n or listed.dtype.kind not in "iu":
+        raise DataError(
+            f"candidates must be label ids of shape ({n}, k), a row a text. Got {listed.dtype} of shape "
+            f"{listed.shape} instead."
+        )
+    if listed.size and (listed.min() < -1 or listed.max() >= n_labels):
+        raise DataError(f"candidates must be label ids in [0, {n_labels - 1}], or -1.")
+    return listed.astype(np.int32)

@@ -1,0 +1,335 @@
+"""LexicalMatcher: the labels whose own words stand in a text."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan import store, validate
+from sylvan.canonical import Csr
+from sylvan.data import Vocabulary
+from sylvan.data.label_terms import label_terms
+from sylvan.errors import DataError, ParameterError, UnsupportedError
+from sylvan.matching.lexicon import Lexicon
+from sylvan.models.holdout import calibrated, holdout_folds
+from sylvan.models.label_names import encode_labels
+from sylvan.models.lexical.answers import LexicalAnswers
+from sylvan.models.lexical.matching import LabelScorer, TextMatcher
+from sylvan.models.lexical.stored_terms import StoredTerms
+from sylvan.models.lexical.training import Boosting, Learned, learned, matched_rows
+from sylvan.models.text_estimator import check_texts
+from sylvan.parallel import resolve_jobs
+from sylvan.params import Choice, Range, Seed, Threads, attribute, parameterized
+from sylvan.ranking.boosted_trees import BoostedTrees
+from sylvan.ranking.calibrate import METHODS
+from sylvan.ranking.lexical_features import FEATURES, MatchedRows
+from sylvan.text.documents import as_documents
+from sylvan.text.label_words import LabelWords
+from sylvan.text.word_forms import LEMMA_LANGUAGES, STEM_LANGUAGES
+from sylvan.topk import TopK
+
+__all__ = ["LexicalMatcher"]
+
+
+@parameterized
+class LexicalMatcher(LexicalAnswers):
+    """Ranks the labels whose own words stand in a text: their names, other names and parts of these.
+
+    What speaks for a label (its phrases, how often and where they stand, how many of its words there are, how often
+    texts with these words have it) is weighed by boosted trees, which learn from training texts; without any, by fixed
+    weights. It answers with labels that no training text has.
+
+    Parameters
+    ----------
+    stem : str, optional
+        A language, as in ``"en"``, by whose Snowball stems words are compared; needs
+        ``pip install "sylvan[languages]"``.
+    lemmatize : str, optional
+        A language by whose lemmas, simplemma's, words are compared.
+    partial : int, default 50
+        How many labels of which only some words stand in a text are candidates too, the best by BM25.
+    n_trees : int, default 150
+        Number of boosted trees; 0 for the fixed weights.
+    depth : int, default 5
+        Layers of splits of a tree.
+    learning_rate : float, default 0.1
+        What each tree's answer is multiplied with.
+    calibration : {"isotonic", "platt"}, optional
+        How scores become the probabilities of :meth:`predict_proba`: by curves fitted to training rows from which the
+        trees haven't learned. None leaves the scores, which are probabilities as the trees see them.
+    n_jobs : int, optional
+        Number of threads; None or -1 for every core. The result doesn't depend on it.
+    seed : int, default 0
+        Which rows are set apart while the trees are grown.
+
+    Attributes
+    ----------
+    vocabulary_ : Vocabulary
+        The label names.
+    terms_ : StoredTerms
+        The labels' texts.
+    n_features_ : int
+        How many different words they have.
+    n_labels_, n_rows_ : int
+    label_counts_ : ndarray of int64, shape (n_labels_,)
+        Training rows of each label.
+
+    Notes
+    -----
+    Matching of a controlled vocabulary with learned features of the matches is that of Maui (Medelyan 2009,
+    "Human-competitive automatic topic indexing") and Annif's MLLM. Here phrases are found by an automaton over words
+    (Aho & Corasick 1975), sets of words by a trie, and partial matches by postings, all in one pass over a text. Words
+    are compared without case and diacritics.
+
+    Examples
+    --------
+    >>> from sylvan import LexicalMatcher
+    >>> names = {"n1": ["whaling", "whale hunting"], "n2": ["bread baking"], "n3": ["poetry", "verse"]}
+    >>> matcher = LexicalMatcher().fit(label_texts=names)
+    >>> matcher.rank(["On whale hunting in the south seas", "Baking bread at home"], k=1).names
+    [['n1'], ['n2']]
+    """
+
+    kind = "lexical-matcher"
+    least_rows = 0
+
+    stem: Annotated[str | None, Choice(tuple(STEM_LANGUAGES))] = None
+    lemmatize: Annotated[str | None, Choice(LEMMA_LANGUAGES)] = None
+    partial: Annotated[int, Range(0, 10_000)] = 50
+    n_trees: Annotated[int, Range(0, 10_000)] = 150
+    depth: Annotated[int, Range(1, 12)] = 5
+    learning_rate: Annotated[float, Range(0, 1, open_low=True)] = 0.1
+    calibration: Annotated[str | None, Choice(METHODS)] = "isotonic"
+    n_jobs: Threads = None
+    seed: Seed = 0
+
+    terms_: StoredTerms = attribute()
+    _words: LabelWords = attribute()
+    _lexicon: Lexicon = attribute()
+    _scorer: LabelScorer = attribute()
+
+    # ---------------------------------------- training
+
+    def check_params(self, names: Any = None) -> None:
+        """Check every parameter's range, and that words are stemmed or lemmatised, not both.
+
+        Raises
+        ------
+        ParameterError
+        """
+        super().check_params(names)
+        if self.stem is not None and self.lemmatize is not None:
+            raise ParameterError(
+                f"The 'stem' and 'lemmatize' parameters of LexicalMatcher exclude each other. Got {self.stem!r} and "
+                f"{self.lemmatize!r}."
+            )
+
+    def fit(
+        self, X: Iterable[str] | None = None, Y: Any = None, sample_weight: Any = None, *, label_texts: Any = None
+    ) -> LexicalMatcher:
+        """Learn the labels' words, and from texts which of the labels that are found are right.
+
+        Parameters
+        ----------
+        X : iterable of str, length n, optional
+            Texts; none are needed where there are ``label_texts``.
+        Y : sequence of length n, optional
+            Each text's labels, as in :meth:`TextModel.fit`.
+        sample_weight : array-like of shape (n,), optional
+            The weight of each text.
+        label_texts : mapping of str to (str, list of str or LabelTerms), SubjectVocabulary, or "names", optional
+            What labels are called. Of a list, the first is the preferred name. By default, or with "names", each label
+            is called as it is in ``Y``. Labels that no text has get ids behind the others, in alphabetical order;
+            labels of ``Y`` that it lacks are never answered.
+
+        Raises
+        ------
+        DataError
+            For texts or labels of another type, different numbers of them, or labels without a single word.
+        ParameterError
+            When a parameter is out of its range.
+        ImportError
+            When the library for stems or lemmas isn't installed.
+        """
+        self._fit(X, Y, sample_weight, label_texts, None)
+        return self
+
+    def fit_holding_out(  # type: ignore[override]  # the options that it takes are named
+        self, X: Any, Y: Any, rows: npt.NDArray[np.int32], sample_weight: Any = None, *, label_texts: Any = None
+    ) -> TopK | None:
+        """As :meth:`fit`; see :meth:`Estimator.fit_holding_out`."""
+        return self._fit(X, Y, sample_weight, label_texts, rows)
+
+    def _fit(
+        self, X: Any, Y: Any, sample_weight: Any, label_texts: Any, rows: npt.NDArray[np.int32] | None
+    ) -> TopK | None:
+        self.check_params()
+        jobs = resolve_jobs(self.n_jobs)
+        texts, names, truth, weight = self._rows(X, Y, sample_weight)
+        if not texts and label_texts is None:
+            raise DataError("Without texts the labels are known by label_texts alone: give these, or texts.")
+        terms = label_terms(label_texts, names)
+        vocabulary = _with_names(names, terms)
+        stored = StoredTerms.of(terms, vocabulary)
+        words, lexicon = stored.lexicon(len(vocabulary), self.stem, self.lemmatize)
+        if not lexicon.n_words:
+            raise DataError(f"None of the {len(vocabulary)} labels has a word: there is nothing to find in texts.")
+        truth = truth._replace(shape=(len(texts), len(vocabulary)))
+        kernel = lexicon.to_kernel()
+        matcher = TextMatcher(words, kernel, self.partial)
+        if rows is None and self.calibration is not None:
+            rows = next(iter(holdout_folds(len(texts), 1, weight)), None)
+        found = self._learned(matcher, texts, truth, weight, rows, jobs)
+        self.vocabulary_, self.terms_, self._words, self._lexicon = vocabulary, stored, words, lexicon
+        self._scorer, self._kernel = found.scorer, (lexicon, kernel)
+        self._take_sizes(truth)
+        self.__dict__.pop("_removed", None)
+        self.calibrator_ = None
+        if found.top is None or rows is None:
+            return None
+        if self.calibration is not None:
+            self.calibrator_ = calibrated(self.calibration, found.top, rows, truth, weight)
+        return self.probabilities(found.top)
+
+    def _rows(
+        self, X: Any, Y: Any, sample_weight: Any
+    ) -> tuple[tuple[str, ...], Vocabulary, Csr, npt.NDArray[np.float32] | None]:
+        """Texts, names and matrix of labels, and weights."""
+        if (X is None) != (Y is None):
+            raise DataError("fit takes X and Y together: the texts, and their labels.")
+        texts = () if X is None else as_documents(check_texts(X, type(self).__name__))
+        if not texts:
+            return (), Vocabulary([]), Csr.empty(0, 0), None
+        vocabulary, matrix = encode_labels(Y)
+        truth = validate.labels(matrix)
+        if len(texts) != truth.shape[0]:
+            raise DataError(f"There are {len(texts)} texts, but the labels of {truth.shape[0]}.")
+        return texts, vocabulary, truth, validate.sample_weight(sample_weight, len(texts))
+
+    def _learned(
+        self, matcher: TextMatcher, texts: tuple[str, ...], truth: Csr, weight: npt.NDArray[np.float32] | None,
+        rows: npt.NDArray[np.int32] | None, n_jobs: int,
+    ) -> Learned:  # fmt: skip
+        if not texts:
+            return Learned(LabelScorer(MatchedRows.none(truth.shape[1]), None), None)
+        each = np.ones(len(texts), np.float32) if weight is None else weight
+        boosting = Boosting(self.n_trees, self.depth, self.learning_rate, self.seed)
+        return learned(matcher, texts, truth, each, boosting, rows, n_jobs)
+
+    def _take_sizes(self, truth: Csr) -> None:
+        self.n_rows_, self.n_labels_ = truth.shape
+        self.n_features_ = self._lexicon.n_words
+        self.label_counts_ = np.bincount(truth.indices, minlength=self.n_labels_).astype(np.int64)
+
+    def update(  # type: ignore[override]  # the options that it takes are named
+        self, X: Iterable[str] | None = None, Y: Any = None, sample_weight: Any = None, *, label_texts: Any = None,
+        **options: Any,
+    ) -> LexicalMatcher:  # fmt: skip
+        """Learn labels that are new, other words for labels, and how often labels are right in new texts.
+
+        The trees, and the curves of the probabilities, stay. How often a new label's words were found in earlier texts
+        isn't known.
+
+        Parameters
+        ----------
+        X, Y, sample_weight : as in :meth:`fit`, optional
+        label_texts : as in :meth:`fit`, optional
+            Of labels that are new, or called otherwise from now on. New labels of ``Y`` that it lacks are called by
+            their names.
+        **options
+            None: those of other models' ``update``, such as ``forget``, are for models that store their rows.
+
+        Raises
+        ------
+        NotFittedError, DataError
+        UnsupportedError
+            For another option.
+
+        Examples
+        --------
+        >>> from sylvan import LexicalMatcher
+        >>> matcher = LexicalMatcher().fit(label_texts={"n1": "whaling"})
+        >>> matcher.update(label_texts={"n2": ["steam engines"]}).rank(["steam engines"], k=1).names
+        [['n2']]
+        """
+        self._need_fit("update")
+        self.check_params()
+        if options:
+            raise UnsupportedError(
+                f"update of LexicalMatcher takes texts and label_texts: it stores no rows for {next(iter(options))!r}."
+            )
+        texts, names, truth, weight = self._rows(X, Y, sample_weight)
+        if not texts and label_texts is None:
+            raise DataError("There is nothing to do: give new texts X and Y, or label_texts.")
+        new = [name for name in names if name not in self.vocabulary_]
+        terms = {**label_terms(None, new), **({} if label_texts is None else label_terms(label_texts, names))}
+        vocabulary = _with_names(self.vocabulary_, {**dict.fromkeys(new), **terms})
+        stored = self.terms_.with_others(StoredTerms.of(terms, vocabulary))
+        words, lexicon = stored.lexicon(len(vocabulary), self.stem, self.lemmatize)
+        place = np.array([vocabulary.id(name) for name in names], np.int32)
+        moved = validate.labels(_renumbered(truth, place, len(vocabulary)))
+        kernel = lexicon.to_kernel()
+        rows, counts = self._scorer.rows.plus(MatchedRows.none(len(vocabulary))), self.label_counts_
+        if texts:
+            each = np.ones(len(texts), np.float32) if weight is None else weight
+            matcher = TextMatcher(words, kernel, self.partial)
+            rows = rows.plus(matched_rows(matcher, texts, moved, each, resolve_jobs(self.n_jobs)))
+        self.vocabulary_, self.terms_, self._words, self._lexicon = vocabulary, stored, words, lexicon
+        self._scorer, self._kernel = LabelScorer(rows, self._scorer.trees), (lexicon, kernel)
+        self.n_rows_, self.n_labels_, self.n_features_ = self.n_rows_ + len(texts), len(vocabulary), lexicon.n_words
+        grown = np.zeros(len(vocabulary), np.int64)
+        grown[: len(counts)] = counts
+        self.label_counts_ = grown + np.bincount(moved.indices, minlength=len(vocabulary))
+        return self
+
+    # ---------------------------------------- storing
+
+    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
+        meta, arrays, parts = super()._fitted_state()
+        meta |= {"n_rows": self.n_rows_, "n_labels": self.n_labels_, "library": self._words.library}
+        arrays |= {"label_counts": self.label_counts_, "rows": self._scorer.rows.to_array()}
+        arrays |= {**self._lexicon.to_arrays(), **self.terms_.to_arrays()}
+        if self._scorer.trees is not None:
+            arrays |= self._scorer.trees.to_arrays()
+        if len(self._removed):
+            arrays["removed_labels"] = self._removed
+        return meta, arrays, {**parts, "words": self._words.vocabulary.to_state(), **self._calibrator_to_parts()}
+
+    def _restore(self, state: store.State) -> None:
+        super()._restore(state)
+        n_labels = store.need_int(state, "n_labels", 1, validate.MAX_COLUMNS)
+        if len(self.vocabulary_) != n_labels:
+            raise DataError(f"it names {len(self.vocabulary_)} of its {n_labels} labels.")
+        self.n_rows_ = store.need_int(state, "n_rows", self.least_rows, validate.MAX_COLUMNS)
+        self.label_counts_ = store.need_array(state, "label_counts", np.int64, (n_labels,))
+        library = state.meta.get("library")
+        if library is not None and not isinstance(library, str):
+            raise DataError(f"'library' must be a string or null. Got {library!r:.60} instead.")
+        vocabulary = Vocabulary.from_state(store.need_part(state, "words", "vocabulary"))
+        self._words = LabelWords(vocabulary, self.stem, self.lemmatize, library)
+        self._lexicon = Lexicon.from_state(state, n_labels, len(vocabulary))
+        self.terms_ = StoredTerms.from_state(state, n_labels)
+        trees = BoostedTrees.from_state(state, len(FEATURES)) if "trees.features" in state.arrays else None
+        self._scorer = LabelScorer(MatchedRows.from_state(state, "rows", n_labels), trees)
+        if "removed_labels" in state.arrays:
+            self._removed = store.need_rising(state, "removed_labels", 0, n_labels - 1, np.int32)
+        self.n_features_, self.n_labels_ = len(vocabulary), n_labels
+        self._calibrator_from_parts(state)
+
+
+def _with_names(vocabulary: Vocabulary, names: Iterable[str]) -> Vocabulary:
+    """The label names with others behind them, in alphabetical order."""
+    new = sorted(name for name in names if name not in vocabulary)
+    return type(vocabulary)([*vocabulary, *new]) if new else vocabulary
+
+
+def _renumbered(truth: Csr, place: npt.NDArray[np.int32], n_labels: int) -> Any:
+    """Labels by other ids."""
+    return copy.copy(truth)._replace(indices=place[truth.indices], shape=(truth.shape[0], n_labels)).to_scipy()
+
+
+store.register(LexicalMatcher.kind, LexicalMatcher.from_state)
