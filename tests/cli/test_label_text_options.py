@@ -83,4 +83,4 @@ def test_a_model_over_matrices_takes_no_texts(call: Any, files: Path, tmp_path: 
     folder = tmp_path / "m"
     sylvan.XRLinear().fit([[1.0, 0], [0, 1]], [0, 1]).save(str(folder))
     outcome = call("update", str(folder), "--label-texts", str(files / "whaling.tsv"))
-    assert outcome.code != 0 and "--label-texts is for a TextModel. Got a XRLinear instead." in outcome.err
+    assert outcome.code != 0 and "is for a TextModel or a LexicalMatcher. Got a XRLinear instead." in outcome.err

@@ -46,6 +46,11 @@ MODELS = {
         "sylvan.models.neighbors", "NeighborRanker",
         "The labels of the most similar training rows; needs no training.", "n_neighbors=50",
     ),
+    "lexical": _Model(
+        "sylvan.models.lexical.lexical_matcher", "LexicalMatcher",
+        "The labels whose own words stand in a text, rows or no rows (as Maui and MLLM do).", "stem=en",
+        texts_alone=True,
+    ),
     "irli": _Model(
         "sylvan.models.irli.classifier", "IRLIClassifier",
         "Labels in buckets that networks find, learned in turns (IRLI); training needs PyTorch.", "n_repetitions=16",
@@ -65,6 +70,8 @@ MODELS = {
         "encoder=models/minilm", texts_alone=True,
     ),
 }  # fmt: skip
+# What else some models' help shows.
+_EXAMPLES = {"lexical": "--label-texts subjects.ttl --model runs/m"}
 _TEXT_SHORTCUTS = ("ngrams", "analyzer", "min_df", "max_df", "max_features", "sublinear_tf", "stem", "lemmatize")
 
 
@@ -83,8 +90,9 @@ class _TrainCommand(click.Command):
             # Those of the vectorizer follow.
             lines = [line for line in describe_parameters(owner) if not line[0].startswith("vectorizer__")]
             formatter.write_dl(lines)
-        with formatter.section("Parameters of TfidfVectorizer, for --set-text"):
-            formatter.write_dl(describe_parameters(TfidfVectorizer))
+        if not MODELS[str(self.name)].texts_alone or "vectorizer" in owner.parameter_names():
+            with formatter.section("Parameters of TfidfVectorizer, for --set-text"):
+                formatter.write_dl(describe_parameters(TfidfVectorizer))
 
 
 class _Models(LazyGroup):
@@ -178,8 +186,9 @@ def _model_command(name: str, planning: bool = False) -> click.Command:
     @click.option("--label-features", metavar="Z.npz",
                   help="Features of the labels, one row each, for clustering (embedding=pifa_lf).")  # fmt: skip
     @click.option("--label-texts", metavar="FILE",
-                  help="Texts of labels, which find labels that no row has: lines of label, tab and text, or JSON "
-                       "lines with label and text; or the word names, where labels' names are words.")
+                  help="Texts of labels, which find labels that no row has: lines of label, tab and text, JSON lines "
+                       "with label and text, or a vocabulary (SKOS, CSV, JSON lines with uri); or the word names, "
+                       "where labels' names are words.")
     @click.option("--label-encoder", metavar="DIR",
                   help="A sentence encoder, by whose vectors labels of --label-texts are found besides: a folder, or "
                        "a name on the Hugging Face hub.")
@@ -225,7 +234,7 @@ def _help(name: str) -> str:
     lines = [
         f"train.jsonl --model runs/m --set {MODELS[name].setting} --threads 2",
         "books.jsonl --model runs/m --text-field title --text-field author --ngrams 1,2",
-        "train.jsonl --model runs/m --set preset=tiny --device cpu" if alone
+        _EXAMPLES.get(name, "train.jsonl --model runs/m --set preset=tiny --device cpu") if alone
         else "X.trn.npz --labels Y.trn.npz --model runs/m",
         "train.jsonl --model runs/m --test test.jsonl",
         "--print-config > run.toml",
@@ -249,11 +258,15 @@ def _train(ctx: click.Context, name: str, given: dict[str, Any]) -> None:
         click.echo(commented(ctx, owner, parameters, text), nl=False)
         return
     needed = ("train",) if given["plan"] else ("train", "folder")
+    if owner.least_rows == 0 and given["label_texts"] not in (None, "names") and not given["plan"]:
+        needed = ("folder",)
     for parameter in ctx.command.params:
         if parameter.name in needed and given[parameter.name] is None:
             raise click.MissingParameter(ctx=ctx, param=parameter)
     model = made(owner, parameters)
     vectorizer = usual_vectorizer(**{"n_jobs": given["threads"], **text})
+    if model.takes_texts and text and "vectorizer" not in owner.parameter_names():
+        raise ParameterError(f"--set-text is not for {owner.__name__}, which has no vectorizer.")
     if model.takes_texts:
         model.set_params(**{f"vectorizer__{name}": value for name, value in text.items()})
     model.check_params()
@@ -336,15 +349,19 @@ def _tree(folder: str) -> Any:
 def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str, Any]) -> None:
     from sylvan.cli.disk import save_model
     from sylvan.cli.io.inputs import TextInput, open_input
+    from sylvan.cli.io.label_texts import read_given_texts
     from sylvan.cli.measure import add_figures, open_test
     from sylvan.cli.shown.report import folder_size
     from sylvan.models.text import TextModel
     from sylvan.models.text_plan import need_plan
     from sylvan.store import check_target
 
+    if given["train"] is None:
+        _fit_to_texts_of_labels(session, model, given)
+        return
     source = open_input(given["train"], given, part="trn")
     start = time.perf_counter()
-    options = {**_label_features(given["label_features"]), **_label_texts(given["label_texts"])}
+    options = {**_label_features(given["label_features"]), **read_given_texts(given["label_texts"])}
     checkpoint = None
     if not given["plan"]:
         check_target(given["folder"])
@@ -353,14 +370,14 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str
     if isinstance(source, TextInput):
         if not model.takes_texts:
             model = TextModel(vectorizer, model, given["label_encoder"])
-        elif not given["quiet"]:
+        elif not given["quiet"] and "report" in inspect.signature(model.fit).parameters:
             options["report"] = click.echo
         model.text_fields_, model.labels_field_ = source.text_fields, source.labels_field
     elif model.takes_texts:
         raise DataError(f"{type(model).__name__} learns from texts, but {given['train']} is {source.words}.")
     else:
         _refuse_text_options(given)
-    if options.get("label_texts") is not None and not isinstance(model, TextModel):
+    if "label_texts" in options and "label_texts" not in inspect.signature(model.fit).parameters:
         raise DataError(f"--label-texts is not for {type(model).__name__} over {source.words}.")
     if given["label_encoder"] is not None and "label_texts" not in options:
         raise ParameterError("--label-encoder encodes texts of labels: give them by --label-texts.")
@@ -398,9 +415,30 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str
         add_figures(model, test, given["folder"], given["quiet"])
 
 
+def _fit_to_texts_of_labels(session: Session, model: Any, given: dict[str, Any]) -> None:
+    """Make a model of what labels are called, without any row."""
+    from sylvan.cli.disk import save_model
+    from sylvan.cli.io.label_texts import read_given_texts
+    from sylvan.cli.measure import add_figures, open_test
+    from sylvan.cli.shown.report import folder_size
+    from sylvan.store import check_target
+
+    check_target(given["folder"])
+    model.text_fields_ = tuple(given["text_fields"]) or model.text_fields_
+    test = open_test(model, given)
+    model.fit(**read_given_texts(given["label_texts"]))
+    save_model(session, model, given["folder"])
+    if not given["quiet"]:
+        words = f"{type(model).__name__} knows {counted(model.n_labels_, 'label')} by their texts alone"
+        click.echo(f"{words}. Saved it in {given['folder']} ({folder_size(given['folder'])}).")
+    if test is not None:
+        add_figures(model, test, given["folder"], given["quiet"])
+
+
 def _read_and_fit(model: Any, source: Any, start: float, options: dict[str, Any], given: dict[str, Any]) -> float:
     """Train on all that the source holds; when it had been read."""
     from sylvan.cli.disk import need_disk
+    from sylvan.cli.io.label_texts import plain_texts
 
     inputs, labels = source.read()
     read = time.perf_counter()
@@ -412,6 +450,8 @@ def _read_and_fit(model: Any, source: Any, start: float, options: dict[str, Any]
         if "checkpoint" in options:
             folders["checkpoint"] = os.fspath(options["checkpoint"].folder)
         need_disk(model, inputs, labels, options, folders)
+    if model.least_rows and "label_texts" in options:
+        options["label_texts"] = plain_texts(options["label_texts"], labels)
     if isinstance(inputs, list):
         inputs = iter(inputs)  # which gives the texts up once they are features
     model.fit(inputs, labels, **options)
@@ -431,14 +471,6 @@ def _label_features(path: str | None) -> dict[str, Any]:
     from sylvan import data
 
     return {"label_features": data.load_npz(path)}
-
-
-def _label_texts(path: str | None) -> dict[str, Any]:
-    if path is None:
-        return {}
-    from sylvan import data
-
-    return {"label_texts": path if path == "names" else data.read_label_texts(path)}
 
 
 def _refuse_text_options(given: dict[str, Any]) -> None:

@@ -47,7 +47,7 @@ def command(
 ) -> None:
     """Train the members of an ensemble on the file TRAIN (- for stdin) and save it in a folder.
 
-    Members are numbered from 0. Each has a model (member0__model=xr-linear, neighbors, xr-transformer or
+    Members are numbered from 0. Each has a model (member0__model=xr-linear, neighbors, lexical, xr-transformer or
     x-transformer), parameters of the model such as member0__beam=20, and of its vectoriser such as
     member0__text__ngrams=1,2. In a configuration file they are the tables [parameters.member0] and
     [parameters.member0.text]; 'sylvan tune' writes such files. TRAIN is as for the other models: JSONL, CSV, TSV,

@@ -173,15 +173,18 @@ def _read_ids(path: str) -> list[int]:
     return ids
 
 
-def _read_label_texts(path: str, model: Estimator) -> dict[str, list[str]]:
+def _read_label_texts(path: str, model: Estimator) -> Any:
     """Texts of labels, for a model that has use for them."""
+    from sylvan.cli.io.label_texts import plain_texts, read_given_texts
     from sylvan.data import read_label_texts
     from sylvan.errors import DataError
+    from sylvan.models.lexical.lexical_matcher import LexicalMatcher
     from sylvan.models.text import TextModel
 
-    if not isinstance(model, TextModel):
-        raise DataError(f"--label-texts is for a TextModel. Got a {type(model).__name__} instead.")
-    return read_label_texts(path)
+    if not isinstance(model, TextModel | LexicalMatcher):
+        raise DataError(f"--label-texts is for a TextModel or a LexicalMatcher. Got a {type(model).__name__} instead.")
+    given = read_label_texts(path) if path == "names" else read_given_texts(path)["label_texts"]
+    return plain_texts(given, [list(model.vocabulary_)]) if isinstance(model, TextModel) else given
 
 
 def _read_merges(words: tuple[str, ...], model: Estimator) -> dict[Any, list[Any]]:

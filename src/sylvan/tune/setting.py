@@ -9,6 +9,7 @@ from typing import Any
 
 from sylvan.models.base import Estimator
 from sylvan.models.ensembles.ensemble import Ensemble
+from sylvan.models.lexical.lexical_matcher import LexicalMatcher
 from sylvan.models.neighbors import NeighborRanker
 from sylvan.models.text import TextModel, usual_vectorizer
 from sylvan.models.transformer.x_transformer import XTransformer
@@ -22,7 +23,8 @@ __all__ = ["MODELS", "Setting", "joined", "toml_of"]
 
 # By their names on the command line.
 MODELS: Mapping[str, type[Estimator]] = {
-    "xr-linear": XRLinear, "neighbors": NeighborRanker, "xr-transformer": XRTransformer, "x-transformer": XTransformer,
+    "xr-linear": XRLinear, "neighbors": NeighborRanker, "lexical": LexicalMatcher, "xr-transformer": XRTransformer,
+    "x-transformer": XTransformer,
 }  # fmt: skip
 
 
@@ -32,7 +34,7 @@ class Setting:
 
     Attributes
     ----------
-    model : {"xr-linear", "neighbors", "xr-transformer", "x-transformer"}
+    model : {"xr-linear", "neighbors", "lexical", "xr-transformer", "x-transformer"}
     parameters : dict
         Of the model; of its parts as ``ranker__beam``.
     text : dict
@@ -61,7 +63,7 @@ class Setting:
     @property
     def takes_texts(self) -> bool:
         """Whether its model makes features of texts itself."""
-        return self.model in ("xr-transformer", "x-transformer")
+        return self.model in ("lexical", "xr-transformer", "x-transformer")
 
     def inner_model(self, n_jobs: int | None = None) -> Estimator:
         """Its model without the vectoriser, not fitted."""

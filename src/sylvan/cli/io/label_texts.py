@@ -1,0 +1,50 @@
+"""What ``--label-texts`` names: texts of labels, or a vocabulary of subjects."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from sylvan import data
+from sylvan.data.formats.skos import SKOS_FORMS
+from sylvan.data.label_terms import label_terms
+
+__all__ = ["plain_texts", "read_given_texts"]
+
+
+def read_given_texts(path: str | None) -> dict[str, Any]:
+    """The option ``label_texts`` of a model's ``fit``; nothing without a path.
+
+    Parameters
+    ----------
+    path : str or None
+        "names"; SKOS, a CSV, or JSON lines with "uri", as :func:`sylvan.data.read_subjects` takes them; or what
+        :func:`sylvan.data.read_label_texts` takes.
+
+    Raises
+    ------
+    DataError
+        For the first line at fault.
+    """
+    if path is None:
+        return {}
+    if path == "names":
+        return {"label_texts": path}
+    suffix = os.path.splitext(path.lower().removesuffix(".gz").removesuffix(".xz"))[1]
+    if suffix in SKOS_FORMS or suffix == ".csv" or (suffix == ".jsonl" and _names_uris(path)):
+        return {"label_texts": data.read_subjects(path)}
+    return {"label_texts": data.read_label_texts(path)}
+
+
+def plain_texts(given: Any, names: Any) -> Any:
+    """A vocabulary as a mapping of labels to texts, for models that know no kinds of them; anything else as it is."""
+    if not isinstance(given, data.SubjectVocabulary):
+        return given
+    listed = (name for row in names for name in ([row] if isinstance(row, str) else row))
+    terms = label_terms(given, (name for name in listed if isinstance(name, str)))
+    return {name: [*known.names, *known.definitions] for name, known in terms.items()}
+
+
+def _names_uris(path: str) -> bool:
+    """Whether the first object of JSON lines has a "uri"."""
+    return "uri" in next(data.read_records(path), {})
