@@ -17,6 +17,7 @@ import pytest
 
 import sylvan
 
+KERNELS = "nanobind_backend"  # what Sylvan's kernels need
 TORCH = ("torch", "torchgen", "functorch", "sympy", "mpmath", "networkx", "safetensors", "nvidia", "triton")
 PUNKT = """import sys
 from nltk.tokenize.punkt import PunktParameters, save_punkt_params
@@ -52,7 +53,7 @@ def annif(tmp_path_factory: pytest.TempPathFactory) -> Annif:
     folder = tmp_path_factory.mktemp("annif")
     (folder / "path").mkdir()
     (folder / "path" / "sylvan").symlink_to(Path(sylvan.__file__).parent)  # and nothing else that lies beside it
-    for name in TORCH:  # for the backend that needs it, where the tests' own environment has it
+    for name in (KERNELS, *TORCH):  # PyTorch for the backend that needs it, where the tests' own environment has it
         if (found := importlib.util.find_spec(name)) is not None and found.submodule_search_locations:
             (folder / "path" / name).symlink_to(found.submodule_search_locations[0])
     english = folder / "nltk" / "tokenizers" / "punkt_tab" / "english"

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pickle
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
+import child_processes
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -98,7 +97,7 @@ def test_requests_load_no_scikit_learn() -> None:
         "try: sylvan.XRLinear().set_fit_request(sample_weight=True)\n"
         "except sylvan.errors.UnsupportedError: sys.exit('sklearn' in sys.modules)"
     )
-    assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 0
+    assert child_processes.python("-c", code).returncode == 0
 
 
 def test_sparse_arrays_where_scikit_learn_is_set_to_them() -> None:

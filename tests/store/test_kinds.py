@@ -5,10 +5,9 @@ from __future__ import annotations
 import importlib
 import json
 import pkgutil
-import subprocess
-import sys
 from pathlib import Path
 
+import child_processes
 import pytest
 
 import sylvan
@@ -33,7 +32,7 @@ def test_every_kind_is_in_the_table_under_the_module_that_registers_it() -> None
 
 def loaded_to_open(folder: Path) -> set[str]:
     code = "import json, sys, sylvan; sylvan.load(sys.argv[1]); print(json.dumps(sorted(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True)
+    done = child_processes.python("-c", code, folder, check=True)
     return set(json.loads(done.stdout))
 
 
@@ -57,7 +56,7 @@ def test_tune_is_the_function_in_whatever_order_its_package_is_loaded() -> None:
         "import importlib, sylvan; importlib.import_module('sylvan.tune.record'); assert callable(sylvan.tune); "
         "importlib.import_module('sylvan.tune.tuner'); assert callable(sylvan.tune)"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    child_processes.python("-c", code, check=True)
 
 
 def test_a_name_that_there_is_not_is_an_attribute_error() -> None:

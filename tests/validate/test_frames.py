@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+import child_processes
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -281,7 +281,7 @@ def test_frames_of_one_library_load_no_other() -> None:
         "validate.features(pandas.DataFrame({'a': [1.0], 'b': [2.0]})); assert had or 'pyarrow' not in sys.modules\n"
         "import pyarrow; validate.features(pyarrow.table({'a': [1.0]})); sys.exit('polars' in sys.modules)"
     )
-    assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 0
+    assert child_processes.python("-c", code).returncode == 0
 
 
 def test_without_pyarrow_a_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ MODULES = {
     "irli-index": "models.irli.index",
     "irli-shards": "models.irli.shards",
     "label-tree": "indexing.tree",
+    "lexical-matcher": "models.lexical.lexical_matcher",
     "neighbor-ranker": "models.neighbors",
     "text-model": "models.text",
     "tfidf-vectorizer": "text.tfidf",
