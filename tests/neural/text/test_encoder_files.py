@@ -508,7 +508,7 @@ def test_places_that_are_none(tmp_path: Path, whole: str) -> None:
 
 
 def test_a_name_without_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    import huggingface_hub
+    import huggingface_hub.constants
 
     pauses: list[float] = []
     monkeypatch.setattr(time, "sleep", pauses.append)
@@ -523,7 +523,7 @@ def test_a_name_without_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_name_that_was_downloaded_before(whole: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import huggingface_hub
+    import huggingface_hub.constants
 
     place = tmp_path / "models--someone--tiny"
     shutil.copytree(whole, place / "snapshots" / ("0" * 40))
@@ -541,7 +541,7 @@ def test_a_name_that_was_downloaded_before(whole: str, tmp_path: Path, monkeypat
 
 def test_a_name_that_has_to_be_downloaded(whole: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the hub is asked for: no pickled weights, and nothing when it has no such model."""
-    import huggingface_hub
+    import huggingface_hub.constants
 
     asked: list[list[str] | None] = []
     place = Path(shutil.copytree(whole, tmp_path / "bert"))
