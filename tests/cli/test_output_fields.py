@@ -138,6 +138,16 @@ def test_convert_keeps_titles_and_ids(
     assert list(found[0])[:2] == ["text", "labels"]
 
 
+def test_every_block_of_rows_has_its_own_fields(call: Any, files: Any, tmp_path: Path) -> None:
+    texts, ids = ["bread"] * 5000, [f"b{at}" for at in range(5000)]
+    data.write_jsonl(tmp_path / "a.jsonl", texts, others=({"id": name} for name in ids))
+    out = tmp_path / "b.csv"
+    assert call("convert", str(tmp_path / "a.jsonl"), str(out), "--texts-only").code == 0
+    assert [row["id"] for row in table(out)] == ids
+    assert call("predict", files.text_model, str(out), "-k", "1", "-o", str(tmp_path / "top.csv"), "-q").code == 0
+    assert [row["id"] for row in table(tmp_path / "top.csv")] == ids
+
+
 def test_convert_says_what_an_output_cannot_hold(books: dict[str, str], call: Any, tmp_path: Path) -> None:
     outcome = call("convert", books["jsonl"], str(tmp_path / "a.txt"), "--to", "fasttext", "--blanks", "_")
     assert outcome.code == 0
