@@ -148,7 +148,8 @@ WRONG = {
 def test_wrong_usage(case: str, index: str, vectors: Path, call: Any, tmp_path: Path) -> None:
     line, piece = WRONG[case]
     line = line.replace("{out}", str(tmp_path / "out"))
-    outcome = call(*re.sub(r"\{([^}]*)\}", lambda found: str(vectors / found.group(1)), line).split())
+    words = [re.sub(r"\{([^}]*)\}", lambda found: str(vectors / found.group(1)), word) for word in line.split()]
+    outcome = call(*words)
     assert outcome.code == 2, outcome
     assert outcome.err.startswith("Error: ") and outcome.err.count("\n") == 1 and piece in outcome.err, outcome.err
     assert list(tmp_path.iterdir()) == []

@@ -95,8 +95,10 @@ def fill(files: Any, tmp_path: Path) -> Callable[[str], list[str]]:
     """The words of a command line, with {name} replaced by the path of a file of the corpus."""
 
     def words(line: str) -> list[str]:
-        line = line.replace("{out}", str(tmp_path / "out"))
-        return re.sub(r"\{([^}]*)\}", lambda found: files(found.group(1)), line).split()
+        def place(found: re.Match[str]) -> str:
+            return str(tmp_path / "out") if found[1] == "out" else files(found[1])
+
+        return [re.sub(r"\{([^}]*)\}", place, word) for word in line.split()]  # in which no path with blanks is cut
 
     return words
 
