@@ -147,9 +147,11 @@ WRONG = {
 @pytest.mark.parametrize("case", WRONG)
 def test_wrong_usage(case: str, index: str, vectors: Path, call: Any, tmp_path: Path) -> None:
     line, piece = WRONG[case]
-    line = line.replace("{out}", str(tmp_path / "out"))
-    words = [re.sub(r"\{([^}]*)\}", lambda found: str(vectors / found.group(1)), word) for word in line.split()]
-    outcome = call(*words)
+
+    def place(found: re.Match[str]) -> str:
+        return str(tmp_path / "out" if found[1] == "out" else vectors / found[1])
+
+    outcome = call(*(re.sub(r"\{([^}]*)\}", place, word) for word in line.split()))
     assert outcome.code == 2, outcome
     assert outcome.err.startswith("Error: ") and outcome.err.count("\n") == 1 and piece in outcome.err, outcome.err
     assert list(tmp_path.iterdir()) == []
