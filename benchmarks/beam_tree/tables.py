@@ -1,4 +1,4 @@
-"""The section of docs/results.md on Beam Tree: accuracy, coverage and times beside rivals, and costs by classes."""
+"""The section of docs/results/ on Beam Tree: accuracy, coverage and times beside rivals, and costs by classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts that the tables of docs/results.md are made of."""
+"""The parts that the tables of docs/results/ are made of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""IRLI's ablations for docs/results.md: one thing changed at a time, and learning looked at round by round."""
+"""IRLI's ablations for docs/results/: one thing changed at a time, and learning looked at round by round."""
 
 from __future__ import annotations
 

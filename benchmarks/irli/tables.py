@@ -1,4 +1,4 @@
-"""The section of docs/results.md on IRLI: recall against candidates, its costs, ablations, scaling, multilabel sets."""
+"""The section of docs/results/ on IRLI: recall against candidates, its costs, ablations, scaling, multilabel sets."""
 
 from __future__ import annotations
 

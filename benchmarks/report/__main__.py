@@ -1,6 +1,6 @@
-"""Writes docs/results.md, and the tables in README.md and docs/sampling.md, from the JSON files in results/.
+"""Writes the pages of docs/results/, the table in docs/sampling.md and figures, from the JSON files in results/.
 
-``python -m benchmarks.report [--results DIR] [--out docs/results.md] [--readme README.md]``
+``python -m benchmarks.report [--results DIR] [--out docs/results]``
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from benchmarks.report.annif import annif_section
 from benchmarks.report.cluster import cluster_section
 from benchmarks.report.linear import linear_sections
 from benchmarks.report.mutation import mutation_section
+from benchmarks.report.pages import pages
 from benchmarks.report.peers import peers_sections, summary
 from benchmarks.report.presets import draw_presets
 from benchmarks.report.sampling import (
@@ -33,13 +34,12 @@ from benchmarks.sampling.tables import sampling_section
 from benchmarks.transformers.tables import transformers_section
 
 INTRO = (
-    "`python -m benchmarks.report` writes this page from the files in `benchmarks/results/`. `benchmarks/README.md` "
-    "says how each figure is measured. All libraries use branching 16, leaves of up to 100 labels, beam 10 and one "
-    "tree, on the same features. Sylvan has its defaults, its preset `fast` teacher-forcing negatives (TFN) as the "
-    "others have, its preset `accurate` three trees. It isn't calibrated there, as the others aren't: [that takes "
-    "time as well](#probabilities-and-stopping-rules). Figures are medians. A ratio says how many "
-    "times better Sylvan is than the best other library in that row (than libpecos for model size, memory and raw "
-    "text); below 1, Sylvan is worse. The JSON files contain every raw value."
+    "What Sylvan's models reach beside other libraries and beside each other. `python -m benchmarks.report` writes "
+    "these pages from the files in `benchmarks/results/`, which contain every raw value; `benchmarks/README.md` says "
+    "how each figure is measured. All libraries use branching 16, leaves of up to 100 labels, beam 10 and one tree, on "
+    "the same features. Sylvan has its defaults, its preset `fast` teacher-forcing negatives (TFN) as the others have, "
+    "its preset `accurate` three trees. It isn't calibrated there, as the others aren't: [that takes time as "
+    "well](#probabilities-and-stopping-rules). Figures are medians."
 )
 SECTIONS = (
     peers_sections, linear_sections, alternatives_sections, scale_section, transformers_section, irli_section,
@@ -48,15 +48,13 @@ SECTIONS = (
 )  # fmt: skip
 
 
-def document(folder: Path) -> str:
-    """The whole of docs/results.md."""
-    lines = ["# Results", "", INTRO]
-    for section in SECTIONS:
-        lines += section(folder)
-    return "\n".join(lines) + "\n"
+def documents(folder: Path) -> dict[str, str]:
+    """The pages of docs/results/ by their names."""
+    lines = [line for section in SECTIONS for line in section(folder)]
+    return pages(lines, INTRO, summary(folder))
 
 
-def with_table(text: str, table: str, name: str = "results") -> str:
+def with_table(text: str, table: str, name: str) -> str:
     """A document with the table between its markers."""
     begin, end = f"<!-- {name}:begin -->\n", f"\n<!-- {name}:end -->"
     head, _, rest = text.partition(begin)
@@ -68,18 +66,17 @@ def main() -> None:
     """Writes the documents."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results.md")
-    parser.add_argument("--readme", type=Path, default=ROOT / "README.md")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results")
     parser.add_argument("--sampling", type=Path, default=ROOT / "docs" / "sampling.md")
     options = parser.parse_args()
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(document(options.results), encoding="utf-8")
+    options.out.mkdir(parents=True, exist_ok=True)
+    for name, text in documents(options.results).items():
+        (options.out / f"{name}.md").write_text(text, encoding="utf-8")
     draw_presets(options.results, options.out.parent / "figures" / "presets")
     draw_simulation(options.results, options.out.parent / "figures" / "cluster_simulation")
-    tables = ((options.readme, "results", summary), (options.sampling, "output-layer", output_layer_summary))
-    for path, name, table in tables:
-        if path.exists():
-            path.write_text(with_table(path.read_text("utf-8"), table(options.results), name), encoding="utf-8")
+    if options.sampling.exists():
+        page = with_table(options.sampling.read_text("utf-8"), output_layer_summary(options.results), "output-layer")
+        options.sampling.write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Sections of docs/results.md on the choices of XRLinear: ``linear/{alternatives,unreached,lookups}.py`` measured."""
+"""Sections of docs/results/ on the choices of XRLinear: ``linear/{alternatives,unreached,lookups}.py`` measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The section of docs/results.md on Annif's backends, from what ``benchmarks.annif`` measured."""
+"""The section of docs/results/ on Annif's backends, from what ``benchmarks.annif`` measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The section of docs/results.md on trainings on a cluster, from what ``benchmarks.cluster`` measured."""
+"""The section of docs/results/ on trainings on a cluster, from what ``benchmarks.cluster`` measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sections of docs/results.md on linear models beside those of ``peers.py``: one for each benchmark."""
+"""The sections of docs/results/ on linear models beside those of ``peers.py``: one for each benchmark."""
 
 from __future__ import annotations
 

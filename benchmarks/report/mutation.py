@@ -1,4 +1,4 @@
-"""The section of docs/results.md on small faults that tests should notice."""
+"""The section of docs/results/ on small faults that tests should notice."""
 
 from __future__ import annotations
 

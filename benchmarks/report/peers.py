@@ -1,4 +1,4 @@
-"""The tables of ``benchmarks.linear.peers``: a set's in docs/results.md, and all sets' in README.md."""
+"""The tables of ``benchmarks.linear.peers``: a set's, and all sets' in short, in docs/results/."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def peers_sections(folder: Path) -> list[str]:
 
 
 def summary(folder: Path) -> str:
-    """The table between README.md's markers: one column a set, one row a goal."""
+    """The table of docs/results/index.md: one column a set, one row a goal."""
     records = by_order(folder, "peers")
     if not records:
         return "Nothing has been measured yet."

@@ -19,7 +19,7 @@ KEY, STEP = "P@1", 1  # what is shown, and on how many threads
 def draw_presets(results: Path, path: Path) -> list[Path]:
     """Draw P@1 by CPU seconds of training, a panel a set in which all presets were measured; nothing without one."""
     records = [record for record in by_order(results, "peers") if record["set"] in SETS and _of_all(record)]
-    return draw_figure(path, lambda figure: _fill(figure, records)) if records else []
+    return draw_figure(path, lambda figure: _fill(figure, records), ("svg", "png")) if records else []
 
 
 def _of_all(record: Record) -> bool:

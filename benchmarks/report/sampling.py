@@ -1,4 +1,4 @@
-"""The sections of docs/results.md on the output layer and on codewords, and the table in docs/sampling.md."""
+"""The sections of docs/results/ on the output layer and on codewords, and the table in docs/sampling.md."""
 
 from __future__ import annotations
 

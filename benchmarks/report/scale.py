@@ -1,4 +1,4 @@
-"""The section of docs/results.md on ever more rows and labels, from what ``linear/scale.py`` measured."""
+"""The section of docs/results/ on ever more rows and labels, from what ``linear/scale.py`` measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The section of docs/results.md on answers over HTTP, from what ``benchmarks.serving`` measured."""
+"""The section of docs/results/ on answers over HTTP, from what ``benchmarks.serving`` measured."""
 
 from __future__ import annotations
 

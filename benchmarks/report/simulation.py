@@ -1,4 +1,4 @@
-"""The section of docs/results.md on trainings of very many labels on many workers, which were simulated."""
+"""The section of docs/results/ on trainings of very many labels on many workers, which were simulated."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["draw_simulation", "simulation_section"]
 Record = dict[str, Any]
 WORDS = (
     "By `python -m benchmarks.cluster.simulation`: none of these trainings was run, but those that a table says were. "
-    "[Scaling on paper](scale.md) describes the model and its assumptions. Each training has as many rows as labels, 5 "
-    "labels and 100 features a row. Workers have one core, nodes 16 workers and 10 Gbit/s, the store 20 GB/s. Of the "
-    "ideal: the CPU time of all jobs divided by the workers, beside the time that it takes. Where the time goes is "
-    "what the end waited for, back to the beginning; the job is the one that took longest there."
+    "[Scaling on paper](background/scale.md) describes the model and its assumptions. Each training has as many rows "
+    "as labels, 5 labels and 100 features a row. Workers have one core, nodes 16 workers and 10 Gbit/s, the store 20 "
+    "GB/s. Of the ideal: the CPU time of all jobs divided by the workers, beside the time that it takes. Where the "
+    "time goes is what the end waited for, back to the beginning; the job is the one that took longest there."
 )
 SPLIT_WORDS = (
     "Minutes, when more is divided among jobs, one thing at a time but for the last two rows. One row is worse than "

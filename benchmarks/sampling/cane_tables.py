@@ -1,4 +1,4 @@
-"""The section of docs/results.md on CANE's language models: perplexity at equal steps, and by epoch (figure 3)."""
+"""The section of docs/results/ on CANE's language models: perplexity at equal steps, and by epoch (figure 3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sections of docs/results.md on samplers and losses for large softmaxes."""
+"""The sections of docs/results/ on samplers and losses for large softmaxes."""
 
 from __future__ import annotations
 

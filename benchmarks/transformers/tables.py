@@ -1,4 +1,4 @@
-"""The section of docs/results.md on encoders of texts: its tables, and the figure of P@5 against training time."""
+"""The section of docs/results/ on encoders of texts: its tables, and the figure of P@5 against training time."""
 
 from __future__ import annotations
 

@@ -1,17 +1,15 @@
-"""The tables of README.md and docs/ are what ``python -m benchmarks.report`` makes of benchmarks/results."""
+"""The tables of docs/ are what ``python -m benchmarks.report`` makes of benchmarks/results."""
 
 from __future__ import annotations
 
 from benchmarks import RESULTS, ROOT
-from benchmarks.report.__main__ import document, with_table
-from benchmarks.report.peers import summary
+from benchmarks.report.__main__ import documents, with_table
 from benchmarks.report.sampling import output_layer_summary
+
+PAGES = ROOT / "docs" / "results"
 
 
 def test_the_tables_are_generated() -> None:
-    readme = (ROOT / "README.md").read_text("utf-8")
-    assert "<!-- results:begin -->" in readme
-    assert with_table(readme, summary(RESULTS)) == readme, "README.md is out of date: run python -m benchmarks.report"
     page = (ROOT / "docs" / "sampling.md").read_text("utf-8")
     assert "<!-- output-layer:begin -->" in page
     table = output_layer_summary(RESULTS)
@@ -19,5 +17,8 @@ def test_the_tables_are_generated() -> None:
 
 
 def test_the_results_are_written() -> None:
-    page = (ROOT / "docs" / "results.md").read_text("utf-8")
-    assert document(RESULTS) == page, "docs/results.md is out of date: run python -m benchmarks.report"
+    made = documents(RESULTS)
+    assert {path.stem for path in PAGES.glob("*.md")} == made.keys(), "docs/results: run python -m benchmarks.report"
+    for name, text in made.items():
+        page = (PAGES / f"{name}.md").read_text("utf-8")
+        assert text == page, f"docs/results/{name}.md is out of date: run python -m benchmarks.report"

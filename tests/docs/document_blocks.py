@@ -96,4 +96,4 @@ def documents(root: Path) -> Iterator[Path]:
     """Every document whose blocks are run."""
     yield root / "README.md"
     yield root / "CONTRIBUTING.md"
-    yield from sorted((root / "docs").glob("*.md"))
+    yield from sorted((root / "docs").rglob("*.md"))

@@ -287,7 +287,7 @@ def train(
     """Algorithm 2: layer by layer, each ranker on the rows that its negatives choose.
 
     The rankers of a cluster without rows have no weights and the intercept ``unreached``: 0 minimises Eq. 10, and -1
-    is what Sylvan gives them (docs/how-it-works.md). Of the clusters that a row's beam reached, its matcher-aware
+    is what Sylvan gives them (docs/background). Of the clusters that a row's beam reached, its matcher-aware
     negatives are those whose score is at least ``man_threshold`` of the best one's; the paper takes all. Values of Y
     are relevances, which multiply the costs of positives.
     """

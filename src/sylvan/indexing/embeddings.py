@@ -68,7 +68,7 @@ def pifa(X: Any, Y: Any, *, max_features_per_label: int | None = 1024, n_jobs: i
         Its relevances weight the instances.
     max_features_per_label : int, optional
         Keep only this many values of each label, the largest; None keeps all, as the paper does. Labels with many
-        instances have most features, which cost time and memory; docs/results.md has both beside the precision.
+        instances have most features, which cost time and memory; docs/results has both beside the precision.
     n_jobs : int, optional
         Number of threads; the result does not depend on it.
 

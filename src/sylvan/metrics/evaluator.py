@@ -108,15 +108,13 @@ def psp(Y: Any, top: Any, propensities: Any, at: At = (1, 3, 5)) -> dict[int, fl
 
     ``PSP@k = sum_i sum_{l in top_k(i) ∩ Y_i} 1/p_l  /  sum_i max_{|S|=k} sum_{l in S ∩ Y_i} 1/p_l``. This is a ratio of
     two sums over all rows, not a mean of the rows' ratios, as in the evaluation code of the extreme classification
-    repository, so its tables are comparable.
+    repository, so its tables are comparable. Other parameters, result and errors are as in :func:`precision`.
 
     Parameters
     ----------
     propensities : array of float, shape (L,)
         ``p_l`` in (0, 1], from :func:`~sylvan.metrics.propensities` of the training labels; not their
         inverses.
-
-    Other parameters, result and errors as in :func:`precision`.
 
     References
     ----------

@@ -66,7 +66,7 @@ class SequentialRecommendation(Task):
     codewords : int
         Codewords of each codebook, for samplers by MIDX.
     split : {"users", "interactions", "last"}
-        See :func:`~sylvan.tasks.sequence_split.split_sequences`.
+        See :func:`~sylvan.tasks.split_sequences`.
     exclude_seen : bool
         Whether items that the user has had before are excluded from the ranking. The item asked for always stays in,
         also when the user has had it before.

@@ -53,7 +53,7 @@ class BeamTreeUpdates(BeamTreeParameters):
 
         This is online learning: passes of the optimiser over these rows alone, from the weights that there are. What it
         gives isn't what :meth:`fit` gives with all rows, and known classes of which no row is among them are answered
-        less and less. Give rows of theirs along, some of each, to keep them; docs/results.md has the figures.
+        less and less. Give rows of theirs along, some of each, to keep them; docs/results has the figures.
 
         Parameters
         ----------

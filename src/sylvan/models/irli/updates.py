@@ -123,7 +123,7 @@ class IRLIUpdates(Estimator):
         -----
         RowsUnknownWarning
             When new labels come without ``rows``, and fewer new rows have known labels alone than have a new one:
-            known labels are answered less, and new ones too often. docs/results.md has the figures.
+            known labels are answered less, and new ones too often. docs/results has the figures.
 
         Notes
         -----

@@ -115,7 +115,7 @@ class XRUpdates(XRNewLabels):
         the other new rows that come to its cluster, and stand-ins for the rows of known labels: of those in the cluster
         and the 30 that each new row is answered with, the positive part of their weights, weighing as much as all the
         label's rows. New labels are answered more often than with the rows, which a ``RowsUnknownWarning`` says
-        (docs/results.md has the figures). ``precise`` changes nothing then, and a later update with ``rows`` doesn't
+        (docs/results has the figures). ``precise`` changes nothing then, and a later update with ``rows`` doesn't
         make up for what known labels haven't learned: train anew.
 
         Every minimum of Eq. 10 only grows when rows come, so that the objective is above its minimum by no more than

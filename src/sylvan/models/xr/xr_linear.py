@@ -56,7 +56,7 @@ class XRLinear(XRUpdates):
     negatives : {"tfn", "man", "tfn+man", "paper"} or list of them, default "paper"
         Which rows a cluster is trained on: rows with a label in it (teacher forcing), rows whose beam search reached it
         (matcher-aware), or both; one for all layers, or a list with one per layer. ``"paper"`` takes both in the last
-        layer and ``"tfn"`` above. ``"tfn"`` for all layers is the fastest (docs/results.md has the figures).
+        layer and ``"tfn"`` above. ``"tfn"`` for all layers is the fastest (docs/results has the figures).
     man_threshold : float in [0, 1], default 0.005
         Of the clusters that a row's beam search reached, those count whose score is at least this share of the best.
     loss : {"squared_hinge", "hinge", "logistic"}, default "squared_hinge"

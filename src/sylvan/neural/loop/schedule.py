@@ -58,7 +58,7 @@ class WarmupSchedule(Parameterized):
         return self.floor + (1 - self.floor) * min(max(left, 0.0), 1.0)
 
     def schedulers(self, optimizers: Sequence[torch.optim.Optimizer]) -> list[LambdaLR]:
-        """One scheduler an optimiser, for :attr:`sylvan.neural.Job.schedulers`.
+        """One scheduler an optimiser, for ``schedulers`` of a :class:`sylvan.neural.Job`.
 
         Examples
         --------

@@ -132,7 +132,7 @@ class CANELoss(ClassLoss):
     against noises too.
 
     What to choose, after an epoch of an LSTM on Penn Treebank with three seeds (``benchmarks.sampling.cane``,
-    docs/results.md): with one noise, or the losses of several averaged, perplexity stays well behind NCE and BlackOut
+    docs/results): with one noise, or the losses of several averaged, perplexity stays well behind NCE and BlackOut
     with as many classes; with 20 candidates and 20 unigram noises together it is level with them. The 20 most frequent
     classes then serve as well as learned candidates.
 

@@ -69,7 +69,7 @@ class FrequencySubsets(CandidateModel):
 
     Notes
     -----
-    In trials (``benchmarks.sampling.cane``: an LSTM on Penn Treebank; docs/results.md has the figures) the paper's way,
+    In trials (``benchmarks.sampling.cane``: an LSTM on Penn Treebank; docs/results has the figures) the paper's way,
     one subset of a hundred, covered a small part of the positives, and a beam over all subsets several times as many,
     which brought more than any other choice here; uniform noise was far behind unigram. With one subset,
     ``split="count"`` did better than ``"mass"``, whose frequent classes stand alone in theirs, so that a query has a

@@ -92,7 +92,7 @@ class SampledSoftmaxLoss(CrossEntropyEstimate):
     every positive, which costs about as much as one more draw for each.
 
     Scores, corrections and the sum are float32 (float64 for float64 inputs) under autocast too. The gradient of a
-    class table that is a leaf is sparse; see :func:`~sylvan.sampling.losses.logits.class_logits` and
+    class table that is a leaf is sparse; see ``class_logits`` in ``sampling/losses/logits.py`` and
     :class:`~sylvan.sampling.RowwiseAdagrad`. Don't train the table with Adam
     (:func:`~sylvan.sampling.check_optimizer` says why). Under ``torch.compile`` the draw and the gathering of rows
     run as they are, and what is between them is compiled. There is no second derivative.

@@ -23,7 +23,7 @@ _LEAF_SIZE = 32
 
 @parameterized
 class RFF(KernelSampler):
-    """Draws class i for query z in proportion to an estimate of ``exp(temperature * z . w_i)``, z and w_i normalised.
+    """Draws class i for query z in proportion to an estimate of ``exp(temperature * z·w_i)``, z and w_i normalised.
 
     On the unit sphere ``exp(t * z . w) = exp(t) * exp(-t * |z - w|**2 / 2)``, and that Gaussian kernel is estimated by
     the inner product of features ``[cos(v_j . x), sin(v_j . x)] / sqrt(n_features)`` with v_j drawn once from

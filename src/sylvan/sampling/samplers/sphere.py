@@ -17,7 +17,7 @@ __all__ = ["Sphere"]
 
 @parameterized
 class Sphere(KernelSampler):
-    """Draws class i for query z with probability proportional to ``alpha * (z . w_i)**2 + 1``.
+    """Draws class i for query z with probability proportional to ``alpha * (z·w_i)**2 + 1``.
 
     A very negative score counts like a very positive one, so the kernel is close to a softmax of the scores'
     absolute values, and loose for the softmax itself. log_q is the formula's own value; the tree draws from the same

@@ -1,0 +1,32 @@
+"""The pages about the papers name files that exist, and every table's rows name code or results."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted((ROOT / "docs" / "papers").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_files_exist(page: Path) -> None:
+    named = re.findall(r"`((?:src|native|tests)/[\w./]*)`", page.read_text("utf-8"))
+    assert named or page.stem == "index"
+    missing = [path for path in named if not (ROOT / path).exists()]
+    assert not missing, f"{page.name} names files that don't exist: {', '.join(missing)}"
+
+
+def test_every_paper_has_a_page() -> None:
+    assert [page.stem for page in PAGES] == ["cane", "index", "irli", "midx", "pecos"]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.stem != "index"], ids=lambda page: page.stem)
+def test_every_row_leads_to_code_and_a_test_or_to_results(page: Path) -> None:
+    rows = [line for line in page.read_text("utf-8").split("\n") if line.startswith("| ")][1:]
+    for row in rows:
+        _, _, code, test = (cell.strip() for cell in row.split("|")[1:5])
+        assert ("`src/" in code or "`native/" in code) == bool(test), f"{page.name}: {row}"
+        assert test or "../results/" in code, f"{page.name}: {row}"
