@@ -11,12 +11,12 @@ from types import ModuleType
 from typing import Any
 
 import sylvan
-from sylvan import data, distributed, errors, importers, indexing, metrics, neural, sampling, serve, tasks, text
+from sylvan import data, distributed, errors, hub, importers, indexing, metrics, neural, sampling, serve, tasks, text
 
 __all__ = ["MODULES", "by_module", "members", "public_names"]
 
 MODULES = (
-    sylvan, data, text, indexing, metrics, importers, sampling, neural, tasks, serve, distributed, errors,
+    sylvan, data, text, indexing, metrics, importers, sampling, neural, tasks, serve, distributed, hub, errors,
 )  # fmt: skip
 # What every estimator has, described once; what only the package itself calls.
 INNER = {
