@@ -13,12 +13,18 @@ from document_blocks import blocks, documents, has_shell, run_all
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = list(documents(ROOT))
+
+
+def name(path: Path) -> str:
+    """A document's path in the repository."""
+    return path.relative_to(ROOT).as_posix()
+
+
 # The blocks that no test runs, by their first line. What joins them needs a reason that holds.
 NOT_RUN = {
-    "annif.md": ['pip install "sylvan[annif]"', "export ANNIF_CONFIG=sylvan.annif.Config"],
-    "cluster.md": ["sylvan predict runs/m texts/*.jsonl --ray auto -k 5 -o tags"],
-    "guide.md": ["sylvan train xr-linear train.jsonl --model runs/m --memory-limit 8GB"],
-    "hub.md": [
+    "docs/annif.md": ['pip install "sylvan[annif]"', "export ANNIF_CONFIG=sylvan.annif.Config", "import os"],
+    "docs/cluster.md": ["sylvan predict runs/m texts/*.jsonl --ray auto -k 5 -o tags"],
+    "docs/hub.md": [
         'pip install "sylvan[hub]"',
         "hf auth login                                            # or set HF_TOKEN",
         'model.push_to_hub("someone/books", license="apache-2.0")',
@@ -26,9 +32,10 @@ NOT_RUN = {
         'model = sylvan.from_pretrained("someone/books")                # whatever class it is',
         "import mlflow",
     ],
-    "migrating.md": ["sylvan import pecos-model --model runs/from-pecos"],
-    "serving.md": ["curl -sT texts.jsonl -X POST -H 'Content-Type: application/x-ndjson' \\"],
-    "tuning.md": ["sylvan tune train.jsonl --model runs/a --study runs/study --threads 2 --budget 10m &"],
+    "docs/memory.md": ["sylvan train xr-linear train.jsonl --model runs/m --memory-limit 8GB"],
+    "docs/migrating.md": ["sylvan import pecos-model --model runs/from-pecos"],
+    "docs/serving.md": ["curl -sT texts.jsonl -X POST -H 'Content-Type: application/x-ndjson' \\"],
+    "docs/tuning.md": ["sylvan tune train.jsonl --model runs/a --study runs/study --threads 2 --budget 10m &"],
     "README.md": ["pip install . && sylvan demo", 'pip install -c constraints.txt ".[test,bench]" && pytest -n auto'],
     "CONTRIBUTING.md": [
         "python -m venv .venv && . .venv/bin/activate",
@@ -36,6 +43,7 @@ NOT_RUN = {
         "ruff check src tests benchmarks",
         "tools/sanitize",
         "python -m benchmarks.mutation --mutants 60 --minutes 60",
+        "sphinx-build -W --keep-going -n docs build/site",
         "tools/build_native --profile",
         "python -m benchmarks.linear.peers --help",
     ],
@@ -49,7 +57,7 @@ def commands() -> Iterator[str]:
 
 
 @pytest.mark.skipif(not has_shell(), reason="the shell blocks are written for a POSIX shell")
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name)
 def test_blocks_run(path: Path, commands: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     work = tmp_path / "work"
     work.mkdir()
@@ -59,7 +67,7 @@ def test_blocks_run(path: Path, commands: str, tmp_path: Path, monkeypatch: pyte
 
 def test_what_is_not_run_is_said_and_known() -> None:
     skipped = {
-        path.name: [block.text.split("\n")[0] for block in blocks(path) if block.not_run]
+        name(path): [block.text.split("\n")[0] for block in blocks(path) if block.not_run]
         for path in DOCUMENTS
         if any(block.not_run for block in blocks(path))
     }
@@ -69,15 +77,15 @@ def test_what_is_not_run_is_said_and_known() -> None:
 def test_every_block_names_a_language_that_is_run_or_shown() -> None:
     for path in DOCUMENTS:
         for block in blocks(path):
-            assert block.language in ("python", "sh", "text", "json"), f"{path.name}, line {block.line}"
+            assert block.language in ("python", "sh", "text", "json"), f"{name(path)}, line {block.line}"
 
 
-@pytest.mark.parametrize("path", [*DOCUMENTS, ROOT / "CHANGELOG.md"], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [*DOCUMENTS, ROOT / "CHANGELOG.md"], ids=name)
 def test_links_lead_somewhere(path: Path) -> None:
     for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)(#[^)]*)?\)", path.read_text("utf-8")):
         file = path.parent / target if target else path
-        assert file.exists() or target.endswith("results.md"), f"{path.name} links to {target}, which is not there"
+        assert file.exists(), f"{name(path)} links to {target}, which is not there"
         if anchor:
             headings = re.findall(r"^#+ (.+)$", file.read_text("utf-8"), re.MULTILINE)
             anchors = {"#" + re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings}
-            assert anchor in anchors, f"{path.name} links to {target}{anchor}, a heading that is not there"
+            assert anchor in anchors, f"{name(path)} links to {target}{anchor}, a heading that is not there"
