@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from docutils import nodes
+from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx import addnodes
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -41,6 +42,7 @@ napoleon_google_docstring = False
 napoleon_use_rtype = False
 napoleon_use_ivar = True
 
+html_math_renderer = "mathml"  # what browsers show by themselves, offline too
 html_theme = "furo"
 html_title = f"Sylvan {release}"
 html_static_path = ["_static"]
@@ -85,6 +87,16 @@ def _types_are_words(app: Any, env: Any, node: nodes.Element, contnode: nodes.No
     return None if isinstance(contnode, nodes.literal) else contnode
 
 
+def _inline_mathml(self: Any, node: nodes.Element) -> None:
+    self.body.append(tex2mathml(node.astext().replace(r"\dots", r"\ldots")))
+    raise nodes.SkipNode
+
+
+def _block_mathml(self: Any, node: nodes.Element) -> None:
+    self.body.append(tex2mathml(node.astext().replace(r"\dots", r"\ldots"), as_block=True))
+    raise nodes.SkipNode
+
+
 def _page_of_the_root(app: Any, docname: str, source: list[str]) -> None:
     """Documents of the repository's root are pages of the site, their links as seen from docs/project/."""
     if docname in PAGES_OF_THE_ROOT:
@@ -95,6 +107,7 @@ def _page_of_the_root(app: Any, docname: str, source: list[str]) -> None:
 
 
 def setup(app: Any) -> None:
+    app.add_html_math_renderer("mathml", inline_renderers=(_inline_mathml, None), block_renderers=(_block_mathml, None))
     app.connect("autodoc-process-docstring", _names_are_no_links, priority=900)  # after napoleon
     app.connect("doctree-read", _words_are_no_links)
     app.connect("missing-reference", _types_are_words, priority=900)

@@ -17,7 +17,7 @@ from pathlib import Path
 import sylvan
 
 FILE = Path(__file__).parents[1] / "docs" / "figures" / "demo.svg"
-WIDTH, LINES = 104, 24  # characters and lines of the terminal
+WIDTH, LINES = 104, 25  # characters and lines of the terminal
 LINE, CHARACTER, MARGIN, BAR = 19, 7.83, 16, 30  # pixels
 BACKGROUND, PLAIN, COMMAND, COMMENT = "#16181d", "#d8dee9", "#a3d9a5", "#8fa1b3"
 
@@ -29,7 +29,7 @@ def printed() -> list[str]:
         environment = {**os.environ, "PYTHONPATH": str(Path(sylvan.__file__).parents[1])}
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
     lines = done.stdout.rstrip("\n").split("\n")
-    return [line[:WIDTH] for line in lines[:LINES]]
+    return [line[:WIDTH].rstrip() for line in lines[:LINES]]
 
 
 def picture(command: str, lines: list[str]) -> str:
@@ -49,12 +49,13 @@ def _elements(command: str, lines: list[str], wide: int, high: int) -> Iterator[
     for at, color in enumerate(("#e06c75", "#e5c07b", "#98c379")):
         yield f'<circle cx="{MARGIN + 6 + 18 * at}" cy="{BAR // 2 + 2}" r="5.5" fill="{color}"/>'
     font = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
-    yield f'<g font-family="{font}" font-size="13" fill="{PLAIN}" xml:space="preserve">'
+    yield f'<g font-family="{font}" font-size="13" fill="{PLAIN}">'
     for at, line in enumerate([f"$ {command}", *lines]):
         color = COMMAND if at == 0 else COMMENT if line.startswith("  ") else PLAIN
         # The length holds the columns together whatever font there is.
         length = f'textLength="{len(line) * CHARACTER:.1f}" lengthAdjust="spacingAndGlyphs"' if line else ""
-        yield f'<text x="{MARGIN}" y="{BAR + MARGIN + LINE * at}" fill="{color}" {length}>{escape(line)}</text>'
+        text = escape(line).replace(" ", "\N{NO-BREAK SPACE}")  # several blanks would become one
+        yield f'<text x="{MARGIN}" y="{BAR + MARGIN + LINE * at}" fill="{color}" {length}>{text}</text>'
     yield "</g></svg>"
 
 

@@ -14,6 +14,7 @@ Record = dict[str, Any]
 PRESETS = ("sylvan-fast", "sylvan", "sylvan-accurate")
 SETS = ("eurlex57k", "gutenberg", "synthetic")
 KEY, STEP = "P@1", 1  # what is shown, and on how many threads
+OURS, THEIRS = "C0", "0.35"
 
 
 def draw_presets(results: Path, path: Path) -> list[Path]:
@@ -33,23 +34,29 @@ def _point(record: Record, name: str) -> tuple[float, float] | None:
 
 
 def _fill(figure: Any, records: list[Record]) -> None:
-    figure.set_size_inches(4 * len(records), 3.2)
+    figure.set_size_inches(4.4 * len(records), 3.4)
     for axis, record in zip(figure.subplots(1, len(records), squeeze=False)[0], records, strict=True):
         shown = {name: point for name in NAMES if (point := _point(record, name)) is not None}
-        line = [shown[name] for name in PRESETS]
-        axis.plot(*zip(*line, strict=True), "o-", color="C0", zorder=3)
-        others = [point for name, point in shown.items() if name not in PRESETS]
+        own, others = ({n: p for n, p in shown.items() if (n in PRESETS) == ours} for ours in (True, False))
+        line = zip(*(own[name] for name in PRESETS), strict=True)
+        axis.plot(*line, "o-", color=OURS, zorder=3, label="Sylvan's presets")
         if others:
-            axis.plot(*zip(*others, strict=True), "s", color="0.45")
-        for name, point in shown.items():
-            own = name in PRESETS
-            word = {"sylvan": "balanced", "sylvan-fast": "fast", "sylvan-accurate": "accurate"}.get(name, NAMES[name])
-            color, apart = ("C0" if own else "0.3"), (6 if own or name == "omikuji" else -12)  # often near libpecos
-            axis.annotate(word, point, (0, apart), textcoords="offset points", ha="center", fontsize=8, color=color)
+            axis.plot(*zip(*others.values(), strict=True), "s", color=THEIRS, label="other libraries")
+        lowest = min(others, key=lambda name: others[name][1], default="")  # its name below, as another may be near
+        for name, point in own.items():
+            word = {"sylvan": "balanced", "sylvan-fast": "fast", "sylvan-accurate": "accurate"}[name]
+            axis.annotate(word, point, (-7, 3), textcoords="offset points", ha="right", fontsize=9, color=OURS)
+        for name, point in others.items():
+            apart = (0, -14 if name == lowest else 7)
+            axis.annotate(NAMES[name], point, apart, textcoords="offset points", ha="center", fontsize=9, color=THEIRS)
         axis.set_xscale("log")
         plain_log(axis.xaxis)
-        axis.margins(0.25)
-        axis.set_title(record["set"], fontsize=10)
+        axis.margins(0.28)
+        axis.set_title(f"{record['set']}, {record['labels']:,} labels", fontsize=10)
         axis.set_xlabel("training, CPU seconds", fontsize=9)
         axis.set_ylabel(f"{KEY}, %", fontsize=9)
-        axis.grid(alpha=0.3)
+        axis.tick_params(labelsize=9)
+        axis.grid(alpha=0.25)
+        axis.spines[["top", "right"]].set_visible(False)
+        if record is records[0]:
+            axis.legend(fontsize=9, frameon=False, loc="lower right")
