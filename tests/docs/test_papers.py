@@ -8,14 +8,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "sylvan"
+PATH = re.compile(r"`([\w.]+(?:/[\w./]*|\.py))`")  # of a file or a folder
+APART = ("native/", "tests/", "src/")  # the others are the package's
 PAGES = sorted((ROOT / "docs" / "papers").glob("*.md"))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_files_exist(page: Path) -> None:
-    named = re.findall(r"`((?:src|native|tests)/[\w./]*)`", page.read_text("utf-8"))
+    named = PATH.findall(page.read_text("utf-8"))
     assert named or page.stem == "index"
-    missing = [path for path in named if not (ROOT / path).exists()]
+    missing = [path for path in named if not (ROOT / path if path.startswith(APART) else PACKAGE / path).exists()]
     assert not missing, f"{page.name} names files that don't exist: {', '.join(missing)}"
 
 
@@ -28,5 +31,5 @@ def test_every_row_leads_to_code_and_a_test_or_to_results(page: Path) -> None:
     rows = [line for line in page.read_text("utf-8").split("\n") if line.startswith("| ")][1:]
     for row in rows:
         _, _, code, test = (cell.strip() for cell in row.split("|")[1:5])
-        assert ("`src/" in code or "`native/" in code) == bool(test), f"{page.name}: {row}"
+        assert bool(PATH.search(code)) == bool(test), f"{page.name}: {row}"
         assert test or "../results/" in code, f"{page.name}: {row}"
