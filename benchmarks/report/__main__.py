@@ -29,6 +29,7 @@ from benchmarks.report.sampling import (
 from benchmarks.report.scale import scale_section
 from benchmarks.report.serving import serving_section
 from benchmarks.report.simulation import draw_simulation, simulation_section
+from benchmarks.report.wheels import wheels_section
 from benchmarks.sampling.cane_tables import cane_section
 from benchmarks.sampling.tables import sampling_section
 from benchmarks.transformers.tables import transformers_section
@@ -44,7 +45,8 @@ INTRO = (
 SECTIONS = (
     peers_sections, linear_sections, alternatives_sections, scale_section, transformers_section, irli_section,
     sampling_section, codewords_section, peaked_section, variance_section, beam_tree_section, cane_section,
-    output_layer_section, serving_section, annif_section, cluster_section, simulation_section, mutation_section,
+    output_layer_section, serving_section, annif_section, cluster_section, simulation_section, wheels_section,
+    mutation_section,
 )  # fmt: skip
 
 

