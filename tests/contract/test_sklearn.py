@@ -21,7 +21,7 @@ from sklearn.preprocessing import MaxAbsScaler, MultiLabelBinarizer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from contract.data import known
-from sylvan import BeamTreeClassifier, NeighborRanker, TextModel, XRLinear
+from sylvan import NeighborRanker, TextModel, XRLinear
 
 SPARSE = "wants dense indicators and probabilities for several labels a row; ours are sparse"
 WEIGHTS = "calls fit(X, y=...), where our parameter is Y; and weights of rows don't change how features are scaled"
@@ -42,25 +42,8 @@ NOT_APPLICABLE = {
 }
 
 
-STEPS = "a row of weight 2 is one step of double length, not two steps"
-OF_CLASSES = {
-    "check_estimators_unfitted": NOT_APPLICABLE["check_estimators_unfitted"],
-    "check_dtype_object": NOT_APPLICABLE["check_dtype_object"],
-    "check_classifiers_train": "wants dense probabilities; ours are sparse, as there may be millions of classes",
-    "check_supervised_y_2d": "wants scikit-learn's own DataConversionWarning, whose import Sylvan does without",
-    "check_sample_weight_equivalence_on_dense_data": STEPS,
-    "check_sample_weight_equivalence_on_sparse_data": STEPS,
-    "check_sample_weight_equivalence": STEPS,
-}
-
-
 @parametrize_with_checks(
-    [
-        XRLinear(n_jobs=1),
-        NeighborRanker(n_jobs=1),
-        BeamTreeClassifier(n_candidates=2, learning_rate=0.5, optimizer="adagrad", n_jobs=1),
-    ],
-    expected_failed_checks=lambda model: OF_CLASSES if isinstance(model, BeamTreeClassifier) else NOT_APPLICABLE,
+    [XRLinear(n_jobs=1), NeighborRanker(n_jobs=1)], expected_failed_checks=lambda _: NOT_APPLICABLE
 )
 def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
     check(estimator)
