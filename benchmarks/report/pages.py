@@ -71,6 +71,7 @@ TOPICS = (
         "Trainings on a Ray cluster, and simulated ones of a thousand processes.",
         ("Clusters", "Scaling on paper"),
     ),
+    Topic("wheels", "Wheels", "What an installation takes, and the kernels of the stable ABI.", ("Wheels",)),
     Topic("tests", "Faults that tests notice", "How many small faults the tests find.", ("Faults that tests notice",)),
 )  # fmt: skip
 OF_SETS = TOPICS[0]  # where sections stand that are named after a data set
