@@ -88,7 +88,7 @@ class Compressible(Estimator):
         >>> X = np.eye(64, dtype=np.float32).repeat(5, axis=0)
         >>> model = XRLinear(max_leaf=8).fit(X, np.arange(64).repeat(5))
         >>> small = model.compress(weight_dtype="uint4")
-        >>> small.weight_dtype, (small.predict(X) != model.predict(X)).nnz
+        >>> small.weight_dtype, int((small.predict(X) != model.predict(X)).sum())
         ('uint4', 0)
         """
         self._need_weights("compress")
