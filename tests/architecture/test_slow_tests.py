@@ -15,7 +15,27 @@ from slow_tests import LIST, name_of, slow_tests
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
 # Files none of whose tests is quick, and what they wait for.
-WHOLLY_SLOW: dict[str, str] = {}
+WHOLLY_SLOW: dict[str, str] = {
+    "contract/test_any_parameters.py": "every parameter of every estimator",
+    "distributed/test_ray_more.py": "a Ray cluster",
+    "distributed/test_ray_ranking.py": "a Ray cluster",
+    "distributed/test_ray_runner.py": "a Ray cluster",
+    "docs/test_docstrings.py": "every example of a docstring",
+    "hostile/test_hostile.py": "thousands of damaged folders",
+    "models/xr/test_plan.py": "peaks of memory, in processes of their own",
+    "neural/text/test_encoder_files.py": "text encoders are trained and saved",
+    "neural/text/test_network_sizes.py": "networks in processes with little memory",
+    "ranking/test_memory.py": "peaks of memory, in processes of their own",
+    "ranking/test_resume.py": "trainings that are killed at every part",
+    "ranking/test_tail.py": "a training with rare labels",
+    "sampling/samplers/test_categorical.py": "frequencies of many draws",
+    "serve/test_page_access.py": "a browser",
+    "serve/test_page_compare.py": "a browser",
+    "serve/test_page_states.py": "a browser",
+    "serve/test_page_tag.py": "a browser",
+    "serve/test_page_tree.py": "a browser",
+    "tasks/test_sequential_recommendation.py": "trainings",
+}
 
 
 @cache
