@@ -90,3 +90,13 @@ def test_without_the_extra(call: Call, hub: Hub, saved: str, monkeypatch: pytest
     for words in (("push", saved, NAME), ("pull", NAME)):
         code, _, err = call(*words)
         assert code == 2 and err.endswith('Install it with: pip install "sylvan[hub]".\n'), err
+
+
+def test_a_model_of_the_hub_answers(call: Call, hub: Hub, saved: str, tmp_path: Path) -> None:
+    commit = push(saved, NAME).revision
+    (tmp_path / "texts.txt").write_text("whale hunting\n")
+    for source in (f"hf://{NAME}", f"hf://{NAME}@{commit}"):
+        code, out, _ = call("predict", source, str(tmp_path / "texts.txt"), "-k", "1", "-q")
+        assert code == 0 and '"whaling"' in out
+    code, _, err = call("predict", "hf://books", str(tmp_path / "texts.txt"), "-q")
+    assert code == 2 and "is called 'owner/name'" in err
