@@ -1,4 +1,4 @@
-"""The section of docs/results.md on installed wheels, from what ``benchmarks.wheels`` measured."""
+"""The section of the results on installed wheels, from what ``benchmarks.wheels`` measured."""
 
 from __future__ import annotations
 

@@ -6,38 +6,24 @@
 #include <tuple>
 
 #include "bindings/checks.hpp"
+#include "bindings/documents.hpp"
 #include "lexical/matching.hpp"
 #include "lexical/words.hpp"
 
 namespace {
 
-using Texts = nb::typed<nb::tuple, nb::str, nb::ellipsis>;
-
-sylvan::Characters characters_of(PyObject* text) {
-  need(PyUnicode_Check(text), "a document is not a str");
-#if PY_VERSION_HEX < 0x030c0000
-  if (PyUnicode_READY(text) != 0) throw nb::python_error();
-#endif
-  const int64_t length = static_cast<int64_t>(PyUnicode_GET_LENGTH(text));
-  need(length < INT32_MAX, "a document is too long");
-  return {PyUnicode_DATA(text), length, static_cast<int>(PyUnicode_KIND(text))};
-}
-
-// A tuple can't change, so its strings stay where they are while the GIL is released.
 std::tuple<Array<int64_t>, Array<int32_t>, Array<int32_t>, Array<int32_t>, Array<uint8_t>, Array<uint8_t>,
            Array<int64_t>>
 scan_words(const Texts& texts, int64_t first, int64_t last, In<uint32_t> table) {
-  need(0 <= first && first <= last && last <= static_cast<int64_t>(texts.size()),
-       "the texts are out of range");
-  std::vector<sylvan::Characters> documents;
-  for (int64_t i = first; i < last; ++i) documents.push_back(characters_of(PyTuple_GET_ITEM(texts.ptr(), i)));
+  const Documents documents(texts, first, last, false);
+  for (const auto& text : documents.views()) need(text.length < INT32_MAX, "a document is too long");
   sylvan::WordReader reader(table.data(), size(table));
   std::vector<int64_t> offsets(1, 0);
   bool fits = true;
   {
     nb::gil_scoped_release release;
-    for (const auto& document : documents) {
-      fits = fits && reader.read(document);
+    for (const auto& text : documents.views()) {
+      fits = fits && reader.read(sylvan::Characters{text.data, text.length, text.ascii ? 1 : 4});
       offsets.push_back(static_cast<int64_t>(reader.words.size()));
     }
   }

@@ -225,7 +225,7 @@ class LexicalMatcher(LexicalAnswers):
         self.n_features_ = self._lexicon.n_words
         self.label_counts_ = np.bincount(truth.indices, minlength=self.n_labels_).astype(np.int64)
 
-    def update(  # type: ignore[override]  # the options that it takes are named
+    def update(
         self, X: Iterable[str] | None = None, Y: Any = None, sample_weight: Any = None, *, label_texts: Any = None,
         **options: Any,
     ) -> LexicalMatcher:  # fmt: skip
