@@ -14,6 +14,7 @@ from benchmarks.irli.tables import irli_section
 from benchmarks.report.alternatives import alternatives_sections
 from benchmarks.report.annif import annif_section
 from benchmarks.report.cluster import cluster_section
+from benchmarks.report.lexical import lexical_section
 from benchmarks.report.linear import linear_sections
 from benchmarks.report.mutation import mutation_section
 from benchmarks.report.pages import pages
@@ -45,8 +46,8 @@ INTRO = (
 SECTIONS = (
     peers_sections, linear_sections, alternatives_sections, scale_section, transformers_section, irli_section,
     sampling_section, codewords_section, peaked_section, variance_section, beam_tree_section, cane_section,
-    output_layer_section, serving_section, annif_section, cluster_section, simulation_section, wheels_section,
-    mutation_section,
+    output_layer_section, serving_section, annif_section, lexical_section, cluster_section, simulation_section,
+    wheels_section, mutation_section,
 )  # fmt: skip
 
 

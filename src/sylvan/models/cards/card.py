@@ -35,6 +35,7 @@ _SUMMARIES = {
     "xr-linear": "a tree of linear models over the labels",
     "text-model": "from texts to named labels",
     "neighbor-ranker": "the labels of the most similar training rows",
+    "lexical-matcher": "the labels whose own words stand in a text",
     "irli": "labels in learned buckets, found by networks",
     "beam-tree": "one class a row, over a tree of classes",
     "xr-transformer": "a text encoder and linear models over a tree of the labels",

@@ -1,0 +1,1 @@
+"""Labels found by their words: beside Annif's MLLM, and how long it takes."""
