@@ -48,7 +48,7 @@ TOPICS = (
         "updates",
         "Labels and rows that come later",
         "Updates beside trainings anew, and labels that have a text and no rows.",
-        ("Updates", "Label texts", "New labels without rows"),
+        ("Updates", "Label texts", "New labels without rows", "Labels' words"),
     ),
     Topic("encoders", "Text encoders", "`XRTransformer` and `XTransformer` beside libpecos.", ("Encoders of texts",)),
     Topic("irli", "Learned partitions", "`IRLIIndex` and `IRLIClassifier`.", ("Learned partitions (IRLI)",)),

@@ -46,11 +46,13 @@ class EnsembleAnswers(Compressible):
 
     @property
     def label_counts_(self) -> npt.NDArray[np.int64]:  # type: ignore[override]  # those of the members, as they are now
+        """How many rows each label had in training: the most that a member has seen."""
         self._need_fit("label_counts_")
         return joint_counts(self.members, self._ids, self.n_labels_)[0]
 
     @property
     def n_rows_(self) -> int:  # type: ignore[override]
+        """How many rows the members were trained on: the most that one has seen."""
         self._need_fit("n_rows_")
         return joint_counts(self.members, self._ids, self.n_labels_)[1]
 
