@@ -3,7 +3,7 @@
 ``python -m benchmarks.lexical --data DATA --sets eurlex57k,gutenberg --annif-python ANNIF_PYTHON``
 
 Writes a row to ``results/lexical-SET.json`` when it is finished; the same command again measures what is missing.
-Annif's environment needs Annif alone; without ``--annif-python`` Sylvan's rows are measured alone. How long it takes
+Annif's environment needs Annif and nanobind-backend; without ``--annif-python`` Sylvan's rows are measured alone. How long it takes
 with 100,000 labels measures ``python -m benchmarks.lexical.scale``.
 """
 
@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.annif.__main__ import VERSIONS, Annif
+from benchmarks.annif.commands import VERSIONS, Annif
 from benchmarks.annif.sets import ANALYZER
 from benchmarks.common import records
 from benchmarks.common.process import say

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import tarfile
 from pathlib import Path
 
+import child_processes
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -16,11 +15,8 @@ BUILD = "import sys; from scikit_build_core import build; print(getattr(build, s
 
 def built(what: str, target: Path, source: Path, **more: str) -> Path:
     """What scikit-build-core's hook makes of a folder of sources."""
-    done = subprocess.run(
-        [sys.executable, "-c", BUILD, what, str(target)], cwd=source, capture_output=True, text=True,
-        env={**os.environ, "PIP_NO_INDEX": "1", **more},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    environment = {**os.environ, "PIP_NO_INDEX": "1", **more}
+    done = child_processes.python("-c", BUILD, what, target, cwd=source, env=environment, check=True)
     return target / done.stdout.splitlines()[-1]
 
 

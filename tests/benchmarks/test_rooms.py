@@ -13,7 +13,10 @@ from benchmarks import ROOT
 
 FILES = sorted((ROOT / "benchmarks").rglob("*.py"))
 # What a room may import beside itself.
-BELOW = {"common": set(), "report": {"common", "beam_tree", "irli", "mutation", "sampling", "transformers"}}
+BELOW = {
+    "common": set(), "lexical": {"common", "annif"},
+    "report": {"common", "beam_tree", "irli", "mutation", "sampling", "transformers"},
+}  # fmt: skip
 # What some environments lack.
 PEERS = ("faiss", "fastapi", "hnswlib", "pecos", "sklearn", "torch", "threadpoolctl", "fcntl")
 
