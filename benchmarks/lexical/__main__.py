@@ -3,8 +3,8 @@
 ``python -m benchmarks.lexical --data DATA --sets eurlex57k,gutenberg --annif-python ANNIF_PYTHON``
 
 Writes a row to ``results/lexical-SET.json`` when it is finished; the same command again measures what is missing.
-Annif's environment needs Annif and nanobind-backend; without ``--annif-python`` Sylvan's rows are measured alone. How long it takes
-with 100,000 labels measures ``python -m benchmarks.lexical.scale``.
+Annif's environment needs Annif and nanobind-backend; without ``--annif-python`` Sylvan's rows are measured alone. How
+long it takes with 100,000 labels measures ``python -m benchmarks.lexical.scale``.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.lexical.scale``
 
-The labels' words and the text are drawn by Zipf's law from as many made-up words as a language has; the text holds
-some of the labels. Times are those of the processor, of one thread. Writes ``results/lexical-scale.json``.
+The words of the text are drawn by Zipf's law from as many made-up words as a language has, those of the labels from the
+same without the most frequent; no two labels have the same name, and the text holds some of them. Times are those of the processor, of one thread. Writes ``results/lexical-scale.json``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sylvan.data import LabelTerms
 from sylvan.matching.lexicon import COUNTS
 from sylvan.models.lexical.matching import TextMatcher
 
-N_WORDS = 200_000
+N_WORDS, FUNCTION_WORDS = 200_000, 300
 TEXT_BYTES = 100_000
 
 
@@ -38,6 +38,18 @@ def made_words(rng: np.random.Generator) -> list[str]:
         for letters_of, length in zip(drawn.tolist(), rng.integers(3, 12, N_WORDS).tolist(), strict=True):
             found["".join(letters_of[:length])] = None
     return list(found)[:N_WORDS]
+
+
+def made_names(rng: np.random.Generator, words: list[str], chances: np.ndarray, n: int) -> list[str]:
+    """Different names of one to four words, few of them of one, without the words that are in every text."""
+    content = np.where(np.arange(len(words)) < FUNCTION_WORDS, 0, chances)
+    found: dict[str, None] = {}
+    while len(found) < n:
+        lengths = rng.choice([1, 2, 3, 4], n, p=[0.1, 0.45, 0.3, 0.15])
+        drawn = rng.choice(len(words), (n, 4), p=content / content.sum())
+        for places, length in zip(drawn.tolist(), lengths.tolist(), strict=True):
+            found[" ".join(words[at] for at in places[:length])] = None
+    return list(found)[:n]
 
 
 def typical(work: Callable[[], Any], repeats: int) -> float:
@@ -56,9 +68,7 @@ def measured(n_labels: int, n_forms: int, repeats: int) -> dict[str, Any]:
     words = made_words(rng)
     chances = 1 / np.arange(1, N_WORDS + 1)
     chances /= chances.sum()
-    lengths = rng.integers(1, 5, n_labels * n_forms)
-    drawn = iter(rng.choice(N_WORDS, int(lengths.sum()), p=chances).tolist())
-    names = [" ".join(words[next(drawn)] for _ in range(length)) for length in lengths.tolist()]
+    names = made_names(rng, words, chances, n_labels * n_forms)
     rows = (names[at : at + n_forms] for at in range(0, len(names), n_forms))
     terms = {f"n{at}": LabelTerms((one,), tuple(others)) for at, (one, *others) in enumerate(rows)}
     say(f"{n_labels} labels with {n_forms} forms")

@@ -12,8 +12,7 @@
 
 namespace {
 
-std::tuple<Array<int64_t>, Array<int32_t>, Array<int32_t>, Array<int32_t>, Array<uint8_t>, Array<uint8_t>,
-           Array<int64_t>>
+std::tuple<Array<int64_t>, Array<int32_t>, Array<int32_t>, Array<int32_t>, Array<uint8_t>, Array<uint8_t>>
 scan_words(const Texts& texts, int64_t first, int64_t last, In<uint32_t> table) {
   const Documents documents(texts, first, last, false);
   for (const auto& text : documents.views()) need(text.length < INT32_MAX, "a document is too long");
@@ -30,8 +29,7 @@ scan_words(const Texts& texts, int64_t first, int64_t last, In<uint32_t> table) 
   need(fits, "the texts have too many different words");
   return {to_array(std::move(offsets)),       to_array(std::move(reader.words)),
           to_array(std::move(reader.starts)), to_array(std::move(reader.ends)),
-          to_array(std::move(reader.kinds)),  to_array(std::move(reader.bytes)),
-          to_array(std::move(reader.offsets))};
+          to_array(std::move(reader.kinds)),  to_array(std::move(reader.bytes))};
 }
 
 void need_ids(const In<int32_t>& ids, int64_t low, int64_t n, const char* what) {
@@ -109,12 +107,20 @@ class LabelLexicon {
     view_.phrase_labels = take_lists(offsets, labels, size(offsets) - 1, "the phrases' labels are unsound");
     view_.phrase_kinds = (phrase_kinds_ = kinds).data();
     view_.n_phrases = size(offsets) - 1;
+    nodes_ = sylvan::phrase_nodes(view_.phrases);
+    view_.nodes = nodes_.data();
+    edges_ = sylvan::EdgeFilter(view_.phrases);
+    view_.edges = &edges_;
+    first_phrase_ = sylvan::root_children(view_.phrases, view_.n_words);
+    view_.first_phrase = first_phrase_.data();
     parts_ |= 1;
   }
 
   void sets(In<int32_t> first_child, In<int32_t> word, In<int32_t> ending, In<int64_t> offsets,
             In<int32_t> labels) {
     take_trie(set_trie_, {first_child, word, {}, {}, ending}, offsets, view_.sets);
+    first_set_ = sylvan::root_children(view_.sets, view_.n_words);
+    view_.first_set = first_set_.data();
     view_.set_labels = take_lists(offsets, labels, size(offsets) - 1, "the sets' labels are unsound");
     parts_ |= 2;
   }
@@ -175,6 +181,9 @@ class LabelLexicon {
   sylvan::Lexicon view_{};
   unsigned parts_ = 0;  // bits of those that are there
   TrieIn phrase_trie_, set_trie_;
+  std::vector<sylvan::PhraseNode> nodes_;
+  sylvan::EdgeFilter edges_;
+  std::vector<int32_t> first_phrase_, first_set_;
   In<uint8_t> phrase_kinds_;
   In<float> values_, idf_;
   In<int64_t> form_offsets_, set_offsets_, part_offsets_;
@@ -215,7 +224,7 @@ void bind_lexical(nb::module_& m) {
         nb::arg("table").noconvert(),
         "The words of texts[first:last]: where each text's begin, numbers of distinct words, starts, ends "
         "and kinds "
-        "of places, and the distinct words as bytes and offsets.");
+        "of places, and the distinct words, each with a zero behind it.");
   m.def("build_trie", &build_trie, nb::arg("offsets").noconvert(), nb::arg("words").noconvert(),
         nb::arg("n_words"), nb::arg("links"),
         "The trie of sequences of words: first_child, word, fail, next_end, ending, and each sequence's "

@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/platform.hpp"
 #include "lexical/words.hpp"
 
 namespace sylvan {
@@ -29,6 +30,27 @@ struct FoundSet {
   int32_t ending, first_word, n_words;
 };
 
+// What is noted of a label's word while a document is read.
+struct WordState {
+  int32_t sentence;     // the last that it stood in
+  int32_t largest;      // how many words the largest set of a sentence has that it is in
+  int32_t occurrences;  // in the document
+};
+
+// Which words may stand in a sentence, by a few of their bits: small enough to be near whatever else is
+// asked.
+class WordFilter {
+ public:
+  void add(int32_t word) { bits_[place(word)] |= bit(word); }
+  void remove(int32_t word) { bits_[place(word)] = 0; }
+  bool may_have(int32_t word) const { return (bits_[place(word)] & bit(word)) != 0; }
+
+ private:
+  static size_t place(int32_t word) { return static_cast<size_t>(word >> 6 & 63); }
+  static uint64_t bit(int32_t word) { return uint64_t{1} << (word & 63); }
+  uint64_t bits_[64] = {};
+};
+
 class Matcher {
  public:
   Matcher(const Lexicon& lexicon, int64_t n_partial)
@@ -36,24 +58,15 @@ class Matcher {
         n_partial_(n_partial),
         row_of_(zeros<int32_t>(lexicon.n_labels)),
         bm25_(zeros<float>(lexicon.n_labels)),
-        sentence_of_(zeros<int32_t>(lexicon.n_words)),
-        largest_(zeros<int32_t>(lexicon.n_words)),
-        occurrences_(zeros<int32_t>(lexicon.n_words)),
+        states_(zeros<WordState>(lexicon.n_words)),
         stands_(zeros<uint8_t>(lexicon.n_phrases)),
-        first_node_(zeros<int32_t>(lexicon.n_words)),
-        first_set_(zeros<int32_t>(lexicon.n_words)) {
-    if (!ready()) return;
-    for (const auto& [trie, first] : {std::make_pair(&lexicon.phrases, first_node_.get()),
-                                      std::make_pair(&lexicon.sets, first_set_.get())}) {
-      for (int32_t node = trie->first_child[0]; node < trie->first_child[1]; ++node)
-        first[trie->word[node]] = node;
+        has_parts_(lexicon.part_offsets[lexicon.n_labels] > 0) {
+    for (int which = 0; which < 3; ++which) {
+      has_relations_[which] = lexicon.relations[which].offsets[lexicon.n_labels] > 0;
     }
   }
 
-  bool ready() const {
-    return row_of_ && bm25_ && sentence_of_ && largest_ && occurrences_ && stands_ && first_node_ &&
-           first_set_;
-  }
+  bool ready() const { return row_of_ && bm25_ && states_ && stands_; }
 
   void match(const int32_t* words, const uint8_t* kinds, int64_t n, const int32_t* given, int64_t n_given,
              Candidates& out) {
@@ -62,7 +75,9 @@ class Matcher {
     n_ = n;
     find_phrases();
     find_sets();
-    out.best_bm25.push_back(score_bm25());
+    tally_words();
+    scored_ = n_partial_ > 0 || given != nullptr;
+    out.best_bm25.push_back(scored_ ? score_bm25() : 0.0f);
     if (given != nullptr) {
       write(given, n_given, out);
     } else {
@@ -90,12 +105,38 @@ class Matcher {
     return counts_.data() + static_cast<size_t>(row - 1) * n_counts;
   }
 
+  // The child of a node of the automaton by a word, -1 for none.
+  int32_t child(int32_t node, int32_t by) const {
+    if (!lexicon_.edges->may_have(node, by)) return -1;
+    const int32_t* words = lexicon_.phrases.word;
+    int32_t low = lexicon_.nodes[node].first_child, high = lexicon_.nodes[node + 1].first_child;
+    while (high - low > 8) {
+      const int32_t middle = low + (high - low) / 2;
+      if (words[middle] <= by) {
+        low = middle;
+      } else {
+        high = middle;
+      }
+    }
+    for (; low < high; ++low) {
+      if (words[low] == by) return low;
+    }
+    return -1;
+  }
+
   // Every occurrence of every phrase that doesn't go beyond a sentence.
   void find_phrases() {
-    const Trie& trie = lexicon_.phrases;
+    const PhraseNode* nodes = lexicon_.nodes;
+    const int32_t* first_phrase = lexicon_.first_phrase;
     int32_t node = 0;
     int64_t sentence = 0;
     for (int64_t at = 0; at < n_; ++at) {
+      // The nodes of single words ahead are known: what is asked of them is on its way while others are
+      // asked.
+      if (at + 12 < n_ && words_[at + 12] >= 0) SYLVAN_PREFETCH(&nodes[first_phrase[words_[at + 12]]]);
+      if (at + 6 < n_ && words_[at + 5] >= 0 && words_[at + 6] >= 0) {
+        SYLVAN_PREFETCH(lexicon_.edges->place(first_phrase[words_[at + 5]], words_[at + 6]));
+      }
       const int32_t word = words_[at];
       if ((kinds_[at] & word_begins_sentence) != 0) {
         node = 0;
@@ -106,17 +147,17 @@ class Matcher {
         continue;
       }
       int32_t next = -1;
-      while (node != 0 && (next = trie.child(node, word)) < 0) node = trie.fail[node];
-      node = node == 0 ? first_node_[word] : next;
-      for (int32_t end = trie.ending[node] >= 0 ? node : trie.next_end[node]; end != 0;
-           end = trie.next_end[end]) {
-        note_phrase(trie.ending[end], at, sentence);
+      while (node != 0 && (next = child(node, word)) < 0) node = nodes[node].fail;
+      node = node == 0 ? first_phrase[word] : next;
+      for (int32_t end = nodes[node].ending >= 0 ? node : nodes[node].next_end; end != 0;
+           end = nodes[end].next_end) {
+        note_phrase(nodes[end].ending, at, sentence);
       }
     }
   }
 
   void note_phrase(int32_t ending, int64_t at, int64_t sentence) {
-    if (stands_[ending] == 0) {
+    if (has_parts_ && stands_[ending] == 0) {
       stands_[ending] = 1;
       standing_.push_back(ending);
     }
@@ -139,18 +180,25 @@ class Matcher {
       distinct_.clear();
       for (int64_t at = first; at < last; ++at) {
         const int32_t word = words_[at];
-        if (word < 0 || sentence_of_[word] == n_sentences_) continue;
-        sentence_of_[word] = n_sentences_;
+        if (word < 0 || states_[word].sentence == n_sentences_) continue;
+        states_[word].sentence = n_sentences_;
         distinct_.push_back(word);
+        filter_.add(word);
+        SYLVAN_PREFETCH(&lexicon_.first_set[word]);
       }
       sets_.clear();
       set_words_.clear();
       for (const int32_t word : distinct_) {
-        if (first_set_[word] == 0) continue;
+        SYLVAN_PREFETCH(&lexicon_.sets.first_child[lexicon_.first_set[word]]);
+        SYLVAN_PREFETCH(&lexicon_.sets.ending[lexicon_.first_set[word]]);
+      }
+      for (const int32_t word : distinct_) {
+        if (lexicon_.first_set[word] == 0) continue;
         path_.assign(1, word);
-        descend(first_set_[word]);
+        descend(lexicon_.first_set[word]);
       }
       note_sets(first);
+      for (const int32_t word : distinct_) filter_.remove(word);
       first = last;
     }
   }
@@ -166,9 +214,10 @@ class Matcher {
     if (path_.size() >= most_set_words) return;
     const int32_t first = trie.first_child[node], last = trie.first_child[node + 1];
     // Whichever are fewer are gone through: the children, or the words of the sentence.
-    if (last - first <= 4 * static_cast<int32_t>(distinct_.size())) {
+    if (last - first <= 32 * static_cast<int32_t>(distinct_.size())) {
       for (int32_t child = first; child < last; ++child) {
-        if (sentence_of_[trie.word[child]] == n_sentences_) enter(child);
+        const int32_t word = trie.word[child];
+        if (filter_.may_have(word) && states_[word].sentence == n_sentences_) enter(child);
       }
       return;
     }
@@ -187,7 +236,7 @@ class Matcher {
   void note_sets(int64_t sentence) {
     for (const FoundSet& set : sets_) {
       for (int32_t i = 0; i < set.n_words; ++i) {
-        int32_t& largest = largest_[set_words_[static_cast<size_t>(set.first_word + i)]];
+        int32_t& largest = states_[set_words_[static_cast<size_t>(set.first_word + i)]].largest;
         largest = std::max(largest, set.n_words);
       }
     }
@@ -197,13 +246,13 @@ class Matcher {
         if (is_inside(set) == inside) note_set(set, inside, sentence);
       }
     }
-    for (const int32_t word : set_words_) largest_[word] = 0;
+    for (const int32_t word : set_words_) states_[word].largest = 0;
   }
 
   // Whether each of its words is also one of a larger set in the sentence.
   bool is_inside(const FoundSet& set) const {
     for (int32_t i = 0; i < set.n_words; ++i) {
-      if (largest_[set_words_[static_cast<size_t>(set.first_word + i)]] <= set.n_words) return false;
+      if (states_[set_words_[static_cast<size_t>(set.first_word + i)]].largest <= set.n_words) return false;
     }
     return true;
   }
@@ -226,17 +275,20 @@ class Matcher {
     }
   }
 
-  // BM25 of every label as a document, for the words of this one; returns the highest.
-  float score_bm25() {
+  void tally_words() {
     distinct_.clear();
     for (int64_t at = 0; at < n_; ++at) {
       const int32_t word = words_[at];
-      if (word >= 0 && occurrences_[word]++ == 0) distinct_.push_back(word);
+      if (word >= 0 && states_[word].occurrences++ == 0) distinct_.push_back(word);
     }
+  }
+
+  // BM25 of every label as a document, for the words of this one; returns the highest.
+  float score_bm25() {
     float best = 0.0f;
     const LabelLists& postings = lexicon_.postings;
     for (const int32_t word : distinct_) {
-      const float weight = static_cast<float>(1.0 + std::log(static_cast<double>(occurrences_[word])));
+      const float weight = static_cast<float>(1.0 + std::log(static_cast<double>(states_[word].occurrences)));
       for (int64_t i = postings.offsets[word]; i < postings.offsets[word + 1]; ++i) {
         float& score = bm25_[postings.labels[i]];
         if (score == 0.0f) touched_.push_back(postings.labels[i]);
@@ -271,7 +323,7 @@ class Matcher {
       for (int64_t i = lexicon_.set_offsets[form]; i < lexicon_.set_offsets[form + 1]; ++i) {
         const int32_t word = lexicon_.set_words[i];
         all += lexicon_.idf[word];
-        here += occurrences_[word] > 0 ? lexicon_.idf[word] : 0.0f;
+        here += states_[word].occurrences > 0 ? lexicon_.idf[word] : 0.0f;
       }
       if (all > 0.0f) best = std::max(best, here / all);
     }
@@ -287,24 +339,23 @@ class Matcher {
   }
 
   void write(const int32_t* labels, int64_t n, Candidates& out) const {
-    for (int64_t i = 0; i < n; ++i) {
+    size_t at = out.counts.size();
+    out.counts.resize(at + static_cast<size_t>(n) * n_counts, 0.0f);
+    for (int64_t i = 0; i < n; ++i, at += n_counts) {
       const int32_t label = labels[i], row = row_of_[label];
-      const size_t at = out.counts.size();
-      out.counts.resize(at + n_counts, 0.0f);
       float* counts = out.counts.data() + at;
       if (row != 0) {
         std::copy_n(counts_.data() + static_cast<size_t>(row - 1) * n_counts, n_counts, counts);
       } else {
         counts[count_first] = static_cast<float>(n_);
       }
-      counts[count_share] = share_of(label);
-      counts[count_bm25] = bm25_[label];
-      counts[count_parts] = parts_of(label);
+      const bool whole = counts[count_sentences] > 0.0f;  // all words of a form are there
+      counts[count_share] = whole ? 1.0f : share_of(label);
+      if (scored_) counts[count_bm25] = bm25_[label];
+      if (has_parts_) counts[count_parts] = parts_of(label);
       for (int which = 0; which < 3; ++which) {
-        const LabelLists& lists = lexicon_.relations[which];
-        for (int64_t j = lists.offsets[label]; j < lists.offsets[label + 1]; ++j) {
-          counts[count_relations + which] += row_of_[lists.labels[j]] != 0 ? 1.0f : 0.0f;
-        }
+        if (has_relations_[which])
+          counts[count_relations + which] = related_of(lexicon_.relations[which], label);
       }
       out.labels.push_back(label);
       out.found.push_back(row != 0);
@@ -312,10 +363,18 @@ class Matcher {
     out.offsets.push_back(static_cast<int64_t>(out.labels.size()));
   }
 
+  // How many of the labels that it is related to are found.
+  float related_of(const LabelLists& lists, int32_t label) const {
+    int64_t n = 0;
+    for (int64_t i = lists.offsets[label]; i < lists.offsets[label + 1]; ++i)
+      n += row_of_[lists.labels[i]] != 0;
+    return static_cast<float>(n);
+  }
+
   void forget() {
     for (const int32_t label : found_) row_of_[label] = 0;
     for (const int32_t label : touched_) bm25_[label] = 0.0f;
-    for (const int32_t word : distinct_) occurrences_[word] = 0;
+    for (const int32_t word : distinct_) states_[word].occurrences = 0;
     for (const int32_t ending : standing_) stands_[ending] = 0;
     standing_.clear();
     found_.clear();
@@ -327,13 +386,13 @@ class Matcher {
   int64_t n_partial_;
   Zeros<int32_t> row_of_;  // of a label that is found, from 1
   Zeros<float> bm25_;
-  Zeros<int32_t> sentence_of_;  // the last in which a word stood
-  Zeros<int32_t> largest_;      // how many words the largest set of a sentence has that a word is in
-  Zeros<int32_t> occurrences_;
-  Zeros<uint8_t> stands_;                  // whether a phrase stands in the document
-  Zeros<int32_t> first_node_, first_set_;  // the roots' children by word, 0 for none
+  Zeros<WordState> states_;
+  Zeros<uint8_t> stands_;  // whether a phrase stands in the document
   std::vector<int32_t> standing_, found_, touched_, others_, chosen_, distinct_, path_, set_words_;
   std::vector<FoundSet> sets_;
+  WordFilter filter_;
+  bool has_parts_, has_relations_[3];
+  bool scored_ = false;
   std::vector<float> counts_;
   const int32_t* words_ = nullptr;
   const uint8_t* kinds_ = nullptr;
@@ -342,6 +401,37 @@ class Matcher {
 };
 
 }  // namespace
+
+EdgeFilter::EdgeFilter(const Trie& trie) {
+  int log2 = 1;
+  while ((int64_t{64} << log2) < 16 * trie.n_nodes) ++log2;
+  bits_.assign(size_t{1} << log2, 0);
+  shift_ = 64 - log2;
+  for (int32_t node = 0; node < static_cast<int32_t>(trie.n_nodes); ++node) {
+    for (int32_t child = trie.first_child[node]; child < trie.first_child[node + 1]; ++child) {
+      const uint64_t hashed = hash(node, trie.word[child]);
+      bits_[hashed >> shift_] |= uint64_t{1} << (hashed & 63);
+    }
+  }
+}
+
+std::vector<PhraseNode> phrase_nodes(const Trie& trie) {
+  std::vector<PhraseNode> nodes;
+  nodes.reserve(static_cast<size_t>(trie.n_nodes + 1));
+  for (int64_t i = 0; i < trie.n_nodes; ++i) {
+    nodes.push_back({trie.first_child[i], trie.fail[i], trie.next_end[i], trie.ending[i]});
+  }
+  nodes.push_back({trie.first_child[trie.n_nodes], 0, 0, -1});
+  return nodes;
+}
+
+std::vector<int32_t> root_children(const Trie& trie, int64_t n_words) {
+  std::vector<int32_t> children(static_cast<size_t>(n_words), 0);
+  for (int32_t node = trie.first_child[0]; node < trie.first_child[1]; ++node) {
+    children[static_cast<size_t>(trie.word[node])] = node;
+  }
+  return children;
+}
 
 bool match_documents(const Lexicon& lexicon, const Places& places, int64_t n_partial, const LabelLists* given,
                      Candidates& out) {

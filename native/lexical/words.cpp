@@ -26,23 +26,29 @@ uint32_t hash_of(const char* bytes, size_t length) {
 }  // namespace
 
 WordReader::WordReader(const uint32_t* table, int64_t table_size)
-    : offsets(1, 0), table_(table), table_size_(table_size), slots_(first_slots, 0) {}
+    : offsets(1, 0), table_(table), table_size_(table_size), word_(64), slots_(first_slots, 0) {}
 
-void WordReader::write(uint32_t code) {
+inline void WordReader::write(uint32_t code) {
+  if (n_bytes_ + 4 > word_.size()) word_.resize(2 * word_.size());
+  char* at = word_.data() + n_bytes_;
   if (code < 0x80) {
-    word_.push_back(static_cast<char>(code));
+    *at = static_cast<char>(code);
+    n_bytes_ += 1;
   } else if (code < 0x800) {
-    word_.push_back(static_cast<char>(0xc0 | code >> 6));
-    word_.push_back(static_cast<char>(0x80 | (code & 0x3f)));
+    at[0] = static_cast<char>(0xc0 | code >> 6);
+    at[1] = static_cast<char>(0x80 | (code & 0x3f));
+    n_bytes_ += 2;
   } else if (code < 0x10000) {
-    word_.push_back(static_cast<char>(0xe0 | code >> 12));
-    word_.push_back(static_cast<char>(0x80 | (code >> 6 & 0x3f)));
-    word_.push_back(static_cast<char>(0x80 | (code & 0x3f)));
+    at[0] = static_cast<char>(0xe0 | code >> 12);
+    at[1] = static_cast<char>(0x80 | (code >> 6 & 0x3f));
+    at[2] = static_cast<char>(0x80 | (code & 0x3f));
+    n_bytes_ += 3;
   } else {
-    word_.push_back(static_cast<char>(0xf0 | code >> 18));
-    word_.push_back(static_cast<char>(0x80 | (code >> 12 & 0x3f)));
-    word_.push_back(static_cast<char>(0x80 | (code >> 6 & 0x3f)));
-    word_.push_back(static_cast<char>(0x80 | (code & 0x3f)));
+    at[0] = static_cast<char>(0xf0 | code >> 18);
+    at[1] = static_cast<char>(0x80 | (code >> 12 & 0x3f));
+    at[2] = static_cast<char>(0x80 | (code >> 6 & 0x3f));
+    at[3] = static_cast<char>(0x80 | (code & 0x3f));
+    n_bytes_ += 4;
   }
 }
 
@@ -58,14 +64,14 @@ void WordReader::grow() {
 }
 
 bool WordReader::end_word(int64_t start, int64_t end, uint8_t kind) {
-  const uint32_t hash = hash_of(word_.data(), word_.size());
+  const uint32_t hash = hash_of(word_.data(), n_bytes_);
   const size_t mask = slots_.size() - 1;
   size_t at = hash & mask;
   int64_t number = -1;
   for (; slots_[at] != 0; at = (at + 1) & mask) {
     const size_t one = slots_[at] - 1;
-    const size_t length = static_cast<size_t>(offsets[one + 1] - offsets[one]);
-    if (hashes_[one] == hash && length == word_.size() &&
+    const size_t length = static_cast<size_t>(offsets[one + 1] - offsets[one]) - 1;
+    if (hashes_[one] == hash && length == n_bytes_ &&
         std::memcmp(bytes.data() + offsets[one], word_.data(), length) == 0) {
       number = static_cast<int64_t>(one);
       break;
@@ -75,7 +81,8 @@ bool WordReader::end_word(int64_t start, int64_t end, uint8_t kind) {
     number = static_cast<int64_t>(hashes_.size());
     if (number >= INT32_MAX) return false;
     hashes_.push_back(hash);
-    bytes.insert(bytes.end(), word_.begin(), word_.end());
+    bytes.insert(bytes.end(), word_.data(), word_.data() + n_bytes_);
+    bytes.push_back(0);
     offsets.push_back(static_cast<int64_t>(bytes.size()));
     slots_[at] = static_cast<uint32_t>(number + 1);
     if (2 * hashes_.size() > slots_.size()) grow();
@@ -84,7 +91,7 @@ bool WordReader::end_word(int64_t start, int64_t end, uint8_t kind) {
   starts.push_back(static_cast<int32_t>(start));
   ends.push_back(static_cast<int32_t>(end));
   kinds.push_back(kind);
-  word_.clear();
+  n_bytes_ = 0;
   return true;
 }
 
@@ -129,6 +136,11 @@ bool WordReader::read_units(const Unit* text, int64_t length) {
 }
 
 bool WordReader::read(const Characters& text) {
+  const size_t more = words.size() + static_cast<size_t>(text.length / 5);  // a guess that is seldom too low
+  words.reserve(more);
+  starts.reserve(more);
+  ends.reserve(more);
+  kinds.reserve(more);
   if (text.width == 1) return read_units(static_cast<const uint8_t*>(text.data), text.length);
   if (text.width == 2) return read_units(static_cast<const uint16_t*>(text.data), text.length);
   return read_units(static_cast<const uint32_t*>(text.data), text.length);

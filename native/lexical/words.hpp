@@ -1,8 +1,8 @@
 // From the characters of a document to its words, in order: lower-cased, with where they stand.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 namespace sylvan {
@@ -43,8 +43,8 @@ class WordReader {
   std::vector<int32_t> ends;    // the one behind its last
   std::vector<uint8_t> kinds;   // word_is_capital, word_begins_sentence
   std::vector<uint8_t>
-      bytes;  // the distinct words in UTF-8, one after the other, in the order of first mention
-  std::vector<int64_t> offsets;  // where each begins, and the last one ends
+      bytes;  // the distinct words in UTF-8, each with a zero behind it, in the order of first mention
+  std::vector<int64_t> offsets;  // where each begins, and where the last one's zero is behind
 
  private:
   template <typename Unit>
@@ -58,7 +58,8 @@ class WordReader {
 
   const uint32_t* table_;
   int64_t table_size_;
-  std::string word_;  // the one being read
+  std::vector<char> word_;  // the one being read: n_bytes_ of these
+  size_t n_bytes_ = 0;
   std::vector<uint32_t> slots_;
   std::vector<uint32_t> hashes_;
 };

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 import warnings
 from collections.abc import Sequence
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -121,16 +122,17 @@ class LabelWords:
     def ids(self, words: Sequence[bytes]) -> npt.NDArray[np.int32]:
         """The id of each word of a text; -1 for those that no label has."""
         known = self._known
-        ids = [known.get(word, _UNKNOWN) for word in words]
-        new = [word for word, number in zip(words, ids, strict=True) if number == _UNKNOWN]
-        if new:
+        ids = np.fromiter(map(known.get, words, repeat(_UNKNOWN)), np.int32, len(words))
+        unknown = np.flatnonzero(ids == _UNKNOWN)
+        if len(unknown):
+            new = [words[at] for at in unknown.tolist()]
             numbers = (self.vocabulary.get(word) for word in _normal(new, self._forms()))
             found = dict(zip(new, (-1 if number is None else number for number in numbers), strict=True))
-            ids = [found[word] if number == _UNKNOWN else number for word, number in zip(words, ids, strict=True)]
+            ids[unknown] = [found[word] for word in new]
             if len(known) + len(found) > _MOST_KNOWN:
                 known = self._known = {}
             known.update(found)
-        return np.array(ids, np.int32)
+        return ids
 
     def _forms(self) -> WordForms | None:
         """The library for stems or lemmas, with a warning when it is another than the labels' words went through."""

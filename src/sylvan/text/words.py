@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 from functools import lru_cache
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -94,7 +93,5 @@ def scan_words(texts: tuple[str, ...], first: int = 0, last: int | None = None) 
     ([b'the', b'whale', b'a', b'whale'], [3, 0, 3, 1])
     """
     last = len(texts) if last is None else last
-    offsets, words, starts, ends, kinds, data, bounds = kernels.scan_words(texts, first, last, word_table())
-    whole = data.tobytes()
-    distinct = [whole[start:end] for start, end in pairwise(bounds.tolist())]
-    return ScannedWords(offsets, words, starts, ends, kinds, distinct)
+    offsets, words, starts, ends, kinds, data = kernels.scan_words(texts, first, last, word_table())
+    return ScannedWords(offsets, words, starts, ends, kinds, data.tobytes().split(b"\0")[:-1])
