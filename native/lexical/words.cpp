@@ -8,18 +8,15 @@ namespace {
 
 constexpr size_t first_slots = 1024;
 
+// Of bytes behind which there are eight zeros.
 uint32_t hash_of(const char* bytes, size_t length) {
   uint64_t hash = 0x9e3779b97f4a7c15ull ^ length;
-  size_t at = 0;
-  for (; at + 8 <= length; at += 8) {
+  for (size_t at = 0; at < length; at += 8) {
     uint64_t part;
     std::memcpy(&part, bytes + at, 8);
     hash = (hash ^ part) * 0xd6e8feb86659fd93ull;
     hash ^= hash >> 32;
   }
-  uint64_t rest = 0;
-  for (; at < length; ++at) rest = rest << 8 | static_cast<uint8_t>(bytes[at]);
-  hash = (hash ^ rest) * 0xd6e8feb86659fd93ull;
   return static_cast<uint32_t>(hash >> 32);
 }
 
@@ -29,7 +26,7 @@ WordReader::WordReader(const uint32_t* table, int64_t table_size)
     : offsets(1, 0), table_(table), table_size_(table_size), word_(64), slots_(first_slots, 0) {}
 
 inline void WordReader::write(uint32_t code) {
-  if (n_bytes_ + 4 > word_.size()) word_.resize(2 * word_.size());
+  if (n_bytes_ + 12 > word_.size()) word_.resize(2 * word_.size());
   char* at = word_.data() + n_bytes_;
   if (code < 0x80) {
     *at = static_cast<char>(code);
@@ -64,6 +61,7 @@ void WordReader::grow() {
 }
 
 bool WordReader::end_word(int64_t start, int64_t end, uint8_t kind) {
+  std::memset(word_.data() + n_bytes_, 0, 8);
   const uint32_t hash = hash_of(word_.data(), n_bytes_);
   const size_t mask = slots_.size() - 1;
   size_t at = hash & mask;
@@ -104,7 +102,7 @@ bool WordReader::read_units(const Unit* text, int64_t length) {
   int n_lines = 0;
   int64_t last_end = -1, last_length = 0, at = 0;
   while (at < length) {
-    const uint32_t entry = look_up(static_cast<uint32_t>(text[at]));
+    const uint32_t entry = look_up(text[at]);
     if ((entry & word_letter_bit) == 0) {
       if ((entry & word_stop_bit) != 0) breaks = true;
       if ((entry & word_period_bit) != 0 && last_length > 1) period = true;
@@ -117,7 +115,7 @@ bool WordReader::read_units(const Unit* text, int64_t length) {
     ++at;
     if ((entry & word_single_bit) == 0) {
       while (at < length) {
-        const uint32_t next = look_up(static_cast<uint32_t>(text[at]));
+        const uint32_t next = look_up(text[at]);
         if ((next & (word_letter_bit | word_mark_bit)) == 0 || (next & word_single_bit) != 0) break;
         write(next & word_code_mask);
         ++at;

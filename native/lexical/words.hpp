@@ -49,8 +49,10 @@ class WordReader {
  private:
   template <typename Unit>
   bool read_units(const Unit* text, int64_t length);
-  uint32_t look_up(uint32_t code_point) const {
-    return static_cast<int64_t>(code_point) < table_size_ ? table_[code_point] : code_point & word_code_mask;
+  template <typename Unit>
+  uint32_t look_up(Unit unit) const {
+    if (sizeof(Unit) < 4) return table_[unit];
+    return static_cast<int64_t>(unit) < table_size_ ? table_[unit] : unit & word_code_mask;
   }
   bool end_word(int64_t start, int64_t end, uint8_t kind);
   void write(uint32_t code_point);

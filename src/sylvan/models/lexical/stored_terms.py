@@ -109,8 +109,10 @@ class StoredTerms:
         for text, label, kind in zip(self.texts, self.labels.tolist(), self.kinds.tolist(), strict=True):
             if kind >= _DERIVED:
                 continue
-            parts = heading_parts(text)
-            derived = () if parts else derived_names(text)
+            parts = heading_parts(text) if "--" in text else ()
+            derived = derived_names(text) if not parts and ("," in text or "(" in text) else ()
+            if not parts and not derived:
+                continue
             texts += [*derived, *parts]
             labels += [label] * (len(derived) + len(parts))
             kinds += [_DERIVED] * len(derived) + [PART] * len(parts)
