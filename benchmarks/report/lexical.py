@@ -14,7 +14,8 @@ WORDS = (
     "By `python -m benchmarks.lexical`: `LexicalMatcher` beside Annif's MLLM, by Annif's own commands, on the same "
     "documents and the same vocabulary: eurlex57k's labels are called as EuroVoc calls them, gutenberg's are subject "
     "headings. F1@5 is the mean over documents, as `annif eval` has it. Unseen is the recall at 5 of labels that no "
-    "training document has. \"Untrained\" has the vocabulary alone. Seconds of MLLM are with Annif's start."
+    "training document has. \"Untrained\" has the vocabulary alone. Seconds of MLLM, where they were measured, are with "
+    "Annif's start."
 )
 NAMES = {
     "sylvan": "LexicalMatcher, stems", "sylvan without stems": "LexicalMatcher, words as they are",
@@ -46,11 +47,11 @@ def lexical_section(folder: Path) -> list[str]:
 
 
 def _cells(run: Record, title: str) -> list[str]:
-    unseen, alone = run.get("unseen_recall@5"), run.get("document_ms")
-    return [
-        title, f"{run['F1@5']:.4f}", f"{run['Precision@1']:.4f}", "–" if unseen is None else f"{unseen:.4f}",
-        f"{run['train_s']:,.1f}", f"{run['test_s']:,.1f}", "–" if alone is None else f"{alone:.2f}",
-    ]  # fmt: skip
+    def figure(key: str, digits: str) -> str:
+        return "–" if run.get(key) is None else format(run[key], digits)
+
+    digits = {"F1@5": ".4f", "Precision@1": ".4f", "unseen_recall@5": ".4f", "train_s": ",.1f", "test_s": ",.1f"}
+    return [title, *(figure(key, form) for key, form in digits.items()), figure("document_ms", ".2f")]
 
 
 def _scale(path: Path) -> list[str]:
