@@ -14,8 +14,8 @@ WORDS = (
     "By `python -m benchmarks.lexical`: `LexicalMatcher` beside Annif's MLLM, by Annif's own commands, on the same "
     "documents and the same vocabulary: eurlex57k's labels are called as EuroVoc calls them, gutenberg's are subject "
     "headings. F1@5 is the mean over documents, as `annif eval` has it. Unseen is the recall at 5 of labels that no "
-    "training document has. \"Untrained\" has the vocabulary alone. Seconds of MLLM, where they were measured, are with "
-    "Annif's start."
+    "training document has. \"Untrained\" has the vocabulary alone. Seconds of MLLM, where measured, are with Annif's "
+    "start."
 )
 NAMES = {
     "sylvan": "LexicalMatcher, stems", "sylvan without stems": "LexicalMatcher, words as they are",

@@ -76,7 +76,7 @@ class Matcher {
     find_phrases();
     find_sets();
     tally_words();
-    scored_ = n_partial_ > 0 || given != nullptr;
+    scored_ = n_partial_ > 0;
     out.best_bm25.push_back(scored_ ? score_bm25() : 0.0f);
     if (given != nullptr) {
       write(given, n_given, out);

@@ -51,7 +51,8 @@ class LexicalMatcher(LexicalAnswers):
     lemmatize : str, optional
         A language by whose lemmas, simplemma's, words are compared.
     partial : int, default 50
-        How many labels of which only some words stand in a text are candidates too, the best by BM25.
+        How many labels of which only some words stand in a text are candidates too, the best by BM25. 0 for none; BM25
+        isn't computed then, which saves most of the time of a long text.
     n_trees : int, default 150
         Number of boosted trees; 0 for the fixed weights.
     depth : int, default 5

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -56,13 +55,34 @@ def heading_parts(text: str) -> tuple[str, ...]:
     return tuple((*derived_names(part), part)[0] for part in parts) if len(parts) > 1 else ()
 
 
+class _StoredTexts(Sequence[str]):
+    """Texts that are decoded when they are asked for: a model of a million opens at once."""
+
+    def __init__(self, data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> None:
+        self._data, self._offsets = data, offsets
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            return [self[at] for at in range(*index.indices(len(self)))]
+        if not 0 <= index < len(self):
+            raise IndexError(f"There are {len(self)} texts. Got {index} instead.")
+        return self._data[self._offsets[index] : self._offsets[index + 1]].tobytes().decode("utf-8", "replace")
+
+
 @dataclass(frozen=True, eq=False)
 class StoredTerms:
     """The texts of labels by label ids.
 
     Attributes
     ----------
-    texts : tuple of str
+    texts : sequence of str
     labels : ndarray of int32, shape (n_texts,)
         Whose each is, rising.
     kinds : ndarray of uint8, shape (n_texts,)
@@ -71,7 +91,7 @@ class StoredTerms:
         Pairs of a label and one that is broader, or related.
     """
 
-    texts: tuple[str, ...]
+    texts: Sequence[str]
     labels: npt.NDArray[np.int32]
     kinds: npt.NDArray[np.uint8]
     broader: npt.NDArray[np.int32]
@@ -184,8 +204,4 @@ class StoredTerms:
             store.need_range(state, f"terms.{name}", 0, n_labels - 1, np.int32, (None, 2))
             for name in ("broader", "related")
         )
-        return cls(_decoded(data.tobytes(), offsets.tolist()), labels, kinds, *pairs)
-
-
-def _decoded(data: bytes, offsets: list[int]) -> tuple[str, ...]:
-    return tuple(data[first:last].decode("utf-8", "replace") for first, last in pairwise(offsets))
+        return cls(_StoredTexts(data, offsets), labels, kinds, *pairs)
