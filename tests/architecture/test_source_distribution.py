@@ -1,32 +1,41 @@
-"""What the source distribution holds, and what is said of a wheel before it is built; neither needs a network."""
+"""What the source distribution holds, what is said of its wheel, and that wheel, all without a network."""
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 import tarfile
+import zipfile
 from pathlib import Path
 
 import child_processes
 import pytest
+from waiting import PATIENCE
 
 ROOT = Path(__file__).parents[2]
+NOWHERE = dict.fromkeys(("http_proxy", "https_proxy", "ftp_proxy", "all_proxy"), "http://127.0.0.1:9")  # nobody listens
+OFFLINE = {**os.environ, **NOWHERE, "PIP_NO_INDEX": "1"}
 BUILD = "import sys; from scikit_build_core import build; print(getattr(build, sys.argv[1])(sys.argv[2]))"
 
 
 def built(what: str, target: Path, source: Path, **more: str) -> Path:
     """What scikit-build-core's hook makes of a folder of sources."""
-    environment = {**os.environ, "PIP_NO_INDEX": "1", **more}
-    done = child_processes.python("-c", BUILD, what, target, cwd=source, env=environment, check=True)
+    done = child_processes.python("-c", BUILD, what, target, cwd=source, env={**OFFLINE, **more}, check=True)
     return target / done.stdout.splitlines()[-1]
 
 
 @pytest.fixture(scope="module")
-def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("scikit_build_core")
-    folder = tmp_path_factory.mktemp("sdist")
-    with tarfile.open(built("build_sdist", folder, ROOT)) as archive:
-        archive.extractall(folder, filter="data")
-    (inside,) = (path for path in folder.iterdir() if path.is_dir())
+    return built("build_sdist", tmp_path_factory.mktemp("sdist"), ROOT)
+
+
+@pytest.fixture(scope="module")
+def unpacked(sdist: Path) -> Path:
+    with tarfile.open(sdist) as archive:
+        archive.extractall(sdist.parent, filter="data")
+    (inside,) = (path for path in sdist.parent.iterdir() if path.is_dir())
     return inside
 
 
@@ -58,3 +67,41 @@ def test_a_wheel_requires_the_library_of_its_kernels_unless_it_is_linked(
     assert ("nanobind-backend" in required) is not bool(linked)
     tags = [line.split()[1] for line in (folder / "WHEEL").read_text("utf-8").splitlines() if line.startswith("Tag")]
     assert all(tag.startswith("cp310-abi3-") is not bool(linked) for tag in tags), tags
+
+
+def test_a_linked_wheel_lists_the_parts_of_the_library_in_it(unpacked: Path, tmp_path: Path) -> None:
+    for module in ("cmake", "nanobind"):
+        pytest.importorskip(module)
+    found: dict[str, set[str]] = {}
+    for linked in ("OFF", "ON"):
+        settings = {
+            "SYLVAN_LINKED": linked, "Python_EXECUTABLE": sys.executable,
+            "SKBUILD_METADATA_DIR": "info", "SKBUILD_PROJECT_VERSION": "0.0",
+        }  # fmt: skip
+        options = [f"-D{name}={value}" for name, value in settings.items()]
+        command = ("-m", "cmake", "-S", unpacked, "-B", tmp_path / linked, *options)
+        child_processes.python(*command, env=OFFLINE, check=True)
+        parts = json.loads((tmp_path / linked / "sylvan.cdx.json").read_text("utf-8"))["components"]
+        assert all(part["purl"].endswith(part["version"]) and part["version"][0].isdigit() for part in parts), parts
+        found[linked] = {part["name"] for part in parts}
+    assert found == {"OFF": {"nanobind"}, "ON": {"nanobind", "robin-map"}}
+
+
+def test_a_wheel_is_built_from_it_without_a_network(sdist: Path, tmp_path: Path) -> None:
+    for module in ("pip", "cmake", "nanobind"):
+        pytest.importorskip(module)
+    how = ("--no-index", "--no-build-isolation", "--no-deps", "--config-settings", "cmake.build-type=Debug")
+    command = ("-m", "pip", "wheel", *how, "--wheel-dir", tmp_path, sdist)
+    done = child_processes.python(*command, env=OFFLINE, cwd=tmp_path, timeout=5 * PATIENCE)  # it compiles
+    assert done.returncode == 0, done.stdout + done.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "installed")
+        (listed,) = (name for name in archive.namelist() if name.endswith("/sboms/sylvan.cdx.json"))
+        assert json.loads(archive.read(listed))["bomFormat"] == "CycloneDX"
+    for path in ("sylvan/_native.pyi", "sylvan/py.typed", "sylvan_command/__init__.py"):
+        assert (tmp_path / "installed" / path).is_file(), path
+    work = "import sylvan, sys; sylvan.XRLinear().fit([[1.0, 0.0], [0.0, 1.0]], [[0], [1]]); print(sylvan.__file__)"
+    env = {**OFFLINE, "PYTHONPATH": str(tmp_path / "installed")}
+    used = child_processes.python("-c", work, env=env, cwd=tmp_path, check=True).stdout.strip()
+    assert Path(used) == tmp_path / "installed" / "sylvan" / "__init__.py"
