@@ -26,6 +26,7 @@ class Contender:
     package = ""
     matrices = True  # whether it trains from matrices
     text = False  # whether it goes from raw text to a model
+    only_named = False  # whether peers.py measures it only where --contenders names it
     seed = 0  # of the tree, where the library takes one
 
     def version(self) -> str:

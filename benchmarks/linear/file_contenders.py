@@ -23,6 +23,7 @@ from benchmarks.linear.contenders import (
     labelled_texts,
     read,
 )
+from benchmarks.linear.libmultilabel_models import LibMultiLabelOneVsRest, LibMultiLabelTree
 
 
 def write_xmc(path: Path, X: sp.csr_matrix, Y: sp.csr_matrix) -> None:
@@ -144,8 +145,17 @@ class NapkinXC(Contender):
         return self._model.predict_proba(row, top_k=TOP)
 
 
+class NapkinXCDefault(NapkinXC):
+    """napkinXC's PLT as it comes: a binary tree, the logistic loss, C 10, the exact search for the best labels."""
+
+    def _make(self, folder: Path, threads: int) -> Any:
+        return self._PLT(str(folder), seed=self.seed, threads=threads)
+
+
 class NapkinXCOnline(NapkinXC):
     """napkinXC's online PLT: one pass over the rows, a tree that grows with the labels, AdaGrad at its own rate."""
+
+    only_named = True
 
     def load_imports(self) -> None:
         from napkinxc.models import LabelTreeModel
@@ -195,6 +205,9 @@ CONTENDERS = {
     "libpecos-matched": LibpecosMatched,
     "omikuji": Omikuji,
     "napkinxc": NapkinXC,
+    "napkinxc-default": NapkinXCDefault,
     "napkinxc-online": NapkinXCOnline,
+    "libmultilabel": LibMultiLabelTree,
+    "libmultilabel-flat": LibMultiLabelOneVsRest,
     "fasttext": FastText,
 }

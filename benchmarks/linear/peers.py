@@ -4,11 +4,15 @@
 --python PEER_PYTHON``: every measurement is a process of its own, contenders take turns within each repeat, medians are
 quoted, every raw value is stored. A contender is run by the first of ``--python`` (and this interpreter, tried first)
 that can import it; one that none can import is reported as missing.
+
+``--busy`` is for a machine that does other things meanwhile: what the wall clock shows is left out, and the JSON is
+``more-peers-SET.json``. ``--add`` leaves the other contenders of an earlier JSON in it.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import statistics
 import sys
@@ -16,12 +20,13 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import datasets, records
+from benchmarks.common import datasets, measure, records
 from benchmarks.common.process import run as run_worker
 from benchmarks.common.process import say
 from benchmarks.linear.file_contenders import CONTENDERS
 
 Record = dict[str, Any]
+WALL = ("wall_s", "load_s", "ms_per_row", "raw_ms", "p50_ms", "p99_ms", "mean_ms")  # figures of the wall clock
 
 
 def main() -> None:
@@ -32,18 +37,23 @@ def main() -> None:
     for name, interpreter in interpreters.items():
         say(f"{name}: {'missing' if interpreter is None else interpreter['version']}")
     for set_name, folder in records.prepared(options):
+        earlier(path_of(set_name, options), options)  # that it can be added to, before anything is measured
         measure_set(set_name, folder, interpreters, options)
 
 
 def arguments() -> argparse.Namespace:
     """The command line."""
+    usual = [name for name, contender in CONTENDERS.items() if not contender.only_named]
     parser = records.command_line(__doc__, "eurlex57k,gutenberg,synthetic", threads=None)
     parser.add_argument("--threads", default="1,2", help="thread counts, separated by commas")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--python", action="append", default=[], help="interpreter with peers; may be repeated")
-    parser.add_argument("--contenders", default=",".join(name for name in CONTENDERS if "online" not in name))
+    parser.add_argument("--contenders", default=",".join(usual))
     parser.add_argument("--steps", default="train,rank,text")
     parser.add_argument("--single", type=int, default=1000, help="queries ranked one at a time")
+    parser.add_argument("--rounds", type=int, default=3, help="how often all test rows are ranked")
+    parser.add_argument("--busy", action="store_true", help="leave out the wall clock's figures; more-peers-SET.json")
+    parser.add_argument("--add", action="store_true", help="to the contenders of an earlier JSON of this processor")
     parser.add_argument("--timeout", type=float, default=7200.0, help="seconds that one measurement may take")
     return parser.parse_args()
 
@@ -95,8 +105,10 @@ def one_turn(
     try:
         for step in wanted:
             single = options.single if step == "rank" and job["threads"] == 1 else 0
-            more = {"step": step, "single": single, "model": str(scratch / "model")}
+            more = {"step": step, "single": single, "model": str(scratch / "model"), "rounds": options.rounds}
             figures = run(python, job | more, options.timeout)
+            if options.busy:
+                figures = {key: value for key, value in figures.items() if key not in WALL}
             raw.setdefault(f"{step} {job['threads']}", []).append(figures)
             shown = {key: round(value, 4) for key, value in figures.items() if isinstance(value, float)}
             say(f"{folder.name} {job['contender']} {step} x{job['threads']}: {figures.get('error') or shown}")
@@ -123,7 +135,8 @@ def write(
     options: argparse.Namespace,
     repeats: int,
 ) -> None:
-    """Writes ``results/peers-SET.json``; it names no machine and no folder."""
+    """Writes ``results/peers-SET.json``, or ``more-peers-SET.json``; it names no machine and no folder."""
+    path = path_of(set_name, options)
     parts = zip(datasets.NAMES, datasets.load(folder, *datasets.NAMES), strict=True)
     shapes = {name: matrix.shape for name, matrix in parts}
     record = {
@@ -137,7 +150,8 @@ def write(
         "python": ".".join(map(str, sys.version_info[:3])),
         "repeats": repeats,
         "threads": [int(count) for count in options.threads.split(",")],
-        "contenders": {
+        "contenders": earlier(path, options)
+        | {
             name: {"missing": True}
             if found is None
             else {
@@ -148,7 +162,23 @@ def write(
             for name, found in interpreters.items()
         },
     }
-    records.save(Path(options.results) / f"peers-{set_name}.json", record)
+    records.save(path, record)
+
+
+def path_of(set_name: str, options: argparse.Namespace) -> Path:
+    """The JSON of a set."""
+    return Path(options.results) / f"{'more-peers' if options.busy else 'peers'}-{set_name}.json"
+
+
+def earlier(path: Path, options: argparse.Namespace) -> Record:
+    """The contenders of an earlier JSON, with ``--add``; those of another processor can't be compared."""
+    if not options.add or not path.exists():
+        return {}
+    record = json.loads(path.read_text())
+    then, now = record["machine"]["cpu"], measure.processor()["cpu"]
+    if then != now:
+        sys.exit(f"{path.name} was measured on {then}, this is {now}: times can't be compared. Leave --add out.")
+    return dict(record["contenders"])
 
 
 if __name__ == "__main__":

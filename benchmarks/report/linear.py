@@ -21,6 +21,9 @@ NAMES = {
     "libpecos-matched": "libpecos, tfn+man",
     "omikuji": "omikuji",
     "napkinxc": "napkinXC",
+    "napkinxc-default": "napkinXC, its defaults",
+    "libmultilabel": "LibMultiLabel, tree",
+    "libmultilabel-flat": "LibMultiLabel, one-vs-rest",
     "fasttext": "fastText",
 }
 ORDER = ("eurlex57k", "gutenberg", "synthetic", "synthetic-large")

@@ -28,7 +28,7 @@ TOPICS = (
         "Beside other libraries",
         "Training, ranking, sizes, memory and precision of `XRLinear` beside libpecos and omikuji, a section for each "
         "data set, and models of theirs that were imported.",
-        ("Imported models",),
+        ("napkinXC and LibMultiLabel", "Imported models"),
     ),
     Topic(
         "xr-linear",
