@@ -23,12 +23,12 @@ COLUMNS = (  # heading, step, figure, digits, and whether less is better
     ("P@5", "rank", "P@5", 2, False),
 )
 WORDS = (
-    "By `python -m benchmarks.linear.peers --busy --threads 1`: the same matrices, test rows and settings as above, in "
-    "processes of one thread, one run each. The machine did other things meanwhile, so times are those of the "
-    "processor, not of the clock; they can't be compared with the tables above, which are of another processor. "
-    "napkinXC has the settings of the others (a 16-ary tree, the squared hinge, C 1, beam 10), and its defaults (a "
-    "binary tree, the logistic loss, C 10, exact search). LibMultiLabel has its defaults: a tree of 100 branches, and "
-    "no weight is dropped. It ranks 256 rows at once, as in its own evaluation."
+    "By `python -m benchmarks.linear.peers --busy --threads 1`: the same matrices, test rows and settings as above, "
+    "on one core, one run each. The machine was very busy meanwhile, so times are those of the processor, not of the "
+    "clock; even so they vary by a third or so. They can't be compared with the tables above, which are of another "
+    "processor. napkinXC has the settings of the others (a 16-ary tree, the squared hinge, C 1, beam 10). "
+    "LibMultiLabel has its defaults: a tree of 100 branches, and no weight is dropped. It ranks 256 rows at once, as "
+    "in its own evaluation."
 )
 
 

@@ -27,7 +27,7 @@ TOPICS = (
         "libraries",
         "Beside other libraries",
         "Training, ranking, sizes, memory and precision of `XRLinear` beside libpecos and omikuji, a section for each "
-        "data set, and models of theirs that were imported.",
+        "data set; the processor time of napkinXC and LibMultiLabel; and models of others that were imported.",
         ("napkinXC and LibMultiLabel", "Imported models"),
     ),
     Topic(
