@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 
@@ -23,6 +24,7 @@ def main() -> int:
         return run()
     # Not by KeyboardInterrupt, of which modules in C make other errors, or nothing, while they are imported.
     signal.signal(signal.SIGINT, _leave)
+    importlib.import_module("sylvan.cli.app")  # with all that it loads
     from sylvan.cli import main as run
 
     signal.signal(signal.SIGINT, before)

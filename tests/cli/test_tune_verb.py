@@ -203,7 +203,7 @@ def test_an_ensemble_from_the_command_line(call: Any, files: Any, tmp_path: Path
     [
         ((), "An ensemble takes --preset, or members numbered from 0, such as member0__model=xr-linear"),
         (("member1__model=neighbors",), "Got member1 instead"),
-        (("member0__model=svm",), "The model of member0 must be one of 'xr-linear', 'neighbors', 'xr-transformer'"),
+        (("member0__model=svm",), "The model of member0 must be one of 'xr-linear', 'neighbors', 'lexical'"),
         (("member0__beam=5",), "'xr-transformer', 'x-transformer'. Got None instead."),
         (("member0__model=xr-linear", "member0__beam=0"), "member0: The 'beam' parameter of XRLinear must be"),
         (("member0__model=xr-linear", "member0__text__ngrams=0"), "member0: The 'ngrams' parameter"),

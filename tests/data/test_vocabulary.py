@@ -120,4 +120,4 @@ def test_the_sample():
     assert y_test.getnnz(axis=1).min() >= 1
     assert all(train.texts) and "Hamilton, Alexander" in " ".join(test.texts)
     assert not set(train.texts[:3]) & {""}
-    assert repr(vocabulary).startswith(f"Vocabulary({len(vocabulary)} names: 'Abduction -- Fiction', ")
+    assert repr(vocabulary).startswith(f"Vocabulary({len(vocabulary):,} names: 'Abduction -- Fiction', ")

@@ -16,14 +16,18 @@ SAYS = {
     "sampled_softmax.py": (r"right: (\d+)%", 50),
     "tag_books.py": (r"P@1 ([\d.]+)", 35),
 }
-# Recipes for a cluster, and what runs them.
-RECIPES = {"ray_serve.py": "test_ray_serve.py", "ray_train.py": "test_ray_train.py"}
+# Recipes for other tools, and what runs them.
+RECIPES = {
+    "mlflow_model.py": "hub/test_mlflow_recipe.py",
+    "ray_serve.py": "distributed/test_ray_serve.py",
+    "ray_train.py": "distributed/test_ray_train.py",
+}
 
 
 def test_no_example_is_forgotten() -> None:
     assert sorted(path.name for path in EXAMPLES.glob("*.py")) == sorted([*SAYS, *RECIPES])
-    tests = Path(__file__).parents[1] / "distributed"
-    assert all(f'recipe("{name.removesuffix(".py")}")' in (tests / test).read_text() for name, test in RECIPES.items())
+    tests = Path(__file__).parents[1]
+    assert all(name.removesuffix(".py") in (tests / test).read_text("utf-8") for name, test in RECIPES.items())
 
 
 @pytest.mark.parametrize("name", SAYS)

@@ -43,6 +43,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
             "HF_TOKEN_PATH": str(tmp_path / "no-token"),
             "HF_HUB_OFFLINE": False,
             "HF_HUB_DISABLE_XET": True,
+            "HF_HUB_DISABLE_TELEMETRY": True,
         }
         for name, value in settings.items():
             for module in (constants, huggingface_hub.file_download, huggingface_hub.hf_api):

@@ -304,7 +304,7 @@ def test_no_token_is_shown_or_sent_elsewhere(hub: Hub, saved: str, capfd: pytest
     out, err = capfd.readouterr()
     assert WRITER not in str(caught.value) + out + err
     assert not any(WRITER.encode() in request.body for request in hub.requests)
-    assert all(request.token == WRITER for request in hub.asked("/api/"))
+    assert [request.path for request in hub.asked("/api/") if request.token != WRITER] == []
 
 
 def test_json_of_a_pushed_commit(hub: Hub, saved: str) -> None:

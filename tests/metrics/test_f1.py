@@ -73,7 +73,7 @@ def test_batches_of_different_widths_are_measured_as_one() -> None:
 def test_faults_are_sentences() -> None:
     with pytest.raises(DataError, match="other rows"):
         metrics.set_f1([[0]], TopK(np.zeros((2, 1), np.int32), np.ones((2, 1), np.float32)))
-    with pytest.raises(DataError, match="must be a TopK or a sparse matrix"):
+    with pytest.raises(DataError, match="must be a TopK or a matrix of scores"):
         metrics.set_f1([[0]], [[0]])
     with pytest.raises(DataError, match="there is nothing to measure"):
         metrics.SetF1(3).result()

@@ -17,6 +17,10 @@ class ReadingError(Exception):
     """The sentence that the fast reader must raise, less the file's name."""
 
 
+def rows_in_words(n: int) -> str:
+    return "1 row" if n == 1 else f"{n:,} rows"
+
+
 def quote(text: bytes) -> str:
     short, rest = text[:60], "…" if len(text) > 60 else ""
     try:
@@ -173,9 +177,9 @@ def load_xmc(content: bytes, n_features=None, n_labels=None, weighted_labels=Fal
         if least == 0:
             raise ReadingError("the file holds no instances.")
     elif n_rows > len(rows):
-        raise ReadingError(f"line 1: the header promises {n_rows} rows, but {len(rows)} follow.")
+        raise ReadingError(f"line 1: the header promises {rows_in_words(n_rows)}, but {len(rows)} follow.")
     elif n_rows < least:
-        raise ReadingError(f"line {n_rows + 2}: the header promises {n_rows} rows, but {least} follow.")
+        raise ReadingError(f"line {n_rows + 2}: the header promises {rows_in_words(n_rows)}, but {least} follow.")
     return finish(rows[:n_rows], n_features, n_labels, 0)
 
 
