@@ -14,7 +14,8 @@
 
 namespace sylvan {
 
-// One document: `length` characters, a byte each when all are below 128 (`ascii`), otherwise code points of four.
+// One document: `length` characters, a byte each when all are below 128 (`ascii`), otherwise code points of
+// four.
 struct TextView {
   const void* data;
   int64_t length;
