@@ -353,7 +353,6 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str
     from sylvan.cli.measure import add_figures, open_test
     from sylvan.cli.shown.report import folder_size
     from sylvan.models.text import TextModel
-    from sylvan.models.text_plan import need_plan
     from sylvan.store import check_target
 
     if given["train"] is None:
@@ -382,13 +381,7 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str
     if given["label_encoder"] is not None and "label_texts" not in options:
         raise ParameterError("--label-encoder encodes texts of labels: give them by --label-texts.")
     if given["plan"]:
-        for option in ("memory_limit", "checkpoint", "resume"):
-            if given.get(option):
-                flag = f"--{option.replace('_', '-')}"
-                raise ParameterError(f"A plan is of a training in one piece, without {flag}: leave it out.")
-        options.pop("report", None)
-        need_plan(model)
-        click.echo(model.plan(*source.read(), **options).text())
+        _show_plan(model, source, options, given)
         return
     test = open_test(model, given)
     if isinstance(source, TextInput) and "memory_limit" in options:
@@ -413,6 +406,19 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str
         click.echo(f"Saved it in {given['folder']} ({folder_size(given['folder'])}).")
     if test is not None:
         add_figures(model, test, given["folder"], given["quiet"])
+
+
+def _show_plan(model: Any, source: Any, options: dict[str, Any], given: dict[str, Any]) -> None:
+    """What the training would take, without it."""
+    from sylvan.models.text_plan import need_plan
+
+    for option in ("memory_limit", "checkpoint", "resume"):
+        if given.get(option):
+            flag = f"--{option.replace('_', '-')}"
+            raise ParameterError(f"A plan is of a training in one piece, without {flag}: leave it out.")
+    options.pop("report", None)
+    need_plan(model)
+    click.echo(model.plan(*source.read(), **options).text())
 
 
 def _fit_to_texts_of_labels(session: Session, model: Any, given: dict[str, Any]) -> None:
