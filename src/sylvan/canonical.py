@@ -249,7 +249,7 @@ def real_numbers(values: Any, name: str) -> npt.NDArray[Any]:
         raise DataError(f"{name} is a masked array; fill it first, as the mask would be lost.")
     if isinstance(values, (str, bytes)):
         raise _text_error(name)
-    values = numpy_of(numbers_of(values, name), name)
+    values = numbers_of(values, name)
     if sp.issparse(values):
         raise DataError(f"{name} must be a dense array, but is a sparse matrix.")
     array = as_array(values, name)
