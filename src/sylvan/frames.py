@@ -6,6 +6,7 @@ pyarrow. Neither pandas nor polars is imported here: a frame of theirs comes fro
 
 from __future__ import annotations
 
+import abc
 import importlib
 import sys
 from collections.abc import Iterable
@@ -27,7 +28,7 @@ _SHOWN = 5  # columns that an error names
 _PLAIN = (np.ndarray, list, tuple, str, bytes, dict)
 
 
-class Column:
+class Column(abc.ABC):
     """Base of one column of a frame, or a frame's only one: its name, its kind, and its values in two forms."""
 
     name: Any
@@ -35,13 +36,13 @@ class Column:
     type_name: str
     is_flag: bool  # of True and False
 
+    @abc.abstractmethod
     def numbers(self) -> npt.NDArray[Any]:
         """The values as an array of numbers; a missing one is NaN."""
-        raise TypeError(f"{type(self).__name__} is abstract: it has no values.")
 
+    @abc.abstractmethod
     def listed(self) -> list[Any]:
         """The values as Python's; a missing one is None."""
-        raise TypeError(f"{type(self).__name__} is abstract: it has no values.")
 
 
 class Table:

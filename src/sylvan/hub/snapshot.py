@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from sylvan.hub.client import PATIENCE, asking, need_library, unreachable
 from sylvan.hub.links import check_links
 from sylvan.hub.repository import Repository
 from sylvan.hub.source import Source, cache_of
+from sylvan.runtime.disk import free_bytes
 from sylvan.runtime.memory import shown_bytes
 
 __all__ = ["Snapshot", "download"]
@@ -76,8 +76,8 @@ def _fetch(api: Any, name: str, revision: str | None, places: list[str], offline
 
 
 def _need_room(repository: Repository, folder: str, n_bytes: int) -> None:
-    free = shutil.disk_usage(folder).free
-    if n_bytes > free:
+    free = free_bytes(folder)
+    if free is not None and n_bytes > free:
         raise HubError(
             f"{repository} can't be downloaded: it takes {shown_bytes(n_bytes)} more, and there are "
             f"{shown_bytes(free)} free in the cache, {folder!r}."
