@@ -209,13 +209,15 @@ def test_without_labels_texts_the_encoder_is_not_used(tmp_path: Path) -> None:
     assert model.label_texts_ is None and len(model.rank(["word01"], k=2).names[0]) == 2
 
 
-def test_the_plan_counts_the_encoder() -> None:
+def test_the_plan_counts_the_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("xr.plan", "text_plan"):  # what the tests' own process holds comes and goes
+        monkeypatch.setattr(f"sylvan.models.{module}.resident_bytes", lambda: 10**9)
     model = TextModel(TfidfVectorizer(), XRLinear(max_leaf=8), encoder())
     plain, more = model.plan(TEXTS, LABELS), model.plan(TEXTS, LABELS, label_texts=DESCRIBED)
     assert "encoding" not in [phase.name for phase in plain.phases]
     (phase,) = [phase for phase in more.phases if phase.name == "encoding"]
     weights = sum(weight.nbytes for weight in encoder().parameters())
-    assert phase.seconds > 0 and phase.peak_bytes > weights and more.peak_bytes > weights + plain.peak_bytes - 10**7
+    assert phase.seconds > 0 and phase.peak_bytes > weights and more.peak_bytes > weights + plain.peak_bytes
     assert more.model_bytes > plain.model_bytes + weights
 
 
