@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import csv
+import json
+import lzma
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -42,7 +45,8 @@ def corpus(name: str, data: Path, cache: Path, most: int | None) -> Path:
         with open(folder / "subjects.csv", "w", encoding="utf-8", newline="") as lines:
             table = csv.writer(lines)
             table.writerow(["uri", "label_en"])
-            table.writerows([uri, label] for label, uri in uris.items())
+            names = _names(known, data / name / "label_names.json.xz")
+            table.writerows([uri, names[label]] for label, uri in uris.items())
         _write_documents(folder / "train.tsv", zip(texts, labels, strict=True), uris)
         found, truth = datasets.read_jsonl(data / name / "test.jsonl.xz")
         rows = [(text, [label for label in row if label in uris]) for text, row in zip(found, truth, strict=True)]
@@ -50,6 +54,17 @@ def corpus(name: str, data: Path, cache: Path, most: int | None) -> Path:
         _write_documents(folder / "test.tsv", tested if most is None else tested[: max(1, most // 10)], uris)
 
     return datasets.made_once(cache / "annif" / (name if most is None else f"{name}-{most}"), _FILES, write)
+
+
+def _names(labels: list[str], written: Path) -> dict[str, str]:
+    """What the set calls its labels, each by a name of its own; as they are where it has no file of names."""
+    if not written.exists():
+        return {label: label for label in labels}
+    with lzma.open(written, "rt", encoding="utf-8") as file:
+        known = json.load(file)
+    names = {label: known[label]["label"] if label in known else label for label in labels}
+    often = Counter(names.values())
+    return {label: name if often[name] == 1 else f"{name} ({label})" for label, name in names.items()}
 
 
 def _write_documents(path: Path, rows: Iterable[tuple[str, list[str]]], uris: Mapping[str, str]) -> None:
