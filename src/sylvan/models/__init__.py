@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sylvan.models.irli.shards import ShardedIRLIIndex
     from sylvan.models.lexical.lexical_matcher import LexicalMatcher
     from sylvan.models.neighbors import NeighborRanker
+    from sylvan.models.reranker.reranker import Reranker
     from sylvan.models.text import TextModel
     from sylvan.models.transformer.transformer_matcher import TransformerMatcher
     from sylvan.models.transformer.x_transformer import XTransformer
@@ -29,6 +30,7 @@ __all__ = [
     "IRLIIndex",
     "LexicalMatcher",
     "NeighborRanker",
+    "Reranker",
     "ShardedIRLIIndex",
     "TextModel",
     "TransformerMatcher",

@@ -12,7 +12,9 @@ from sylvan import kernels, store
 from sylvan.errors import ModelError
 from sylvan.parallel import progress
 
-__all__ = ["BoostedTrees"]
+__all__ = ["NEVER", "BoostedTrees"]
+
+NEVER = np.float32(3e38)  # the threshold of a node that sends every row to the left
 
 _BINS = 64
 _MOST_BINNED = 200_000  # rows by which bins are chosen
@@ -41,12 +43,15 @@ class BoostedTrees:
     leaves : ndarray of float32, shape (n_trees, 2**depth)
     base : float
         The log odds before any tree.
+    covers : ndarray of float32, shape (n_trees, 2**depth), optional
+        How many training rows, or what weight of them, came to each leaf.
     """
 
     features: npt.NDArray[np.int32]
     thresholds: _Floats
     leaves: _Floats
     base: float
+    covers: _Floats | None = None
 
     @classmethod
     def fit(
@@ -79,7 +84,7 @@ class BoostedTrees:
         mean = float(np.average(right, weights=weight))
         base = np.float32(np.log(mean / (1 - mean)))
         scores = np.full(len(columns), base, np.float64)
-        made: list[tuple[npt.NDArray[np.int32], _Floats, _Floats]] = []
+        made: list[tuple[npt.NDArray[Any], ...]] = []
         wanted, weights = right.astype(np.float64), weight.astype(np.float64)
         with progress("Learning to rank candidates", n_trees) as bar:
             for _ in range(n_trees):
@@ -88,10 +93,11 @@ class BoostedTrees:
                 leaf_of = tree.grow(depth)
                 leaves = (tree.leaf_values(leaf_of, depth) * learning_rate).astype(np.float32)
                 scores += leaves[leaf_of]
-                made.append((tree.features, tree.thresholds, leaves))
+                covers = np.bincount(leaf_of, weight, minlength=2**depth).astype(np.float32)
+                made.append((tree.features, tree.thresholds, leaves, covers))
                 bar.update()
         parts = [np.stack(list(part)) for part in zip(*made, strict=True)]
-        return cls(parts[0], parts[1], parts[2], float(base))
+        return cls(parts[0], parts[1], parts[2], float(base), parts[3])
 
     def scores(self, columns: _Floats) -> _Floats:
         """The log odds of each row, of shape (n, n_features) as in training."""
@@ -103,9 +109,10 @@ class BoostedTrees:
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The arrays by the names that they are stored under."""
+        own = {} if self.covers is None else {"trees.covers": self.covers}
         return {
             "trees.features": self.features, "trees.thresholds": self.thresholds, "trees.leaves": self.leaves,
-            "trees.base": np.array([self.base], np.float32),
+            "trees.base": np.array([self.base], np.float32), **own,
         }  # fmt: skip
 
     @classmethod
@@ -125,7 +132,10 @@ class BoostedTrees:
         leaves = store.need_range(state, "trees.leaves", -1e3, 1e3, np.float32, (n_trees, n_splits + 1))
         store.need_finite(state, "trees.thresholds")
         base = store.need_range(state, "trees.base", -1e3, 1e3, np.float32, (1,))
-        return cls(features, thresholds, leaves, float(base[0]))
+        covers = None
+        if "trees.covers" in state.arrays:
+            covers = store.need_range(state, "trees.covers", 0, 1e30, np.float32, leaves.shape)
+        return cls(features, thresholds, leaves, float(base[0]), covers)
 
 
 def _cuts(values: _Floats) -> _Floats:
@@ -149,7 +159,7 @@ class _Tree:
         rows = np.arange(len(self.bins))
         for layer in range(depth):
             features, places = self._splits(self._sums(node, 2**layer))
-            found = [self.cuts[f][p] if p < len(self.cuts[f]) else np.float32(3e38)
+            found = [self.cuts[f][p] if p < len(self.cuts[f]) else NEVER
                      for f, p in zip(features, places, strict=True)]  # fmt: skip
             self.features = np.append(self.features, features).astype(np.int32)
             self.thresholds = np.append(self.thresholds, found).astype(np.float32)

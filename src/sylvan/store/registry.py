@@ -24,6 +24,7 @@ MODULES = {
     "label-tree": "indexing.tree",
     "lexical-matcher": "models.lexical.lexical_matcher",
     "neighbor-ranker": "models.neighbors",
+    "reranker": "models.reranker.reranker",
     "text-model": "models.text",
     "tfidf-vectorizer": "text.tfidf",
     "vocabulary": "data.vocabulary",

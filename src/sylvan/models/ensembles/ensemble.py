@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any, TypeVar
@@ -10,34 +9,22 @@ from typing import Annotated, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from sylvan import store, validate
-from sylvan.errors import DataError, ParameterError
-from sylvan.frames import label_columns, labels_of
+from sylvan import store
+from sylvan.errors import ParameterError
 from sylvan.models.base import MOST_ANSWERS, Estimator
-from sylvan.models.compress import Compressible, has_weights
 from sylvan.models.ensembles.members import (
     LabelIds,
     Weights,
     check_members,
-    common_fields,
     common_holdout,
     fit_members,
     given_weights,
-    joined_names,
-    members_without,
-    removed_by_all,
-    renamed_members,
     renumbered,
-    same_size,
-    saved_members,
     split_rows,
     take,
 )
 from sylvan.models.ensembles.presets import PRESETS, preset_members
 from sylvan.models.ensembles.weighing import EnsembleWeighing
-from sylvan.models.label_names import rows_by_column, rows_of_names
-from sylvan.models.single_label import one_class_a_row
-from sylvan.models.text_estimator import check_texts
 from sylvan.params import Choice, Instance, Range, Threads, attribute, check_value, parameterized
 from sylvan.ranking.calibrate import METHODS
 from sylvan.ranking.ensemble import WAYS
@@ -199,29 +186,6 @@ class Ensemble(EnsembleWeighing):
         made.single_label_ = all(member.single_label_ for member in made.members)
         return made._adopt(made.members, given_weights(made.weights, len(made.members)))
 
-    @property
-    def takes_texts(self) -> bool:
-        """Whether the members rank texts."""
-        return bool(self.members) and self.members[0].takes_texts
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters as a dict; ``deep`` adds the members' as ``member0__beam``."""
-        values = super().get_params(deep)
-        for i, member in enumerate(self.members if deep else ()):
-            values.update({f"member{i}__{name}": value for name, value in member.get_params().items()})
-        return values
-
-    def set_params(self: _Self, **values: Any) -> _Self:
-        """Set parameters by name, a member's as ``member0__beam``."""
-        for name, value in values.items():
-            outer, _, inner = name.partition("__")
-            number = outer.removeprefix("member")
-            if inner and number.isdecimal() and int(number) < len(self.members):
-                self.members[int(number)].set_params(**{inner: value})
-            else:
-                super().set_params(**{name: value})
-        return self
-
     def fit(self, X: Any, Y: Any, sample_weight: Any = None, **options: Any) -> Ensemble:
         """Train copies of all members.
 
@@ -240,38 +204,21 @@ class Ensemble(EnsembleWeighing):
         ParameterError
             When a parameter is out of its range.
         """
-        self.check_params()
-        check_members(self.members)
-        single_label = one_class_a_row(Y)
-        if label_columns(Y) is not None:
-            Y = rows_by_column(Y)
-        Y = labels_of(Y)
-        if self.takes_texts:
-            X = check_texts(X)
-            Y = Y if hasattr(Y, "__len__") or hasattr(Y, "shape") else list(Y)
-            given, n_rows = None, len(X)
-        else:
-            given = X
-            X, labels, vocabulary = self._training_pair(X, Y)
-            if vocabulary is None:
-                Y = labels
-            elif (named := rows_of_names(Y)) is not None:  # otherwise numbers that are names, as they are
-                Y = named
-            n_rows = X.shape[0]
-        if sample_weight is not None:
-            options["sample_weight"] = validate.sample_weight(sample_weight, n_rows)
-        weight = options.get("sample_weight")
-        rows = None if self.calibration is None else common_holdout(self.members, n_rows, weight)
+        given = self._given(X, Y, sample_weight)
+        X, Y, weight = given.rows, given.labels, given.weight
+        if weight is not None:
+            options["sample_weight"] = weight
+        rows = None if self.calibration is None else common_holdout(self.members, given.n_rows, weight)
         with opened(options.pop("checkpoint", None), self._identity) as checkpoint:
             fitted, tops = fit_members(self.members, X, Y, options, checkpoint, "member", rows)
             if isinstance(self.weights, str):  # "fit", by its range
-                weights = self._weights_by_holdout(X, Y, n_rows, options, checkpoint)
+                weights = self._weights_by_holdout(X, Y, given.n_rows, options, checkpoint)
             else:
                 weights = given_weights(self.weights, len(self.members))
         self._adopt(fitted, weights)
         tops = [None if top is None else renumbered(top, ids) for top, ids in zip(tops, self._ids, strict=True)]
         self.calibrator_ = None if rows is None else self._calibrated(tops, take(Y, rows), weight, rows)
-        self._keep_names(given, self.vocabulary_, single_label)
+        self._keep_names(given.named, self.vocabulary_, given.single_label)
         return self
 
     def _identity(self) -> dict[str, Any]:
@@ -312,33 +259,7 @@ class Ensemble(EnsembleWeighing):
         NotFittedError, DataError
         """
         self._need_fit("update")
-        if not self.takes_texts and X is not None and options.get("n_features") is None:
-            X = self._features(X)
-        updated = [copy.copy(member).update(X, Y, sample_weight, **options) for member in self.members]
-        return self._adopt(updated, self.weights_)
-
-    def _adopt(self, members: Sequence[Estimator], weights: _Weights) -> Ensemble:
-        """Take fitted members that fit each other."""
-        if members[0].takes_texts:
-            self.text_fields_, self.labels_field_ = common_fields(members)
-            n_features = sum(member.n_features_ for member in members)
-        else:
-            n_features = same_size("features", [member.n_features_ for member in members])
-        vocabularies = [member.vocabulary_ for member in members if member.vocabulary_ is not None]
-        if not vocabularies:
-            self.vocabulary_, self._ids = None, [None] * len(members)
-            n_labels = same_size("labels", [member.n_labels_ for member in members])
-        elif len(vocabularies) == len(members):
-            self.vocabulary_, self._ids = joined_names(vocabularies)
-            n_labels = len(self.vocabulary_)
-        else:
-            raise DataError("The labels of some members of the Ensemble have names and those of others have none.")
-        self.n_features_, self.n_labels_, self.members, self.weights_ = n_features, n_labels, members, weights
-        return self
-
-    def _usual_class(self) -> int:
-        first, ids = self.members[0]._usual_class(), self._ids[0]
-        return first if ids is None else int(ids[first])
+        return self._adopt(self._updated_members(X, Y, sample_weight, options), self.weights_)
 
     def _plain_params(self) -> dict[str, Any]:
         params = super()._plain_params()
@@ -346,51 +267,12 @@ class Ensemble(EnsembleWeighing):
             params["weights"] = [w if type(w) in (int, float) else float(w) for w in params["weights"]]
         return params
 
-    @classmethod
-    def _params_from(cls, state: store.State) -> dict[str, Any]:
-        return {"members": saved_members(state), **super()._params_from(state)}
-
-    @property
-    def removed_labels_(self) -> npt.NDArray[np.int32]:
-        self._need_fit("removed_labels_")
-        return removed_by_all(self.members, self._ids, self.n_labels_)
-
-    def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
-        self._adopt(members_without(self.members, self._ids, ids), self.weights_)
-
-    def _renamed(self, names: Mapping[int, str]) -> Ensemble:
-        made = super()._renamed(names)  # so that a name is never that of two labels, also of several members
-        return made._adopt(renamed_members(self.members, self._ids, names), self.weights_)
-
-    def _with_weights(self, share: float, weight_dtype: str | None) -> Ensemble:
-        made = copy.copy(self)
-        made.members = [
-            member.pruned(share, weight_dtype) if isinstance(member, Compressible) and has_weights(member) else member
-            for member in self.members
-        ]
-        return made
-
-    def weight_dtypes(self) -> set[str]:
-        members = (member for member in self.members if isinstance(member, Compressible))
-        return {name for member in members for name in member.weight_dtypes()}
-
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
-        parts = {f"member{number}": member.to_state() for number, member in enumerate(self.members)}
-        parts.update({name: part for name, part in self._names_to_parts().items() if name != "classes"})
-        parts |= self._calibrator_to_parts()
-        return {"n_members": len(self.members)}, {"weights": self.weights_}, parts
+        return {"n_members": len(self.members)}, {"weights": self.weights_}, self._member_parts()
 
     def _restore(self, state: store.State) -> None:
-        weights = store.need_range(state, "weights", 0, 1, np.float64, (len(self.members),))
-        if abs(float(weights.sum()) - 1) > 1e-6:
-            raise DataError(f"the ensemble's weights must sum to 1, not {weights.sum()}.")
-        check_members(self.members)
         given_weights(self.weights, len(self.members))
-        self._adopt(self.members, weights)
-        self._calibrator_from_parts(state)
-        vocabulary = self.vocabulary_
-        self._names_from_parts(state)
-        self.vocabulary_ = vocabulary  # which the members know
+        self._restore_members(state)
 
 
 store.register(Ensemble.kind, Ensemble.from_state)

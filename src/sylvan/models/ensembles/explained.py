@@ -17,11 +17,11 @@ __all__ = ["explain_texts"]
 
 
 def explain_texts(model: Any, texts: list[str], label: int, top: int, options: Mapping[str, Any]) -> Explanation:
-    """The explanation of one text by the members of an Ensemble that know the label, numbered through.
+    """The explanation of one text by the members that know the label, numbered through.
 
     Parameters
     ----------
-    model : Ensemble
+    model : Ensemble or Reranker
         Over texts.
     texts : list of str
         One text.
@@ -41,7 +41,7 @@ def explain_texts(model: Any, texts: list[str], label: int, top: int, options: M
         if name in (member.vocabulary_ or ()):
             answers.append(member.explain(texts, name, top, **shown, **taken(member, own)))
     if not answers:
-        raise DataError(f"No member of the Ensemble that has a weight knows the label {name!r}.")
+        raise DataError(f"No member of the {type(model).__name__} that has a weight knows the label {name!r}.")
     ranking = model.rank(texts, model.n_labels_, **own)
     place, score = place_of(ranking, label)
     probability = None
@@ -51,4 +51,5 @@ def explain_texts(model: Any, texts: list[str], label: int, top: int, options: M
         answers[0], model=type(model).__name__, label=label, place=place, score=score, probability=probability,
         n_labels=model.n_labels_, n_features=model.n_features_, n_known=sum(answer.n_known for answer in answers),
         trees=numbered_votes([answer.trees for answer in answers]),
+        notes=tuple(dict.fromkeys(note for answer in answers for note in answer.notes)),
     )  # fmt: skip

@@ -19,7 +19,7 @@ from sylvan.errors import DataError, ParameterError
 from sylvan.explain.records import TreeVote
 from sylvan.frames import label_columns
 from sylvan.label_filter import LabelFilter
-from sylvan.models.base import Estimator
+from sylvan.models.base import CANDIDATES, Estimator
 from sylvan.models.holdout import holdout_folds
 from sylvan.models.label_names import encode_labels, rows_of_names
 from sylvan.params import Constraint, Parameterized
@@ -30,9 +30,9 @@ from sylvan.wording import counted
 
 __all__ = [
     "LabelIds", "Weights", "check_members", "common_fields", "common_holdout", "fit_members", "fresh", "given_weights",
-    "joined_names", "joint_counts", "known_labels", "member_filters", "members_without", "numbered_votes",
-    "removed_by_all", "renamed", "renamed_members", "renumbered", "same_size", "saved_members", "split_rows", "take",
-    "taken",
+    "held_out_answers", "joined_names", "joint_counts", "known_labels", "member_filters", "members_without",
+    "numbered_votes", "removed_by_all", "renamed", "renamed_members", "renumbered", "same_size", "saved_members",
+    "split_rows", "take", "taken",
 ]  # fmt: skip
 
 MOST_MEMBERS = 1000
@@ -80,15 +80,15 @@ def fresh(model: _Fresh) -> _Fresh:
     return made
 
 
-def check_members(members: Sequence[Any]) -> None:
+def check_members(members: Sequence[Any], owner: str = "Ensemble") -> None:
     """Refuse what can't be an ensemble's members."""
     words = f"a list of 1 to {MOST_MEMBERS} estimators of Sylvan"
     wrong = next((member for member in members if not isinstance(member, Estimator)), None)
     if not 1 <= len(members) <= MOST_MEMBERS or wrong is not None:
         got = f"a list of {len(members)}" if wrong is None else f"a {type(wrong).__name__} among them"
-        raise ParameterError(f"The 'members' parameter of Ensemble must be {words}. Got {got} instead.")
+        raise ParameterError(f"The 'members' parameter of {owner} must be {words}. Got {got} instead.")
     if len({member.takes_texts for member in members}) > 1:
-        raise DataError("Some members of the Ensemble take texts and some take matrices; they must all take one.")
+        raise DataError(f"Some members of the {owner} take texts and some take matrices; they must all take one.")
 
 
 def given_weights(weights: Sequence[float] | str | None, n_members: int) -> npt.NDArray[np.float64]:
@@ -106,10 +106,10 @@ def given_weights(weights: Sequence[float] | str | None, n_members: int) -> npt.
     return shares
 
 
-def same_size(what: str, sizes: list[int]) -> int:
+def same_size(what: str, sizes: list[int], owner: str) -> int:
     """The one size that all members must have."""
     if len(set(sizes)) > 1:
-        raise DataError(f"The members of the Ensemble have different numbers of {what}: {', '.join(map(str, sizes))}.")
+        raise DataError(f"The members of the {owner} have different numbers of {what}: {', '.join(map(str, sizes))}.")
     return sizes[0]
 
 
@@ -131,6 +131,45 @@ def fit_members(
         tops.append(None if rows is None else made.fit_holding_out(X, Y, rows, **options, **own))
         fitted.append(made)
     return fitted, tops
+
+
+def held_out_answers(
+    member: Estimator, fitted: Estimator, X: Any, Y: Any, rows: npt.NDArray[np.int32], options: Mapping[str, Any],
+    checkpoint: Checkpoint | None, name: str,
+) -> TopK:  # fmt: skip
+    """Answers to some rows by another model of the member's parameters, trained without them.
+
+    For models whose :meth:`Estimator.fit_holding_out` gives none.
+
+    Parameters
+    ----------
+    member, fitted : Estimator
+        Before and after its training on all rows.
+    X, Y : all rows and their labels
+    rows : ndarray of int32
+        Rising row ids.
+    options : mapping
+        Of ``fit``.
+    checkpoint : Checkpoint or None
+    name : str
+        Of the checkpoint inside it.
+
+    Returns
+    -------
+    TopK of shape (n, k)
+        In the label ids of ``fitted``.
+    """
+    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    rest = np.setdiff1d(np.arange(n_rows, dtype=np.int32), rows)
+    own = {} if checkpoint is None else {"checkpoint": checkpoint.inner(name)}
+    part = {**options, **own}
+    if part.get("sample_weight") is not None:
+        part["sample_weight"] = part["sample_weight"][rest]
+    without = fresh(member).fit(take(X, rest), take(Y, rest), **part)
+    top = without.probabilities(without.rank_plainly(take(X, rows), min(CANDIDATES, without.n_labels_)))
+    if fitted.vocabulary_ is None or without.vocabulary_ is None:
+        return TopK(top.labels, top.scores)
+    return renumbered(top, np.array([fitted.vocabulary_.id(known) for known in without.vocabulary_], np.int32))
 
 
 def taken(model: Estimator, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -210,7 +249,7 @@ def joint_counts(
     """How many training rows have each label, and how many there are; of each the most that a member has seen."""
     counts, n_rows = np.zeros(n_labels, np.int64), 0
     for member, known in zip(members, ids, strict=True):
-        ranker: Estimator = member.inner() if hasattr(member, "inner") else member
+        ranker: Estimator = member if "label_counts_" in member.__dict__ else member.inner()  # type: ignore[attr-defined]
         own = slice(None) if known is None else known
         counts[own] = np.maximum(counts[own], ranker.label_counts_)
         n_rows = max(n_rows, ranker.n_rows_)
@@ -252,12 +291,12 @@ def has_labels(labels: Any) -> bool:
     return bool(validate.labels(labels).indices.size)
 
 
-def common_fields(members: Sequence[Estimator]) -> tuple[tuple[str, ...], str]:
+def common_fields(members: Sequence[Estimator], owner: str) -> tuple[tuple[str, ...], str]:
     """The fields of texts and labels that all members were trained on."""
     fields = {(member.text_fields_, member.labels_field_) for member in members}  # type: ignore[attr-defined]
     if len(fields) > 1:
         shown = " and ".join(sorted(" + ".join(names) for names, _ in fields))
-        raise DataError(f"The members of the Ensemble were trained on different fields of text: {shown}.")
+        raise DataError(f"The members of the {owner} were trained on different fields of text: {shown}.")
     (found,) = fields
     return found
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-import numpy as np
-
 from sylvan.canonical import Csr
 from sylvan.errors import DataError, ParameterError
 from sylvan.metrics.rows import hits
@@ -32,11 +30,11 @@ class EnsembleWeighing(EnsembleAnswers):
         self, tops: Sequence[TopK | None], Y: Any, weight: Any = None, rows: Any = slice(None)
     ) -> Calibrator | None:
         """By the members' answers to rows that they haven't seen, these rows' labels, and all rows' weights."""
-        asked = np.flatnonzero(self.weights_ > 0).tolist()
-        known = [top for at in asked if (top := tops[at]) is not None]
+        asked = self._asked_members
+        known = {at: top for at in asked if (top := tops[at]) is not None}
         if self.calibration is None or len(known) < len(asked):
             return None
-        top = self.bounded(self._combined(known, asked, min(CANDIDATES, self.n_labels_)))
+        top = self.bounded(self._combined(known, min(CANDIDATES, self.n_labels_), None))
         truth = known_labels(Y, len(top.labels), self.vocabulary_, self.n_labels_, self.takes_texts)
         return Calibrator.fit(self.calibration, top, hits(top, truth), None if weight is None else weight[rows])
 

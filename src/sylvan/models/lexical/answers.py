@@ -22,6 +22,7 @@ from sylvan.models.label_names import NamedTopK
 from sylvan.models.lexical.explained import label_notes
 from sylvan.models.lexical.matching import LabelScorer, TextMatcher, best
 from sylvan.models.lexical.stored_terms import StoredTerms
+from sylvan.models.lexical.training import matched_rows
 from sylvan.models.text_estimator import TextEstimator, check_texts
 from sylvan.parallel import resolve_jobs
 from sylvan.ranking.lexical_features import FEATURES, feature_columns
@@ -77,7 +78,9 @@ class LexicalAnswers(TextEstimator):
             np.concatenate([none[1], *(top.scores for top in tops)]),
         )
 
-    def features(self, texts: Iterable[str], candidates: Any) -> npt.NDArray[np.float32]:
+    def features(
+        self, texts: Iterable[str], candidates: Any, *, unseen: tuple[Any, Any] | None = None
+    ) -> npt.NDArray[np.float32]:
         """What is known of some labels in some texts: the columns by which the matcher ranks.
 
         Parameters
@@ -85,6 +88,8 @@ class LexicalAnswers(TextEstimator):
         texts : iterable of str, length n
         candidates : TopK, or array of int of shape (n, k)
             Label ids for each text; -1 where there is none.
+        unseen : pair (texts, matrix of labels of shape (m, n_labels_)), optional
+            Training texts, of weight 1, and their labels by ids: how often labels were right is counted without them.
 
         Returns
         -------
@@ -117,6 +122,10 @@ class LexicalAnswers(TextEstimator):
         labels = (keys % self.n_labels_).astype(np.int32)
         given = Csr(offsets, labels, np.ones(len(labels), np.float32), (len(documents), self.n_labels_))
         of_rows = self._scorer.rows
+        if unseen is not None:
+            learned, truth = as_documents(check_texts(unseen[0], type(self).__name__)), validate.labels(unseen[1])
+            ones = np.ones(len(learned), np.float32)
+            of_rows = of_rows.plus(matched_rows(self.matcher_, learned, truth, ones, resolve_jobs(self.n_jobs)), -1)
 
         def work(first: int, last: int, found: Any) -> npt.NDArray[np.float32]:
             return feature_columns(found, of_rows)

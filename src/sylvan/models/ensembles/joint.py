@@ -1,0 +1,299 @@
+"""What is made of several models: their parameters, label ids in common, removal, storing, and what they propose."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan import store, validate
+from sylvan.errors import DataError, ParameterError
+from sylvan.explain.explanation import Explanation
+from sylvan.explain.question import find_label
+from sylvan.explain.records import Names, TreeVote
+from sylvan.frames import label_columns, labels_of
+from sylvan.models.base import MOST_ANSWERS, Estimator
+from sylvan.models.compress import Compressible, has_weights
+from sylvan.models.ensembles.explained import explain_texts
+from sylvan.models.ensembles.members import (
+    LabelIds,
+    check_members,
+    common_fields,
+    joined_names,
+    joint_counts,
+    member_filters,
+    members_without,
+    numbered_votes,
+    removed_by_all,
+    renamed_members,
+    renumbered,
+    same_size,
+    saved_members,
+    taken,
+)
+from sylvan.models.label_names import rows_by_column, rows_of_names
+from sylvan.models.single_label import one_class_a_row
+from sylvan.models.text_estimator import check_texts, thresholds_by_name
+from sylvan.topk import TopK
+from sylvan.validate import Csr
+
+__all__ = ["GivenTraining", "JointModel"]
+
+_Weights = npt.NDArray[np.float64]
+_Self = TypeVar("_Self", bound="JointModel")
+
+
+class GivenTraining(NamedTuple):
+    """What ``fit`` was given: rows and labels as members take them, and what is kept of their form."""
+
+    rows: Any
+    labels: Any
+    n_rows: int
+    weight: npt.NDArray[np.float32] | None
+    named: Any  # the matrix whose columns may have names; None over texts
+    single_label: Any
+
+
+class JointModel(Compressible):
+    """Base of models that are made of others."""
+
+    members: Sequence[Estimator]
+    candidates: int
+    n_jobs: int | None
+    weights_: _Weights
+    text_fields_: tuple[str, ...]
+    labels_field_: str
+    _ids: LabelIds
+
+    # ---------------------------------------- parameters
+
+    @property
+    def takes_texts(self) -> bool:
+        """Whether the members rank texts."""
+        return bool(self.members) and self.members[0].takes_texts
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters as a dict; ``deep`` adds the members' as ``member0__beam``."""
+        values = super().get_params(deep)
+        for i, member in enumerate(self.members if deep else ()):
+            values.update({f"member{i}__{name}": value for name, value in member.get_params().items()})
+        return values
+
+    def set_params(self: _Self, **values: Any) -> _Self:
+        """Set parameters by name, a member's as ``member0__beam``."""
+        for name, value in values.items():
+            outer, _, inner = name.partition("__")
+            number = outer.removeprefix("member")
+            if inner and number.isdecimal() and int(number) < len(self.members):
+                self.members[int(number)].set_params(**{inner: value})
+            else:
+                super().set_params(**{name: value})
+        return self
+
+    # ---------------------------------------- training
+
+    def _given(self, X: Any, Y: Any, sample_weight: Any) -> GivenTraining:
+        """Rows and labels, verified."""
+        self.check_params()
+        check_members(self.members, type(self).__name__)
+        single_label = one_class_a_row(Y)
+        if label_columns(Y) is not None:
+            Y = rows_by_column(Y)
+        Y = labels_of(Y)
+        named = None
+        if self.takes_texts:
+            X = check_texts(X)
+            Y = Y if hasattr(Y, "__len__") or hasattr(Y, "shape") else list(Y)
+            n_rows = len(X)
+        else:
+            named = X
+            X, labels, vocabulary = self._training_pair(X, Y)
+            if vocabulary is None:
+                Y = labels
+            elif (names := rows_of_names(Y)) is not None:  # otherwise numbers that are names, as they are
+                Y = names
+            n_rows = X.shape[0]
+        weight = None if sample_weight is None else validate.sample_weight(sample_weight, n_rows)
+        return GivenTraining(X, Y, n_rows, weight, named, single_label)
+
+    def _updated_members(self, X: Any, Y: Any, sample_weight: Any, options: Mapping[str, Any]) -> list[Estimator]:
+        """Copies of the members, brought up to date."""
+        if not self.takes_texts and X is not None and options.get("n_features") is None:
+            X = self._features(X)
+        return [copy.copy(member).update(X, Y, sample_weight, **options) for member in self.members]
+
+    def _adopt(self: _Self, members: Sequence[Estimator], weights: _Weights) -> _Self:
+        """Take fitted members that fit each other."""
+        owner = type(self).__name__
+        if members[0].takes_texts:
+            self.text_fields_, self.labels_field_ = common_fields(members, owner)
+            n_features = sum(member.n_features_ for member in members)
+        else:
+            n_features = same_size("features", [member.n_features_ for member in members], owner)
+        vocabularies = [member.vocabulary_ for member in members if member.vocabulary_ is not None]
+        if not vocabularies:
+            self.vocabulary_, self._ids = None, [None] * len(members)
+            n_labels = same_size("labels", [member.n_labels_ for member in members], owner)
+        elif len(vocabularies) == len(members):
+            self.vocabulary_, self._ids = joined_names(vocabularies)
+            n_labels = len(self.vocabulary_)
+        else:
+            raise DataError(f"The labels of some members of the {owner} have names and those of others have none.")
+        self.n_features_, self.n_labels_, self.members, self.weights_ = n_features, n_labels, members, weights
+        return self
+
+    def _usual_class(self) -> int:
+        first, ids = self.members[0]._usual_class(), self._ids[0]
+        return first if ids is None else int(ids[first])
+
+    @property
+    def label_counts_(self) -> npt.NDArray[np.int64]:  # type: ignore[override]  # those of the members, as they are now
+        """How many rows each label had in training: the most that a member has seen."""
+        self._need_fit("label_counts_")
+        return joint_counts(self.members, self._ids, self.n_labels_)[0]
+
+    @property
+    def n_rows_(self) -> int:  # type: ignore[override]
+        """How many rows the members were trained on: the most that one has seen."""
+        self._need_fit("n_rows_")
+        return joint_counts(self.members, self._ids, self.n_labels_)[1]
+
+    # ---------------------------------------- answering
+
+    def rank(self, X: Any, k: int = 10, *, allowed: Any = None, denied: Any = None, **options: Any) -> TopK:
+        """The ``k`` best labels of each row by all members together.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, n_features_), or n texts
+        k : int
+            Number of labels per row; a row for which the members propose fewer ends in label -1.
+        allowed, denied : label ids, names (over texts), or a mask of shape (n, n_labels_), optional
+            The only labels that may be answered, and labels that may not, for all rows or for each row.
+        **options
+            Passed to the members whose ``rank`` accepts them, such as ``beam=20``.
+
+        Returns
+        -------
+        TopK, or NamedTopK for texts
+            Labels and scores in [0, 1] of shape (n, k), best first; among equal scores the lower label comes first.
+
+        Raises
+        ------
+        NotFittedError, DataError, ParameterError
+        """
+        self._need_fit("rank")
+        k = validate.count(k, "k", high=max(self.n_labels_, MOST_ANSWERS))
+        self._need_options(options)
+        X, n_rows = self._checked(X)
+        filters = member_filters(self._filter(allowed, denied, n_rows), self._ids)
+        tops = {number: self._member_top(number, X, {**options, **filters(number)}) for number in self._asked_members}
+        return self._named(self._combined(tops, k, X))
+
+    @property
+    def _asked_members(self) -> list[int]:
+        """The numbers of the members that ``rank`` asks."""
+        raise TypeError(f"{type(self).__name__} is abstract: it asks no members.")
+
+    def _combined(self, tops: Mapping[int, TopK], k: int, X: Any) -> TopK:
+        """The answers of members, by their numbers, to rows as one."""
+        raise TypeError(f"{type(self).__name__} is abstract: it combines nothing.")
+
+    def _need_options(self, options: Mapping[str, Any]) -> None:
+        if unknown := [name for name in options if name not in self.rank_options()]:
+            raise ParameterError(f"No member of the {type(self).__name__} has an option {unknown[0]!r} of rank.")
+
+    def rank_options(self) -> list[str]:
+        return list(dict.fromkeys(sum((member.rank_options() for member in self.members), super().rank_options())))
+
+    def _checked(self, X: Any) -> tuple[Any, int]:
+        """Rows as the members take them, and their number."""
+        if self.takes_texts:
+            return (X := check_texts(X)), len(X)
+        X = self._features(X)
+        return X, X.shape[0]
+
+    def _member_top(self, number: int, X: Any, options: Mapping[str, Any]) -> TopK:
+        """A member's candidates with their probabilities, in the ensemble's label ids."""
+        member = self.members[number]
+        top = member.rank_plainly(X, min(self.candidates, member.n_labels_), **taken(member, options))
+        return renumbered(member.probabilities(top), self._ids[number])
+
+    def probabilities(self, top: TopK) -> TopK:
+        """The result of :meth:`rank` with probabilities instead of scores, as in :meth:`predict_proba`."""
+        return self._named(super().probabilities(top))
+
+    def _thresholds(self, threshold: Any) -> Any:
+        return threshold if self.vocabulary_ is None else thresholds_by_name(threshold, self.vocabulary_)
+
+    # ---------------------------------------- explaining
+
+    def explain(self, x: Any, label: int | str, top: int = 10, **options: Any) -> Explanation:
+        """Why the members give ``label`` to a row or a text: the trees of all members.
+
+        Parameters, result and errors as in :meth:`XRLinear.explain`, or over texts as in :meth:`TextModel.explain`.
+        """
+        self._need_fit("explain")
+        if not self.takes_texts:
+            return super().explain(x, label, top, **options)
+        texts = check_texts([x] if isinstance(x, str) else x)
+        number = find_label(label, self.n_labels_, self.vocabulary_)
+        return explain_texts(self, texts, number, top, options)
+
+    def _explain_trees(self, row: Csr, label: int, top: int, names: Names, **options: Any) -> tuple[TreeVote, ...]:
+        asked = [self.members[at] for at in self._asked_members]
+        votes = [member._explain_trees(row, label, top, names, **taken(member, options)) for member in asked]
+        return numbered_votes(votes)
+
+    # ---------------------------------------- labels and weights
+
+    @property
+    def removed_labels_(self) -> npt.NDArray[np.int32]:
+        self._need_fit("removed_labels_")
+        return removed_by_all(self.members, self._ids, self.n_labels_)
+
+    def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
+        self._adopt(members_without(self.members, self._ids, ids), self.weights_)
+
+    def _renamed(self: _Self, names: Mapping[int, str]) -> _Self:
+        made = super()._renamed(names)  # so that a name is never that of two labels, also of several members
+        return made._adopt(renamed_members(self.members, self._ids, names), self.weights_)
+
+    def _with_weights(self: _Self, share: float, weight_dtype: str | None) -> _Self:
+        made = copy.copy(self)
+        made.members = [
+            member.pruned(share, weight_dtype) if isinstance(member, Compressible) and has_weights(member) else member
+            for member in self.members
+        ]
+        return made
+
+    def weight_dtypes(self) -> set[str]:
+        members = (member for member in self.members if isinstance(member, Compressible))
+        return {name for member in members for name in member.weight_dtypes()}
+
+    # ---------------------------------------- storing
+
+    @classmethod
+    def _params_from(cls, state: store.State) -> dict[str, Any]:
+        return {"members": saved_members(state), **super()._params_from(state)}
+
+    def _member_parts(self) -> dict[str, store.State]:
+        """The members, the names that the rows' labels had and the calibrator."""
+        parts = {f"member{number}": member.to_state() for number, member in enumerate(self.members)}
+        parts.update({name: part for name, part in self._names_to_parts().items() if name != "classes"})
+        return parts | self._calibrator_to_parts()
+
+    def _restore_members(self, state: store.State) -> None:
+        """Take the members that are among the parameters already, and the other parts."""
+        weights = store.need_range(state, "weights", 0, 1, np.float64, (len(self.members),))
+        if abs(float(weights.sum()) - 1) > 1e-6:
+            raise DataError(f"the ensemble's weights must sum to 1, not {weights.sum()}.")
+        check_members(self.members, type(self).__name__)
+        self._adopt(self.members, weights)
+        self._calibrator_from_parts(state)
+        vocabulary = self.vocabulary_
+        self._names_from_parts(state)
+        self.vocabulary_ = vocabulary  # which the members know

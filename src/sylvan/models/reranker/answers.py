@@ -1,0 +1,167 @@
+"""What a reranker answers: candidates in their learned order, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan.explain.explanation import Explanation
+from sylvan.explain.question import find_label
+from sylvan.models.ensembles.joint import JointModel
+from sylvan.models.ensembles.members import take
+from sylvan.models.reranker.candidates import ColumnMaker, column_names
+from sylvan.models.reranker.explained import candidate_notes
+from sylvan.models.reranker.learning import Scorer, order_by
+from sylvan.parallel import map_parallel, resolve_jobs, split_ranges
+from sylvan.ranking.candidate_columns import LabelFacts
+from sylvan.ranking.ensemble import combine_rankings
+from sylvan.ranking.tail import tail_of
+from sylvan.topk import TopK
+
+__all__ = ["RerankerAnswers"]
+
+_ROWS = 256  # whose columns are in memory at a time, in each thread
+
+
+class RerankerAnswers(JointModel):
+    """Base of Reranker, once it is trained."""
+
+    objective: str
+    tail: str | None
+    columns: Callable[[Any, TopK], Any] | None
+    scorer_: Scorer | None
+    _facts: LabelFacts
+    _values: npt.NDArray[np.float32]
+    _n_own: int | None
+
+    @property
+    def feature_names_(self) -> tuple[str, ...]:
+        """What the columns of :meth:`candidate_columns` are called, in their order."""
+        self._need_fit("feature_names_")
+        return column_names(self.members, self._values.shape[1], self._n_own)
+
+    def rank(
+        self, X: Any, k: int = 10, *, allowed: Any = None, denied: Any = None, tail: str | None = None, **options: Any
+    ) -> TopK:
+        """The ``k`` best labels of each row, of its candidates.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, n_features_), or n texts
+        k : int
+            Number of labels per row; a row with fewer candidates ends in label -1.
+        allowed, denied : label ids, names (over texts), or a mask of shape (n, n_labels_), optional
+            The only labels that may be answered, and labels that may not, for all rows or for each row.
+        tail : {"psp", "psp:A,B", "macro_recall", "none"}, optional
+            Makes rare labels count for more; by default the parameter.
+        **options
+            Passed to the members whose ``rank`` accepts them, such as ``beam=20``.
+
+        Returns
+        -------
+        TopK, or NamedTopK for texts
+            Labels and scores in [0, 1] of shape (n, k), best first; among equal scores the lower label comes first.
+
+        Raises
+        ------
+        NotFittedError, DataError, ParameterError
+        """
+        weighing = tail_of(self.tail, tail)
+        if weighing is not None:
+            self._need_fit("rank")
+            return self._rank_for_tail(X, k, weighing, allowed=allowed, denied=denied, **options)
+        return super().rank(X, k, allowed=allowed, denied=denied, **options)
+
+    @property
+    def _asked_members(self) -> list[int]:
+        return list(range(len(self.members)))
+
+    def _candidates(self, tops: Sequence[TopK], n_jobs: int) -> TopK:
+        """The labels of the highest mean probability."""
+        k = min(self.candidates, self.n_labels_)
+        top = combine_rankings(tops, np.full(len(tops), 1 / len(tops)), k, n_jobs=n_jobs)
+        return TopK(top.labels, np.where(top.labels >= 0, top.scores, np.float32(-np.inf)))
+
+    def _column_maker(self, facts: LabelFacts | None = None) -> ColumnMaker:
+        return ColumnMaker(self.members, self._ids, facts or self._facts, self._values, self.columns, self._n_own)
+
+    def _combined(self, tops: Mapping[int, TopK], k: int, X: Any) -> TopK:
+        jobs, listed, maker = resolve_jobs(self.n_jobs), list(tops.values()), self._column_maker()
+        candidates = self._candidates(listed, jobs)
+        if self.scorer_ is None:
+            return _first(candidates, k)
+
+        def work(part: tuple[int, int]) -> TopK:
+            rows = slice(*part)
+            some = TopK(candidates.labels[rows], candidates.scores[rows])
+            own = [TopK(top.labels[rows], top.scores[rows]) for top in listed]
+            columns = maker.columns(some, own, take(X, np.arange(*part, dtype=np.int32)))
+            return order_by(self.scorer_, some, columns)
+
+        parts = map_parallel(work, split_ranges(len(candidates.labels), _ROWS), jobs)
+        labels = np.concatenate([candidates.labels[:0], *(part.labels for part in parts)])
+        scores = np.concatenate([candidates.scores[:0], *(part.scores for part in parts)])
+        return _first(TopK(labels, scores), k)
+
+    def candidate_columns(self, X: Any) -> tuple[TopK, npt.NDArray[np.float32]]:
+        """The candidates of each row, by their mean probability, and the columns by which they are ordered.
+
+        Parameters
+        ----------
+        X : as in :meth:`rank`
+
+        Returns
+        -------
+        TopK of shape (n, candidates), ndarray of float32 of shape (n, candidates, n_columns)
+            Columns are named by ``feature_names_``; zeros where there is no candidate.
+
+        Raises
+        ------
+        NotFittedError, DataError
+        """
+        self._need_fit("candidate_columns")
+        X, _ = self._checked(X)
+        tops = [self._member_top(number, X, {}) for number in self._asked_members]
+        candidates = self._candidates(tops, resolve_jobs(self.n_jobs))
+        return candidates, self._column_maker().columns(candidates, tops, X)
+
+    def explain(self, x: Any, label: int | str, top: int = 10, **options: Any) -> Explanation:
+        """Why a label stands where it does: what each column adds to its score, and what the members say of it.
+
+        Parameters
+        ----------
+        x : one row or text
+        label : int or str
+        top : int
+            Most columns that are named, and as :meth:`XRLinear.explain` has it.
+        **options
+            Of the members' ``explain`` and ``rank``.
+
+        Returns
+        -------
+        Explanation
+            Its ``notes`` name the columns that raise and lower the label most: Shapley values, in log odds.
+
+        Raises
+        ------
+        NotFittedError, DataError
+        """
+        result = super().explain(x, label, top, **options)
+        rows = [x] if isinstance(x, str) else x
+        candidates, columns = self.candidate_columns(rows)
+        number = find_label(label, self.n_labels_, options.get("label_names") or self.vocabulary_)
+        notes = candidate_notes(candidates, columns, number, self.scorer_, self.feature_names_, top)
+        return replace(result, notes=(*notes, *result.notes))
+
+
+def _first(top: TopK, k: int) -> TopK:
+    """The first k answers; -1 behind fewer."""
+    labels, scores = top.labels[:, :k], top.scores[:, :k]
+    if (missing := k - labels.shape[1]) > 0:
+        labels = np.pad(labels, ((0, 0), (0, missing)), constant_values=-1)
+        scores = np.pad(scores, ((0, 0), (0, missing)), constant_values=-np.inf)
+    return TopK(np.ascontiguousarray(labels), np.ascontiguousarray(scores))

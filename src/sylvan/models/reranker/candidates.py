@@ -1,0 +1,178 @@
+"""The candidates of a reranker's members, with all of their columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan.data import Vocabulary
+from sylvan.errors import DataError, ParameterError
+from sylvan.models.base import Estimator
+from sylvan.models.ensembles.members import LabelIds
+from sylvan.models.lexical.lexical_matcher import LexicalMatcher
+from sylvan.ranking.candidate_columns import OF_ALL, OF_MEMBER, LabelFacts, candidate_columns
+from sylvan.topk import TopK
+from sylvan.validate import Csr
+from sylvan.wording import counted
+
+__all__ = ["ColumnMaker", "column_names", "label_values"]
+
+_Floats = npt.NDArray[np.float32]
+MOST_OWN = 1000  # columns that a caller adds
+
+
+@dataclass(frozen=True)
+class ColumnMaker:
+    """Makes the columns of candidates.
+
+    Attributes
+    ----------
+    members : sequence of Estimator
+    ids : sequence of (ndarray of int32 or None)
+        The joint ids of each member's labels.
+    facts : LabelFacts
+    values : ndarray of float32, shape (n_labels, n_values)
+        The caller's columns of labels.
+    function : callable, optional
+        The caller's columns of rows and labels.
+    n_own : int, optional
+        How many columns the function gives; None before it was first called.
+    """
+
+    members: Sequence[Estimator]
+    ids: LabelIds
+    facts: LabelFacts
+    values: _Floats
+    function: Callable[[Any, TopK], Any] | None
+    n_own: int | None
+
+    def columns(
+        self, candidates: TopK, tops: Sequence[TopK], rows: Any, unseen: tuple[Any, Csr] | None = None
+    ) -> _Floats:
+        """Columns of shape (n, k, n_features); zeros where there is no candidate.
+
+        Parameters
+        ----------
+        candidates : TopK of shape (n, k)
+        tops : sequence of TopK
+            Each member's answers.
+        rows : matrix or list of str
+            The n rows, as members take them.
+        unseen : pair (rows, Csr of shape (m, n_labels)), optional
+            Rows, with their labels, that members have learned from and that nothing may be known of.
+        """
+        parts = [candidate_columns(candidates, tops, self.facts)]
+        there = candidates.labels >= 0
+        for member, ids in zip(self.members, self.ids, strict=True):
+            if isinstance(member, LexicalMatcher):
+                parts.append(self._of_words(member, ids, candidates, rows, unseen))
+        if self.values.shape[1]:
+            parts.append(np.where(there[..., None], self.values[np.maximum(candidates.labels, 0)], np.float32(0)))
+        if self.function is not None or self.n_own:
+            parts.append(np.where(there[..., None], self._of_function(candidates, rows), np.float32(0)))
+        return np.concatenate(parts, axis=2) if len(parts) > 1 else parts[0]
+
+    def _of_words(
+        self, member: LexicalMatcher, ids: npt.NDArray[np.int32] | None, candidates: TopK, rows: Any,
+        unseen: tuple[Any, Csr] | None,
+    ) -> _Floats:  # fmt: skip
+        """How each label's own words stand in the text."""
+        n_labels, forgotten = len(self.facts.counts), None
+        own = np.arange(n_labels, dtype=np.int32) if ids is None else np.full(n_labels, -1, np.int32)
+        if ids is not None:
+            own[ids] = np.arange(len(ids), dtype=np.int32)
+        if unseen is not None:
+            texts, truth = unseen
+            matrix = truth.to_scipy()
+            forgotten = texts, matrix if ids is None else matrix[:, ids]
+        labels = np.where(candidates.labels >= 0, own[candidates.labels], np.int32(-1))
+        return member.features(rows, labels, unseen=forgotten)
+
+    def _of_function(self, candidates: TopK, rows: Any) -> _Floats:
+        if self.function is None:
+            raise ParameterError(
+                f"This Reranker learned from {counted(self.n_own or 0, 'column')} of a function, which isn't stored: "
+                "give it again, with set_params(columns=...)."
+            )
+        try:
+            found = np.asarray(self.function(rows, candidates), np.float32)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"The 'columns' function of Reranker gives no array of numbers: {error}") from None
+        shape = candidates.labels.shape
+        n_own = self.n_own if self.n_own is not None else "c"
+        if found.ndim != 3 or found.shape[:2] != shape or self.n_own not in (None, found.shape[2]):
+            raise DataError(
+                f"The 'columns' function of Reranker must give an array of shape ({shape[0]}, {shape[1]}, {n_own}), a "
+                f"number for each candidate and column. Got shape {found.shape} instead."
+            )
+        if not 1 <= found.shape[2] <= MOST_OWN or not np.isfinite(found).all():
+            raise DataError(
+                f"The 'columns' function of Reranker must give 1 to {MOST_OWN:,} columns of finite numbers. Got "
+                f"{counted(found.shape[2], 'column')}"
+                f"{'' if np.isfinite(found).all() else ', with infinite numbers or NaN'} instead."
+            )
+        return found
+
+
+def column_names(members: Sequence[Estimator], n_values: int, n_own: int | None) -> tuple[str, ...]:
+    """What the columns are called, in their order."""
+    names = [f"member{at} {name}" for at in range(len(members)) for name in OF_MEMBER]
+    names += OF_ALL
+    for at, member in enumerate(members):
+        if isinstance(member, LexicalMatcher):
+            names += [f"member{at} words: {name}" for name in member.feature_names_]
+    names += [f"label_columns {at}" for at in range(n_values)]
+    return (*names, *(f"columns {at}" for at in range(n_own or 0)))
+
+
+def label_values(given: Any, n_labels: int, vocabulary: Vocabulary | None) -> _Floats:
+    """The caller's columns of labels, a row a label; zeros for labels that a mapping doesn't name.
+
+    Raises
+    ------
+    DataError
+    """
+    if given is None:
+        return np.zeros((n_labels, 0), np.float32)
+    if isinstance(given, Mapping):
+        return _values_by_name(given, n_labels, vocabulary)
+    try:
+        values = np.asarray(given, np.float32)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"label_columns must be numbers: {error}.") from None
+    values = values[:, None] if values.ndim == 1 else values
+    if values.ndim != 2 or len(values) != n_labels or not 1 <= values.shape[1] <= MOST_OWN:
+        raise DataError(
+            f"label_columns must be an array of shape ({n_labels}, c), a row a label, with 1 to {MOST_OWN:,} columns, "
+            f"or a mapping from labels' names. Got shape {values.shape} instead."
+        )
+    if not np.isfinite(values).all():
+        raise DataError("label_columns must be finite numbers. Got infinite ones or NaN.")
+    return np.ascontiguousarray(values)
+
+
+def _values_by_name(given: Mapping[Any, Any], n_labels: int, vocabulary: Vocabulary | None) -> _Floats:
+    if vocabulary is None:
+        raise DataError("label_columns is a mapping from names, but the labels have none: give an array instead.")
+    if not given:
+        raise DataError("label_columns names no label.")
+    rows = [np.atleast_1d(np.asarray(value, np.float32)) for value in given.values()]
+    width = rows[0].shape
+    wrong = next((name for name, row in zip(given, rows, strict=True) if row.shape != width or row.ndim != 1), None)
+    if wrong is not None or not 1 <= width[0] <= MOST_OWN:
+        first = next(iter(given))
+        raise DataError(
+            f"label_columns must have as many numbers for each label, 1 to {MOST_OWN:,}. Those of "
+            f"{first if wrong is None else wrong!r} are others, or another number, than those of {first!r}."
+        )
+    result = np.zeros((n_labels, width[0]), np.float32)
+    for name, row in zip(given, rows, strict=True):
+        if (label := vocabulary.get(name)) is not None:
+            result[label] = row
+    if not np.isfinite(result).all():
+        raise DataError("label_columns must be finite numbers. Got infinite ones or NaN.")
+    return result

@@ -1,0 +1,197 @@
+"""How a reranker learns its order: rows that no member has seen, candidates of these, and what tells the right ones."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan import store
+from sylvan.ranking.boosted_trees import BoostedTrees
+from sylvan.ranking.calibrate import Calibrator
+from sylvan.ranking.layered_scorer import LayeredScorer
+from sylvan.ranking.tree_libraries import GROWERS, Growing, Rows, library
+from sylvan.topk import TopK
+
+__all__ = [
+    "LEAST_ROWS", "ORDERS", "RIGHT_ALONE", "SCORERS", "Candidates", "Learned", "Scorer", "kind_of", "learned",
+    "need_library", "order_by", "ordering_rows", "scorer_from",
+]  # fmt: skip
+
+SCORERS = ("lightgbm", "xgboost", "scikit-learn", "trees", "neural")
+ORDERS = ("rank", "right")
+RIGHT_ALONE = ("scikit-learn", "trees")  # learn what is right, not an order
+LEAST_ROWS = 200
+_LEAST_RIGHT = 50  # candidates
+_CHECKED = 5  # one row in so many checks what was learned, and calibrates it
+_CUTOFFS = (1, 3, 5)
+
+_Floats = npt.NDArray[np.float32]
+
+
+class Scorer(Protocol):
+    """What gives candidates a score by their columns."""
+
+    def scores(self, columns: _Floats) -> _Floats:
+        """Log odds, or what orders a row's candidates; one for each row of shape (n, n_features)."""
+        ...
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The arrays by the names that they are stored under."""
+        ...
+
+
+class Candidates(NamedTuple):
+    """Candidates of rows that no member has seen.
+
+    Attributes
+    ----------
+    top : TopK of shape (n, k)
+        By mean score; -1 where a row has no more.
+    columns : ndarray of float32, shape (n, k, n_features)
+    right : ndarray of bool, shape (n, k)
+    weight : ndarray of float32, shape (n,)
+    """
+
+    top: TopK
+    columns: _Floats
+    right: npt.NDArray[np.bool_]
+    weight: _Floats
+
+    def some(self, rows: npt.NDArray[np.bool_]) -> Candidates:
+        """Those of some rows."""
+        top = TopK(self.top.labels[rows], self.top.scores[rows])
+        return Candidates(top, self.columns[rows], self.right[rows], self.weight[rows])
+
+    def listed(self) -> Rows:
+        """One after another, without empty places."""
+        there = self.top.labels >= 0
+        each = np.broadcast_to(self.weight[:, None], there.shape)[there]
+        return Rows(self.columns[there], self.right[there], np.ascontiguousarray(each), there.sum(axis=1))
+
+
+class Learned(NamedTuple):
+    """An order, None where the mean score's was no worse, and the curves of its probabilities."""
+
+    scorer: Scorer | None
+    calibrator: Calibrator | None
+
+
+def ordering_rows(
+    n_rows: int, most: int, weight: npt.NDArray[np.float32] | None
+) -> npt.NDArray[np.int32] | None:
+    """Rows from which the order is learned, a quarter at most; None where there are too few."""
+    n_used = n_rows if weight is None else int((weight > 0).sum())
+    size = min(most, n_used // 4)
+    if size < LEAST_ROWS:
+        return None
+    if weight is None:
+        return np.sort(np.random.default_rng(0).permutation(n_rows)[:size]).astype(np.int32)
+    used = np.flatnonzero(weight > 0)
+    return np.sort(used[np.random.default_rng(0).permutation(len(used))[:size]]).astype(np.int32)
+
+
+def learned(given: Candidates, name: str, growing: Growing, calibration: str | None) -> Learned:
+    """The order of candidates.
+
+    Four rows in five teach it, and the fifth checks it: an order that puts fewer right labels first there than the mean
+    score does is dropped. The calibrator is fitted on the fifth, too; then the order is learned from all rows.
+
+    Parameters
+    ----------
+    given : Candidates
+    name : one of SCORERS
+    growing : Growing
+    calibration : {"isotonic", "platt"} or None
+    """
+    checked = np.random.default_rng(growing.seed).permutation(len(given.weight)) % _CHECKED == 0
+    check, teach = given.some(checked), given.some(~checked)
+    scorer = None
+    if min(int(teach.right.sum()), int(check.right.sum())) >= _LEAST_RIGHT:
+        scorer = _trained(name, teach.listed(), growing)
+    top = order_by(scorer, check.top, check.columns)
+    right = _right_at(check, top)
+    if scorer is not None:
+        plain = order_by(None, check.top, check.columns)
+        by_mean = _right_at(check, plain)
+        if _quality(right, check.weight) < _quality(by_mean, check.weight):
+            scorer, top, right = None, plain, by_mean
+    calibrator = None if calibration is None else Calibrator.fit(calibration, top, right, check.weight)
+    if scorer is not None:
+        scorer = _trained(name, given.listed(), growing)
+    return Learned(scorer, calibrator)
+
+
+def need_library(name: str) -> None:
+    """Refuse a scorer whose library isn't installed, before anything is trained.
+
+    Raises
+    ------
+    ImportError
+        With what installs it.
+    """
+    if name == "neural":
+        import sylvan.neural.candidate_network  # noqa: F401  # says what is missing
+    elif name != "trees":
+        library(name)
+
+
+def _trained(name: str, rows: Rows, growing: Growing) -> Scorer:
+    if name == "neural":
+        from sylvan.neural.candidate_network import train_network
+
+        return train_network(rows, growing)
+    return GROWERS[name](rows, growing)
+
+
+def _right_at(given: Candidates, top: TopK) -> npt.NDArray[np.bool_]:
+    """Which answers are right, of candidates in another order."""
+    order = np.argsort(given.top.labels, axis=1, kind="stable")
+    ordered = np.take_along_axis(given.top.labels, order, axis=1)
+    found = np.zeros(top.labels.shape, bool)
+    for row in range(len(top.labels)):
+        at = np.minimum(np.searchsorted(ordered[row], top.labels[row]), ordered.shape[1] - 1)
+        found[row] = given.right[row, order[row, at]] & (top.labels[row] >= 0)
+    return found
+
+
+def _quality(right: npt.NDArray[np.bool_], weight: _Floats) -> float:
+    """The mean of P@1, P@3 and P@5, times a constant."""
+    return sum(float((right[:, :k].sum(axis=1) * weight).sum()) / k for k in _CUTOFFS)
+
+
+def order_by(scorer: Scorer | None, candidates: TopK, columns: _Floats) -> TopK:
+    """Candidates in their learned order, with scores in [0, 1]; in that of their mean score without a scorer.
+
+    Among equal scores the lower label comes first.
+    """
+    if scorer is None:
+        return candidates
+    there = candidates.labels >= 0
+    scores = np.full(there.shape, -np.inf, np.float32)
+    odds = scorer.scores(np.ascontiguousarray(columns[there])).astype(np.float64)
+    scores[there] = 1 / (1 + np.exp(-np.clip(odds, -80, 80)))
+    last = np.iinfo(np.int32).max
+    order = np.lexsort((np.where(there, candidates.labels, last), -scores), axis=1)
+    return TopK(np.take_along_axis(candidates.labels, order, axis=1), np.take_along_axis(scores, order, axis=1))
+
+
+def scorer_from(state: store.State, n_features: int) -> Scorer | None:
+    """The stored order, verified against the number of columns.
+
+    Raises
+    ------
+    ModelError
+    """
+    kind = store.need_choice(state, "order", ("mean", "trees", "layers"))
+    if kind == "mean":
+        return None
+    return (BoostedTrees if kind == "trees" else LayeredScorer).from_state(state, n_features)
+
+
+def kind_of(scorer: Scorer | None) -> str:
+    """What a scorer is, as it is stored."""
+    if scorer is None:
+        return "mean"
+    return "trees" if isinstance(scorer, BoostedTrees) else "layers"

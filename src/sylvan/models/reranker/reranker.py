@@ -1,0 +1,408 @@
+"""Reranker: what several models propose, in an order that was learned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Annotated, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan import store, validate
+from sylvan.canonical import take_rows
+from sylvan.data import Vocabulary
+from sylvan.errors import DataError, ParameterError
+from sylvan.frames import labels_of
+from sylvan.metrics.rows import hits
+from sylvan.models.base import MOST_ANSWERS, Estimator
+from sylvan.models.ensembles.members import (
+    LabelIds,
+    check_members,
+    fit_members,
+    held_out_answers,
+    joint_counts,
+    known_labels,
+    renumbered,
+    take,
+)
+from sylvan.models.reranker.answers import RerankerAnswers
+from sylvan.models.reranker.candidates import MOST_OWN, ColumnMaker, column_names, label_values
+from sylvan.models.reranker.learning import (
+    LEAST_ROWS,
+    ORDERS,
+    RIGHT_ALONE,
+    SCORERS,
+    Candidates,
+    Scorer,
+    kind_of,
+    learned,
+    need_library,
+    ordering_rows,
+    scorer_from,
+)
+from sylvan.models.reranker.plan import reranker_plan
+from sylvan.parallel import resolve_jobs
+from sylvan.params import Choice, Instance, Range, Seed, Threads, attribute, parameterized
+from sylvan.ranking.calibrate import METHODS
+from sylvan.ranking.candidate_columns import LabelFacts
+from sylvan.ranking.tail import Tail
+from sylvan.ranking.tree_libraries import Growing
+from sylvan.runtime.checkpoint import identity_of, opened
+from sylvan.runtime.plan import Plan
+from sylvan.topk import TopK
+from sylvan.validate import Csr
+from sylvan.wording import counted
+
+__all__ = ["Reranker"]
+
+Columns = Callable[[Any, TopK], Any]
+
+
+@parameterized
+class Reranker(RerankerAnswers):
+    """Ranks what several models propose in an order learned from all that is known of each candidate.
+
+    The members' best labels of a row are its candidates. What speaks for each (every member's probability and place,
+    how often the label occurs, with which of the other candidates it occurs together, and how its own words stand in
+    the text where a :class:`LexicalMatcher` is a member) is weighed by boosted trees or a small network. They learn
+    from training rows that the members were asked for as if they had never seen them.
+
+    Parameters
+    ----------
+    members : list of Estimator
+        All over matrices, or all over texts, as of an :class:`Ensemble`.
+    scorer : {"lightgbm", "xgboost", "scikit-learn", "trees", "neural"}, default "lightgbm"
+        What learns the order. The first needs ``pip install "sylvan[rerank]"``; of the others, the library that it is
+        named after, or PyTorch; ``"trees"``, Sylvan's own, needs nothing and takes longer. Only training needs the
+        library.
+    objective : {"right", "rank"}, default "right"
+        To tell right candidates from wrong ones, each by itself; or to put a row's right candidates before its wrong
+        ones, which ``"scikit-learn"`` and ``"trees"`` can't learn.
+    n_trees : int, default 200
+        Number of boosted trees.
+    depth : int, default 6
+        Layers of splits of a tree, at most.
+    learning_rate : float, default 0.1
+        What each tree's answer is multiplied with. The network's steps begin at a hundredth of it.
+    candidates : int, default 60
+        Number of labels of a row that are ordered: those of the highest mean probability of the members. Other labels
+        aren't ranked.
+    held_out : int, default 15000
+        Number of training rows that teach the order, at most a quarter of all. With fewer than 200, candidates stay in
+        the order of their mean probabilities.
+    tail : {"psp", "psp:A,B", "macro_recall", "none"}, optional
+        Makes rare labels count for more in ``rank``; see :class:`XRLinear`.
+    columns : callable, optional
+        ``columns(rows, candidates)`` gives further columns: of n rows or texts and a TopK of shape (n, k), finite
+        numbers of shape (n, k, c). It isn't stored: give it again to a loaded model, with ``set_params``.
+    calibration : {"isotonic", "platt"}, optional
+        How scores become the probabilities of :meth:`predict_proba`: by curves fitted to a fifth of the rows that were
+        held out. None leaves the scores, which are probabilities as the scorer sees them with ``objective="right"``.
+    n_jobs : int, optional
+        Number of threads; members have their own. The result doesn't depend on it.
+    seed : int, default 0
+
+    Attributes
+    ----------
+    scorer_ : BoostedTrees, LayeredScorer or None
+        None where the order of the mean probabilities was no worse than what could be learned.
+    feature_names_ : tuple of str
+        The columns.
+    vocabulary_ : Vocabulary or None
+    weights_ : ndarray of float64, shape (n_members,)
+        Equal: those of the mean probability.
+    n_features_, n_labels_, n_rows_ : int
+    label_counts_ : ndarray of int64, shape (n_labels_,)
+
+    Notes
+    -----
+    PECOS (Yu et al. 2022) leaves its ranker open: any model that scores what the matcher found. Learning to rank a
+    short list by boosted trees is that of LambdaMART (Burges 2010). An order that puts fewer right labels first, among
+    rows that didn't teach it, than the mean of the members does is dropped.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan import NeighborRanker, Reranker, XRLinear
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.arange(1200) % 4
+    >>> X = (np.eye(4)[y] + rng.normal(0, 0.4, (1200, 4))).astype(np.float32)
+    >>> model = Reranker([XRLinear(), NeighborRanker()], scorer="trees", n_trees=5).fit(X, y)
+    >>> model.rank(np.eye(4, dtype=np.float32), k=1).labels.ravel().tolist()
+    [0, 1, 2, 3]
+    """
+
+    kind = "reranker"
+    not_saved = ("members", "columns")
+
+    members: Annotated[Sequence[Estimator], Instance((list, tuple), "a list of estimators of Sylvan")]
+    scorer: Annotated[str, Choice(SCORERS)] = "lightgbm"
+    objective: Annotated[str, Choice(ORDERS)] = "right"
+    n_trees: Annotated[int, Range(1, 10_000)] = 200
+    depth: Annotated[int, Range(1, 10)] = 6
+    learning_rate: Annotated[float, Range(0, 1, open_low=True)] = 0.1
+    candidates: Annotated[int, Range(1, MOST_ANSWERS)] = 60
+    held_out: Annotated[int, Range(0, 2**31 - 1)] = 15_000
+    tail: Annotated[str | None, Tail()] = None
+    columns: Annotated[Columns | None, Instance((Callable,), "a function of rows and candidates")] = None
+    calibration: Annotated[str | None, Choice(METHODS)] = "isotonic"
+    n_jobs: Threads = None
+    seed: Seed = 0
+
+    weights_: npt.NDArray[np.float64] = attribute()
+    _ids: LabelIds = attribute()
+    text_fields_: tuple[str, ...] = attribute(("text",))
+    labels_field_: str = attribute("labels")
+    scorer_: Scorer | None = attribute()
+    _facts: LabelFacts = attribute()
+    _values: npt.NDArray[np.float32] = attribute()
+    _n_own: int | None = attribute(None)
+
+    def check_params(self, names: Any = None) -> None:
+        """Check every parameter's range, and that the scorer can learn the objective.
+
+        Raises
+        ------
+        ParameterError
+        """
+        super().check_params(names)
+        if self.objective == "rank" and self.scorer in RIGHT_ALONE:
+            raise ParameterError(
+                f"The 'objective' parameter of Reranker must be 'right' with scorer={self.scorer!r}. Got 'rank' "
+                "instead."
+            )
+
+    def fit(self, X: Any, Y: Any, sample_weight: Any = None, *, label_columns: Any = None, **options: Any) -> Reranker:
+        """Train copies of all members, and learn the order of what they propose.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, d), or n texts
+        Y : labels, as the members' ``fit`` takes them
+        sample_weight : array of shape (n,), optional
+        label_columns : array of shape (n_labels, c), or mapping of str to (float or list of float), optional
+            Further columns that say something of each label by itself, such as its age or price; as a mapping from
+            names, of 0 for those that it lacks.
+        **options
+            Passed to every member's ``fit``; each has its own folder in the ``checkpoint``.
+
+        Raises
+        ------
+        DataError
+            When an array is malformed, or the members don't fit each other.
+        ParameterError
+            When a parameter is out of its range.
+        ImportError
+            When the library of the scorer isn't installed.
+        """
+        given = self._given(X, Y, sample_weight)
+        need_library(self.scorer)
+        X, Y, weight = given.rows, given.labels, given.weight
+        if weight is not None:
+            options["sample_weight"] = weight
+        rows = ordering_rows(given.n_rows, self.held_out, weight)
+        with opened(options.pop("checkpoint", None), self._identity) as checkpoint:
+            fitted, tops = fit_members(self.members, X, Y, options, checkpoint, "member", rows)
+            if rows is not None:
+                for at, (member, made) in enumerate(zip(self.members, fitted, strict=True)):
+                    if tops[at] is None:
+                        tops[at] = held_out_answers(member, made, X, Y, rows, options, checkpoint, f"held_out{at}")
+        self._adopt(fitted, np.full(len(fitted), 1 / len(fitted)))
+        truth = known_labels(Y, given.n_rows, self.vocabulary_, self.n_labels_, self.takes_texts)
+        self._values = label_values(label_columns, self.n_labels_, self.vocabulary_)
+        self._facts, self._n_own = LabelFacts.of(truth), None
+        self.scorer_ = self.calibrator_ = None
+        if rows is not None:
+            rest = np.setdiff1d(np.arange(given.n_rows, dtype=np.int32), rows)
+            moved = [renumbered(top, ids) for top, ids in zip(tops, self._ids, strict=True) if top is not None]
+            own = take_rows(truth, rows)
+            maker = self._column_maker(LabelFacts.of(take_rows(truth, rest)))
+            self._learn(maker, moved, take(X, rows), own, None if weight is None else weight[rows], seen=True)
+        self._keep_names(given.named, self.vocabulary_, given.single_label)
+        return self
+
+    def _learn(
+        self, maker: ColumnMaker, tops: Sequence[TopK], rows: Any, truth: Csr, weight: Any, *, seen: bool
+    ) -> None:
+        """The order, from answers to rows as by members that haven't seen them."""
+        candidates = self._candidates(tops, resolve_jobs(self.n_jobs))
+        columns = maker.columns(candidates, tops, rows, (rows, truth) if seen else None)
+        self._n_own = columns.shape[2] - len(column_names(self.members, self._values.shape[1], 0)) or None
+        each = np.ones(len(columns), np.float32) if weight is None else weight
+        given = Candidates(candidates, columns, hits(candidates, truth), each)
+        growing = Growing(
+            self.objective, self.n_trees, self.depth, self.learning_rate, self.seed, resolve_jobs(self.n_jobs)
+        )
+        self.scorer_, self.calibrator_ = learned(given, self.scorer, growing, self.calibration)
+
+    def _identity(self) -> dict[str, Any]:
+        """What tells this training from others, for its checkpoint; each member's own part knows its data as well."""
+        kinds = ", ".join(type(member).__name__ for member in self.members)
+        return identity_of(type(self).__name__, {"members": kinds, "held_out": self.held_out})
+
+    @classmethod
+    def of_fitted(cls, members: Sequence[Estimator], **params: Any) -> Reranker:
+        """Join models that are already fitted; :meth:`fit_order` then learns the order of what they propose.
+
+        Parameters
+        ----------
+        members : list of Estimator
+            Fitted, on the same features and labels; models over texts may know different labels.
+        **params
+            Others of :class:`Reranker`.
+
+        Raises
+        ------
+        DataError
+            When the members don't fit each other.
+        NotFittedError
+            When one isn't fitted.
+        ParameterError
+            For a parameter out of its range.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sylvan import NeighborRanker, Reranker, XRLinear
+        >>> X, Y = np.eye(4, dtype=np.float32).repeat(5, axis=0), np.arange(4).repeat(5)
+        >>> both = Reranker.of_fitted([XRLinear().fit(X, Y), NeighborRanker().fit(X, Y)])
+        >>> both.rank(X[[0, 7]], k=1).labels.ravel().tolist()
+        [0, 1]
+        """
+        made = cls(list(members), **params)
+        made.check_params()
+        check_members(made.members, cls.__name__)
+        for member in made.members:
+            member._need_fit("joining it")
+        made.single_label_ = all(member.single_label_ for member in made.members)
+        made._adopt(made.members, np.full(len(made.members), 1 / len(made.members)))
+        counts, n_rows = joint_counts(made.members, made._ids, made.n_labels_)
+        made._facts = replace(LabelFacts.none(made.n_labels_), n_rows=n_rows, counts=counts)
+        made._values = np.zeros((made.n_labels_, 0), np.float32)
+        made.scorer_ = made._n_own = None
+        return made
+
+    def fit_order(self, X: Any, Y: Any, sample_weight: Any = None) -> Reranker:
+        """Learn the order anew, on rows that no member was trained on; the members stay.
+
+        To bring a model up to date with new rows, call this with them before :meth:`update`.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, n_features_), or n texts
+        Y : their labels, as in ``fit``
+            Labels that no member knows are ignored.
+        sample_weight : array of shape (n,), optional
+
+        Raises
+        ------
+        NotFittedError
+            Before ``fit`` or ``of_fitted``.
+        DataError
+            When the arrays are malformed, or there are too few rows to learn from.
+        ImportError
+            When the library of the scorer isn't installed.
+        """
+        self._need_fit("fit_order")
+        self.check_params()
+        need_library(self.scorer)
+        X, n_rows = self._checked(X)
+        truth = known_labels(Y, n_rows, self.vocabulary_, self.n_labels_, self.takes_texts)
+        weight = validate.sample_weight(sample_weight, n_rows)
+        if n_rows < LEAST_ROWS or not len(truth.indices):
+            raise DataError(
+                f"fit_order needs {LEAST_ROWS} rows at least, and labels that a member knows. Got "
+                f"{counted(n_rows, 'row')} with {counted(len(truth.indices), 'such label')}."
+            )
+        tops = [self._member_top(number, X, {}) for number in self._asked_members]
+        self._learn(self._column_maker(), tops, X, truth, weight, seen=False)
+        return self
+
+    def plan(self, X: Any, Y: Any, sample_weight: Any = None, **options: Any) -> Plan:
+        """Estimate what ``fit`` with the same arguments would need: time, memory and the size of the model.
+
+        The members' own plans, one after another, with their answers to held-out rows, and the learning of the order.
+        Parameters and errors as in :meth:`fit`.
+
+        Raises
+        ------
+        UnsupportedError
+            When a member has no plan.
+        """
+        given = self._given(X, Y, sample_weight)
+        options.pop("label_columns", None)
+        return reranker_plan(self, given, options)
+
+    def update(self, X: Any = None, Y: Any = None, sample_weight: Any = None, **options: Any) -> Reranker:
+        """Bring every member up to date, and what is known of the labels; the order and the probabilities' curves stay.
+
+        :meth:`fit_order` with new rows, called before, learns the order from them.
+
+        Parameters
+        ----------
+        X, Y, sample_weight, **options
+            As the members' ``update`` takes them: ``forget``, ``merge``, ``n_features``, ``precise``.
+
+        Raises
+        ------
+        UnsupportedError
+            When a member can't be brought up to date; none is changed then.
+        NotFittedError, DataError
+        """
+        self._need_fit("update")
+        updated = self._updated_members(X, Y, sample_weight, options)
+        before = self.vocabulary_
+        self._adopt(updated, self.weights_)
+        facts, values = self._facts, self._values
+        if before is not None and self.vocabulary_ is not None:
+            facts, values = _moved(facts, values, before, self.vocabulary_)
+        grown = np.zeros((self.n_labels_, values.shape[1]), np.float32)
+        grown[: len(values)] = values
+        if Y is not None:
+            n_rows = len(X) if self.takes_texts else self._features(X).shape[0]
+            truth = known_labels(labels_of(Y), n_rows, self.vocabulary_, self.n_labels_, self.takes_texts)
+            facts = facts.plus(truth)
+        self._facts, self._values = facts, grown
+        return self
+
+    def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
+        super()._drop_labels(ids)
+        self._facts = self._facts.without(ids)
+
+    # ---------------------------------------- storing
+
+    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
+        meta = {"n_members": len(self.members), "order": kind_of(self.scorer_), "n_own": self._n_own or 0}
+        arrays: dict[str, npt.NDArray[Any]] = {"weights": self.weights_, "label_columns": self._values}
+        arrays |= self._facts.to_arrays()
+        if self.scorer_ is not None:
+            arrays |= self.scorer_.to_arrays()
+        return meta, arrays, self._member_parts()
+
+    @classmethod
+    def _params_from(cls, state: store.State) -> dict[str, Any]:
+        return {**super()._params_from(state), "columns": None}
+
+    def _restore(self, state: store.State) -> None:
+        self._restore_members(state)
+        self._facts = LabelFacts.from_state(state, self.n_labels_)
+        self._values = store.need_array(state, "label_columns", np.float32, (self.n_labels_, None))
+        store.need_finite(state, "label_columns")
+        self._n_own = store.need_int(state, "n_own", 0, MOST_OWN) or None
+        self.scorer_ = scorer_from(state, len(self.feature_names_))
+
+
+def _moved(
+    facts: LabelFacts, values: npt.NDArray[np.float32], before: Vocabulary, now: Vocabulary
+) -> tuple[LabelFacts, npt.NDArray[np.float32]]:
+    """What is known of labels, by their ids in another vocabulary."""
+    ids = np.array([now.id(name) for name in before], np.int32)
+    if (ids == np.arange(len(ids))).all():
+        return facts, values
+    grown = np.zeros((len(now), values.shape[1]), np.float32)
+    grown[ids] = values
+    return facts.moved(ids, len(now)), grown
+
+
+store.register(Reranker.kind, Reranker.from_state)

@@ -1,0 +1,263 @@
+"""What is known of the labels that several models propose: the columns by which a reranker orders them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from sylvan import store
+from sylvan.canonical import Csr
+from sylvan.errors import ModelError
+from sylvan.topk import TopK
+
+__all__ = ["OF_ALL", "OF_MEMBER", "LabelFacts", "candidate_columns"]
+
+OF_MEMBER = ("score", "place", "share")  # a member's columns, each
+OF_ALL = (
+    "mean", "mean_share", "mean_best", "mean_sum", "place", "members", "highest", "label_rows", "first_given",
+    "given_first", "together", "together_most",
+)  # fmt: skip
+_LEADERS = 10  # of a row's candidates, with which each candidate's rows are compared
+_MOST_TOGETHER = 100  # labels that are stored as those which occur with a label
+_BLOCK = 1_000_000  # label pairs that are counted at a time
+
+_Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class LabelFacts:
+    """What training rows say of labels by themselves: how often each occurs, and which occur together.
+
+    Attributes
+    ----------
+    n_rows : int
+    counts : ndarray of int64, shape (n_labels,)
+        Rows that have each label.
+    together : Csr of shape (n_labels, n_labels)
+        Rows that have both labels, of the 100 labels that are most often with each; among equals the lower id.
+    """
+
+    n_rows: int
+    counts: npt.NDArray[np.int64]
+    together: Csr
+
+    @classmethod
+    def none(cls, n_labels: int) -> LabelFacts:
+        """Of no rows."""
+        return cls(0, np.zeros(n_labels, np.int64), Csr.empty(n_labels, n_labels))
+
+    @classmethod
+    def of(cls, truth: Csr) -> LabelFacts:
+        """From the labels of rows, a matrix of shape (n, n_labels)."""
+        n_labels = truth.shape[1]
+        counts = np.bincount(truth.indices, minlength=n_labels).astype(np.int64)
+        ones = sp.csr_matrix((np.ones(truth.nnz, np.float32), truth.indices, truth.indptr), shape=truth.shape)
+        return cls(truth.shape[0], counts, _most_together(ones))
+
+    def plus(self, truth: Csr) -> LabelFacts:
+        """With those of other rows, which may have labels that are new."""
+        n_labels = max(truth.shape[1], len(self.counts))
+        other = LabelFacts.of(truth._replace(shape=(truth.shape[0], n_labels)))
+        counts = other.counts.copy()
+        counts[: len(self.counts)] += self.counts
+        own = self.together
+        wide = np.append(own.indptr, np.full(n_labels - own.shape[0], own.indptr[-1])).astype(own.indptr.dtype)
+        grown = own._replace(indptr=wide, shape=(n_labels, n_labels))
+        both = (grown.to_scipy() + other.together.to_scipy()).tocsr()
+        return LabelFacts(self.n_rows + other.n_rows, counts, _greatest(both))
+
+    def without(self, labels: npt.NDArray[np.int32]) -> LabelFacts:
+        """Without some labels, whose ids stay."""
+        counts = self.counts.copy()
+        counts[labels] = 0
+        gone = np.zeros(len(counts), bool)
+        gone[labels] = True
+        pairs = self.together.to_scipy().tocoo()
+        left = ~(gone[pairs.row] | gone[pairs.col])
+        together = sp.csr_matrix((pairs.data[left], (pairs.row[left], pairs.col[left])), shape=pairs.shape)
+        return replace(self, counts=counts, together=_canonical(together))
+
+    def moved(self, ids: npt.NDArray[np.int32], n_labels: int) -> LabelFacts:
+        """The same of labels by other ids, among more labels."""
+        counts = np.zeros(n_labels, np.int64)
+        counts[ids] = self.counts
+        pairs = self.together.to_scipy().tocoo()
+        shape = (n_labels, n_labels)
+        together = sp.csr_matrix((pairs.data, (ids[pairs.row], ids[pairs.col])), shape=shape)
+        return LabelFacts(self.n_rows, counts, _canonical(together))
+
+    def shares(self, given: npt.NDArray[np.int32], of: npt.NDArray[np.int32]) -> _Floats:
+        """Of the rows that have the labels ``given``, the shares that have the labels ``of``, pair by pair."""
+        if not len(given):
+            return np.zeros(0, np.float32)
+        both = np.asarray(self.together.to_scipy()[given, of], np.float32).ravel()
+        shares: _Floats = np.divide(both, np.maximum(self.counts[given], 1), dtype=np.float32)
+        return shares
+
+    def to_arrays(self) -> dict[str, npt.NDArray[np.generic]]:
+        """The arrays by the names that they are stored under."""
+        return {
+            "facts.counts": self.counts, "facts.n_rows": np.array([self.n_rows], np.int64),
+            "facts.indptr": self.together.indptr, "facts.indices": self.together.indices,
+            "facts.data": self.together.data,
+        }  # fmt: skip
+
+    @classmethod
+    def from_state(cls, state: store.State, n_labels: int) -> LabelFacts:
+        """From :meth:`to_arrays`' result, verified.
+
+        Raises
+        ------
+        ModelError
+        """
+        n_rows = int(store.need_range(state, "facts.n_rows", 0, 2**31, np.int64, (1,))[0])
+        counts = store.need_range(state, "facts.counts", 0, n_rows, np.int64, (n_labels,))
+        indptr = store.need_array(state, "facts.indptr", np.int64, (n_labels + 1,))
+        indices = store.need_range(state, "facts.indices", 0, n_labels - 1, np.int32, (None,))
+        data = store.need_range(state, "facts.data", 0, max(n_rows, 1), np.float32, indices.shape)
+        lengths = np.diff(indptr)
+        if indptr[0] != 0 or indptr[-1] != len(indices) or (lengths < 0).any():
+            raise ModelError(f"{state.where!r} is damaged: the offsets of labels that occur together don't rise.")
+        rises = np.diff(indices.astype(np.int64)) > 0
+        starts = indptr[1:-1]
+        rises[starts[(starts > 0) & (starts < len(indices))] - 1] = True
+        if not rises.all():
+            raise ModelError(f"{state.where!r} is damaged: labels that occur together aren't sorted.")
+        return cls(n_rows, counts, Csr(indptr, indices, data, (n_labels, n_labels)))
+
+
+def _canonical(matrix: sp.csr_matrix) -> Csr:
+    matrix.sum_duplicates()
+    data, indices = matrix.data.astype(np.float32), matrix.indices.astype(np.int32)
+    return Csr(matrix.indptr.astype(np.int64), indices, data, matrix.shape)
+
+
+def _most_together(rows: sp.csr_matrix) -> Csr:
+    """Of each label, how many rows it shares with the labels that it shares most with; in blocks of labels."""
+    columns = rows.T.tocsr()
+    n_labels = rows.shape[1]
+    per_row = np.diff(rows.indptr).astype(np.float64)
+    work = np.cumsum(np.append(0.0, columns @ per_row))
+    parts, first = [], 0
+    while first < n_labels:
+        last = max(first + 1, int(np.searchsorted(work, work[first] + _BLOCK, side="right")) - 1)
+        block = (columns[first:last] @ rows).tocoo()
+        apart = block.row + first != block.col
+        kept = sp.csr_matrix((block.data[apart], (block.row[apart], block.col[apart])), shape=block.shape)
+        parts.append(_greatest(kept).to_scipy())
+        first = last
+    return _canonical(sp.vstack(parts, "csr")) if parts else Csr.empty(n_labels, n_labels)
+
+
+def _greatest(matrix: sp.csr_matrix) -> Csr:
+    """The greatest entries of each row, of equals the first columns."""
+    matrix.sort_indices()
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    order = np.lexsort((matrix.indices, -matrix.data, rows))
+    places = np.arange(len(order)) - matrix.indptr[rows]  # the order keeps rows together
+    chosen = order[places < _MOST_TOGETHER]
+    entries = matrix.data[chosen], (rows[chosen], matrix.indices[chosen])
+    return _canonical(sp.csr_matrix(entries, shape=matrix.shape))
+
+
+def candidate_columns(candidates: TopK, tops: Sequence[TopK], facts: LabelFacts) -> _Floats:
+    """Of every candidate, what the members say, how it stands among the others, and how often labels occur.
+
+    Parameters
+    ----------
+    candidates : TopK of shape (n, k)
+        By the members' mean score, best first; -1 where a row has no more.
+    tops : sequence of TopK, each of n rows
+        Each member's answers, with scores in [0, 1].
+    facts : LabelFacts
+
+    Returns
+    -------
+    ndarray of float32, shape (n, k, 3 * n_members + 12)
+        Zeros where there is no candidate. For each member: its ``score``; ``place``, 1 over the place from 1, and 0
+        for a label that it doesn't propose; ``share``, the score divided by that of the member's best label of the row.
+        For all together: the ``mean`` score; ``mean_share``, divided by the row's best; that ``mean_best`` itself;
+        ``mean_sum``, the means of all candidates of the row; ``place``, from 0; ``members``, how many propose it;
+        ``highest``, the highest score of a member; ``label_rows``, the logarithm of 1 + the label's rows. Then, of
+        rows that have one label, the shares that have another: ``first_given``, the candidate given the row's best;
+        ``given_first``, the best given the candidate; ``together``, the sum over the row's ten best candidates but
+        itself of their mean scores times the share of their rows that have this label; ``together_most``, the
+        greatest of its terms.
+    """
+    n, k = candidates.labels.shape
+    there = candidates.labels >= 0
+    result = np.zeros((n, k, len(OF_MEMBER) * len(tops) + len(OF_ALL)), np.float32)
+    order, keys = _sorted_keys(candidates.labels, len(facts.counts))
+    highest, n_members = np.zeros((n, k), np.float32), np.zeros((n, k), np.float32)
+    for at, top in enumerate(tops):
+        score, place = _looked_up(top, order, keys, (n, k), len(facts.counts))
+        first = len(OF_MEMBER) * at
+        result[..., first], result[..., first + 1] = score, place
+        best = np.where(top.labels[:, :1] >= 0, top.scores[:, :1], 0) if top.k else np.zeros((n, 1), np.float32)
+        np.divide(score, best, out=result[..., first + 2], where=best > 0)
+        np.maximum(highest, score, out=highest)
+        n_members += place > 0
+    mean = np.where(there, candidates.scores, np.float32(0))
+    best = mean[:, :1] if k else np.zeros((n, 1), np.float32)
+    of_all = result[..., len(OF_MEMBER) * len(tops) :]
+    of_all[..., 0] = mean
+    np.divide(mean, best, out=of_all[..., 1], where=best > 0)
+    of_all[..., 2] = best
+    of_all[..., 3] = mean.sum(axis=1, dtype=np.float64)[:, None]
+    of_all[..., 4] = np.arange(k)
+    of_all[..., 5], of_all[..., 6] = n_members, highest
+    of_all[..., 7] = np.log1p(facts.counts[np.maximum(candidates.labels, 0)])
+    _together(candidates.labels, mean, facts, of_all[..., 8:])
+    result[~there] = 0
+    return result
+
+
+def _sorted_keys(labels: npt.NDArray[np.int32], n_labels: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Flat positions of the labels, and a number for each row and label, in the order of these numbers."""
+    n, k = labels.shape
+    inner = np.argsort(labels, axis=1, kind="stable")
+    order = (inner + k * np.arange(n)[:, None]).ravel()
+    keys = (labels.astype(np.int64) + (n_labels + 1) * np.arange(n)[:, None] + 1).ravel()
+    return order, keys[order]
+
+
+def _looked_up(
+    top: TopK, order: npt.NDArray[np.int64], keys: npt.NDArray[np.int64], shape: tuple[int, int], n_labels: int
+) -> tuple[_Floats, _Floats]:
+    """A member's score of each candidate, and 1 over its place there."""
+    n, k = shape
+    score, place = np.zeros(n * k, np.float32), np.zeros(n * k, np.float32)
+    if not len(keys) or not top.k:
+        return score.reshape(shape), place.reshape(shape)
+    wanted = top.labels.astype(np.int64) + (n_labels + 1) * np.arange(n)[:, None] + 1
+    at = np.minimum(np.searchsorted(keys, wanted.ravel()), len(keys) - 1)
+    found = (keys[at] == wanted.ravel()) & (top.labels.ravel() >= 0)
+    where = order[at[found]]
+    score[where] = top.scores.ravel()[found]
+    places = np.broadcast_to(1 / np.arange(1, top.k + 1, dtype=np.float32), top.labels.shape)
+    place[where] = places.ravel()[found]
+    return score.reshape(shape), place.reshape(shape)
+
+
+def _together(labels: npt.NDArray[np.int32], mean: _Floats, facts: LabelFacts, out: _Floats) -> None:
+    """The columns of labels that occur together."""
+    n, k = labels.shape
+    n_leaders = min(_LEADERS, k)
+    if not n_leaders or not facts.together.nnz:
+        return
+    shape = (n, n_leaders, k)
+    leaders = np.broadcast_to(labels[:, :n_leaders, None], shape)
+    others = np.broadcast_to(labels[:, None, :], shape)
+    pairs = (leaders >= 0) & (others >= 0) & (leaders != others)
+    shares = np.zeros(shape, np.float32)
+    shares[pairs] = facts.shares(leaders[pairs], others[pairs])
+    out[..., 0] = shares[:, 0]
+    back = pairs[:, 0]
+    out[..., 1][back] = facts.shares(others[:, 0][back], leaders[:, 0][back])
+    terms = shares * mean[:, :n_leaders, None]
+    out[..., 2] = terms.sum(axis=1)
+    out[..., 3] = terms.max(axis=1)

@@ -1,0 +1,90 @@
+"""What each column adds to the answer of boosted trees: their Shapley values."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan.ranking.boosted_trees import BoostedTrees
+
+__all__ = ["contributions"]
+
+_Doubles = npt.NDArray[np.float64]
+
+
+def contributions(trees: BoostedTrees, row: npt.NDArray[np.float32]) -> tuple[float, _Doubles]:
+    """The expected answer, and what each column of a row adds to it; together they are the row's answer.
+
+    Parameters
+    ----------
+    trees : BoostedTrees
+        With ``covers``.
+    row : ndarray of float32, shape (n_features,)
+
+    Returns
+    -------
+    float, ndarray of float64 of shape (n_features,)
+
+    Notes
+    -----
+    These are the path-dependent Shapley values of Lundberg, Erion & Lee (2018, "Consistent individualized feature
+    attribution for tree ensembles"): where a column isn't known, a node sends a row both ways, by the shares of
+    training rows. A path to a leaf is then a game whose worth is a product with a factor for each column on it: 1 or 0
+    when the column is known, and a share when it isn't. With d columns, a column's value in it is the sum over k of
+    k! (d - 1 - k)! / d! times the coefficient of y^k in the product of the others' (share + y known).
+    """
+    features, known, share, worth = _paths(trees, row)
+    expected = trees.base + float((worth * share.prod(axis=1)).sum())
+    depth = features.shape[1]
+    result = np.zeros(len(row))
+    chances = [math.factorial(k) * math.factorial(depth - 1 - k) / math.factorial(depth) for k in range(depth)]
+    for player in range(depth):
+        others = np.zeros((len(features), depth))  # coefficients of the product
+        others[:, 0] = 1
+        for other in range(depth):
+            if other != player:
+                shifted = np.pad(others[:, :-1], ((0, 0), (1, 0)))
+                others = others * share[:, other, None] + shifted * known[:, other, None]
+        value = worth * (known[:, player] - share[:, player]) * (others @ np.array(chances))
+        result += np.bincount(features[:, player], value, minlength=len(row))
+    return expected, result
+
+
+def _paths(
+    trees: BoostedTrees, row: npt.NDArray[np.float32]
+) -> tuple[npt.NDArray[np.int64], _Doubles, _Doubles, _Doubles]:
+    """Of each leaf that rows reached: the columns on its path, whether the row goes it, shares of rows, and its value.
+
+    A column that a path has twice is one factor; the second is 1 either way, which no column gains from.
+    """
+    if trees.covers is None:
+        raise ValueError("Trees without covers say nothing of their columns.")
+    n_trees, n_leaves = trees.leaves.shape
+    depth = n_leaves.bit_length() - 1
+    covers = [trees.covers.astype(np.float64)]  # of the nodes of each layer, leaves first
+    for _ in range(depth):
+        covers.append(covers[-1].reshape(n_trees, -1, 2).sum(axis=2))
+    leaf = np.arange(n_leaves)
+    features = np.zeros((n_trees, n_leaves, depth), np.int64)
+    known, share = np.ones((n_trees, n_leaves, depth)), np.ones((n_trees, n_leaves, depth))
+    for layer in range(depth):
+        node = leaf >> (depth - layer)
+        child = leaf >> (depth - layer - 1)
+        at = 2**layer - 1 + node
+        column = trees.features[:, at]
+        right = row[column] > trees.thresholds[:, at]
+        features[..., layer] = column
+        known[..., layer] = right == (child % 2 == 1)
+        above, below = covers[depth - layer][:, node], covers[depth - layer - 1][:, child]
+        share[..., layer] = np.divide(below, above, out=np.zeros(above.shape), where=above > 0)
+    reached = trees.covers > 0
+    features, known, share = features[reached], known[reached], share[reached]
+    for layer in range(1, depth):
+        for earlier in range(layer):
+            same = features[:, layer] == features[:, earlier]
+            known[same, earlier] *= known[same, layer]
+            share[same, earlier] *= share[same, layer]
+            known[same, layer] = share[same, layer] = 1
+    return features, known, share, trees.leaves[reached].astype(np.float64)
