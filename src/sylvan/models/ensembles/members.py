@@ -115,16 +115,17 @@ def same_size(what: str, sizes: list[int], owner: str) -> int:
 
 def fit_members(
     members: Sequence[Estimator], X: Any, Y: Any, options: Mapping[str, Any], checkpoint: Checkpoint | None, name: str,
-    rows: npt.NDArray[np.int32] | None = None,
+    rows: npt.NDArray[np.int32] | None = None, own_options: Sequence[Mapping[str, Any]] = (),
 ) -> tuple[list[Estimator], list[TopK | None]]:  # fmt: skip
     """Fresh members, trained; each with a checkpoint of its own inside that of all.
 
-    With ``rows`` to hold out, their answers too, where they have any.
+    With ``rows`` to hold out, their answers too, where they have any. With ``own_options``, those of each member too.
     """
     fitted: list[Estimator] = []
     tops: list[TopK | None] = []
     for at, member in enumerate(members):
-        own = {} if checkpoint is None else {"checkpoint": checkpoint.inner(f"{name}{at}")}
+        own: dict[str, Any] = {} if checkpoint is None else {"checkpoint": checkpoint.inner(f"{name}{at}")}
+        own |= own_options[at] if own_options else {}
         made = fresh(member)
         if rows is None:
             made.fit(X, Y, **options, **own)

@@ -96,7 +96,7 @@ def learned(given: Candidates, name: str, growing: Growing, calibration: str | N
     """The order of candidates.
 
     Four rows in five teach it, and the fifth checks it: an order that puts fewer right labels first there than the mean
-    score does is dropped. The calibrator is fitted on the fifth, too; then the order is learned from all rows.
+    score does is dropped. The calibrator is fitted on the fifth, too.
 
     Parameters
     ----------
@@ -118,8 +118,6 @@ def learned(given: Candidates, name: str, growing: Growing, calibration: str | N
         if _quality(right, check.weight) < _quality(by_mean, check.weight):
             scorer, top, right = None, plain, by_mean
     calibrator = None if calibration is None else Calibrator.fit(calibration, top, right, check.weight)
-    if scorer is not None:
-        scorer = _trained(name, given.listed(), growing)
     return Learned(scorer, calibrator)
 
 

@@ -17,7 +17,7 @@ __all__ = ["reranker_plan"]
 # Seconds for each column of a candidate: to make it, and for each tree to learn from it. Measured on several sets with
 # LightGBM on one thread (benchmarks/linear/rerankers.py); what else there is to learn an order takes longer.
 _MAKING, _LEARNING = 2e-8, 1.5e-9
-_PASSES = 1.8  # the order is learned from four rows in five, then from all
+_TEACHING = 0.8  # of the rows
 _COLUMN_BYTES = 4 * 3  # of a candidate: as made, as listed, and as bins and copies of the library's
 
 
@@ -56,7 +56,7 @@ def reranker_plan(model: Any, given: GivenTraining, options: Mapping[str, Any]) 
     if rows is not None:
         n_columns = len(OF_MEMBER) * len(plans) + len(OF_ALL)
         n = float(len(rows)) * model.candidates * n_columns
-        order = Phase("order", n * (_MAKING + _PASSES * model.n_trees * _LEARNING), int(n * _COLUMN_BYTES))
+        order = Phase("order", n * (_MAKING + _TEACHING * model.n_trees * _LEARNING), int(n * _COLUMN_BYTES))
         phases, seconds = [*phases, order], seconds + order.seconds
         peak = max(peak, peak - max((phase.peak_bytes for phase in phases), default=0) + models + order.peak_bytes)
     return Plan(seconds, int(peak), int(models + trees), available, tuple(phases))

@@ -26,6 +26,7 @@ from sylvan.models.ensembles.members import (
     renumbered,
     take,
 )
+from sylvan.models.lexical.lexical_matcher import LexicalMatcher
 from sylvan.models.reranker.answers import RerankerAnswers
 from sylvan.models.reranker.candidates import MOST_OWN, ColumnMaker, column_names, label_values
 from sylvan.models.reranker.learning import (
@@ -173,7 +174,10 @@ class Reranker(RerankerAnswers):
                 "instead."
             )
 
-    def fit(self, X: Any, Y: Any, sample_weight: Any = None, *, label_columns: Any = None, **options: Any) -> Reranker:
+    def fit(
+        self, X: Any, Y: Any, sample_weight: Any = None, *, label_texts: Any = None, label_columns: Any = None,
+        **options: Any,
+    ) -> Reranker:  # fmt: skip
         """Train copies of all members, and learn the order of what they propose.
 
         Parameters
@@ -181,6 +185,8 @@ class Reranker(RerankerAnswers):
         X : sparse matrix or array of shape (n, d), or n texts
         Y : labels, as the members' ``fit`` takes them
         sample_weight : array of shape (n,), optional
+        label_texts : as :meth:`LexicalMatcher.fit` takes them, optional
+            What labels are called, for the LexicalMatchers among the members; other members don't see it.
         label_columns : array of shape (n_labels, c), or mapping of str to (float or list of float), optional
             Further columns that say something of each label by itself, such as its age or price; as a mapping from
             names, of 0 for those that it lacks.
@@ -203,11 +209,13 @@ class Reranker(RerankerAnswers):
             options["sample_weight"] = weight
         rows = ordering_rows(given.n_rows, self.held_out, weight)
         with opened(options.pop("checkpoint", None), self._identity) as checkpoint:
-            fitted, tops = fit_members(self.members, X, Y, options, checkpoint, "member", rows)
+            own = self._member_options(label_texts)
+            fitted, tops = fit_members(self.members, X, Y, options, checkpoint, "member", rows, own)
             if rows is not None:
                 for at, (member, made) in enumerate(zip(self.members, fitted, strict=True)):
                     if tops[at] is None:
-                        tops[at] = held_out_answers(member, made, X, Y, rows, options, checkpoint, f"held_out{at}")
+                        part = {**options, **own[at]}
+                        tops[at] = held_out_answers(member, made, X, Y, rows, part, checkpoint, f"held_out{at}")
         self._adopt(fitted, np.full(len(fitted), 1 / len(fitted)))
         truth = known_labels(Y, given.n_rows, self.vocabulary_, self.n_labels_, self.takes_texts)
         self._values = label_values(label_columns, self.n_labels_, self.vocabulary_)
@@ -216,11 +224,18 @@ class Reranker(RerankerAnswers):
         if rows is not None:
             rest = np.setdiff1d(np.arange(given.n_rows, dtype=np.int32), rows)
             moved = [renumbered(top, ids) for top, ids in zip(tops, self._ids, strict=True) if top is not None]
-            own = take_rows(truth, rows)
+            known = take_rows(truth, rows)
             maker = self._column_maker(LabelFacts.of(take_rows(truth, rest)))
-            self._learn(maker, moved, take(X, rows), own, None if weight is None else weight[rows], seen=True)
+            self._learn(maker, moved, take(X, rows), known, None if weight is None else weight[rows], seen=True)
         self._keep_names(given.named, self.vocabulary_, given.single_label)
         return self
+
+    def _member_options(self, label_texts: Any) -> list[dict[str, Any]]:
+        """What each member's ``fit`` is given besides what all are given."""
+        of_words = [isinstance(member, LexicalMatcher) for member in self.members]
+        if label_texts is not None and not any(of_words):
+            raise ParameterError("The 'label_texts' parameter of fit is for a LexicalMatcher. No member is one.")
+        return [{"label_texts": label_texts} if lexical else {} for lexical in of_words]
 
     def _learn(
         self, maker: ColumnMaker, tops: Sequence[TopK], rows: Any, truth: Csr, weight: Any, *, seen: bool
@@ -331,7 +346,8 @@ class Reranker(RerankerAnswers):
             When a member has no plan.
         """
         given = self._given(X, Y, sample_weight)
-        options.pop("label_columns", None)
+        for name in ("label_columns", "label_texts"):  # which take next to no time
+            options.pop(name, None)
         return reranker_plan(self, given, options)
 
     def update(self, X: Any = None, Y: Any = None, sample_weight: Any = None, **options: Any) -> Reranker:
