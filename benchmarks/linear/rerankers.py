@@ -179,7 +179,7 @@ def one_text_ms(model: Any, texts: list[str]) -> Record:
     for n in (60, 200):
         model.candidates = n
         both = asked(lambda text: model.rank([text], k=_DEPTH))
-        members = asked(lambda text: [member.probabilities(member.rank([text], k=n)) for member in model.members])
+        members = asked(lambda text, k=n: [one.probabilities(one.rank([text], k=k)) for one in model.members])
         found[f"{n} candidates"] = {
             "all": float(np.median(both)), "members": float(np.median(members)),
             "besides": float(np.median(np.array(both) - np.array(members))),

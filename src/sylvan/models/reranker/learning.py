@@ -97,7 +97,7 @@ def learned(given: Candidates, name: str, growing: Growing, calibration: str | N
     """The order of candidates.
 
     Four rows in five teach it, and the fifth checks it: an order that puts fewer right labels first there than the mean
-    score does is dropped. The calibrator is fitted on the fifth, too, where
+    score does, by more than the standard error of the difference, is dropped. The calibrator is fitted on the fifth, too, where
     it has a thousand rows or scores aren't probabilities.
 
     Parameters
@@ -117,7 +117,7 @@ def learned(given: Candidates, name: str, growing: Growing, calibration: str | N
     if scorer is not None:
         plain = order_by(None, check.top, check.columns)
         by_mean = _right_at(check, plain)
-        if _quality(right, check.weight) < _quality(by_mean, check.weight):
+        if _worse(_quality(right), _quality(by_mean), check.weight):
             scorer, top, right = None, plain, by_mean
     calibrator = None
     probable = scorer is not None and growing.objective == "right"  # its scores are probabilities already
@@ -159,9 +159,15 @@ def _right_at(given: Candidates, top: TopK) -> npt.NDArray[np.bool_]:
     return found
 
 
-def _quality(right: npt.NDArray[np.bool_], weight: _Floats) -> float:
-    """The mean of P@1, P@3 and P@5, times a constant."""
-    return sum(float((right[:, :k].sum(axis=1) * weight).sum()) / k for k in _CUTOFFS)
+def _quality(right: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+    """The sum of P@1, P@3 and P@5 of each row."""
+    return np.sum([right[:, :k].sum(axis=1) / k for k in _CUTOFFS], axis=0, dtype=np.float64)
+
+
+def _worse(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64], weight: _Floats) -> bool:
+    """Whether the first is lower on the mean of the rows, by more than the standard error of the difference."""
+    gains = (one - other) * weight
+    return bool(gains.mean() + gains.std() / np.sqrt(len(gains)) < 0)
 
 
 def order_by(scorer: Scorer | None, candidates: TopK, columns: _Floats) -> TopK:

@@ -88,8 +88,8 @@ class Reranker(RerankerOrder):
         numbers of shape (n, k, c). It isn't stored: give it again to a loaded model, with ``set_params``.
     calibration : {"isotonic", "platt"}, optional
         How scores become the probabilities of :meth:`predict_proba`: by curves fitted to a fifth of the rows that were
-        held out. None leaves the scores, which are probabilities as the scorer sees them with ``objective="right"``; so do
-        fewer than 5,000 such rows, by which curves would be further from the truth.
+        held out. None leaves the scores, which are probabilities as the scorer sees them with ``objective="right"``; so
+        do fewer than 5,000 such rows, by which curves would be further from the truth.
     n_jobs : int, optional
         Number of threads; members have their own. The result doesn't depend on it.
     seed : int, default 0
