@@ -97,8 +97,8 @@ def learned(given: Candidates, name: str, growing: Growing, calibration: str | N
     """The order of candidates.
 
     Four rows in five teach it, and the fifth checks it: an order that puts fewer right labels first there than the mean
-    score does, by more than the standard error of the difference, is dropped. The calibrator is fitted on the fifth, too, where
-    it has a thousand rows or scores aren't probabilities.
+    score does, by more than the standard error of the difference, is dropped. The calibrator is fitted on the
+    fifth, too, where it has a thousand rows or scores aren't probabilities.
 
     Parameters
     ----------
@@ -161,7 +161,8 @@ def _right_at(given: Candidates, top: TopK) -> npt.NDArray[np.bool_]:
 
 def _quality(right: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
     """The sum of P@1, P@3 and P@5 of each row."""
-    return np.sum([right[:, :k].sum(axis=1) / k for k in _CUTOFFS], axis=0, dtype=np.float64)
+    sums: npt.NDArray[np.float64] = np.sum([right[:, :k].sum(axis=1) / k for k in _CUTOFFS], axis=0, dtype=np.float64)
+    return sums
 
 
 def _worse(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64], weight: _Floats) -> bool:
