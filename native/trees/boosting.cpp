@@ -20,22 +20,46 @@ bool add_histograms(const uint8_t* bins, const int32_t* nodes, const double* fir
   return true;
 }
 
+namespace {
+
+constexpr int64_t kRows =
+    8;  // whose ways down a tree are followed side by side: each step waits for the one before
+
+template <bool kAll>
+void score_rows(const Forest& forest, const float* rows, int64_t n_rows, int64_t n_features, float base,
+                float* out) {
+  const int64_t n_splits = (int64_t{1} << forest.depth) - 1;
+  const int64_t n = kAll ? kRows : n_rows;
+  float totals[kRows];
+  for (int64_t row = 0; row < n; ++row) totals[row] = base;
+  for (int64_t tree = 0; tree < forest.n_trees; ++tree) {
+    const int32_t* features = forest.features + tree * n_splits;
+    const float* thresholds = forest.thresholds + tree * n_splits;
+    const float* leaves = forest.leaves + tree * (n_splits + 1);
+    int64_t nodes[kRows] = {};
+    for (int layer = 0; layer < forest.depth; ++layer) {
+      for (int64_t row = 0; row < n; ++row) {
+        const int64_t node = nodes[row];
+        nodes[row] = 2 * node + 1 + (rows[row * n_features + features[node]] > thresholds[node] ? 1 : 0);
+      }
+    }
+    for (int64_t row = 0; row < n; ++row) totals[row] += leaves[nodes[row] - n_splits];
+  }
+  for (int64_t row = 0; row < n; ++row) out[row] = totals[row];
+}
+
+}  // namespace
+
 void score_forest(const Forest& forest, const float* rows, int64_t n_rows, int64_t n_features, float base,
                   float* out) {
-  const int64_t n_splits = (int64_t{1} << forest.depth) - 1;
-  for (int64_t row = 0; row < n_rows; ++row) {
+  for (int64_t row = 0; row < n_rows; row += kRows) {
+    const int64_t left = n_rows - row;
     const float* values = rows + row * n_features;
-    float total = base;
-    for (int64_t tree = 0; tree < forest.n_trees; ++tree) {
-      const int32_t* features = forest.features + tree * n_splits;
-      const float* thresholds = forest.thresholds + tree * n_splits;
-      int64_t node = 0;
-      for (int layer = 0; layer < forest.depth; ++layer) {
-        node = 2 * node + 1 + (values[features[node]] > thresholds[node] ? 1 : 0);
-      }
-      total += forest.leaves[tree * (n_splits + 1) + node - n_splits];
+    if (left >= kRows) {
+      score_rows<true>(forest, values, kRows, n_features, base, out + row);
+    } else {
+      score_rows<false>(forest, values, left, n_features, base, out + row);
     }
-    out[row] = total;
   }
 }
 

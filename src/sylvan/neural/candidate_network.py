@@ -27,7 +27,7 @@ def train_network(rows: Rows, growing: Growing) -> LayeredScorer:
     rows : Rows
         With ``objective="rank"`` only rows with a right candidate teach anything.
     growing : Growing
-        Of which ``objective``, ``learning_rate``, the rate of the first step, a hundredth of it, and ``seed`` count.
+        Of which ``objective``, ``learning_rate`` (the first step's rate is a tenth of it) and ``seed`` count.
 
     Returns
     -------

@@ -90,14 +90,6 @@ class LabelFacts:
         together = sp.csr_matrix((pairs.data, (ids[pairs.row], ids[pairs.col])), shape=shape)
         return LabelFacts(self.n_rows, counts, _canonical(together))
 
-    def shares(self, given: npt.NDArray[np.int32], of: npt.NDArray[np.int32]) -> _Floats:
-        """Of the rows that have the labels ``given``, the shares that have the labels ``of``, pair by pair."""
-        if not len(given):
-            return np.zeros(0, np.float32)
-        both = np.asarray(self.together.to_scipy()[given, of], np.float32).ravel()
-        shares: _Floats = np.divide(both, np.maximum(self.counts[given], 1), dtype=np.float32)
-        return shares
-
     def to_arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """The arrays by the names that they are stored under."""
         return {
@@ -186,7 +178,7 @@ def candidate_columns(candidates: TopK, tops: Sequence[TopK], facts: LabelFacts)
         rows that have one label, the shares that have another: ``first_given``, the candidate given the row's best;
         ``given_first``, the best given the candidate; ``together``, the sum over the row's ten best candidates but
         itself of their mean scores times the share of their rows that have this label; ``together_most``, the
-        greatest of its terms.
+        greatest of its terms. A pair counts where the candidate is among the labels that ``facts`` has for the other.
     """
     n, k = candidates.labels.shape
     there = candidates.labels >= 0
@@ -211,7 +203,7 @@ def candidate_columns(candidates: TopK, tops: Sequence[TopK], facts: LabelFacts)
     of_all[..., 4] = np.arange(k)
     of_all[..., 5], of_all[..., 6] = n_members, highest
     of_all[..., 7] = np.log1p(facts.counts[np.maximum(candidates.labels, 0)])
-    _together(candidates.labels, mean, facts, of_all[..., 8:])
+    _together(candidates.labels, mean, facts, (order, keys), of_all[..., 8:])
     result[~there] = 0
     return result
 
@@ -243,21 +235,35 @@ def _looked_up(
     return score.reshape(shape), place.reshape(shape)
 
 
-def _together(labels: npt.NDArray[np.int32], mean: _Floats, facts: LabelFacts, out: _Floats) -> None:
+def _together(
+    labels: npt.NDArray[np.int32], mean: _Floats, facts: LabelFacts,
+    places: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]], out: _Floats,
+) -> None:  # fmt: skip
     """The columns of labels that occur together."""
     n, k = labels.shape
     n_leaders = min(_LEADERS, k)
-    if not n_leaders or not facts.together.nnz:
+    leaders = labels[:, :n_leaders].ravel()
+    there = leaders >= 0
+    pairs = facts.together
+    starts = np.where(there, pairs.indptr[leaders], 0)
+    lengths = np.where(there, pairs.indptr[leaders + 1] - starts, 0)
+    if not lengths.sum():
         return
-    shape = (n, n_leaders, k)
-    leaders = np.broadcast_to(labels[:, :n_leaders, None], shape)
-    others = np.broadcast_to(labels[:, None, :], shape)
-    pairs = (leaders >= 0) & (others >= 0) & (leaders != others)
-    shares = np.zeros(shape, np.float32)
-    shares[pairs] = facts.shares(leaders[pairs], others[pairs])
+    leader = np.repeat(np.arange(len(leaders)), lengths)  # of each label that occurs with one
+    entry = np.arange(len(leader)) + np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
+    order, keys = places
+    row = leader // n_leaders
+    wanted = pairs.indices[entry] + (len(facts.counts) + 1) * row + 1
+    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    found = keys[at] == wanted
+    leader, place, both = leader[found], order[at[found]] % k, pairs.data[entry[found]]
+    shares = np.zeros((n * n_leaders, k), np.float32)
+    shares[leader, place] = both / np.maximum(facts.counts[leaders[leader]], 1)
+    shares = shares.reshape(n, n_leaders, k)
     out[..., 0] = shares[:, 0]
-    back = pairs[:, 0]
-    out[..., 1][back] = facts.shares(others[:, 0][back], leaders[:, 0][back])
+    first = leader % n_leaders == 0
+    of_row = leader[first] // n_leaders
+    out[of_row, place[first], 1] = both[first] / np.maximum(facts.counts[labels[of_row, place[first]]], 1)
     terms = shares * mean[:, :n_leaders, None]
     out[..., 2] = terms.sum(axis=1)
     out[..., 3] = terms.max(axis=1)

@@ -16,7 +16,8 @@ from sylvan.ranking.boosted_trees import NEVER, BoostedTrees
 __all__ = ["GROWERS", "Growing", "Rows", "library"]
 
 _Floats = npt.NDArray[np.float32]
-_LEAST_OF_LEAF = 50  # rows
+_LEAST_OF_LEAF = 200  # candidates
+_SHARE_OF_COLUMNS = 0.5  # that a tree looks at
 _ZERO = np.float32(1e-35)  # what LightGBM takes for 0 has no greater magnitude
 _LIBRARIES = {  # the module, its name and what to install
     "lightgbm": ("lightgbm", "LightGBM", '"sylvan[rerank]"'), "xgboost": ("xgboost", "XGBoost", "xgboost"),
@@ -69,9 +70,9 @@ def _lightgbm(rows: Rows, growing: Growing) -> BoostedTrees:
     parameters = {
         "objective": "lambdarank" if growing.objective == "rank" else "binary", "max_depth": growing.depth,
         "num_leaves": max(2, min(31, 2**growing.depth)), "learning_rate": growing.learning_rate,
-        "min_data_in_leaf": _LEAST_OF_LEAF, "lambdarank_truncation_level": 10, "seed": growing.seed,
-        "num_threads": growing.n_jobs, "deterministic": True, "force_row_wise": True, "use_missing": False,
-        "verbose": -1,
+        "min_data_in_leaf": _LEAST_OF_LEAF, "feature_fraction": _SHARE_OF_COLUMNS, "lambdarank_truncation_level": 10,
+        "seed": growing.seed, "num_threads": growing.n_jobs, "deterministic": True, "force_row_wise": True,
+        "use_missing": False, "verbose": -1,
     }  # fmt: skip
     groups = rows.groups if growing.objective == "rank" else None
     data = lightgbm.Dataset(rows.columns, rows.right.astype(np.int8), group=groups, weight=rows.weight,
@@ -96,6 +97,7 @@ def _xgboost(rows: Rows, growing: Growing) -> BoostedTrees:
     parameters = {
         "objective": "rank:ndcg" if growing.objective == "rank" else "binary:logistic", "max_depth": growing.depth,
         "eta": growing.learning_rate, "min_child_weight": 5, "seed": growing.seed, "nthread": 1, "tree_method": "hist",
+        "colsample_bytree": _SHARE_OF_COLUMNS,
         "base_score": 0.5, "verbosity": 0,
     }  # fmt: skip
     if growing.objective == "rank":
@@ -126,7 +128,8 @@ def _scikit_learn(rows: Rows, growing: Growing) -> BoostedTrees:
     ensemble = library("scikit-learn")
     model = ensemble.HistGradientBoostingClassifier(
         max_iter=growing.n_trees, max_depth=growing.depth, learning_rate=growing.learning_rate,
-        min_samples_leaf=_LEAST_OF_LEAF, early_stopping=False, random_state=growing.seed,
+        min_samples_leaf=_LEAST_OF_LEAF, max_features=_SHARE_OF_COLUMNS, early_stopping=False,
+        random_state=growing.seed,
     ).fit(rows.columns, rows.right, rows.weight)  # fmt: skip
     base = float(np.ravel(model._baseline_prediction)[0])
     trees = [predictors[0].nodes for predictors in model._predictors]

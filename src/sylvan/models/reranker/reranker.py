@@ -84,12 +84,12 @@ class Reranker(RerankerAnswers):
         Number of boosted trees.
     depth : int, default 6
         Layers of splits of a tree, at most.
-    learning_rate : float, default 0.1
-        What each tree's answer is multiplied with. The network's steps begin at a hundredth of it.
+    learning_rate : float, default 0.05
+        What each tree's answer is multiplied with. The network's steps begin at a tenth of it.
     candidates : int, default 60
         Number of labels of a row that are ordered: those of the highest mean probability of the members. Other labels
         aren't ranked.
-    held_out : int, default 15000
+    held_out : int, default 10000
         Number of training rows that teach the order, at most a quarter of all. With fewer than 200, candidates stay in
         the order of their mean probabilities.
     tail : {"psp", "psp:A,B", "macro_recall", "none"}, optional
@@ -142,9 +142,9 @@ class Reranker(RerankerAnswers):
     objective: Annotated[str, Choice(ORDERS)] = "right"
     n_trees: Annotated[int, Range(1, 10_000)] = 200
     depth: Annotated[int, Range(1, 10)] = 6
-    learning_rate: Annotated[float, Range(0, 1, open_low=True)] = 0.1
+    learning_rate: Annotated[float, Range(0, 1, open_low=True)] = 0.05
     candidates: Annotated[int, Range(1, MOST_ANSWERS)] = 60
-    held_out: Annotated[int, Range(0, 2**31 - 1)] = 15_000
+    held_out: Annotated[int, Range(0, 2**31 - 1)] = 10_000
     tail: Annotated[str | None, Tail()] = None
     columns: Annotated[Columns | None, Instance((Callable,), "a function of rows and candidates")] = None
     calibration: Annotated[str | None, Choice(METHODS)] = "isotonic"
