@@ -19,7 +19,7 @@ KINDS = [
 Raw = Callable[[np.ndarray], np.ndarray]
 
 
-def drawn(n: int = 900, seed: int = 0) -> Rows:
+def drawn(n: int = 3000, seed: int = 0) -> Rows:
     """Columns of whole numbers, of tiny ones around 0, of huge ones, of any, and one that is always the same."""
     rng = np.random.default_rng(seed)
     columns = np.stack([
@@ -27,7 +27,7 @@ def drawn(n: int = 900, seed: int = 0) -> Rows:
     ], axis=1).astype(np.float32)  # fmt: skip
     chance = columns[:, 0] + np.sign(columns[:, 1]) + np.sign(columns[:, 2] - 1e29) * (columns[:, 3] > 0.3)
     right = chance + rng.normal(0, 1.5, n) > 1
-    groups = np.append(np.tile([1, 7, 22], 29), n - 870)  # 30 candidates in each three rows, and what is left
+    groups = np.append(np.tile([1, 7, 22], 99), n - 2970)  # 30 candidates in each three rows, and what is left
     return Rows(columns, right, rng.integers(1, 4, n).astype(np.float32), groups.astype(np.int64))
 
 

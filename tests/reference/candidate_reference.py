@@ -29,9 +29,10 @@ class Facts:
         most = sorted((other for other in beside if beside[other]), key=lambda other: (-beside[other], other))
         return {other: beside[other] for other in most[:MOST_TOGETHER]}
 
-    def share(self, given: int, of: int) -> float:
-        """Of the rows that have one label, the share that has the other."""
-        return self.listed(given).get(of, 0) / self.count(given) if self.count(given) else 0.0
+    def share(self, given: int, of: int, where: int) -> float:
+        """Of the rows that have one label, the share that has the other, if it is listed where one of them is."""
+        both = self.listed(where).get(of if where == given else given, 0)
+        return both / self.count(given) if both else 0.0
 
 
 Answer = list[tuple[int, float]]  # labels and scores of a row, best first
@@ -53,9 +54,10 @@ def columns_of_row(candidates: Answer, members: Sequence[Answer], facts: Facts) 
         columns = [value for answer in members for value in of_member(answer, label)]
         scores = [score for answer in members for other, score in answer if other == label]
         first, best = candidates[0]
-        terms = [value * facts.share(other, label) for other, value in candidates[:BEST] if other != label]
+        terms = [value * facts.share(other, label, other) for other, value in candidates[:BEST] if other != label]
         columns += [mean, mean / best if best else 0.0, best, sum(value for _, value in candidates), place]
         columns += [len(scores), max(scores, default=0.0), math.log(1 + facts.count(label))]
-        columns += [facts.share(first, label), facts.share(label, first), sum(terms), max(terms, default=0.0)]
+        columns += [facts.share(first, label, first), facts.share(label, first, first)]
+        columns += [sum(terms), max(terms, default=0.0)]
         rows.append(columns)
     return rows

@@ -118,22 +118,17 @@ def test_by_other_ids(rows: list[set[int]], ids: list[int]) -> None:
     same_facts(found, Facts(N_LABELS + 3, [{ids[label] for label in row} for row in rows]))
 
 
-@settings(max_examples=60, deadline=None)
-@given(ROWS, st.lists(st.tuples(LABEL, LABEL).filter(lambda pair: pair[0] != pair[1]), max_size=20))
-def test_shares_pair_by_pair(rows: list[set[int]], pairs: list[tuple[int, int]]) -> None:
-    ids = np.array(pairs, np.int32).reshape(-1, 2)
-    found = facts_of(rows).shares(ids[:, 0].copy(), ids[:, 1].copy())
-    expected = [Facts(N_LABELS, rows).share(*pair) for pair in pairs]
-    np.testing.assert_allclose(found, np.array(expected), rtol=1e-6)
-
-
 def test_only_the_labels_most_often_with_one_are_listed() -> None:
     """A label that is with 130 others; of those that are with it equally often, the lower ids."""
     rows = [{0, *range(1, 131)}, {0, *range(100, 131)}, {0, 5, 130}]
     facts = facts_of(rows, 131)
     same_facts(facts, Facts(131, rows))
     assert facts.together.indptr[1] == 100 and 5 in facts.together.indices[:100]
-    assert facts.shares(np.zeros(2, np.int32), np.array([130, 99], np.int32)).tolist() == [1.0, 0.0]
+    for first, other in ((0, 130), (0, 99), (99, 0)):  # 0 has no place for 99, which has one for 0
+        answer: Answer = [(first, 0.5), (other, 0.25)]
+        found = candidate_columns(top_of([answer], 2), [top_of([answer], 2)], facts)
+        np.testing.assert_allclose(found[0], columns_of_row(answer, [answer], Facts(131, rows)), rtol=1e-6)
+        assert (found[0, 1, -4:] > 0).all() == (other != 99)
 
 
 def test_no_facts() -> None:

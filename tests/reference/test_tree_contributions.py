@@ -111,7 +111,7 @@ def growing(n_trees: int = 8, depth: int = 4, objective: str = "right") -> Growi
     return Growing(objective, n_trees, depth, 0.3, seed=0, n_jobs=1)
 
 
-def drawn_rows(seed: int = 0, n: int = 300) -> Rows:
+def drawn_rows(seed: int = 0, n: int = 1500) -> Rows:
     rng = np.random.default_rng(seed)
     columns = rng.integers(0, 12, (n, 4)).astype(np.float32)
     right = columns[:, 0] + columns[:, 1] * (columns[:, 2] > 5) + rng.normal(0, 2, n) > 9
