@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from sylvan.ranking.layered_scorer import LayeredScorer
 from sylvan.ranking.tree_libraries import Growing, Rows
+from sylvan.store import State
 
 torch = pytest.importorskip("torch")
 
@@ -140,9 +141,8 @@ def test_rows_of_no_weight_teach_nothing(objective: str) -> None:
 def slow_scores(scorer: LayeredScorer, columns: np.ndarray) -> list[float]:
     results = []
     for row in columns:
-        standard = [
-            (float(value) - float(m)) * float(s) for value, m, s in zip(row, scorer.mean, scorer.scale, strict=True)
-        ]
+        parts = zip(row.tolist(), scorer.mean.tolist(), scorer.scale.tolist(), strict=True)
+        standard = [min(max((value - mean) * scale, -8), 8) for value, mean, scale in parts]
         total = float(scorer.second_bias)
         for unit in range(scorer.first.shape[1]):
             inner = float(scorer.first_bias[unit])
@@ -159,7 +159,7 @@ def test_scores_are_those_of_a_loop(seed: int, n: int, n_features: int, n_units:
     rng = np.random.default_rng(seed)
     sizes = (n_features, n_features, (n_features, n_units), n_units, n_units)
     scorer = LayeredScorer(*(rng.normal(0, 1.5, size).astype(np.float32) for size in sizes), float(rng.normal()))
-    columns = rng.normal(0, 3, (n, n_features)).astype(np.float32)
+    columns = (rng.normal(0, 3, (n, n_features)) * 10 ** rng.uniform(-1, 2, (n, 1))).astype(np.float32)
     found = scorer.scores(columns)
     assert found.dtype == np.float32 and found.shape == (n,)
     np.testing.assert_allclose(found, slow_scores(scorer, columns), rtol=1e-4, atol=1e-4)
@@ -180,3 +180,23 @@ def test_a_column_that_never_varied_says_nothing() -> None:
     other = rows.columns.copy()
     other[:, 2] = 1e6
     assert scorer.scores(other).tobytes() == scorer.scores(rows.columns).tobytes()
+
+
+def test_what_is_unlike_anything_in_training_does_not_outweigh_all_else() -> None:
+    """Nor does it overflow."""
+    rows = drawn(200)
+    scorer = train_network(rows, GROWING)
+    far, farther = rows.columns[:40].copy(), rows.columns[:40].copy()
+    far[:, 4], farther[:, 4] = 1e8, 3e38
+    assert scorer.scores(far).tobytes() == scorer.scores(farther).tobytes()
+    greatest = np.abs(scorer.scores(rows.columns)).max()
+    assert np.abs(scorer.scores(farther)).max() < 10 * greatest
+
+
+def test_columns_of_great_numbers_are_loaded_again() -> None:
+    """Such as seconds since 1970."""
+    rows = drawn(100)
+    rows.columns[:, 4] += 1.7e9
+    scorer = train_network(rows, GROWING)
+    again = LayeredScorer.from_state(State("reranker", 1, arrays=scorer.to_arrays()), 5)
+    assert same(again, scorer)
