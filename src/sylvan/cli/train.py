@@ -113,15 +113,18 @@ class _Models(LazyGroup):
 
 
 class _Trainings(_Models):
-    """The models, and ensembles of them."""
+    """The models, and what is made of several."""
 
-    lines = dict(_Models.lines, ensemble="Several models that rank together, each with its own vectoriser.")  # noqa: RUF012
+    lines = dict(  # noqa: RUF012
+        _Models.lines, ensemble="Several models that rank together, each with its own vectoriser.",
+        reranker="Several models that propose labels, in an order that is learned.",
+    )  # fmt: skip
 
     def make(self, name: str) -> click.Command:
-        if name == "ensemble":
-            from sylvan.cli.train_ensemble import command
+        if name in ("ensemble", "reranker"):
+            from sylvan.cli.train_joined import joined_command
 
-            return command
+            return joined_command(name)
         return super().make(name)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import numbers
 from collections.abc import Callable, Mapping, Sequence
@@ -124,7 +125,9 @@ def fit_members(
     fitted: list[Estimator] = []
     tops: list[TopK | None] = []
     for at, member in enumerate(members):
-        own: dict[str, Any] = {} if checkpoint is None else {"checkpoint": checkpoint.inner(f"{name}{at}")}
+        own: dict[str, Any] = {}
+        if checkpoint is not None and _takes_checkpoint(member):
+            own["checkpoint"] = checkpoint.inner(f"{name}{at}")
         own |= own_options[at] if own_options else {}
         made = fresh(member)
         if rows is None:
@@ -132,6 +135,13 @@ def fit_members(
         tops.append(None if rows is None else made.fit_holding_out(X, Y, rows, **options, **own))
         fitted.append(made)
     return fitted, tops
+
+
+def _takes_checkpoint(member: Estimator) -> bool:
+    """Whether the training of a member, or of the model inside it, can be resumed."""
+    inner = getattr(member, "model", member)
+    parameters = inspect.signature(type(inner).fit).parameters.values()
+    return any(one.name == "checkpoint" or one.kind is one.VAR_KEYWORD for one in parameters)
 
 
 def held_out_answers(
@@ -162,8 +172,9 @@ def held_out_answers(
     """
     n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
     rest = np.setdiff1d(np.arange(n_rows, dtype=np.int32), rows)
-    own = {} if checkpoint is None else {"checkpoint": checkpoint.inner(name)}
-    part = {**options, **own}
+    part = dict(options)
+    if checkpoint is not None and _takes_checkpoint(member):
+        part["checkpoint"] = checkpoint.inner(name)
     if part.get("sample_weight") is not None:
         part["sample_weight"] = part["sample_weight"][rest]
     without = fresh(member).fit(take(X, rest), take(Y, rest), **part)

@@ -24,6 +24,7 @@ ORDERS = ("rank", "right")
 RIGHT_ALONE = ("scikit-learn", "trees")  # learn what is right, not an order
 LEAST_ROWS = 200
 _LEAST_RIGHT = 50  # candidates
+_LEAST_CALIBRATING = 1_000  # rows: with fewer, curves are further from the truth than the scorer's own probabilities
 _CHECKED = 5  # one row in so many checks what was learned, and calibrates it
 _CUTOFFS = (1, 3, 5)
 
@@ -96,8 +97,9 @@ def learned(given: Candidates, name: str, growing: Growing, calibration: str | N
     """The order of candidates.
 
     Four rows in five teach it, and the fifth checks it: an order that puts fewer right labels first there than the mean
-    score does is dropped. The calibrator is fitted on the fifth, too. With fewer than 50 right candidates in either
-    part, or no wrong one, there is nothing to learn, and the order is that of the mean score.
+    score does is dropped. The calibrator is fitted on the fifth, too, where it has a thousand rows or scores aren't
+    probabilities. With fewer than 50 right candidates in either part, or no wrong one, there is nothing to learn, and
+    the order is that of the mean score.
 
     Parameters
     ----------
@@ -120,7 +122,10 @@ def learned(given: Candidates, name: str, growing: Growing, calibration: str | N
         by_mean = _right_at(check, plain)
         if _quality(right, check.weight) < _quality(by_mean, check.weight):
             scorer, top, right = None, plain, by_mean
-    calibrator = None if calibration is None else Calibrator.fit(calibration, top, right, check.weight)
+    calibrator = None
+    probable = scorer is not None and growing.objective == "right"  # its scores are probabilities already
+    if calibration is not None and not (probable and len(check.weight) < _LEAST_CALIBRATING):
+        calibrator = Calibrator.fit(calibration, top, right, check.weight)
     return Learned(scorer, calibrator)
 
 

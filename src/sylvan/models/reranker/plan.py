@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sylvan.errors import UnsupportedError
+import numpy as np
+
 from sylvan.models.ensembles.joint import GivenTraining
+from sylvan.models.ensembles.members import fresh, take
 from sylvan.models.reranker.learning import ordering_rows
 from sylvan.ranking.candidate_columns import OF_ALL, OF_MEMBER
-from sylvan.runtime.plan import Phase, Plan
+from sylvan.runtime.machine import available_bytes, resident_bytes
+from sylvan.runtime.plan import Phase, Plan, state_bytes, timed
 
 __all__ = ["reranker_plan"]
 
 # Seconds for each column of a candidate: to make it, and for each tree to learn from it. Measured on several sets with
 # LightGBM on one thread (benchmarks/linear/rerankers.py); what else there is to learn an order takes longer.
 _MAKING, _LEARNING = 2e-8, 1.5e-9
+_TRIED = 2_000  # rows, of members without a plan
 _TEACHING = 0.8  # of the rows
 _COLUMN_BYTES = 4 * 3  # of a candidate: as made, as listed, and as bins and copies of the library's
 
 
-def reranker_plan(model: Any, given: GivenTraining, options: Mapping[str, Any]) -> Plan:
+def reranker_plan(model: Any, given: GivenTraining, options: Sequence[Mapping[str, Any]]) -> Plan:
     """The members' plans one after another, with the learning of the order.
 
     Parameters
@@ -29,21 +33,17 @@ def reranker_plan(model: Any, given: GivenTraining, options: Mapping[str, Any]) 
     model : Reranker
         Not fitted.
     given : GivenTraining
-    options : mapping
-        Of the members' ``fit``.
-
-    Raises
-    ------
-    UnsupportedError
-        When a member has no plan.
+    options : sequence of mapping
+        Of each member's ``fit``.
     """
     weight = {} if given.weight is None else {"sample_weight": given.weight}
     rows = ordering_rows(given.n_rows, model.held_out, given.weight)
     plans = []
-    for at, member in enumerate(model.members):
-        if not hasattr(member, "plan"):
-            raise UnsupportedError(f"What member{at} takes can't be estimated: a {type(member).__name__} has no plan.")
-        plans.append(member.plan(given.rows, given.labels, **weight, **options))
+    for member, own in zip(model.members, options, strict=True):
+        if hasattr(getattr(member, "model", member), "plan"):
+            plans.append(member.plan(given.rows, given.labels, **weight, **own))
+        else:
+            plans.append(_plan_by_some(member, given, own))
     phases = [
         replace(phase, name=f"member{at} {phase.name}") for at, plan in enumerate(plans) for phase in plan.phases
     ]
@@ -60,3 +60,17 @@ def reranker_plan(model: Any, given: GivenTraining, options: Mapping[str, Any]) 
         phases, seconds = [*phases, order], seconds + order.seconds
         peak = max(peak, peak - max((phase.peak_bytes for phase in phases), default=0) + models + order.peak_bytes)
     return Plan(seconds, int(peak), int(models + trees), available, tuple(phases))
+
+
+def _plan_by_some(member: Any, given: GivenTraining, options: Mapping[str, Any]) -> Plan:
+    """A plan by a training on some of the rows."""
+    rows = np.unique(np.linspace(0, given.n_rows - 1, min(given.n_rows, _TRIED)).astype(np.int32))
+    own = dict(options) if given.weight is None else {**options, "sample_weight": given.weight[rows]}
+    some, labels, now = take(given.rows, rows), take(given.labels, rows), resident_bytes()
+    with timed(1) as clock:
+        made = fresh(member).fit(some, labels, **own)
+    times = given.n_rows / len(rows)
+    n_bytes = int(state_bytes(made.to_state()) * times)
+    phase = Phase("training", clock.seconds * times, n_bytes)
+    sampled = 0 if len(rows) == given.n_rows else len(rows)
+    return Plan(phase.seconds, now + n_bytes, n_bytes, available_bytes(), (phase,), sampled_rows=sampled)

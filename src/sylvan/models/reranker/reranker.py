@@ -9,12 +9,9 @@ from typing import Annotated, Any
 import numpy as np
 import numpy.typing as npt
 
-from sylvan import store, validate
+from sylvan import store
 from sylvan.canonical import take_rows
-from sylvan.data import Vocabulary
-from sylvan.errors import DataError, ParameterError
-from sylvan.frames import labels_of
-from sylvan.metrics.rows import hits
+from sylvan.errors import ParameterError
 from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.models.ensembles.members import (
     LabelIds,
@@ -27,33 +24,25 @@ from sylvan.models.ensembles.members import (
     take,
 )
 from sylvan.models.lexical.lexical_matcher import LexicalMatcher
-from sylvan.models.reranker.answers import RerankerAnswers
-from sylvan.models.reranker.candidates import MOST_OWN, ColumnMaker, column_names, label_values
+from sylvan.models.reranker.candidates import label_values
 from sylvan.models.reranker.learning import (
-    LEAST_ROWS,
     ORDERS,
     RIGHT_ALONE,
     SCORERS,
-    Candidates,
     Scorer,
-    kind_of,
-    learned,
     need_library,
     ordering_rows,
-    scorer_from,
 )
+from sylvan.models.reranker.order import RerankerOrder
 from sylvan.models.reranker.plan import reranker_plan
-from sylvan.parallel import resolve_jobs
-from sylvan.params import Choice, Instance, Range, Seed, Threads, attribute, parameterized
+from sylvan.models.reranker.presets import RERANKER_PRESETS, reranker_members
+from sylvan.params import Choice, Instance, Range, Seed, Threads, attribute, check_value, parameterized
 from sylvan.ranking.calibrate import METHODS
 from sylvan.ranking.candidate_columns import LabelFacts
 from sylvan.ranking.tail import Tail
-from sylvan.ranking.tree_libraries import Growing
 from sylvan.runtime.checkpoint import identity_of, opened
 from sylvan.runtime.plan import Plan
 from sylvan.topk import TopK
-from sylvan.validate import Csr
-from sylvan.wording import counted
 
 __all__ = ["Reranker"]
 
@@ -61,7 +50,7 @@ Columns = Callable[[Any, TopK], Any]
 
 
 @parameterized
-class Reranker(RerankerAnswers):
+class Reranker(RerankerOrder):
     """Ranks what several models propose in an order learned from all that is known of each candidate.
 
     The members' best labels of a row are its candidates. What speaks for each (every member's probability and place,
@@ -99,7 +88,8 @@ class Reranker(RerankerAnswers):
         numbers of shape (n, k, c). It isn't stored: give it again to a loaded model, with ``set_params``.
     calibration : {"isotonic", "platt"}, optional
         How scores become the probabilities of :meth:`predict_proba`: by curves fitted to a fifth of the rows that were
-        held out. None leaves the scores, which are probabilities as the scorer sees them with ``objective="right"``.
+        held out. None leaves the scores, which are probabilities as the scorer sees them with ``objective="right"``; so do
+        fewer than 5,000 such rows, by which curves would be further from the truth.
     n_jobs : int, optional
         Number of threads; members have their own. The result doesn't depend on it.
     seed : int, default 0
@@ -160,6 +150,35 @@ class Reranker(RerankerAnswers):
     _values: npt.NDArray[np.float32] = attribute()
     _n_own: int | None = attribute(None)
 
+    @classmethod
+    def preset(cls, name: str, n_jobs: int | None = None, **parameters: Any) -> Reranker:
+        """A reranker over texts whose members have proved good together.
+
+        Parameters
+        ----------
+        name : {"accurate", "words"}
+            The three members of :meth:`Ensemble.preset`'s "accurate" and two NeighborRankers, on words and on parts of
+            words; or these and a :class:`LexicalMatcher`, for labels that are called by words, in ``Y`` or by the
+            ``label_texts`` of :meth:`fit`.
+        n_jobs : int, optional
+            Number of threads of every part.
+        **parameters
+            Others of :class:`Reranker`, or of members, such as ``member0__model__n_trees=3``.
+
+        Raises
+        ------
+        ParameterError
+            When there is no such preset or parameter.
+
+        Examples
+        --------
+        >>> from sylvan import Reranker
+        >>> [type(member).__name__ for member in Reranker.preset("words").members][-2:]
+        ['TextModel', 'LexicalMatcher']
+        """
+        check_value("name", name, Choice(tuple(RERANKER_PRESETS)), f"{cls.__name__}.preset")
+        return cls(reranker_members(name, n_jobs), n_jobs=n_jobs).set_params(**parameters)
+
     def check_params(self, names: Any = None) -> None:
         """Check every parameter's range, and that the scorer can learn the objective.
 
@@ -176,7 +195,7 @@ class Reranker(RerankerAnswers):
 
     def fit(
         self, X: Any, Y: Any, sample_weight: Any = None, *, label_texts: Any = None, label_columns: Any = None,
-        **options: Any,
+        checkpoint: Any = None, **options: Any,
     ) -> Reranker:  # fmt: skip
         """Train copies of all members, and learn the order of what they propose.
 
@@ -190,8 +209,10 @@ class Reranker(RerankerAnswers):
         label_columns : array of shape (n_labels, c), or mapping of str to (float or list of float), optional
             Further columns that say something of each label by itself, such as its age or price; as a mapping from
             names, of 0 for those that it lacks.
+        checkpoint : path or Checkpoint, optional
+            A folder for what members have finished, as :meth:`XRLinear.fit` has it; each has its own part.
         **options
-            Passed to every member's ``fit``; each has its own folder in the ``checkpoint``.
+            Passed to every member's ``fit``.
 
         Raises
         ------
@@ -208,14 +229,14 @@ class Reranker(RerankerAnswers):
         if weight is not None:
             options["sample_weight"] = weight
         rows = ordering_rows(given.n_rows, self.held_out, weight)
-        with opened(options.pop("checkpoint", None), self._identity) as checkpoint:
+        with opened(checkpoint, self._identity) as parts:
             own = self._member_options(label_texts)
-            fitted, tops = fit_members(self.members, X, Y, options, checkpoint, "member", rows, own)
+            fitted, tops = fit_members(self.members, X, Y, options, parts, "member", rows, own)
             if rows is not None:
                 for at, (member, made) in enumerate(zip(self.members, fitted, strict=True)):
                     if tops[at] is None:
                         part = {**options, **own[at]}
-                        tops[at] = held_out_answers(member, made, X, Y, rows, part, checkpoint, f"held_out{at}")
+                        tops[at] = held_out_answers(member, made, X, Y, rows, part, parts, f"held_out{at}")
         self._adopt(fitted, np.full(len(fitted), 1 / len(fitted)))
         truth = known_labels(Y, given.n_rows, self.vocabulary_, self.n_labels_, self.takes_texts)
         self._values = label_values(label_columns, self.n_labels_, self.vocabulary_)
@@ -236,20 +257,6 @@ class Reranker(RerankerAnswers):
         if label_texts is not None and not any(of_words):
             raise ParameterError("The 'label_texts' parameter of fit is for a LexicalMatcher. No member is one.")
         return [{"label_texts": label_texts} if lexical else {} for lexical in of_words]
-
-    def _learn(
-        self, maker: ColumnMaker, tops: Sequence[TopK], rows: Any, truth: Csr, weight: Any, *, seen: bool
-    ) -> None:
-        """The order, from answers to rows as by members that haven't seen them."""
-        candidates = self._candidates(tops, resolve_jobs(self.n_jobs))
-        columns = maker.columns(candidates, tops, rows, (rows, truth) if seen else None)
-        self._n_own = columns.shape[2] - len(column_names(self.members, self._values.shape[1], 0)) or None
-        each = np.ones(len(columns), np.float32) if weight is None else weight
-        given = Candidates(candidates, columns, hits(candidates, truth), each)
-        growing = Growing(
-            self.objective, self.n_trees, self.depth, self.learning_rate, self.seed, resolve_jobs(self.n_jobs)
-        )
-        self.scorer_, self.calibrator_ = learned(given, self.scorer, growing, self.calibration)
 
     def _identity(self) -> dict[str, Any]:
         """What tells this training from others, for its checkpoint; each member's own part knows its data as well."""
@@ -298,127 +305,17 @@ class Reranker(RerankerAnswers):
         made.scorer_ = made._n_own = None
         return made
 
-    def fit_order(self, X: Any, Y: Any, sample_weight: Any = None) -> Reranker:
-        """Learn the order anew, on rows that no member was trained on; the members stay.
-
-        To bring a model up to date with new rows, call this with them before :meth:`update`.
-
-        Parameters
-        ----------
-        X : sparse matrix or array of shape (n, n_features_), or n texts
-        Y : their labels, as in ``fit``
-            Labels that no member knows are ignored.
-        sample_weight : array of shape (n,), optional
-
-        Raises
-        ------
-        NotFittedError
-            Before ``fit`` or ``of_fitted``.
-        DataError
-            When the arrays are malformed, or there are too few rows to learn from.
-        ImportError
-            When the library of the scorer isn't installed.
-        """
-        self._need_fit("fit_order")
-        self.check_params()
-        need_library(self.scorer)
-        X, n_rows = self._checked(X)
-        truth = known_labels(Y, n_rows, self.vocabulary_, self.n_labels_, self.takes_texts)
-        weight = validate.sample_weight(sample_weight, n_rows)
-        if n_rows < LEAST_ROWS or not len(truth.indices):
-            raise DataError(
-                f"fit_order needs {LEAST_ROWS} rows at least, and labels that a member knows. Got "
-                f"{counted(n_rows, 'row')} with {counted(len(truth.indices), 'such label')}."
-            )
-        tops = [self._member_top(number, X, {}) for number in self._asked_members]
-        self._learn(self._column_maker(), tops, X, truth, weight, seen=False)
-        return self
-
     def plan(self, X: Any, Y: Any, sample_weight: Any = None, **options: Any) -> Plan:
         """Estimate what ``fit`` with the same arguments would need: time, memory and the size of the model.
 
-        The members' own plans, one after another, with their answers to held-out rows, and the learning of the order.
-        Parameters and errors as in :meth:`fit`.
-
-        Raises
-        ------
-        UnsupportedError
-            When a member has no plan.
+        The members' own plans, one after another, and the learning of the order; a member without a plan is trained on
+        2,000 of the rows, by which all are estimated. Parameters and errors as in :meth:`fit`.
         """
         given = self._given(X, Y, sample_weight)
-        for name in ("label_columns", "label_texts"):  # which take next to no time
+        own = self._member_options(options.pop("label_texts", None))
+        for name in ("label_columns", "checkpoint"):
             options.pop(name, None)
-        return reranker_plan(self, given, options)
-
-    def update(self, X: Any = None, Y: Any = None, sample_weight: Any = None, **options: Any) -> Reranker:
-        """Bring every member up to date, and what is known of the labels; the order and the probabilities' curves stay.
-
-        :meth:`fit_order` with new rows, called before, learns the order from them.
-
-        Parameters
-        ----------
-        X, Y, sample_weight, **options
-            As the members' ``update`` takes them: ``forget``, ``merge``, ``n_features``, ``precise``.
-
-        Raises
-        ------
-        UnsupportedError
-            When a member can't be brought up to date; none is changed then.
-        NotFittedError, DataError
-        """
-        self._need_fit("update")
-        updated = self._updated_members(X, Y, sample_weight, options)
-        before = self.vocabulary_
-        self._adopt(updated, self.weights_)
-        facts, values = self._facts, self._values
-        if before is not None and self.vocabulary_ is not None:
-            facts, values = _moved(facts, values, before, self.vocabulary_)
-        grown = np.zeros((self.n_labels_, values.shape[1]), np.float32)
-        grown[: len(values)] = values
-        if Y is not None:
-            n_rows = len(X) if self.takes_texts else self._features(X).shape[0]
-            truth = known_labels(labels_of(Y), n_rows, self.vocabulary_, self.n_labels_, self.takes_texts)
-            facts = facts.plus(truth)
-        self._facts, self._values = facts, grown
-        return self
-
-    def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
-        super()._drop_labels(ids)
-        self._facts = self._facts.without(ids)
-
-    # ---------------------------------------- storing
-
-    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
-        meta = {"n_members": len(self.members), "order": kind_of(self.scorer_), "n_own": self._n_own or 0}
-        arrays: dict[str, npt.NDArray[Any]] = {"weights": self.weights_, "label_columns": self._values}
-        arrays |= self._facts.to_arrays()
-        if self.scorer_ is not None:
-            arrays |= self.scorer_.to_arrays()
-        return meta, arrays, self._member_parts()
-
-    @classmethod
-    def _params_from(cls, state: store.State) -> dict[str, Any]:
-        return {**super()._params_from(state), "columns": None}
-
-    def _restore(self, state: store.State) -> None:
-        self._restore_members(state)
-        self._facts = LabelFacts.from_state(state, self.n_labels_)
-        self._values = store.need_array(state, "label_columns", np.float32, (self.n_labels_, None))
-        store.need_finite(state, "label_columns")
-        self._n_own = store.need_int(state, "n_own", 0, MOST_OWN) or None
-        self.scorer_ = scorer_from(state, len(self.feature_names_))
-
-
-def _moved(
-    facts: LabelFacts, values: npt.NDArray[np.float32], before: Vocabulary, now: Vocabulary
-) -> tuple[LabelFacts, npt.NDArray[np.float32]]:
-    """What is known of labels, by their ids in another vocabulary."""
-    ids = np.array([now.id(name) for name in before], np.int32)
-    if (ids == np.arange(len(ids))).all():
-        return facts, values
-    grown = np.zeros((len(now), values.shape[1]), np.float32)
-    grown[ids] = values
-    return facts.moved(ids, len(now)), grown
+        return reranker_plan(self, given, [{**options, **each} for each in own])
 
 
 store.register(Reranker.kind, Reranker.from_state)

@@ -1,0 +1,210 @@
+"""Rerankers from raw text, beside their members and means of these: precision by how rare labels are, time, size.
+
+``python -m benchmarks.linear.rerankers --data DIR --sets eurlex57k,gutenberg,cpv-tenders``. The members are those of
+``Reranker.preset("words")`` where the set's labels are called by words, else of ``"accurate"``. They are trained once
+for all rows of the table, on one thread, vectorisers included; each order is then learned from the same candidates. A
+mean with fitted weights is fitted on the rows that teach the orders. As a control, the labels' names are shuffled.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import random
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.common import datasets, measure, process, records
+
+Record = dict[str, Any]
+SLICES = (("head", 50, 10**9), ("torso", 10, 49), ("tail", 1, 9), ("never", 0, 0))  # by rows of training
+ORDERS = (
+    ("lightgbm", "right"), ("lightgbm", "rank"), ("xgboost", "right"), ("xgboost", "rank"), ("scikit-learn", "right"),
+    ("trees", "right"), ("neural", "right"), ("neural", "rank"),
+)  # fmt: skip
+_DEPTH = 10
+_MS_TEXTS = 500
+
+
+class Truth:
+    """The labels of the test rows that have one that training knows, and how often training has each."""
+
+    def __init__(self, rows: list[list[str]], counts: dict[str, int], inverse: dict[str, float]) -> None:
+        self.rows, self.counts, self.inverse = [set(row) for row in rows], counts, inverse
+
+    def figures(self, answers: Sequence[Sequence[str]]) -> Record:
+        """P@k, PSP@5 and, of the labels of each slice, the share among the first five; in percent."""
+        found: Record = {}
+        for k in (1, 3, 5):
+            right = sum(len(row & set(top[:k])) for row, top in zip(self.rows, answers, strict=True))
+            found[f"P@{k}"] = 100 * right / (k * len(self.rows))
+        gained = best = 0.0
+        for row, top in zip(self.rows, answers, strict=True):
+            gained += sum(self.inverse.get(label, 0) for label in row & set(top[:5]))
+            best += sum(sorted((self.inverse.get(label, 0) for label in row), reverse=True)[:5])
+        found["PSP@5"] = 100 * gained / best
+        for name, low, high in SLICES:
+            pairs = [
+                (label, set(top[:5]))
+                for row, top in zip(self.rows, answers, strict=True)
+                for label in row
+                if low <= self.counts.get(label, 0) <= high
+            ]
+            found[f"R@5 {name}"] = 100 * sum(label in top for label, top in pairs) / len(pairs) if pairs else None
+        return found
+
+
+def read(source: Path) -> tuple[Any, ...]:
+    """Texts and labels to train with and to test, and what labels are called, where that is written."""
+    texts, labels = datasets.read_jsonl(source / "train.jsonl.xz")
+    test_texts, test_labels = datasets.read_jsonl(source / "test.jsonl.xz")
+    written, names = source / "label_names.json.xz", None
+    if written.exists():
+        with lzma.open(written, "rt", encoding="utf-8") as file:
+            names = {
+                label: [entry["label"], *entry.get("alt_labels", ())] for label, entry in json.load(file).items()
+            }
+    elif source.name == "gutenberg":  # headings call themselves
+        names = {label: [label] for row in labels for label in row}
+    return texts, labels, test_texts, test_labels, names
+
+
+def one(job: Record) -> Record:
+    """Everything of one set in this process."""
+    from sylvan import Ensemble, Reranker, metrics
+    from sylvan.models.reranker import order as learning
+    from sylvan.ranking.ensemble import fit_weights
+
+    texts, labels, test_texts, test_labels, names = read(Path(job["source"]))
+    preset = "accurate" if names is None else "words"
+    with measure.Clock() as plain:
+        usual = Ensemble.preset("accurate", n_jobs=1).fit(texts, labels)
+    counts = {usual.vocabulary_[at]: int(n) for at, n in enumerate(usual.label_counts_)}
+    inverse = 1 / metrics.propensities_of_counts(usual.label_counts_, usual.n_rows_)
+    weigh = {usual.vocabulary_[at]: float(value) for at, value in enumerate(inverse)}
+    tested = [at for at, row in enumerate(test_labels) if any(counts.get(label) for label in row)]
+    asked = [test_texts[at] for at in tested]
+    known = set(counts) | set(names or ())
+    truth = Truth([[label for label in test_labels[at] if label in known] for at in tested], counts, weigh)
+    rows: list[Record] = []
+
+    def note(what: str, model: Any, **figures: Any) -> None:
+        with measure.Clock() as clock:
+            answers = model.rank(asked, k=_DEPTH).names
+        found = {"recipe": what, **truth.figures(answers), "rank_cpu_ms": 1000 * clock.cpu / len(asked), **figures}
+        rows.append(found)
+        process.say(f"{job['set']} {found}")
+
+    note("Ensemble, the preset accurate", usual, train_cpu_s=plain.cpu, model_mb=megabytes(usual, job))
+    seen: Record = {}
+    taken = learning.RerankerOrder._learn
+
+    def spy(self: Any, maker: Any, tops: Any, some: Any, held: Any, weight: Any, **options: Any) -> None:
+        seen.update(tops=tops, truth=held)
+        with measure.Clock() as clock:
+            taken(self, maker, tops, some, held, weight, **options)
+        seen["order_cpu_s"] = clock.cpu
+
+    given, caught = learning.learned, {}
+
+    def caught_learned(candidates: Any, *others: Any) -> Any:
+        caught["candidates"], caught["others"] = candidates, others
+        return given(candidates, *others)
+
+    learning.RerankerOrder._learn, learning.learned = spy, caught_learned  # type: ignore[method-assign]
+    options = {} if names is None else {"label_texts": names}
+    with measure.Clock() as whole:
+        model = Reranker.preset(preset, n_jobs=1).fit(texts, labels, **options)
+    for at, member in enumerate(model.members):
+        note(f"member {at}: {described(member)}", member)
+    note("mean of all members", Ensemble.of_fitted(model.members, n_jobs=1))
+    weights = fit_weights(seen["tops"], seen["truth"])
+    note("mean with fitted weights", Ensemble.of_fitted(model.members, weights.tolist(), n_jobs=1))
+    members_s = whole.cpu - seen["order_cpu_s"]
+    for scorer, objective in ORDERS:
+        growing = caught["others"][1]._replace(objective=objective)
+        try:
+            with measure.Clock() as clock:
+                model.scorer_, model.calibrator_ = given(caught["candidates"], scorer, growing, "isotonic")
+        except ImportError as error:
+            process.say(f"{scorer} is missing: {error}")
+            continue
+        note(
+            f"Reranker: {scorer}, {objective}", model, train_cpu_s=members_s + clock.cpu, order_cpu_s=clock.cpu,
+            model_mb=megabytes(model, job), dropped=model.scorer_ is None,
+        )  # fmt: skip
+        if (scorer, objective) == ORDERS[0]:
+            rows[-1]["one_text_ms"] = one_text_ms(model, asked)
+            model.tail = "psp"
+            note(f"Reranker: {scorer}, {objective}, tail=psp", model)
+            model.tail = None
+    if names is not None:
+        others = list(names.values())
+        random.Random(0).shuffle(others)
+        shuffled = dict(zip(names, others, strict=True))
+        note("Reranker, names shuffled", Reranker.preset(preset, n_jobs=1).fit(texts, labels, label_texts=shuffled))
+        note("Reranker, the preset accurate: no names", Reranker.preset("accurate", n_jobs=1).fit(texts, labels))
+    return {"preset": preset, "recipes": rows, "members_cpu_s": members_s}
+
+
+def described(member: Any) -> str:
+    """A member in a few words."""
+    if not hasattr(member, "vectorizer"):
+        return type(member).__name__
+    vectorizer = member.vectorizer
+    words = "parts of words" if vectorizer.analyzer == "char_wb" else "words"
+    if vectorizer.max_features is not None and vectorizer.analyzer == "word":
+        words = "frequent pairs of words"
+    return f"{type(member.model).__name__}, {words}"
+
+
+def one_text_ms(model: Any, texts: list[str]) -> Record:
+    """Median milliseconds of one text, of its members alone, and of the rest."""
+    import time
+
+    def asked(answer: Callable[[str], Any]) -> list[float]:
+        spent = []
+        for text in texts[:_MS_TEXTS]:
+            start = time.perf_counter()
+            answer(text)
+            spent.append(1000 * (time.perf_counter() - start))
+        return spent
+
+    found: Record = {}
+    for n in (60, 200):
+        model.candidates = n
+        both = asked(lambda text: model.rank([text], k=_DEPTH))
+        members = asked(lambda text: [member.probabilities(member.rank([text], k=n)) for member in model.members])
+        found[f"{n} candidates"] = {
+            "all": float(np.median(both)), "members": float(np.median(members)),
+            "besides": float(np.median(np.array(both) - np.array(members))),
+        }  # fmt: skip
+    model.candidates = 60
+    return found
+
+
+def megabytes(model: Any, job: Record) -> float:
+    """Of the saved model."""
+    with tempfile.TemporaryDirectory(dir=job["scratch"]) as folder:
+        model.save(Path(folder) / "model")
+        return measure.folder_bytes(Path(folder) / "model") / 1e6
+
+
+def main() -> None:
+    """Runs what the command line asks for; a JSON for each set."""
+    if process.served(one):
+        return
+    parser = records.command_line(__doc__, "eurlex57k,gutenberg,cpv-tenders", threads=None)
+    options = parser.parse_args()
+    for name in options.sets.split(","):
+        job = {"source": str(Path(options.data) / name), "set": name}
+        records.write("rerankers", name, options, **process.run(sys.executable, "benchmarks.linear.rerankers", job))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,160 @@
+"""What a reranker learns besides its members, brings up to date and stores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan import store, validate
+from sylvan.data import Vocabulary
+from sylvan.errors import DataError
+from sylvan.frames import labels_of
+from sylvan.metrics.rows import hits
+from sylvan.models.ensembles.members import known_labels
+from sylvan.models.reranker.answers import RerankerAnswers
+from sylvan.models.reranker.candidates import MOST_OWN, ColumnMaker, column_names
+from sylvan.models.reranker.learning import LEAST_ROWS, Candidates, kind_of, learned, need_library, scorer_from
+from sylvan.parallel import resolve_jobs
+from sylvan.ranking.candidate_columns import LabelFacts
+from sylvan.ranking.tree_libraries import Growing
+from sylvan.topk import TopK
+from sylvan.validate import Csr
+from sylvan.wording import counted
+
+__all__ = ["RerankerOrder"]
+
+_Self = TypeVar("_Self", bound="RerankerOrder")
+
+
+class RerankerOrder(RerankerAnswers):
+    """Base of Reranker, with what is learned from rows besides the members themselves."""
+
+    scorer: str
+    n_trees: int
+    depth: int
+    learning_rate: float
+    calibration: str | None
+    seed: int
+
+    def _learn(
+        self, maker: ColumnMaker, tops: Sequence[TopK], rows: Any, truth: Csr, weight: Any, *, seen: bool
+    ) -> None:
+        """The order, from answers to rows as by members that haven't seen them."""
+        candidates = self._candidates(tops, resolve_jobs(self.n_jobs))
+        columns = maker.columns(candidates, tops, rows, (rows, truth) if seen else None)
+        self._n_own = columns.shape[2] - len(column_names(self.members, self._values.shape[1], 0)) or None
+        each = np.ones(len(columns), np.float32) if weight is None else weight
+        given = Candidates(candidates, columns, hits(candidates, truth), each)
+        growing = Growing(
+            self.objective, self.n_trees, self.depth, self.learning_rate, self.seed, resolve_jobs(self.n_jobs)
+        )
+        self.scorer_, self.calibrator_ = learned(given, self.scorer, growing, self.calibration)
+
+    def fit_order(self: _Self, X: Any, Y: Any, sample_weight: Any = None) -> _Self:
+        """Learn the order anew, on rows that no member was trained on; the members stay.
+
+        To bring a model up to date with new rows, call this with them before :meth:`update`.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, n_features_), or n texts
+        Y : their labels, as in ``fit``
+            Labels that no member knows are ignored.
+        sample_weight : array of shape (n,), optional
+
+        Raises
+        ------
+        NotFittedError
+            Before ``fit`` or ``of_fitted``.
+        DataError
+            When the arrays are malformed, or there are too few rows to learn from.
+        ImportError
+            When the library of the scorer isn't installed.
+        """
+        self._need_fit("fit_order")
+        self.check_params()
+        need_library(self.scorer)
+        X, n_rows = self._checked(X)
+        truth = known_labels(Y, n_rows, self.vocabulary_, self.n_labels_, self.takes_texts)
+        weight = validate.sample_weight(sample_weight, n_rows)
+        if n_rows < LEAST_ROWS or not len(truth.indices):
+            raise DataError(
+                f"fit_order needs {LEAST_ROWS} rows at least, and labels that a member knows. Got "
+                f"{counted(n_rows, 'row')} with {counted(len(truth.indices), 'such label')}."
+            )
+        tops = [self._member_top(number, X, {}) for number in self._asked_members]
+        self._learn(self._column_maker(), tops, X, truth, weight, seen=False)
+        return self
+
+    def update(self: _Self, X: Any = None, Y: Any = None, sample_weight: Any = None, **options: Any) -> _Self:
+        """Bring every member up to date, and what is known of the labels; the order and the probabilities' curves stay.
+
+        :meth:`fit_order` with new rows, called before, learns the order from them.
+
+        Parameters
+        ----------
+        X, Y, sample_weight, **options
+            As the members' ``update`` takes them: ``forget``, ``merge``, ``n_features``, ``precise``.
+
+        Raises
+        ------
+        UnsupportedError
+            When a member can't be brought up to date; none is changed then.
+        NotFittedError, DataError
+        """
+        self._need_fit("update")
+        updated = self._updated_members(X, Y, sample_weight, options)
+        before = self.vocabulary_
+        self._adopt(updated, self.weights_)
+        facts, values = self._facts, self._values
+        if before is not None and self.vocabulary_ is not None:
+            facts, values = _moved(facts, values, before, self.vocabulary_)
+        grown = np.zeros((self.n_labels_, values.shape[1]), np.float32)
+        grown[: len(values)] = values
+        if Y is not None:
+            n_rows = len(X) if self.takes_texts else self._features(X).shape[0]
+            truth = known_labels(labels_of(Y), n_rows, self.vocabulary_, self.n_labels_, self.takes_texts)
+            facts = facts.plus(truth)
+        self._facts, self._values = facts, grown
+        return self
+
+    def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
+        super()._drop_labels(ids)
+        self._facts = self._facts.without(ids)
+
+    # ---------------------------------------- storing
+
+    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
+        meta = {"n_members": len(self.members), "order": kind_of(self.scorer_), "n_own": self._n_own or 0}
+        arrays: dict[str, npt.NDArray[Any]] = {"weights": self.weights_, "label_columns": self._values}
+        arrays |= self._facts.to_arrays()
+        if self.scorer_ is not None:
+            arrays |= self.scorer_.to_arrays()
+        return meta, arrays, self._member_parts()
+
+    @classmethod
+    def _params_from(cls, state: store.State) -> dict[str, Any]:
+        return {**super()._params_from(state), "columns": None}
+
+    def _restore(self, state: store.State) -> None:
+        self._restore_members(state)
+        self._facts = LabelFacts.from_state(state, self.n_labels_)
+        self._values = store.need_array(state, "label_columns", np.float32, (self.n_labels_, None))
+        store.need_finite(state, "label_columns")
+        self._n_own = store.need_int(state, "n_own", 0, MOST_OWN) or None
+        self.scorer_ = scorer_from(state, len(self.feature_names_))
+
+
+def _moved(
+    facts: LabelFacts, values: npt.NDArray[np.float32], before: Vocabulary, now: Vocabulary
+) -> tuple[LabelFacts, npt.NDArray[np.float32]]:
+    """What is known of labels, by their ids in another vocabulary."""
+    ids = np.array([now.id(name) for name in before], np.int32)
+    if (ids == np.arange(len(ids))).all():
+        return facts, values
+    grown = np.zeros((len(now), values.shape[1]), np.float32)
+    grown[ids] = values
+    return facts.moved(ids, len(now)), grown
