@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from sylvan.parallel import progress
-from sylvan.ranking.layered_scorer import LayeredScorer
+from sylvan.ranking.layered_scorer import MOST_DEVIATIONS, LayeredScorer
 from sylvan.ranking.tree_libraries import Growing, Rows
 
 __all__ = ["train_network"]
@@ -65,7 +65,8 @@ def train_network(rows: Rows, growing: Growing) -> LayeredScorer:
                 order = rng.permutation(used)
                 for first_row in range(0, len(order), _BATCH):
                     batch = _padded(rows, starts, order[first_row : first_row + _BATCH])
-                    inputs = (batch[0] - torch.from_numpy(mean)) * torch.from_numpy(scale)
+                    standard = (batch[0] - torch.from_numpy(mean)) * torch.from_numpy(scale)
+                    inputs = standard.clamp(-MOST_DEVIATIONS, MOST_DEVIATIONS)
                     scores = torch.relu(inputs @ first + first_bias) @ second + second_bias
                     loss = _loss(scores, *batch[1:], growing.objective)
                     optimizer.zero_grad()

@@ -55,9 +55,11 @@ def contributions(trees: BoostedTrees, row: npt.NDArray[np.float32]) -> tuple[fl
 def _paths(
     trees: BoostedTrees, row: npt.NDArray[np.float32]
 ) -> tuple[npt.NDArray[np.int64], _Doubles, _Doubles, _Doubles]:
-    """Of each leaf that rows reached: the columns on its path, whether the row goes it, shares of rows, and its value.
+    """Of each leaf that counts: the columns on its path, whether the row goes it, shares of rows, and its value.
 
-    A column that a path has twice is one factor; the second is 1 either way, which no column gains from.
+    A column that a path has twice is one factor; the second is 1 either way, which no column gains from. A leaf counts
+    unless a split on its path sends neither the row nor any training row that way. Below a node that no training row
+    came to, all go to the left.
     """
     if trees.covers is None:
         raise ValueError("Trees without covers say nothing of their columns.")
@@ -77,14 +79,15 @@ def _paths(
         right = row[column] > trees.thresholds[:, at]
         features[..., layer] = column
         known[..., layer] = right == (child % 2 == 1)
+        to_left = np.broadcast_to(child % 2 == 0, known.shape[:2]).astype(np.float64)
         above, below = covers[depth - layer][:, node], covers[depth - layer - 1][:, child]
-        share[..., layer] = np.divide(below, above, out=np.zeros(above.shape), where=above > 0)
-    reached = trees.covers > 0
-    features, known, share = features[reached], known[reached], share[reached]
+        share[..., layer] = np.divide(below, above, out=to_left, where=above > 0)
+    counts = ((known > 0) | (share > 0)).all(axis=2)
+    features, known, share = features[counts], known[counts], share[counts]
     for layer in range(1, depth):
         for earlier in range(layer):
             same = features[:, layer] == features[:, earlier]
             known[same, earlier] *= known[same, layer]
             share[same, earlier] *= share[same, layer]
             known[same, layer] = share[same, layer] = 1
-    return features, known, share, trees.leaves[reached].astype(np.float64)
+    return features, known, share, trees.leaves[counts].astype(np.float64)

@@ -18,6 +18,7 @@ __all__ = ["GROWERS", "Growing", "Rows", "library"]
 _Floats = npt.NDArray[np.float32]
 _LEAST_OF_LEAF = 200  # candidates
 _SHARE_OF_COLUMNS = 0.5  # that a tree looks at
+_ZERO = np.float32(1e-35)  # what LightGBM takes for 0 has no greater magnitude
 _LIBRARIES = {  # the module, its name and what to install
     "lightgbm": ("lightgbm", "LightGBM", '"sylvan[rerank]"'), "xgboost": ("xgboost", "XGBoost", "xgboost"),
     "scikit-learn": ("sklearn.ensemble", "scikit-learn", "scikit-learn"),
@@ -82,7 +83,7 @@ def _lightgbm(rows: Rows, growing: Growing) -> BoostedTrees:
         if "leaf_value" in node:
             place.leaf(at, node["leaf_value"], node.get("leaf_count", 1))
             return
-        place.split(at, node["split_feature"], _float_below(node["threshold"]))
+        place.split(at, node["split_feature"], _around_zero(_float_below(node["threshold"])))
         read(node["left_child"], place, 2 * at + 1)
         read(node["right_child"], place, 2 * at + 2)
 
@@ -198,6 +199,14 @@ def _float_below(threshold: float) -> np.float32:
     near = np.float32(threshold)
     below: np.float32 = np.nextafter(near, np.float32(-np.inf))
     return near if float(near) <= threshold else below
+
+
+def _around_zero(threshold: np.float32) -> np.float32:
+    """A threshold that has all that LightGBM takes for 0 on the side of 0."""
+    if abs(threshold) > _ZERO:
+        return threshold
+    lowest: np.float32 = np.nextafter(-_ZERO, np.float32(-np.inf))
+    return _ZERO if threshold >= 0 else lowest
 
 
 def library(name: str) -> Any:

@@ -73,7 +73,7 @@ class Candidates(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """An order, None where the mean score's was no worse, and the curves of its probabilities."""
+    """An order, None where the mean score's was better or nothing could be learned, and its probabilities' curves."""
 
     scorer: Scorer | None
     calibrator: Calibrator | None
@@ -97,8 +97,9 @@ def learned(given: Candidates, name: str, growing: Growing, calibration: str | N
     """The order of candidates.
 
     Four rows in five teach it, and the fifth checks it: an order that puts fewer right labels first there than the mean
-    score does, by more than the standard error of the difference, is dropped. The calibrator is fitted on the
-    fifth, too, where it has a thousand rows or scores aren't probabilities.
+    score does, by more than the standard error of the difference, is dropped. The calibrator is fitted on the fifth,
+    too, where it has a thousand rows or scores aren't probabilities. With fewer than 50 right candidates in either part,
+    or no wrong one, there is nothing to learn, and the order is that of the mean score.
 
     Parameters
     ----------
@@ -109,9 +110,11 @@ def learned(given: Candidates, name: str, growing: Growing, calibration: str | N
     """
     checked = np.random.default_rng(growing.seed).permutation(len(given.weight)) % _CHECKED == 0
     check, teach = given.some(checked), given.some(~checked)
-    scorer = None
-    if min(int(teach.right.sum()), int(check.right.sum())) >= _LEAST_RIGHT:
-        scorer = _trained(name, teach.listed(), growing)
+    scorer, rows = None, teach.listed()
+    n_wrong = int((~rows.right & (rows.weight > 0)).sum())
+    n_right = min(int((part.right & (part.weight > 0)).sum()) for part in (rows, check.listed()))
+    if n_right >= _LEAST_RIGHT and n_wrong:
+        scorer = _trained(name, rows, growing)
     top = order_by(scorer, check.top, check.columns)
     right = _right_at(check, top)
     if scorer is not None:
