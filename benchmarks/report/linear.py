@@ -62,6 +62,13 @@ ENSEMBLES = (
     "frequent words and pairs of words, characters as many 4-grams within words, which the neighbours (a "
     "`NeighborRanker`) have as well. The recipes, with their weights, are the same on all sets."
 )
+RERANKERS = (
+    "By `python -m benchmarks.linear.rerankers`, on one thread, from raw texts: all members of `Reranker.preset` "
+    "(eurlex57k and gutenberg: `words`; cpv-tenders, whose labels have no names: `accurate`), means of them, and "
+    "orders learned from the same candidates by each library. R@5: of the true labels with so many training rows (head "
+    "50 and more, torso 10 to 49, tail 1 to 9, never 0), the share among five answers. Training is that of all members "
+    "and the order. As a control, what labels are called is shuffled."
+)
 TUNED = (
     "By `python -m benchmarks.linear.tuned`, from raw texts: `sylvan.tune` with so many seconds for everything, the "
     "final training included, beside the default model and fastText's autotune with the same seconds, threads and "
@@ -298,6 +305,26 @@ def ensembles_table(record: Record) -> list[str]:
     return markdown.table("| | weights | P@1/3/5 | training, CPU-s | ranking, CPU-ms a row | model, MB |", rows)
 
 
+def rerankers_table(record: Record) -> list[str]:
+    """What ``rerankers.py`` measured."""
+    rows = []
+    for run in record["recipes"]:
+        cells = [markdown.at(run, "P"), f"{run['PSP@5']:.2f}"]
+        slices = (run[f"R@5 {name}"] for name in ("head", "torso", "tail", "never"))
+        cells.append("/".join("–" if value is None else f"{value:.1f}" for value in slices))
+        cells.append(f"{run['train_cpu_s']:.1f}" if "train_cpu_s" in run else "–")
+        cells.append(f"{run['rank_cpu_ms']:.2f}")
+        cells.append(f"{run['model_mb']:.1f}" if "model_mb" in run else "–")
+        rows.append([run["recipe"] + (" (dropped)" if run.get("dropped") else ""), *cells])
+    head = "| | P@1/3/5 | PSP@5 | R@5 head/torso/tail/never | training, CPU-s | ranking, CPU-ms a row | model, MB |"
+    lines = markdown.table(head, rows)
+    found = next((run["one_text_ms"] for run in record["recipes"] if "one_text_ms" in run), {})
+    for name, times in found.items():
+        lines += ["", f"One text with {name}: {times['all']:.2f} ms, of which members {times['members']:.2f} and the "
+                  f"rest {times['besides']:.2f} (medians)."]  # fmt: skip
+    return lines
+
+
 def tuned_table(record: Record) -> list[str]:
     """What ``tuned.py`` measured: a row a contender, means over seeds."""
     runs = [run for run in record["runs"] if "error" not in run]
@@ -406,6 +433,7 @@ BY_SET = {  # the sections with tables for each set: title, words, tables
     "memory": ("Memory limits and resuming", MEMORY, memory_table),
     "neighbors": ("Neighbours and rare labels", NEIGHBORS, neighbors_tables),
     "ensembles": ("Ensembles", ENSEMBLES, ensembles_table),
+    "rerankers": ("Rerankers", RERANKERS, rerankers_table),
     "tuned": ("Tuning to a budget", TUNED, tuned_table),
     "calibration": ("Probabilities and stopping rules", CALIBRATION, calibration_tables),
     "updates": ("Updates", UPDATES, updates_tables),

@@ -40,8 +40,8 @@ TOPICS = (
     Topic(
         "beyond",
         "Smaller, better and calibrated models",
-        "Compression, neighbours, ensembles, tuning to a budget, and probabilities.",
-        ("Smaller models", "Neighbours and rare labels", "Ensembles", "Tuning to a budget",
+        "Compression, neighbours, ensembles, rerankers, tuning to a budget, and probabilities.",
+        ("Smaller models", "Neighbours and rare labels", "Ensembles", "Rerankers", "Tuning to a budget",
          "Probabilities and stopping rules"),
     ),
     Topic(

@@ -37,8 +37,12 @@ LAYERS: list[list[str]] = [
 ]
 LAYER = {name: height for height, names in enumerate(LAYERS) for name in names}
 
-# Private names that don't belong to a module of Sylvan: of named tuples, of the standard library, PyTorch and Annif.
-FOREIGN_PRIVATES = {"_asdict", "_replace", "_exit", "_version", "_indices", "_values", "_backend_fns"}
+# Private names that don't belong to a module of Sylvan: of named tuples, of the standard library, PyTorch and Annif;
+# and of scikit-learn, whose boosted trees can't be read by any other.
+FOREIGN_PRIVATES = {
+    "_asdict", "_replace", "_exit", "_version", "_indices", "_values", "_backend_fns", "_baseline_prediction",
+    "_predictors",
+}  # fmt: skip
 
 
 @dataclass
