@@ -98,8 +98,8 @@ def learned(given: Candidates, name: str, growing: Growing, calibration: str | N
 
     Four rows in five teach it, and the fifth checks it: an order that puts fewer right labels first there than the mean
     score does, by more than the standard error of the difference, is dropped. The calibrator is fitted on the fifth,
-    too, where it has a thousand rows or scores aren't probabilities. With fewer than 50 right candidates in either part,
-    or no wrong one, there is nothing to learn, and the order is that of the mean score.
+    too, where it has a thousand rows or scores aren't probabilities. With fewer than 50 right candidates in either
+    part, or no wrong one, there is nothing to learn, and the order is that of the mean score.
 
     Parameters
     ----------
