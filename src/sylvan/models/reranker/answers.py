@@ -87,7 +87,8 @@ class RerankerAnswers(JointModel):
         return TopK(top.labels, np.where(top.labels >= 0, top.scores, np.float32(-np.inf)))
 
     def _column_maker(self, facts: LabelFacts | None = None) -> ColumnMaker:
-        return ColumnMaker(self.members, self._ids, facts or self._facts, self._values, self.columns, self._n_own)
+        function = None if self._n_own is None else self.columns  # one that the order hasn't learned from isn't asked
+        return ColumnMaker(self.members, self._ids, facts or self._facts, self._values, function, self._n_own)
 
     def _combined(self, tops: Mapping[int, TopK], k: int, X: Any) -> TopK:
         jobs, listed, maker = resolve_jobs(self.n_jobs), list(tops.values()), self._column_maker()

@@ -98,8 +98,9 @@ class ColumnMaker:
                 f"This Reranker learned from {counted(self.n_own or 0, 'column')} of a function, which isn't stored: "
                 "give it again, with set_params(columns=...)."
             )
+        given = rows.to_scipy() if isinstance(rows, Csr) else rows
         try:
-            found = np.asarray(self.function(rows, candidates), np.float32)
+            found = np.asarray(self.function(given, candidates), np.float32)
         except (TypeError, ValueError) as error:
             raise DataError(f"The 'columns' function of Reranker gives no array of numbers: {error}") from None
         shape = candidates.labels.shape
@@ -160,7 +161,12 @@ def _values_by_name(given: Mapping[Any, Any], n_labels: int, vocabulary: Vocabul
         raise DataError("label_columns is a mapping from names, but the labels have none: give an array instead.")
     if not given:
         raise DataError("label_columns names no label.")
-    rows = [np.atleast_1d(np.asarray(value, np.float32)) for value in given.values()]
+    rows = []
+    for name, value in given.items():
+        try:
+            rows.append(np.atleast_1d(np.asarray(value, np.float32)))
+        except (TypeError, ValueError) as error:
+            raise DataError(f"label_columns must be numbers, but those of {name!r} aren't: {error}.") from None
     width = rows[0].shape
     wrong = next((name for name, row in zip(given, rows, strict=True) if row.shape != width or row.ndim != 1), None)
     if wrong is not None or not 1 <= width[0] <= MOST_OWN:

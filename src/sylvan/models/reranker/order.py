@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,7 +16,7 @@ from sylvan.frames import labels_of
 from sylvan.metrics.rows import hits
 from sylvan.models.ensembles.members import known_labels
 from sylvan.models.reranker.answers import RerankerAnswers
-from sylvan.models.reranker.candidates import MOST_OWN, ColumnMaker, column_names
+from sylvan.models.reranker.candidates import MOST_OWN, column_names
 from sylvan.models.reranker.learning import LEAST_ROWS, Candidates, kind_of, learned, need_library, scorer_from
 from sylvan.parallel import resolve_jobs
 from sylvan.ranking.candidate_columns import LabelFacts
@@ -40,18 +41,23 @@ class RerankerOrder(RerankerAnswers):
     seed: int
 
     def _learn(
-        self, maker: ColumnMaker, tops: Sequence[TopK], rows: Any, truth: Csr, weight: Any, *, seen: bool
+        self, tops: Sequence[TopK], rows: Any, truth: Csr, weight: Any, unseen: LabelFacts | None = None
     ) -> None:
-        """The order, from answers to rows as by members that haven't seen them."""
+        """The order, from answers to rows as by members that haven't seen them.
+
+        Where members have seen the rows by now, ``unseen`` is what all others say of the labels.
+        """
         candidates = self._candidates(tops, resolve_jobs(self.n_jobs))
-        columns = maker.columns(candidates, tops, rows, (rows, truth) if seen else None)
-        self._n_own = columns.shape[2] - len(column_names(self.members, self._values.shape[1], 0)) or None
+        n_own = None if self.columns is not None else self._n_own  # another function may give as many as it likes
+        maker = replace(self._column_maker(unseen), function=self.columns, n_own=n_own)
+        columns = maker.columns(candidates, tops, rows, None if unseen is None else (rows, truth))
         each = np.ones(len(columns), np.float32) if weight is None else weight
         given = Candidates(candidates, columns, hits(candidates, truth), each)
         growing = Growing(
             self.objective, self.n_trees, self.depth, self.learning_rate, self.seed, resolve_jobs(self.n_jobs)
         )
         self.scorer_, self.calibrator_ = learned(given, self.scorer, growing, self.calibration)
+        self._n_own = columns.shape[2] - len(column_names(self.members, self._values.shape[1], 0)) or None
 
     def fit_order(self: _Self, X: Any, Y: Any, sample_weight: Any = None) -> _Self:
         """Learn the order anew, on rows that no member was trained on; the members stay.
@@ -86,7 +92,7 @@ class RerankerOrder(RerankerAnswers):
                 f"{counted(n_rows, 'row')} with {counted(len(truth.indices), 'such label')}."
             )
         tops = [self._member_top(number, X, {}) for number in self._asked_members]
-        self._learn(self._column_maker(), tops, X, truth, weight, seen=False)
+        self._learn(tops, X, truth, weight)
         return self
 
     def update(self: _Self, X: Any = None, Y: Any = None, sample_weight: Any = None, **options: Any) -> _Self:

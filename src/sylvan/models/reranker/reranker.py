@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
@@ -84,8 +85,9 @@ class Reranker(RerankerOrder):
     tail : {"psp", "psp:A,B", "macro_recall", "none"}, optional
         Makes rare labels count for more in ``rank``; see :class:`XRLinear`.
     columns : callable, optional
-        ``columns(rows, candidates)`` gives further columns: of n rows or texts and a TopK of shape (n, k), finite
-        numbers of shape (n, k, c). It isn't stored: give it again to a loaded model, with ``set_params``.
+        ``columns(rows, candidates)`` gives further columns: of a CSR matrix of n rows or a list of n texts, and a TopK
+        of shape (n, k), finite numbers of shape (n, k, c). It isn't stored: give it again to a loaded model, with
+        ``set_params``.
     calibration : {"isotonic", "platt"}, optional
         How scores become the probabilities of :meth:`predict_proba`: by curves fitted to a fifth of the rows that were
         held out. None leaves the scores, which are probabilities as the scorer sees them with ``objective="right"``; so
@@ -237,18 +239,19 @@ class Reranker(RerankerOrder):
                     if tops[at] is None:
                         part = {**options, **own[at]}
                         tops[at] = held_out_answers(member, made, X, Y, rows, part, parts, f"held_out{at}")
-        self._adopt(fitted, np.full(len(fitted), 1 / len(fitted)))
-        truth = known_labels(Y, given.n_rows, self.vocabulary_, self.n_labels_, self.takes_texts)
-        self._values = label_values(label_columns, self.n_labels_, self.vocabulary_)
-        self._facts, self._n_own = LabelFacts.of(truth), None
-        self.scorer_ = self.calibrator_ = None
+        made = copy.copy(self)  # so that this one stays as it is when something fails
+        made._adopt(fitted, np.full(len(fitted), 1 / len(fitted)))
+        truth = known_labels(Y, given.n_rows, made.vocabulary_, made.n_labels_, made.takes_texts)
+        made._values = label_values(label_columns, made.n_labels_, made.vocabulary_)
+        made._facts, made._n_own = LabelFacts.of(truth), None
+        made.scorer_ = made.calibrator_ = None
         if rows is not None:
             rest = np.setdiff1d(np.arange(given.n_rows, dtype=np.int32), rows)
-            moved = [renumbered(top, ids) for top, ids in zip(tops, self._ids, strict=True) if top is not None]
-            known = take_rows(truth, rows)
-            maker = self._column_maker(LabelFacts.of(take_rows(truth, rest)))
-            self._learn(maker, moved, take(X, rows), known, None if weight is None else weight[rows], seen=True)
-        self._keep_names(given.named, self.vocabulary_, given.single_label)
+            moved = [renumbered(top, ids) for top, ids in zip(tops, made._ids, strict=True) if top is not None]
+            known, facts = take_rows(truth, rows), LabelFacts.of(take_rows(truth, rest))
+            made._learn(moved, take(X, rows), known, None if weight is None else weight[rows], facts)
+        made._keep_names(given.named, made.vocabulary_, given.single_label)
+        vars(self).update(vars(made))
         return self
 
     def _member_options(self, label_texts: Any) -> list[dict[str, Any]]:

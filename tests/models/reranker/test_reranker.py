@@ -1,0 +1,237 @@
+"""Reranker: every scorer, what it answers and explains, and what it refuses."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from rows_with_pairs import bits, hits, joined, members, pairs, parity, reranker
+
+import sylvan
+from sylvan import Ensemble, NeighborRanker, Reranker, XRLinear
+from sylvan.errors import DataError, NotFittedError, ParameterError
+
+SCORERS = [
+    ("lightgbm", "right"), ("lightgbm", "rank"), ("xgboost", "right"), ("xgboost", "rank"), ("scikit-learn", "right"),
+    ("trees", "right"), ("neural", "right"), ("neural", "rank"),
+]  # fmt: skip
+MODULES = {"scikit-learn": "sklearn", "neural": "torch", "trees": "numpy"}
+
+
+class Closed:
+    """Finds none of the libraries that train scorers."""
+
+    def find_spec(self, name: str, *args: Any) -> None:
+        if name.partition(".")[0] in ("lightgbm", "xgboost", "sklearn", "torch"):
+            raise ModuleNotFoundError(f"{name} is needed to rank")
+
+
+@pytest.fixture(scope="module")
+def fitted() -> Reranker:
+    """One model for tests that only ask it."""
+    return reranker(columns=parity).fit(*pairs())
+
+
+@pytest.mark.parametrize(("scorer", "objective"), SCORERS)
+def test_every_scorer_learns_what_the_mean_can_not(
+    scorer: str, objective: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip(MODULES.get(scorer, scorer))
+    X, y = pairs()
+    model = reranker(scorer=scorer, objective=objective, columns=parity).fit(X, y)
+    assert hits(Ensemble.of_fitted(model.members)) < 0.7
+    assert hits(model) > 0.95
+    top = model.rank(X, k=5)
+    assert top.scores[top.labels >= 0].min() >= 0 and top.scores.max() <= 1
+    proba = model.predict_proba(X)
+    assert proba.shape == (1200, 8) and proba.min() >= 0 and proba.max() <= 1
+    again = reranker(scorer=scorer, objective=objective, columns=parity, n_jobs=2).fit(X, y)
+    assert bits(again.rank(X, k=5)) == bits(top), "whatever the number of threads"
+    model.save(tmp_path / "m")
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("lightgbm", "xgboost", "sklearn", "torch")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [Closed(), *sys.meta_path])
+    assert bits(sylvan.load(tmp_path / "m").set_params(columns=parity).rank(X, k=5)) == bits(top)
+
+
+def test_few_rows_leave_the_order_of_the_mean() -> None:
+    X, y = pairs()
+    for model in (reranker(columns=parity).fit(X[:799], y[:799]), reranker(held_out=199).fit(X, y)):
+        mean = Ensemble.of_fitted(model.members)
+        assert model.scorer_ is None and model.calibrator_ is None
+        assert bits(model.rank(X, k=8)) == bits(mean.rank(X, k=8))
+    assert reranker(columns=parity).fit(X, y).scorer_ is not None
+
+
+def test_only_candidates_are_ranked() -> None:
+    X, y = pairs(400)
+    model = Reranker.of_fitted([member.fit(X, y) for member in members()], candidates=3)
+    top = model.rank(X, k=5)
+    assert (top.labels[:, :3] >= 0).all() and (top.labels[:, 3:] == -1).all()
+    candidates, columns = model.candidate_columns(X[:7])
+    assert candidates.labels.shape == (7, 3) and columns.shape == (7, 3, len(model.feature_names_))
+
+
+def test_columns_have_names_and_are_what_members_say(fitted: Reranker) -> None:
+    X, _ = pairs(20, seed=2)
+    candidates, columns = fitted.candidate_columns(X)
+    names = fitted.feature_names_
+    assert len(set(names)) == len(names) == columns.shape[2] and names[-1] == "columns 0"
+    proba = fitted.members[1].predict_proba(X).toarray()
+    for row, label in np.argwhere(candidates.labels >= 0)[:50]:
+        expected = proba[row, candidates.labels[row, label]]
+        assert columns[row, label, names.index("member1 score")] == pytest.approx(expected, abs=1e-6)
+    assert columns[0, 0, names.index("label_rows")] == pytest.approx(
+        np.log1p(fitted.label_counts_[candidates.labels[0, 0]])
+    )
+    assert (columns[..., -1] == np.where(candidates.labels >= 0, parity(sp.csr_matrix(X), candidates)[..., 0], 0)).all()
+
+
+def test_tails_lift_rare_labels() -> None:
+    X, y = pairs(2000)
+    rare = (y == 7) & (np.arange(2000) % 10 > 0)
+    X, y = X[~rare], y[~rare]
+    model = reranker().fit(X, y)
+    plain = model.rank(X, k=8)
+    for name in ("psp", "psp:0.5,0.4", "macro_recall"):
+        lifted = model.rank(X, k=8, tail=name)
+        assert np.argwhere(lifted.labels == 7)[:, 1].sum() < np.argwhere(plain.labels == 7)[:, 1].sum(), name
+        assert bits(model.set_params(tail=name).rank(X, k=8)) == bits(lifted)
+        assert bits(model.rank(X, k=8, tail="none")) == bits(plain)
+    assert model.predict_proba(X).tobytes() == reranker().fit(X, y).predict_proba(X).tobytes(), "of the plain scores"
+    with pytest.raises(ParameterError, match="'tail' parameter"):
+        model.rank(X, tail="fat")
+
+
+def test_probabilities_are_near_the_shares_of_right_answers() -> None:
+    X, y = pairs()
+    fitted = [m.fit(X, y) for m in members()]
+    new_X, new_y = pairs(5200, seed=1)
+    new_y = np.where(np.random.default_rng(0).random(5200) < 0.3, new_y ^ 1, new_y)
+    test_X, test_y = pairs(2000, seed=2)
+    test_y = np.where(np.random.default_rng(1).random(2000) < 0.3, test_y ^ 1, test_y)
+    made = {}
+    for calibration in ("isotonic", "platt", None):
+        model = joined(fitted, columns=parity, calibration=calibration)
+        model.fit_order(new_X, new_y)
+        assert (model.calibrator_ is None) == (calibration is None)
+        made[calibration] = float(model.predict_proba(test_X)[np.arange(2000), test_y ^ 1].mean())
+        top = model.rank(test_X, k=1)
+        share = float((top.labels[:, 0] == test_y).mean())
+        assert abs(float(model.probabilities(top).scores.mean()) - share) < 0.05, calibration
+        assert share == pytest.approx(0.7, abs=0.04)
+    assert len(set(made.values())) == 3
+
+
+def test_explanations_say_what_moved_a_label(fitted: Reranker) -> None:
+    X, y = pairs(5, seed=7)
+    row, label = X[:1], int(y[0])
+    found = fitted.explain(row, label, top=3)
+    score = float(found.score)
+    assert found.place == 1 and found.label == label
+    assert "number" in found.notes[0] and "mean probability" in found.notes[0]
+    told = found.notes[1]
+    assert f"Its log odds are {np.log(score / (1 - score)):.2f}" in told and "columns 0 = 1 (+" in told
+    assert told.count("=") <= 3
+    assert "columns 0 = 0 (-" in fitted.explain(row, label ^ 1).notes[1]
+
+
+def test_explanations_without_contributions() -> None:
+    X, y = pairs(900)
+    mean = Reranker.of_fitted([m.fit(X, y) for m in members()], candidates=2)
+    assert "nothing better could be learned" in mean.explain(X[:1], int(y[0])).notes[0]
+    outside = next(label for label in range(8) if label not in mean.rank(X[:1], k=2).labels)
+    assert "none of the 2 candidates" in mean.explain(X[:1], outside).notes[0]
+    pytest.importorskip("torch")
+    neural = reranker(scorer="neural", columns=parity).fit(X, y)
+    assert len(neural.explain(X[:1], int(y[0])).notes) >= 1
+    with pytest.raises(DataError, match="label"):
+        neural.explain(X[:1], 99)
+
+
+def test_labels_that_come_later_have_columns_too() -> None:
+    X, y = pairs()
+    model = reranker(columns=None).fit(X, [[f"m{label}"] for label in y], label_columns={"m0": 3.0})
+    new_X, new_y = pairs(40, seed=5)
+    names = [["a new one", f"m{label}"] for label in new_y]
+    model.update(new_X, names)
+    counts = np.bincount(y, minlength=8) + np.bincount(new_y, minlength=8)
+    candidates, columns = model.candidate_columns(new_X)
+    at = model.feature_names_.index("label_rows")
+    place = {name: number for number, name in enumerate(model.vocabulary_)}
+    expected = np.zeros(len(place))
+    expected[[place[f"m{label}"] for label in range(8)]] = counts
+    expected[place["a new one"]] = 40
+    there = candidates.labels >= 0
+    np.testing.assert_allclose(columns[..., at][there], np.log1p(expected)[candidates.labels[there]], rtol=1e-6)
+    values = np.zeros(len(place))
+    values[place["m0"]] = 3
+    assert (columns[..., -1][there] == values[candidates.labels[there]]).all()
+    smaller = model.without_labels("m0")
+    candidates, columns = smaller.candidate_columns(new_X)
+    assert place["m0"] not in candidates.labels and not (columns[..., -1] == 3).any()
+
+
+def test_a_plan_names_what_will_be_done() -> None:
+    X, y = pairs(1200)
+    model = reranker(columns=parity)
+    plan = model.plan(X, y, label_columns=np.zeros((8, 1)))
+    names = [phase.name for phase in plan.phases]
+    assert names[-1] == "order" and names[0].startswith("member0 ") and any(n.startswith("member1 ") for n in names)
+    assert plan.seconds > 0 and plan.peak_bytes > 0 and plan.model_bytes > 0
+    assert not hasattr(model, "scorer_") and "order" not in [p.name for p in model.plan(X[:700], y[:700]).phases]
+    with pytest.raises(DataError):
+        model.plan(X, y[:5])
+
+
+@pytest.mark.parametrize(
+    ("params", "sentence"),
+    [
+        ({"objective": "rank"}, "'objective' parameter of Reranker must be 'right' with scorer='trees'"),
+        ({"objective": "rank", "scorer": "scikit-learn"}, "must be 'right' with scorer='scikit-learn'"),
+        ({"scorer": "catboost"}, "'scorer' parameter.*'lightgbm'"),
+        ({"n_trees": 0}, "'n_trees' parameter"), ({"depth": 11}, "'depth' parameter"),
+        ({"learning_rate": 0}, "'learning_rate' parameter"), ({"candidates": 0}, "'candidates' parameter"),
+        ({"held_out": -1}, "'held_out' parameter"), ({"calibration": "beta"}, "'calibration' parameter"),
+    ],
+)  # fmt: skip
+def test_parameters_out_of_their_range(params: dict[str, Any], sentence: str) -> None:
+    X, y = pairs(20)
+    with pytest.raises(ParameterError, match=sentence):
+        reranker(**params).fit(X, y)
+    with pytest.raises(ParameterError, match=sentence):
+        Reranker.of_fitted([m.fit(X, y) for m in members()], **{"scorer": "trees", **params})
+
+
+@pytest.mark.parametrize("name", ["lightgbm", "xgboost", "scikit-learn"])
+def test_a_missing_library_is_an_error_before_anything_is_trained(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(module: str, *args: Any) -> Any:
+        raise ModuleNotFoundError(module)
+
+    monkeypatch.setattr(importlib, "import_module", absent)
+    monkeypatch.setattr(NeighborRanker, "fit", lambda *args, **options: pytest.fail("a member is trained"))
+    with pytest.raises(ImportError, match=f"scorer={name!r} needs"):
+        Reranker([NeighborRanker()], scorer=name).fit(*pairs(20))
+
+
+def test_members_that_do_not_fit_each_other() -> None:
+    X, y = pairs(40)
+    with pytest.raises(ParameterError, match="'members' parameter"):
+        Reranker([]).fit(X, y)
+    with pytest.raises(NotFittedError, match="joining it"):
+        Reranker.of_fitted(members())
+    with pytest.raises(DataError, match="features"):
+        Reranker.of_fitted([XRLinear().fit(X, y), NeighborRanker().fit(X[:, :3], y)])
+    with pytest.raises(DataError, match="labels"):
+        Reranker.of_fitted([XRLinear().fit(X, y), NeighborRanker().fit(X, np.minimum(y, 2))])
+    with pytest.raises(DataError, match="names"):
+        Reranker.of_fitted([XRLinear().fit(X, y), NeighborRanker().fit(X, [["a"]] * 40)])
+    with pytest.raises(ParameterError, match="No member is one"):
+        reranker().fit(X, y, label_texts={"a": "b"})
+    with pytest.raises(ParameterError, match="has an option 'probes' of rank"):
+        Reranker.of_fitted([XRLinear().fit(X, y)]).rank(X, probes=3)
