@@ -90,8 +90,31 @@ def test_a_label_stands_where_its_rows_are_sent() -> None:
 
 def test_neighbours_in_a_cluster_stay_neighbours() -> None:
     tree = LabelTree((np.array([0, 2]), np.array([0, 3, 5])), np.array([4, 0, 2, 3, 1]), 5)
-    made = learned_overlap.with_clusters(tree, [[0, 2, 4, 1], [1, 3, 0]])
-    assert made.leaf_labels.tolist() == [4, 0, 2, 1, 3, 1, 0] and made.cluster_sizes.tolist() == [4, 3]
+    made = learned_overlap.with_clusters(tree, [[0, 2, 4, 1, 3], [1, 3, 0]])
+    assert made.leaf_labels.tolist() == [4, 0, 2, 1, 3, 3, 1, 0] and made.cluster_sizes.tolist() == [5, 3]
+
+
+def test_each_row_is_sent_to_its_best_clusters(data: tuple[sp.csr_matrix, sp.csr_matrix]) -> None:
+    X, Y = data
+    model = XRLinear(max_leaf=10, calibration=None, n_jobs=1)
+    matcher = learned_overlap.matcher_of(model, model.index(X, Y)[0], X, Y)
+    ones, scores = (learned_overlap.matched(matcher, X, 3, scored) for scored in (False, True))
+    assert (np.diff(ones.indptr) == 3).all() and set(ones.data.tolist()) == {1.0}
+    best = matcher.rank(X, 3)
+    for row, labels, found in zip(scores, best.labels, best.scores, strict=True):
+        assert dict(zip(row.indices, row.data, strict=True)) == dict(zip(labels, found, strict=True))
+
+
+def test_the_beam_and_the_scores_decide(data: tuple[sp.csr_matrix, sp.csr_matrix]) -> None:
+    X, Y = data
+    ways = [(10, False), (10, True), (2, False)]
+    counted, scored, narrow = (
+        learned_overlap.fit_overlapping(
+            XRLinear(max_leaf=10, beam=beam, calibration=None, n_jobs=1), X, Y, 2, 20, scored=by_scores
+        ).tree_
+        for beam, by_scores in ways
+    )
+    assert counted != scored and counted != narrow
 
 
 def test_the_matcher_is_the_one_that_the_whole_model_would_have(data: tuple[sp.csr_matrix, sp.csr_matrix]) -> None:
@@ -145,16 +168,21 @@ def test_one_cluster_stays_as_it_is(data: tuple[sp.csr_matrix, sp.csr_matrix]) -
 
 def test_the_share_that_a_matcher_finds(data: tuple[sp.csr_matrix, sp.csr_matrix]) -> None:
     X, Y = data
-    for n_trees in (1, 2):
-        model = XRLinear(max_leaf=20, n_trees=n_trees, calibration=None, n_jobs=1).fit(X, Y)
-        top = model.rank(X, N_LABELS)  # every label of a cluster that is reached has an answer
-        found = sum(int(np.isin(row.indices, labels).sum()) for row, labels in zip(Y, top.labels, strict=True))
-        if n_trees == 1:
-            assert overlap.found_by_matcher(model, X, Y, model.beam) == pytest.approx(100 * found / Y.nnz)
-            alone = overlap.found_by_matcher(model, X, Y, 1)
-            assert alone < overlap.found_by_matcher(model, X, Y, model.beam)
-        else:
-            assert overlap.found_by_matcher(model, X, Y, 1) > alone
+    model = XRLinear(max_leaf=20, calibration=None, n_jobs=1).fit(X, Y)
+    top = model.rank(X, N_LABELS)  # every label of a cluster that is reached has an answer
+    found = sum(int(np.isin(row.indices, labels).sum()) for row, labels in zip(Y, top.labels, strict=True))
+    assert overlap.found_by_matcher(model, X, Y, model.beam) == pytest.approx(100 * found / Y.nnz)
+    assert overlap.found_by_matcher(model, X, Y, 1) < overlap.found_by_matcher(model, X, Y, model.beam)
+
+
+def test_two_trees_find_what_either_finds(data: tuple[sp.csr_matrix, sp.csr_matrix]) -> None:
+    X, Y = data
+    model = XRLinear(max_leaf=20, n_trees=2, calibration=None, n_jobs=1).fit(X, Y)
+    both, alone = overlap.found_by_matcher(model, X, Y, 1), []
+    for ranker in list(model.rankers_):
+        model.rankers_ = [ranker]
+        alone.append(overlap.found_by_matcher(model, X, Y, 1))
+    assert max(alone) < both < sum(alone)
 
 
 def test_every_row_is_measured_and_shown(data: tuple[sp.csr_matrix, sp.csr_matrix], tmp_path: Path) -> None:
