@@ -35,9 +35,12 @@ ROWS: dict[str, tuple[Settings, Settings | None]] = {
     "learned, 3 clusters, all layers again": ({"max_leaf": 33}, {"overlap": 3, "max_leaf": 100, "again": "all"}),
     "learned, 2 clusters of 200": ({}, {"overlap": 2, "max_leaf": 200}),
     "learned, 2 clusters of 200, all layers again": ({}, {"overlap": 2, "max_leaf": 200, "again": "all"}),
+    "learned, 2 clusters of 200, by scores, all layers again": (
+        {}, {"overlap": 2, "max_leaf": 200, "scored": True, "again": "all"},
+    ),
     "learned, 2 clusters of 200, homes left": ({}, {"overlap": 2, "max_leaf": 200, "keeps_home": False}),
     "two trees": ({"n_trees": 2}, None),
-}
+}  # fmt: skip
 BEAMS = (5, 10)
 
 
@@ -65,7 +68,8 @@ def found_by_matcher(model: Any, X: sp.csr_matrix, Y: sp.csr_matrix, beam: int) 
     from sylvan import validate
     from sylvan.matching.beam import next_beam, root_beam
 
-    features, reached = validate.features(X), sp.csr_matrix(Y.shape, dtype=np.float32)
+    features = validate.features(X)
+    reached: Any = 0 * Y
     for ranker in model.rankers_:
         tree, found = ranker.tree, root_beam(X.shape[0])
         for weights, combine in zip(ranker.layers[:-1], model.per_layer("combine", tree.depth), strict=False):
