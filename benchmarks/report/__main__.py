@@ -18,6 +18,7 @@ from benchmarks.report.lexical import lexical_section
 from benchmarks.report.linear import linear_sections
 from benchmarks.report.more_peers import more_peers_sections
 from benchmarks.report.mutation import mutation_section
+from benchmarks.report.overlap import overlap_sections
 from benchmarks.report.pages import pages
 from benchmarks.report.peers import peers_sections, summary
 from benchmarks.report.presets import draw_presets
@@ -45,10 +46,10 @@ INTRO = (
     "well](#probabilities-and-stopping-rules). Figures are medians."
 )
 SECTIONS = (
-    peers_sections, more_peers_sections, linear_sections, alternatives_sections, scale_section, transformers_section,
-    irli_section, sampling_section, codewords_section, peaked_section, variance_section, beam_tree_section,
-    cane_section, output_layer_section, serving_section, annif_section, lexical_section, cluster_section,
-    simulation_section, wheels_section, mutation_section,
+    peers_sections, more_peers_sections, linear_sections, alternatives_sections, overlap_sections, scale_section,
+    transformers_section, irli_section, sampling_section, codewords_section, peaked_section, variance_section,
+    beam_tree_section, cane_section, output_layer_section, serving_section, annif_section, lexical_section,
+    cluster_section, simulation_section, wheels_section, mutation_section,
 )  # fmt: skip
 
 

@@ -34,8 +34,9 @@ TOPICS = (
         "xr-linear",
         "Choices of XRLinear",
         "What parameters gain and cost, one choice at a time.",
-        ("Which defaults", "Branching, trees and clusters", "Choices of XR-Linear", "Clusters without rows",
-         "Vectorisers", "Stems and lemmas", "Constraints", "Finding a row of weights", "Plans", "Very many labels"),
+        ("Which defaults", "Branching, trees and clusters", "Choices of XR-Linear", "Labels in several clusters",
+         "Clusters without rows", "Vectorisers", "Stems and lemmas", "Constraints", "Finding a row of weights", "Plans",
+         "Very many labels"),
     ),
     Topic(
         "beyond",
@@ -119,4 +120,4 @@ def _linked(text: str, name: str, where: dict[str, str]) -> str:
         return found[0] if page == name else f"]({page}.md#{found[1]})"
 
     text = LINK.sub(to, text)
-    return re.sub(r"\]\((figures/|background/)", r"](../\1", text)
+    return re.sub(r"\]\((figures/|background/|papers/)", r"](../\1", text)

@@ -1,0 +1,222 @@
+"""Overlap chosen by a matcher: equal to the reference implementation, within its limits, the same for all threads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import overlap_reference
+
+from benchmarks.common import datasets
+from benchmarks.linear import learned_overlap, overlap
+from benchmarks.report import overlap as tables
+from sylvan import LabelTree, XRLinear
+
+N_LABELS = 450
+
+
+def drawn(random: np.random.Generator, n_rows: int, n_columns: int, density: float) -> sp.csr_matrix:
+    values = random.random((n_rows, n_columns)) < density
+    return sp.csr_matrix(values.astype(np.float32))
+
+
+@pytest.fixture(scope="module")
+def data() -> tuple[sp.csr_matrix, sp.csr_matrix]:
+    """Rows whose features say their labels, of which each has rows of two kinds."""
+    random = np.random.default_rng(0)
+    Y = drawn(random, 900, N_LABELS, 0.008)
+    kinds = np.arange(900) % 2
+    features = sp.hstack([Y.multiply(kinds[:, None] == kind) for kind in (0, 1)] + [drawn(random, 900, 40, 0.1)])
+    return sp.csr_matrix(features, dtype=np.float32), Y
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> dict[str, Any]:
+    random = np.random.default_rng(draw(st.integers(0, 2**32)))
+    n_labels, n_clusters, n_rows = (draw(st.integers(1, most)) for most in (14, 5, 12))
+    overlap_ = draw(st.integers(1, 4))
+    home = random.integers(0, n_clusters, n_labels)
+    enough = max(int(np.bincount(home).max()), -(-n_labels // n_clusters))
+    M = drawn(random, n_rows, n_clusters, draw(st.sampled_from([0.2, 0.6])))
+    if draw(st.booleans()):
+        M.data[:] = random.choice([0.25, 0.5, 1.0], M.nnz)  # sums of these are exact
+    return {
+        "Y": drawn(random, n_rows, n_labels, draw(st.sampled_from([0.1, 0.5]))), "M": M, "home": home,
+        "overlap": overlap_, "max_leaf": enough + draw(st.integers(0, 6)), "keeps_home": draw(st.booleans()),
+    }  # fmt: skip
+
+
+@settings(deadline=None, max_examples=200)
+@given(cases())
+def test_the_assignment_equals_the_reference(case: dict[str, Any]) -> None:
+    Y, M, limits = case["Y"], case["M"], (case["overlap"], case["max_leaf"], case["keeps_home"])
+    sums = learned_overlap.label_sums(Y, M)
+    rows = [set(row.indices.tolist()) for row in Y]
+    matched = [dict(zip(row.indices.tolist(), row.data.tolist(), strict=True)) for row in M]
+    expected = overlap_reference.label_sums(rows, matched, Y.shape[1], M.shape[1])
+    np.testing.assert_array_equal(sums.toarray(), expected)
+    clusters = learned_overlap.assigned(sums, case["home"], *limits)
+    assert [set(labels) for labels in clusters] == overlap_reference.assigned(expected, case["home"].tolist(), *limits)
+
+
+@settings(deadline=None, max_examples=200)
+@given(cases())
+def test_every_label_has_a_place_and_no_limit_is_passed(case: dict[str, Any]) -> None:
+    sums = learned_overlap.label_sums(case["Y"], case["M"])
+    clusters = learned_overlap.assigned(sums, case["home"], case["overlap"], case["max_leaf"], case["keeps_home"])
+    places = np.bincount(np.concatenate(clusters).astype(int), minlength=sums.shape[0])
+    assert places.min() >= 1 and places.max() <= case["overlap"]
+    assert max(map(len, clusters)) <= case["max_leaf"]
+    assert all(len(labels) == len(set(labels)) for labels in clusters)
+    assert all(clusters[home] for home in case["home"])
+    if case["keeps_home"]:
+        assert all(label in clusters[home] for label, home in enumerate(case["home"].tolist()))
+
+
+def test_a_label_stands_where_its_rows_are_sent() -> None:
+    Y = sp.csr_matrix(np.array([[1, 0], [1, 0], [1, 0], [0, 1]], np.float32))
+    M = sp.csr_matrix(np.array([[1, 0, 0], [0, 1, 1], [0, 0, 1], [1, 0, 0]], np.float32))
+    sums = learned_overlap.label_sums(Y, M)
+    home = np.array([0, 0])
+    assert learned_overlap.assigned(sums, home, 2, 4) == [[0, 1], [], [0]]
+    assert learned_overlap.assigned(sums, home, 2, 4, keeps_home=False) == [[0, 1], [], [0]]
+    assert learned_overlap.assigned(sums, home, 3, 4) == [[0, 1], [0], [0]]
+
+
+def test_neighbours_in_a_cluster_stay_neighbours() -> None:
+    tree = LabelTree((np.array([0, 2]), np.array([0, 3, 5])), np.array([4, 0, 2, 3, 1]), 5)
+    made = learned_overlap.with_clusters(tree, [[0, 2, 4, 1, 3], [1, 3, 0]])
+    assert made.leaf_labels.tolist() == [4, 0, 2, 1, 3, 3, 1, 0] and made.cluster_sizes.tolist() == [5, 3]
+
+
+def test_each_row_is_sent_to_its_best_clusters(data: tuple[sp.csr_matrix, sp.csr_matrix]) -> None:
+    X, Y = data
+    model = XRLinear(max_leaf=10, calibration=None, n_jobs=1)
+    matcher = learned_overlap.matcher_of(model, model.index(X, Y)[0], X, Y)
+    ones, scores = (learned_overlap.matched(matcher, X, 3, scored) for scored in (False, True))
+    assert (np.diff(ones.indptr) == 3).all() and set(ones.data.tolist()) == {1.0}
+    best = matcher.rank(X, 3)
+    for row, labels, found in zip(scores, best.labels, best.scores, strict=True):
+        assert dict(zip(row.indices, row.data, strict=True)) == dict(zip(labels, found, strict=True))
+
+
+def test_the_beam_and_the_scores_decide(data: tuple[sp.csr_matrix, sp.csr_matrix]) -> None:
+    X, Y = data
+    ways = [(10, False), (10, True), (2, False)]
+    counted, scored, narrow = (
+        learned_overlap.fit_overlapping(
+            XRLinear(max_leaf=10, beam=beam, calibration=None, n_jobs=1), X, Y, 2, 20, scored=by_scores
+        ).tree_
+        for beam, by_scores in ways
+    )
+    assert counted != scored and counted != narrow
+
+
+def test_the_matcher_is_the_one_that_the_whole_model_would_have(data: tuple[sp.csr_matrix, sp.csr_matrix]) -> None:
+    X, Y = data
+    model = XRLinear(max_leaf=10, branching=4, calibration=None, n_jobs=1)
+    (tree,) = model.index(X, Y)
+    matcher = learned_overlap.matcher_of(model, tree, X, Y)
+    model.fit(X, Y)
+    assert len(model.layers_) == len(matcher.layers_) + 1 > 2
+    for own, whole in zip(matcher.layers_, model.layers_, strict=False):
+        for name in ("child_offsets", "intercepts", "row_offsets"):
+            np.testing.assert_array_equal(getattr(own, name), getattr(whole, name))
+        for cluster in range(len(own.child_offsets) - 1):
+            np.testing.assert_array_equal(own.cluster(cluster).weights, whole.cluster(cluster).weights)
+
+
+@pytest.mark.parametrize("again", ["last", "all"])
+def test_a_model_is_the_same_with_any_number_of_threads(data: tuple[sp.csr_matrix, sp.csr_matrix], again: str) -> None:
+    X, Y = data
+    models = [
+        learned_overlap.fit_overlapping(
+            XRLinear(max_leaf=10, calibration=None, n_jobs=jobs), X, Y, 2, 20, scored=True, again=again
+        )
+        for jobs in (1, 3)
+    ]
+    one, other = (model.rank(X, 5) for model in models)
+    assert models[0].tree_ == models[1].tree_
+    np.testing.assert_array_equal(one.labels, other.labels)
+    np.testing.assert_array_equal(one.scores, other.scores)
+    assert models[0].tree_.n_leaves > 1.5 * N_LABELS and models[0].tree_.cluster_sizes.max() <= 20
+
+
+def test_layers_above_are_trained_again_when_asked(data: tuple[sp.csr_matrix, sp.csr_matrix]) -> None:
+    X, Y = data
+    model = XRLinear(max_leaf=10, calibration=None, n_jobs=1)
+    (tree,) = model.index(X, Y)
+    before = learned_overlap.matcher_of(model, tree, X, Y).layers_[-1].intercepts
+    last, every = (
+        learned_overlap.fit_overlapping(XRLinear(max_leaf=10, calibration=None, n_jobs=1), X, Y, 2, 20, again=again)
+        for again in ("last", "all")
+    )
+    np.testing.assert_array_equal(last.layers_[-2].intercepts, before)
+    assert last.tree_ == every.tree_ and (every.layers_[-2].intercepts != before).any()
+
+
+def test_one_cluster_stays_as_it_is(data: tuple[sp.csr_matrix, sp.csr_matrix]) -> None:
+    X, Y = data
+    model = learned_overlap.fit_overlapping(XRLinear(max_leaf=N_LABELS, calibration=None, n_jobs=1), X, Y, 2, 900)
+    assert model.tree_.depth == 1
+
+
+def test_the_share_that_a_matcher_finds(data: tuple[sp.csr_matrix, sp.csr_matrix]) -> None:
+    X, Y = data
+    model = XRLinear(max_leaf=20, calibration=None, n_jobs=1).fit(X, Y)
+    top = model.rank(X, N_LABELS)  # every label of a cluster that is reached has an answer
+    found = sum(int(np.isin(row.indices, labels).sum()) for row, labels in zip(Y, top.labels, strict=True))
+    assert overlap.found_by_matcher(model, X, Y, model.beam) == pytest.approx(100 * found / Y.nnz)
+    assert overlap.found_by_matcher(model, X, Y, 1) < overlap.found_by_matcher(model, X, Y, model.beam)
+
+
+def test_two_trees_find_what_either_finds(data: tuple[sp.csr_matrix, sp.csr_matrix]) -> None:
+    X, Y = data
+    model = XRLinear(max_leaf=20, n_trees=2, calibration=None, n_jobs=1).fit(X, Y)
+    both, alone = overlap.found_by_matcher(model, X, Y, 1), []
+    for ranker in list(model.rankers_):
+        model.rankers_ = [ranker]
+        alone.append(overlap.found_by_matcher(model, X, Y, 1))
+    assert max(alone) < both < sum(alone)
+
+
+def test_every_row_is_measured_and_shown(data: tuple[sp.csr_matrix, sp.csr_matrix], tmp_path: Path) -> None:
+    X, Y = data
+    datasets.save(tmp_path, {"X.trn": X, "Y.trn": Y, "X.tst": X[:40], "Y.tst": Y[:40]})
+    runs = []
+    for name, (params, learned) in overlap.ROWS.items():
+        job = {"set": str(tmp_path), "settings": params, "learned": learned, "seed": 0, "scratch": str(tmp_path)}
+        figures = overlap.one(job)
+        assert 0 < figures["P@1"] <= 100 and figures["matched@5"] <= figures["matched@10"] <= 100
+        most = (params if learned is None else learned).get("max_leaf", 100)
+        assert figures["largest_cluster"] <= most
+        runs.append({"name": name, "seed": 0, **figures})
+    lines = tables.overlap_table({"set": "some", "runs": runs})
+    assert len(lines) == 2 + len(overlap.ROWS) and all(line.count("|") == lines[0].count("|") for line in lines)
+
+
+def test_what_pays_is_said() -> None:
+    none = "none of the learned overlaps has"
+
+    def run(name: str, figure: float, mb: float, seconds: float = 5.0, seed: int = 0) -> dict[str, Any]:
+        return {"name": name, "seed": seed, "P@5": figure, "model_mb": mb, "train_cpu_s": seconds}
+
+    def said(*learned: tuple[float, float, float]) -> list[str]:
+        others = [run("no overlap", 9.0, 10), run("two trees", 10.0, 20), run("geometric, 2 clusters", 9.5, 15)]
+        others.append(run("two trees", 99.0, 1, 1, seed=1))  # no other row was measured with this seed
+        return tables.verdict([{"set": "a", "runs": [*others, run("learned, x", *one)]} for one in learned])
+
+    first, last = said((10.1, 14, 4))
+    assert first.startswith("- a: “learned, x” has a higher P@5 than two trees") and none not in first
+    assert "gains +1.10 (+1.10 to +1.10) for 1.40 times the memory and 0.80 times the time" in first
+    assert last.endswith("so it pays.")
+    for worse, trees, geometric in [((9.4, 14, 4), 0, 0), ((9.7, 14, 4), 0, 1), ((10.1, 21, 4), 0, 0),
+                                    ((10.1, 16, 4), 1, 0), ((10.1, 14, 7), 1, 0)]:  # fmt: skip
+        of_trees, of_geometric = said(worse)[0].split(";")
+        assert (none not in of_trees, none not in of_geometric) == (trees, geometric)
+        assert said((10.1, 14, 4), worse)[-1].endswith("the geometric overlap alone.")
