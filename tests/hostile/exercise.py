@@ -18,6 +18,8 @@ TEXTS = ["whale hunting in the south seas", "", "Über die Wälder, 1851", "poet
 def exercise(model: Any) -> None:
     """Use whatever the folder turned out to hold."""
     name = type(model).__name__
+    if name == "Reranker":
+        _give_columns(model)
     if name == "LabelTree":
         _tree(model)
     elif name == "Vocabulary":
@@ -36,6 +38,12 @@ def exercise(model: Any) -> None:
     elif isinstance(model, dict):
         _synthetic(model)
     repr(model)
+
+
+def _give_columns(model: Any) -> None:
+    """As many columns of a function as it says that it learned from: the function isn't stored."""
+    n_own = sum(name.startswith("columns ") for name in model.feature_names_)
+    model.set_params(columns=lambda rows, candidates: np.zeros((*candidates.labels.shape, n_own)))
 
 
 def _synthetic(model: dict[str, Any]) -> None:

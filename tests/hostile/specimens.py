@@ -269,6 +269,30 @@ def text_ensemble(folder: Path) -> None:
     Ensemble.of_fitted([one, two], how="count").save(folder)
 
 
+def reranker(folder: Path) -> None:
+    """Of one tree, in an order by trees of the caller's columns too."""
+    from sylvan import Reranker, XRLinear
+
+    X, Y = known(840)
+    X = sp.csr_matrix(0.3 * X + Y @ sp.random(23, 40, 0.2, "csr", np.float32, np.random.default_rng(2)))
+    order = Reranker([XRLinear(max_leaf=30)], scorer="trees", n_trees=3, depth=2, learning_rate=0.5, candidates=9)
+    model = order.fit(X, Y, label_columns=np.arange(46, dtype=np.float32).reshape(23, 2))
+    assert model.scorer_ is not None
+    model.save(folder)
+
+
+def neural_reranker(folder: Path) -> None:
+    """In the order of a network, without any columns of the caller's; it loads without PyTorch."""
+    from sylvan import Reranker, XRLinear
+    from sylvan.ranking.layered_scorer import LayeredScorer
+
+    model = Reranker.of_fitted([XRLinear(max_leaf=30).fit(*known())])
+    n, rng = len(model.feature_names_), np.random.default_rng(0)
+    arrays = [rng.normal(size=size).astype(np.float32) for size in (n, n, (n, 3), 3, 3)]
+    model.scorer_ = LayeredScorer(*arrays, 0.5)
+    model.save(folder)
+
+
 def _vectors() -> Any:
     return np.random.default_rng(4).normal(size=(40, 3)).astype(np.float32)
 
@@ -377,6 +401,8 @@ SPECIMENS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "beam-tree-dense": (beam_tree_dense_softmax, "sylvan", "BeamTreeClassifier.save"),
     "ensemble": (ensemble, "sylvan", "Ensemble.save"),
     "text-ensemble": (text_ensemble, "sylvan", "Ensemble.save"),
+    "reranker": (reranker, "sylvan", "Reranker.save"),
+    "neural-reranker": (neural_reranker, "sylvan", "Reranker.save"),
     "text-model": (text_model, "sylvan", "TextModel.save"),
     "text-model-label-texts": (label_texts, "sylvan", "TextModel.unlearned_labels_"),
     "text-model-label-encoder": (label_encoder, "sylvan.neural", "BagTextEncoder"),

@@ -239,18 +239,18 @@ class Reranker(RerankerOrder):
                     if tops[at] is None:
                         part = {**options, **own[at]}
                         tops[at] = held_out_answers(member, made, X, Y, rows, part, parts, f"held_out{at}")
-        made = copy.copy(self)  # so that this one stays as it is when something fails
-        made._adopt(fitted, np.full(len(fitted), 1 / len(fitted)))
-        truth = known_labels(Y, given.n_rows, made.vocabulary_, made.n_labels_, made.takes_texts)
-        made._values = label_values(label_columns, made.n_labels_, made.vocabulary_)
-        made._facts, made._n_own = LabelFacts.of(truth), None
-        made.scorer_ = made.calibrator_ = None
-        if rows is not None:
-            rest = np.setdiff1d(np.arange(given.n_rows, dtype=np.int32), rows)
-            moved = [renumbered(top, ids) for top, ids in zip(tops, made._ids, strict=True) if top is not None]
-            known, facts = take_rows(truth, rows), LabelFacts.of(take_rows(truth, rest))
-            made._learn(moved, take(X, rows), known, None if weight is None else weight[rows], facts)
-        made._keep_names(given.named, made.vocabulary_, given.single_label)
+            made = copy.copy(self)  # so that this one stays as it is when something fails
+            made._adopt(fitted, np.full(len(fitted), 1 / len(fitted)))
+            truth = known_labels(Y, given.n_rows, made.vocabulary_, made.n_labels_, made.takes_texts)
+            made._values = label_values(label_columns, made.n_labels_, made.vocabulary_)
+            made._facts, made._n_own = LabelFacts.of(truth), None
+            made.scorer_ = made.calibrator_ = None
+            if rows is not None:
+                rest = np.setdiff1d(np.arange(given.n_rows, dtype=np.int32), rows)
+                moved = [renumbered(top, ids) for top, ids in zip(tops, made._ids, strict=True) if top is not None]
+                known, facts = take_rows(truth, rows), LabelFacts.of(take_rows(truth, rest))
+                made._learn(moved, take(X, rows), known, None if weight is None else weight[rows], facts)
+            made._keep_names(given.named, made.vocabulary_, given.single_label)
         vars(self).update(vars(made))
         return self
 

@@ -1,0 +1,74 @@
+"""Parts of a saved reranker that don't fit each other are refused, each in a sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rows_with_pairs import pairs, parity, reranker
+
+import sylvan
+from sylvan import Reranker, store
+from sylvan.errors import ModelError
+
+
+@pytest.fixture(scope="module")
+def fitted() -> Reranker:
+    X, y = pairs()
+    return reranker(columns=parity).fit(
+        X, [[label, (label + 3) % 8] for label in y.tolist()], label_columns=np.arange(8)
+    )
+
+
+def changed(array: np.ndarray, at: Any, value: Any) -> np.ndarray:
+    other = array.copy()
+    other[at] = value
+    return other
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("facts.counts", lambda a: a[:-1]), ("facts.counts", lambda a: changed(a, 0, -1)),
+        ("facts.counts", lambda a: changed(a, 0, 2**40)), ("facts.n_rows", lambda a: a * 0),
+        ("facts.indptr", lambda a: changed(a, 1, 10**6)), ("facts.indptr", lambda a: a[::-1].copy()),
+        ("facts.indices", lambda a: changed(a, 0, 8)), ("facts.indices", lambda a: changed(a, 0, -1)),
+        ("facts.indices", lambda a: a[::-1].copy()), ("facts.data", lambda a: changed(a, 0, np.nan)),
+        ("facts.data", lambda a: a[:-1]), ("label_columns", lambda a: a[:-1]), ("label_columns", lambda a: a.ravel()),
+        ("label_columns", lambda a: changed(a, (0, 0), np.inf)),
+        ("trees.features", lambda a: changed(a, (0, 0), 20)), ("trees.features", lambda a: changed(a, (0, 0), -1)),
+        ("trees.features", lambda a: a[:, :-1]), ("trees.thresholds", lambda a: changed(a, (0, 0), np.nan)),
+        ("trees.thresholds", lambda a: a[:-1]), ("trees.leaves", lambda a: changed(a, (0, 0), np.inf)),
+        ("trees.leaves", lambda a: a.astype(np.float64)), ("trees.covers", lambda a: a[:, :-1]),
+        ("trees.covers", lambda a: changed(a, (0, 0), -1)), ("trees.covers", lambda a: changed(a, (0, 0), np.nan)),
+        ("weights", lambda a: a * 2), ("weights", lambda a: a[:1]),
+    ],
+)  # fmt: skip
+def test_arrays_that_do_not_fit(fitted: Reranker, name: str, change: Any, tmp_path: Path) -> None:
+    state = fitted.to_state()
+    assert sorted(array for array in state.arrays if array.startswith("trees.")) == [
+        "trees.base", "trees.covers", "trees.features", "trees.leaves", "trees.thresholds",
+    ]  # fmt: skip
+    state.arrays[name] = change(np.asarray(state.arrays[name]))
+    refused(state, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("order", "layers"), ("order", "forest"), ("order", 1), ("n_own", -1), ("n_own", 1001), ("n_own", "1"),
+     ("n_members", 1), ("n_members", 3), ("n_members", 0)],
+)  # fmt: skip
+def test_values_that_do_not_fit(fitted: Reranker, name: str, value: Any, tmp_path: Path) -> None:
+    state = fitted.to_state()
+    state.meta[name] = value
+    refused(state, tmp_path)
+
+
+def refused(state: store.State, folder: Path) -> None:
+    store.save(folder / "model", state)
+    for mmap in (True, False):
+        with pytest.raises(ModelError) as caught:
+            sylvan.load(folder / "model", mmap=mmap)
+        assert str(caught.value).endswith(".") and "\n" not in str(caught.value)

@@ -1,0 +1,75 @@
+"""Labels' own words among a reranker's columns: counted without the rows that teach the order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sylvan import LexicalMatcher, Reranker, TextModel, XRLinear, validate
+from sylvan.errors import ParameterError
+
+WORDS = ("whales", "bread", "poems", "history", "forests", "ships")
+NAMES = {f"n{at}": word for at, word in enumerate(WORDS)}
+COUNTED = ("found_rows", "label_rows", "keyphraseness", "tf_idf")  # from training rows
+
+
+def texts(n: int = 1000, seed: int = 0) -> tuple[list[str], list[list[str]]]:
+    """A text of its own number has some labels' words; the first is right, and sometimes the last."""
+    rng = np.random.default_rng(seed)
+    rows, labels = [], []
+    for number in range(n):
+        found = rng.permutation(len(WORDS))[: rng.integers(1, 4)]
+        rows.append("on " + " and the ".join(WORDS[at] for at in found) + f", volume {number}")
+        labels.append(sorted({f"n{found[0]}", f"n{found[-1] if rng.random() < 0.2 else found[0]}"}))
+    return rows, labels
+
+
+def test_features_without_rows_are_those_of_a_matcher_that_never_had_them() -> None:
+    rows, labels = texts(60)
+    every, some = (LexicalMatcher(n_trees=0).fit(rows[:n], labels[:n], label_texts=NAMES) for n in (60, 41))
+    assert list(every.vocabulary_) == list(some.vocabulary_)
+    ids = [[every.vocabulary_.id(name) for name in row] for row in labels[41:]]
+    truth = validate.labels(ids, n_labels=6).to_scipy()
+    asked = np.tile(np.arange(6), (30, 1))
+    without = every.features(rows[30:], asked, unseen=(rows[41:], truth))
+    np.testing.assert_array_equal(without, some.features(rows[30:], asked))
+    at = [every.feature_names_.index(name) for name in COUNTED]
+    differs = (without != every.features(rows[30:], asked)).any(axis=(0, 1))
+    assert np.flatnonzero(differs).tolist() == at, "these are what is counted, and nothing else"
+
+
+def test_rows_that_teach_the_order_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, labels = texts()
+    seen: list[tuple[list[str], np.ndarray, np.ndarray]] = []
+    features = LexicalMatcher.features
+
+    def watched(self: LexicalMatcher, texts: Any, candidates: Any, **options: Any) -> np.ndarray:
+        found = features(self, texts, candidates, **options)
+        seen.append((list(texts), np.array(candidates), found))
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LexicalMatcher, "features", watched)
+        model = Reranker([LexicalMatcher(n_trees=5)], scorer="trees", n_trees=5, n_jobs=1)
+        model.fit(rows, labels, label_texts=NAMES)
+    ((asked, candidates, columns),) = seen
+    assert len(asked) == 250 and candidates.max() == 5
+    held = [rows.index(text) for text in asked]
+    assert len(set(held)) == 250
+    rest = np.setdiff1d(np.arange(1000), held)
+    other = LexicalMatcher(n_trees=0).fit([rows[at] for at in rest], [labels[at] for at in rest], label_texts=NAMES)
+    assert list(other.vocabulary_) == list(model.vocabulary_)
+    np.testing.assert_array_equal(columns, features(other, asked, candidates))
+    names = [name for name in model.feature_names_ if name.startswith("member0 words: ")]
+    assert names == [f"member0 words: {name}" for name in other.feature_names_]
+
+
+def test_label_texts_are_for_matchers_alone() -> None:
+    rows, labels = texts(40)
+    model = Reranker([TextModel(model=XRLinear(n_jobs=1)), LexicalMatcher(n_trees=0)], scorer="trees", n_jobs=1)
+    model.fit(rows, labels, label_texts={**NAMES, "n6": "spindles"})
+    assert model.rank(["on spindles"], k=1).names == [["n6"]], "a label without rows"
+    with pytest.raises(ParameterError, match="for a LexicalMatcher"):
+        Reranker([TextModel()], scorer="trees").fit(rows, labels, label_texts=NAMES)
