@@ -26,14 +26,17 @@ def texts(n: int = 1000, seed: int = 0) -> tuple[list[str], list[list[str]]]:
     return rows, labels
 
 
-def test_features_without_rows_are_those_of_a_matcher_that_never_had_them() -> None:
+@pytest.mark.parametrize("weight", [1.0, 3.0, 0.25])
+def test_features_without_rows_are_those_of_a_matcher_that_never_had_them(weight: float) -> None:
     rows, labels = texts(60)
-    every, some = (LexicalMatcher(n_trees=0).fit(rows[:n], labels[:n], label_texts=NAMES) for n in (60, 41))
+    every, some = (
+        LexicalMatcher(n_trees=0).fit(rows[:n], labels[:n], [weight] * n, label_texts=NAMES) for n in (60, 41)
+    )
     assert list(every.vocabulary_) == list(some.vocabulary_)
     ids = [[every.vocabulary_.id(name) for name in row] for row in labels[41:]]
     truth = validate.labels(ids, n_labels=6).to_scipy()
     asked = np.tile(np.arange(6), (30, 1))
-    without = every.features(rows[30:], asked, unseen=(rows[41:], truth))
+    without = every.features(rows[30:], asked, unseen=(rows[41:], truth, np.full(19, weight, np.float32)))
     np.testing.assert_array_equal(without, some.features(rows[30:], asked))
     at = [every.feature_names_.index(name) for name in COUNTED]
     differs = (without != every.features(rows[30:], asked)).any(axis=(0, 1))

@@ -79,7 +79,7 @@ class LexicalAnswers(TextEstimator):
         )
 
     def features(
-        self, texts: Iterable[str], candidates: Any, *, unseen: tuple[Any, Any] | None = None
+        self, texts: Iterable[str], candidates: Any, *, unseen: tuple[Any, ...] | None = None
     ) -> npt.NDArray[np.float32]:
         """What is known of some labels in some texts: the columns by which the matcher ranks.
 
@@ -88,8 +88,9 @@ class LexicalAnswers(TextEstimator):
         texts : iterable of str, length n
         candidates : TopK, or array of int of shape (n, k)
             Label ids for each text; -1 where there is none.
-        unseen : pair (texts, matrix of labels of shape (m, n_labels_)), optional
-            Training texts, of weight 1, and their labels by ids: how often labels were right is counted without them.
+        unseen : (texts, matrix of labels of shape (m, n_labels_), weights of shape (m,)), optional
+            Training texts, their labels by ids, and their weights, 1 by default: how often labels were right is counted
+            without them.
 
         Returns
         -------
@@ -124,8 +125,9 @@ class LexicalAnswers(TextEstimator):
         of_rows = self._scorer.rows
         if unseen is not None:
             learned, truth = as_documents(check_texts(unseen[0], type(self).__name__)), validate.labels(unseen[1])
-            ones = np.ones(len(learned), np.float32)
-            of_rows = of_rows.plus(matched_rows(self.matcher_, learned, truth, ones, resolve_jobs(self.n_jobs)), -1)
+            weight = validate.sample_weight(unseen[2] if len(unseen) > 2 else None, len(learned))
+            each = np.ones(len(learned), np.float32) if weight is None else weight
+            of_rows = of_rows.plus(matched_rows(self.matcher_, learned, truth, each, resolve_jobs(self.n_jobs)), -1)
 
         def work(first: int, last: int, found: Any) -> npt.NDArray[np.float32]:
             return feature_columns(found, of_rows)

@@ -55,7 +55,8 @@ class RerankerAnswers(JointModel):
         k : int
             Number of labels per row; a row with fewer candidates ends in label -1.
         allowed, denied : label ids, names (over texts), or a mask of shape (n, n_labels_), optional
-            The only labels that may be answered, and labels that may not, for all rows or for each row.
+            The only labels that may be answered, and labels that may not, for all rows or for each row. Candidates are
+            then chosen, and ordered, among the labels that are open.
         tail : {"psp", "psp:A,B", "macro_recall", "none"}, optional
             Makes rare labels count for more; by default the parameter.
         **options

@@ -51,7 +51,7 @@ class ColumnMaker:
     n_own: int | None
 
     def columns(
-        self, candidates: TopK, tops: Sequence[TopK], rows: Any, unseen: tuple[Any, Csr] | None = None
+        self, candidates: TopK, tops: Sequence[TopK], rows: Any, unseen: tuple[Any, Csr, Any] | None = None
     ) -> _Floats:
         """Columns of shape (n, k, n_features); zeros where there is no candidate.
 
@@ -62,7 +62,7 @@ class ColumnMaker:
             Each member's answers.
         rows : matrix or list of str
             The n rows, as members take them.
-        unseen : pair (rows, Csr of shape (m, n_labels)), optional
+        unseen : (rows, Csr of shape (m, n_labels), weights of shape (m,) or None), optional
             Rows, with their labels, that members have learned from and that nothing may be known of.
         """
         parts = [candidate_columns(candidates, tops, self.facts)]
@@ -78,7 +78,7 @@ class ColumnMaker:
 
     def _of_words(
         self, member: LexicalMatcher, ids: npt.NDArray[np.int32] | None, candidates: TopK, rows: Any,
-        unseen: tuple[Any, Csr] | None,
+        unseen: tuple[Any, Csr, Any] | None,
     ) -> _Floats:  # fmt: skip
         """How each label's own words stand in the text."""
         n_labels, forgotten = len(self.facts.counts), None
@@ -86,9 +86,9 @@ class ColumnMaker:
         if ids is not None:
             own[ids] = np.arange(len(ids), dtype=np.int32)
         if unseen is not None:
-            texts, truth = unseen
+            texts, truth, weight = unseen
             matrix = truth.to_scipy()
-            forgotten = texts, matrix if ids is None else matrix[:, ids]
+            forgotten = texts, matrix if ids is None else matrix[:, ids], weight
         labels = np.where(candidates.labels >= 0, own[candidates.labels], np.int32(-1))
         return member.features(rows, labels, unseen=forgotten)
 

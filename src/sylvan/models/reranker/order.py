@@ -50,7 +50,7 @@ class RerankerOrder(RerankerAnswers):
         candidates = self._candidates(tops, resolve_jobs(self.n_jobs))
         n_own = None if self.columns is not None else self._n_own  # another function may give as many as it likes
         maker = replace(self._column_maker(unseen), function=self.columns, n_own=n_own)
-        columns = maker.columns(candidates, tops, rows, None if unseen is None else (rows, truth))
+        columns = maker.columns(candidates, tops, rows, None if unseen is None else (rows, truth, weight))
         each = np.ones(len(columns), np.float32) if weight is None else weight
         given = Candidates(candidates, columns, hits(candidates, truth), each)
         growing = Growing(
