@@ -177,6 +177,18 @@ def test_labels_that_come_later_have_columns_too() -> None:
     assert place["m0"] not in candidates.labels and not (columns[..., -1] == 3).any()
 
 
+def test_rows_that_are_forgotten_are_not_counted() -> None:
+    X, y = pairs(300)
+    model = Reranker([XRLinear(keep_rows=True), NeighborRanker()], scorer="trees", n_trees=2).fit(X, y)
+    gone = np.flatnonzero(y == 1)[:20]
+    model.update(forget=gone)
+    counts = np.bincount(np.delete(y, gone), minlength=8)
+    candidates, columns = model.candidate_columns(X[:40])
+    there = candidates.labels >= 0
+    at = model.feature_names_.index("label_rows")
+    np.testing.assert_allclose(columns[..., at][there], np.log1p(counts)[candidates.labels[there]], rtol=1e-6)
+
+
 def test_a_plan_names_what_will_be_done() -> None:
     X, y = pairs(1200)
     model = reranker(columns=parity)

@@ -14,7 +14,7 @@ from sylvan.data import Vocabulary
 from sylvan.errors import DataError
 from sylvan.frames import labels_of
 from sylvan.metrics.rows import hits
-from sylvan.models.ensembles.members import known_labels
+from sylvan.models.ensembles.members import joint_counts, known_labels
 from sylvan.models.reranker.answers import RerankerAnswers
 from sylvan.models.reranker.candidates import MOST_OWN, column_names
 from sylvan.models.reranker.learning import LEAST_ROWS, Candidates, kind_of, learned, need_library, scorer_from
@@ -124,12 +124,14 @@ class RerankerOrder(RerankerAnswers):
             n_rows = len(X) if self.takes_texts else self._features(X).shape[0]
             truth = known_labels(labels_of(Y), n_rows, self.vocabulary_, self.n_labels_, self.takes_texts)
             facts = facts.plus(truth)
-        self._facts, self._values = facts, grown
+        counts, n_rows = joint_counts(self.members, self._ids, self.n_labels_)  # members may have forgotten rows
+        self._facts, self._values = replace(facts, counts=counts, n_rows=n_rows), grown
         return self
 
     def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
         super()._drop_labels(ids)
-        self._facts = self._facts.without(ids)
+        self._facts, self._values = self._facts.without(ids), self._values.copy()
+        self._values[ids] = 0
 
     # ---------------------------------------- storing
 

@@ -99,7 +99,7 @@ class Reranker(RerankerOrder):
     Attributes
     ----------
     scorer_ : BoostedTrees, LayeredScorer or None
-        None where the order of the mean probabilities was no worse than what could be learned.
+        None where the order of the mean probabilities was clearly better, or there was too little to learn from.
     feature_names_ : tuple of str
         The columns.
     vocabulary_ : Vocabulary or None
