@@ -10,16 +10,16 @@ import numpy as np
 
 from sylvan.models.ensembles.joint import GivenTraining
 from sylvan.models.ensembles.members import fresh, take
+from sylvan.models.reranker.candidates import column_names
 from sylvan.models.reranker.learning import ordering_rows
-from sylvan.ranking.candidate_columns import OF_ALL, OF_MEMBER
 from sylvan.runtime.machine import available_bytes, resident_bytes
 from sylvan.runtime.plan import Phase, Plan, state_bytes, timed
 
 __all__ = ["reranker_plan"]
 
-# Seconds for each column of a candidate: to make it, and for each tree to learn from it. Measured on several sets with
-# LightGBM on one thread (benchmarks/linear/rerankers.py); what else there is to learn an order takes longer.
-_MAKING, _LEARNING = 2e-8, 1.5e-9
+# Seconds for each column of a candidate: to make it, and for each tree to learn from it, with LightGBM on one thread, by
+# the times of benchmarks/linear/rerankers.py; what else there is to learn an order takes longer.
+_MAKING, _LEARNING = 2e-8, 2e-9
 _TRIED = 2_000  # rows, of members without a plan
 _TEACHING = 0.8  # of the rows
 _COLUMN_BYTES = 4 * 3  # of a candidate: as made, as listed, and as bins and copies of the library's
@@ -54,7 +54,7 @@ def reranker_plan(model: Any, given: GivenTraining, options: Sequence[Mapping[st
         available = min(known)
     trees = model.n_trees * 2 ** (model.depth + 2) * 4
     if rows is not None:
-        n_columns = len(OF_MEMBER) * len(plans) + len(OF_ALL)
+        n_columns = len(column_names(model.members, 0, 0))
         n = float(len(rows)) * model.candidates * n_columns
         order = Phase("order", n * (_MAKING + _TEACHING * model.n_trees * _LEARNING), int(n * _COLUMN_BYTES))
         phases, seconds = [*phases, order], seconds + order.seconds
