@@ -14,6 +14,7 @@ from sylvan import (
     Ensemble,
     LabelTree,
     NeighborRanker,
+    Reranker,
     TextModel,
     TfidfVectorizer,
     XRLinear,
@@ -23,6 +24,7 @@ from sylvan import (
 )
 from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError
 from sylvan.metrics.rows import hits
+from sylvan.models.ensembles.members import known_labels
 from sylvan.ranking.calibrate import Calibrator
 from sylvan.ranking.ensemble import WAYS
 
@@ -371,3 +373,16 @@ def test_a_text_model_of_an_ensemble_learns_new_texts_with_new_words() -> None:
     assert tagger.n_features_ == tagger.vectorizer.n_terms_ > 10
     assert tagger.rank(["an old engine"], k=1).names == [["Railways"]]
     assert tagger.rank(texts, k=1).names == before
+
+
+@pytest.mark.parametrize("made", [Ensemble, lambda members: Reranker(members, scorer="trees", n_trees=2)])
+@pytest.mark.parametrize("names", [(-1, 1), (-5, 3, 9783161484100)])
+def test_classes_that_are_no_ids(made: Any, names: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(0)
+    at = np.arange(1000) % len(names)
+    X, y = (np.eye(3)[at] + rng.normal(0, 0.4, (1000, 3))).astype(np.float32), np.array(names)[at]
+    model = made([XRLinear(n_jobs=1), NeighborRanker(n_jobs=1)]).fit(X, y)
+    assert model.calibrator_ is not None or model.scorer_ is not None
+    assert (model.predict(np.eye(3, dtype=np.float32)[: len(names)]) == names).all()
+    known = known_labels(y[:4], 4, model.vocabulary_, model.n_labels_, False)
+    assert [model.vocabulary_[label] for label in known.indices] == [str(name) for name in y[:4]]

@@ -22,7 +22,7 @@ from sylvan.frames import label_columns
 from sylvan.label_filter import LabelFilter
 from sylvan.models.base import CANDIDATES, Estimator
 from sylvan.models.holdout import holdout_folds
-from sylvan.models.label_names import encode_labels, rows_of_names
+from sylvan.models.label_names import Numbers, encode_labels, numbered_labels, rows_of_names
 from sylvan.params import Constraint, Parameterized
 from sylvan.runtime import Checkpoint
 from sylvan.store.registry import rebuild
@@ -282,7 +282,7 @@ def joined_names(
         return first, [None] * len(vocabularies)
     number: dict[str, int] = {}
     ids = [np.array([number.setdefault(name, len(number)) for name in names], np.int32) for names in vocabularies]
-    return Vocabulary(number), list(ids)
+    return type(first)(number), list(ids)
 
 
 def take(inputs: Any, rows: npt.NDArray[np.int32]) -> Any:
@@ -339,6 +339,8 @@ def known_labels(Y: Any, n_rows: int, vocabulary: Vocabulary | None, n_labels: i
         known = (vocabulary.get(name) for name in names)
         ids = np.array([-1 if label is None else label for label in known], np.int64)
         return renamed(validate.labels(Y, n_rows=n_rows), ids, n_labels)
+    if isinstance(vocabulary, Numbers) and not texts:
+        Y = numbered_labels(Y, vocabulary)
     truth = validate.labels(Y, n_rows=n_rows)
     return renamed(truth, np.arange(truth.shape[1]), n_labels)
 
