@@ -37,7 +37,7 @@ def changed(array: np.ndarray, at: Any, value: Any) -> np.ndarray:
         ("facts.indices", lambda a: changed(a, 0, 8)), ("facts.indices", lambda a: changed(a, 0, -1)),
         ("facts.indices", lambda a: a[::-1].copy()), ("facts.data", lambda a: changed(a, 0, np.nan)),
         ("facts.data", lambda a: a[:-1]), ("label_columns", lambda a: a[:-1]), ("label_columns", lambda a: a.ravel()),
-        ("label_columns", lambda a: changed(a, (0, 0), np.inf)),
+        ("label_columns", lambda a: changed(a, (0, 0), np.inf)), ("label_columns", lambda a: np.hstack([a, a])),
         ("trees.features", lambda a: changed(a, (0, 0), 20)), ("trees.features", lambda a: changed(a, (0, 0), -1)),
         ("trees.features", lambda a: a[:, :-1]), ("trees.thresholds", lambda a: changed(a, (0, 0), np.nan)),
         ("trees.thresholds", lambda a: a[:-1]), ("trees.leaves", lambda a: changed(a, (0, 0), np.inf)),
@@ -57,8 +57,10 @@ def test_arrays_that_do_not_fit(fitted: Reranker, name: str, change: Any, tmp_pa
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("order", "layers"), ("order", "forest"), ("order", 1), ("n_own", -1), ("n_own", 1001), ("n_own", "1"),
-     ("n_members", 1), ("n_members", 3), ("n_members", 0)],
+    [
+        ("n_columns", 5), ("n_columns", None), ("order", "layers"), ("order", "forest"), ("order", 1), ("n_own", -1),
+        ("n_own", 1001), ("n_own", "1"), ("n_members", 1), ("n_members", 3), ("n_members", 0),
+    ],
 )  # fmt: skip
 def test_values_that_do_not_fit(fitted: Reranker, name: str, value: Any, tmp_path: Path) -> None:
     state = fitted.to_state()

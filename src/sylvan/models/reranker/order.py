@@ -137,6 +137,7 @@ class RerankerOrder(RerankerAnswers):
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
         meta = {"n_members": len(self.members), "order": kind_of(self.scorer_), "n_own": self._n_own or 0}
+        meta["n_columns"] = len(self.feature_names_)
         arrays: dict[str, npt.NDArray[Any]] = {"weights": self.weights_, "label_columns": self._values}
         arrays |= self._facts.to_arrays()
         if self.scorer_ is not None:
@@ -153,7 +154,9 @@ class RerankerOrder(RerankerAnswers):
         self._values = store.need_array(state, "label_columns", np.float32, (self.n_labels_, None))
         store.need_finite(state, "label_columns")
         self._n_own = store.need_int(state, "n_own", 0, MOST_OWN) or None
-        self.scorer_ = scorer_from(state, len(self.feature_names_))
+        n_columns = len(self.feature_names_)
+        store.need_int(state, "n_columns", n_columns, n_columns)  # trees can't tell
+        self.scorer_ = scorer_from(state, n_columns)
 
 
 def _moved(
