@@ -15,7 +15,7 @@ FILES = sorted((ROOT / "benchmarks").rglob("*.py"))
 # What a room may import beside itself.
 BELOW = {
     "common": set(), "lexical": {"common", "annif"},
-    "report": {"common", "beam_tree", "irli", "mutation", "sampling", "transformers"},
+    "report": {"common", "beam_tree", "irli", "linear", "mutation", "sampling", "transformers"},
 }  # fmt: skip
 # What some environments lack.
 PEERS = ("faiss", "fastapi", "hnswlib", "pecos", "sklearn", "torch", "threadpoolctl", "fcntl")
