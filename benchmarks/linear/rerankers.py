@@ -104,10 +104,10 @@ def one(job: Record) -> Record:
     seen: Record = {}
     taken = learning.RerankerOrder._learn
 
-    def spy(self: Any, maker: Any, tops: Any, some: Any, held: Any, weight: Any, **options: Any) -> None:
+    def spy(self: Any, tops: Any, some: Any, held: Any, weight: Any, unseen: Any = None) -> None:
         seen.update(tops=tops, truth=held)
         with measure.Clock() as clock:
-            taken(self, maker, tops, some, held, weight, **options)
+            taken(self, tops, some, held, weight, unseen)
         seen["order_cpu_s"] = clock.cpu
 
     given, caught = learning.learned, {}
