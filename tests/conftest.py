@@ -72,7 +72,8 @@ def nothing_is_left() -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
-    """What a test starts has ended when it has."""
+    """What a test starts has ended when it has; Ctrl-C is answered as before another test changed that."""
+    surroundings.hear_interrupts()
     with child_processes.ended_with():
         yield
 

@@ -83,5 +83,11 @@ def _hear_signals() -> None:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # one that is ignored takes the exit codes of children with it
 
 
+def hear_interrupts() -> None:
+    """Ctrl-C raises KeyboardInterrupt again, where a library has left an answer of its own, as Ray Train does."""
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def _ignore(number: int, frame: FrameType | None) -> None:
     """Do nothing."""
