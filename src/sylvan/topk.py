@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from sylvan.errors import DataError
 from sylvan.ranking_frames import frame_of_rankings
 
-__all__ = ["TopK"]
+__all__ = ["TopK", "ranking_order", "resized"]
 
 
 @dataclass(frozen=True)
@@ -114,3 +114,17 @@ class TopK:
         {'row': 'b', 'rank': 1, 'label': 1, 'score': 1.0}
         """
         return frame_of_rankings(self.labels, self.scores, library, rows, names)
+
+
+def ranking_order(labels: npt.NDArray[np.int32], scores: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
+    """The places of each row's labels from the highest score down; among equal scores the lower label, -1 last."""
+    lasts = np.where(labels >= 0, labels, np.iinfo(np.int32).max)
+    order: npt.NDArray[np.int64] = np.lexsort((lasts, -scores), axis=1)
+    return order
+
+
+def resized(top: TopK, k: int) -> TopK:
+    """The first ``k`` answers of each row; -1 behind fewer."""
+    labels, scores = top.labels[:, :k], top.scores[:, :k]
+    missing = ((0, 0), (0, k - labels.shape[1]))
+    return TopK(np.pad(labels, missing, constant_values=-1), np.pad(scores, missing, constant_values=-np.inf))

@@ -23,7 +23,7 @@ from sylvan.models.cards.card import MEASURED
 from sylvan.models.label_names import Numbers, numbered_labels
 from sylvan.parallel import progress
 from sylvan.ranking.stopping import DEPTH, StoppingRule
-from sylvan.topk import TopK
+from sylvan.topk import TopK, resized
 from sylvan.wording import are, counted
 
 __all__ = ["THRESHOLD", "Measured", "add_figures", "measure", "open_test", "score"]
@@ -137,8 +137,7 @@ def measure(
             unknown_names.update(missing)
             labelled = np.diff(Y.indptr) > 0
             chosen.add(Y, top)
-            top = TopK(top.labels[:, :depth], top.scores[:, :depth])
-            tops.append(_padded(top.labels[labelled], top.scores[labelled], depth))
+            tops.append(resized(TopK(top.labels[labelled], top.scores[labelled]), depth))
             known.append(Y[labelled])
             bar.update(len(top))
     if given is not None and given.shape[0] != n_rows:
@@ -227,12 +226,6 @@ def _propensities(model: Any, a: float, b: float) -> Any:
     inner = inner_of(model)
     counts, n_rows = getattr(inner, "label_counts_", None), getattr(inner, "n_rows_", None)
     return None if counts is None or not n_rows else metrics.propensities_of_counts(counts, n_rows, a, b)
-
-
-def _padded(labels: Any, scores: Any, k: int) -> TopK:
-    """Answers with at least ``k`` places a row, which those of a model with fewer labels do not have."""
-    missing = ((0, 0), (0, max(0, k - labels.shape[1])))
-    return TopK(np.pad(labels, missing, constant_values=-1), np.pad(scores, missing, constant_values=-np.inf))
 
 
 def _known_part(model: Any, labels: Any) -> tuple[sp.csr_matrix, list[Any]]:

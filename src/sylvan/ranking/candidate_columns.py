@@ -11,7 +11,6 @@ import scipy.sparse as sp
 
 from sylvan import store
 from sylvan.canonical import Csr
-from sylvan.errors import ModelError
 from sylvan.topk import TopK
 
 __all__ = ["OF_ALL", "OF_MEMBER", "LabelFacts", "candidate_columns"]
@@ -108,24 +107,14 @@ class LabelFacts:
         """
         n_rows = int(store.need_range(state, "facts.n_rows", 0, 2**31, np.int64, (1,))[0])
         counts = store.need_range(state, "facts.counts", 0, n_rows, np.int64, (n_labels,))
-        indptr = store.need_array(state, "facts.indptr", np.int64, (n_labels + 1,))
-        indices = store.need_range(state, "facts.indices", 0, n_labels - 1, np.int32, (None,))
-        data = store.need_range(state, "facts.data", 0, max(n_rows, 1), np.float32, indices.shape)
-        lengths = np.diff(indptr)
-        if indptr[0] != 0 or indptr[-1] != len(indices) or (lengths < 0).any():
-            raise ModelError(f"{state.where!r} is damaged: the offsets of labels that occur together don't rise.")
-        rises = np.diff(indices.astype(np.int64)) > 0
-        starts = indptr[1:-1]
-        rises[starts[(starts > 0) & (starts < len(indices))] - 1] = True
-        if not rises.all():
-            raise ModelError(f"{state.where!r} is damaged: labels that occur together aren't sorted.")
-        return cls(n_rows, counts, Csr(indptr, indices, data, (n_labels, n_labels)))
+        together = store.need_csr(state, "facts", (n_labels, n_labels))
+        store.need_range(state, "facts.data", 0, max(n_rows, 1), np.float32)
+        return cls(n_rows, counts, together)
 
 
 def _canonical(matrix: sp.csr_matrix) -> Csr:
     matrix.sum_duplicates()
-    data, indices = matrix.data.astype(np.float32), matrix.indices.astype(np.int32)
-    return Csr(matrix.indptr.astype(np.int64), indices, data, matrix.shape)
+    return Csr.of(matrix.astype(np.float32))
 
 
 def _most_together(rows: sp.csr_matrix) -> Csr:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sylvan.errors import ParameterError
 from sylvan.metrics import propensities_of_counts
 from sylvan.params import Constraint
-from sylvan.topk import TopK
+from sylvan.topk import TopK, ranking_order, resized
 
 __all__ = ["Tail", "label_gains", "reweigh", "tail_of"]
 
@@ -110,9 +110,5 @@ def reweigh(top: TopK, gains: npt.NDArray[np.float32], k: int) -> TopK:
     """
     present = top.labels >= 0
     scores = np.where(present, top.scores * gains[np.maximum(top.labels, 0)], -np.inf).astype(np.float32)
-    order = np.lexsort((np.where(present, top.labels, np.iinfo(np.int32).max), -scores), axis=1)[:, :k]
-    labels, scores = np.take_along_axis(top.labels, order, axis=1), np.take_along_axis(scores, order, axis=1)
-    missing = ((0, 0), (0, k - labels.shape[1]))
-    return TopK(
-        np.pad(labels, missing, constant_values=-1), np.pad(scores, missing, constant_values=np.float32(-np.inf))
-    )
+    order = ranking_order(top.labels, scores)[:, :k]
+    return resized(TopK(np.take_along_axis(top.labels, order, axis=1), np.take_along_axis(scores, order, axis=1)), k)

@@ -15,7 +15,7 @@ from sylvan.metrics import propensities_of_counts
 from sylvan.metrics.rows import Block, blocks, hits
 from sylvan.metrics.tallies import Ndcg, Precision, Psndcg, Psp, Recall, RowTally
 from sylvan.ranking.stopping import StoppingRule
-from sylvan.topk import TopK
+from sylvan.topk import TopK, resized
 from sylvan.validate import Csr
 
 __all__ = ["LabelScores", "Metric", "RowScores", "bootstrap"]
@@ -131,7 +131,7 @@ class Metric:
         if self.k is None:
             top = StoppingRule.of(None, None, "f1", None, truth.shape[1])(top)
         k = max(1, top.k) if self.k is None else self.k
-        top = _widened(top, k)
+        top = resized(top, max(k, top.k))
         if self.kind == "macro-recall":
             return _label_scores(truth, top, k)
         simple: dict[str, Callable[[tuple[int, ...]], RowTally]] = {
@@ -144,12 +144,6 @@ class Metric:
             tally = Psp((k,), likely) if self.kind == "PSP" else Psndcg((k,), likely)
         parts = [next(iter(tally.rows(block))) for block in blocks(truth, top, k)]
         return RowScores(np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts]))
-
-
-def _widened(top: TopK, k: int) -> TopK:
-    """At least ``k`` places a row, of which a model with fewer labels fills none."""
-    missing = ((0, 0), (0, max(0, k - top.k)))
-    return TopK(np.pad(top.labels, missing, constant_values=-1), np.pad(top.scores, missing, constant_values=-np.inf))
 
 
 def _label_scores(truth: Csr, top: TopK, k: int) -> LabelScores:

@@ -15,7 +15,6 @@ from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.models.ensembles.members import (
     LabelIds,
     Weights,
-    check_members,
     common_holdout,
     fit_members,
     given_weights,
@@ -180,11 +179,7 @@ class Ensemble(EnsembleWeighing):
                 "The 'weights' parameter of Ensemble.of_fitted must be None or floats. Got 'fit' instead: call "
                 "fit_weights with rows that the members haven't seen."
             )
-        check_members(made.members)
-        for member in made.members:
-            member._need_fit("joining it")
-        made.single_label_ = all(member.single_label_ for member in made.members)
-        return made._adopt(made.members, given_weights(made.weights, len(made.members)))
+        return made._join_fitted(given_weights(made.weights, len(made.members)))
 
     def fit(self, X: Any, Y: Any, sample_weight: Any = None, **options: Any) -> Ensemble:
         """Train copies of all members.

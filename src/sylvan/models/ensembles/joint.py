@@ -125,6 +125,14 @@ class JointModel(Compressible):
             X = self._features(X)
         return [copy.copy(member).update(X, Y, sample_weight, **options) for member in self.members]
 
+    def _join_fitted(self: _Self, weights: _Weights) -> _Self:
+        """Take the members that are among the parameters, which are fitted already."""
+        check_members(self.members, type(self).__name__)
+        for member in self.members:
+            member._need_fit("joining it")
+        self.single_label_ = all(member.single_label_ for member in self.members)
+        return self._adopt(self.members, weights)
+
     def _adopt(self: _Self, members: Sequence[Estimator], weights: _Weights) -> _Self:
         """Take fitted members that fit each other."""
         owner = type(self).__name__

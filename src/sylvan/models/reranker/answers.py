@@ -20,7 +20,7 @@ from sylvan.parallel import map_parallel, resolve_jobs, split_ranges
 from sylvan.ranking.candidate_columns import LabelFacts
 from sylvan.ranking.ensemble import combine_rankings
 from sylvan.ranking.tail import tail_of
-from sylvan.topk import TopK
+from sylvan.topk import TopK, resized
 
 __all__ = ["RerankerAnswers"]
 
@@ -95,7 +95,7 @@ class RerankerAnswers(JointModel):
         jobs, listed, maker = resolve_jobs(self.n_jobs), list(tops.values()), self._column_maker()
         candidates = self._candidates(listed, jobs)
         if self.scorer_ is None:
-            return _first(candidates, k)
+            return resized(candidates, k)
 
         def work(part: tuple[int, int]) -> TopK:
             rows = slice(*part)
@@ -107,7 +107,7 @@ class RerankerAnswers(JointModel):
         parts = map_parallel(work, split_ranges(len(candidates.labels), _ROWS), jobs)
         labels = np.concatenate([candidates.labels[:0], *(part.labels for part in parts)])
         scores = np.concatenate([candidates.scores[:0], *(part.scores for part in parts)])
-        return _first(TopK(labels, scores), k)
+        return resized(TopK(labels, scores), k)
 
     def candidate_columns(self, X: Any) -> tuple[TopK, npt.NDArray[np.float32]]:
         """The candidates of each row, by their mean probability, and the columns by which they are ordered.
@@ -158,12 +158,3 @@ class RerankerAnswers(JointModel):
         number = find_label(label, self.n_labels_, options.get("label_names") or self.vocabulary_)
         notes = candidate_notes(candidates, columns, number, self.scorer_, self.feature_names_, top)
         return replace(result, notes=(*notes, *result.notes))
-
-
-def _first(top: TopK, k: int) -> TopK:
-    """The first k answers; -1 behind fewer."""
-    labels, scores = top.labels[:, :k], top.scores[:, :k]
-    if (missing := k - labels.shape[1]) > 0:
-        labels = np.pad(labels, ((0, 0), (0, missing)), constant_values=-1)
-        scores = np.pad(scores, ((0, 0), (0, missing)), constant_values=-np.inf)
-    return TopK(np.ascontiguousarray(labels), np.ascontiguousarray(scores))

@@ -12,7 +12,7 @@ from sylvan.ranking.boosted_trees import BoostedTrees
 from sylvan.ranking.calibrate import Calibrator
 from sylvan.ranking.layered_scorer import LayeredScorer
 from sylvan.ranking.tree_libraries import GROWERS, Growing, Rows, library
-from sylvan.topk import TopK
+from sylvan.topk import TopK, ranking_order
 
 __all__ = [
     "LEAST_ROWS", "ORDERS", "RIGHT_ALONE", "SCORERS", "Candidates", "Learned", "Scorer", "kind_of", "learned",
@@ -112,16 +112,18 @@ def learned(given: Candidates, name: str, growing: Growing, calibration: str | N
     check, teach = given.some(checked), given.some(~checked)
     scorer, rows = None, teach.listed()
     n_wrong = int((~rows.right & (rows.weight > 0)).sum())
-    n_right = min(int((part.right & (part.weight > 0)).sum()) for part in (rows, check.listed()))
+    n_right = min(int(part.right[part.weight > 0].sum()) for part in (teach, check))
     if n_right >= _LEAST_RIGHT and n_wrong:
         scorer = _trained(name, rows, growing)
-    top = order_by(scorer, check.top, check.columns)
-    right = _right_at(check, top)
+    top, right = check.top, check.right  # by the mean
     if scorer is not None:
-        plain = order_by(None, check.top, check.columns)
-        by_mean = _right_at(check, plain)
-        if _worse(_quality(right), _quality(by_mean), check.weight):
-            scorer, top, right = None, plain, by_mean
+        scores = _scored(scorer, check.top, check.columns)
+        order = ranking_order(check.top.labels, scores)
+        by_scorer = np.take_along_axis(check.right, order, axis=1)
+        if _worse(_quality(by_scorer), _quality(right), check.weight):
+            scorer = None
+        else:
+            top, right = _in_order(check.top.labels, scores, order), by_scorer
     calibrator = None
     probable = scorer is not None and growing.objective == "right"  # its scores are probabilities already
     if calibration is not None and not (probable and len(check.weight) < _LEAST_CALIBRATING):
@@ -151,17 +153,6 @@ def _trained(name: str, rows: Rows, growing: Growing) -> Scorer:
     return GROWERS[name](rows, growing)
 
 
-def _right_at(given: Candidates, top: TopK) -> npt.NDArray[np.bool_]:
-    """Which answers are right, of candidates in another order."""
-    order = np.argsort(given.top.labels, axis=1, kind="stable")
-    ordered = np.take_along_axis(given.top.labels, order, axis=1)
-    found = np.zeros(top.labels.shape, bool)
-    for row in range(len(top.labels)):
-        at = np.minimum(np.searchsorted(ordered[row], top.labels[row]), ordered.shape[1] - 1)
-        found[row] = given.right[row, order[row, at]] & (top.labels[row] >= 0)
-    return found
-
-
 def _quality(right: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
     """The sum of P@1, P@3 and P@5 of each row."""
     sums: npt.NDArray[np.float64] = np.sum([right[:, :k].sum(axis=1) / k for k in _CUTOFFS], axis=0, dtype=np.float64)
@@ -181,13 +172,21 @@ def order_by(scorer: Scorer | None, candidates: TopK, columns: _Floats) -> TopK:
     """
     if scorer is None:
         return candidates
+    scores = _scored(scorer, candidates, columns)
+    return _in_order(candidates.labels, scores, ranking_order(candidates.labels, scores))
+
+
+def _scored(scorer: Scorer, candidates: TopK, columns: _Floats) -> _Floats:
+    """The score of each candidate in [0, 1]; -inf where there is none."""
     there = candidates.labels >= 0
     scores = np.full(there.shape, -np.inf, np.float32)
     odds = scorer.scores(np.ascontiguousarray(columns[there])).astype(np.float64)
     scores[there] = 1 / (1 + np.exp(-np.clip(odds, -80, 80)))
-    last = np.iinfo(np.int32).max
-    order = np.lexsort((np.where(there, candidates.labels, last), -scores), axis=1)
-    return TopK(np.take_along_axis(candidates.labels, order, axis=1), np.take_along_axis(scores, order, axis=1))
+    return scores
+
+
+def _in_order(labels: npt.NDArray[np.int32], scores: _Floats, order: npt.NDArray[np.int64]) -> TopK:
+    return TopK(np.take_along_axis(labels, order, axis=1), np.take_along_axis(scores, order, axis=1))
 
 
 def scorer_from(state: store.State, n_features: int) -> Scorer | None:

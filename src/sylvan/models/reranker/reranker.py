@@ -16,7 +16,6 @@ from sylvan.errors import ParameterError
 from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.models.ensembles.members import (
     LabelIds,
-    check_members,
     fit_members,
     held_out_answers,
     joint_counts,
@@ -297,11 +296,7 @@ class Reranker(RerankerOrder):
         """
         made = cls(list(members), **params)
         made.check_params()
-        check_members(made.members, cls.__name__)
-        for member in made.members:
-            member._need_fit("joining it")
-        made.single_label_ = all(member.single_label_ for member in made.members)
-        made._adopt(made.members, np.full(len(made.members), 1 / len(made.members)))
+        made._join_fitted(np.full(len(made.members), 1 / max(1, len(made.members))))
         counts, n_rows = joint_counts(made.members, made._ids, made.n_labels_)
         made._facts = replace(LabelFacts.none(made.n_labels_), n_rows=n_rows, counts=counts)
         made._values = np.zeros((made.n_labels_, 0), np.float32)
