@@ -125,7 +125,7 @@ class Lexicon:
     phrase_offsets, phrase_labels, phrase_kinds : ndarray of int64, int32 and uint8
         The labels of each distinct form, and of which kind it is of them.
     part_offsets, part_phrases : ndarray of int64 and int32
-        The parts of each label's heading, as numbers of distinct forms.
+        The parts of each label's heading in their order, as numbers of distinct forms.
     set_first, set_word, set_ending : ndarray of int32
         The trie of the forms as sets of words, the rarest first.
     set_offsets, set_labels : ndarray of int64 and int32
@@ -294,9 +294,16 @@ class _Needs:
         return {**known, **made}
 
 
-def _lists(name: str, keys: npt.NDArray[Any], labels: npt.NDArray[Any], n: int) -> Mapping[str, npt.NDArray[Any]]:
-    """The labels of each key below n, each once and rising."""
-    pairs = np.unique(np.column_stack((keys, labels)).astype(np.int64).reshape(-1, 2), axis=0)
+def _lists(
+    name: str, keys: npt.NDArray[Any], labels: npt.NDArray[Any], n: int, rising: bool = True
+) -> Mapping[str, npt.NDArray[Any]]:
+    """The labels of each key below n, each once, rising or in the order in which they come."""
+    pairs = np.column_stack((keys, labels)).astype(np.int64).reshape(-1, 2)
+    if rising:
+        pairs = np.unique(pairs, axis=0)
+    else:
+        pairs = pairs[np.sort(np.unique(pairs, axis=0, return_index=True)[1])]
+        pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
     offsets = np.concatenate(([0], np.cumsum(np.bincount(pairs[:, 0], minlength=n)))).astype(np.int64)
     return {f"{name}_offsets": offsets, f"{name}_labels": pairs[:, 1].astype(np.int32)}
 
@@ -311,7 +318,7 @@ def _phrases(forms: FormRows, n_words: int, n_labels: int) -> Mapping[str, npt.N
     order = order[np.diff(key, prepend=-1) != 0]
     n_endings = int(number.max(initial=-1)) + 1
     offsets = np.concatenate(([0], np.cumsum(np.bincount(number[order], minlength=n_endings)))).astype(np.int64)
-    parts = _lists("part", forms.labels[part], number[part], n_labels)
+    parts = _lists("part", forms.labels[part], number[part], n_labels, rising=False)
     return {
         "phrase_first": first, "phrase_word": word, "phrase_fail": fail, "phrase_next": following,
         "phrase_ending": ending, "phrase_offsets": offsets, "phrase_labels": forms.labels[order],

@@ -113,8 +113,9 @@ def _sums(labels: npt.NDArray[np.int32], gains: npt.NDArray[np.float32], k: int,
 
 
 def fit_weights(
-    tops: Sequence[TopK], truth: Csr, *, how: str = "score", votes: int = 10, places: int | None = None, n_jobs: int = 1
-) -> _Floats:
+    tops: Sequence[TopK], truth: Csr, *, how: str = "score", votes: int = 10, places: int | None = None,
+    sample_weight: npt.NDArray[np.float32] | None = None, n_jobs: int = 1,
+) -> _Floats:  # fmt: skip
     """Weights of rankings that make the mean of P@1, P@3 and P@5 of their join greatest.
 
     Parameters
@@ -125,6 +126,8 @@ def fit_weights(
         Those rows' labels.
     how, votes, places, n_jobs
         As in :func:`combine_rankings`.
+    sample_weight : ndarray of float32, shape (n,), optional
+        Of each row in the mean.
 
     Returns
     -------
@@ -147,7 +150,8 @@ def fit_weights(
     def quality(tried: _Floats) -> float:
         weighed = [gain * np.float32(weight) for gain, weight in zip(gains, tried.tolist(), strict=True)]
         right = hits(_sums(labels, np.concatenate(weighed, axis=1), max(CUTOFFS), n_jobs), truth)
-        return sum(float(right[:, :k].sum()) / k for k in CUTOFFS)
+        each = np.ones(len(right)) if sample_weight is None else sample_weight.astype(np.float64)
+        return sum(float(right[:, :k].sum(axis=1) @ each) / k for k in CUTOFFS)
 
     best = quality(weights)
     for step in STEPS:

@@ -16,7 +16,7 @@ from sylvan.ranking.boosted_trees import NEVER, BoostedTrees
 __all__ = ["GROWERS", "Growing", "Rows", "library"]
 
 _Floats = npt.NDArray[np.float32]
-_LEAST_OF_LEAF = 200  # candidates
+_LEAST_OF_LEAF = {"right": 60, "rank": 200}  # candidates, of which the first objective is given about a third
 _SHARE_OF_COLUMNS = 0.5  # that a tree looks at
 _ZERO = np.float32(1e-35)  # what LightGBM takes for 0 has no greater magnitude
 _LIBRARIES = {  # the module, its name and what to install
@@ -70,7 +70,8 @@ def _lightgbm(rows: Rows, growing: Growing) -> BoostedTrees:
     parameters = {
         "objective": "lambdarank" if growing.objective == "rank" else "binary", "max_depth": growing.depth,
         "num_leaves": max(2, min(31, 2**growing.depth)), "learning_rate": growing.learning_rate,
-        "min_data_in_leaf": _LEAST_OF_LEAF, "feature_fraction": _SHARE_OF_COLUMNS, "lambdarank_truncation_level": 10,
+        "min_data_in_leaf": _LEAST_OF_LEAF[growing.objective], "feature_fraction": _SHARE_OF_COLUMNS,
+        "lambdarank_truncation_level": 10,
         "seed": growing.seed, "num_threads": growing.n_jobs, "deterministic": True, "force_row_wise": True,
         "use_missing": False, "verbose": -1,
     }  # fmt: skip
@@ -128,7 +129,7 @@ def _scikit_learn(rows: Rows, growing: Growing) -> BoostedTrees:
     ensemble = library("scikit-learn")
     model = ensemble.HistGradientBoostingClassifier(
         max_iter=growing.n_trees, max_depth=growing.depth, learning_rate=growing.learning_rate,
-        min_samples_leaf=_LEAST_OF_LEAF, max_features=_SHARE_OF_COLUMNS, early_stopping=False,
+        min_samples_leaf=_LEAST_OF_LEAF["right"], max_features=_SHARE_OF_COLUMNS, early_stopping=False,
         random_state=growing.seed,
     ).fit(rows.columns, rows.right, rows.weight)  # fmt: skip
     base = float(np.ravel(model._baseline_prediction)[0])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,12 +26,15 @@ from sylvan.models.lexical.stored_terms import StoredTerms
 from sylvan.models.lexical.training import matched_rows
 from sylvan.models.text_estimator import TextEstimator, check_texts
 from sylvan.parallel import resolve_jobs
+from sylvan.ranking.candidate_company import LabelTies
 from sylvan.ranking.lexical_features import FEATURES, feature_columns
 from sylvan.text.documents import as_documents
 from sylvan.text.label_words import LabelWords
 from sylvan.topk import TopK
 
 __all__ = ["LexicalAnswers"]
+
+_Self = TypeVar("_Self", bound="LexicalAnswers")
 
 
 class LexicalAnswers(TextEstimator):
@@ -53,8 +57,18 @@ class LexicalAnswers(TextEstimator):
         kernel: kernels.LabelLexicon = cached[1]
         return TextMatcher(self._words, kernel, self.partial)
 
+    @property
+    def ties_(self) -> LabelTies:
+        """What names and relations tie labels to each other; made when it is first asked for."""
+        cached = self.__dict__.get("_ties")
+        if cached is None or cached[0] is not self._lexicon:
+            cached = (self._lexicon, LabelTies.of(self._lexicon))
+            self.__dict__["_ties"] = cached
+        ties: LabelTies = cached[1]
+        return ties
+
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_kernel"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_kernel", "_ties")}
 
     def _rank_texts(self, texts: list[str], k: int, options: dict[str, Any]) -> TopK:
         k = validate.count(k, "k", high=max(self.n_labels_, MOST_ANSWERS))
@@ -78,9 +92,7 @@ class LexicalAnswers(TextEstimator):
             np.concatenate([none[1], *(top.scores for top in tops)]),
         )
 
-    def features(
-        self, texts: Iterable[str], candidates: Any, *, unseen: tuple[Any, ...] | None = None
-    ) -> npt.NDArray[np.float32]:
+    def features(self, texts: Iterable[str], candidates: Any) -> npt.NDArray[np.float32]:
         """What is known of some labels in some texts: the columns by which the matcher ranks.
 
         Parameters
@@ -88,9 +100,6 @@ class LexicalAnswers(TextEstimator):
         texts : iterable of str, length n
         candidates : TopK, or array of int of shape (n, k)
             Label ids for each text; -1 where there is none.
-        unseen : (texts, matrix of labels of shape (m, n_labels_), weights of shape (m,)), optional
-            Training texts, their labels by ids, and their weights, 1 by default: how often labels were right is counted
-            without them.
 
         Returns
         -------
@@ -123,11 +132,6 @@ class LexicalAnswers(TextEstimator):
         labels = (keys % self.n_labels_).astype(np.int32)
         given = Csr(offsets, labels, np.ones(len(labels), np.float32), (len(documents), self.n_labels_))
         of_rows = self._scorer.rows
-        if unseen is not None:
-            learned, truth = as_documents(check_texts(unseen[0], type(self).__name__)), validate.labels(unseen[1])
-            weight = validate.sample_weight(unseen[2] if len(unseen) > 2 else None, len(learned))
-            each = np.ones(len(learned), np.float32) if weight is None else weight
-            of_rows = of_rows.plus(matched_rows(self.matcher_, learned, truth, each, resolve_jobs(self.n_jobs)), -1)
 
         def work(first: int, last: int, found: Any) -> npt.NDArray[np.float32]:
             return feature_columns(found, of_rows)
@@ -137,6 +141,35 @@ class LexicalAnswers(TextEstimator):
         result = np.zeros((listed.size, len(FEATURES)), np.float32)
         result[known] = columns[back.ravel()]
         return result.reshape(*listed.shape, len(FEATURES))
+
+    def without_rows(self: _Self, texts: Iterable[str], Y: Any, sample_weight: Any = None) -> _Self:
+        """The same matcher, which counts how often labels were right without some of the rows that it counted.
+
+        Parameters
+        ----------
+        texts : iterable of str, length m
+            Training texts.
+        Y : matrix of shape (m, n_labels_)
+            Their labels, by ids.
+        sample_weight : array of shape (m,), optional
+            The weight that each had.
+
+        Returns
+        -------
+        LexicalMatcher
+            Its trees and its probabilities are those of all rows.
+
+        Raises
+        ------
+        NotFittedError, DataError
+        """
+        self._need_fit("without_rows")
+        documents, truth = as_documents(check_texts(texts, type(self).__name__)), validate.labels(Y)
+        weight = validate.sample_weight(sample_weight, len(documents))
+        each = np.ones(len(documents), np.float32) if weight is None else weight
+        made, gone = copy.copy(self), matched_rows(self.matcher_, documents, truth, each, resolve_jobs(self.n_jobs))
+        made._scorer = LabelScorer(self._scorer.rows.plus(gone, -1), self._scorer.trees)
+        return made
 
     @property
     def feature_names_(self) -> tuple[str, ...]:

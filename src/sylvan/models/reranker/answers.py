@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,7 @@ from sylvan.topk import TopK, resized
 
 __all__ = ["RerankerAnswers"]
 
+_Part = TypeVar("_Part")
 _ROWS = 256  # whose columns are in memory at a time, in each thread
 
 
@@ -82,29 +84,43 @@ class RerankerAnswers(JointModel):
         return list(range(len(self.members)))
 
     def _candidates(self, tops: Sequence[TopK], n_jobs: int) -> TopK:
-        """The labels of the highest mean probability."""
+        """The labels of the highest mean probability, each member by its weight."""
         k = min(self.candidates, self.n_labels_)
-        top = combine_rankings(tops, np.full(len(tops), 1 / len(tops)), k, n_jobs=n_jobs)
+        top = combine_rankings(tops, self.weights_, k, n_jobs=n_jobs)
         return TopK(top.labels, np.where(top.labels >= 0, top.scores, np.float32(-np.inf)))
 
     def _column_maker(self, facts: LabelFacts | None = None) -> ColumnMaker:
         function = None if self._n_own is None else self.columns  # one that the order hasn't learned from isn't asked
         return ColumnMaker(self.members, self._ids, facts or self._facts, self._values, function, self._n_own)
 
+    def _of_blocks(
+        self, work: Callable[[TopK, npt.NDArray[np.float32]], _Part], maker: ColumnMaker, candidates: TopK,
+        tops: Sequence[TopK], rows: Any,
+    ) -> list[_Part]:  # fmt: skip
+        """What ``work`` makes of candidates and their columns, some rows at a time."""
+
+        def block(part: tuple[int, int]) -> _Part:
+            here = slice(*part)
+            some = TopK(candidates.labels[here], candidates.scores[here])
+            own = [TopK(top.labels[here], top.scores[here]) for top in tops]
+            return work(some, maker.columns(some, own, take(rows, np.arange(*part, dtype=np.int32))))
+
+        return map_parallel(block, split_ranges(len(candidates.labels), _ROWS), resolve_jobs(self.n_jobs))
+
+    def _columns(
+        self, maker: ColumnMaker, candidates: TopK, tops: Sequence[TopK], rows: Any
+    ) -> npt.NDArray[np.float32]:
+        """The columns of all candidates."""
+        parts = self._of_blocks(lambda _, columns: columns, maker, candidates, tops, rows)
+        return np.concatenate(parts) if parts else maker.columns(candidates, tops, rows)
+
     def _combined(self, tops: Mapping[int, TopK], k: int, X: Any) -> TopK:
-        jobs, listed, maker = resolve_jobs(self.n_jobs), list(tops.values()), self._column_maker()
-        candidates = self._candidates(listed, jobs)
+        listed = list(tops.values())
+        candidates = self._candidates(listed, resolve_jobs(self.n_jobs))
         if self.scorer_ is None:
             return resized(candidates, k)
-
-        def work(part: tuple[int, int]) -> TopK:
-            rows = slice(*part)
-            some = TopK(candidates.labels[rows], candidates.scores[rows])
-            own = [TopK(top.labels[rows], top.scores[rows]) for top in listed]
-            columns = maker.columns(some, own, take(X, np.arange(*part, dtype=np.int32)))
-            return order_by(self.scorer_, some, columns)
-
-        parts = map_parallel(work, split_ranges(len(candidates.labels), _ROWS), jobs)
+        scorer = self.scorer_
+        parts = self._of_blocks(partial(order_by, scorer), self._column_maker(), candidates, listed, X)
         labels = np.concatenate([candidates.labels[:0], *(part.labels for part in parts)])
         scores = np.concatenate([candidates.scores[:0], *(part.scores for part in parts)])
         return resized(TopK(labels, scores), k)
@@ -129,7 +145,7 @@ class RerankerAnswers(JointModel):
         X, _ = self._checked(X)
         tops = [self._member_top(number, X, {}) for number in self._asked_members]
         candidates = self._candidates(tops, resolve_jobs(self.n_jobs))
-        return candidates, self._column_maker().columns(candidates, tops, X)
+        return candidates, self._columns(self._column_maker(), candidates, tops, X)
 
     def explain(self, x: Any, label: int | str, top: int = 10, **options: Any) -> Explanation:
         """Why a label stands where it does: what each column adds to its score, and what the members say of it.

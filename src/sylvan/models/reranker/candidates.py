@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from sylvan.models.base import Estimator
 from sylvan.models.ensembles.members import LabelIds
 from sylvan.models.lexical.lexical_matcher import LexicalMatcher
 from sylvan.ranking.candidate_columns import OF_ALL, OF_MEMBER, LabelFacts, candidate_columns
+from sylvan.ranking.candidate_company import OF_COMPANY, company_columns
 from sylvan.topk import TopK
 from sylvan.validate import Csr
 from sylvan.wording import counted
@@ -50,9 +51,15 @@ class ColumnMaker:
     function: Callable[[Any, TopK], Any] | None
     n_own: int | None
 
-    def columns(
-        self, candidates: TopK, tops: Sequence[TopK], rows: Any, unseen: tuple[Any, Csr, Any] | None = None
-    ) -> _Floats:
+    def without_rows(self, rows: Any, truth: Csr, weight: npt.NDArray[np.float32] | None) -> ColumnMaker:
+        """The same, where matchers of labels' words count nothing of some rows that they have learned from."""
+        matrix, members = truth.to_scipy(), list(self.members)
+        for at, (member, ids) in enumerate(zip(self.members, self.ids, strict=True)):
+            if isinstance(member, LexicalMatcher):
+                members[at] = member.without_rows(rows, matrix if ids is None else matrix[:, ids], weight)
+        return replace(self, members=members)
+
+    def columns(self, candidates: TopK, tops: Sequence[TopK], rows: Any) -> _Floats:
         """Columns of shape (n, k, n_features); zeros where there is no candidate.
 
         Parameters
@@ -62,14 +69,12 @@ class ColumnMaker:
             Each member's answers.
         rows : matrix or list of str
             The n rows, as members take them.
-        unseen : (rows, Csr of shape (m, n_labels), weights of shape (m,) or None), optional
-            Rows, with their labels, that members have learned from and that nothing may be known of.
         """
         parts = [candidate_columns(candidates, tops, self.facts)]
         there = candidates.labels >= 0
         for member, ids in zip(self.members, self.ids, strict=True):
             if isinstance(member, LexicalMatcher):
-                parts.append(self._of_words(member, ids, candidates, rows, unseen))
+                parts += self._of_words(member, ids, candidates, rows)
         if self.values.shape[1]:
             parts.append(np.where(there[..., None], self.values[np.maximum(candidates.labels, 0)], np.float32(0)))
         if self.function is not None or self.n_own:
@@ -77,20 +82,16 @@ class ColumnMaker:
         return np.concatenate(parts, axis=2) if len(parts) > 1 else parts[0]
 
     def _of_words(
-        self, member: LexicalMatcher, ids: npt.NDArray[np.int32] | None, candidates: TopK, rows: Any,
-        unseen: tuple[Any, Csr, Any] | None,
-    ) -> _Floats:  # fmt: skip
-        """How each label's own words stand in the text."""
-        n_labels, forgotten = len(self.facts.counts), None
+        self, member: LexicalMatcher, ids: npt.NDArray[np.int32] | None, candidates: TopK, rows: Any
+    ) -> list[_Floats]:
+        """How each label's own words stand in the text, and what ties it to the other candidates."""
+        n_labels = len(self.facts.counts)
         own = np.arange(n_labels, dtype=np.int32) if ids is None else np.full(n_labels, -1, np.int32)
         if ids is not None:
             own[ids] = np.arange(len(ids), dtype=np.int32)
-        if unseen is not None:
-            texts, truth, weight = unseen
-            matrix = truth.to_scipy()
-            forgotten = texts, matrix if ids is None else matrix[:, ids], weight
         labels = np.where(candidates.labels >= 0, own[candidates.labels], np.int32(-1))
-        return member.features(rows, labels, unseen=forgotten)
+        mean = np.where(labels >= 0, candidates.scores, np.float32(0))
+        return [member.features(rows, labels), company_columns(labels, mean, member.ties_)]
 
     def _of_function(self, candidates: TopK, rows: Any) -> _Floats:
         if self.function is None:
@@ -126,6 +127,7 @@ def column_names(members: Sequence[Estimator], n_values: int, n_own: int | None)
     for at, member in enumerate(members):
         if isinstance(member, LexicalMatcher):
             names += [f"member{at} words: {name}" for name in member.feature_names_]
+            names += [f"member{at} other candidates: {name}" for name in OF_COMPANY]
     names += [f"label_columns {at}" for at in range(n_values)]
     return (*names, *(f"columns {at}" for at in range(n_own or 0)))
 

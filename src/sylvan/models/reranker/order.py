@@ -20,14 +20,17 @@ from sylvan.models.reranker.candidates import MOST_OWN, column_names
 from sylvan.models.reranker.learning import LEAST_ROWS, Candidates, kind_of, learned, need_library, scorer_from
 from sylvan.parallel import resolve_jobs
 from sylvan.ranking.candidate_columns import LabelFacts
+from sylvan.ranking.ensemble import fit_weights
 from sylvan.ranking.tree_libraries import Growing
-from sylvan.topk import TopK
+from sylvan.topk import TopK, resized
 from sylvan.validate import Csr
 from sylvan.wording import counted
 
 __all__ = ["RerankerOrder"]
 
 _Self = TypeVar("_Self", bound="RerankerOrder")
+_WEIGHED = 20  # of a member's answers, by which it is weighed
+_LEAST_SHARE = 0.25  # of an equal weight
 
 
 class RerankerOrder(RerankerAnswers):
@@ -47,15 +50,17 @@ class RerankerOrder(RerankerAnswers):
 
         Where members have seen the rows by now, ``unseen`` is what all others say of the labels.
         """
-        candidates = self._candidates(tops, resolve_jobs(self.n_jobs))
+        jobs = resolve_jobs(self.n_jobs)
+        self.weights_ = _member_weights(tops, truth, weight, jobs)
+        candidates = self._candidates(tops, jobs)
         n_own = None if self.columns is not None else self._n_own  # another function may give as many as it likes
         maker = replace(self._column_maker(unseen), function=self.columns, n_own=n_own)
-        columns = maker.columns(candidates, tops, rows, None if unseen is None else (rows, truth, weight))
+        if unseen is not None:
+            maker = maker.without_rows(rows, truth, weight)
+        columns = self._columns(maker, candidates, tops, rows)
         each = np.ones(len(columns), np.float32) if weight is None else weight
         given = Candidates(candidates, columns, hits(candidates, truth), each)
-        growing = Growing(
-            self.objective, self.n_trees, self.depth, self.learning_rate, self.seed, resolve_jobs(self.n_jobs)
-        )
+        growing = Growing(self.objective, self.n_trees, self.depth, self.learning_rate, self.seed, jobs)
         self.scorer_, self.calibrator_ = learned(given, self.scorer, growing, self.calibration)
         self._n_own = columns.shape[2] - len(column_names(self.members, self._values.shape[1], 0)) or None
 
@@ -157,6 +162,16 @@ class RerankerOrder(RerankerAnswers):
         n_columns = len(self.feature_names_)
         store.need_int(state, "n_columns", n_columns, n_columns)  # trees can't tell
         self.scorer_ = scorer_from(state, n_columns)
+
+
+def _member_weights(
+    tops: Sequence[TopK], truth: Csr, weight: npt.NDArray[np.float32] | None, n_jobs: int
+) -> npt.NDArray[np.float64]:
+    """Each member's weight in the mean, as an ensemble's, but enough for its own candidates to be seen."""
+    first = [resized(top, _WEIGHED) for top in tops]
+    weights = np.maximum(fit_weights(first, truth, sample_weight=weight, n_jobs=n_jobs), _LEAST_SHARE / len(tops))
+    shares: npt.NDArray[np.float64] = weights / weights.sum()
+    return shares
 
 
 def _moved(
