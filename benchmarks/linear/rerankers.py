@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.linear.rerankers --data DIR --sets eurlex57k,gutenberg,cpv-tenders``. The members are those of
 ``Reranker.preset("words")`` where the set's labels are called by words, else of ``"accurate"``. They are trained once
-for all rows of the table, on one thread, vectorisers included; each order is then learned from the same candidates. A
-mean with fitted weights is fitted on the rows that teach the orders. As a control, the labels' names are shuffled.
+for all rows of the table, on one thread, vectorisers included; each order is then learned from the same candidates. The
+weights of the mean are fitted on the rows that teach the orders. As a control, the labels' names are shuffled.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ import lzma
 import random
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -60,25 +62,26 @@ class Truth:
 
 
 def read(source: Path) -> tuple[Any, ...]:
-    """Texts and labels to train with and to test, and what labels are called, where that is written."""
+    """Texts and labels to train with and to test, and the terms of labels, where they are written."""
     texts, labels = datasets.read_jsonl(source / "train.jsonl.xz")
     test_texts, test_labels = datasets.read_jsonl(source / "test.jsonl.xz")
+    from sylvan.data import LabelTerms
+
     written, names = source / "label_names.json.xz", None
     if written.exists():
         with lzma.open(written, "rt", encoding="utf-8") as file:
             names = {
-                label: [entry["label"], *entry.get("alt_labels", ())] for label, entry in json.load(file).items()
+                label: LabelTerms((entry["label"],), tuple(entry["alt_labels"]), broader=tuple(entry["parents"]))
+                for label, entry in json.load(file).items()
             }
     elif source.name == "gutenberg":  # headings call themselves
-        names = {label: [label] for row in labels for label in row}
+        names = {label: LabelTerms((label,)) for row in labels for label in row}
     return texts, labels, test_texts, test_labels, names
 
 
 def one(job: Record) -> Record:
     """Everything of one set in this process."""
     from sylvan import Ensemble, Reranker, metrics
-    from sylvan.models.reranker import order as learning
-    from sylvan.ranking.ensemble import fit_weights
 
     texts, labels, test_texts, test_labels, names = read(Path(job["source"]))
     preset = "accurate" if names is None else "words"
@@ -101,41 +104,23 @@ def one(job: Record) -> Record:
         process.say(f"{job['set']} {found}")
 
     note("Ensemble, the preset accurate", usual, train_cpu_s=plain.cpu, model_mb=megabytes(usual, job))
-    seen: Record = {}
-    taken = learning.RerankerOrder._learn
-
-    def spy(self: Any, tops: Any, some: Any, held: Any, weight: Any, unseen: Any = None) -> None:
-        seen.update(tops=tops, truth=held)
-        with measure.Clock() as clock:
-            taken(self, tops, some, held, weight, unseen)
-        seen["order_cpu_s"] = clock.cpu
-
-    given, caught = learning.learned, {}
-
-    def caught_learned(candidates: Any, *others: Any) -> Any:
-        caught["candidates"], caught["others"] = candidates, others
-        return given(candidates, *others)
-
-    learning.RerankerOrder._learn, learning.learned = spy, caught_learned  # type: ignore[method-assign]
     options = {} if names is None else {"label_texts": names}
-    with measure.Clock() as whole:
+    with measure.Clock() as whole, teaching() as taught:
         model = Reranker.preset(preset, n_jobs=1).fit(texts, labels, **options)
     for at, member in enumerate(model.members):
         note(f"member {at}: {described(member)}", member)
     note("mean of all members", Ensemble.of_fitted(model.members, n_jobs=1))
-    weights = fit_weights(seen["tops"], seen["truth"])
-    note("mean with fitted weights", Ensemble.of_fitted(model.members, weights.tolist(), n_jobs=1))
-    members_s = whole.cpu - seen["order_cpu_s"]
+    note("mean with fitted weights", Ensemble.of_fitted(model.members, model.weights_.tolist(), n_jobs=1))
+    all_but_order = whole.cpu - taught["cpu_s"]
     for scorer, objective in ORDERS:
-        growing = caught["others"][1]._replace(objective=objective)
         try:
             with measure.Clock() as clock:
-                model.scorer_, model.calibrator_ = given(caught["candidates"], scorer, growing, "isotonic")
+                model.scorer_, model.calibrator_ = taught["again"](scorer, objective)
         except ImportError as error:
             process.say(f"{scorer} is missing: {error}")
             continue
         note(
-            f"Reranker: {scorer}, {objective}", model, train_cpu_s=members_s + clock.cpu, order_cpu_s=clock.cpu,
+            f"Reranker: {scorer}, {objective}", model, train_cpu_s=all_but_order + clock.cpu, order_cpu_s=clock.cpu,
             model_mb=megabytes(model, job), dropped=model.scorer_ is None,
         )  # fmt: skip
         if (scorer, objective) == ORDERS[0]:
@@ -149,7 +134,27 @@ def one(job: Record) -> Record:
         shuffled = dict(zip(names, others, strict=True))
         note("Reranker, names shuffled", Reranker.preset(preset, n_jobs=1).fit(texts, labels, label_texts=shuffled))
         note("Reranker, the preset accurate: no names", Reranker.preset("accurate", n_jobs=1).fit(texts, labels))
-    return {"preset": preset, "recipes": rows, "members_cpu_s": members_s}
+    return {"preset": preset, "recipes": rows, "all_but_order_cpu_s": all_but_order}
+
+
+@contextmanager
+def teaching() -> Iterator[Record]:
+    """What a training inside learns its order from, and in what time: ``again`` learns another order from it."""
+    from sylvan.models.reranker import order
+
+    given, caught = order.learned, {}
+
+    def noted(candidates: Any, scorer: str, growing: Any, calibration: Any) -> Any:
+        def again(scorer: str, objective: str) -> Any:
+            return given(candidates, scorer, growing._replace(objective=objective), calibration)
+
+        with measure.Clock() as clock:
+            made = given(candidates, scorer, growing, calibration)
+        caught.update(again=again, cpu_s=clock.cpu)
+        return made
+
+    with mock.patch.object(order, "learned", noted):
+        yield caught
 
 
 def described(member: Any) -> str:

@@ -113,21 +113,23 @@ def _shared(labels: _Ids, mean: _Floats, there: npt.NDArray[np.bool_], items: Cs
     All that a row's candidates have of one item is summed once, and a candidate's own part taken off again, so that the
     work grows with the candidates and not with their pairs.
     """
+    if not items.nnz:
+        return np.zeros(labels.size)
     whose, entry = _entries(labels, there, items)
     value = items.data[entry].astype(np.float64)
     own = value * mean.ravel()[whose]
     keys = (whose // labels.shape[1]) * np.int64(items.shape[1]) + items.indices[entry]
     _, number = np.unique(keys, return_inverse=True)
     of_all = np.bincount(number, weights=own)
-    others = np.maximum(of_all[number] - own, 0) if len(whose) else own  # below 0 by rounding alone
+    others = np.maximum(of_all[number] - own, 0)  # below 0 by rounding alone
     return _sums(whose, value * others, labels.size)
 
 
 def _tied(labels: _Ids, mean: _Floats, there: npt.NDArray[np.bool_], pairs: Csr) -> npt.NDArray[np.float64]:
     """Of each candidate, the sum of the scores of those candidates that it is tied to."""
-    whose, entry = _entries(labels, there, pairs)
-    if not len(whose):
+    if not pairs.nnz or not labels.size:
         return np.zeros(labels.size)
+    whose, entry = _entries(labels, there, pairs)
     n_labels, row = np.int64(pairs.shape[1] + 1), np.arange(labels.size) // labels.shape[1]
     keys = row * n_labels + labels.ravel() + 1
     order = np.argsort(keys, kind="stable")

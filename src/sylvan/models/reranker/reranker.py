@@ -54,9 +54,10 @@ class Reranker(RerankerOrder):
     """Ranks what several models propose in an order learned from all that is known of each candidate.
 
     The members' best labels of a row are its candidates. What speaks for each (every member's probability and place,
-    how often the label occurs, with which of the other candidates it occurs together, and how its own words stand in
-    the text where a :class:`LexicalMatcher` is a member) is weighed by boosted trees or a small network. They learn
-    from training rows that the members were asked for as if they had never seen them.
+    how often the label occurs, with which of the other candidates it occurs together, and, where a
+    :class:`LexicalMatcher` is a member, how its own words stand in the text and what names and relations tie it to
+    other candidates) is weighed by boosted trees or a small network. They learn from training rows that the members
+    were asked for as if they had never seen them.
 
     Parameters
     ----------
@@ -76,8 +77,8 @@ class Reranker(RerankerOrder):
     learning_rate : float, default 0.05
         What each tree's answer is multiplied with. The network's steps begin at a tenth of it.
     candidates : int, default 60
-        Number of labels of a row that are ordered: those of the highest mean probability of the members. Other labels
-        aren't ranked.
+        Number of labels of a row that are ordered: those of the highest mean probability of the members, each by its
+        weight. Other labels aren't ranked.
     held_out : int, default 10000
         Number of training rows that teach the order, at most a quarter of all. With fewer than 200, candidates stay in
         the order of their mean probabilities.
@@ -103,7 +104,7 @@ class Reranker(RerankerOrder):
         The columns.
     vocabulary_ : Vocabulary or None
     weights_ : ndarray of float64, shape (n_members,)
-        Equal: those of the mean probability.
+        Those of the mean probability: chosen on the rows that teach the order, and equal without any.
     n_features_, n_labels_, n_rows_ : int
     label_counts_ : ndarray of int64, shape (n_labels_,)
 
