@@ -18,13 +18,14 @@ WORDS = (
     "document at a time, as a server is; the last column is its memory without what the same process has with "
     "vocabulary and analyser alone. Rows without milliseconds were measured while the machine did other things."
 )
-KEPT = (
-    "Annif's nn_ensemble is a network that learns how far to trust its sources, with Annif's own settings. It needs "
-    "documents that its sources weren't trained on, so every tenth of those to train with is kept for it: the networks "
-    "are trained on {kept} documents, and all else in this table on the other {train}. Vocabulary and test documents "
-    "are those of the table before. A network begins with random weights, and each was trained once; its process has "
-    "TensorFlow in it."
+NETWORKS = (
+    "Annif's nn_ensemble is a network that learns how far to trust its sources, here with Annif's own settings. It "
+    "needs documents that its sources weren't trained on, so it has tables of its own, for each of which some of the "
+    "documents to train with are kept for it. Vocabulary and test documents stay the same, so that figures can be "
+    "compared with those of the set's first table. A network begins with random weights, and each was trained once; "
+    "its process has TensorFlow in it."
 )
+KEPT = "The nn_ensembles are trained on {kept} documents, and everything else in this table on the other {train}."
 NAMES = {
     "sylvan": "sylvan", "sylvan-3-trees": "sylvan, `n_trees=3`", "sylvan-both": "sylvan, `model=linear+neighbors`",
     "omikuji-parabel": "omikuji (Parabel)", "omikuji-bonsai": "omikuji (Bonsai)", "tfidf": "tfidf", "mllm": "mllm",
@@ -34,9 +35,10 @@ NAMES = {
 }  # fmt: skip
 # The ensembles with MLLM were measured on a part of eurlex57k alone.
 ORDER = {
-    "gutenberg": "gutenberg", "gutenberg-kept-10": "gutenberg, with nn_ensemble", "eurlex57k": "eurlex57k",
+    "gutenberg": "gutenberg", "gutenberg-kept-10": "gutenberg, a tenth kept for nn_ensemble", "eurlex57k": "eurlex57k",
     "eurlex57k-2000": "eurlex57k, 2,000 documents",
-    "eurlex57k-2000-kept-10": "eurlex57k, 2,000 documents, with nn_ensemble",
+    "eurlex57k-2000-kept-10": "eurlex57k, 2,000 documents, a tenth kept for nn_ensemble",
+    "eurlex57k-2000-kept-2": "eurlex57k, 2,000 documents, half kept for nn_ensemble",
 }  # fmt: skip
 RIVALS = ("omikuji-parabel", "omikuji-bonsai")
 HEADS = (
@@ -50,7 +52,7 @@ def annif_section(folder: Path) -> list[str]:
     books = {name: found for name in ORDER if (found := _book(folder, name))}
     if not books:
         return []
-    lines = ["", "## In Annif", "", WORDS]
+    lines = ["", "## In Annif", "", WORDS, *(["", NETWORKS] if any("kept" in name for name in books) else [])]
     for name, book in books.items():
         runs = {run["project"]: run for run in book["runs"]}
         rows = [_cells(runs[project], title) for project, title in NAMES.items() if project in runs]
