@@ -21,7 +21,7 @@ place.mkdir(parents=True, exist_ok=True)
 save_punkt_params(PunktParameters(), dir=str(place))
 """
 VERSIONS = """import importlib.metadata as m, json, platform
-names = "annif omikuji fasttext-numpy2 scikit-learn numpy".split()
+names = "annif omikuji fasttext-numpy2 tensorflow-cpu keras scikit-learn numpy".split()
 found = {name: m.version(name) for name in names if list(m.distributions(name=name))}
 print(json.dumps({"python": platform.python_version(), **found}))
 """

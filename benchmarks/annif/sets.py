@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.common import datasets
 
-__all__ = ["ANALYZER", "PROJECTS", "corpus", "projects_file"]
+__all__ = ["ANALYZER", "PROJECTS", "corpus", "folder_name", "projects_file", "sources"]
 
 ANALYZER = "snowball(english)"  # of every project
 # What each project sets; of omikuji the ways that Annif's wiki names: Parabel, its default, and Bonsai.
@@ -28,14 +28,29 @@ PROJECTS: Mapping[str, Mapping[str, str]] = {
     "mllm": {"backend": "mllm"},
     "fasttext": {"backend": "fasttext", "dim": "300", "lr": "0.5", "epoch": "30", "loss": "hs"},
     "ensemble": {"backend": "ensemble", "sources": "sylvan,mllm"},
+    "omikuji-ensemble": {"backend": "ensemble", "sources": "omikuji-bonsai,mllm"},
+    "nn-ensemble": {"backend": "nn_ensemble", "sources": "omikuji-bonsai,mllm"},
+    "nn-ensemble-sylvan": {"backend": "nn_ensemble", "sources": "sylvan,mllm"},
 }  # fmt: skip
 _FILES = ("subjects.csv", "train.tsv", "test.tsv")
 
 
-def corpus(name: str, data: Path, cache: Path, most: int | None) -> Path:
+def sources(project: str) -> list[str]:
+    """The projects that an ensemble asks; none for other backends."""
+    return [name for name in PROJECTS[project].get("sources", "").split(",") if name]
+
+
+def folder_name(name: str, most: int | None, keep: int | None = None) -> str:
+    """What a corpus is called, and its results."""
+    return name + (f"-{most}" if most is not None else "") + (f"-kept-{keep}" if keep is not None else "")
+
+
+def corpus(name: str, data: Path, cache: Path, most: int | None, keep: int | None = None) -> Path:
     """The folder of the set's files, made once; with ``most``, of so many documents to train with, and a tenth to test.
 
-    Only subjects of documents to train with are in the vocabulary, and only documents that have one are evaluated.
+    Only subjects of documents to train with are in the vocabulary, and only documents that have one are evaluated. With
+    ``keep``, every so many-th document to train with is in ``kept.tsv`` instead, for a network that learns how good its
+    sources are: on documents that they were trained on, they are better than on others.
     """
 
     def write(folder: Path) -> None:
@@ -47,13 +62,18 @@ def corpus(name: str, data: Path, cache: Path, most: int | None) -> Path:
             table.writerow(["uri", "label_en"])
             names = _names(known, data / name / "label_names.json.xz")
             table.writerows([uri, names[label]] for label, uri in uris.items())
-        _write_documents(folder / "train.tsv", zip(texts, labels, strict=True), uris)
+        given = list(zip(texts, labels, strict=True))
+        if keep is not None:
+            _write_documents(folder / "kept.tsv", given[keep - 1 :: keep], uris)
+            del given[keep - 1 :: keep]
+        _write_documents(folder / "train.tsv", given, uris)
         found, truth = datasets.read_jsonl(data / name / "test.jsonl.xz")
         rows = [(text, [label for label in row if label in uris]) for text, row in zip(found, truth, strict=True)]
         tested = [row for row in rows if row[1]]
         _write_documents(folder / "test.tsv", tested if most is None else tested[: max(1, most // 10)], uris)
 
-    return datasets.made_once(cache / "annif" / (name if most is None else f"{name}-{most}"), _FILES, write)
+    parts = _FILES if keep is None else (*_FILES, "kept.tsv")
+    return datasets.made_once(cache / "annif" / folder_name(name, most, keep), parts, write)
 
 
 def _names(labels: list[str], written: Path) -> dict[str, str]:
@@ -78,7 +98,7 @@ def _write_documents(path: Path, rows: Iterable[tuple[str, list[str]]], uris: Ma
 def projects_file(folder: Path, only: str | None = None) -> Path:
     """The configuration of all projects, or of one and its sources: a server opens all that it is told of."""
     path = folder / ("projects.cfg" if only is None else f"{only}.cfg")
-    names = PROJECTS if only is None else [only, *filter(None, PROJECTS[only].get("sources", "").split(","))]
+    names = PROJECTS if only is None else [only, *sources(only)]
     texts = []
     for name in names:
         settings = PROJECTS[name]

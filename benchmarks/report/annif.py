@@ -16,41 +16,74 @@ WORDS = (
     "left, where a backend can. Quality is that of `annif eval` with ten suggestions a document. Memory and "
     "milliseconds a document are those of a process that has the project open and no other, and is asked for one "
     "document at a time, as a server is; the last column is its memory without what the same process has with "
-    "vocabulary and analyser alone."
+    "vocabulary and analyser alone. Rows without milliseconds were measured while the machine did other things."
 )
+NETWORKS = (
+    "Annif's nn_ensemble is a network that learns how far to trust its sources, here with Annif's own settings. It "
+    "needs documents that its sources weren't trained on, so it has tables of its own, for each of which some of the "
+    "documents to train with are kept for it. Vocabulary and test documents stay the same, so that figures can be "
+    "compared with those of the set's first table. A network begins with random weights, and each was trained once; "
+    "its process has TensorFlow in it."
+)
+KEPT = "The nn_ensembles are trained on {kept} documents, and everything else in this table on the other {train}."
 NAMES = {
     "sylvan": "sylvan", "sylvan-3-trees": "sylvan, `n_trees=3`", "sylvan-both": "sylvan, `model=linear+neighbors`",
     "omikuji-parabel": "omikuji (Parabel)", "omikuji-bonsai": "omikuji (Bonsai)", "tfidf": "tfidf", "mllm": "mllm",
     "fasttext": "fasttext", "ensemble": "ensemble of sylvan and mllm",
+    "omikuji-ensemble": "ensemble of omikuji (Bonsai) and mllm",
+    "nn-ensemble": "nn_ensemble of omikuji (Bonsai) and mllm", "nn-ensemble-sylvan": "nn_ensemble of sylvan and mllm",
 }  # fmt: skip
-# The ensemble with MLLM was measured on a part of eurlex57k alone.
-ORDER = {"gutenberg": "gutenberg", "eurlex57k": "eurlex57k", "eurlex57k-2000": "eurlex57k, 2,000 documents"}
+# The ensembles with MLLM were measured on a part of eurlex57k alone.
+ORDER = {
+    "gutenberg": "gutenberg", "gutenberg-kept-10": "gutenberg, a tenth kept for nn_ensemble", "eurlex57k": "eurlex57k",
+    "eurlex57k-2000": "eurlex57k, 2,000 documents",
+    "eurlex57k-2000-kept-10": "eurlex57k, 2,000 documents, a tenth kept for nn_ensemble",
+    "eurlex57k-2000-kept-2": "eurlex57k, 2,000 documents, half kept for nn_ensemble",
+}  # fmt: skip
 RIVALS = ("omikuji-parabel", "omikuji-bonsai")
 HEADS = (
-    "| backend | nDCG | F1@5 | P@1 | training s | again s | training MB | model MB | ms a document | its analysis ms | "
-    "MB | MB of the model |"
-)
+    "backend", "nDCG", "F1@5", "P@1", "training s", "again s", "training MB", "model MB", "ms a document",
+    "its analysis ms", "MB", "MB of the model",
+)  # fmt: skip
 
 
 def annif_section(folder: Path) -> list[str]:
     """A part for each set; nothing where none was measured."""
-    books = {name: found for name in ORDER if (found := markdown.book(folder / f"annif-{name}.json"))}
+    books = {name: found for name in ORDER if (found := _book(folder, name))}
     if not books:
         return []
-    lines = ["", "## In Annif", "", WORDS]
+    lines = ["", "## In Annif", "", WORDS, *(["", NETWORKS] if any("kept" in name for name in books) else [])]
     for name, book in books.items():
         runs = {run["project"]: run for run in book["runs"]}
         rows = [_cells(runs[project], title) for project, title in NAMES.items() if project in runs]
+        filled = [at for at in range(len(HEADS)) if any(row[at] for row in rows)]
         lines += ["", f"### Annif {ORDER[name]}", "", f"{markdown.taken(book)} {_versions(book['runs'])}", ""]
-        lines += [*markdown.table(HEADS, rows), "", *_goals(runs)]
+        kept = book["runs"][0].get("documents", {})
+        if "kept" in kept:
+            lines += [KEPT.format(train=f"{kept['train']:,}", kept=f"{kept['kept']:,}"), ""]
+        lines += markdown.table([HEADS[at] for at in filled], [[row[at] for at in filled] for row in rows])
+        if goals := _goals(runs) if "kept" not in kept else []:
+            lines += ["", *goals]
     return lines
+
+
+def _book(folder: Path, name: str) -> Record | None:
+    """What was measured of a set: the rows with times and, of other projects, those without."""
+    timed, untimed = (markdown.book(folder / f"annif-{name}{end}.json") for end in ("", "-busy"))
+    if timed is None or untimed is None:
+        return timed or untimed
+    known = {run["project"] for run in timed["runs"]}
+    more = [run for run in untimed["runs"] if run["project"] not in known]
+    when = f"{timed['date']}, rows without milliseconds {untimed['date']}" if more else timed["date"]
+    return {**timed, "date": when, "runs": [*timed["runs"], *more]}
 
 
 def _cells(run: Record, title: str) -> list[str]:
     trained = [f"{run[key]:,.0f}" if key in run else "" for key in ("train_s", "train_cached_s", "train_peak_mb")]
     quality = [f"{run[key]:.4f}" for key in ("NDCG", "F1@5", "Precision@1")]
-    asked = [f"{run['document_ms']:.2f}", f"{run['analysis_ms']:.2f}", f"{run['memory_mb']:,.0f}"]
-    return [title, *quality, *trained, f"{run['model_mb']:,.1f}", *asked, f"{_own_memory(run):,.0f}"]
+    asked = [f"{run[key]:.2f}" if key in run else "" for key in ("document_ms", "analysis_ms")]
+    memory = [f"{run['memory_mb']:,.0f}", f"{_own_memory(run):,.0f}"]
+    return [title, *quality, *trained, f"{run['model_mb']:,.1f}", *asked, *memory]
 
 
 def _own_memory(run: Record) -> float:
@@ -58,8 +91,9 @@ def _own_memory(run: Record) -> float:
 
 
 def _versions(runs: list[Record]) -> str:
-    """Those of the first row, which all rows of a file share."""
-    return "; ".join(f"{name} {version}" for name, version in runs[0]["versions"].items()) + "."
+    """Those of all rows, which share what they have in common."""
+    versions = {name: version for run in runs for name, version in run["versions"].items()}
+    return "; ".join(f"{name} {version}" for name, version in versions.items()) + "."
 
 
 def _goals(runs: dict[str, Record]) -> list[str]:

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.annif.sets import ANALYZER, PROJECTS, corpus, projects_file
+from benchmarks.annif.__main__ import trained
+from benchmarks.annif.sets import ANALYZER, PROJECTS, corpus, projects_file, sources
 from benchmarks.report.annif import NAMES, annif_section
 
 TRAIN = [
@@ -42,6 +43,45 @@ def test_the_corpus_is_annifs(data: Path, tmp_path: Path) -> None:
     assert (folder / "test.tsv").read_text("utf-8") == f"A whale\t<{uris['Whaling']}>\n"
     part = corpus("books", data, tmp_path / "cache", 2)
     assert len((part / "train.tsv").read_text("utf-8").splitlines()) == 2 and part != folder
+
+
+def test_documents_are_kept_from_the_sources(data: Path, tmp_path: Path) -> None:
+    whole = corpus("books", data, tmp_path / "cache", None)
+    folder = corpus("books", data, tmp_path / "cache", None, keep=2)
+    first, second, third = (whole / "train.tsv").read_text("utf-8").splitlines()
+    assert (folder / "train.tsv").read_text("utf-8").splitlines() == [first, third]
+    assert (folder / "kept.tsv").read_text("utf-8").splitlines() == [second]
+    for same in ("subjects.csv", "test.tsv"):
+        assert (folder / same).read_bytes() == (whole / same).read_bytes()
+
+
+class FakeAnnif:
+    """Notes what is trained on what; ``show-project`` knows it."""
+
+    def __init__(self, *known: str) -> None:
+        self.known, self.trained = set(known), dict[str, str]()
+
+    def command(self, *words: str) -> dict[str, Any]:
+        if words[0] == "show-project":
+            return {"printed": f"Backend:           x\nTrained:           {words[1] in self.known}\n"}
+        *_, name, documents = words
+        if name == "fasttext":
+            return {"error": "exit 1: no such backend"}
+        self.known.add(name)
+        self.trained[name] = Path(documents).name
+        return {"seconds": 2.0, "peak_mb": 300.0}
+
+
+def test_sources_are_trained_before_their_ensemble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    annif: Any = FakeAnnif("omikuji-bonsai")
+    assert trained(annif, "omikuji-ensemble", tmp_path, 2) == {}
+    assert annif.trained == {"mllm": "train.tsv"}
+    annif = FakeAnnif()
+    assert trained(annif, "nn-ensemble", tmp_path, 2) == {"train_s": 2.0, "train_peak_mb": 300.0}
+    assert annif.trained == {"omikuji-bonsai": "train.tsv", "mllm": "train.tsv", "nn-ensemble": "kept.tsv"}
+    assert list(annif.trained) == [*sources("nn-ensemble"), "nn-ensemble"]
+    monkeypatch.setitem(PROJECTS, "nn-ensemble", {"backend": "nn_ensemble", "sources": "fasttext,mllm"})  # type: ignore[arg-type]
+    assert trained(annif, "nn-ensemble", tmp_path, 2) == {"error": "exit 1: no such backend"}
 
 
 def test_all_projects_have_the_same_words(tmp_path: Path) -> None:
@@ -87,3 +127,19 @@ def test_the_section(tmp_path: Path) -> None:
     assert "- Training takes 0.25 of omikuji's time; goal 0.2: not met." in lines
     assert "- Training with `--cached` takes 0.20 of omikuji's time; goal 0.2: met." in lines
     assert "- The process takes 0.54 of omikuji's memory, and its model 0.19; goal 0.5: not met, and met." in lines
+
+
+def test_rows_without_times_are_beside_those_with_times(tmp_path: Path) -> None:
+    about = {"date": "2026-11-24", "machine": {"cpu": "A processor", "cores": 2}}
+    untimed = [run("nn-ensemble", documents={"train": 9000, "kept": 1000}), run("mllm", NDCG=0.1)]
+    for row in untimed:
+        for time in ("train_s", "document_ms", "analysis_ms"):
+            del row[time]
+    (tmp_path / "annif-gutenberg.json").write_text(json.dumps({**about, "runs": [run("mllm")]}))
+    (tmp_path / "annif-gutenberg-busy.json").write_text(json.dumps({**about, "runs": untimed[1:]}))
+    (tmp_path / "annif-gutenberg-kept-10-busy.json").write_text(json.dumps({**about, "runs": untimed}))
+    lines = annif_section(tmp_path)
+    assert "| mllm | 0.5000 | 0.3000 | 0.6000 | 10 | 200 | 5.0 | 1.00 | 0.25 | 150 | 30 |" in lines  # timed ones first
+    assert "| nn_ensemble of omikuji (Bonsai) and mllm | 0.5000 | 0.3000 | 0.6000 | 200 | 5.0 | 150 | 30 |" in lines
+    assert "| backend | nDCG | F1@5 | P@1 | training MB | model MB | MB | MB of the model |" in lines
+    assert any("trained on 1,000 documents, and everything else" in line for line in lines)
