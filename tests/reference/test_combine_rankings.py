@@ -125,6 +125,64 @@ def test_fitted_weights_are_no_worse_than_equal_ones_or_a_single_member() -> Non
     assert fit_weights(tops[:1], truth).tolist() == [1.0]
 
 
+TIMES = st.lists(st.integers(0, 3), min_size=2, max_size=30)
+
+
+def members_of(random: np.random.Generator, n: int) -> tuple[list[TopK], validate.Csr]:
+    """Two members, each of which knows other rows and labels, and one that knows little; and the truth."""
+    truth = validate.labels([sorted(random.permutation(15)[:3].tolist()) for _ in range(n)], n_labels=15)
+    right = truth.to_scipy().toarray()
+    noises = [np.where(np.arange(15) % 2 == odd, 0.5, 2.0) + random.random((n, 1)) for odd in (0, 1)]
+    tops = []
+    for noise in (*noises, np.full((n, 1), 3.0)):
+        scores = (right + random.random((n, 15)) * noise) / 4
+        order = np.argsort(-scores, axis=1)[:, :8].astype(np.int32)
+        tops.append(TopK(order, np.take_along_axis(scores, order, 1).astype(np.float32)))
+    return tops, truth
+
+
+def taken(tops: list[TopK], truth: validate.Csr, rows: np.ndarray) -> tuple[list[TopK], validate.Csr]:
+    return [TopK(top.labels[rows], top.scores[rows]) for top in tops], truth.take(rows)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32 - 1), TIMES.filter(any), st.sampled_from(WAYS))
+def test_a_row_s_weight_is_how_often_it_stands_there(seed: int, times: list[int], how: str) -> None:
+    """Rows of weight 0 are as good as left out."""
+    tops, truth = members_of(np.random.default_rng(seed), len(times))
+    weight = np.array(times, np.float32)
+    found = fit_weights(tops, truth, how=how, sample_weight=weight)
+    used = np.flatnonzero(weight)
+    assert fit_weights(*taken(tops, truth, used), how=how, sample_weight=weight[used]).tolist() == found.tolist()
+    repeated = np.repeat(np.arange(len(times)), times)
+    assert fit_weights(*taken(tops, truth, repeated), how=how).tolist() == found.tolist()
+    ones = np.ones(len(times), np.float32)
+    plain = fit_weights(tops, truth, how=how)
+    assert fit_weights(tops, truth, how=how, sample_weight=ones).tolist() == plain.tolist()
+    for alike in (4 * weight, weight / 4):  # by powers of two, so that sums stay exact
+        assert fit_weights(tops, truth, how=how, sample_weight=alike).tolist() == found.tolist()
+
+
+def weighed_precision(tops: list[TopK], truth: validate.Csr, weights: np.ndarray, of_rows: np.ndarray) -> float:
+    """Row by row."""
+    alone = [precision(*taken(tops, truth, np.array([row])), weights) for row in range(len(of_rows))]
+    return float(np.average(alone, weights=of_rows))
+
+
+def test_fitted_weights_are_those_of_the_rows_that_weigh_more() -> None:
+    tops, truth = members_of(np.random.default_rng(8), 120)
+    known = [np.arange(120) < 60, np.arange(120) >= 60]  # by each of the first two
+    for top, rows in zip(tops, known, strict=False):
+        top.labels[~rows] = (top.labels[~rows] + 1) % 15
+    for best in (0, 1):
+        of_rows = np.where(known[best], 1, 1 / 64).astype(np.float32)
+        found = fit_weights(tops[:2], truth, sample_weight=of_rows)
+        assert found[best] > 0.7
+        for other in ([0.5, 0.5], [1, 1e-12], [1e-12, 1]):
+            theirs, own = (weighed_precision(tops[:2], truth, tried, of_rows) for tried in (np.array(other), found))
+            assert own >= theirs - 1e-9
+
+
 def test_the_door_refuses_arrays_that_disagree() -> None:
     labels, values = np.zeros((2, 3), np.int32), np.zeros((2, 3), np.float32)
     out = np.zeros((2, 1), np.int32), np.zeros((2, 1), np.float32)

@@ -78,7 +78,8 @@ class Candidates(NamedTuple):
         if seed is not None:
             there = there & (self.right | (np.random.default_rng(seed).random(there.shape) < share))
             weight = np.where(self.right, weight, weight / share)
-        return Rows(self.columns[there], self.right[there], weight[there].astype(np.float32), there.sum(axis=1))
+        sizes = there.sum(axis=1)
+        return Rows(self.columns[there], self.right[there], weight[there].astype(np.float32), sizes[sizes > 0])
 
 
 class Learned(NamedTuple):
