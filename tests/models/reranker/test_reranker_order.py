@@ -126,6 +126,21 @@ def test_fit_order_again_is_the_same_and_weights_count() -> None:
         model.fit_order(new_X, new_y, sample_weight=0 * weight)
 
 
+def test_members_are_weighed_by_the_rows_that_teach() -> None:
+    """One that is always wrong counts little in the mean, but its candidates are still seen."""
+    X, y = pairs()
+    good, bad = (NeighborRanker(n_neighbors=30, n_jobs=1).fit(X, labels) for labels in (y, (y + 4) % 8))
+    model = joined([bad, good])
+    assert model.weights_.tolist() == [0.5, 0.5]
+    model.fit_order(*pairs(600, seed=1))
+    least = 0.25 / 2
+    assert model.weights_.sum() == pytest.approx(1) and model.weights_[1] > 0.6
+    assert model.weights_[0] >= least / (1 + least)
+    top = model.candidate_columns(X[:20])[0]
+    both = [set(one.rank(X[:20], k=8).labels[row].tolist()) for one in (bad, good) for row in range(20)]
+    assert all(both[row] | both[20 + row] == set(labels) for row, labels in enumerate(top.labels.tolist()))
+
+
 def test_fit_order_refuses(fitted: Reranker) -> None:
     X, y = pairs(300)
     with pytest.raises(NotFittedError):

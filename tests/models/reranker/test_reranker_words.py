@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from sylvan import LexicalMatcher, Reranker, TextModel, XRLinear, validate
+from sylvan.data import LabelTerms
 from sylvan.errors import ParameterError
+from sylvan.ranking.candidate_company import OF_COMPANY
 
 WORDS = ("whales", "bread", "poems", "history", "forests", "ships")
 NAMES = {f"n{at}": word for at, word in enumerate(WORDS)}
@@ -69,6 +71,32 @@ def test_rows_that_teach_the_order_are_not_counted(monkeypatch: pytest.MonkeyPat
     np.testing.assert_array_equal(columns, features(other, asked, candidates))
     names = [name for name in model.feature_names_ if name.startswith("member0 words: ")]
     assert names == [f"member0 words: {name}" for name in other.feature_names_]
+
+
+def test_what_ties_candidates_to_each_other_is_by_the_names_of_labels() -> None:
+    """The matcher knows labels by other ids than the reranker, which has those of the other member first."""
+    rows, labels = texts(400)
+    above = {"n1": ("top",), "n4": ("top",)}
+    terms = {name: LabelTerms((word,), broader=above.get(name, ())) for name, word in NAMES.items()}
+    terms |= {"top": LabelTerms(("everything",)), "a": LabelTerms(("poems -- Humour",))}
+    first = TextModel(model=XRLinear(n_jobs=1)).fit(rows, [[*row, "zzz"] for row in labels])
+    matcher = LexicalMatcher(n_trees=0).fit(rows, labels, label_texts=terms)
+    model = Reranker.of_fitted([first, matcher], n_jobs=1)
+    assert model._ids[1] is not None
+    top, columns = model.candidate_columns(["on whales and forests and everything, poems and humour", "on ships"])
+    of = {name: columns[..., model.feature_names_.index(f"member1 other candidates: {name}")] for name in OF_COMPANY}
+    place = {model.vocabulary_[label]: at for at, label in enumerate(top.labels[0].tolist()) if label >= 0}
+    score = top.scores[0]
+    assert {"n1", "n4", "n2", "top", "a", "zzz"} <= set(place)
+    for name, at in place.items():
+        others = {
+            "broader": above.get(name, ()), "narrower": ["n1", "n4"] if name == "top" else [],
+            "siblings": {"n1": ["n4"], "n4": ["n1"]}.get(name, []),
+        }  # fmt: skip
+        for relation, tied in others.items():
+            assert of[relation][0, at] == pytest.approx(sum(score[place[other]] for other in tied))
+        assert (of["words"][0, at] > 0) == (name in ("n2", "a")), "poems, and poems with humour"
+        assert not of["related"][0, at] and not of["last_part"][0, at]
 
 
 def test_label_texts_are_for_matchers_alone() -> None:

@@ -120,7 +120,8 @@ def learned(given: Candidates, name: str, growing: Growing, calibration: str | N
     """
     checked = np.random.default_rng(growing.seed).permutation(len(given.weight)) % _CHECKED == 0
     check, teach = given.some(checked), given.some(~checked)
-    scorer, rows = None, teach.listed(growing.seed if growing.objective == "right" else None)
+    drawn = growing.objective == "right" and name != "neural"  # a network learns worse from few that count much
+    scorer, rows = None, teach.listed(growing.seed if drawn else None)
     n_wrong = int((~rows.right & (rows.weight > 0)).sum())
     n_right = min(int(part.right[part.weight > 0].sum()) for part in (teach, check))
     if n_right >= _LEAST_RIGHT and n_wrong:
