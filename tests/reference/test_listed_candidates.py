@@ -85,9 +85,12 @@ def test_the_weights_of_wrong_candidates_are_unbiased_at_each_place() -> None:
     """Five times the standard deviation of a mean of independent draws is what none of the places may be off."""
     n_rows = 6
     weights = drawn_often(n_rows)
+    shares = np.array([1.0 if place in (3, 20) else min(1.0, 5 / place) for place in range(1, K + 1)])
+    off = 5 * np.sqrt((shares * (1 - shares)).sum() * N_DRAWS * n_rows)
+    assert (weights > 0).sum() == pytest.approx(shares.sum() * N_DRAWS * n_rows, abs=off)
     for place in range(1, K + 1):
         at = weights[:, :, place - 1]
-        share = 1.0 if place in (3, 20) else min(1.0, 5 / place)
+        share = float(shares[place - 1])
         off = 5 * np.sqrt((1 - share) * share / at.size)
         assert (at > 0).mean() == pytest.approx(share, abs=off + 1e-9), place
         assert at.mean() == pytest.approx(2.0, abs=2.0 * off / share + 1e-6), place
