@@ -26,9 +26,10 @@ class LabelTies:
     Attributes
     ----------
     words : Csr of shape (n_labels, n_words)
-        The words of all names of a label, rarer ones counting for more, each row of length 1.
+        The words of all names and definitions of a label, rarer ones counting for more, each row of length 1.
     first_part, last_part : Csr of shape (n_labels, n_parts)
-        1 for the first and for the last part of a heading such as "Soldiers -- Fiction".
+        1 for the first and for the last part of a heading such as "Soldiers -- Fiction"; of several headings, for the
+        first part of the first one, and for the last part that isn't in an earlier place already.
     broader, narrower, related : Csr of shape (n_labels, n_labels)
         1 for each label that a label is tied to.
     """
