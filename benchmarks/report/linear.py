@@ -67,7 +67,8 @@ RERANKERS = (
     "(eurlex57k and gutenberg: `words`; cpv-tenders, whose labels have no names: `accurate`), means of them, and "
     "orders learned from the same candidates by each library. R@5: of the true labels with so many training rows (head "
     "50 and more, torso 10 to 49, tail 1 to 9, never 0), the share among five answers. Training is that of all members "
-    "and the order. As a control, what labels are called is shuffled."
+    "and the order. As a control, what labels are called is shuffled. The machine did other work meanwhile, so that "
+    "times of single texts are too long."
 )
 TUNED = (
     "By `python -m benchmarks.linear.tuned`, from raw texts: `sylvan.tune` with so many seconds for everything, the "

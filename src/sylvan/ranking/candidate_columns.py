@@ -13,7 +13,7 @@ from sylvan import store
 from sylvan.canonical import Csr
 from sylvan.topk import TopK
 
-__all__ = ["OF_ALL", "OF_MEMBER", "LabelFacts", "candidate_columns"]
+__all__ = ["OF_ALL", "OF_MEMBER", "LabelFacts", "candidate_columns", "entries_of"]
 
 OF_MEMBER = ("score", "place", "share")  # a member's columns, each
 OF_ALL = (
@@ -224,6 +224,17 @@ def _looked_up(
     return score.reshape(shape), place.reshape(shape)
 
 
+def entries_of(
+    labels: npt.NDArray[np.int32], matrix: Csr
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """All that a matrix stores in the rows of some labels, -1 for none: whose each value is, and its place there."""
+    there = labels >= 0
+    starts = np.where(there, matrix.indptr[labels], 0)
+    lengths = np.where(there, matrix.indptr[labels + 1] - starts, 0)
+    whose = np.repeat(np.arange(len(labels)), lengths)
+    return whose, np.arange(len(whose)) + np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
+
+
 def _together(
     labels: npt.NDArray[np.int32], mean: _Floats, facts: LabelFacts,
     places: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]], out: _Floats,
@@ -232,14 +243,10 @@ def _together(
     n, k = labels.shape
     n_leaders = min(_LEADERS, k)
     leaders = labels[:, :n_leaders].ravel()
-    there = leaders >= 0
     pairs = facts.together
-    starts = np.where(there, pairs.indptr[leaders], 0)
-    lengths = np.where(there, pairs.indptr[leaders + 1] - starts, 0)
-    if not lengths.sum():
+    leader, entry = entries_of(leaders, pairs)  # of each label that occurs with one
+    if not len(leader):
         return
-    leader = np.repeat(np.arange(len(leaders)), lengths)  # of each label that occurs with one
-    entry = np.arange(len(leader)) + np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
     order, keys = places
     row = leader // n_leaders
     wanted = pairs.indices[entry] + (len(facts.counts) + 1) * row + 1

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from sylvan.canonical import Csr
 from sylvan.matching.lexicon import Lexicon
+from sylvan.ranking.candidate_columns import entries_of
 
 __all__ = ["OF_COMPANY", "LabelTies", "company_columns"]
 
@@ -88,27 +89,15 @@ def company_columns(labels: _Ids, mean: _Floats, ties: LabelTies) -> _Floats:
         ``siblings``, times the number of broader labels that both have.
     """
     n, k = labels.shape
-    there = labels.ravel() >= 0
     result = np.zeros((n, k, len(OF_COMPANY)), np.float32)
     for at, items in ((0, ties.words), (1, ties.first_part), (2, ties.last_part), (6, ties.broader)):
-        result[..., at] = _shared(labels, mean, there, items).reshape(n, k)
+        result[..., at] = _shared(labels, mean, items).reshape(n, k)
     for at, pairs in ((3, ties.broader), (4, ties.narrower), (5, ties.related)):
-        result[..., at] = _tied(labels, mean, there, pairs).reshape(n, k)
+        result[..., at] = _tied(labels, mean, pairs).reshape(n, k)
     return result
 
 
-def _entries(
-    labels: _Ids, there: npt.NDArray[np.bool_], of: Csr
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """All entries that the candidates' labels have in a matrix: whose each is, and its place there."""
-    flat = labels.ravel()
-    starts = np.where(there, of.indptr[flat], 0)
-    lengths = np.where(there, of.indptr[flat + 1] - starts, 0)
-    whose = np.repeat(np.arange(len(flat)), lengths)
-    return whose, np.arange(len(whose)) + np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
-
-
-def _shared(labels: _Ids, mean: _Floats, there: npt.NDArray[np.bool_], items: Csr) -> npt.NDArray[np.float64]:
+def _shared(labels: _Ids, mean: _Floats, items: Csr) -> npt.NDArray[np.float64]:
     """Of each candidate, the sum of the others' scores times their dot product with it.
 
     All that a row's candidates have of one item is summed once, and a candidate's own part taken off again, so that the
@@ -116,7 +105,7 @@ def _shared(labels: _Ids, mean: _Floats, there: npt.NDArray[np.bool_], items: Cs
     """
     if not items.nnz:
         return np.zeros(labels.size)
-    whose, entry = _entries(labels, there, items)
+    whose, entry = entries_of(labels.ravel(), items)
     value = items.data[entry].astype(np.float64)
     own = value * mean.ravel()[whose]
     keys = (whose // labels.shape[1]) * np.int64(items.shape[1]) + items.indices[entry]
@@ -126,11 +115,11 @@ def _shared(labels: _Ids, mean: _Floats, there: npt.NDArray[np.bool_], items: Cs
     return _sums(whose, value * others, labels.size)
 
 
-def _tied(labels: _Ids, mean: _Floats, there: npt.NDArray[np.bool_], pairs: Csr) -> npt.NDArray[np.float64]:
+def _tied(labels: _Ids, mean: _Floats, pairs: Csr) -> npt.NDArray[np.float64]:
     """Of each candidate, the sum of the scores of those candidates that it is tied to."""
     if not pairs.nnz or not labels.size:
         return np.zeros(labels.size)
-    whose, entry = _entries(labels, there, pairs)
+    whose, entry = entries_of(labels.ravel(), pairs)
     n_labels, row = np.int64(pairs.shape[1] + 1), np.arange(labels.size) // labels.shape[1]
     keys = row * n_labels + labels.ravel() + 1
     order = np.argsort(keys, kind="stable")

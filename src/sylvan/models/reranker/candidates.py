@@ -85,11 +85,11 @@ class ColumnMaker:
         self, member: LexicalMatcher, ids: npt.NDArray[np.int32] | None, candidates: TopK, rows: Any
     ) -> list[_Floats]:
         """How each label's own words stand in the text, and what ties it to the other candidates."""
-        n_labels = len(self.facts.counts)
-        own = np.arange(n_labels, dtype=np.int32) if ids is None else np.full(n_labels, -1, np.int32)
+        labels = candidates.labels
         if ids is not None:
+            own = np.full(len(self.facts.counts), -1, np.int32)
             own[ids] = np.arange(len(ids), dtype=np.int32)
-        labels = np.where(candidates.labels >= 0, own[candidates.labels], np.int32(-1))
+            labels = np.where(labels >= 0, own[labels], np.int32(-1))
         mean = np.where(labels >= 0, candidates.scores, np.float32(0))
         return [member.features(rows, labels), company_columns(labels, mean, member.ties_)]
 
