@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,8 @@ from sylvan.errors import DataError
 from sylvan.ranking_frames import frame_of_rankings
 
 __all__ = ["TopK", "ranking_order", "resized"]
+
+_Self = TypeVar("_Self", bound="TopK")
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,10 @@ class TopK:
     def k(self) -> int:
         """Number of answers per row."""
         return int(self.labels.shape[1])
+
+    def of_rows(self: _Self, rows: slice | npt.NDArray[Any]) -> _Self:
+        """The answers of some rows: a slice, their numbers, or a mask."""
+        return replace(self, labels=self.labels[rows], scores=self.scores[rows])
 
     def to_csr(self, n_labels: int) -> sp.csr_matrix:
         """The scores as a float32 CSR matrix of shape (n, n_labels); answers of -1 are skipped.
@@ -125,6 +131,7 @@ def ranking_order(labels: npt.NDArray[np.int32], scores: npt.NDArray[np.float32]
 
 def resized(top: TopK, k: int) -> TopK:
     """The first ``k`` answers of each row; -1 behind fewer."""
-    labels, scores = top.labels[:, :k], top.scores[:, :k]
-    missing = ((0, 0), (0, k - labels.shape[1]))
-    return TopK(np.pad(labels, missing, constant_values=-1), np.pad(scores, missing, constant_values=-np.inf))
+    n, known = len(top.labels), min(k, top.k)
+    labels, scores = np.full((n, k), -1, np.int32), np.full((n, k), -np.inf, np.float32)
+    labels[:, :known], scores[:, :known] = top.labels[:, :known], top.scores[:, :known]
+    return TopK(labels, scores)

@@ -22,6 +22,7 @@ from sylvan.models.sklearn_mixin import SklearnMixin
 from sylvan.ranking.calibrate import Calibrator
 from sylvan.ranking.stopping import StoppingRule
 from sylvan.ranking.tail import label_gains, reweigh
+from sylvan.ranking.votes import LabelRows
 from sylvan.sklearn_settings import sparse_as_set
 from sylvan.topk import TopK
 from sylvan.validate import Csr
@@ -287,6 +288,15 @@ class Estimator(SklearnMixin):
             )
         self._need_options(options)
         return self.rank(X, k, **{**options, **self._untailed()})
+
+    def rank_voted(self, X: Any, k: int, **options: Any) -> TopK:
+        """The ``k`` best labels of each row by their probabilities; from neighbours, a :class:`Voted`."""
+        return self.probabilities(self.rank_plainly(X, k, **options))
+
+    @property
+    def voters_(self) -> LabelRows | None:
+        """The labels of the rows that vote, of a model of neighbours."""
+        return None
 
     def _need_options(self, options: Mapping[str, Any]) -> None:
         """Refuse what :meth:`rank` has no option for, before it is called on behalf of another method."""

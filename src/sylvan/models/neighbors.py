@@ -23,7 +23,7 @@ from sylvan.parallel import resolve_jobs
 from sylvan.params import Choice, Range, Threads, attribute, parameterized
 from sylvan.ranking.calibrate import METHODS
 from sylvan.ranking.tail import Tail, tail_of
-from sylvan.ranking.votes import LabelRows
+from sylvan.ranking.votes import LabelRows, Voted
 from sylvan.topk import TopK
 from sylvan.validate import Csr
 from sylvan.wording import counted
@@ -140,7 +140,7 @@ class NeighborRanker(Estimator):
 
     def _store(
         self, features: Csr, labels: Csr, weight: npt.NDArray[np.float32] | None, rows: npt.NDArray[np.int32] | None
-    ) -> TopK | None:
+    ) -> Voted | None:
         """All rows; with answers to some of them, as :meth:`_fit`."""
         index = NeighborIndex.build(features, None if weight is None else weight > 0)
         self.index_, self.row_labels_ = index, LabelRows.build(labels, weight)
@@ -154,7 +154,7 @@ class NeighborRanker(Estimator):
         top = self._rank_held_out(features, rows)
         if self.calibration is not None:
             self.calibrator_ = calibrated(self.calibration, top, rows, labels, weight)
-        return self.probabilities(top)
+        return Voted.of(self.probabilities(top), top.nearest)
 
     def update(  # type: ignore[override]  # the options that it takes are named
         self, X: Any = None, Y: Any = None, sample_weight: Any = None, *, forget: Any = None,
@@ -265,7 +265,7 @@ class NeighborRanker(Estimator):
         """Fewer than of other models: each costs as much as a row that is ranked later."""
         return 1_000
 
-    def _rank_held_out(self, features: Csr, rows: npt.NDArray[np.int32]) -> TopK:
+    def _rank_held_out(self, features: Csr, rows: npt.NDArray[np.int32]) -> Voted:
         """The best labels of training rows by their neighbours, among whom a row itself doesn't count."""
         jobs = resolve_jobs(self.n_jobs)
         n = min(self.n_neighbors + 1, self.n_rows_)
@@ -275,7 +275,8 @@ class NeighborRanker(Estimator):
         others = np.arange(n) != dropped[:, None]
         shape = (len(rows), n - 1)
         nearest = neighbors[others].reshape(shape), similarities[others].reshape(shape)
-        return self.row_labels_.vote(nearest, self.power, min(CANDIDATES, self.n_labels_), n_jobs=jobs)
+        top = self.row_labels_.vote(nearest, self.power, min(CANDIDATES, self.n_labels_), n_jobs=jobs)
+        return Voted.of(top, nearest)
 
     def rank(
         self, X: Any, k: int = 10, *, tail: str | None = None, allowed: Any = None, denied: Any = None
@@ -306,10 +307,26 @@ class NeighborRanker(Estimator):
         k = validate.count(k, "k", high=max(self.n_labels_, MOST_ANSWERS))
         if (tail := tail_of(self.tail, tail)) is not None:
             return self._rank_for_tail(X, k, tail, allowed=allowed, denied=denied)
+        return self._named(self._voted(X, k, allowed, denied))
+
+    def rank_voted(self, X: Any, k: int, *, allowed: Any = None, denied: Any = None, **options: Any) -> TopK:
+        if options:  # a tail, which this refuses
+            return super().rank_voted(X, k, **options)
+        self._need_fit("rank_voted")
+        top = self._voted(X, k, allowed, denied)
+        return Voted.of(self.probabilities(top), top.nearest)
+
+    @property
+    def voters_(self) -> LabelRows:
+        """The labels of the rows that vote."""
+        self._need_fit("voters_")
+        return self.row_labels_
+
+    def _voted(self, X: Any, k: int, allowed: Any, denied: Any) -> Voted:
         nearest = self._nearest(X, min(self.n_neighbors, self.n_rows_), description="Ranking")
         labels = self._filter(allowed, denied, nearest[0].shape[0])
         top = self.row_labels_.vote(nearest, self.power, k, labels=labels, n_jobs=resolve_jobs(self.n_jobs))
-        return self._named(top)
+        return Voted.of(top, nearest)
 
     def neighbors(
         self, X: Any, n: int = 10, *, label: int | None = None

@@ -22,6 +22,7 @@ from sylvan.models.label_texts import LabelTexts
 from sylvan.models.text_estimator import TextEstimator, check_texts
 from sylvan.ranking.tail import label_gains, reweigh, tail_of
 from sylvan.ranking.text_evidence import TextScorer, joined
+from sylvan.ranking.votes import Voted
 from sylvan.text import TfidfVectorizer
 from sylvan.topk import TopK
 from sylvan.validate import Csr
@@ -88,6 +89,14 @@ class TextAnswers(TextEstimator):
             return self._joined(scorer, asked, k, labels, options)
         gains = label_gains(tail, self.inner().label_counts_, self.inner().n_rows_)
         return reweigh(self._joined(scorer, asked, max(k, CANDIDATES), labels, options), gains, k)
+
+    def rank_voted(self, X: Any, k: int, **options: Any) -> TopK:
+        if self.voters_ is None or self._scorer() is None:
+            return super().rank_voted(X, k, **options)
+        top, texts = Estimator.rank_voted(self, X, k, **options), check_texts(X)
+        voted = self.inner().rank_voted(self._text_features(texts), 1)
+        assert isinstance(voted, Voted)
+        return Voted.of(top, voted.nearest)
 
     def explain(self, x: str | list[str], label: str | int, top: int = 10, **options: Any) -> Explanation:
         """Why the model gives ``label`` to a text, or why it doesn't; see :meth:`TextEstimator.explain`.

@@ -21,6 +21,7 @@ from sylvan.explain.records import Example, excerpt
 from sylvan.frames import label_columns, labels_of, texts_of
 from sylvan.models.base import Estimator
 from sylvan.models.label_names import NamedTopK, ids_of_names, names_and_weights, rows_by_column
+from sylvan.ranking.votes import LabelRows
 from sylvan.topk import TopK
 from sylvan.validate import Csr
 from sylvan.wording import counted
@@ -97,6 +98,18 @@ class TextEstimator(Estimator):
                 options[name] = ids_of_names(labels, self.vocabulary_, name)
         top = self._rank_texts(check_texts(X, type(self).__name__), k, options)
         return NamedTopK(top.labels, top.scores, self.vocabulary_)
+
+    def rank_voted(self, X: Iterable[str], k: int, **options: Any) -> TopK:
+        if self.voters_ is None:
+            return super().rank_voted(X, k, **options)
+        for name in ("allowed", "denied"):
+            if name in options:
+                options[name] = ids_of_names(options[name], self.vocabulary_, name)
+        return self.inner().rank_voted(self._text_features(check_texts(X, type(self).__name__)), k, **options)
+
+    @property
+    def voters_(self) -> LabelRows | None:
+        return self.inner().voters_
 
     def _rank_texts(self, texts: list[str], k: int, options: dict[str, Any]) -> TopK:
         """The ranking of checked texts; ``allowed`` and ``denied`` are among the options, by ids."""

@@ -11,9 +11,10 @@ import scipy.sparse as sp
 
 from sylvan import store
 from sylvan.canonical import Csr
+from sylvan.ranking.candidate_places import CandidatePlaces, entries_of
 from sylvan.topk import TopK
 
-__all__ = ["OF_ALL", "OF_MEMBER", "LabelFacts", "candidate_columns", "entries_of"]
+__all__ = ["OF_ALL", "OF_MEMBER", "LabelFacts", "candidate_columns"]
 
 OF_MEMBER = ("score", "place", "share")  # a member's columns, each
 OF_ALL = (
@@ -171,88 +172,64 @@ def candidate_columns(candidates: TopK, tops: Sequence[TopK], facts: LabelFacts)
     """
     n, k = candidates.labels.shape
     there = candidates.labels >= 0
-    result = np.zeros((n, k, len(OF_MEMBER) * len(tops) + len(OF_ALL)), np.float32)
-    order, keys = _sorted_keys(candidates.labels, len(facts.counts))
-    highest, n_members = np.zeros((n, k), np.float32), np.zeros((n, k), np.float32)
-    for at, top in enumerate(tops):
-        score, place = _looked_up(top, order, keys, (n, k), len(facts.counts))
-        first = len(OF_MEMBER) * at
-        result[..., first], result[..., first + 1] = score, place
-        best = np.where(top.labels[:, :1] >= 0, top.scores[:, :1], 0) if top.k else np.zeros((n, 1), np.float32)
-        np.divide(score, best, out=result[..., first + 2], where=best > 0)
-        np.maximum(highest, score, out=highest)
-        n_members += place > 0
+    n_own = len(OF_MEMBER) * len(tops)
+    result = np.zeros((n, k, n_own + len(OF_ALL)), np.float32)
+    places = CandidatePlaces.of(candidates.labels, len(facts.counts))
+    score, place, best = _of_members(tops, places, (n, k))
+    result[..., :n_own:3], result[..., 1:n_own:3] = score, place
+    np.divide(score, best[:, None], out=result[..., 2:n_own:3], where=best[:, None] > 0)
     mean = np.where(there, candidates.scores, np.float32(0))
     best = mean[:, :1] if k else np.zeros((n, 1), np.float32)
-    of_all = result[..., len(OF_MEMBER) * len(tops) :]
+    of_all = result[..., n_own:]
     of_all[..., 0] = mean
     np.divide(mean, best, out=of_all[..., 1], where=best > 0)
     of_all[..., 2] = best
     of_all[..., 3] = mean.sum(axis=1, dtype=np.float64)[:, None]
     of_all[..., 4] = np.arange(k)
-    of_all[..., 5], of_all[..., 6] = n_members, highest
+    of_all[..., 5], of_all[..., 6] = (place > 0).sum(axis=2), score.max(axis=2, initial=0)
     of_all[..., 7] = np.log1p(facts.counts[np.maximum(candidates.labels, 0)])
-    _together(candidates.labels, mean, facts, (order, keys), of_all[..., 8:])
+    _together(candidates.labels, mean, facts, places, of_all[..., 8:])
     result[~there] = 0
     return result
 
 
-def _sorted_keys(labels: npt.NDArray[np.int32], n_labels: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Flat positions of the labels, and a number for each row and label, in the order of these numbers."""
-    n, k = labels.shape
-    inner = np.argsort(labels, axis=1, kind="stable")
-    order = (inner + k * np.arange(n)[:, None]).ravel()
-    keys = (labels.astype(np.int64) + (n_labels + 1) * np.arange(n)[:, None] + 1).ravel()
-    return order, keys[order]
-
-
-def _looked_up(
-    top: TopK, order: npt.NDArray[np.int64], keys: npt.NDArray[np.int64], shape: tuple[int, int], n_labels: int
-) -> tuple[_Floats, _Floats]:
-    """A member's score of each candidate, and 1 over its place there."""
-    n, k = shape
-    score, place = np.zeros(n * k, np.float32), np.zeros(n * k, np.float32)
-    if not len(keys) or not top.k:
-        return score.reshape(shape), place.reshape(shape)
-    wanted = top.labels.astype(np.int64) + (n_labels + 1) * np.arange(n)[:, None] + 1
-    at = np.minimum(np.searchsorted(keys, wanted.ravel()), len(keys) - 1)
-    found = (keys[at] == wanted.ravel()) & (top.labels.ravel() >= 0)
-    where = order[at[found]]
-    score[where] = top.scores.ravel()[found]
-    places = np.broadcast_to(1 / np.arange(1, top.k + 1, dtype=np.float32), top.labels.shape)
-    place[where] = places.ravel()[found]
-    return score.reshape(shape), place.reshape(shape)
-
-
-def entries_of(
-    labels: npt.NDArray[np.int32], matrix: Csr
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """All that a matrix stores in the rows of some labels, -1 for none: whose each value is, and its place there."""
-    there = labels >= 0
-    starts = np.where(there, matrix.indptr[labels], 0)
-    lengths = np.where(there, matrix.indptr[labels + 1] - starts, 0)
-    whose = np.repeat(np.arange(len(labels)), lengths)
-    return whose, np.arange(len(whose)) + np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
+def _of_members(
+    tops: Sequence[TopK], places: CandidatePlaces, shape: tuple[int, int]
+) -> tuple[_Floats, _Floats, _Floats]:
+    """Each member's score of each candidate, 1 over its place there, and the member's best score of each row."""
+    n, n_members, size = shape[0], len(tops), shape[0] * shape[1]
+    score, place = (np.zeros((size, n_members), np.float32) for _ in range(2))
+    best = np.zeros((n, n_members), np.float32)
+    if not n_members:
+        return score.reshape(*shape, 0), place.reshape(*shape, 0), best
+    labels = np.concatenate([top.labels for top in tops], axis=1)
+    scores = np.concatenate([top.scores for top in tops], axis=1)
+    member = np.repeat(np.arange(n_members), [top.k for top in tops])
+    at_place = np.concatenate([1 / np.arange(1, top.k + 1, dtype=np.float32) for top in tops])
+    n_each = labels.shape[1]
+    found, where = places.find(np.repeat(np.arange(n), n_each), labels.ravel())
+    column = np.flatnonzero(found) % max(n_each, 1)
+    score[where, member[column]] = scores.ravel()[found]
+    place[where, member[column]] = at_place[column]
+    for at, top in enumerate(tops):
+        if top.k:
+            best[:, at] = np.where(top.labels[:, 0] >= 0, top.scores[:, 0], 0)
+    return score.reshape(*shape, n_members), place.reshape(*shape, n_members), best
 
 
 def _together(
-    labels: npt.NDArray[np.int32], mean: _Floats, facts: LabelFacts,
-    places: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]], out: _Floats,
-) -> None:  # fmt: skip
+    labels: npt.NDArray[np.int32], mean: _Floats, facts: LabelFacts, places: CandidatePlaces, out: _Floats
+) -> None:
     """The columns of labels that occur together."""
     n, k = labels.shape
     n_leaders = min(_LEADERS, k)
     leaders = labels[:, :n_leaders].ravel()
     pairs = facts.together
-    leader, entry = entries_of(leaders, pairs)  # of each label that occurs with one
+    leader, entry = entries_of(leaders, pairs.indptr)  # of each label that occurs with one
     if not len(leader):
         return
-    order, keys = places
-    row = leader // n_leaders
-    wanted = pairs.indices[entry] + (len(facts.counts) + 1) * row + 1
-    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    found = keys[at] == wanted
-    leader, place, both = leader[found], order[at[found]] % k, pairs.data[entry[found]]
+    found, where = places.find(leader // n_leaders, pairs.indices[entry])
+    leader, place, both = leader[found], where % k, pairs.data[entry[found]]
     shares = np.zeros((n * n_leaders, k), np.float32)
     shares[leader, place] = both / np.maximum(facts.counts[leaders[leader]], 1)
     shares = shares.reshape(n, n_leaders, k)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -10,14 +11,17 @@ import scipy.sparse as sp
 
 from sylvan.canonical import Csr
 from sylvan.matching.lexicon import Lexicon
-from sylvan.ranking.candidate_columns import entries_of
+from sylvan.ranking.candidate_places import CandidatePlaces, entries_of
 
 __all__ = ["OF_COMPANY", "LabelTies", "company_columns"]
 
 OF_COMPANY = ("words", "first_part", "last_part", "broader", "narrower", "related", "siblings")
+_OF_ITEMS = [OF_COMPANY.index(name) for name in ("words", "first_part", "last_part", "siblings")]
+_OF_PAIRS = [OF_COMPANY.index(name) for name in ("broader", "narrower", "related")]
 
 _Floats = npt.NDArray[np.float32]
 _Ids = npt.NDArray[np.int32]
+_Kinds = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +46,16 @@ class LabelTies:
     narrower: Csr
     related: Csr
 
+    @cached_property
+    def items(self) -> tuple[Csr, _Kinds]:
+        """What labels may share, as one matrix, and the kind of each column, by its place in _OF_ITEMS."""
+        return _side_by_side((self.words, self.first_part, self.last_part, self.broader))
+
+    @cached_property
+    def pairs(self) -> tuple[Csr, _Kinds]:
+        """The labels that each is tied to, of each kind in _OF_PAIRS, as one matrix, and the kind of each column."""
+        return _side_by_side((self.broader, self.narrower, self.related))
+
     @classmethod
     def of(cls, lexicon: Lexicon) -> LabelTies:
         """Those of the names and relations that a lexicon holds."""
@@ -56,6 +70,11 @@ class LabelTies:
             _ones(lexicon.narrower_offsets, lexicon.narrower_labels, n_labels),
             _ones(lexicon.related_offsets, lexicon.related_labels, n_labels),
         )  # fmt: skip
+
+
+def _side_by_side(matrices: tuple[Csr, ...]) -> tuple[Csr, _Kinds]:
+    joined = Csr.of(sp.hstack([matrix.to_scipy() for matrix in matrices], "csr").astype(np.float32))
+    return joined, np.repeat(np.arange(len(matrices)), [matrix.shape[1] for matrix in matrices])
 
 
 def _one_part(lexicon: Lexicon, last: bool) -> tuple[npt.NDArray[np.int64], _Ids]:
@@ -90,45 +109,42 @@ def company_columns(labels: _Ids, mean: _Floats, ties: LabelTies) -> _Floats:
     """
     n, k = labels.shape
     result = np.zeros((n, k, len(OF_COMPANY)), np.float32)
-    for at, items in ((0, ties.words), (1, ties.first_part), (2, ties.last_part), (6, ties.broader)):
-        result[..., at] = _shared(labels, mean, items).reshape(n, k)
-    for at, pairs in ((3, ties.broader), (4, ties.narrower), (5, ties.related)):
-        result[..., at] = _tied(labels, mean, pairs).reshape(n, k)
+    result[..., _OF_ITEMS] = _shared(labels, mean, *ties.items)
+    result[..., _OF_PAIRS] = _tied(labels, mean, *ties.pairs)
     return result
 
 
-def _shared(labels: _Ids, mean: _Floats, items: Csr) -> npt.NDArray[np.float64]:
-    """Of each candidate, the sum of the others' scores times their dot product with it.
+def _shared(labels: _Ids, mean: _Floats, items: Csr, kinds: _Kinds) -> npt.NDArray[np.float64]:
+    """Of each candidate and kind of item, the sum of the others' scores times their dot product with it.
 
     All that a row's candidates have of one item is summed once, and a candidate's own part taken off again, so that the
     work grows with the candidates and not with their pairs.
     """
-    if not items.nnz:
-        return np.zeros(labels.size)
-    whose, entry = entries_of(labels.ravel(), items)
-    value = items.data[entry].astype(np.float64)
+    whose, entry = entries_of(labels.ravel(), items.indptr)
+    value, item = items.data[entry].astype(np.float64), items.indices[entry]
     own = value * mean.ravel()[whose]
-    keys = (whose // labels.shape[1]) * np.int64(items.shape[1]) + items.indices[entry]
+    keys = (whose // max(labels.shape[1], 1)) * np.int64(items.shape[1]) + item
     _, number = np.unique(keys, return_inverse=True)
     of_all = np.bincount(number, weights=own)
     others = np.maximum(of_all[number] - own, 0)  # below 0 by rounding alone
-    return _sums(whose, value * others, labels.size)
+    return _sums(whose, kinds[item], value * others, labels.shape, len(_OF_ITEMS))
 
 
-def _tied(labels: _Ids, mean: _Floats, pairs: Csr) -> npt.NDArray[np.float64]:
-    """Of each candidate, the sum of the scores of those candidates that it is tied to."""
-    if not pairs.nnz or not labels.size:
-        return np.zeros(labels.size)
-    whose, entry = entries_of(labels.ravel(), pairs)
-    n_labels, row = np.int64(pairs.shape[1] + 1), np.arange(labels.size) // labels.shape[1]
-    keys = row * n_labels + labels.ravel() + 1
-    order = np.argsort(keys, kind="stable")
-    wanted = row[whose] * n_labels + pairs.indices[entry] + 1
-    at = np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)
-    found = keys[order[at]] == wanted
-    return _sums(whose[found], mean.ravel()[order[at[found]]].astype(np.float64), labels.size)
+def _tied(labels: _Ids, mean: _Floats, pairs: Csr, kinds: _Kinds) -> npt.NDArray[np.float64]:
+    """Of each candidate and kind of relation, the sum of the scores of those candidates that it is tied to."""
+    whose, entry = entries_of(labels.ravel(), pairs.indptr)
+    n_labels, tie = pairs.shape[0], pairs.indices[entry]
+    places = CandidatePlaces.of(labels, n_labels)
+    found, where = places.find(whose // max(labels.shape[1], 1), tie % max(n_labels, 1))
+    scores = mean.ravel()[where].astype(np.float64)
+    return _sums(whose[found], kinds[tie[found]], scores, labels.shape, len(_OF_PAIRS))
 
 
-def _sums(whose: npt.NDArray[np.int64], values: npt.NDArray[np.float64], n: int) -> npt.NDArray[np.float64]:
-    """The sum of the values of each of n candidates."""
-    return np.asarray(np.bincount(whose, weights=values, minlength=n), np.float64)
+def _sums(
+    whose: npt.NDArray[np.int64], kind: _Kinds, values: npt.NDArray[np.float64], shape: tuple[int, ...], n_kinds: int
+) -> npt.NDArray[np.float64]:
+    """The sum of the values of each candidate and kind."""
+    size = shape[0] * shape[1] * n_kinds
+    return np.asarray(np.bincount(whose * n_kinds + kind, weights=values, minlength=size), np.float64).reshape(
+        *shape, n_kinds
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -88,6 +89,21 @@ class MatchedRows:
             part[labels] = 0
         return MatchedRows(self.n_rows, *parts)
 
+    @cached_property
+    def usual_shares(self) -> tuple[float, float]:
+        """Of all rows in which some label was found, or some of its words were, the share that has it."""
+        pairs = (self.found, self.found_right), (self.partial, self.partial_right)
+        of_found, of_partial = ((right.sum() + 1) / (tried.sum() + 10) for tried, right in pairs)
+        return float(of_found), float(of_partial)
+
+    def right_shares(self, labels: npt.NDArray[np.int32], found: npt.NDArray[np.bool_]) -> _Doubles:
+        """Of the rows in which each label was found, or else some of its words were, the share that has it."""
+        of_found, of_partial = self.usual_shares
+        tried = np.where(found, self.found[labels], self.partial[labels])
+        right = np.where(found, self.found_right[labels], self.partial_right[labels])
+        shares: _Doubles = (right + _PRIOR * np.where(found, of_found, of_partial)) / (tried + _PRIOR)
+        return shares
+
     def _parts(self) -> tuple[_Doubles, ...]:
         return self.labels, self.found, self.found_right, self.partial, self.partial_right
 
@@ -162,9 +178,7 @@ def feature_columns(candidates: Candidates, rows: MatchedRows) -> npt.NDArray[np
         "length": np.log1p(candidates.n_words)[of],
         "found_rows": found_rows,
         "label_rows": np.log((rows.labels[labels] + 1) / (rows.n_rows + 2)),
-        "keyphraseness": np.where(
-            found, _shares(rows.found, rows.found_right)[labels], _shares(rows.partial, rows.partial_right)[labels]
-        ),
+        "keyphraseness": rows.right_shares(labels, found),
         "tf_idf": np.log1p(sentences) * -found_rows,
     }
     columns |= {name: np.log1p(counts[name]) for name in ("broader", "narrower", "related")}
@@ -172,12 +186,6 @@ def feature_columns(candidates: Candidates, rows: MatchedRows) -> npt.NDArray[np
     for at, name in enumerate(FEATURES):
         result[:, at] = columns[name]
     return result
-
-
-def _shares(tried: _Doubles, right: _Doubles) -> _Doubles:
-    overall = (right.sum() + 1) / (tried.sum() + 10)
-    shares: _Doubles = (right + _PRIOR * overall) / (tried + _PRIOR)
-    return shares
 
 
 # What the columns say where no row has taught anything: a label whose preferred name stands as a phrase, early,

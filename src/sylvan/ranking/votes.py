@@ -15,9 +15,31 @@ from sylvan.parallel import map_parallel, split_ranges
 from sylvan.topk import TopK
 from sylvan.validate import Csr
 
-__all__ = ["LabelRows"]
+__all__ = ["LabelRows", "Voted"]
 
 ROWS = 1024  # ballots that a thread takes at a time
+
+
+@dataclass(frozen=True)
+class Voted(TopK):
+    """Labels by vote, and the neighbours who voted.
+
+    Attributes
+    ----------
+    nearest : pair of ndarrays of int32 and float32, shape (n, n_neighbors)
+        The rows nearest to each, nearest first, and their similarities; -1 and -inf where there are no more.
+    """
+
+    nearest: Nearest
+
+    @classmethod
+    def of(cls, top: TopK, nearest: Nearest) -> Voted:
+        """Labels and scores, by these neighbours."""
+        return cls(top.labels, top.scores, nearest)
+
+    def of_rows(self, rows: slice | npt.NDArray[Any]) -> Voted:
+        numbers, similarities = self.nearest
+        return Voted(self.labels[rows], self.scores[rows], (numbers[rows], similarities[rows]))
 
 
 @dataclass(frozen=True, eq=False)

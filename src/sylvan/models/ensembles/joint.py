@@ -227,8 +227,8 @@ class JointModel(Compressible):
     def _member_top(self, number: int, X: Any, options: Mapping[str, Any]) -> TopK:
         """A member's candidates with their probabilities, in the ensemble's label ids."""
         member = self.members[number]
-        top = member.rank_plainly(X, min(self.candidates, member.n_labels_), **taken(member, options))
-        return renumbered(member.probabilities(top), self._ids[number])
+        top = member.rank_voted(X, min(self.candidates, member.n_labels_), **taken(member, options))
+        return renumbered(top, self._ids[number])
 
     def probabilities(self, top: TopK) -> TopK:
         """The result of :meth:`rank` with probabilities instead of scores, as in :meth:`predict_proba`."""

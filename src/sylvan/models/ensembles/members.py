@@ -24,6 +24,7 @@ from sylvan.models.base import CANDIDATES, Estimator
 from sylvan.models.holdout import holdout_folds
 from sylvan.models.label_names import Numbers, encode_labels, numbered_labels, rows_of_names
 from sylvan.params import Constraint, Parameterized
+from sylvan.ranking.votes import Voted
 from sylvan.runtime import Checkpoint
 from sylvan.store.registry import rebuild
 from sylvan.topk import TopK
@@ -223,7 +224,7 @@ def saved_members(state: store.State) -> list[Estimator]:
 def renumbered(top: TopK, ids: npt.NDArray[np.int32] | None) -> TopK:
     """A member's answers in the ensemble's label ids."""
     labels = top.labels if ids is None else np.where(top.labels >= 0, ids[top.labels], np.int32(-1))
-    return TopK(labels, top.scores)
+    return replace(top, labels=labels) if isinstance(top, Voted) else TopK(labels, top.scores)
 
 
 def members_without(

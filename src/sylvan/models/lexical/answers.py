@@ -67,6 +67,11 @@ class LexicalAnswers(TextEstimator):
         ties: LabelTies = cached[1]
         return ties
 
+    @property
+    def voters_(self) -> None:
+        """None: nobody votes."""
+        return None
+
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name not in ("_kernel", "_ties")}
 

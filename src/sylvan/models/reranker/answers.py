@@ -101,8 +101,7 @@ class RerankerAnswers(JointModel):
 
         def block(part: tuple[int, int]) -> _Part:
             here = slice(*part)
-            some = TopK(candidates.labels[here], candidates.scores[here])
-            own = [TopK(top.labels[here], top.scores[here]) for top in tops]
+            some, own = candidates.of_rows(here), [top.of_rows(here) for top in tops]
             return work(some, maker.columns(some, own, take(rows, np.arange(*part, dtype=np.int32))))
 
         return map_parallel(block, split_ranges(len(candidates.labels), _ROWS), resolve_jobs(self.n_jobs))

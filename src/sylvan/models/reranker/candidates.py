@@ -16,6 +16,8 @@ from sylvan.models.ensembles.members import LabelIds
 from sylvan.models.lexical.lexical_matcher import LexicalMatcher
 from sylvan.ranking.candidate_columns import OF_ALL, OF_MEMBER, LabelFacts, candidate_columns
 from sylvan.ranking.candidate_company import OF_COMPANY, company_columns
+from sylvan.ranking.candidate_neighbors import OF_NEIGHBORS, neighbor_columns
+from sylvan.ranking.votes import Voted
 from sylvan.topk import TopK
 from sylvan.validate import Csr
 from sylvan.wording import counted
@@ -72,7 +74,9 @@ class ColumnMaker:
         """
         parts = [candidate_columns(candidates, tops, self.facts)]
         there = candidates.labels >= 0
-        for member, ids in zip(self.members, self.ids, strict=True):
+        for member, ids, top in zip(self.members, self.ids, tops, strict=True):
+            if member.voters_ is not None and isinstance(top, Voted):
+                parts.append(neighbor_columns(self._own(ids, candidates), top.nearest, member.voters_))
             if isinstance(member, LexicalMatcher):
                 parts += self._of_words(member, ids, candidates, rows)
         if self.values.shape[1]:
@@ -85,13 +89,17 @@ class ColumnMaker:
         self, member: LexicalMatcher, ids: npt.NDArray[np.int32] | None, candidates: TopK, rows: Any
     ) -> list[_Floats]:
         """How each label's own words stand in the text, and what ties it to the other candidates."""
-        labels = candidates.labels
-        if ids is not None:
-            own = np.full(len(self.facts.counts), -1, np.int32)
-            own[ids] = np.arange(len(ids), dtype=np.int32)
-            labels = np.where(labels >= 0, own[labels], np.int32(-1))
+        labels = self._own(ids, candidates)
         mean = np.where(labels >= 0, candidates.scores, np.float32(0))
         return [member.features(rows, labels), company_columns(labels, mean, member.ties_)]
+
+    def _own(self, ids: npt.NDArray[np.int32] | None, candidates: TopK) -> npt.NDArray[np.int32]:
+        """The candidates by a member's ids; -1 for those that it doesn't know."""
+        if ids is None:
+            return candidates.labels
+        own = np.full(len(self.facts.counts), -1, np.int32)
+        own[ids] = np.arange(len(ids), dtype=np.int32)
+        return np.where(candidates.labels >= 0, own[candidates.labels], np.int32(-1))
 
     def _of_function(self, candidates: TopK, rows: Any) -> _Floats:
         if self.function is None:
@@ -125,6 +133,8 @@ def column_names(members: Sequence[Estimator], n_values: int, n_own: int | None)
     names = [f"member{at} {name}" for at in range(len(members)) for name in OF_MEMBER]
     names += OF_ALL
     for at, member in enumerate(members):
+        if member.voters_ is not None:
+            names += [f"member{at} nearest: {name}" for name in OF_NEIGHBORS]
         if isinstance(member, LexicalMatcher):
             names += [f"member{at} words: {name}" for name in member.feature_names_]
             names += [f"member{at} other candidates: {name}" for name in OF_COMPANY]

@@ -63,8 +63,7 @@ class Candidates(NamedTuple):
 
     def some(self, rows: npt.NDArray[np.bool_]) -> Candidates:
         """Those of some rows."""
-        top = TopK(self.top.labels[rows], self.top.scores[rows])
-        return Candidates(top, self.columns[rows], self.right[rows], self.weight[rows])
+        return Candidates(self.top.of_rows(rows), self.columns[rows], self.right[rows], self.weight[rows])
 
     def listed(self, seed: int | None) -> Rows:
         """One after another, without empty places; with a seed, not all of the wrong ones.
