@@ -21,7 +21,7 @@ from sklearn.preprocessing import MaxAbsScaler, MultiLabelBinarizer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from contract.data import known
-from sylvan import NeighborRanker, TextModel, XRLinear
+from sylvan import Ensemble, NeighborRanker, Reranker, TextModel, XRLinear
 
 SPARSE = "wants dense indicators and probabilities for several labels a row; ours are sparse"
 WEIGHTS = "calls fit(X, y=...), where our parameter is Y; and weights of rows don't change how features are scaled"
@@ -40,10 +40,19 @@ NOT_APPLICABLE = {
     # Before scikit-learn 1.7 the same two had one name.
     "check_sample_weight_equivalence": WEIGHTS,
 }
+TRAINED_MEMBERS = "after fit, members are the trained ones; those that were given stay as they are"
+OF_JOINED = {
+    "check_estimators_overwrite_params": TRAINED_MEMBERS, "check_dont_overwrite_parameters": TRAINED_MEMBERS
+}  # fmt: skip
+
+
+def pair() -> list[Any]:
+    return [XRLinear(n_jobs=1), NeighborRanker(n_jobs=1)]
 
 
 @parametrize_with_checks(
-    [XRLinear(n_jobs=1), NeighborRanker(n_jobs=1)], expected_failed_checks=lambda _: NOT_APPLICABLE
+    [*pair(), Ensemble(pair(), n_jobs=1), Reranker(pair(), scorer="trees", n_trees=2, n_jobs=1)],
+    expected_failed_checks=lambda model: NOT_APPLICABLE | (OF_JOINED if hasattr(model, "members") else {}),
 )
 def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
     check(estimator)
