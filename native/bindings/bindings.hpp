@@ -33,6 +33,7 @@ Array<T> to_array(std::vector<T>&& values) {
 
 void bind_base(nb::module_& m);
 void bind_buckets(nb::module_& m);
+void bind_candidates(nb::module_& m);
 void bind_classes(nb::module_& m);
 void bind_io(nb::module_& m);
 void bind_label_filter(nb::module_& m);

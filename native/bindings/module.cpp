@@ -5,6 +5,7 @@ NB_MODULE(_native, m) {
   nb::set_leak_warnings(false);  // a model that is alive when the interpreter exits is no leak
   bind_base(m);
   bind_buckets(m);
+  bind_candidates(m);
   bind_classes(m);
   bind_io(m);
   bind_label_filter(m);

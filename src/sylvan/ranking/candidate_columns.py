@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from sylvan import store
+from sylvan import kernels, store
 from sylvan.canonical import Csr
-from sylvan.ranking.candidate_places import CandidatePlaces, entries_of
 from sylvan.topk import TopK
 
 __all__ = ["OF_ALL", "OF_MEMBER", "LabelFacts", "candidate_columns"]
@@ -174,69 +173,25 @@ def candidate_columns(candidates: TopK, tops: Sequence[TopK], facts: LabelFacts)
     there = candidates.labels >= 0
     n_own = len(OF_MEMBER) * len(tops)
     result = np.zeros((n, k, n_own + len(OF_ALL)), np.float32)
-    places = CandidatePlaces.of(candidates.labels, len(facts.counts))
-    score, place, best = _of_members(tops, places, (n, k))
-    result[..., :n_own:3], result[..., 1:n_own:3] = score, place
-    np.divide(score, best[:, None], out=result[..., 2:n_own:3], where=best[:, None] > 0)
     mean = np.where(there, candidates.scores, np.float32(0))
     best = mean[:, :1] if k else np.zeros((n, 1), np.float32)
-    of_all = result[..., n_own:]
+    of_members, of_all = np.zeros((n * k, n_own + 2), np.float32), result[..., n_own:]
+    bounds = np.cumsum([0, *(top.k for top in tops)])
+    labels = np.concatenate([candidates.labels[:, :0], *(top.labels for top in tops)], axis=1)
+    scores = np.concatenate([mean[:, :0], *(top.scores for top in tops)], axis=1)
+    kernels.member_columns(candidates.labels, labels, scores, bounds, of_members)
+    together, pairs = np.zeros((n * k, 4), np.float32), facts.together
+    kernels.together_columns(
+        candidates.labels, mean, pairs.indptr, pairs.indices, pairs.data, facts.counts, _LEADERS, together
+    )
+    result[..., :n_own] = of_members[:, :n_own].reshape(n, k, n_own)
     of_all[..., 0] = mean
     np.divide(mean, best, out=of_all[..., 1], where=best > 0)
     of_all[..., 2] = best
     of_all[..., 3] = mean.sum(axis=1, dtype=np.float64)[:, None]
     of_all[..., 4] = np.arange(k)
-    of_all[..., 5], of_all[..., 6] = (place > 0).sum(axis=2), score.max(axis=2, initial=0)
+    of_all[..., 5:7] = of_members[:, n_own:].reshape(n, k, 2)
     of_all[..., 7] = np.log1p(facts.counts[np.maximum(candidates.labels, 0)])
-    _together(candidates.labels, mean, facts, places, of_all[..., 8:])
-    result[~there] = 0
+    of_all[..., 8:] = together.reshape(n, k, 4)
+    of_all[~there] = 0
     return result
-
-
-def _of_members(
-    tops: Sequence[TopK], places: CandidatePlaces, shape: tuple[int, int]
-) -> tuple[_Floats, _Floats, _Floats]:
-    """Each member's score of each candidate, 1 over its place there, and the member's best score of each row."""
-    n, n_members, size = shape[0], len(tops), shape[0] * shape[1]
-    score, place = (np.zeros((size, n_members), np.float32) for _ in range(2))
-    best = np.zeros((n, n_members), np.float32)
-    if not n_members:
-        return score.reshape(*shape, 0), place.reshape(*shape, 0), best
-    labels = np.concatenate([top.labels for top in tops], axis=1)
-    scores = np.concatenate([top.scores for top in tops], axis=1)
-    member = np.repeat(np.arange(n_members), [top.k for top in tops])
-    at_place = np.concatenate([1 / np.arange(1, top.k + 1, dtype=np.float32) for top in tops])
-    n_each = labels.shape[1]
-    found, where = places.find(np.repeat(np.arange(n), n_each), labels.ravel())
-    column = np.flatnonzero(found) % max(n_each, 1)
-    score[where, member[column]] = scores.ravel()[found]
-    place[where, member[column]] = at_place[column]
-    for at, top in enumerate(tops):
-        if top.k:
-            best[:, at] = np.where(top.labels[:, 0] >= 0, top.scores[:, 0], 0)
-    return score.reshape(*shape, n_members), place.reshape(*shape, n_members), best
-
-
-def _together(
-    labels: npt.NDArray[np.int32], mean: _Floats, facts: LabelFacts, places: CandidatePlaces, out: _Floats
-) -> None:
-    """The columns of labels that occur together."""
-    n, k = labels.shape
-    n_leaders = min(_LEADERS, k)
-    leaders = labels[:, :n_leaders].ravel()
-    pairs = facts.together
-    leader, entry = entries_of(leaders, pairs.indptr)  # of each label that occurs with one
-    if not len(leader):
-        return
-    found, where = places.find(leader // n_leaders, pairs.indices[entry])
-    leader, place, both = leader[found], where % k, pairs.data[entry[found]]
-    shares = np.zeros((n * n_leaders, k), np.float32)
-    shares[leader, place] = both / np.maximum(facts.counts[leaders[leader]], 1)
-    shares = shares.reshape(n, n_leaders, k)
-    out[..., 0] = shares[:, 0]
-    first = leader % n_leaders == 0
-    of_row = leader[first] // n_leaders
-    out[of_row, place[first], 1] = both[first] / np.maximum(facts.counts[labels[of_row, place[first]]], 1)
-    terms = shares * mean[:, :n_leaders, None]
-    out[..., 2] = terms.sum(axis=1)
-    out[..., 3] = terms.max(axis=1)

@@ -9,19 +9,17 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from sylvan import kernels
 from sylvan.canonical import Csr
 from sylvan.matching.lexicon import Lexicon
-from sylvan.ranking.candidate_places import CandidatePlaces, entries_of
 
 __all__ = ["OF_COMPANY", "LabelTies", "company_columns"]
 
 OF_COMPANY = ("words", "first_part", "last_part", "broader", "narrower", "related", "siblings")
-_OF_ITEMS = [OF_COMPANY.index(name) for name in ("words", "first_part", "last_part", "siblings")]
-_OF_PAIRS = [OF_COMPANY.index(name) for name in ("broader", "narrower", "related")]
 
 _Floats = npt.NDArray[np.float32]
 _Ids = npt.NDArray[np.int32]
-_Kinds = npt.NDArray[np.int64]
+_Columns = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,14 +45,19 @@ class LabelTies:
     related: Csr
 
     @cached_property
-    def items(self) -> tuple[Csr, _Kinds]:
-        """What labels may share, as one matrix, and the kind of each column, by its place in _OF_ITEMS."""
-        return _side_by_side((self.words, self.first_part, self.last_part, self.broader))
+    def items(self) -> tuple[Csr, _Columns]:
+        """What labels may share, as one matrix, and of each item the place in OF_COMPANY."""
+        parts = {
+            "words": self.words, "first_part": self.first_part, "last_part": self.last_part, "siblings": self.broader
+        }  # fmt: skip
+        columns = np.array([OF_COMPANY.index(name) for name in parts], np.uint8)
+        return _side_by_side(*parts.values()), np.repeat(columns, [part.shape[1] for part in parts.values()])
 
     @cached_property
-    def pairs(self) -> tuple[Csr, _Kinds]:
-        """The labels that each is tied to, of each kind in _OF_PAIRS, as one matrix, and the kind of each column."""
-        return _side_by_side((self.broader, self.narrower, self.related))
+    def pairs(self) -> tuple[Csr, _Columns]:
+        """The labels that each is broader, narrower or related to, side by side, and the places in OF_COMPANY."""
+        parts = {"broader": self.broader, "narrower": self.narrower, "related": self.related}
+        return _side_by_side(*parts.values()), np.array([OF_COMPANY.index(name) for name in parts], np.uint8)
 
     @classmethod
     def of(cls, lexicon: Lexicon) -> LabelTies:
@@ -72,9 +75,8 @@ class LabelTies:
         )  # fmt: skip
 
 
-def _side_by_side(matrices: tuple[Csr, ...]) -> tuple[Csr, _Kinds]:
-    joined = Csr.of(sp.hstack([matrix.to_scipy() for matrix in matrices], "csr").astype(np.float32))
-    return joined, np.repeat(np.arange(len(matrices)), [matrix.shape[1] for matrix in matrices])
+def _side_by_side(*matrices: Csr) -> Csr:
+    return Csr.of(sp.hstack([matrix.to_scipy() for matrix in matrices], "csr").astype(np.float32))
 
 
 def _one_part(lexicon: Lexicon, last: bool) -> tuple[npt.NDArray[np.int64], _Ids]:
@@ -108,43 +110,10 @@ def company_columns(labels: _Ids, mean: _Floats, ties: LabelTies) -> _Floats:
         ``siblings``, times the number of broader labels that both have.
     """
     n, k = labels.shape
-    result = np.zeros((n, k, len(OF_COMPANY)), np.float32)
-    result[..., _OF_ITEMS] = _shared(labels, mean, *ties.items)
-    result[..., _OF_PAIRS] = _tied(labels, mean, *ties.pairs)
-    return result
-
-
-def _shared(labels: _Ids, mean: _Floats, items: Csr, kinds: _Kinds) -> npt.NDArray[np.float64]:
-    """Of each candidate and kind of item, the sum of the others' scores times their dot product with it.
-
-    All that a row's candidates have of one item is summed once, and a candidate's own part taken off again, so that the
-    work grows with the candidates and not with their pairs.
-    """
-    whose, entry = entries_of(labels.ravel(), items.indptr)
-    value, item = items.data[entry].astype(np.float64), items.indices[entry]
-    own = value * mean.ravel()[whose]
-    keys = (whose // max(labels.shape[1], 1)) * np.int64(items.shape[1]) + item
-    _, number = np.unique(keys, return_inverse=True)
-    of_all = np.bincount(number, weights=own)
-    others = np.maximum(of_all[number] - own, 0)  # below 0 by rounding alone
-    return _sums(whose, kinds[item], value * others, labels.shape, len(_OF_ITEMS))
-
-
-def _tied(labels: _Ids, mean: _Floats, pairs: Csr, kinds: _Kinds) -> npt.NDArray[np.float64]:
-    """Of each candidate and kind of relation, the sum of the scores of those candidates that it is tied to."""
-    whose, entry = entries_of(labels.ravel(), pairs.indptr)
-    n_labels, tie = pairs.shape[0], pairs.indices[entry]
-    places = CandidatePlaces.of(labels, n_labels)
-    found, where = places.find(whose // max(labels.shape[1], 1), tie % max(n_labels, 1))
-    scores = mean.ravel()[where].astype(np.float64)
-    return _sums(whose[found], kinds[tie[found]], scores, labels.shape, len(_OF_PAIRS))
-
-
-def _sums(
-    whose: npt.NDArray[np.int64], kind: _Kinds, values: npt.NDArray[np.float64], shape: tuple[int, ...], n_kinds: int
-) -> npt.NDArray[np.float64]:
-    """The sum of the values of each candidate and kind."""
-    size = shape[0] * shape[1] * n_kinds
-    return np.asarray(np.bincount(whose * n_kinds + kind, weights=values, minlength=size), np.float64).reshape(
-        *shape, n_kinds
-    )
+    result = np.zeros((n * k, len(OF_COMPANY)), np.float32)
+    items, kinds = ties.items
+    kernels.shared_columns(labels, mean, items.indptr, items.indices, items.data, kinds, result)
+    pairs, kinds = ties.pairs
+    if pairs.nnz:
+        kernels.tied_columns(labels, mean, pairs.indptr, pairs.indices, pairs.shape[0], kinds, result)
+    return result.reshape(n, k, len(OF_COMPANY))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from sylvan import kernels
 from sylvan.matching.neighbors import Nearest
-from sylvan.ranking.candidate_places import CandidatePlaces, entries_of
 from sylvan.ranking.votes import LabelRows
 
 __all__ = ["OF_NEIGHBORS", "neighbor_columns"]
@@ -38,12 +38,5 @@ def neighbor_columns(labels: _Ids, nearest: Nearest, voters: LabelRows) -> _Floa
     """
     n, k = labels.shape
     result = np.zeros((n * k, len(OF_NEIGHBORS)), np.float32)
-    rows, similarities = nearest
-    n_each = max(rows.shape[1], 1)
-    whose, entry = entries_of(rows.ravel(), voters.offsets)
-    found, where = CandidatePlaces.of(labels, voters.n_labels).find(whose // n_each, voters.labels[entry])
-    voter = whose[found]
-    np.maximum.at(result[:, 0], where, similarities.ravel()[voter])
-    np.maximum.at(result[:, 1], where, (1 / (1 + voter % n_each)).astype(np.float32))
-    result[:, 2] = np.bincount(where, minlength=n * k)
+    kernels.neighbor_columns(labels, *nearest, voters.offsets, voters.labels, result)
     return result.reshape(n, k, len(OF_NEIGHBORS))
