@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 NATIVE = Path(__file__).parents[2] / "native"
-FOLDERS = {"base", "linear", "text", "classes", "buckets", "vectors", "io", "lexical", "trees", "candidates", "bindings"}
+FOLDERS = {
+    "base", "linear", "text", "classes", "buckets", "vectors", "io", "lexical", "trees", "candidates", "bindings"
+}  # fmt: skip
 
 
 def included(path: Path) -> list[str]:

@@ -176,13 +176,13 @@ def candidate_columns(candidates: TopK, tops: Sequence[TopK], facts: LabelFacts)
     mean = np.where(there, candidates.scores, np.float32(0))
     best = mean[:, :1] if k else np.zeros((n, 1), np.float32)
     of_members, of_all = np.zeros((n * k, n_own + 2), np.float32), result[..., n_own:]
-    bounds = np.cumsum([0, *(top.k for top in tops)])
-    labels = np.concatenate([candidates.labels[:, :0], *(top.labels for top in tops)], axis=1)
+    bounds, proposed = np.cumsum([0, *(top.k for top in tops)]), np.ascontiguousarray(candidates.labels)
+    labels = np.concatenate([proposed[:, :0], *(top.labels for top in tops)], axis=1)
     scores = np.concatenate([mean[:, :0], *(top.scores for top in tops)], axis=1)
-    kernels.member_columns(candidates.labels, labels, scores, bounds, of_members)
+    kernels.member_columns(proposed, labels, scores, bounds, of_members)
     together, pairs = np.zeros((n * k, 4), np.float32), facts.together
     kernels.together_columns(
-        candidates.labels, mean, pairs.indptr, pairs.indices, pairs.data, facts.counts, _LEADERS, together
+        proposed, mean, pairs.indptr, pairs.indices, pairs.data, facts.counts, _LEADERS, together
     )
     result[..., :n_own] = of_members[:, :n_own].reshape(n, k, n_own)
     of_all[..., 0] = mean

@@ -111,6 +111,7 @@ def company_columns(labels: _Ids, mean: _Floats, ties: LabelTies) -> _Floats:
     """
     n, k = labels.shape
     result = np.zeros((n * k, len(OF_COMPANY)), np.float32)
+    labels, mean = np.ascontiguousarray(labels), np.ascontiguousarray(mean)
     items, kinds = ties.items
     kernels.shared_columns(labels, mean, items.indptr, items.indices, items.data, kinds, result)
     pairs, kinds = ties.pairs

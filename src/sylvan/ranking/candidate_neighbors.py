@@ -38,5 +38,6 @@ def neighbor_columns(labels: _Ids, nearest: Nearest, voters: LabelRows) -> _Floa
     """
     n, k = labels.shape
     result = np.zeros((n * k, len(OF_NEIGHBORS)), np.float32)
-    kernels.neighbor_columns(labels, *nearest, voters.offsets, voters.labels, result)
+    given = (np.ascontiguousarray(array) for array in (labels, *nearest))
+    kernels.neighbor_columns(*given, voters.offsets, voters.labels, result)
     return result.reshape(n, k, len(OF_NEIGHBORS))
