@@ -64,7 +64,7 @@ def test_without_a_folder_or_members_it_says_so(call: Any, rows: Path) -> None:
     assert order.code == 2 and "must be 'right' with scorer='trees'" in order.err
     texts = call("train", "reranker", file, "--model", str(rows / "m"), "--label-texts", str(rows / "names.tsv"),
                  *MEMBERS, *TREES)  # fmt: skip
-    assert texts.code == 2 and "for a LexicalMatcher. No member is one" in texts.err
+    assert texts.code == 2 and "for a LexicalMatcher, or a label_encoder. No member is one" in texts.err
     assert not (rows / "m").exists()
 
 

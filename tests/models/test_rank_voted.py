@@ -85,10 +85,10 @@ def test_of_models_without_neighbours() -> None:
     X, y = rows()
     model = XRLinear().fit(X, y)
     top = model.rank_voted(X[:5], 3)
-    assert model.voters_ is None and not isinstance(top, Voted)
+    assert not model.has_voters and model.voters_ is None and not isinstance(top, Voted)
     same(top, model.probabilities(model.rank(X[:5], 3)))
     matcher = LexicalMatcher().fit(label_texts={"n1": "whaling"})
-    assert matcher.voters_ is None and matcher.rank_voted(["whaling"], 1).labels.tolist() == [[0]]
+    assert not matcher.has_voters and matcher.rank_voted(["whaling"], 1).labels.tolist() == [[0]]
 
 
 @pytest.mark.parametrize("which", [slice(1, 3), np.array([2, 0]), np.array([True, False, True])])

@@ -294,8 +294,13 @@ class Estimator(SklearnMixin):
         return self.probabilities(self.rank_plainly(X, k, **options))
 
     @property
+    def has_voters(self) -> bool:
+        """Whether labels are ranked by the votes of training rows."""
+        return False
+
+    @property
     def voters_(self) -> LabelRows | None:
-        """The labels of the rows that vote, of a model of neighbours."""
+        """The labels of the rows that vote, where any do."""
         return None
 
     def _need_options(self, options: Mapping[str, Any]) -> None:

@@ -317,6 +317,10 @@ class NeighborRanker(Estimator):
         return Voted.of(self.probabilities(top), top.nearest)
 
     @property
+    def has_voters(self) -> bool:
+        return True
+
+    @property
     def voters_(self) -> LabelRows:
         """The labels of the rows that vote."""
         self._need_fit("voters_")

@@ -91,7 +91,7 @@ class TextAnswers(TextEstimator):
         return reweigh(self._joined(scorer, asked, max(k, CANDIDATES), labels, options), gains, k)
 
     def rank_voted(self, X: Any, k: int, **options: Any) -> TopK:
-        if self.voters_ is None or self._scorer() is None:
+        if not self.has_voters or self._scorer() is None:
             return super().rank_voted(X, k, **options)
         top, texts = Estimator.rank_voted(self, X, k, **options), check_texts(X)
         voted = self.inner().rank_voted(self._text_features(texts), 1)

@@ -100,12 +100,16 @@ class TextEstimator(Estimator):
         return NamedTopK(top.labels, top.scores, self.vocabulary_)
 
     def rank_voted(self, X: Iterable[str], k: int, **options: Any) -> TopK:
-        if self.voters_ is None:
+        if not self.has_voters:
             return super().rank_voted(X, k, **options)
         for name in ("allowed", "denied"):
             if name in options:
                 options[name] = ids_of_names(options[name], self.vocabulary_, name)
         return self.inner().rank_voted(self._text_features(check_texts(X, type(self).__name__)), k, **options)
+
+    @property
+    def has_voters(self) -> bool:
+        return self.inner().has_voters
 
     @property
     def voters_(self) -> LabelRows | None:

@@ -38,6 +38,8 @@ def neighbor_columns(labels: _Ids, nearest: Nearest, voters: LabelRows) -> _Floa
     """
     n, k = labels.shape
     result = np.zeros((n * k, len(OF_NEIGHBORS)), np.float32)
-    given = (np.ascontiguousarray(array) for array in (labels, *nearest))
-    kernels.neighbor_columns(*given, voters.offsets, voters.labels, result)
+    rows, similarities = np.ascontiguousarray(nearest[0]), np.ascontiguousarray(nearest[1])
+    kernels.neighbor_columns(
+        np.ascontiguousarray(labels), rows, similarities, voters.offsets, voters.labels, result
+    )
     return result.reshape(n, k, len(OF_NEIGHBORS))

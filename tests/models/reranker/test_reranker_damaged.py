@@ -38,7 +38,7 @@ def changed(array: np.ndarray, at: Any, value: Any) -> np.ndarray:
         ("facts.indices", lambda a: a[::-1].copy()), ("facts.data", lambda a: changed(a, 0, np.nan)),
         ("facts.data", lambda a: a[:-1]), ("label_columns", lambda a: a[:-1]), ("label_columns", lambda a: a.ravel()),
         ("label_columns", lambda a: changed(a, (0, 0), np.inf)), ("label_columns", lambda a: np.hstack([a, a])),
-        ("trees.features", lambda a: changed(a, (0, 0), 20)), ("trees.features", lambda a: changed(a, (0, 0), -1)),
+        ("trees.features", lambda a: changed(a, (0, 0), 40)), ("trees.features", lambda a: changed(a, (0, 0), -1)),
         ("trees.features", lambda a: a[:, :-1]), ("trees.thresholds", lambda a: changed(a, (0, 0), np.nan)),
         ("trees.thresholds", lambda a: a[:-1]), ("trees.leaves", lambda a: changed(a, (0, 0), np.inf)),
         ("trees.leaves", lambda a: a.astype(np.float64)), ("trees.covers", lambda a: a[:, :-1]),

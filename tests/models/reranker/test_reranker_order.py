@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from rows_with_pairs import SETTINGS, bits, hits, joined, members, pairs, parity
 import sylvan
 from sylvan import Ensemble, NeighborRanker, Reranker, TopK, XRLinear
 from sylvan.errors import DataError, NotFittedError
+from sylvan.models.reranker import order
 from sylvan.models.reranker.learning import Candidates, learned
 from sylvan.ranking.tree_libraries import Growing
 
@@ -66,6 +68,21 @@ def test_a_member_that_can_not_hold_rows_out_is_trained_without_them_too() -> No
     assert {row.tobytes() for row in part} < {row.tobytes() for row in X}
     alone = NeighborRanker(n_neighbors=5).fit(X, y)
     assert hits(model) > 0.95 and bits(model.members[0].rank(X)) == bits(alone.rank(X))
+
+
+def test_its_neighbours_are_called_as_among_all_rows() -> None:
+    X, y = pairs()
+    with mock.patch.object(order, "learned", wraps=order.learned) as spy:
+        model = Reranker([Forgetful(n_neighbors=5)], columns=parity, **SETTINGS).fit(X, y)
+    given = spy.call_args.args[0]
+    column = model.feature_names_.index("member0 nearest: similarity")
+    held = np.sort(np.random.default_rng(0).permutation(len(X))[:300])
+    rest = np.setdiff1d(np.arange(len(X)), held)
+    rows, cosines = NeighborRanker(n_neighbors=5).fit(X[rest], y[rest]).neighbors(X[held], 5)
+    listed = zip(given.top.labels, given.columns[..., column], y[rest][rows], cosines, strict=True)
+    for labels, found, near_labels, near in listed:
+        for label, similarity in zip(labels.tolist(), found.tolist(), strict=True):
+            assert similarity == max(near[near_labels == label], default=0)
 
 
 @pytest.mark.parametrize("name", ["IRLIClassifier", "BeamTreeClassifier"])

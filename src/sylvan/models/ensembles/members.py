@@ -179,9 +179,12 @@ def held_out_answers(
     if part.get("sample_weight") is not None:
         part["sample_weight"] = part["sample_weight"][rest]
     without = fresh(member).fit(take(X, rest), take(Y, rest), **part)
-    top = without.probabilities(without.rank_plainly(take(X, rows), min(CANDIDATES, without.n_labels_)))
+    top = without.rank_voted(take(X, rows), min(CANDIDATES, without.n_labels_))
+    if isinstance(top, Voted):  # by their numbers among all rows
+        numbers, similarities = top.nearest
+        top = Voted.of(top, (np.where(numbers >= 0, rest[numbers], np.int32(-1)), similarities))
     if fitted.vocabulary_ is None or without.vocabulary_ is None:
-        return TopK(top.labels, top.scores)
+        return renumbered(top, None)
     return renumbered(top, np.array([fitted.vocabulary_.id(known) for known in without.vocabulary_], np.int32))
 
 

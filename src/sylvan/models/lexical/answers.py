@@ -68,9 +68,8 @@ class LexicalAnswers(TextEstimator):
         return ties
 
     @property
-    def voters_(self) -> None:
-        """None: nobody votes."""
-        return None
+    def has_voters(self) -> bool:
+        return False
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name not in ("_kernel", "_ties")}

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from sylvan.explain.explanation import Explanation
 from sylvan.explain.question import find_label
+from sylvan.models.encoders.encoded_labels import EncodedLabels
 from sylvan.models.ensembles.joint import JointModel
 from sylvan.models.ensembles.members import take
 from sylvan.models.reranker.candidates import ColumnMaker, column_names
@@ -39,12 +40,13 @@ class RerankerAnswers(JointModel):
     _facts: LabelFacts
     _values: npt.NDArray[np.float32]
     _n_own: int | None
+    _encoded: EncodedLabels | None
 
     @property
     def feature_names_(self) -> tuple[str, ...]:
         """What the columns of :meth:`candidate_columns` are called, in their order."""
         self._need_fit("feature_names_")
-        return column_names(self.members, self._values.shape[1], self._n_own)
+        return column_names(self.members, self._encoded is not None, self._values.shape[1], self._n_own)
 
     def rank(
         self, X: Any, k: int = 10, *, allowed: Any = None, denied: Any = None, tail: str | None = None, **options: Any
@@ -91,7 +93,9 @@ class RerankerAnswers(JointModel):
 
     def _column_maker(self, facts: LabelFacts | None = None) -> ColumnMaker:
         function = None if self._n_own is None else self.columns  # one that the order hasn't learned from isn't asked
-        return ColumnMaker(self.members, self._ids, facts or self._facts, self._values, function, self._n_own)
+        return ColumnMaker(
+            self.members, self._ids, facts or self._facts, self._values, function, self._n_own, self._encoded
+        )
 
     def _of_blocks(
         self, work: Callable[[TopK, npt.NDArray[np.float32]], _Part], maker: ColumnMaker, candidates: TopK,
@@ -99,10 +103,13 @@ class RerankerAnswers(JointModel):
     ) -> list[_Part]:  # fmt: skip
         """What ``work`` makes of candidates and their columns, some rows at a time."""
 
+        vectors = maker.row_vectors(rows, self.n_jobs)  # of all at once: an encoder has threads of its own
+
         def block(part: tuple[int, int]) -> _Part:
             here = slice(*part)
             some, own = candidates.of_rows(here), [top.of_rows(here) for top in tops]
-            return work(some, maker.columns(some, own, take(rows, np.arange(*part, dtype=np.int32))))
+            near = None if vectors is None else vectors[here]
+            return work(some, maker.columns(some, own, take(rows, np.arange(*part, dtype=np.int32)), near))
 
         return map_parallel(block, split_ranges(len(candidates.labels), _ROWS), resolve_jobs(self.n_jobs))
 
@@ -111,7 +118,7 @@ class RerankerAnswers(JointModel):
     ) -> npt.NDArray[np.float32]:
         """The columns of all candidates."""
         parts = self._of_blocks(lambda _, columns: columns, maker, candidates, tops, rows)
-        return np.concatenate(parts) if parts else maker.columns(candidates, tops, rows)
+        return np.concatenate(parts) if parts else maker.columns(candidates, tops, rows, maker.row_vectors(rows, 1))
 
     def _combined(self, tops: Mapping[int, TopK], k: int, X: Any) -> TopK:
         listed = list(tops.values())

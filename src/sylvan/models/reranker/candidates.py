@@ -12,6 +12,7 @@ import numpy.typing as npt
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ParameterError
 from sylvan.models.base import Estimator
+from sylvan.models.encoders.encoded_labels import OF_ENCODER, EncodedLabels
 from sylvan.models.ensembles.members import LabelIds
 from sylvan.models.lexical.lexical_matcher import LexicalMatcher
 from sylvan.ranking.candidate_columns import OF_ALL, OF_MEMBER, LabelFacts, candidate_columns
@@ -44,6 +45,8 @@ class ColumnMaker:
         The caller's columns of rows and labels.
     n_own : int, optional
         How many columns the function gives; None before it was first called.
+    encoded : EncodedLabels, optional
+        The encoder, and its vectors of labels' texts.
     """
 
     members: Sequence[Estimator]
@@ -52,6 +55,7 @@ class ColumnMaker:
     values: _Floats
     function: Callable[[Any, TopK], Any] | None
     n_own: int | None
+    encoded: EncodedLabels | None
 
     def without_rows(self, rows: Any, truth: Csr, weight: npt.NDArray[np.float32] | None) -> ColumnMaker:
         """The same, where matchers of labels' words count nothing of some rows that they have learned from."""
@@ -61,7 +65,11 @@ class ColumnMaker:
                 members[at] = member.without_rows(rows, matrix if ids is None else matrix[:, ids], weight)
         return replace(self, members=members)
 
-    def columns(self, candidates: TopK, tops: Sequence[TopK], rows: Any) -> _Floats:
+    def row_vectors(self, rows: Any, n_jobs: int | None) -> _Floats | None:
+        """The encoder's vectors of rows; None without an encoder."""
+        return None if self.encoded is None else self.encoded.rows(list(rows), n_jobs)
+
+    def columns(self, candidates: TopK, tops: Sequence[TopK], rows: Any, vectors: _Floats | None) -> _Floats:
         """Columns of shape (n, k, n_features); zeros where there is no candidate.
 
         Parameters
@@ -71,14 +79,18 @@ class ColumnMaker:
             Each member's answers.
         rows : matrix or list of str
             The n rows, as members take them.
+        vectors : ndarray of float32, shape (n, dim), or None
+            Those of :meth:`row_vectors`.
         """
         parts = [candidate_columns(candidates, tops, self.facts)]
         there = candidates.labels >= 0
         for member, ids, top in zip(self.members, self.ids, tops, strict=True):
-            if member.voters_ is not None and isinstance(top, Voted):
+            if isinstance(top, Voted) and member.voters_ is not None:
                 parts.append(neighbor_columns(self._own(ids, candidates), top.nearest, member.voters_))
             if isinstance(member, LexicalMatcher):
                 parts += self._of_words(member, ids, candidates, rows)
+        if self.encoded is not None and vectors is not None:
+            parts.append(self.encoded.columns(vectors, candidates.labels))
         if self.values.shape[1]:
             parts.append(np.where(there[..., None], self.values[np.maximum(candidates.labels, 0)], np.float32(0)))
         if self.function is not None or self.n_own:
@@ -128,16 +140,19 @@ class ColumnMaker:
         return found
 
 
-def column_names(members: Sequence[Estimator], n_values: int, n_own: int | None) -> tuple[str, ...]:
+def column_names(
+    members: Sequence[Estimator], encodes: bool, n_values: int, n_own: int | None
+) -> tuple[str, ...]:
     """What the columns are called, in their order."""
     names = [f"member{at} {name}" for at in range(len(members)) for name in OF_MEMBER]
     names += OF_ALL
     for at, member in enumerate(members):
-        if member.voters_ is not None:
+        if member.has_voters:
             names += [f"member{at} nearest: {name}" for name in OF_NEIGHBORS]
         if isinstance(member, LexicalMatcher):
             names += [f"member{at} words: {name}" for name in member.feature_names_]
             names += [f"member{at} other candidates: {name}" for name in OF_COMPANY]
+    names += [f"label_encoder: {name}" for name in OF_ENCODER if encodes]
     names += [f"label_columns {at}" for at in range(n_values)]
     return (*names, *(f"columns {at}" for at in range(n_own or 0)))
 

@@ -14,6 +14,8 @@ from sylvan.data import Vocabulary
 from sylvan.errors import DataError
 from sylvan.frames import labels_of
 from sylvan.metrics.rows import hits
+from sylvan.models.encoders.described import described_encoder, made_encoder
+from sylvan.models.encoders.encoded_labels import EncodedLabels
 from sylvan.models.ensembles.members import joint_counts, known_labels
 from sylvan.models.reranker.answers import RerankerAnswers
 from sylvan.models.reranker.candidates import MOST_OWN, column_names
@@ -41,6 +43,7 @@ class RerankerOrder(RerankerAnswers):
     depth: int
     learning_rate: float
     calibration: str | None
+    label_encoder: Any
     seed: int
 
     def _learn(
@@ -62,7 +65,8 @@ class RerankerOrder(RerankerAnswers):
         given = Candidates(candidates, columns, hits(candidates, truth), each)
         growing = Growing(self.objective, self.n_trees, self.depth, self.learning_rate, self.seed, jobs)
         self.scorer_, self.calibrator_ = learned(given, self.scorer, growing, self.calibration)
-        self._n_own = columns.shape[2] - len(column_names(self.members, self._values.shape[1], 0)) or None
+        known = column_names(self.members, self._encoded is not None, self._values.shape[1], 0)
+        self._n_own = columns.shape[2] - len(known) or None
 
     def fit_order(self: _Self, X: Any, Y: Any, sample_weight: Any = None) -> _Self:
         """Learn the order anew, on rows that no member was trained on; the members stay.
@@ -123,6 +127,9 @@ class RerankerOrder(RerankerAnswers):
         facts, values = self._facts, self._values
         if before is not None and self.vocabulary_ is not None:
             facts, values = _moved(facts, values, before, self.vocabulary_)
+            if self._encoded is not None:
+                ids = np.array([self.vocabulary_.id(name) for name in before], np.int32)
+                self._encoded = self._encoded.moved(ids, list(self.vocabulary_), self.n_jobs)
         grown = np.zeros((self.n_labels_, values.shape[1]), np.float32)
         grown[: len(values)] = values
         if Y is not None:
@@ -137,6 +144,8 @@ class RerankerOrder(RerankerAnswers):
         super()._drop_labels(ids)
         self._facts, self._values = self._facts.without(ids), self._values.copy()
         self._values[ids] = 0
+        if self._encoded is not None:
+            self._encoded = self._encoded.without(ids)
 
     # ---------------------------------------- storing
 
@@ -147,11 +156,24 @@ class RerankerOrder(RerankerAnswers):
         arrays |= self._facts.to_arrays()
         if self.scorer_ is not None:
             arrays |= self.scorer_.to_arrays()
+        if self._encoded is not None:
+            arrays |= self._encoded.to_arrays()
         return meta, arrays, self._member_parts()
+
+    def _plain_params(self) -> dict[str, Any]:
+        return {**super()._plain_params(), "label_encoder": described_encoder(self.label_encoder)}
+
+    def to_state(self) -> store.State:
+        """All parts of the model, and the files of its encoder, for :func:`sylvan.store.save`."""
+        state = super().to_state()
+        if self._encoded is not None:
+            state.files.update(self._encoded.files())
+        return state
 
     @classmethod
     def _params_from(cls, state: store.State) -> dict[str, Any]:
-        return {**super()._params_from(state), "columns": None}
+        params = super()._params_from(state)
+        return {**params, "columns": None, "label_encoder": made_encoder(state, params["label_encoder"])}
 
     def _restore(self, state: store.State) -> None:
         self._restore_members(state)
@@ -159,6 +181,7 @@ class RerankerOrder(RerankerAnswers):
         self._values = store.need_array(state, "label_columns", np.float32, (self.n_labels_, None))
         store.need_finite(state, "label_columns")
         self._n_own = store.need_int(state, "n_own", 0, MOST_OWN) or None
+        self._encoded = EncodedLabels.from_state(state, self.n_labels_)
         n_columns = len(self.feature_names_)
         store.need_int(state, "n_columns", n_columns, n_columns)  # trees can't tell
         self.scorer_ = scorer_from(state, n_columns)

@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from sylvan.models.encoders.encoded_labels import first_terms
 from sylvan.models.ensembles.joint import GivenTraining
 from sylvan.models.ensembles.members import fresh, take
+from sylvan.models.label_names import encode_labels
 from sylvan.models.reranker.candidates import column_names
 from sylvan.models.reranker.learning import ordering_rows
+from sylvan.models.text_plan import with_encoding
 from sylvan.runtime.machine import available_bytes, resident_bytes
 from sylvan.runtime.plan import Phase, Plan, state_bytes, timed
 
@@ -25,7 +28,9 @@ _TEACHING = 0.8  # of the rows
 _COLUMN_BYTES = 4 * 3  # of a candidate: as made, as listed, and as bins and copies of the library's
 
 
-def reranker_plan(model: Any, given: GivenTraining, options: Sequence[Mapping[str, Any]]) -> Plan:
+def reranker_plan(
+    model: Any, given: GivenTraining, options: Sequence[Mapping[str, Any]], label_texts: Any
+) -> Plan:
     """The members' plans one after another, with the learning of the order.
 
     Parameters
@@ -35,6 +40,7 @@ def reranker_plan(model: Any, given: GivenTraining, options: Sequence[Mapping[st
     given : GivenTraining
     options : sequence of mapping
         Of each member's ``fit``.
+    label_texts : as the model's ``fit`` takes them
     """
     weight = {} if given.weight is None else {"sample_weight": given.weight}
     rows = ordering_rows(given.n_rows, model.held_out, given.weight)
@@ -54,12 +60,18 @@ def reranker_plan(model: Any, given: GivenTraining, options: Sequence[Mapping[st
         available = min(known)
     trees = model.n_trees * 2 ** (model.depth + 2) * 4
     if rows is not None:
-        n_columns = len(column_names(model.members, 0, 0))
+        n_columns = len(column_names(model.members, model.label_encoder is not None, 0, 0))
         n = float(len(rows)) * model.candidates * n_columns
         order = Phase("order", n * (_MAKING + _TEACHING * model.n_trees * _LEARNING), int(n * _COLUMN_BYTES))
         phases, seconds = [*phases, order], seconds + order.seconds
         peak = max(peak, peak - max((phase.peak_bytes for phase in phases), default=0) + models + order.peak_bytes)
-    return Plan(seconds, int(peak), int(models + trees), available, tuple(phases))
+    plan = Plan(seconds, int(peak), int(models + trees), available, tuple(phases))
+    if model.label_encoder is None:
+        return plan
+    names = encode_labels(given.labels)[0]
+    labels = first_terms(label_texts, names)
+    texts = [] if rows is None else take(given.rows, rows)
+    return with_encoding(plan, model.label_encoder, labels, texts, model.n_jobs)
 
 
 def _plan_by_some(member: Any, given: GivenTraining, options: Mapping[str, Any]) -> Plan:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,8 @@ from sylvan import store
 from sylvan.canonical import take_rows
 from sylvan.errors import ParameterError
 from sylvan.models.base import MOST_ANSWERS, Estimator
+from sylvan.models.encoders.described import EncoderSource
+from sylvan.models.encoders.encoded_labels import EncodedLabels
 from sylvan.models.ensembles.members import (
     LabelIds,
     fit_members,
@@ -43,6 +45,9 @@ from sylvan.ranking.tail import Tail
 from sylvan.runtime.checkpoint import identity_of, opened
 from sylvan.runtime.plan import Plan
 from sylvan.topk import TopK
+
+if TYPE_CHECKING:
+    from sylvan.neural.text.text_encoder import TextEncoder
 
 __all__ = ["Reranker"]
 
@@ -88,6 +93,10 @@ class Reranker(RerankerOrder):
         ``columns(rows, candidates)`` gives further columns: of a CSR matrix of n rows or a list of n texts, and a TopK
         of shape (n, k), finite numbers of shape (n, k, c). It isn't stored: give it again to a loaded model, with
         ``set_params``.
+    label_encoder : str, path or TextEncoder, optional
+        Over texts, a sentence encoder: a folder, a name on the Hugging Face hub, or an encoder. How near a label's text
+        is to the row by its vectors becomes two columns. It goes into the model's folder, and needs the extra
+        ``neural``.
     calibration : {"isotonic", "platt"}, optional
         How scores become the probabilities of :meth:`predict_proba`: by curves fitted to a fifth of the rows that were
         held out. None leaves the scores, which are probabilities as the scorer sees them with ``objective="right"``; so
@@ -139,6 +148,7 @@ class Reranker(RerankerOrder):
     held_out: Annotated[int, Range(0, 2**31 - 1)] = 10_000
     tail: Annotated[str | None, Tail()] = None
     columns: Annotated[Columns | None, Instance((Callable,), "a function of rows and candidates")] = None
+    label_encoder: Annotated[Any | None, EncoderSource()] = None
     calibration: Annotated[str | None, Choice(METHODS)] = "isotonic"
     n_jobs: Threads = None
     seed: Seed = 0
@@ -151,6 +161,7 @@ class Reranker(RerankerOrder):
     _facts: LabelFacts = attribute()
     _values: npt.NDArray[np.float32] = attribute()
     _n_own: int | None = attribute(None)
+    _encoded: EncodedLabels | None = attribute(None)
 
     @classmethod
     def preset(cls, name: str, n_jobs: int | None = None, **parameters: Any) -> Reranker:
@@ -207,7 +218,8 @@ class Reranker(RerankerOrder):
         Y : labels, as the members' ``fit`` takes them
         sample_weight : array of shape (n,), optional
         label_texts : as :meth:`LexicalMatcher.fit` takes them, optional
-            What labels are called, for the LexicalMatchers among the members; other members don't see it.
+            What labels are called, for the LexicalMatchers among the members and for the encoder, which takes the
+            first name of each; other members don't see it. By default, labels are called as in ``Y``.
         label_columns : array of shape (n_labels, c), or mapping of str to (float or list of float), optional
             Further columns that say something of each label by itself, such as its age or price; as a mapping from
             names, of 0 for those that it lacks.
@@ -227,6 +239,7 @@ class Reranker(RerankerOrder):
         """
         given = self._given(X, Y, sample_weight)
         need_library(self.scorer)
+        encoder = self._opened_encoder()
         X, Y, weight = given.rows, given.labels, given.weight
         if weight is not None:
             options["sample_weight"] = weight
@@ -244,6 +257,7 @@ class Reranker(RerankerOrder):
             truth = known_labels(Y, given.n_rows, made.vocabulary_, made.n_labels_, made.takes_texts)
             made._values = label_values(label_columns, made.n_labels_, made.vocabulary_)
             made._facts, made._n_own = LabelFacts.of(truth), None
+            made._encoded = made._encoded_labels(encoder, label_texts)
             made.scorer_ = made.calibrator_ = None
             if rows is not None:
                 rest = np.setdiff1d(np.arange(given.n_rows, dtype=np.int32), rows)
@@ -257,9 +271,28 @@ class Reranker(RerankerOrder):
     def _member_options(self, label_texts: Any) -> list[dict[str, Any]]:
         """What each member's ``fit`` is given besides what all are given."""
         of_words = [isinstance(member, LexicalMatcher) for member in self.members]
-        if label_texts is not None and not any(of_words):
-            raise ParameterError("The 'label_texts' parameter of fit is for a LexicalMatcher. No member is one.")
+        if label_texts is not None and not any(of_words) and self.label_encoder is None:
+            raise ParameterError(
+                "The 'label_texts' parameter of fit is for a LexicalMatcher, or a label_encoder. No member is one, and "
+                "there is no encoder."
+            )
         return [{"label_texts": label_texts} if lexical else {} for lexical in of_words]
+
+    def _opened_encoder(self) -> TextEncoder | None:
+        """An encoder of the model's own, whatever becomes of the one that was given."""
+        if self.label_encoder is None:
+            return None
+        if not self.takes_texts:
+            raise ParameterError("The 'label_encoder' parameter of Reranker must be None for members over matrices.")
+        from sylvan.neural import open_encoder
+
+        encoder = open_encoder(self.label_encoder)
+        return encoder.copy() if encoder is self.label_encoder else encoder
+
+    def _encoded_labels(self, encoder: TextEncoder | None, label_texts: Any) -> EncodedLabels | None:
+        if encoder is None or self.vocabulary_ is None:
+            return None
+        return EncodedLabels.of(encoder, label_texts, self.vocabulary_, self.n_jobs)
 
     def _identity(self) -> dict[str, Any]:
         """What tells this training from others, for its checkpoint; each member's own part knows its data as well."""
@@ -267,13 +300,15 @@ class Reranker(RerankerOrder):
         return identity_of(type(self).__name__, {"members": kinds, "held_out": self.held_out})
 
     @classmethod
-    def of_fitted(cls, members: Sequence[Estimator], **params: Any) -> Reranker:
+    def of_fitted(cls, members: Sequence[Estimator], *, label_texts: Any = None, **params: Any) -> Reranker:
         """Join models that are already fitted; :meth:`fit_order` then learns the order of what they propose.
 
         Parameters
         ----------
         members : list of Estimator
             Fitted, on the same features and labels; models over texts may know different labels.
+        label_texts : as :meth:`fit` takes them, optional
+            For a ``label_encoder``.
         **params
             Others of :class:`Reranker`.
 
@@ -302,6 +337,7 @@ class Reranker(RerankerOrder):
         made._facts = replace(LabelFacts.none(made.n_labels_), n_rows=n_rows, counts=counts)
         made._values = np.zeros((made.n_labels_, 0), np.float32)
         made.scorer_ = made._n_own = None
+        made._encoded = made._encoded_labels(made._opened_encoder(), label_texts)
         return made
 
     def plan(self, X: Any, Y: Any, sample_weight: Any = None, **options: Any) -> Plan:
@@ -311,10 +347,11 @@ class Reranker(RerankerOrder):
         2,000 of the rows, by which all are estimated. Parameters and errors as in :meth:`fit`.
         """
         given = self._given(X, Y, sample_weight)
-        own = self._member_options(options.pop("label_texts", None))
+        label_texts = options.pop("label_texts", None)
+        own = self._member_options(label_texts)
         for name in ("label_columns", "checkpoint"):
             options.pop(name, None)
-        return reranker_plan(self, given, [{**options, **each} for each in own])
+        return reranker_plan(self, given, [{**options, **each} for each in own], label_texts)
 
 
 store.register(Reranker.kind, Reranker.from_state)
