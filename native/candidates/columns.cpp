@@ -150,7 +150,7 @@ bool neighbor_columns(const CandidateRows& rows, const int32_t* neighbors, const
   return true;
 }
 
-bool shared_columns(const CandidateRows& rows, const IdLists& items, const uint8_t* kinds, int64_t n_kinds,
+bool shared_columns(const CandidateRows& rows, const IdLists& items, const uint8_t* kinds, int64_t n_items,
                     int64_t width, float* out) {
   RowNumbers numbers;
   std::vector<int32_t> of_entry;
@@ -171,7 +171,7 @@ bool shared_columns(const CandidateRows& rows, const IdLists& items, const uint8
     for (int64_t at = 0; at < rows.k; ++at) {  // what all candidates have of each item
       if (labels[at] < 0) continue;
       for (int64_t entry = items.offsets[labels[at]]; entry < items.offsets[labels[at] + 1]; ++entry) {
-        if (items.ids[entry] < 0 || items.ids[entry] >= n_kinds) return false;
+        if (items.ids[entry] < 0 || items.ids[entry] >= n_items) return false;
         of_entry.push_back(numbers.add(items.ids[entry]));
         sums.resize(numbers.count());
         sums[of_entry.back()] += static_cast<double>(items.values[entry]) * means[at];

@@ -52,7 +52,7 @@ bool neighbor_columns(const CandidateRows& rows, const int32_t* neighbors, const
 
 // For each kind of item, the sum of the other candidates' means times their product with a candidate over
 // items of this kind. The kind of an item is its column in `out`.
-bool shared_columns(const CandidateRows& rows, const IdLists& items, const uint8_t* kinds, int64_t n_kinds,
+bool shared_columns(const CandidateRows& rows, const IdLists& items, const uint8_t* kinds, int64_t n_items,
                     int64_t width, float* out);
 
 // For each kind of tie, the sum of the means of the candidates that a candidate is tied to. A tie of kind
