@@ -147,7 +147,9 @@ def test_damaged(fitted: Reranker, tmp_path: Path) -> None:
     state = fitted.to_state()
     for change, sentence in (
         ({"encoded.vectors": state.arrays["encoded.vectors"][:-1]}, "encoded.vectors"),
-        ({"encoded.vectors": np.full_like(state.arrays["encoded.vectors"], np.inf)}, "NaN or an infinity"),
+        ({"encoded.vectors": np.full_like(state.arrays["encoded.vectors"], np.inf)}, "encoded.vectors"),
+        ({"encoded.vectors": np.full_like(state.arrays["encoded.vectors"], np.nan)}, "encoded.vectors"),
+        ({"encoded.vectors": state.arrays["encoded.vectors"] * np.float16(2)}, "encoded.vectors"),
         ({"encoded.by_name": np.array([2])}, "encoded.by_name"),
     ):
         other = fitted.to_state()

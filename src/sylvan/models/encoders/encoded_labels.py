@@ -144,7 +144,6 @@ class EncodedLabels:
         """
         if "encoded.vectors" not in state.arrays:
             return None
-        vectors = store.need_array(state, "encoded.vectors", np.float16, (n_labels, None))
-        store.need_finite(state, "encoded.vectors")
+        vectors = store.need_range(state, "encoded.vectors", -1.01, 1.01, np.float16, (n_labels, None))
         by_name = store.need_range(state, "encoded.by_name", 0, 1, np.int64, (1,))
         return cls(SavedEncoder(state), vectors, bool(by_name[0]))

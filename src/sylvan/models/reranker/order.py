@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -123,21 +124,23 @@ class RerankerOrder(RerankerAnswers):
         self._need_fit("update")
         updated = self._updated_members(X, Y, sample_weight, options)
         before = self.vocabulary_
-        self._adopt(updated, self.weights_)
+        made = copy.copy(self)  # so that this one stays as it is when something fails
+        made._adopt(updated, self.weights_)
         facts, values = self._facts, self._values
-        if before is not None and self.vocabulary_ is not None:
-            facts, values = _moved(facts, values, before, self.vocabulary_)
-            if self._encoded is not None:
-                ids = np.array([self.vocabulary_.id(name) for name in before], np.int32)
-                self._encoded = self._encoded.moved(ids, list(self.vocabulary_), self.n_jobs)
-        grown = np.zeros((self.n_labels_, values.shape[1]), np.float32)
+        if before is not None and made.vocabulary_ is not None:
+            facts, values = _moved(facts, values, before, made.vocabulary_)
+            if made._encoded is not None:
+                ids = np.array([made.vocabulary_.id(name) for name in before], np.int32)
+                made._encoded = made._encoded.moved(ids, list(made.vocabulary_), self.n_jobs)
+        grown = np.zeros((made.n_labels_, values.shape[1]), np.float32)
         grown[: len(values)] = values
         if Y is not None:
-            n_rows = len(X) if self.takes_texts else self._features(X).shape[0]
-            truth = known_labels(labels_of(Y), n_rows, self.vocabulary_, self.n_labels_, self.takes_texts)
+            n_rows = len(X) if made.takes_texts else made._features(X).shape[0]
+            truth = known_labels(labels_of(Y), n_rows, made.vocabulary_, made.n_labels_, made.takes_texts)
             facts = facts.plus(truth)
-        counts, n_rows = joint_counts(self.members, self._ids, self.n_labels_)  # members may have forgotten rows
-        self._facts, self._values = replace(facts, counts=counts, n_rows=n_rows), grown
+        counts, n_rows = joint_counts(made.members, made._ids, made.n_labels_)  # members may have forgotten rows
+        made._facts, made._values = replace(facts, counts=counts, n_rows=n_rows), grown
+        vars(self).update(vars(made))
         return self
 
     def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
