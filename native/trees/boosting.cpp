@@ -23,7 +23,7 @@ bool add_histograms(const uint8_t* bins, const int32_t* nodes, const double* fir
 namespace {
 
 constexpr int64_t kRows =
-    8;  // whose ways down a tree are followed side by side: each step waits for the one before
+    16;  // whose ways down a tree are followed side by side: each step waits for the one before
 
 template <bool kAll>
 void score_rows(const Forest& forest, const float* rows, int64_t n_rows, int64_t n_features, float base,
