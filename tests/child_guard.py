@@ -60,8 +60,11 @@ def _left_by(parent: int) -> set[int]:
     """Wait until the parent has gone; the process groups that it hasn't ended."""
     groups: set[int] = set()
     unread = b""
-    while os.getppid() == parent:
-        if not select.select([0], [], [], _GLANCES)[0]:
+    while True:
+        gone = os.getppid() != parent  # looked at first: what it wrote before it went is then there to be read
+        if not select.select([0], [], [], 0 if gone else _GLANCES)[0]:
+            if gone:
+                break
             continue
         piece = os.read(0, 1 << 16)
         if not piece:

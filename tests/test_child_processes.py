@@ -6,11 +6,12 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from child_processes import end, environment, exit_code, forked, python, run, start
-from waiting import alive, group_seconds, until, used_seconds
+from waiting import PATIENCE, alive, group_seconds, until, used_seconds
 
 TESTS = Path(__file__).parent
 posix = pytest.mark.skipif(os.name == "nt", reason="sends POSIX signals")
@@ -88,6 +89,22 @@ def test_runs() -> None:
     process.send_signal(number)
     process.wait()
     until(lambda: not any(alive(pid) for pid in pids), lambda: f"these live on: {[p for p in pids if alive(p)]}")
+
+
+@posix
+def test_what_a_process_wrote_before_it_went_is_read() -> None:
+    """A guard that comes too late to see its process, of which a fork still holds the other end of the pipe."""
+    left = [forked(lambda: time.sleep(10**6)) for _ in range(2)]
+    gone = python("-c", "import os; print(os.getpid())", check=True).stdout.strip()
+    guard = start(
+        [sys.executable, "-I", "-S", TESTS / "child_guard.py", gone, "no such mark"], stdin=subprocess.PIPE
+    )
+    assert guard.stdin is not None
+    os.write(guard.stdin.fileno(), "".join(f"+{pid}\n" for pid in left).encode())
+    assert guard.wait(PATIENCE) == 0
+    until(lambda: not any(map(alive, left)), "they live on", timeout=PATIENCE / 10)  # they are killed before it ends
+    assert [exit_code(pid) for pid in left] == [-signal.SIGKILL] * 2
+    guard.stdin.close()
 
 
 INHERITS = """
