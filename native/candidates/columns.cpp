@@ -35,7 +35,7 @@ class RowNumbers {
     numbers_[at] = number;
   }
 
-  // -1 for an id that isn't there.
+  // -1 for an id that isn't there, as none below 0 is.
   int32_t find(int32_t id) const {
     const size_t at = slot(id);
     return ids_[at] < 0 ? -1 : numbers_[at];
@@ -76,8 +76,7 @@ void member_columns(const CandidateRows& rows, const MemberAnswers& answers, int
       const int64_t n = answers.bounds[member + 1] - answers.bounds[member];
       const float best = n > 0 && answers.labels[from] >= 0 ? answers.scores[from] : 0;
       for (int64_t at = 0; at < n; ++at) {
-        const int32_t label = answers.labels[from + at];
-        const int32_t place = label < 0 ? -1 : places.find(label);
+        const int32_t place = places.find(answers.labels[from + at]);
         if (place < 0) continue;
         const float score = answers.scores[from + at];
         float* own = of_row + place * width + 3 * member;
@@ -108,7 +107,7 @@ bool together_columns(const CandidateRows& rows, const IdLists& together, const 
       if (!together.holds(leader)) return false;
       for (int64_t entry = together.offsets[leader]; entry < together.offsets[leader + 1]; ++entry) {
         const int32_t label = together.ids[entry];
-        const int32_t place = label < 0 ? -1 : places.find(label);
+        const int32_t place = places.find(label);
         if (place < 0) continue;
         const float given = share(together.values[entry], leader);
         float* columns = out + (row * rows.k + place) * width;
@@ -135,8 +134,7 @@ bool neighbor_columns(const CandidateRows& rows, const int32_t* neighbors, const
       if (neighbor < 0) continue;
       if (!labels_of.holds(neighbor)) return false;
       for (int64_t entry = labels_of.offsets[neighbor]; entry < labels_of.offsets[neighbor + 1]; ++entry) {
-        const int32_t label = labels_of.ids[entry];
-        const int32_t place = label < 0 ? -1 : places.find(label);
+        const int32_t place = places.find(labels_of.ids[entry]);
         if (place < 0) continue;
         float* columns = out + (row * rows.k + place) * width;
         if (columns[2] == 0) {

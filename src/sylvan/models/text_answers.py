@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import validate
-from sylvan.errors import ModelError
 from sylvan.explain.explanation import Explanation
 from sylvan.explain.question import place_of
 from sylvan.label_filter import LabelFilter
@@ -26,7 +25,6 @@ from sylvan.ranking.votes import Voted
 from sylvan.text import TfidfVectorizer
 from sylvan.topk import TopK
 from sylvan.validate import Csr
-from sylvan.wording import counted
 
 if TYPE_CHECKING:
     from sylvan.neural.text.text_encoder import TextEncoder
@@ -155,13 +153,7 @@ class TextAnswers(TextEstimator):
         assert self._label_encoder is not None and known is not None and known.vectors is not None
         with _opening:
             if isinstance(self._label_encoder, SavedEncoder):
-                encoder, dim = self._label_encoder.open(), known.vectors.labels.shape[1]
-                if encoder.dim_out != dim:
-                    raise ModelError(
-                        f"The {self.kind} is damaged: its encoder's vectors have "
-                        f"{counted(encoder.dim_out, 'dimension')}, but those of its labels' texts {dim}."
-                    )
-                self._label_encoder = encoder
+                self._label_encoder = self._label_encoder.open_beside(known.vectors.labels)
             return self._label_encoder
 
     def _label_counts(self) -> npt.NDArray[np.int64]:

@@ -6,6 +6,7 @@ import copy
 import pickle
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -184,6 +185,21 @@ def test_labels_come_and_go(fitted: Reranker) -> None:
     assert "wort09" in [updated.vocabulary_[label] for label in candidates.labels[0].tolist() if label >= 0]
     found = expected(["word09v1 word10v2"], candidates.labels, of_names)
     assert near(updated, columns) == pytest.approx(found, abs=2e-3)
+
+
+def test_an_update_that_fails_changes_nothing() -> None:
+    keeps = [TextModel(TfidfVectorizer(min_df=1, n_jobs=1), NeighborRanker(n_jobs=1))]
+    model = Reranker(keeps, scorer="trees", n_trees=3, n_jobs=1, label_encoder=encoder()).fit(
+        ["word01v1", "word02v1"] * 100, [["wort01"], ["wort02"]] * 100
+    )
+    before, names, asked = model.rank(["word01v1"], 2), list(model.vocabulary_), model.members
+    with (
+        mock.patch.object(EncodedLabels, "moved", side_effect=ModelError("the encoder is gone")),
+        pytest.raises(ModelError, match="gone"),
+    ):
+        model.update(["word09v1"], [["wort09"]])
+    assert list(model.vocabulary_) == names and model.members is asked
+    assert model.rank(["word01v1"], 2).scores.tobytes() == before.scores.tobytes()
 
 
 def test_of_fitted_members(fitted: Reranker) -> None:

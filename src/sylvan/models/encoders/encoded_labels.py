@@ -11,10 +11,8 @@ import numpy.typing as npt
 
 from sylvan import store
 from sylvan.data.label_terms import LabelTerms, label_terms
-from sylvan.errors import ModelError
 from sylvan.models.encoders.dense_features import encoded
 from sylvan.models.encoders.saved_encoder import SavedEncoder, encoder_files
-from sylvan.wording import counted
 
 if TYPE_CHECKING:
     from sylvan.neural.text.text_encoder import TextEncoder
@@ -114,13 +112,7 @@ class EncodedLabels:
     def _opened(self) -> TextEncoder:
         with _opening:
             if isinstance(self._encoder, SavedEncoder):
-                encoder, dim = self._encoder.open(), self.vectors.shape[1]
-                if encoder.dim_out != dim:
-                    raise ModelError(
-                        f"The model is damaged: its encoder's vectors have {counted(encoder.dim_out, 'dimension')}, "
-                        f"but those of its labels' texts {dim}."
-                    )
-                self._encoder = encoder
+                self._encoder = self._encoder.open_beside(self.vectors)
             return self._encoder
 
     # ---------------------------------------- storing

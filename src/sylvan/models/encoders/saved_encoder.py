@@ -9,8 +9,11 @@ import tempfile
 import weakref
 from typing import TYPE_CHECKING, Any
 
+import numpy.typing as npt
+
 from sylvan import store
 from sylvan.errors import ModelError
+from sylvan.wording import counted
 
 if TYPE_CHECKING:
     from sylvan.neural.text.text_encoder import TextEncoder
@@ -108,6 +111,22 @@ class SavedEncoder:
             return open_encoder(store.need_files(self._state, _FOLDER))
         copy = self._copied()
         return open_encoder(copy.path)
+
+    def open_beside(self, vectors: npt.NDArray[Any]) -> TextEncoder:
+        """The encoder with its weights, whose vectors are as long as those of labels' texts that were stored with it.
+
+        Raises
+        ------
+        ModelError
+            When they aren't, and as :meth:`open`.
+        """
+        encoder, dim = self.open(), vectors.shape[1]
+        if encoder.dim_out != dim:
+            raise ModelError(
+                f"The {self._state.kind} is damaged: its encoder's vectors have "
+                f"{counted(encoder.dim_out, 'dimension')}, but those of its labels' texts {dim}."
+            )
+        return encoder
 
     def files(self) -> dict[str, Any]:
         """The same files, for a State."""

@@ -14,8 +14,8 @@ from sylvan.explain.explanation import Explanation
 from sylvan.explain.question import find_label
 from sylvan.models.encoders.encoded_labels import EncodedLabels
 from sylvan.models.ensembles.joint import JointModel
-from sylvan.models.ensembles.members import take
-from sylvan.models.reranker.candidates import ColumnMaker, column_names
+from sylvan.models.ensembles.members import LabelIds, take
+from sylvan.models.reranker.candidates import ColumnMaker, column_names, own_ids
 from sylvan.models.reranker.explained import candidate_notes
 from sylvan.models.reranker.learning import Scorer, order_by
 from sylvan.parallel import map_parallel, resolve_jobs, split_ranges
@@ -94,15 +94,25 @@ class RerankerAnswers(JointModel):
     def _column_maker(self, facts: LabelFacts | None = None) -> ColumnMaker:
         function = None if self._n_own is None else self.columns  # one that the order hasn't learned from isn't asked
         return ColumnMaker(
-            self.members, self._ids, facts or self._facts, self._values, function, self._n_own, self._encoded
-        )
+            self.members, self._ids, self._own_ids, facts or self._facts, self._values, function, self._n_own,
+            self._encoded,
+        )  # fmt: skip
+
+    @property
+    def _own_ids(self) -> LabelIds:
+        """The members' ids of all labels; made when they are first asked for."""
+        cached = self.__dict__.get("_cached_ids")
+        if cached is None or cached[0] is not self._ids:
+            cached = (self._ids, own_ids(self._ids, self.n_labels_))
+            self.__dict__["_cached_ids"] = cached
+        found: LabelIds = cached[1]
+        return found
 
     def _of_blocks(
         self, work: Callable[[TopK, npt.NDArray[np.float32]], _Part], maker: ColumnMaker, candidates: TopK,
         tops: Sequence[TopK], rows: Any,
     ) -> list[_Part]:  # fmt: skip
         """What ``work`` makes of candidates and their columns, some rows at a time."""
-
         vectors = maker.row_vectors(rows, self.n_jobs)  # of all at once: an encoder has threads of its own
 
         def block(part: tuple[int, int]) -> _Part:

@@ -23,7 +23,7 @@ from sylvan.topk import TopK
 from sylvan.validate import Csr
 from sylvan.wording import counted
 
-__all__ = ["ColumnMaker", "column_names", "label_values"]
+__all__ = ["ColumnMaker", "column_names", "label_values", "own_ids"]
 
 _Floats = npt.NDArray[np.float32]
 MOST_OWN = 1000  # columns that a caller adds
@@ -38,6 +38,8 @@ class ColumnMaker:
     members : sequence of Estimator
     ids : sequence of (ndarray of int32 or None)
         The joint ids of each member's labels.
+    own_ids : sequence of (ndarray of int32 or None)
+        As :func:`own_ids` has them: the members' ids of the joint labels.
     facts : LabelFacts
     values : ndarray of float32, shape (n_labels, n_values)
         The caller's columns of labels.
@@ -51,6 +53,7 @@ class ColumnMaker:
 
     members: Sequence[Estimator]
     ids: LabelIds
+    own_ids: LabelIds
     facts: LabelFacts
     values: _Floats
     function: Callable[[Any, TopK], Any] | None
@@ -84,11 +87,13 @@ class ColumnMaker:
         """
         parts = [candidate_columns(candidates, tops, self.facts)]
         there = candidates.labels >= 0
-        for member, ids, top in zip(self.members, self.ids, tops, strict=True):
+        for member, own, top in zip(self.members, self.own_ids, tops, strict=True):
+            labels = candidates.labels if own is None else np.where(there, own[candidates.labels], np.int32(-1))
             if isinstance(top, Voted) and member.voters_ is not None:
-                parts.append(neighbor_columns(self._own(ids, candidates), top.nearest, member.voters_))
-            if isinstance(member, LexicalMatcher):
-                parts += self._of_words(member, ids, candidates, rows)
+                parts.append(neighbor_columns(labels, top.nearest, member.voters_))
+            if isinstance(member, LexicalMatcher):  # how its words stand in the text, and what ties it to others
+                mean = np.where(labels >= 0, candidates.scores, np.float32(0))
+                parts += [member.features(rows, labels), company_columns(labels, mean, member.ties_)]
         if self.encoded is not None and vectors is not None:
             parts.append(self.encoded.columns(vectors, candidates.labels))
         if self.values.shape[1]:
@@ -96,22 +101,6 @@ class ColumnMaker:
         if self.function is not None or self.n_own:
             parts.append(np.where(there[..., None], self._of_function(candidates, rows), np.float32(0)))
         return np.concatenate(parts, axis=2) if len(parts) > 1 else parts[0]
-
-    def _of_words(
-        self, member: LexicalMatcher, ids: npt.NDArray[np.int32] | None, candidates: TopK, rows: Any
-    ) -> list[_Floats]:
-        """How each label's own words stand in the text, and what ties it to the other candidates."""
-        labels = self._own(ids, candidates)
-        mean = np.where(labels >= 0, candidates.scores, np.float32(0))
-        return [member.features(rows, labels), company_columns(labels, mean, member.ties_)]
-
-    def _own(self, ids: npt.NDArray[np.int32] | None, candidates: TopK) -> npt.NDArray[np.int32]:
-        """The candidates by a member's ids; -1 for those that it doesn't know."""
-        if ids is None:
-            return candidates.labels
-        own = np.full(len(self.facts.counts), -1, np.int32)
-        own[ids] = np.arange(len(ids), dtype=np.int32)
-        return np.where(candidates.labels >= 0, own[candidates.labels], np.int32(-1))
 
     def _of_function(self, candidates: TopK, rows: Any) -> _Floats:
         if self.function is None:
@@ -138,6 +127,19 @@ class ColumnMaker:
                 f"{'' if np.isfinite(found).all() else ', with infinite numbers or NaN'} instead."
             )
         return found
+
+
+def own_ids(ids: LabelIds, n_labels: int) -> LabelIds:
+    """Each member's ids of the joint labels, -1 for those that it doesn't know; None where they are the same."""
+    found: list[npt.NDArray[np.int32] | None] = []
+    for joint in ids:
+        if joint is None:
+            found.append(None)
+            continue
+        own = np.full(n_labels, -1, np.int32)
+        own[joint] = np.arange(len(joint), dtype=np.int32)
+        found.append(own)
+    return found
 
 
 def column_names(

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import store, validate
-from sylvan.data import Vocabulary
 from sylvan.errors import DataError
 from sylvan.frames import labels_of
 from sylvan.metrics.rows import hits
@@ -128,9 +127,9 @@ class RerankerOrder(RerankerAnswers):
         made._adopt(updated, self.weights_)
         facts, values = self._facts, self._values
         if before is not None and made.vocabulary_ is not None:
-            facts, values = _moved(facts, values, before, made.vocabulary_)
+            ids = np.array([made.vocabulary_.id(name) for name in before], np.int32)
+            facts, values = _moved(facts, values, ids, made.n_labels_)
             if made._encoded is not None:
-                ids = np.array([made.vocabulary_.id(name) for name in before], np.int32)
                 made._encoded = made._encoded.moved(ids, list(made.vocabulary_), self.n_jobs)
         grown = np.zeros((made.n_labels_, values.shape[1]), np.float32)
         grown[: len(values)] = values
@@ -201,12 +200,11 @@ def _member_weights(
 
 
 def _moved(
-    facts: LabelFacts, values: npt.NDArray[np.float32], before: Vocabulary, now: Vocabulary
+    facts: LabelFacts, values: npt.NDArray[np.float32], ids: npt.NDArray[np.int32], n_labels: int
 ) -> tuple[LabelFacts, npt.NDArray[np.float32]]:
     """What is known of labels, by their ids in another vocabulary."""
-    ids = np.array([now.id(name) for name in before], np.int32)
     if (ids == np.arange(len(ids))).all():
         return facts, values
-    grown = np.zeros((len(now), values.shape[1]), np.float32)
+    grown = np.zeros((n_labels, values.shape[1]), np.float32)
     grown[ids] = values
-    return facts.moved(ids, len(now)), grown
+    return facts.moved(ids, n_labels), grown
