@@ -16,7 +16,7 @@ SOURCE = Path(sylvan.__file__).parent
 LAYERS: list[list[str]] = [
     [
         "version", "errors", "figures", "lazy", "wording", "keywords", "ranges", "params", "dlpack", "frames",
-        "ranking_frames", "sklearn_settings", "topk",
+        "ranking_frames", "sklearn_settings", "topk", "unicode_form",
     ],
     ["_native"],
     ["kernels", "parallel"],

@@ -1,0 +1,19 @@
+"""Text in Unicode's composed form (NFC): characters that look the same are the same."""
+
+from __future__ import annotations
+
+import unicodedata
+
+__all__ = ["composed"]
+
+
+def composed(text: str) -> str:
+    """``text`` in NFC: a letter and its combining accent become the one character that Unicode has for both.
+
+    Examples
+    --------
+    >>> from sylvan.unicode_form import composed
+    >>> composed("Mu\\u0308ller") == "M\\xfcller"
+    True
+    """
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
