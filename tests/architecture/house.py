@@ -23,6 +23,7 @@ LAYERS: list[list[str]] = [
     ["canonical", "validate", "label_filter"],
     ["store", "quantized", "codebook", "weights", "changed_weights"],
     ["runtime"],
+    ["labels"],
     ["data", "text", "metrics", "hub"],
     ["indexing"],
     ["matching"],

@@ -1,0 +1,1 @@
+"""Labels as people have them: what a label is called, and its id."""

@@ -1,0 +1,19 @@
+"""What a label is called: one form of its name, wherever it comes from."""
+
+from __future__ import annotations
+
+import unicodedata
+
+__all__ = ["label_name"]
+
+
+def label_name(text: str) -> str:
+    """A label's name in its one form: composed (NFC), without surrounding blanks; ``""`` is no label.
+
+    Examples
+    --------
+    >>> from sylvan.labels.names import label_name
+    >>> label_name(" Ba\\u0308ume "), label_name("  ")
+    ('Bäume', '')
+    """
+    return text.strip() if text.isascii() else unicodedata.normalize("NFC", text).strip()
