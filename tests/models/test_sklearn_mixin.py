@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import sylvan
 from sylvan import NeighborRanker, TextModel, XRLinear, store
 from sylvan.errors import DataError, ModelError, UnsupportedError
-from sylvan.models.label_names import encode_numbers
+from sylvan.labels.targets import encode_numbers
 
 X = np.eye(4, dtype=np.float32).repeat(3, axis=0)
 NAMES = [row for row in (["Sea"], ["Ships", "Sea"], ["Baking"], ["Şiir"]) for _ in range(3)]

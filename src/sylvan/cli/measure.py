@@ -18,9 +18,9 @@ from sylvan.cli.io.matrices import widened
 from sylvan.cli.saved import input_for
 from sylvan.cli.shown.report import Intervals, metric_table
 from sylvan.errors import DataError
+from sylvan.labels.targets import Numbers, numbered_labels
 from sylvan.models.at_work import inner_of, rank_blocks
 from sylvan.models.cards.card import MEASURED
-from sylvan.models.label_names import Numbers, numbered_labels
 from sylvan.parallel import progress
 from sylvan.ranking.stopping import DEPTH, StoppingRule
 from sylvan.topk import TopK, resized

@@ -18,8 +18,8 @@ from sylvan.data.mapped import is_csr_folder
 from sylvan.data.part_folders import make_folders, part_name, write_part
 from sylvan.data.streams import PathLike
 from sylvan.data.text_rows import TextData
-from sylvan.data.vocabulary import Vocabulary
 from sylvan.errors import DataError
+from sylvan.labels.vocabulary import Vocabulary
 from sylvan.runtime.checkpoint import checksum
 from sylvan.runtime.current import current_runner
 from sylvan.runtime.jobs import Job

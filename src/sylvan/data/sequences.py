@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sylvan.data.vocabulary import Vocabulary
 from sylvan.errors import DataError, ParameterError
+from sylvan.labels.vocabulary import Vocabulary
 from sylvan.wording import counted
 
 __all__ = ["SequenceData", "build_sequences", "from_codes"]

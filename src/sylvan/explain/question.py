@@ -11,11 +11,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from sylvan import validate
-from sylvan.data.vocabulary import Vocabulary
 from sylvan.errors import DataError, ParameterError
 from sylvan.explain.examples import nearest_examples
 from sylvan.explain.explanation import Explanation
 from sylvan.explain.records import Example, LeafPath, Names, Step, TreeVote, WeighedFeature
+from sylvan.labels.vocabulary import Vocabulary
 from sylvan.ranking.calibrate import Calibrator
 from sylvan.ranking.tail import tail_of
 from sylvan.topk import TopK

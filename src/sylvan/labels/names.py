@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import unicodedata
+from sylvan.unicode_form import composed
 
 __all__ = ["label_name"]
 
@@ -16,4 +16,4 @@ def label_name(text: str) -> str:
     >>> label_name(" Ba\\u0308ume "), label_name("  ")
     ('Bäume', '')
     """
-    return text.strip() if text.isascii() else unicodedata.normalize("NFC", text).strip()
+    return composed(text).strip()

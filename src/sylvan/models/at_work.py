@@ -8,8 +8,8 @@ from typing import Any, Protocol
 from sylvan.errors import ModelError
 from sylvan.hub import from_pretrained
 from sylvan.hub.repository import SCHEME
+from sylvan.labels.targets import NamedTopK
 from sylvan.models.base import Estimator
-from sylvan.models.label_names import NamedTopK
 from sylvan.models.text import TextModel
 from sylvan.store.registry import load
 from sylvan.topk import TopK

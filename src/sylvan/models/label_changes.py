@@ -16,8 +16,7 @@ from sylvan.canonical import Csr
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, UnsupportedError
 from sylvan.frames import label_columns, labels_of
-from sylvan.models.fitted import Fitted
-from sylvan.models.label_names import (
+from sylvan.labels.targets import (
     Numbers,
     encode_labels,
     ids_of_names,
@@ -25,6 +24,7 @@ from sylvan.models.label_names import (
     rows_by_column,
     rows_of_names,
 )  # fmt: skip
+from sylvan.models.fitted import Fitted
 from sylvan.wording import counted
 
 __all__ = ["LabelChanges", "merged_labels"]

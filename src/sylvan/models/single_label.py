@@ -13,8 +13,8 @@ from sylvan import store
 from sylvan.canonical import Csr
 from sylvan.dlpack import numpy_of
 from sylvan.frames import labels_of
+from sylvan.labels.targets import Numbers
 from sylvan.models.label_changes import LabelChanges
-from sylvan.models.label_names import Numbers
 from sylvan.topk import TopK
 
 __all__ = ["SingleLabel", "one_class_a_row"]

@@ -13,7 +13,7 @@ from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ModelError, UnsupportedError
 from sylvan.frames import label_columns, names_of
 from sylvan.label_filter import LabelFilter
-from sylvan.models.label_names import (
+from sylvan.labels.targets import (
     NamedTopK,
     Numbers,
     encode_classes,

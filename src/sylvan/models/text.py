@@ -16,13 +16,13 @@ from sylvan import store, validate
 from sylvan.canonical import take_rows
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError
+from sylvan.labels.targets import LabelNumbers, NamedTopK, encode_labels, named_rows, names_for, need_as_many
 from sylvan.models.base import Estimator
 from sylvan.models.compress import Compressible
 from sylvan.models.encoders.dense_features import encoded
 from sylvan.models.encoders.described import EncoderSource, described_encoder, made_encoder
 from sylvan.models.encoders.saved_encoder import SavedEncoder, encoder_files
 from sylvan.models.holdout import holdout_folds
-from sylvan.models.label_names import LabelNumbers, NamedTopK, encode_labels, named_rows, names_for, need_as_many
 from sylvan.models.label_texts import (
     Described,
     LabelTexts,

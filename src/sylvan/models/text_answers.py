@@ -13,10 +13,10 @@ from sylvan import validate
 from sylvan.explain.explanation import Explanation
 from sylvan.explain.question import place_of
 from sylvan.label_filter import LabelFilter
+from sylvan.labels.targets import NamedTopK
 from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator
 from sylvan.models.encoders.dense_features import encoded
 from sylvan.models.encoders.saved_encoder import SavedEncoder
-from sylvan.models.label_names import NamedTopK
 from sylvan.models.label_texts import LabelTexts
 from sylvan.models.text_estimator import TextEstimator, check_texts
 from sylvan.ranking.tail import label_gains, reweigh, tail_of

@@ -19,8 +19,8 @@ from sylvan.explain.paths import Candidates
 from sylvan.explain.question import check_count, find_label
 from sylvan.explain.records import Example, excerpt
 from sylvan.frames import label_columns, labels_of, texts_of
+from sylvan.labels.targets import NamedTopK, ids_of_names, names_and_weights, rows_by_column
 from sylvan.models.base import Estimator
-from sylvan.models.label_names import NamedTopK, ids_of_names, names_and_weights, rows_by_column
 from sylvan.ranking.votes import LabelRows
 from sylvan.topk import TopK
 from sylvan.validate import Csr

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from sylvan import validate
 from sylvan.canonical import take_rows
 from sylvan.errors import ParameterError
+from sylvan.labels.targets import encode_labels, names_for, need_as_many
 from sylvan.models.encoders.dense_features import encoded
-from sylvan.models.label_names import encode_labels, names_for, need_as_many
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.parallel import resolve_jobs
 from sylvan.ranking.estimate import TrainingSize

@@ -16,8 +16,8 @@ from sylvan import validate
 from sylvan.canonical import Csr, take_rows
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, RowsUnknownWarning
+from sylvan.labels.targets import encode_labels, need_as_many
 from sylvan.models.base import Estimator
-from sylvan.models.label_names import encode_labels, need_as_many
 from sylvan.models.label_texts import LabelTexts, judged_rows, named_texts, with_names_of, with_text_rows
 from sylvan.models.text_answers import TextAnswers
 from sylvan.models.text_estimator import check_texts

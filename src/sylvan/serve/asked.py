@@ -13,7 +13,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan.indexing import LabelTree
-from sylvan.models.label_names import Numbers
+from sylvan.labels.targets import Numbers
 from sylvan.ranking.stopping import StoppingRule
 from sylvan.serve.problems import Problem
 from sylvan.serve.versions import Version

@@ -27,7 +27,7 @@ MODULES = {
     "reranker": "models.reranker.reranker",
     "text-model": "models.text",
     "tfidf-vectorizer": "text.tfidf",
-    "vocabulary": "data.vocabulary",
+    "vocabulary": "labels.vocabulary",
     "x-transformer": "models.transformer.x_transformer",
     "xr-linear": "models.xr.xr_linear",
     "xr-transformer": "models.transformer.xr_transformer",

@@ -15,10 +15,10 @@ from sylvan.canonical import Csr, take_rows
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ParameterError, SylvanError, TuningError
 from sylvan.frames import holds_texts, label_columns, texts_of
+from sylvan.labels.targets import encode_labels, encode_numbers, need_as_many, rows_of_names
 from sylvan.lazy import need_torch
 from sylvan.models.base import Estimator
 from sylvan.models.compress import Compressible, has_weights
-from sylvan.models.label_names import encode_labels, encode_numbers, need_as_many, rows_of_names
 from sylvan.models.text_estimator import check_texts
 from sylvan.models.transformer.presets import encoder_of
 from sylvan.models.transformer.xr_transformer import XRTransformer

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sylvan import data, metrics
 from sylvan.data.streams import open_read
 from sylvan.errors import DataError, ParameterError
-from sylvan.models.label_names import ids_of_names
+from sylvan.labels.targets import ids_of_names
 from sylvan.topk import TopK
 from sylvan.wording import counted
 

@@ -102,7 +102,7 @@ def _read_texts(
     source: Any, holdout: dict[str, Any], given: dict[str, Any]
 ) -> tuple[tuple[Any, Any], dict[str, tuple[Any, Any]]]:
     from sylvan.cli.options import parse_settings
-    from sylvan.models.label_names import encode_labels, names_and_weights
+    from sylvan.labels.targets import encode_labels, names_and_weights
     from sylvan.text import TfidfVectorizer
 
     parameters = parse_settings(TfidfVectorizer, given["text_settings"], "--set-text")

@@ -17,7 +17,7 @@ from sylvan.canonical import Csr, shape_text, take_rows
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.frames import label_columns, labels_of
-from sylvan.models.label_names import numbers_far_apart, rows_of_names
+from sylvan.labels.targets import numbers_far_apart, rows_of_names
 from sylvan.wording import counted
 
 __all__ = ["Classes", "Examples", "classes_of", "first_classes", "refuse_balanced"]

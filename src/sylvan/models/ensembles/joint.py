@@ -15,6 +15,7 @@ from sylvan.explain.explanation import Explanation
 from sylvan.explain.question import find_label
 from sylvan.explain.records import Names, TreeVote
 from sylvan.frames import label_columns, labels_of
+from sylvan.labels.targets import rows_by_column, rows_of_names
 from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.models.compress import Compressible, has_weights
 from sylvan.models.ensembles.explained import explain_texts
@@ -34,7 +35,6 @@ from sylvan.models.ensembles.members import (
     saved_members,
     taken,
 )
-from sylvan.models.label_names import rows_by_column, rows_of_names
 from sylvan.models.single_label import one_class_a_row
 from sylvan.models.text_estimator import check_texts, thresholds_by_name
 from sylvan.topk import TopK

@@ -20,9 +20,9 @@ from sylvan.errors import DataError, ParameterError
 from sylvan.explain.records import TreeVote
 from sylvan.frames import label_columns
 from sylvan.label_filter import LabelFilter
+from sylvan.labels.targets import Numbers, encode_labels, numbered_labels, rows_of_names
 from sylvan.models.base import CANDIDATES, Estimator
 from sylvan.models.holdout import holdout_folds
-from sylvan.models.label_names import Numbers, encode_labels, numbered_labels, rows_of_names
 from sylvan.params import Constraint, Parameterized
 from sylvan.ranking.votes import Voted
 from sylvan.runtime import Checkpoint

@@ -14,9 +14,9 @@ from sylvan.canonical import Csr
 from sylvan.data import Vocabulary
 from sylvan.data.label_terms import label_terms
 from sylvan.errors import DataError, ParameterError, UnsupportedError
+from sylvan.labels.targets import encode_labels
 from sylvan.matching.lexicon import Lexicon
 from sylvan.models.holdout import calibrated, holdout_folds
-from sylvan.models.label_names import encode_labels
 from sylvan.models.lexical.answers import LexicalAnswers
 from sylvan.models.lexical.matching import LabelScorer, TextMatcher
 from sylvan.models.lexical.stored_terms import StoredTerms

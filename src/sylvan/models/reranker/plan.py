@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from sylvan.labels.targets import encode_labels
 from sylvan.models.encoders.encoded_labels import first_terms
 from sylvan.models.ensembles.joint import GivenTraining
 from sylvan.models.ensembles.members import fresh, take
-from sylvan.models.label_names import encode_labels
 from sylvan.models.reranker.candidates import column_names
 from sylvan.models.reranker.learning import ordering_rows
 from sylvan.models.text_plan import with_encoding

@@ -17,8 +17,8 @@ from sylvan.data import Vocabulary
 from sylvan.errors import DataError
 from sylvan.indexing import LabelTree
 from sylvan.indexing.shape import layer_plan
+from sylvan.labels.targets import encode_labels, need_as_many
 from sylvan.models.encoders.dense_features import dense_features, torch_threads
-from sylvan.models.label_names import encode_labels, need_as_many
 from sylvan.models.text_estimator import check_texts
 from sylvan.models.transformer import presets
 from sylvan.models.transformer.features import Lengths, engine_of, joined, unit_terms

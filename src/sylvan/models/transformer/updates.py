@@ -10,7 +10,7 @@ import numpy as np
 
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError
-from sylvan.models.label_names import need_as_many
+from sylvan.labels.targets import need_as_many
 from sylvan.models.text_estimator import TextEstimator, check_texts
 from sylvan.models.xr.update_plan import UpdatePlan
 from sylvan.models.xr.xr_linear import XRLinear

@@ -15,9 +15,9 @@ import scipy.sparse as sp
 
 from sylvan import validate
 from sylvan.canonical import as_array
-from sylvan.data import Vocabulary
 from sylvan.errors import DataError
 from sylvan.frames import label_columns, labels_of
+from sylvan.labels.vocabulary import Vocabulary
 from sylvan.topk import TopK
 from sylvan.wording import counted
 
@@ -82,8 +82,8 @@ def ids_of_names(labels: Any, vocabulary: Vocabulary, name: str) -> Any:
     Examples
     --------
     >>> from sylvan import validate
-    >>> from sylvan.data import Vocabulary
-    >>> from sylvan.models.label_names import ids_of_names
+    >>> from sylvan.labels.vocabulary import Vocabulary
+    >>> from sylvan.labels.targets import ids_of_names
     >>> ids_of_names(["sea", 0], Vocabulary(["whaling", "sea"]), "allowed")
     [1, 0]
     """
@@ -149,7 +149,7 @@ def rows_of_names(Y: Any) -> list[Any] | None:
 
     Examples
     --------
-    >>> from sylvan.models.label_names import rows_of_names
+    >>> from sylvan.labels.targets import rows_of_names
     >>> rows_of_names([[], ["sea"]]), rows_of_names([[], [0]])
     ([[], ['sea']], None)
     """
@@ -277,7 +277,7 @@ def encode_numbers(Y: Any) -> tuple[Numbers, sp.csr_matrix] | None:
 
     Examples
     --------
-    >>> from sylvan.models.label_names import encode_numbers
+    >>> from sylvan.labels.targets import encode_numbers
     >>> names, matrix = encode_numbers([7, 9783161484100, 7])
     >>> list(names), matrix.toarray().tolist()
     (['7', '9783161484100'], [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
@@ -302,7 +302,7 @@ def encode_classes(Y: Any) -> tuple[Numbers, sp.csr_matrix] | None:
 
     Examples
     --------
-    >>> from sylvan.models.label_names import encode_classes
+    >>> from sylvan.labels.targets import encode_classes
     >>> list(encode_classes([-1, 1, -1])[0]), encode_classes([0, 1]) is None
     (['-1', '1'], True)
     """

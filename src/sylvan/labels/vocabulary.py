@@ -1,0 +1,271 @@
+"""Names of labels and their ids."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal, overload
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from sylvan import store
+from sylvan.errors import DataError, ModelError, ParameterError
+from sylvan.store import State, need_array, need_kind, need_offsets, register
+from sylvan.wording import counted
+
+__all__ = ["Vocabulary"]
+
+_KIND = "vocabulary"
+
+
+class Vocabulary(Sequence[str]):
+    """An immutable list of distinct names; a name's place is its id.
+
+    Stored as one array of UTF-8 bytes and one of offsets, so that a memory-mapped one of any size opens at
+    once; the table from names to ids is built when it is first asked.
+
+    Parameters
+    ----------
+    names : iterable of str
+        The name of id 0, of id 1, and so on.
+
+    Raises
+    ------
+    DataError
+        When a name is no string, is repeated, or can't be written as UTF-8.
+
+    Examples
+    --------
+    >>> from sylvan.data import Vocabulary
+    >>> names = Vocabulary.from_labels([["whaling", "sea"], ["sea"]])
+    >>> list(names), names.id("whaling"), names[0]
+    (['sea', 'whaling'], 1, 'sea')
+    >>> names.encode([["whaling"], []]).toarray().tolist()
+    [[0.0, 1.0], [0.0, 0.0]]
+    """
+
+    _bytes: npt.NDArray[np.uint8]
+    _offsets: npt.NDArray[np.int64]
+    _ids: dict[str, int] | None
+    _source: str
+
+    def __init__(self, names: Iterable[str]) -> None:
+        listed = list(names)
+        for i, name in enumerate(listed):
+            if not isinstance(name, str):
+                raise DataError(f"A label's name must be a string. Got {name!r} for id {i} instead.")
+        ids = {name: i for i, name in enumerate(listed)}
+        if len(ids) < len(listed):
+            i = next(i for i, name in enumerate(listed) if ids[name] != i)
+            raise DataError(f"The name {listed[i]!r} stands for two ids, {i} and {ids[listed[i]]}.")
+        try:
+            encoded = [name.encode("utf-8") for name in listed]
+        except UnicodeEncodeError as error:
+            raise DataError(
+                f"The name {error.object!r} holds half a character, which UTF-8 has no form for."
+            ) from error
+        self._bytes = np.frombuffer(b"".join(encoded), np.uint8)
+        self._offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+        self._ids = ids
+        self._source = ""
+
+    @classmethod
+    def from_labels(cls, labels: Iterable[Iterable[str | int]]) -> Vocabulary:
+        """The distinct labels of all rows, in alphabetical order of their names (ints: in rising order).
+
+        Parameters
+        ----------
+        labels : iterable of iterable of str, or of int
+            Ints get their decimal digits as names.
+
+        Raises
+        ------
+        DataError
+            When a label is neither string nor int, or both kinds occur.
+        """
+        distinct = {label for row in labels for label in row}
+        kinds = {type(label) for label in distinct}
+        if all(issubclass(kind, str) for kind in kinds):  # NumPy's strings too
+            return cls(sorted(map(str, distinct)))
+        if all(isinstance(label, (int, np.integer)) and not isinstance(label, bool) for label in distinct):
+            return cls(str(number) for number in sorted({int(label) for label in distinct}))
+        words = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise DataError(f"Labels must be all strings or all ints. Got {words} instead.")
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        """The name of an id, or the names of a range of ids."""
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        at = int(index)
+        if not -len(self) <= at < len(self):
+            raise IndexError(f"Label ids must be in [0, {len(self) - 1}]. Got {at} instead.")
+        at %= len(self)
+        return self._decode(self._bytes[self._offsets[at] : self._offsets[at + 1]].tobytes(), at)
+
+    def _decode(self, text: bytes, at: int) -> str:
+        try:
+            return text.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ModelError(f"{self._source or 'The vocabulary'}: the name of label {at} is not UTF-8.") from error
+
+    def __iter__(self) -> Iterator[str]:
+        whole, offsets = self._bytes.tobytes(), self._offsets.tolist()
+        for i in range(len(self)):
+            yield self._decode(whole[offsets[i] : offsets[i + 1]], i)
+
+    def _table(self) -> dict[str, int]:
+        if self._ids is None:
+            table = {name: i for i, name in enumerate(self)}
+            if len(table) < len(self):
+                raise ModelError(f"{self._source or 'The vocabulary'}: a name stands for two labels.")
+            self._ids = table
+        return self._ids
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, (str, int)) and str(name) in self._table()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Vocabulary):
+            return NotImplemented
+        return np.array_equal(self._offsets, other._offsets) and np.array_equal(self._bytes, other._bytes)
+
+    def __hash__(self) -> int:
+        return hash((len(self), self._bytes[:256].tobytes()))
+
+    def __repr__(self) -> str:
+        names = ", ".join(repr(name) for name in self[:3])
+        return f"Vocabulary({counted(len(self), 'name')}: {names}{', …' if len(self) > 3 else ''})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_ids": None, "_bytes": np.array(self._bytes), "_offsets": np.array(self._offsets)}
+
+    def id(self, name: str | int) -> int:
+        """The id of ``name``.
+
+        Raises
+        ------
+        DataError
+            When there is no such name.
+        """
+        result = self.get(name)
+        if result is None:
+            raise DataError(f"There is no label {name!r} among the {len(self)} of this vocabulary.")
+        return result
+
+    def get(self, name: str | int) -> int | None:
+        """The id of ``name``, or None."""
+        return self._table().get(str(name))
+
+    def encode(
+        self,
+        labels: Iterable[Iterable[str | int]],
+        weights: Iterable[Iterable[float]] | None = None,
+        *,
+        unknown: Literal["error", "ignore"] = "error",
+    ) -> sp.csr_matrix:
+        """Rows of names as a label matrix.
+
+        Parameters
+        ----------
+        labels : iterable of iterable of str, or of int
+            A repeated name counts once, or with ``weights`` its weights are summed.
+        weights : iterable of iterable of float, optional
+            Relevance of each, at least 0; labels of weight 0 are dropped.
+        unknown : {"error", "ignore"}
+            Refuse names that are not in the vocabulary, or skip them.
+
+        Returns
+        -------
+        csr_matrix of float32, shape (n, len(self))
+
+        Raises
+        ------
+        DataError
+            For an unknown name, a weight that is negative or not finite, or rows of different lengths.
+        """
+        if unknown not in ("error", "ignore"):
+            raise ParameterError(f"The 'unknown' parameter must be 'error' or 'ignore'. Got {unknown!r} instead.")
+        rows = [list(row) for row in labels]
+        counts = np.fromiter(map(len, rows), np.int64, len(rows))
+        table = self._table()
+        result = (table.get(name if type(name) is str else str(name), -1) for row in rows for name in row)
+        ids = np.fromiter(result, np.int64, int(counts.sum()))
+        if unknown == "error" and len(ids) and int(ids.min()) < 0:
+            at = int(np.argmax(ids < 0))
+            row = int(np.searchsorted(np.cumsum(counts), at, side="right"))
+            name = rows[row][at - int(counts[:row].sum())]
+            raise DataError(f"Row {row}: there is no label {name!r} among the {len(self)} of this vocabulary.")
+        if weights is None:
+            values = np.ones(len(ids), np.float32)
+        else:
+            listed = [list(row) for row in weights]
+            if [len(row) for row in listed] != counts.tolist():
+                raise DataError("labels and weights must have as many rows, and as many items in each.")
+            values = np.array([weight for row in listed for weight in row], np.float32)
+            if (len(values) and not (values >= 0).all()) or not np.isfinite(values).all():
+                raise DataError("A label's weight must be a finite number of at least 0.")
+        row_of = np.repeat(np.arange(len(rows)), counts)
+        known = ids >= 0
+        matrix = sp.coo_matrix((values[known], (row_of[known], ids[known])), shape=(len(rows), len(self)))
+        csr = sp.csr_matrix(matrix, dtype=np.float32)
+        csr.sum_duplicates()
+        if weights is None:
+            csr.data[:] = 1
+        csr.eliminate_zeros()
+        return csr
+
+    def decode(self, matrix: sp.csr_matrix) -> list[list[str]]:
+        """The names of each row's entries, in the order of their ids.
+
+        Raises
+        ------
+        DataError
+            When the matrix has another number of columns than there are names.
+        """
+        csr = sp.csr_matrix(matrix)
+        if csr.shape[1] != len(self):
+            raise DataError(
+                f"The matrix must have {counted(len(self), 'column')}, one a name. Got shape {csr.shape} instead."
+            )
+        csr.sort_indices()
+        ids, offsets = csr.indices.tolist(), csr.indptr.tolist()
+        return [[self[i] for i in ids[offsets[row] : offsets[row + 1]]] for row in range(csr.shape[0])]
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the names into ``folder``, whole or not at all; :func:`sylvan.load` reads them back."""
+        store.save(folder, self.to_state())
+
+    def to_state(self) -> State:
+        """What :func:`sylvan.store.save` writes."""
+        arrays: dict[str, npt.NDArray[Any]] = {"names": np.asarray(self._bytes), "offsets": np.asarray(self._offsets)}
+        return State(kind=_KIND, version=1, arrays=arrays)
+
+    @classmethod
+    def from_state(cls, state: State) -> Vocabulary:
+        """The vocabulary of a State; its arrays are used as they are, memory-mapped ones too.
+
+        Raises
+        ------
+        ModelError
+            When an array is missing or of the wrong type, or the offsets are not monotone.
+        """
+        need_kind(state, _KIND)
+        text = need_array(state, "names", np.uint8, (None,))
+        vocabulary = cls.__new__(cls)
+        vocabulary._bytes = text
+        vocabulary._offsets = need_offsets(state, "offsets", total=len(text))
+        vocabulary._ids = None
+        vocabulary._source = state.array_files.get("names", "")
+        return vocabulary
+
+
+register(_KIND, Vocabulary.from_state)
