@@ -25,7 +25,7 @@ def test_a_smaller_model_and_its_loss(call: Any, files: Any, tmp_path: Path) -> 
     assert first.split()[0] == "before" and second.split()[0] == "after"
     numbers = [[float(word) for word in line.split()[1:]] for line in (first, second, change)]
     assert [b - a for a, b in zip(*numbers[:2], strict=True)] == pytest.approx(numbers[2], abs=0.011)
-    assert note == "Percentages over 60 rows with at least one label that the model knows."
+    assert note == "Measured over 60 rows and all their labels."
     assert "Compressed" in outcome.err and "weights are" in outcome.err
     meta = store.load(out).meta
     assert meta["compressed"]["bytes_before"] == before and meta["compressed"]["max_size"] == before + 4000

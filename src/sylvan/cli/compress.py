@@ -86,4 +86,4 @@ def _table(before: Measured, after: Measured) -> str:
     for name, row in zip(("before", "after"), precisions, strict=True):
         lines.append(f"{name:<8}" + "".join(f"{p:8.2f}" for p in row))
     lines.append(f"{'change':<8}" + "".join(f"{b - a:+8.2f}" for a, b in zip(*precisions, strict=True)))
-    return "\n".join([*lines, after.notes()[0]])
+    return "\n".join([*lines, after.coverage()])

@@ -27,6 +27,9 @@ __all__ = ["command"]
               help="A of the propensities; 0.6 for Amazon's sets, 0.5 for Wikipedia's.")  # fmt: skip
 @click.option("--propensity-b", type=click.FloatRange(min=0), default=1.5, show_default=True, metavar="B",
               help="B of the propensities; 2.6 for Amazon's sets, 0.4 for Wikipedia's.")  # fmt: skip
+@click.option("--known-labels", is_flag=True,
+              help="Leave out labels that the model doesn't know, and rows without any other; by default they count as "
+              "missed.")  # fmt: skip
 @ranking_option
 @click.option("--filter-labels", metavar="FILE", help="Answers that don't count, one row and label per line (the XMC "
                                                       "repository's filter_labels_test.txt).")  # fmt: skip
@@ -45,11 +48,13 @@ def command(
     propensity_b: float,
     settings: tuple[str, ...],
     filter_labels: str | None,
+    known_labels: bool,
     **given: Any,
 ) -> None:
     """Measure the model in the folder MODEL on TEST (- for stdin), which also contains the correct labels.
 
-    Rows count if the model knows at least one of their labels. F1@k is the mean of the rows' F1 with their first k
+    All rows that have labels count, and all their labels: those that the model doesn't know are missed, unless
+    --known-labels leaves them out. F1@k is the mean of the rows' F1 with their first k
     answers (Annif's F1@5); the line below the tables has the F1 of all labels with at least a probability, as the mean
     over rows, over all pairs of row and label (micro) and over labels (macro). PSP gives labels that are rare in
     training more weight.
@@ -59,6 +64,7 @@ def command(
     \b
     Examples:
       sylvan evaluate runs/m test.jsonl
+      sylvan evaluate runs/m test.jsonl --known-labels
       sylvan evaluate runs/m X.tst.npz --labels Y.tst.npz -k 1,3,5,10 --json result.json
       sylvan evaluate runs/m test.jsonl --threshold 0.3
       sylvan evaluate runs/m test.jsonl --figure result.svg --figure result.png
@@ -75,13 +81,14 @@ def command(
     source = input_for(loaded, model, test, given)
     with quiet(given["quiet"]):
         depth = CURVES_TO if figures else 0
-        result = measure(loaded, source, at, propensity_a, propensity_b, depth, filter_labels, threshold)
+        result = measure(loaded, source, at, propensity_a, propensity_b, depth, filter_labels, threshold, known_labels)
     if json_ is not None:
         with open_write(json_) as stream:
             stream.write((json.dumps(result.as_json(), indent=2) + "\n").encode())
     if figures:
         draw_evaluation(figures, loaded, result, model, source.name)
     if json_ != "-":
+        click.echo(result.coverage())
         click.echo(metric_table(result.measures, at, result.intervals))
         if result.slices:
             click.echo(slice_table(result.slices, at))

@@ -15,7 +15,7 @@ from sylvan import metrics, store
 from sylvan.cli.io.inputs import MatrixInput, TextInput
 from sylvan.cli.io.label_lists import FilteredPairs
 from sylvan.cli.io.matrices import widened
-from sylvan.cli.saved import input_for
+from sylvan.cli.saved import codes_of, input_for
 from sylvan.cli.shown.report import Intervals, metric_table
 from sylvan.errors import DataError
 from sylvan.labels.targets import Numbers, numbered_labels
@@ -24,7 +24,7 @@ from sylvan.models.cards.card import MEASURED
 from sylvan.parallel import progress
 from sylvan.ranking.stopping import DEPTH, StoppingRule
 from sylvan.topk import TopK, resized
-from sylvan.wording import are, counted
+from sylvan.wording import counted
 
 __all__ = ["THRESHOLD", "Measured", "add_figures", "measure", "open_test", "score"]
 
@@ -39,8 +39,9 @@ class Measured:
     measures: dict[str, dict[int, float]]
     n_rows: int
     n_measured: int
-    n_unknown: int
-    unknown: int
+    n_unknown: int  # different labels that the model doesn't know
+    unknown: int  # and how often the rows have them
+    known_labels: bool = False  # whether these were left out
     without_psp: bool = False
     intervals: Intervals = field(default_factory=dict)
     slices: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -48,18 +49,31 @@ class Measured:
     truth: Any = field(default=None, repr=False)
     top: TopK | None = field(default=None, repr=False)
 
+    def coverage(self) -> str:
+        """Which rows and labels the numbers are over, and what was left out: to be read before them."""
+        n_rows, n_left = self.n_measured, self.n_rows - self.n_measured
+        unknown = f"{counted(self.unknown, 'label')} ({self.n_unknown:,} different) that the model doesn't know"
+        if self.known_labels:
+            left = [unknown] * bool(self.unknown) + [f"{counted(n_left, 'row')} without a label that it knows"] * bool(
+                n_left
+            )
+            words = f"Measured over {counted(n_rows, 'row')} and the labels that the model knows."
+            return f"{words} Left out: {', and '.join(left)}." if left else words
+        sentences = [f"Measured over {counted(n_rows, 'row')} and all their labels."]
+        if n_left:
+            sentences.append(f"Left out: {counted(n_left, 'row')} without any label.")
+        if self.unknown:
+            count = "counts" if self.unknown == 1 else "count"
+            sentences.append(f"{unknown} {count} as missed; --known-labels leaves them out.")
+        return " ".join(sentences)
+
     def notes(self) -> list[str]:
         """What a reader has to know beside the numbers."""
-        notes = [f"Percentages over {counted(self.n_measured, 'row')} with at least one label that the model knows."]
+        notes = ["Percentages."]
         if self.intervals:
-            notes.append("After ±: half the width of a 95% confidence interval, for other rows of the same kind.")
-        if self.n_rows > self.n_measured:
-            n_skipped = self.n_rows - self.n_measured
-            notes.append(f"{counted(n_skipped, 'row')} without such a label {are(n_skipped)} skipped.")
-        if self.unknown:
-            were = "was" if self.unknown == 1 else "were"
-            labels = f"{counted(self.unknown, 'label')} ({self.n_unknown:,} different)"
-            notes.append(f"{labels} {were} not known from training.")
+            notes = [
+                "Percentages; after ±: half the width of a 95% confidence interval, for other rows of the same kind."
+            ]
         if self.without_psp:
             notes.append(
                 "PSP and slices are missing: the model does not hold how often each label occurred in training."
@@ -84,6 +98,7 @@ class Measured:
             **({"threshold": self.threshold} if self.threshold else {}),
             "rows": self.n_rows,
             "rows_measured": self.n_measured,
+            "known_labels": self.known_labels,
             "labels_unknown": self.unknown,
             "distinct_labels_unknown": self.n_unknown,
         }
@@ -98,8 +113,9 @@ def measure(
     depth: int = 0,
     filter_labels: str | None = None,
     threshold: float = THRESHOLD,
+    known_labels: bool = False,
 ) -> Measured:
-    """Rank every row of ``source`` and hold the answers against its labels.
+    """Rank every row of ``source`` and compare the answers with its labels.
 
     Parameters
     ----------
@@ -115,45 +131,86 @@ def measure(
         A file of pairs of row and label that don't count as answers.
     threshold : float
         Labels of at least this probability are measured as a set.
+    known_labels : bool
+        Whether labels that the model doesn't know, and rows without any other, are left out; else they are missed.
 
     Raises
     ------
     DataError
         When the file holds no labels, or none that the model knows.
     """
-    tops, known, depth = [], [], max(*at, depth)
+    tops, truths, depth = [], [], max(*at, depth)
     chosen = _Chosen(model, threshold)
     deep = max(depth, chosen.depth)
     filtered = FilteredPairs(filter_labels, model)
-    unknown, unknown_names, n_rows = 0, set(), 0
-    given = source.read_labels() if isinstance(source, MatrixInput) else None
+    truth, n_rows = _Truth(model, known_labels), 0
+    apart = source.read_labels() if isinstance(source, MatrixInput) else None
     with progress("ranking", None, "row") as bar:
         for top, _, labels in rank_blocks(model, source, deep + filtered.most, with_labels=True):
             rows = slice(n_rows, n_rows + len(top))
             top = filtered.apply(top, n_rows, deep)
             n_rows += len(top)
-            Y, missing = _known_part(model, labels if given is None else given[rows])
-            unknown += len(missing)
-            unknown_names.update(missing)
+            Y = truth.matrix(labels if apart is None else apart[rows])
             labelled = np.diff(Y.indptr) > 0
             chosen.add(Y, top)
             tops.append(resized(TopK(top.labels[labelled], top.scores[labelled]), depth))
-            known.append(Y[labelled])
+            truths.append(Y[labelled])
             bar.update(len(top))
-    if given is not None and given.shape[0] != n_rows:
-        raise DataError(f"{source.name} has {counted(n_rows, 'row')}, but its labels {given.shape[0]}.")
+    if apart is not None and apart.shape[0] != n_rows:
+        raise DataError(f"{source.name} has {counted(n_rows, 'row')}, but its labels {apart.shape[0]}.")
     filtered.check(n_rows)
-    n_measured = sum(len(top) for top in tops)
-    if not n_measured:
-        raise DataError(f"{source.name}: no row has a label that the model knows.")
-    Y = sp.vstack(known, format="csr")
+    truth.check(source.name)
+    Y = sp.vstack([widened(rows, truth.n_columns) for rows in truths], format="csr")
     top = TopK(np.concatenate([t.labels for t in tops]), np.concatenate([t.scores for t in tops]))
     measures = score(model, Y, top, at, a, b)
-    intervals = _intervals(Y, top, at, _propensities(model, a, b))
+    intervals = _intervals(Y, top, at, _propensities(model, a, b, truth.n_columns))
     return Measured(
-        measures, n_rows, n_measured, len(unknown_names), unknown, "PSP" not in measures, intervals,
+        measures, n_rows, len(top), truth.n_others, truth.n_missing, known_labels, "PSP" not in measures, intervals,
         _slices(model, Y, top, at), chosen.result(), Y, top,
     )  # fmt: skip
+
+
+class _Truth:
+    """The true labels of rows, block by block: the model's by their ids, and after these all others of the file."""
+
+    def __init__(self, model: Any, known_labels: bool) -> None:
+        self._model, self._known_labels = model, known_labels
+        self._others: dict[Any, int] = {}  # columns of labels that the model doesn't know
+        self._n_known = self.n_missing = 0
+
+    @property
+    def n_others(self) -> int:
+        """How many different labels there were that the model doesn't know."""
+        return len(self._others)
+
+    @property
+    def n_columns(self) -> int:
+        """Of the matrix of all rows."""
+        return int(self._model.n_labels_) + (0 if self._known_labels else len(self._others))
+
+    def matrix(self, labels: Any) -> sp.csr_matrix:
+        """The labels of a block of rows."""
+        known, rows, others = _split(self._model, labels)
+        self._n_known, self.n_missing = self._n_known + known.nnz, self.n_missing + len(others)
+        first = self._model.n_labels_
+        columns = [self._others.setdefault(label, first + len(self._others)) for label in others]
+        if self._known_labels or not others:
+            return known
+        beside = sp.csr_matrix((np.ones(len(rows), np.float32), (rows, columns)), (known.shape[0], self.n_columns))
+        beside.data[:] = 1  # also where a row names a label twice
+        return sp.csr_matrix(widened(known, self.n_columns) + beside)
+
+    def check(self, name: str) -> None:
+        """Refuse a file without any label of the model: it is of other labels, or calls them otherwise."""
+        if self._n_known:
+            return
+        if not self._others:
+            raise DataError(f"{name}: no row has a label.")
+        example, codes = next(iter(self._others)), codes_of(self._model)
+        raise DataError(
+            f"{name}: no row has a label that the model knows. The file has {counted(len(self._others), 'label')} such "
+            f"as {str(example)!r:.80}, the model {counted(len(codes), 'label')} such as {codes[0]!r:.80}."
+        )
 
 
 class _Chosen:
@@ -185,7 +242,7 @@ class _Chosen:
 
 def _slices(model: Any, Y: sp.csr_matrix, top: TopK, at: Sequence[int]) -> dict[str, dict[str, Any]]:
     """Sizes, and precision and recall by cut-off, of head, torso and tail; nothing where label counts are unknown."""
-    counts = getattr(inner_of(model), "label_counts_", None)
+    counts = _label_counts(model, Y.shape[1])
     if counts is None:
         return {}
     return {
@@ -221,27 +278,32 @@ def _intervals(Y: sp.csr_matrix, top: TopK, at: Sequence[int], likely: Any) -> I
     return results
 
 
-def _propensities(model: Any, a: float, b: float) -> Any:
+def _label_counts(model: Any, n_columns: int) -> Any:
+    """How many training rows each label had: none those after the model's own; None where the model doesn't know."""
+    counts = getattr(inner_of(model), "label_counts_", None)
+    return None if counts is None else np.pad(counts, (0, n_columns - len(counts)))
+
+
+def _propensities(model: Any, a: float, b: float, n_columns: int) -> Any:
     """How likely each label is to be named where it is true; None where label counts are unknown."""
-    inner = inner_of(model)
-    counts, n_rows = getattr(inner, "label_counts_", None), getattr(inner, "n_rows_", None)
+    counts, n_rows = _label_counts(model, n_columns), getattr(inner_of(model), "n_rows_", None)
     return None if counts is None or not n_rows else metrics.propensities_of_counts(counts, n_rows, a, b)
 
 
-def _known_part(model: Any, labels: Any) -> tuple[sp.csr_matrix, list[Any]]:
-    """The labels that the model has, as a matrix, and the others one by one."""
-    n_labels = model.n_labels_
+def _split(model: Any, labels: Any) -> tuple[sp.csr_matrix, list[int], list[Any]]:
+    """The labels that the model has, as a matrix, and the rows and names (or ids) of all others."""
     if model.takes_texts:
         vocabulary = model.vocabulary_
-        missing = [name for row in labels for name in row if vocabulary.get(name) is None]
-        return vocabulary.encode(labels, unknown="ignore"), missing
+        others = [(row, name) for row, names in enumerate(labels) for name in names if name not in vocabulary]
+        return vocabulary.encode(labels, unknown="ignore"), [row for row, _ in others], [name for _, name in others]
     if isinstance(model.vocabulary_, Numbers):
         known = numbered_labels(labels, model.vocabulary_)
-        missing = [str(number) for number in labels.indices if str(number) not in model.vocabulary_]
-        return known, missing
-    Y = widened(labels, n_labels)
-    missing = Y.indices[Y.indices >= n_labels].tolist()
-    return sp.csr_matrix(Y[:, :n_labels]), missing
+        missing = np.array([str(number) not in model.vocabulary_ for number in labels.indices.tolist()], bool)
+    else:
+        Y = widened(labels, model.n_labels_)
+        known, missing = sp.csr_matrix(Y[:, : model.n_labels_]), labels.indices >= model.n_labels_
+    row_of = np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr))
+    return known, row_of[missing].tolist(), labels.indices[missing].tolist()
 
 
 def score(
@@ -254,7 +316,7 @@ def score(
         "nDCG": metrics.ndcg(Y, top, at=at),
         "F1": metrics.f1(Y, top, at=at),
     }
-    likely = _propensities(model, a, b)
+    likely = _propensities(model, a, b, Y.shape[1])
     if likely is not None:
         measures["PSP"] = metrics.psp(Y, top, likely, at=at)
         measures["PSnDCG"] = metrics.psndcg(Y, top, likely, at=at)
@@ -290,6 +352,7 @@ def add_figures(model: Any, source: TextInput | MatrixInput, folder: str, quiet:
     on = os.path.basename(os.path.abspath(source.path)) if source.path != "-" else "stdin"
     store.annotate(folder, {MEASURED: {"on": on, **result.as_json()}})
     if not quiet:
+        click.echo(result.coverage())
         click.echo(metric_table(result.measures, _AT, result.intervals))
         for note in result.notes():
             click.echo(note)

@@ -1,0 +1,99 @@
+"""Evaluation over all rows and labels of a file: values worked out by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+
+import sylvan
+from sylvan import TextModel, XRLinear, data
+from sylvan.cli import main
+
+WORDS = {"baking": "bread oven", "stars": "telescope orbit", "chess": "rook gambit"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that answers the label of a text's words first, with any label behind it."""
+    place = tmp_path_factory.mktemp("evaluation")
+    names = sorted(WORDS) * 10
+    TextModel(model=XRLinear(seed=0)).fit([WORDS[name] for name in names], [[name] for name in names]).save(place / "m")
+    return place
+
+
+def evaluate(folder: Path, capsys: Any, texts: Sequence[str], labels: Sequence[Sequence[str]], *options: str) -> Any:
+    rows = [json.dumps({"text": text, "labels": row}) for text, row in zip(texts, labels, strict=True)]
+    (folder / "test.jsonl").write_text("\n".join(rows))
+    words = ["evaluate", str(folder / "m"), str(folder / "test.jsonl"), "-q", "--json", str(folder / "out.json")]
+    assert main([*words, *options]) == 0, capsys.readouterr().err
+    found = json.loads((folder / "out.json").read_text())
+    return {name: found["measures"][name] for name in ("P", "R", "F1")}, capsys.readouterr().out, found
+
+
+BREAD, STARS = WORDS["baking"], WORDS["stars"]
+RIGHT, HALF = {"P": 1.0, "R": 1.0, "F1": 1.0}, {"P": 0.5, "R": 0.5, "F1": 0.5}
+BESIDE, KNOWN = {"P": 1.0, "R": 0.75, "F1": (2 / 3 + 1) / 2}, ("--known-labels",)
+CASES: list[tuple[list[list[str]], Sequence[str], dict[str, float], str]] = [
+    # Known labels alone: the same both ways.
+    ([["baking"], ["stars"]], (), RIGHT, "over 2 rows and all their labels.\n"),
+    ([["baking"], ["stars"]], KNOWN, RIGHT, "over 2 rows and the labels that the model knows.\n"),
+    # A row of an unknown label alone is a miss.
+    ([["baking"], ["opera"]], (), HALF, "1 label (1 different) that the model doesn't know counts as missed"),
+    ([["baking"], ["opera"]], KNOWN, RIGHT, "over 1 row and"),
+    # An unknown label beside a known one halves recall; named twice it is one label.
+    ([["baking", "opera"], ["stars"]], (), BESIDE, "1 label (1 different)"),
+    ([["baking", "opera", "opera"], ["stars"]], (), BESIDE, "1 different"),
+    ([["baking", "opera"], ["stars"]], KNOWN, RIGHT, "Left out: 1 label (1 different) that the model doesn't know."),
+    # A row without labels has no right answer: left out, and said.
+    ([["baking"], []], (), RIGHT, "Left out: 1 row without any label."),
+]
+
+
+@pytest.mark.parametrize(("labels", "options", "figures", "words"), CASES)
+def test_every_row_and_label_counts(
+    labels: list[list[str]], options: Sequence[str], figures: dict[str, float], words: str, folder: Path, capsys: Any
+) -> None:  # fmt: skip
+    measures, out, _ = evaluate(folder, capsys, [BREAD, STARS], labels, "-k", "1", *options)
+    assert {name: values["1"] for name, values in measures.items()} == pytest.approx(figures)
+    assert out.startswith("Measured over") and words in out, "what is left out stands before the figures"
+
+
+def test_f1_at_5_is_that_of_all_rows(folder: Path, capsys: Any) -> None:
+    """Annif's F1@5: the mean over rows of the F1 of the five best, with every label of the file."""
+    rng, names = np.random.default_rng(0), [*WORDS, "opera", "jazz", "ska"]
+    labels = [sorted({names[i] for i in rng.integers(0, len(names), 3)}) for _ in range(40)]
+    texts = [" ".join(WORDS.get(name, "bread") for name in row) for row in labels]
+    model = sylvan.load(folder / "m")
+    answers = [set(row) for row in model.rank(texts, k=5).names]
+    by_hand = [2 * len(found & set(row)) / (len(found) + len(row)) for found, row in zip(answers, labels, strict=True)]
+    measures, _, found = evaluate(folder, capsys, texts, labels, "-k", "5")
+    assert measures["F1"]["5"] == pytest.approx(np.mean(by_hand))
+    assert found["labels_unknown"] == sum(name not in WORDS for row in labels for name in row)
+    assert found["threshold"]["F1"] <= np.mean([len(set(row) & set(WORDS)) > 0 for row in labels])
+
+
+def test_labels_of_a_matrix_count_alike(tmp_path: Path, capsys: Any) -> None:
+    X, Y = np.eye(3)[np.arange(30) % 3], np.eye(3)[np.arange(30) % 3]
+    XRLinear(seed=0).fit(X, csr_matrix(Y)).save(tmp_path / "m")
+    data.save_npz(tmp_path / "X.npz", csr_matrix(np.eye(3)))
+    data.save_npz(tmp_path / "Y.npz", csr_matrix(([1.0] * 4, ([0, 1, 1, 2], [0, 1, 7, 5])), shape=(3, 9)))
+    words = ["evaluate", str(tmp_path / "m"), str(tmp_path / "X.npz"), "--labels", str(tmp_path / "Y.npz"), "-k", "1"]
+    for options, precision, recall in (((), 2 / 3, 0.5), (("--known-labels",), 1.0, 1.0)):
+        assert main([*words, "--json", "-", *options]) == 0
+        measures = json.loads(capsys.readouterr().out)["measures"]
+        assert (measures["P"]["1"], measures["R"]["1"]) == pytest.approx((precision, recall))
+
+
+@pytest.mark.parametrize("options", [(), ("--known-labels",)])
+def test_a_file_of_other_labels_is_refused(options: Sequence[str], folder: Path, capsys: Any) -> None:
+    data.write_jsonl(folder / "other.jsonl", [BREAD], [["http://example.org/p1"]])
+    assert main(["evaluate", str(folder / "m"), str(folder / "other.jsonl"), *options]) == 2
+    error = capsys.readouterr().err
+    for words in ("no row has a label that the model knows", "'http://example.org/p1'", "'baking'"):
+        assert words in error
