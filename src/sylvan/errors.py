@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = [
     "CheckpointWarning",
     "DataError",
+    "DataWarning",
     "DiskSpaceError",
     "HubError",
     "MemoryLimitError",
@@ -61,6 +62,10 @@ class UnsupportedError(SylvanError, AttributeError):
 
 class RowsUnknownWarning(UserWarning):
     """A model has learned new labels without the rows of those that it knows, and answers the new ones too often."""
+
+
+class DataWarning(UserWarning):
+    """A file is read in a way that may not be meant; the sentence shows an example and the way out."""
 
 
 class CheckpointWarning(UserWarning):

@@ -12,7 +12,16 @@ from collections.abc import Sequence
 
 import click
 
-from sylvan.cli.session import BAD_USAGE, COMPLETE, FAILURE, INTERRUPTED, LazyGroup, Session, need_subcommand
+from sylvan.cli.session import (
+    BAD_USAGE,
+    COMPLETE,
+    FAILURE,
+    INTERRUPTED,
+    LazyGroup,
+    Session,
+    need_subcommand,
+    spoken_warnings,
+)
 from sylvan.errors import DiskSpaceError, HubError, MemoryLimitError, SylvanError
 from sylvan.parallel import exit_on_interrupt
 from sylvan.version import __version__
@@ -95,7 +104,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
             return answer(cli)
         watch = exit_on_interrupt(session.interrupted, INTERRUPTED, answers=lambda: session.answers())
-        with watch, cli.make_context("sylvan", words, obj=session) as ctx:
+        with watch, spoken_warnings(), cli.make_context("sylvan", words, obj=session) as ctx:
             cli.invoke(ctx)
             if sys.stdout is not None:  # closed by whoever called
                 sys.stdout.flush()

@@ -96,7 +96,7 @@ def _convert_texts(source: Any, output: str, target: str, given: dict[str, Any])
     options = replace(
         source.options,
         delimiter=given["output_delimiter"],
-        label_separator=given["output_separator"],
+        output_separator=given["output_separator"],
         items=given["output_items"],
         header=None,
         one_line=given["one_line"],

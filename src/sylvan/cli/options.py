@@ -56,6 +56,11 @@ def _delimiter(_: click.Context, parameter: click.Parameter, value: str | None) 
     return mark
 
 
+def _separator(ctx: click.Context, _: click.Parameter, value: str | None) -> str | None:
+    """A click callback: words for what is hard to type; "none" stays a word, as None is that nothing was said."""
+    return value if value is None else {"tab": "\t", "\\t": "\t", "newline": "\n", "\\n": "\n"}.get(value, value)
+
+
 def _names(_: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
     """A click callback: ``id,title`` and the option given twice as names."""
     return tuple(name.strip() for word in value for name in word.split(",") if name.strip())
@@ -107,8 +112,9 @@ input_options = together(
     click.option("--delimiter", metavar="CHAR", callback=_delimiter,
                  help="Separator of a table's cells, such as ; or tab; by default a comma (a tab in .tsv), or what the "
                  "first row shows."),
-    click.option("--label-separator", metavar="TEXT", help="Separator of the labels in a cell of a table. "
-                 "[default: ;, or blanks in Annif's CSV]"),
+    click.option("--label-separator", metavar="TEXT", callback=_separator,
+                 help="Separator of the labels in a cell, or in a string of JSONL or Parquet; tab, newline, or "
+                 "none for one label a cell. [default: ; in tables, blanks in Annif's CSV]"),
     click.option("--labels-field", metavar="NAME", help="Field or column of labels, or its number from 1. "
                  "[default: labels, or the model's]"),
     click.option("--text-field", "text_fields", multiple=True, metavar="NAME",

@@ -22,7 +22,7 @@ BAD_USAGE, FAILURE, INTERRUPTED = 2, 1, 1
 _SPOKEN = {
     "TextsWarning": "Note", "RowsUnknownWarning": "Note", "HarmfulOptimizerWarning": "Warning",
     "StaleSamplerWarning": "Warning", "OtherReleaseWarning": "Warning",
-    "CheckpointWarning": "Warning",
+    "CheckpointWarning": "Warning", "DataWarning": "Warning",
 }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from sylvan import data
 from sylvan.errors import DataError, ParameterError
+from sylvan.labels.names import label_name
 
 
 @pytest.fixture
@@ -30,7 +31,8 @@ def shared_path(tmp_path_factory):
 
 
 text = st.text(st.characters(exclude_categories=["Cs"]))
-label_rows = st.lists(text, max_size=4, unique=True) | st.just([])
+names = text.map(label_name).filter(bool)
+label_rows = st.lists(names, max_size=4, unique=True) | st.just([])
 
 
 @settings(max_examples=150, deadline=None)

@@ -12,6 +12,7 @@ from sylvan.cli.io.file_fields import LABELS, TABLES, delimiter_of, fields_of, s
 from sylvan.cli.io.formats import FORMATS, TEXT_FORMATS, detect
 from sylvan.cli.io.matrices import MatrixInput
 from sylvan.cli.io.text_files import COLUMNS, NO_LABELS, TextOptions, stream_texts
+from sylvan.data.label_cells import AUTO
 from sylvan.data.mapped import is_csr_folder
 from sylvan.data.other_fields import OtherFields, RecordSource
 from sylvan.data.text_rows import collect
@@ -36,7 +37,7 @@ _TEXT_OPTIONS = (
 _ONLY_FOR = (
     ("--text-field", "text_fields", COLUMNS, "fields with names"),
     ("--labels-field", "labels_field", COLUMNS, "fields with names"),
-    ("--label-separator", "label_separator", tuple(TABLES), "tables"),
+    ("--label-separator", "label_separator", COLUMNS, "fields with names"),
     ("--delimiter", "delimiter", tuple(TABLES), "tables"),
     ("--header", "header", tuple(TABLES), "tables"),
     ("--items", "items", ("pecos",), "PECOS's files"),
@@ -218,7 +219,7 @@ def _text_input(path: str, format_: str, given: Mapping[str, Any], model: object
     fields = fields_of(path, format_, delimiter, header)
     texts, labels = split_names(given["text_fields"], fields) or known[0], given["labels_field"] or known[1]
     options = TextOptions(
-        delimiter=delimiter, label_separator=given["label_separator"], header=header, items=given["items"],
+        delimiter=delimiter, label_separator=_separator(given["label_separator"]), header=header, items=given["items"],
         vocabulary=given.get("vocabulary"),
     )  # fmt: skip
     result = TextInput(path, format_, texts, labels, options)
@@ -227,6 +228,11 @@ def _text_input(path: str, format_: str, given: Mapping[str, Any], model: object
             say_once(f"{result.name}: its cells are separated by {delimiter!r}, as the first row shows.")
         _say_what_is_read(result, unread(fields, texts, labels) if says_unread else [])
     return result
+
+
+def _separator(typed: str | None) -> str | None:
+    """What ``--label-separator`` says to the readers: "none" is one label a cell, and nothing is what they find."""
+    return AUTO if typed is None else None if typed == "none" else typed
 
 
 def _say_what_is_read(source: TextInput, others: Sequence[str]) -> None:

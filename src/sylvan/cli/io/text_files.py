@@ -9,6 +9,7 @@ from typing import Any
 
 from sylvan import data
 from sylvan.cli.io.file_fields import TABLES
+from sylvan.data.label_cells import AUTO
 from sylvan.data.streams import open_read, open_write
 from sylvan.data.text_rows import Row, encoded, on_one_line, text_lines, unweighted
 from sylvan.errors import DataError
@@ -26,8 +27,9 @@ class TextOptions:
     text_fields: tuple[str, ...] = ("text",)
     labels_field: str = "labels"
     delimiter: str | None = None
-    label_separator: str | None = None
+    label_separator: str | None = AUTO
     header: bool | None = None
+    output_separator: str | None = None
     items: str | None = None
     vocabulary: str | None = None
     one_line: bool = False
@@ -46,7 +48,10 @@ def stream_texts(
 
     Where fields have names, all of each row's are appended to ``records``.
     """
-    named: dict[str, Any] = {"text_fields": options.text_fields, "labels_field": options.labels_field, "rows": rows}
+    named: dict[str, Any] = {
+        "text_fields": options.text_fields, "labels_field": options.labels_field, "rows": rows,
+        "label_separator": options.label_separator,
+    }  # fmt: skip
     if not labels:
         named["labels_field"] = None
     if format_ == "lines":
@@ -70,6 +75,8 @@ def stream_texts(
 def _table(
     path: str, format_: str, options: TextOptions, labels: bool, rows: int, records: list[Mapping[str, Any]] | None
 ) -> Iterator[data.TextData]:
+    separator = options.label_separator
+    annif = format_ == "annif-csv" and separator == AUTO
     texts, field = [_column(name) for name in options.text_fields], _column(options.labels_field)
     # Whether there is a header must not depend on whether labels are wanted this time.
     header = options.header if options.header is not None else any(isinstance(c, str) for c in (*texts, field))
@@ -77,7 +84,7 @@ def _table(
         path,
         text_columns=texts,
         labels_columns=field if labels else None,
-        label_separator=options.label_separator or (" " if format_ == "annif-csv" else ";"),
+        label_separator=" " if annif else separator,
         delimiter=options.delimiter or TABLES[format_],
         header=header,
         rows=rows,
@@ -124,7 +131,7 @@ def write_texts(
             path,
             *columns,
             labels_column="subject_uris" if annif else "labels",
-            label_separator=options.label_separator or (" " if annif else ";"),
+            label_separator=options.output_separator or (" " if annif else ";"),
             delimiter=options.delimiter or TABLES[format_],
             header=options.header is not False,
             others=others,

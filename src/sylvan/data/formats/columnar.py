@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from sylvan.data.label_cells import AUTO, LabelCells
 from sylvan.data.streams import PathLike, open_read
 from sylvan.data.text_rows import (
     Row,
@@ -57,18 +58,20 @@ def records_as_rows(
     separator: str,
     n: int | None,
     taken: list[Mapping[str, Any]] | None = None,
+    label_separator: str | None = AUTO,
 ) -> Iterator[Row]:
     """Records with a column of lists as rows, their types checked; each record is appended to ``taken``."""
     kind: type | None = None
+    cells = LabelCells(name, label_separator)
     with progress(f"reading {name}", n, "row") as bar:
-        for number, record in enumerate(records):
+        for number, record in enumerate(cells.watched(records)):
             place = f"{name}, row {number}"
             text = separator.join(filter(None, (_text(place, record[field], field) for field in texts)))
-            row = [] if labels is None else _labels(place, record[labels], labels)
+            row = [] if labels is None else _labels(place, record[labels], labels, cells, weights is None)
             kind = one_kind(place, row, kind)
             if taken is not None:
                 taken.append(record)
-            yield text, *_weighted(place, row, None if weights is None else record[weights])
+            yield text, *_weighted(place, row, None if weights is None else record[weights], cells)
             bar.update(1)
 
 
@@ -80,15 +83,17 @@ def _text(place: str, value: Any, field: str) -> str:
     return value
 
 
-def _labels(place: str, value: Any, field: str) -> list[Any]:
+def _labels(place: str, value: Any, field: str, cells: LabelCells, splits: bool) -> list[Any]:
+    if isinstance(value, str):
+        return cells.split(place, value)
     listed = [] if value is None else list(value) if isinstance(value, list | tuple) else [value]
     for label in listed:
         if isinstance(label, bool) or not isinstance(label, str | int):
             raise DataError(f"{place}: the column {field!r} must hold strings or ints. Got {quoted(label)} instead.")
-    return listed
+    return cells.list_of(place, listed) if splits else listed
 
 
-def _weighted(place: str, row: list[Any], weights: Any) -> tuple[list[Any], list[float] | None]:
+def _weighted(place: str, row: list[Any], weights: Any, cells: LabelCells) -> tuple[list[Any], list[float] | None]:
     if weights is None:
         return list(dict.fromkeys(row)), None
     if not isinstance(weights, list) or len(weights) != len(row):
@@ -97,6 +102,9 @@ def _weighted(place: str, row: list[Any], weights: Any) -> tuple[list[Any], list
         )
     results: dict[Any, float] = {}
     for label, weight in zip(row, weights, strict=True):
+        if not (named := cells.named([label])):
+            continue
+        label = named[0]
         results[label] = results.get(label, 0.0) + sound_weight(place, weight)
     return list(results), list(results.values())
 
@@ -107,6 +115,7 @@ def read_parquet(
     text_fields: str | Sequence[str] = "text",
     labels_field: str | None = "labels",
     weights_field: str = "weights",
+    label_separator: str | None = AUTO,
     separator: str = " ",
 ) -> TextData:
     """Read texts and labels from a Parquet file; needs pyarrow (``pip install "sylvan[parquet]"``).
@@ -122,6 +131,8 @@ def read_parquet(
         where there is none. None reads the texts alone.
     weights_field : str
         The column of their relevance, lists of numbers; taken where it is there.
+    label_separator : str or None
+        As in :func:`read_jsonl`, for labels within a string.
     separator : str
 
     Returns
@@ -143,7 +154,7 @@ def read_parquet(
     >>> data.read_parquet(path)
     TextData(texts=['Moby Dick'], labels=[['Whaling']], weights=None)
     """
-    return collect(_parquet_rows(path, text_fields, labels_field, weights_field, separator))
+    return collect(_parquet_rows(path, text_fields, labels_field, weights_field, label_separator, separator))
 
 
 def stream_parquet(
@@ -152,6 +163,7 @@ def stream_parquet(
     text_fields: str | Sequence[str] = "text",
     labels_field: str | None = "labels",
     weights_field: str = "weights",
+    label_separator: str | None = AUTO,
     separator: str = " ",
     rows: int = 4096,
     records: list[Mapping[str, Any]] | None = None,
@@ -160,7 +172,8 @@ def stream_parquet(
 
     To ``records`` all columns of each row are appended as it is read, by their names.
     """
-    return in_blocks(_parquet_rows(path, text_fields, labels_field, weights_field, separator, records), rows)
+    result = _parquet_rows(path, text_fields, labels_field, weights_field, label_separator, separator, records)
+    return in_blocks(result, rows)
 
 
 def need_pyarrow() -> Any:
@@ -181,8 +194,8 @@ def need_pyarrow() -> Any:
 
 
 def _parquet_rows(
-    path: PathLike, text_fields: str | Sequence[str], labels_field: str | None, weights_field: str, separator: str,
-    taken: list[Mapping[str, Any]] | None = None,
+    path: PathLike, text_fields: str | Sequence[str], labels_field: str | None, weights_field: str,
+    label_separator: str | None, separator: str, taken: list[Mapping[str, Any]] | None = None,
 ) -> Iterator[Row]:  # fmt: skip
     pa = need_pyarrow()
     from pyarrow import parquet as pq
@@ -196,7 +209,8 @@ def _parquet_rows(
             wanted = list(dict.fromkeys([*texts, *filter(None, fields)])) if taken is None else None
             batches = parquet.iter_batches(_GROUP, columns=wanted)
             records = (record for batch in batches for record in batch.to_pylist())
-            rows = records_as_rows(stream.name, records, texts, *fields, separator, parquet.metadata.num_rows, taken)
+            n = parquet.metadata.num_rows
+            rows = records_as_rows(stream.name, records, texts, *fields, separator, n, taken, label_separator)
             yield from complete_rows(rows, stream.name)
         except (pa.ArrowException, OSError) as error:
             raise DataError(f"{stream.name}: not a Parquet file, or damaged ({str(error).strip()[:200]}).") from error
@@ -208,6 +222,7 @@ def read_dataset(
     text_fields: str | Sequence[str] = "text",
     labels_field: str | None = "labels",
     weights_field: str = "weights",
+    label_separator: str | None = AUTO,
     separator: str = " ",
 ) -> TextData:
     """Read texts and labels from a ``datasets.Dataset``, or from a folder that its ``save_to_disk`` wrote.
@@ -216,7 +231,7 @@ def read_dataset(
     ----------
     dataset : Dataset or path-like
         A folder needs the library (``pip install "sylvan[datasets]"``).
-    text_fields, labels_field, weights_field, separator
+    text_fields, labels_field, weights_field, label_separator, separator
         As in :func:`read_parquet`. Numbers of classes (``ClassLabel``) become their names.
 
     Returns
@@ -232,7 +247,7 @@ def read_dataset(
         As :func:`read_parquet`; for a dictionary of datasets, of which one has to be chosen; when a folder is no
         dataset or the library is missing.
     """
-    return collect(_dataset_rows(dataset, text_fields, labels_field, weights_field, separator))
+    return collect(_dataset_rows(dataset, text_fields, labels_field, weights_field, label_separator, separator))
 
 
 def stream_dataset(
@@ -241,6 +256,7 @@ def stream_dataset(
     text_fields: str | Sequence[str] = "text",
     labels_field: str | None = "labels",
     weights_field: str = "weights",
+    label_separator: str | None = AUTO,
     separator: str = " ",
     rows: int = 4096,
     records: list[Mapping[str, Any]] | None = None,
@@ -249,7 +265,8 @@ def stream_dataset(
 
     To ``records`` all columns of each row are appended as it is read, by their names.
     """
-    return in_blocks(_dataset_rows(dataset, text_fields, labels_field, weights_field, separator, records), rows)
+    result = _dataset_rows(dataset, text_fields, labels_field, weights_field, label_separator, separator, records)
+    return in_blocks(result, rows)
 
 
 def _opened(folder: str) -> Any:
@@ -266,8 +283,8 @@ def _opened(folder: str) -> Any:
 
 
 def _dataset_rows(
-    dataset: Any, text_fields: str | Sequence[str], labels_field: str | None, weights_field: str, separator: str,
-    taken: list[Mapping[str, Any]] | None = None,
+    dataset: Any, text_fields: str | Sequence[str], labels_field: str | None, weights_field: str,
+    label_separator: str | None, separator: str, taken: list[Mapping[str, Any]] | None = None,
 ) -> Iterator[Row]:  # fmt: skip
     texts = field_names(text_fields)
     name = "the dataset"
@@ -284,7 +301,7 @@ def _dataset_rows(
     feature = None if labels is None else (getattr(dataset, "features", None) or {}).get(labels)
     to_name = getattr(getattr(feature, "feature", feature), "int2str", None)
     records = dataset if to_name is None or labels is None else _named(dataset, labels, to_name)
-    result = records_as_rows(name, records, texts, labels, weights, separator, None, taken)
+    result = records_as_rows(name, records, texts, labels, weights, separator, None, taken, label_separator)
     yield from complete_rows(result, name)
 
 

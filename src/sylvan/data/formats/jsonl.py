@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from sylvan.data.label_cells import AUTO, LabelCells
 from sylvan.data.lines import token
 from sylvan.data.other_fields import with_others
 from sylvan.data.streams import InputStream, PathLike, open_read, open_write
@@ -40,6 +41,7 @@ def read_jsonl(
     text_fields: str | Sequence[str] = "text",
     labels_field: str | None = "labels",
     require_labels: bool = True,
+    label_separator: str | None = AUTO,
     separator: str = " ",
 ) -> TextData:
     """Read texts and labels from JSON lines, ``{"text": "…", "labels": ["…", …]}``.
@@ -59,6 +61,9 @@ def read_jsonl(
         The field of the labels; None reads the texts alone.
     require_labels : bool
         Whether every object must have labels. If not, those without have an empty list.
+    label_separator : str or None
+        What parts the labels within a string; None for one label a string. "auto" is the same, but reads a list that
+        is written within a string, ``"['a', 'b']"``, and warns where strings look as if they held several labels.
     separator : str
 
     Returns
@@ -81,7 +86,7 @@ def read_jsonl(
     >>> data.read_jsonl(path, text_fields=("title", "author"))
     TextData(texts=['Moby Dick Melville'], labels=[['Whaling']], weights=None)
     """
-    return collect(_rows(path, text_fields, labels_field, require_labels, separator))
+    return collect(_rows(path, text_fields, labels_field, require_labels, label_separator, separator))
 
 
 def stream_jsonl(
@@ -90,6 +95,7 @@ def stream_jsonl(
     text_fields: str | Sequence[str] = "text",
     labels_field: str | None = "labels",
     require_labels: bool = True,
+    label_separator: str | None = AUTO,
     separator: str = " ",
     rows: int = 4096,
     records: list[Mapping[str, Any]] | None = None,
@@ -98,7 +104,7 @@ def stream_jsonl(
 
     Parameters
     ----------
-    path, text_fields, labels_field, require_labels, separator
+    path, text_fields, labels_field, require_labels, label_separator, separator
         As in :func:`read_jsonl`.
     rows : int
         How many objects at a time; the last time there may be fewer.
@@ -124,20 +130,21 @@ def stream_jsonl(
     >>> [block.texts for block in data.stream_jsonl(path, rows=2)]
     [['one', 'two'], ['three']]
     """
-    return in_blocks(_rows(path, text_fields, labels_field, require_labels, separator, records), rows)
+    return in_blocks(_rows(path, text_fields, labels_field, require_labels, label_separator, separator, records), rows)
 
 
 def _rows(
-    path: PathLike, text_fields: str | Sequence[str], labels_field: str | None, require_labels: bool, separator: str,
-    records: list[Mapping[str, Any]] | None = None,
+    path: PathLike, text_fields: str | Sequence[str], labels_field: str | None, require_labels: bool,
+    label_separator: str | None, separator: str, records: list[Mapping[str, Any]] | None = None,
 ) -> Iterator[Row]:  # fmt: skip
     """Text, labels and their weights of every object of a file."""
     fields = field_names(text_fields)
     kind: type | None = None
     with open_read(path) as stream:
-        for place, record in complete_rows(_objects(stream), stream.name, "objects"):
+        cells = LabelCells(stream.name, label_separator)
+        for place, record in cells.watched(complete_rows(_objects(stream), stream.name, "objects")):
             text = separator.join(filter(None, (_text(place, record, name) for name in fields)))
-            row, row_weights = _labels(place, record, labels_field, require_labels)
+            row, row_weights = _labels(place, record, labels_field, require_labels, cells)
             kind = one_kind(place, row, kind)
             if records is not None:
                 records.append(record)
@@ -279,7 +286,7 @@ def _text(place: str, record: dict[str, Any], name: str) -> str:
 
 
 def _labels(
-    place: str, record: dict[str, Any], name: str | None, required: bool
+    place: str, record: dict[str, Any], name: str | None, required: bool, cells: LabelCells
 ) -> tuple[list[Label], list[float] | None]:
     """A row's labels without repetition, and their weights if any has one (repeated ones summed)."""
     if name is None:
@@ -297,10 +304,11 @@ def _labels(
     pairs: Iterable[Any]
     if isinstance(value, dict):
         pairs, weighted = ([label, weight] for label, weight in value.items()), True
-    elif isinstance(value, list):
-        pairs, weighted = value, False
     else:
-        pairs, weighted = [value], False
+        weighted = False
+        pairs = cells.list_of(place, value) if isinstance(value, list) else [value]
+        if isinstance(value, str):
+            pairs = cells.split(place, value)
     results: dict[Label, float] = {}
     for item in pairs:
         label, weight = item, None
@@ -314,6 +322,9 @@ def _labels(
             label, weight, weighted = item[0], sound_weight(place, item[1]), True
         if isinstance(label, bool) or not isinstance(label, (str, int)):
             raise DataError(f"{place}: a label must be a string or an int. Got {quoted(label)} instead.")
+        if not (named := cells.named([label])):
+            continue
+        label = named[0]
         if weight is None:
             results.setdefault(label, 1.0)
         else:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
 
+from sylvan.data.label_cells import AUTO, LabelCells
 from sylvan.data.other_fields import RecordColumns, cell_of, with_others
 from sylvan.data.streams import InputStream, PathLike, open_read, open_write
 from sylvan.data.text_rows import Label, Row, TextData, collect, complete_rows, encoded, in_blocks, paired, unweighted
@@ -33,7 +34,7 @@ def read_table(
     *,
     text_columns: Columns = "text",
     labels_columns: Columns | None = "labels",
-    label_separator: str | None = ";",
+    label_separator: str | None = AUTO,
     delimiter: str | None = None,
     header: bool | None = None,
     separator: str = " ",
@@ -54,7 +55,9 @@ def read_table(
         The column of the labels, or several. Where "labels" is asked for and missing, "label", "subjects" or
         "subject_uris" (Annif's CSV) is taken. None reads the texts alone.
     label_separator : str or None
-        What parts the labels within a cell; ``" "`` stands for any run of blanks, None for one label a cell.
+        What parts the labels within a cell; ``" "`` stands for any run of blanks, None for one label a cell. "auto" is
+        ";". A cell that holds a list as Python or JSON writes it, ``['a', 'b']``, is that list, unless None is given.
+        Where cells look as if another mark parted their labels, a warning shows one.
     delimiter : str, optional
         What parts the cells: by default a tab in files named .tsv or .tab (packed or not), else a comma.
     header : bool, optional
@@ -92,7 +95,7 @@ def stream_table(
     *,
     text_columns: Columns = "text",
     labels_columns: Columns | None = "labels",
-    label_separator: str | None = ";",
+    label_separator: str | None = AUTO,
     delimiter: str | None = None,
     header: bool | None = None,
     separator: str = " ",
@@ -203,10 +206,7 @@ def _form(
     named = [column for column in (*texts, *labels) if isinstance(column, str)]
     if header is False and named:
         raise ParameterError(f"A table without a header has numbers for columns, from 1. Got {named[0]!r} instead.")
-    if label_separator is not None and (not isinstance(label_separator, str) or not label_separator):
-        raise ParameterError(
-            f"The 'label_separator' parameter must be a string or None. Got {label_separator!r} instead."
-        )
+    LabelCells("", label_separator)  # refuses what is no separator, before the file is opened
     known = bool(named) if header is None else header
     return _Form(texts, labels, label_separator, _delimiter(path, delimiter), known, separator)
 
@@ -247,26 +247,21 @@ def _table_rows(stream: InputStream, form: _Form, records: list[Mapping[str, Any
     width = len(cells)
     columns = cells if form.header else [str(number) for number in range(1, width + 1)]
     rows = result if form.header else chain([first], result)
-    for place, cells in rows:
+    label_cells = LabelCells(stream.name, form.label_separator, ";")
+    for place, cells in label_cells.watched(rows):
         if len(cells) != width:
             raise DataError(f"{place}: the row has {len(cells)} cells, but the first has {width}.")
         if records is not None:
             records.append(dict(zip(columns, cells, strict=True)))
-        yield _row(cells, texts, labels, form)
+        yield _row(place, cells, texts, labels, form.separator, label_cells)
 
 
-def _row(cells: list[str], texts: list[int], labels: list[int], form: _Form) -> Row:
-    text = form.separator.join(filter(None, (cells[at] for at in texts)))
-    results: dict[str, None] = {}
-    for at in labels:
-        cell = cells[at]
-        if form.label_separator is None:
-            parts = [cell]
-        else:
-            parts = cell.split() if form.label_separator == " " else cell.split(form.label_separator)
-        results.update(dict.fromkeys(part.strip() for part in parts))
-    results.pop("", None)
-    return text, list(results), None
+def _row(
+    place: str, cells: list[str], texts: list[int], labels: list[int], separator: str, label_cells: LabelCells
+) -> Row:
+    text = separator.join(filter(None, (cells[at] for at in texts)))
+    names = dict.fromkeys(name for at in labels for name in label_cells.split(place, cells[at]))
+    return text, list(names), None
 
 
 def _position(place: str, column: Column, names: list[str] | None, width: int, option: str) -> int:
