@@ -46,8 +46,8 @@ def test_rankings_have_the_fields_of_their_rows(
 
     words = ["predict", files.text_model, books[kind], "-k", "2"]
     lines = [json.loads(line) for line in call(*words).out.splitlines()]
-    plain = [{name: line[name] for name in ("labels", "scores")} for line in lines]
-    assert [list(line) for line in lines] == [["id", "title", "year", "labels", "scores"]] * 3
+    plain = [{name: line[name] for name in ("labels", "probabilities")} for line in lines]
+    assert [list(line) for line in lines] == [["id", "title", "year", "labels", "probabilities"]] * 3
     assert [line["id"] for line in lines] == ["b1", "b2", "b3"]
     years = ["1901", "", "1999"] if kind == "csv" else [1901, None, 1999]
     assert [line["year"] for line in lines] == years
@@ -58,11 +58,11 @@ def test_rankings_have_the_fields_of_their_rows(
     ]
     assert call(*words, "-o", str(tmp_path / "top.csv"), "-q").code == 0
     cells = table(tmp_path / "top.csv")
-    assert list(cells[0]) == ["row", "id", "title", "year", "rank", "label", "score"]
-    assert [(c["row"], c["id"], c["rank"], c["label"], float(c["score"])) for c in cells] == [
+    assert list(cells[0]) == ["row", "id", "title", "year", "rank", "label", "probability"]
+    assert [(c["row"], c["id"], c["rank"], c["label"], float(c["probability"])) for c in cells] == [
         (str(number), f"b{number + 1}", str(rank), label, score)
         for number, line in enumerate(plain)
-        for rank, (label, score) in enumerate(zip(line["labels"], line["scores"], strict=True), 1)
+        for rank, (label, score) in enumerate(zip(line["labels"], line["probabilities"], strict=True), 1)
     ]
     assert cells[2]["title"] == "Stars; and more"
 
@@ -70,9 +70,9 @@ def test_rankings_have_the_fields_of_their_rows(
 def test_fields_are_chosen(books: dict[str, str], call: Any, files: Any, tmp_path: Path) -> None:
     words = ["predict", files.text_model, books["jsonl"], "-k", "1", "-q"]
     chosen = [json.loads(line) for line in call(*words, "--output-fields", "text,id").out.splitlines()]
-    assert [list(line) for line in chosen] == [["text", "id", "labels", "scores"]] * 3
+    assert [list(line) for line in chosen] == [["text", "id", "labels", "probabilities"]] * 3
     none = [json.loads(line) for line in call(*words, "--output-fields", "none").out.splitlines()]
-    assert [list(line) for line in none] == [["labels", "scores"]] * 3
+    assert [list(line) for line in none] == [["labels", "probabilities"]] * 3
     for given, sentence in (
         (["--output-fields", "ids"], "there is no field 'ids' to write. Its fields are: 'id', 'title'"),
         (["--output-fields", "labels"], "--output-fields can't name 'labels': the output has a column of that name"),
@@ -87,10 +87,10 @@ def test_fields_are_chosen(books: dict[str, str], call: Any, files: Any, tmp_pat
 
 
 def test_a_field_that_the_output_has_itself_is_left_out_and_said(call: Any, files: Any, tmp_path: Path) -> None:
-    data.write_records(tmp_path / "a.jsonl", [{"text": "bread", "score": 3, "id": "x"}])
+    data.write_records(tmp_path / "a.jsonl", [{"text": "bread", "probability": 3, "id": "x"}])
     outcome = call("predict", files.text_model, str(tmp_path / "a.jsonl"), "-k", "1", "-o", str(tmp_path / "top.csv"))
-    assert "a.jsonl: score is left out, as the output has a column of that name." in outcome.err
-    assert list(table(tmp_path / "top.csv")[0]) == ["row", "id", "rank", "label", "score"]
+    assert "a.jsonl: probability is left out, as the output has a column of that name." in outcome.err
+    assert list(table(tmp_path / "top.csv")[0]) == ["row", "id", "rank", "label", "probability"]
 
 
 def test_rules_names_and_delimiters_of_tables(books: dict[str, str], call: Any, files: Any, tmp_path: Path) -> None:
@@ -106,7 +106,8 @@ def test_rules_names_and_delimiters_of_tables(books: dict[str, str], call: Any, 
     (first, *_) = table(tmp_path / "top.tsv", "\t")
     assert (first["label"], first["name"]) == ("Baking", "Backen")
     matrix = call("predict", files.matrix_model, files("test.xmc"), "-k", "2", "-o", str(out), "-q")
-    assert matrix.code == 0 and len(table(out)) == 120 and list(table(out)[0]) == ["row", "rank", "label", "score"]
+    assert matrix.code == 0 and len(table(out)) == 120
+    assert list(table(out)[0]) == ["row", "rank", "label", "probability"]
 
 
 def test_fields_that_begin_late(call: Any, files: Any, tmp_path: Path) -> None:

@@ -32,10 +32,13 @@ def rows(text: str) -> list[dict[str, Any]]:
 def test_predict_on_matrices(name: str, call: Any, files: Any) -> None:
     outcome = call("predict", files.matrix_model, files(name), "-k", "2")
     assert outcome.code == 0, outcome.err
-    top = sylvan.load(files.matrix_model).rank(data.load_npz(files("X.test.npz")), k=2)
+    model = sylvan.load(files.matrix_model)
+    top = model.rank(data.load_npz(files("X.test.npz")), k=2)
     found = rows(outcome.out)
     assert [row["labels"] for row in found] == [[i for i in row if i >= 0] for row in top.labels.tolist()]
-    assert found[0]["scores"] == pytest.approx(top.scores[0].tolist(), rel=1e-5)
+    assert found[0]["probabilities"] == pytest.approx(model.probabilities(top).scores[0].tolist(), rel=1e-5)
+    raw = rows(call("predict", files.matrix_model, files(name), "-k", "2", "--scores").out)
+    assert raw[0]["scores"] == pytest.approx(top.scores[0].tolist(), rel=1e-5)
 
 
 @pytest.mark.parametrize("name", TEXTS)
@@ -126,11 +129,13 @@ def test_names_beyond_ascii_arrive(call: Any, files: Any) -> None:
 @pytest.mark.parametrize("model", ["text", "matrix"])
 def test_predictions_as_a_matrix(model: str, call: Any, files: Any, tmp_path: Path) -> None:
     folder, name = (files.text_model, "test.jsonl") if model == "text" else (files.matrix_model, "test.xmc")
-    assert call("predict", folder, files(name), "-k", "3", "-o", str(tmp_path / "top.npz")).code == 0
-    scores = sp.load_npz(tmp_path / "top.npz")
-    assert scores.shape == (60, 6) and scores.dtype == np.float32 and np.diff(scores.indptr).max() <= 3
-    top = sylvan.load(files.matrix_model).rank(data.load_npz(files("X.test.npz")), k=3)
-    assert abs(scores - top.to_csr(6)).max() < 1e-6
+    loaded = sylvan.load(files.matrix_model)
+    top = loaded.rank(data.load_npz(files("X.test.npz")), k=3)
+    for options, expected in (((), loaded.probabilities(top)), (("--scores",), top)):
+        assert call("predict", folder, files(name), "-k", "3", "-o", str(tmp_path / "top.npz"), *options).code == 0
+        values = sp.load_npz(tmp_path / "top.npz")
+        assert values.shape == (60, 6) and values.dtype == np.float32 and np.diff(values.indptr).max() <= 3
+        assert abs(values - expected.to_csr(6)).max() < 1e-6
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "jsonl.gz", "jsonl.xz"])

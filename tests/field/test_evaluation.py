@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -97,3 +98,33 @@ def test_a_file_of_other_labels_is_refused(options: Sequence[str], folder: Path,
     error = capsys.readouterr().err
     for words in ("no row has a label that the model knows", "'http://example.org/p1'", "'baking'"):
         assert words in error
+
+
+@pytest.mark.parametrize(("suffix", "key"), [("jsonl", "probabilities"), ("csv", "probability")])
+def test_files_have_the_probability_that_other_commands_show(suffix: str, key: str, folder: Path) -> None:
+    names = sorted(WORDS) * 60  # enough rows to calibrate
+    texts = [WORDS[name] for name in names]
+    model = TextModel(model=XRLinear(seed=0)).fit(texts, [[name] for name in names])
+    model.save(folder / "calibrated")
+    data.write_jsonl(folder / "one.jsonl", [BREAD])
+    top = model.rank([BREAD], k=1)
+    for options, name, value in (
+        ((), key, model.probabilities(top).scores[0, 0]),
+        (("--proba",), key, model.probabilities(top).scores[0, 0]),
+        (("--scores",), {"probability": "score"}.get(key, "scores"), top.scores[0, 0]),
+    ):
+        out = folder / f"top.{suffix}"
+        assert (
+            main(
+                ["predict", str(folder / "calibrated"), str(folder / "one.jsonl"), "-k", "1", "-o", str(out), *options]
+            )
+            == 0
+        )
+        row = next(csv.DictReader(out.open())) if suffix == "csv" else json.loads(out.read_text())
+        assert float(row[name] if suffix == "csv" else row[name][0]) == pytest.approx(float(value), rel=1e-5)
+
+
+def test_raw_scores_and_a_rule_contradict_each_other(folder: Path, capsys: Any) -> None:
+    data.write_jsonl(folder / "one.jsonl", [BREAD])
+    assert main(["predict", str(folder / "m"), str(folder / "one.jsonl"), "--scores", "--threshold", "0.5"]) == 2
+    assert "leave --scores out" in capsys.readouterr().err

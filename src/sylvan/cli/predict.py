@@ -27,7 +27,9 @@ __all__ = ["command"]
 @click.argument("inputs", metavar="[INPUT]...", nargs=-1)
 @click.option("-k", "k", type=click.IntRange(min=1),
               help="Maximum number of labels per row. [default: 10; with a rule, what it selects]")  # fmt: skip
-@click.option("--proba", is_flag=True, help="Write probabilities instead of scores.")
+@click.option("--proba/--scores", "proba", default=None,
+              help="Write probabilities, or the raw scores that labels are ordered by. [default: probabilities, where "
+              "the model has calibrated ones and no tail orders its answers]")  # fmt: skip
 @click.option("--threshold", type=float, metavar="P", help="Rule: labels with at least this probability.")
 @click.option("--expected", metavar="f1", help="Rule: the number of labels with the highest expected F1.")
 @click.option("--precision", type=float, metavar="P",
@@ -54,7 +56,7 @@ def command(
     model: str,
     inputs: tuple[str, ...],
     k: int | None,
-    proba: bool,
+    proba: bool | None,
     threshold: float | None,
     expected: str | None,
     precision: float | None,
@@ -71,11 +73,11 @@ def command(
 
     For a model trained on text, INPUT is JSONL, plain text (one text per line), CSV, TSV,
     fastText's or PECOS's lines, one of Annif's corpora or Parquet; otherwise a matrix.
-    Each line of the output is {"labels": [...], "scores": [...]}, best first; with --proba or one of the stopping rules
-    (--threshold, --expected, --precision) {"labels": [...],
-    "probabilities": [...]}, where a list may be empty. With --vocabulary labels are names, and "uris" has their codes.
-    A CSV, for a spreadsheet, has a line for each label: row, rank, label, name, score. A row's other fields, such as
-    its id, stand before these (--output-fields).
+    Each line of the output is {"labels": [...], "probabilities": [...]}, best first, where a list may be empty; with
+    --scores, or from a model without calibrated probabilities, {"labels": [...], "scores": [...]}. With --vocabulary
+    labels are names, and "uris" has their codes.
+    A CSV, for a spreadsheet, has a line for each label: row, rank, label, name, probability. A row's other fields, such
+    as its id, stand before these (--output-fields).
 
     \b
     Examples:
@@ -94,7 +96,7 @@ def command(
     from sylvan.cli.saved import codes_of, input_for, load_model
     from sylvan.data.formats.rankings import columns_of_output, open_rankings
     from sylvan.data.other_fields import RecordSource
-    from sylvan.models.at_work import inner_of, rank_blocks
+    from sylvan.models.at_work import has_probabilities, inner_of, rank_blocks
     from sylvan.parallel import progress, quiet
 
     inputs, address = inputs or ("-",), given["ray_address"]
@@ -106,9 +108,12 @@ def command(
     named = {"threshold": threshold, "expected": expected, "precision": precision}
     ruled = any(value is not None for value in named.values())
     k = 10 if k is None and not ruled else k
+    if ruled and proba is False:
+        raise click.UsageError("--threshold, --expected and --precision choose by probabilities: leave --scores out.")
+    if proba is None:
+        proba = has_probabilities(loaded) and getattr(inner_of(loaded), "tail", None) is None
     rule = _rule(loaded, k, **named) if proba or ruled else None
-    inner = inner_of(loaded)
-    if rule is not None and inner.calibrator_ is None and not (inner.gives_probabilities or given["quiet"]):
+    if rule is not None and not (has_probabilities(loaded) or given["quiet"]):
         click.echo("The model is not calibrated: its probabilities are scores brought into [0, 1].", err=True)
     lists = read_lists(loaded, allowed, denied, inputs[0])
     ranker = None if address is None else ranker_of(model, loaded, k, settings, given["device"], rule, lists)

@@ -14,7 +14,9 @@ from sylvan.models.text import TextModel
 from sylvan.store.registry import load
 from sylvan.topk import TopK
 
-__all__ = ["Source", "answer", "inner_of", "load_ranking", "rank_blocks", "set_device", "set_threads"]
+__all__ = [
+    "Source", "answer", "has_probabilities", "inner_of", "load_ranking", "rank_blocks", "set_device", "set_threads",
+]  # fmt: skip
 
 
 class Source(Protocol):
@@ -57,6 +59,12 @@ def load_ranking(folder: str) -> Estimator:
 def inner_of(model: Any) -> Any:
     """The model over matrices inside one over texts, or the model itself."""
     return model.model if isinstance(model, TextModel) else model
+
+
+def has_probabilities(model: Any) -> bool:
+    """Whether a model's probabilities mean something: they are calibrated, or what it has learned."""
+    inner = inner_of(model)
+    return bool(inner.calibrator_ is not None or inner.gives_probabilities)
 
 
 def set_threads(model: Estimator, threads: int | None) -> None:

@@ -22,6 +22,7 @@ from sylvan.data import SubjectVocabulary, Vocabulary
 from sylvan.errors import DataError, ModelError, SylvanError
 from sylvan.indexing import LabelTree
 from sylvan.models import IRLIIndex, ShardedIRLIIndex, TextModel
+from sylvan.models.at_work import has_probabilities
 from sylvan.models.base import Estimator
 from sylvan.models.cards.card import Card, card_of
 from sylvan.models.text_estimator import TextEstimator
@@ -103,8 +104,7 @@ class Version:
     @property
     def calibrated(self) -> bool:
         """Whether its probabilities mean something."""
-        inner = self.inner
-        return self.takes != "vectors" and (inner.calibrator_ is not None or inner.gives_probabilities)
+        return self.takes != "vectors" and has_probabilities(self.model)
 
     @functools.cached_property
     def vocabulary(self) -> Vocabulary | None:
