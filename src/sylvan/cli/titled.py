@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sylvan.cli.io.vocabulary_file import LabelTitles, distinct_titles
+from sylvan.cli.io.vocabulary_file import LabelTitles
 from sylvan.cli.saved import codes_of
 from sylvan.data import Vocabulary
 from sylvan.explain.explanation import Explanation
+from sylvan.models.cards.label_titles import distinct_titles
 
 __all__ = ["TitledModel"]
 

@@ -38,14 +38,14 @@ def app(
     log : bool, default False
         Whether to write a JSON line for each request to stdout.
     wait : bool, default False
-        Whether the lifespan's startup ends only once every model is open, and fails where one can't be: for a server
+        Whether the lifespan's startup ends only once the models are open, and fails where none can be: for a server
         that asks each of several processes as soon as it has started, such as Ray Serve. Otherwise a request that
         comes too early is answered with 503.
 
     Raises
     ------
     ModelError, ParameterError
-        For a folder without a model, and for a name that makes no address.
+        Where no folder has a model, and for a name that makes no address.
     ImportError
         Without the packages of the extra ``serve``.
 

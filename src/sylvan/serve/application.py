@@ -74,8 +74,8 @@ class App:
                 self.service.start()
                 if self.settings.wait or self.settings.workers > 1:  # the others answer meanwhile
                     await self.service.opened()
-                wrong = [one for one in self.service.served.values() if one.current is None and self.settings.wait]
-                if wrong:
+                if self.settings.wait and not self.service.has_open:
+                    wrong = list(self.service.served.values())
                     await self.service.stop()
                     sentences = (f"The model {one.name!r} can't be opened: {one.refused}" for one in wrong)
                     await send({"type": "lifespan.startup.failed", "message": " ".join(sentences)})

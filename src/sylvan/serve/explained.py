@@ -8,12 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
-import numpy as np
 import scipy.sparse as sp
 
 from sylvan.explain.explanation import Explanation
-from sylvan.explain.records import Step
-from sylvan.indexing.naming import node_title
 from sylvan.serve.asked import Asked, known_label
 from sylvan.serve.versions import Version
 
@@ -63,9 +60,9 @@ def explained(version: Version, row: Any, label: str | int, top: int, n_examples
     spans = _spans(version, row, weights) if version.takes == "texts" else []
     paths = [
         [f"{tree.number}/{step.layer}.{step.node}" for step in path.steps]
-        for tree in result.trees
+        for tree in result.trees if version.trees  # those of an ensemble's members aren't drawn
         for path in tree.paths
-    ]
+    ]  # fmt: skip
     return Explained(result.to_dict(), spans, paths)
 
 
@@ -73,40 +70,22 @@ def _explain(version: Version, row: Any, label: str | int, top: int, n_examples:
     options: dict[str, Any] = {} if beam is None else {"beam": beam}
     rows: list[int] = []
     name = version.label(known_label(version, label, "label"))
+    model, titles = version.titled
+    title = titles.get(str(name), name)
     if version.examples is not None:
-        rows, pair = version.examples.of(str(name))
+        rows, texts = version.examples.of(str(name))
         if rows:
-            options["examples"] = pair
+            options["examples"] = (texts, [[title]] * len(texts))
     if version.takes == "texts":
         x: Any = row
     else:
         indices, values = row
         x = sp.csr_matrix((values, indices, [0, len(indices)]), shape=(1, version.model.n_features_))
-    result: Explanation = version.model.explain(x, name, top, n_examples=max(1, n_examples), **options)
+    result: Explanation = model.explain(x, title, top, n_examples=max(1, n_examples), **options)
     examples = tuple(replace(one, row=rows[one.row]) if rows else one for one in result.examples)
-    return _titled(version, replace(result, examples=examples if n_examples else ()))
-
-
-def _titled(version: Version, result: Explanation) -> Explanation:
-    """The explanation with what people call labels in place of their URIs, where a vocabulary says so."""
-    if version.subjects is None:
-        return result
-    counts = np.asarray(version.inner.label_counts_)
-
-    def title(tree: int, step: Step) -> Step:
-        words = node_title(
-            version.trees[tree], step.layer, step.node, lambda i: version.title(version.label(i)), counts
-        )
-        return replace(step, title=words)
-
-    trees = tuple(
-        replace(
-            vote,
-            paths=tuple(replace(path, steps=tuple(title(vote.number, s) for s in path.steps)) for path in vote.paths),
-        )
-        for vote in result.trees
-    )
-    return replace(result, name=version.title(version.label(result.label)), trees=trees)
+    if title != name:
+        result = replace(result, name=version.title(name), code=str(name))
+    return replace(result, examples=examples if n_examples else ())
 
 
 def _spans(version: Version, text: str, weights: dict[str, float]) -> list[Span]:

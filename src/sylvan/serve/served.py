@@ -7,11 +7,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from sylvan.errors import SylvanError
 from sylvan.serve.engine import Engine
 from sylvan.serve.problems import Problem
 from sylvan.serve.settings import Limits, ServedFolder
-from sylvan.serve.versions import Version, open_version, stamp_of
+from sylvan.serve.versions import Version, open_version, reason, stamp_of
 
 __all__ = ["Served"]
 
@@ -21,6 +20,7 @@ class Served:
 
     Requests take the current version once and keep it to their end, so that every answer is of one version. A new one
     takes its place when it is open, verified and warm; until then, and if anything is wrong with it, the old one stays.
+    A first version whose ``examples`` or ``vocabulary`` are wrong is served without them.
 
     Attributes
     ----------
@@ -51,6 +51,12 @@ class Served:
         """What it is called in addresses."""
         return self.folder.name
 
+    @property
+    def message(self) -> str | None:
+        """What is wrong: why the newest version on disk isn't served, or which settings the current one is without."""
+        faults = self.current.faults if self.current is not None else []
+        return self.refused or " ".join(faults) or None
+
     def version(self) -> Version:
         """The current version.
 
@@ -78,11 +84,11 @@ class Served:
             try:
                 new = await loop.run_in_executor(None, open_version, self.folder)
             except Exception as error:
-                known = isinstance(error, SylvanError | MemoryError | OSError)
-                self.refused = str(error) if known else f"something went wrong ({type(error).__name__}: {error})."
+                self.refused = reason(error)
             else:
-                self.refused = None
-                if before is None or new.checksum != before.checksum or force:
+                worse = bool(new.faults) and before is not None and not before.faults
+                self.refused = " ".join(new.faults) if worse else None
+                if not worse and (before is None or new.checksum != before.checksum or force):
                     self.current = new
             self._stamp, self.looked = stamp, True
             self._changed(self)

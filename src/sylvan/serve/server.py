@@ -21,7 +21,7 @@ import uvicorn
 from prometheus_client.multiprocess import mark_process_dead
 from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
-from sylvan.errors import ParameterError
+from sylvan.errors import ModelError, ParameterError
 from sylvan.serve.application import App
 from sylvan.serve.log import say
 from sylvan.serve.metrics import SHARED_FOLDER
@@ -58,6 +58,7 @@ class _Server(uvicorn.Server):
     """uvicorn's server that drains at the first signal, ends at the second, and looks at its models at SIGHUP."""
 
     _told: float | None = None  # when it was told to end
+    has_nothing = False  # to serve: no model could be opened
     _parent = 0
 
     @property
@@ -99,6 +100,8 @@ class _Server(uvicorn.Server):
         so too, without other thresholds, through what hundreds of connections hold.
         """
         await self._app.service.opened()
+        if self.config.workers == 1 and not self._app.service.has_open:
+            self.has_nothing = self.should_exit = True
         gc.collect()
         gc.freeze()
 
@@ -223,7 +226,7 @@ def serve(settings: Settings) -> None:
     Raises
     ------
     SylvanError
-        Before anything is served, when a model, a name or the address is wrong.
+        When no model can be opened, or a name or the address is wrong.
     """
     settings = checked(settings)
     bound = bound_socket(settings.host, settings.port)
@@ -249,4 +252,7 @@ def serve(settings: Settings) -> None:
         if settings.workers > 1:
             _Workers(config, [bound]).run()
         else:
-            _Server(config).run([bound])
+            server = _Server(config)
+            server.run([bound])
+            if server.has_nothing:
+                raise ModelError("There is nothing to serve: none of the models can be opened, for the reasons above.")

@@ -63,6 +63,11 @@ class Service:
         """Whether it is at work."""
         return bool(self.served)
 
+    @property
+    def has_open(self) -> bool:
+        """Whether there is a model that answers."""
+        return any(served.current is not None for served in self.served.values())
+
     def new_id(self) -> str:
         """An id for a request that came without one."""
         return f"{self._prefix}-{next(self._ids):x}"
@@ -100,7 +105,7 @@ class Service:
     async def reload_all(self) -> None:
         """Look at all manifests now."""
         for served in self.served.values():
-            await served.reload()
+            await served.reload(force=served.message is not None)
 
     def find(self, name: str) -> Served:
         """The model of that name.
@@ -129,30 +134,36 @@ class Service:
         return served, version
 
     def readiness(self) -> dict[str, Any]:
-        """Whether every model can answer, and what is wrong where one can't, or where a newer version was refused."""
+        """Whether the models can answer, and what is wrong with each.
+
+        A model that can't be opened takes none of the others away: it is named, and they are ready.
+        """
         models = {
             name: {
                 "ready": served.current is not None,
                 "version": None if served.current is None else served.current.checksum,
-                "message": served.refused,
+                "message": served.message,
             }
             for name, served in self.served.items()
         }
-        ready = self.started and not self.draining and all(model["ready"] for model in models.values())
+        looked = all(served.looked for served in self.served.values())
+        ready = looked and self.has_open and not self.draining
         return {"ready": ready, "draining": self.draining, "models": models}
 
     def _changed(self, served: Served) -> None:
         """A model's folder was looked at: say what is new."""
-        old, refused = self._versions.get(served.name, ("", None))
+        old, message = self._versions.get(served.name, ("", None))
         now = "" if served.current is None else served.current.checksum
-        if served.refused and served.refused != refused:
+        if served.refused and served.refused != message:
             stays = f" The version {now} is still served." if now else ""
             say(f"The model {served.name!r} on disk can't be served: {served.refused}{stays}")
             self.metrics.refused(served.name)
         if now != old:
             say(f"Serving {served.name!r} from {served.folder.folder}, version {now}.")
             self.metrics.version(served.name, old or None, now, time.time())
-        self._versions[served.name] = (now, served.refused)
+        if served.message and not served.refused and served.message != message:
+            say(f"The model {served.name!r} is served, but: {served.message}")
+        self._versions[served.name] = (now, served.message)
 
     async def _keep_house(self) -> None:
         """Write the log and set the gauges now and then."""

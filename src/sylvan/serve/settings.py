@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sylvan import store
-from sylvan.errors import DataError, ParameterError
+from sylvan.errors import DataError, ParameterError, SylvanError
 from sylvan.serve.keys import ApiKey
 
 if sys.version_info >= (3, 11):
@@ -105,7 +105,7 @@ class Settings:
     watch: float = 1.0  # seconds between two looks at a model's manifest
     drain: float = 0.0  # seconds for which a server that was told to end goes on accepting requests
     log: bool = True
-    wait: bool = False  # whether startup ends once the models are open, and fails where one can't be
+    wait: bool = False  # whether startup ends once the models are open, and fails where none can be
 
 
 # What numbers may be: the least and the most.
@@ -134,8 +134,8 @@ def checked(settings: Settings) -> Settings:
     ------
     ParameterError
         For no model at all, two of one name, a name that makes no address, and numbers out of range.
-    ModelError
-        When there is no model in a folder.
+    ModelError, ParameterError
+        When every model is without its folder or a file beside it; of several, the others are served.
     """
     if not settings.models:
         raise ParameterError("There is no model to serve: name a folder, or several.")
@@ -146,6 +146,7 @@ def checked(settings: Settings) -> Settings:
     _check_numbers(settings, "")
     _check_numbers(settings.limits, "limits.")
     named: dict[str, ServedFolder] = {}
+    wrong: list[SylvanError] = []
     for model in settings.models:
         _check_numbers(model, "")
         name = model.name or os.path.basename(os.path.abspath(model.folder))
@@ -158,13 +159,23 @@ def checked(settings: Settings) -> Settings:
                 f"Two models are called {name!r}, {named[name].folder!r} and {model.folder!r}: "
                 "serve one as NAME=FOLDER."
             )
-        store.contents(model.folder)  # says so where there is none
-        for what in ("examples", "vocabulary"):
-            path = getattr(model, what)
-            if path is not None and not os.path.isfile(path):
-                raise ParameterError(f"The {what!r} of the model {name!r} must be a file. There is none: {path}.")
+        try:
+            _check_files(model, name)
+        except SylvanError as error:
+            wrong.append(error)
         named[name] = dataclasses.replace(model, name=name, title=model.title or name)
+    if len(wrong) == len(named):
+        raise wrong[0]
     return dataclasses.replace(settings, models=tuple(named.values()))
+
+
+def _check_files(model: ServedFolder, name: str) -> None:
+    """Whether a model's folder and the files beside it are there; what is in them is seen when it is opened."""
+    store.contents(model.folder)  # says so where there is none
+    for what in ("examples", "vocabulary"):
+        path = getattr(model, what)
+        if path is not None and not os.path.isfile(path):
+            raise ParameterError(f"The {what!r} of the model {name!r} must be a file. There is none: {path}.")
 
 
 def _check_numbers(part: Any, prefix: str) -> None:

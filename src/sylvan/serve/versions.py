@@ -9,9 +9,9 @@ import os
 import re
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,12 +25,14 @@ from sylvan.models import IRLIIndex, ShardedIRLIIndex, TextModel
 from sylvan.models.at_work import has_probabilities
 from sylvan.models.base import Estimator
 from sylvan.models.cards.card import Card, card_of
+from sylvan.models.cards.label_titles import distinct_titles
 from sylvan.models.text_estimator import TextEstimator
 from sylvan.serve.settings import ServedFolder
 from sylvan.store.registry import rebuild
 
-__all__ = ["Examples", "LabelMatch", "Version", "open_version", "stamp_of"]
+__all__ = ["Examples", "LabelMatch", "Version", "open_version", "reason", "stamp_of"]
 
+_T = TypeVar("_T")
 _WORD_STARTS = 300_000  # labels up to which the words within names complete too; beyond, it would take much memory
 _ATTEMPTS = 20
 _MOST_EXAMPLES = 2_000  # texts of a label that are compared with the one that is explained
@@ -57,10 +59,14 @@ class Examples:
             for name in names:
                 self._rows_of.setdefault(str(name), []).append(row)
 
-    def of(self, label: str) -> tuple[list[int], tuple[list[str], list[list[str]]]]:
-        """The rows that have a label, and their texts with that label alone, as ``explain`` takes them."""
+    def of(self, label: str) -> tuple[list[int], list[str]]:
+        """The rows that have a label, and their texts."""
         rows = self._rows_of.get(label, [])[:_MOST_EXAMPLES]
-        return rows, ([self._texts[row] for row in rows], [[label] for _ in rows])
+        return rows, [self._texts[row] for row in rows]
+
+    def has_any(self, labels: Vocabulary) -> bool:
+        """Whether a text has one of the labels."""
+        return any(label in labels for label in self._rows_of)
 
 
 class Version:
@@ -76,11 +82,18 @@ class Version:
     loaded : str
         When, in UTC (ISO 8601).
     takes : {"texts", "features", "vectors"}
+    subjects : SubjectVocabulary or None
+        Of the setting ``vocabulary``.
+    examples : Examples or None
+    faults : list of str
+        What is wrong with its settings: the model answers without what they name.
     """
 
-    def __init__(self, served: ServedFolder, model: Any, card: Card, subjects: SubjectVocabulary | None,
-                 examples: Examples | None) -> None:  # fmt: skip
-        self.served, self.model, self.card, self.subjects, self.examples = served, model, card, subjects, examples
+    def __init__(self, served: ServedFolder, model: Any, card: Card) -> None:
+        self.served, self.model, self.card = served, model, card
+        self.subjects: SubjectVocabulary | None = None
+        self.examples: Examples | None = None
+        self.faults: list[str] = []
         self.checksum = card.checksum
         self.loaded = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
         self.takes = "vectors" if not isinstance(model, Estimator) else "texts" if model.takes_texts else "features"
@@ -141,6 +154,20 @@ class Version:
         if self.subjects is not None and isinstance(label, str):
             return self.subjects.label(label, self.served.language) or label
         return str(label) if self.vocabulary is not None else f"label {label}"
+
+    @property
+    def titled(self) -> tuple[Any, dict[str, str]]:
+        """The model with its labels called as people call them, for explanations; and the titles by the labels."""
+        with self._making:
+            return self._titled
+
+    @functools.cached_property
+    def _titled(self) -> tuple[Any, dict[str, str]]:
+        if self.subjects is None or self.vocabulary is None:
+            return self.model, {}
+        titles = distinct_titles(self.vocabulary, lambda code: self.title(str(code)))
+        new = {code: title for code, title in zip(self.vocabulary, titles, strict=True) if code != title}
+        return (self.model.with_label_names(new) if new else self.model), new
 
     def complete(self, prefix: str, limit: int) -> list[LabelMatch]:
         """Labels whose name, or a word of whose name, begins with a prefix; case doesn't matter.
@@ -211,9 +238,9 @@ def open_version(served: ServedFolder) -> Version:
     try:
         model, card = _opened(served)
         _set_threads(model, served.threads)
-        subjects = None if served.vocabulary is None else data.read_subjects(served.vocabulary)
-        examples = None if served.examples is None else _read_examples(served.examples, model)
-        version = Version(served, model, card, subjects, examples)
+        version = Version(served, model, card)
+        version.subjects = _beside(version, "vocabulary", _read_subjects)
+        version.examples = _beside(version, "examples", _read_examples)
         _warm(version)
     except SylvanError:
         raise
@@ -255,18 +282,63 @@ def _set_threads(model: Any, threads: int) -> None:
         _set_threads(member, threads)
 
 
-def _read_examples(path: str, model: Any) -> Examples:
+def reason(error: Exception) -> str:
+    """Why something can't be opened, in a sentence."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{os.fsdecode(error.filename)} can't be read: {error.strerror}."
+    known = isinstance(error, SylvanError | MemoryError | OSError | ImportError)
+    return str(error) if known else f"something went wrong ({type(error).__name__}: {error})."
+
+
+def _beside(version: Version, setting: str, read: Callable[[str, Version], _T]) -> _T | None:
+    """What a setting names beside the model; a setting that is wrong is noted, and the model serves without it."""
+    path = getattr(version.served, setting)
+    if path is None:
+        return None
+    try:
+        return read(path, version)
+    except Exception as error:
+        version.faults.append(f"The {setting!r} setting isn't used: {reason(error)}")
+        return None
+
+
+def _read_subjects(path: str, version: Version) -> SubjectVocabulary:
+    """What labels are called; those of the model are codes in the file, or names of subjects."""
+    names = version.vocabulary
+    if names is None:
+        raise DataError(f"{path} names labels, but those of the model are {_what_labels(version)} without names.")
+    subjects = data.read_subjects(path)
+    if not any(name in subjects or subjects.uri(name) is not None for name in map(str, names)):
+        known, wanted = next(iter(subjects), None), next(iter(names), None)
+        raise DataError(f"{path} names none of the model's labels: it has {known!r}, and the model {wanted!r}.")
+    language, languages = version.served.language, subjects.languages
+    if language is not None and not {language, ""} & set(languages):
+        version.faults.append(
+            f"The 'language' setting isn't used: {path} has no labels in {language!r}, but in {', '.join(languages)}."
+        )
+    return subjects
+
+
+def _what_labels(version: Version) -> str:
+    return "vectors" if version.takes == "vectors" else "ids"
+
+
+def _read_examples(path: str, version: Version) -> Examples:
     """Training texts and their labels, in the fields that the model was trained on."""
-    if not isinstance(model, TextEstimator):
-        raise DataError(f"Examples are texts, as in {path}, but the model takes features.")
+    model, names = version.model, version.vocabulary
+    if version.takes != "texts" or names is None:
+        raise DataError(f"Examples are texts, as in {path}, but the model takes {version.takes}.")
     lower = path.lower().removesuffix(".gz").removesuffix(".xz")
     if lower.endswith((".jsonl", ".ndjson", ".json")):
         read = data.read_jsonl(path, text_fields=model.text_fields_, labels_field=model.labels_field_)
     elif lower.endswith((".csv", ".tsv")):
-        read = data.read_table(path)
+        read = data.read_table(path, text_columns=model.text_fields_, labels_columns=model.labels_field_)
     else:
         read = data.read_annif_tsv(path)
-    return Examples(list(read.texts), [list(row) for row in read.labels])
+    examples = Examples(list(read.texts), [list(row) for row in read.labels])
+    if not examples.has_any(names):
+        raise DataError(f"No text in {path} has a label of the model, which knows {names[0]!r}, for instance.")
+    return examples
 
 
 def _warm(version: Version) -> None:

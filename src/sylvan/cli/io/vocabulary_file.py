@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +11,7 @@ import click
 from sylvan import data
 from sylvan.errors import DataError
 
-__all__ = ["LabelTitles", "distinct_titles", "read_titles"]
+__all__ = ["LabelTitles", "read_titles"]
 
 
 @dataclass(frozen=True)
@@ -70,22 +69,3 @@ def read_titles(given: Mapping[str, Any]) -> LabelTitles | None:
         known = ", ".join(vocabulary.languages)
         raise DataError(f"{path} has no labels in the language {language!r}: its languages are {known}.")
     return LabelTitles(vocabulary, language, path)
-
-
-def distinct_titles(codes: Sequence[str], titles: LabelTitles) -> list[str]:
-    """What each label is called: the code where it has no title, and title and code where others have the same title.
-
-    Examples
-    --------
-    >>> from sylvan.cli.io.vocabulary_file import LabelTitles, distinct_titles
-    >>> from sylvan.data import SubjectVocabulary
-    >>> titles = LabelTitles(SubjectVocabulary({"u:1": {"": "Bank"}, "u:2": {"": "Bank"}, "u:3": {"": "Sea"}}), None)
-    >>> distinct_titles(["u:1", "u:2", "u:3", "u:4"], titles)
-    ['Bank (u:1)', 'Bank (u:2)', 'Sea', 'u:4']
-    """
-    found = [titles(code) or code for code in codes]
-    times = Counter(found)
-    return [
-        title if times[title] == 1 or title == code else f"{title} ({code})"
-        for code, title in zip(codes, found, strict=True)
-    ]

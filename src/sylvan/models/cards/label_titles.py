@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-__all__ = ["Titles", "names_of"]
+__all__ = ["Titles", "distinct_titles", "names_of"]
 
 
 class Titles(Protocol):
@@ -49,3 +51,25 @@ def names_of(
         return name(label) if title is None else f"{title} ({codes[label]})"
 
     return short, listed
+
+
+def distinct_titles(codes: Sequence[str], title_of: Callable[[str], str | None]) -> list[str]:
+    """What each label is called: the code where it has no title, and title and code where others have the same title.
+
+    Examples
+    --------
+    >>> from sylvan.models.cards.label_titles import distinct_titles
+    >>> titles = {"u:1": "Bank", "u:2": "Bank", "u:3": "Sea"}
+    >>> distinct_titles(["u:1", "u:2", "u:3", "u:4"], titles.get)
+    ['Bank (u:1)', 'Bank (u:2)', 'Sea', 'u:4']
+    """
+    found = [title_of(code) or code for code in codes]
+    times = Counter(map(_same_name, found))
+    return [
+        title if times[_same_name(title)] == 1 or title == code else f"{title} ({code})"
+        for code, title in zip(codes, found, strict=True)
+    ]
+
+
+def _same_name(title: str) -> str:
+    return unicodedata.normalize("NFC", title).strip()

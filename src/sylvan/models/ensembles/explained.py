@@ -52,4 +52,5 @@ def explain_texts(model: Any, texts: list[str], label: int, top: int, options: M
         n_labels=model.n_labels_, n_features=model.n_features_, n_known=sum(answer.n_known for answer in answers),
         trees=numbered_votes([answer.trees for answer in answers]),
         notes=tuple(dict.fromkeys(note for answer in answers for note in answer.notes)),
+        examples=next((answer.examples for answer in answers if answer.examples), ()),
     )  # fmt: skip

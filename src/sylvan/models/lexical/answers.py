@@ -67,9 +67,17 @@ class LexicalAnswers(TextEstimator):
         ties: LabelTies = cached[1]
         return ties
 
+    def inner(self) -> Estimator:
+        """The matcher itself: no model over matrices is inside."""
+        return self
+
     @property
     def has_voters(self) -> bool:
         return False
+
+    @property
+    def voters_(self) -> None:
+        return None
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name not in ("_kernel", "_ties")}

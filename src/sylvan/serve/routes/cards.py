@@ -71,7 +71,7 @@ def operations(service: Service) -> list[Operation]:
     async def card(call: Call) -> Reply:
         served, version = service.asked(call)
         headers = version.headers()
-        if served.refused is None and call.header(b"if-none-match") == f'"{version.checksum}"':
+        if served.message is None and call.header(b"if-none-match") == f'"{version.checksum}"':
             return Reply(b"", 304, headers=headers)
         return Reply.of(_card(served, version, bool(service.keyring)), headers)
 
@@ -89,7 +89,7 @@ def _line(served: Served) -> ModelLine:
     return ModelLine(
         served.name, served.folder.title, None if version is None else version.takes,
         None if version is None else version.n_labels, None if version is None else version.checksum,
-        version is not None, served.refused,
+        version is not None, served.message,
     )  # fmt: skip
 
 
@@ -97,7 +97,7 @@ def _card(served: Served, version: Version, keyed: bool) -> ModelCard:
     card = version.card
     plain = card.as_json()
     return ModelCard(
-        served.name, served.folder.title, version.takes, version.n_labels, version.checksum, True, served.refused,
+        served.name, served.folder.title, version.takes, version.n_labels, version.checksum, True, served.message,
         card.kind, card.owner, card.summary, card.facts, plain["parameters"], card.measured, card.n_bytes,
         card.written_by, version.loaded, version.calibrated, len(version.trees), version.takes != "vectors",
         version.examples is not None or hasattr(version.inner, "nearest_with"),

@@ -58,10 +58,10 @@ def operations(service: Service) -> list[Operation]:
     async def reload(call: Call) -> Reply:
         served = service.find(call.params["model"])
         call.model = served.name
-        changed = await served.reload(force=served.refused is not None)
+        changed = await served.reload(force=served.message is not None)
         current = served.version()
         call.version = current.checksum
-        return Reply.of(Reloaded(current.checksum, changed, served.refused), current.headers())
+        return Reply.of(Reloaded(current.checksum, changed, served.message), current.headers())
 
     return [
         Operation(

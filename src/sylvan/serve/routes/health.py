@@ -14,7 +14,7 @@ _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class ModelHealth(msgspec.Struct):
-    """Whether a model can answer, by which version, and why a newer one is not served, if so."""
+    """Whether a model can answer, by which version, and what is wrong with it or with a newer one, if so."""
 
     ready: bool
     version: str | None
@@ -22,7 +22,7 @@ class ModelHealth(msgspec.Struct):
 
 
 class Readiness(msgspec.Struct):
-    """Whether the server can answer for all of its models."""
+    """Whether the server can answer: it has looked at all of its models, and at least one is open."""
 
     ready: bool
     draining: bool
@@ -58,8 +58,8 @@ def operations(service: Service) -> list[Operation]:
     return [
         *(Operation("GET", path, live, "Says that the process lives.", Liveness, who=ANYONE, tag="health")
           for path in ("/health/live", "/v2/health/live")),
-        *(Operation("GET", path, ready, "Says whether every model can answer.", Readiness, who=ANYONE, errors=(503,),
-                    tag="health") for path in ("/health/ready", "/v2/health/ready")),
+        *(Operation("GET", path, ready, "Says whether models answer, and what is wrong with each.", Readiness,
+                    who=ANYONE, errors=(503,), tag="health") for path in ("/health/ready", "/v2/health/ready")),
         Operation("GET", "/metrics", metrics, "Counts and times, for Prometheus.", answer_type="text/plain",
                   tag="health"),
         Operation("GET", "/openapi.json", openapi, "This document.", who=ANYONE, tag="health"),
