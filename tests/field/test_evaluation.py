@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -128,3 +129,28 @@ def test_raw_scores_and_a_rule_contradict_each_other(folder: Path, capsys: Any) 
     data.write_jsonl(folder / "one.jsonl", [BREAD])
     assert main(["predict", str(folder / "m"), str(folder / "one.jsonl"), "--scores", "--threshold", "0.5"]) == 2
     assert "leave --scores out" in capsys.readouterr().err
+
+
+def test_measuring_on_the_training_file_is_noticed(tmp_path: Path, capsys: Any) -> None:
+    names = sorted(WORDS) * 4
+    rows = [json.dumps({"text": f"{WORDS[name]} {i}", "labels": [name]}) for i, name in enumerate(names)]
+    for name, lines in (("train", rows[:8]), ("new", rows[8:10]), ("test", rows[10:])):
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
+    (tmp_path / "copy.jsonl.gz").write_bytes(gzip.compress((tmp_path / "train.jsonl").read_bytes()))
+    file, model, joined = (lambda name: str(tmp_path / name)), str(tmp_path / "m"), str(tmp_path / "joined")
+
+    def noticed(folder: str, name: str) -> bool:
+        capsys.readouterr()
+        assert main(["evaluate", folder, file(name), "-q"]) == 0
+        return capsys.readouterr().out.startswith("The model has learned from these very rows (")
+
+    assert main(["train", "neighbors", file("train.jsonl"), "--model", model, "-q"]) == 0
+    assert [noticed(model, name) for name in ("train.jsonl", "copy.jsonl.gz", "new.jsonl", "test.jsonl")] == [
+        True, True, False, False,
+    ]  # fmt: skip
+    assert main(["update", model, file("new.jsonl"), "-q"]) == 0
+    assert [noticed(model, name) for name in ("train.jsonl", "new.jsonl", "test.jsonl")] == [True, True, False]
+    assert main(["ensemble", model, model, "--model", joined, "-q"]) == 0
+    assert [noticed(joined, name) for name in ("new.jsonl", "test.jsonl")] == [True, False]
+    assert main(["train", "xr-linear", file("train.jsonl"), "--model", model, "--test", file("train.jsonl")]) == 0
+    assert "The model has learned from these very rows (train.jsonl)" in capsys.readouterr().out

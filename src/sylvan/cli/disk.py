@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sylvan.cli.session import Session
+from sylvan.cli.training_files import note_training_file
 from sylvan.errors import ModelError
 from sylvan.runtime.disk import Need, disk_of, free_bytes, is_full, need_room
 
@@ -51,7 +52,9 @@ def need_disk(model: Any, inputs: Any, labels: Any, options: Mapping[str, Any], 
     need_room(needs)
 
 
-def save_model(session: Session, model: Any, folder: str, checkpoint: Any = None) -> None:
+def save_model(
+    session: Session, model: Any, folder: str, checkpoint: Any = None, training_file: str | None = None
+) -> None:
     """Save a model and take its checkpoint away; where the disk is full, save it on another one.
 
     Parameters
@@ -62,6 +65,8 @@ def save_model(session: Session, model: Any, folder: str, checkpoint: Any = None
         Fitted.
     folder : str
     checkpoint : Checkpoint, optional
+    training_file : str, optional
+        What the model has learned from: noted in its manifest.
 
     Raises
     ------
@@ -80,6 +85,7 @@ def save_model(session: Session, model: Any, folder: str, checkpoint: Any = None
         words = f"{error} It is in {place!r} instead, whole: move it to where there is room."
         raise ModelError(words) from error.__cause__
     session.written = f"the model was saved in {folder}"
+    note_training_file(folder, training_file)
     if checkpoint is not None:
         checkpoint.remove()
 

@@ -52,7 +52,9 @@ def command(
       sylvan ensemble runs/a runs/b --model runs/both --weights 0.9,0.1 --calibrate dev.jsonl
       sylvan predict runs/both test.jsonl --threshold 0.4
     """
+    from sylvan import store
     from sylvan.cli.saved import load_model
+    from sylvan.cli.training_files import TRAINED_ON, training_files
     from sylvan.models.ensembles.ensemble import Ensemble
     from sylvan.parallel import quiet
 
@@ -69,7 +71,9 @@ def command(
             joined.fit_weights(*_labelled(joined, holdout, given))
         if calibrated_on is not None:
             joined.calibrate(*_labelled(joined, calibrated_on, given))
-    joined.save(target)
+    state = joined.to_state()
+    state.meta[TRAINED_ON] = training_files(models, [holdout, calibrated_on])
+    store.save(target, state)
     if not given["quiet"]:
         shown = ", ".join(f"{name} {weight:.3g}" for name, weight in zip(models, joined.weights_, strict=True))
         click.echo(f"Joined {counted(len(models), 'model')} in {target}; weights: {shown}.", err=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import click
@@ -17,6 +17,7 @@ from sylvan.cli.io.label_lists import FilteredPairs
 from sylvan.cli.io.matrices import widened
 from sylvan.cli.saved import codes_of, input_for
 from sylvan.cli.shown.report import Intervals, metric_table
+from sylvan.cli.training_files import training_name
 from sylvan.errors import DataError
 from sylvan.labels.targets import Numbers, numbered_labels
 from sylvan.models.at_work import inner_of, rank_blocks
@@ -48,9 +49,13 @@ class Measured:
     threshold: dict[str, float] = field(default_factory=dict)
     truth: Any = field(default=None, repr=False)
     top: TopK | None = field(default=None, repr=False)
+    learned_from: str | None = None  # the name of the file, where the model has learned from it
 
     def coverage(self) -> str:
         """Which rows and labels the numbers are over, and what was left out: to be read before them."""
+        if self.learned_from is not None:
+            words = f"The model has learned from these very rows ({self.learned_from}): the figures say nothing of others."
+            return f"{words}\n{replace(self, learned_from=None).coverage()}"
         n_rows, n_left = self.n_measured, self.n_rows - self.n_measured
         unknown = f"{counted(self.unknown, 'label')} ({self.n_unknown:,} different) that the model doesn't know"
         if self.known_labels:
@@ -99,6 +104,7 @@ class Measured:
             "rows": self.n_rows,
             "rows_measured": self.n_measured,
             "known_labels": self.known_labels,
+            "learned_from": self.learned_from,
             "labels_unknown": self.unknown,
             "distinct_labels_unknown": self.n_unknown,
         }
@@ -348,7 +354,7 @@ def open_test(model: Any, given: Mapping[str, Any]) -> TextInput | MatrixInput |
 
 def add_figures(model: Any, source: TextInput | MatrixInput, folder: str, quiet: bool) -> None:
     """Measure the model that was just saved, and write the figures into its manifest."""
-    result = measure(model, source, _AT)
+    result = replace(measure(model, source, _AT), learned_from=training_name(folder, source.path))
     on = os.path.basename(os.path.abspath(source.path)) if source.path != "-" else "stdin"
     store.annotate(folder, {MEASURED: {"on": on, **result.as_json()}})
     if not quiet:

@@ -404,7 +404,7 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str
             f"Trained {type(model).__name__} with {counted(model.n_labels_, 'label')} in {trained - read:.1f} s."
         )
         _show_chosen(model)
-    save_model(session, model, given["folder"], checkpoint)
+    save_model(session, model, given["folder"], checkpoint, given["train"])
     if not given["quiet"]:
         click.echo(f"Saved it in {given['folder']} ({folder_size(given['folder'])}).")
     if test is not None:

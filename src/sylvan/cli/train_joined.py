@@ -147,7 +147,7 @@ def _fit_and_save(
     start = time.perf_counter()
     model.fit(*rows, **options)
     seconds = time.perf_counter() - start
-    save_model(session, model, folder)
+    save_model(session, model, folder, training_file=given["train"])
     if checkpoint is not None:
         checkpoint.remove()
     if not given["quiet"]:

@@ -96,7 +96,7 @@ def command(
             result = tune(X, Y, groups=in_groups, n_jobs=given["threads"], report=say, **options)
         finally:
             session.answers = lambda: False
-    save_model(session, result.model, folder)
+    save_model(session, result.model, folder, training_file=train)
     written = result.save_report(report)
     if not silent:
         click.echo(result.summary())

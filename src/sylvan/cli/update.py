@@ -84,6 +84,7 @@ def _changed(folder: str, given: dict[str, Any], keep: int | None) -> str:
     from sylvan import store
     from sylvan.cli.io.label_lists import read_labels
     from sylvan.cli.saved import load_model
+    from sylvan.cli.training_files import TRAINED_ON, training_files
     from sylvan.models.cards.history import HISTORY, history_of, noted, words_of
 
     history = history_of(store.load(folder))
@@ -108,6 +109,7 @@ def _changed(folder: str, given: dict[str, Any], keep: int | None) -> str:
         return f"Would update {folder}: {words_of(counts)}.{said}"
     state = model.to_state()
     state.meta[HISTORY] = noted(history, counts)
+    state.meta[TRAINED_ON] = training_files([folder], [given["new"]])
     store.save(folder, state, keep=keep)
     return f"Updated {folder}: {words_of(counts)}."
 
