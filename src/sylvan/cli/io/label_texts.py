@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from sylvan import data
-from sylvan.data.formats.skos import SKOS_FORMS
+from sylvan.data.formats.rdf import RDF_FORMS
 from sylvan.data.label_terms import label_terms
 
 __all__ = ["plain_texts", "read_given_texts"]
@@ -31,7 +31,7 @@ def read_given_texts(path: str | None) -> dict[str, Any]:
     if path == "names":
         return {"label_texts": path}
     suffix = os.path.splitext(path.lower().removesuffix(".gz").removesuffix(".xz"))[1]
-    if suffix in SKOS_FORMS or suffix == ".csv" or (suffix == ".jsonl" and _names_uris(path)):
+    if suffix in RDF_FORMS or suffix == ".csv" or (suffix == ".jsonl" and _names_uris(path)):
         return {"label_texts": data.read_subjects(path)}
     return {"label_texts": data.read_label_texts(path)}
 

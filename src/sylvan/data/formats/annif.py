@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from sylvan.data.formats.jsonl import write_records
-from sylvan.data.formats.subjects import bare_uri, looks_like_uri
 from sylvan.data.streams import PathLike, open_read, open_write
 from sylvan.data.text_rows import (
     Label,
@@ -22,6 +21,7 @@ from sylvan.data.text_rows import (
     unweighted,
 )  # fmt: skip
 from sylvan.errors import DataError
+from sylvan.labels.uris import bare_uri, looks_like_uri
 from sylvan.parallel import progress
 
 __all__ = ["read_annif_tsv", "stream_annif_tsv", "write_annif_jsonl", "write_annif_tsv"]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from sylvan.data.formats.subjects import SubjectVocabulary, bare_uri, looks_like_uri
+from sylvan.data.formats.subjects import SubjectVocabulary
 from sylvan.data.streams import PathLike, open_read
 from sylvan.data.text_rows import (
     Label,
@@ -25,6 +25,7 @@ from sylvan.data.text_rows import (
     unweighted,
 )  # fmt: skip
 from sylvan.errors import DataError
+from sylvan.labels.uris import bare_uri, looks_like_uri
 from sylvan.parallel import progress
 
 __all__ = ["read_annif_folder", "stream_annif_folder", "write_annif_folder"]

@@ -10,16 +10,36 @@ from typing import Any
 
 from sylvan.data.text_rows import quoted
 from sylvan.errors import DataError
+from sylvan.labels.uris import bare_uri
 
-__all__ = ["csv_records", "jsonl_records"]
+__all__ = ["csv_records", "header_separator", "jsonl_records"]
+
+_SEPARATORS = (",", ";", "\t")
 
 _TEXTS = {"label": "labels", "alternative": "alternative", "hidden": "hidden", "definition": "definitions"}
 _COLUMN = re.compile(r"(label|alternative|hidden|definition)(?:_(.+))?")
 _RELATIONS = ("broader", "narrower", "related")
 
 
+def header_separator(line: str) -> str | None:
+    """What separates the cells of a header with "uri" and "label", or "label_en"; None where it is no such header."""
+    for mark in _SEPARATORS:
+        names = _names(next(csv.reader([line], delimiter=mark), []))
+        if "uri" in names and any(re.fullmatch(r"label(_.+)?", name) for name in names):
+            return mark
+    return None
+
+
+def _names(header: Iterable[str]) -> list[str]:
+    """Names of columns, without blanks around them; their words may be written large, languages stay as they are."""
+    parts = (name.strip().partition("_") for name in header)
+    return [word.lower() + mark + language for word, mark, language in parts]
+
+
 def csv_records(lines: list[tuple[str, str]], name: str) -> dict[str, Any]:
-    """The subjects of a CSV with a header, as the parameters of :class:`~sylvan.data.SubjectVocabulary`.
+    """The subjects of a table with a header, as the parameters of :class:`~sylvan.data.SubjectVocabulary`.
+
+    Columns that aren't known, such as notations, are passed over.
 
     Parameters
     ----------
@@ -32,18 +52,27 @@ def csv_records(lines: list[tuple[str, str]], name: str) -> dict[str, Any]:
     DataError
         For the first line at fault.
     """
-    reader = csv.DictReader((line for _, line in lines), strict=True)
-    subjects = _Subjects()
+    mark = header_separator(lines[0][1]) if lines else None
+    if mark is None:
+        raise DataError(f"{name}, line 1: the header must name the columns uri and label or label_en, say.")
+    reader = csv.reader((line for _, line in lines), delimiter=mark, strict=True)
+    subjects, at = _Subjects(), 1  # where the row begins
     try:
-        header = reader.fieldnames or ()
-        if "uri" not in header or not any(re.fullmatch(r"label(_.+)?", column) for column in header):
-            raise DataError(f"{name}, line 1: the header must name the columns uri and label or label_en, say.")
+        header = _names(next(reader))
+        twice = next((column for column in header if column and header.count(column) > 1), None)
+        if twice is not None:
+            raise DataError(f"{name}, line 1: two columns are called {twice!r}.")
+        at = reader.line_num + 1
         for row in reader:
-            cells = {name: cell for name, cell in row.items() if name is not None and isinstance(cell, str) and cell}
-            values = {name: [cell] if name.startswith("label") else _split(cell) for name, cell in cells.items()}
-            subjects.add(f"{name}, line {reader.line_num}", (row["uri"] or "").strip(), values)
+            if any(row[len(header) :]):
+                raise DataError(f"{name}, line {at}: the row has {len(row)} cells, but the header has {len(header)}.")
+            cells = {column: cell for column, cell in zip(header, row) if cell}  # noqa: B905
+            if cells:
+                values = {column: _values(column, cell) for column, cell in cells.items()}
+                subjects.add(f"{name}, line {at}", cells.get("uri", "").strip(), values)
+            at = reader.line_num + 1
     except csv.Error as error:
-        raise DataError(f"{name}, line {reader.line_num + 1}: not a row of CSV ({error}).") from error
+        raise DataError(f"{name}, line {at}: not a row of CSV ({error}).") from error
     return subjects.found
 
 
@@ -80,8 +109,10 @@ def jsonl_records(lines: Iterable[tuple[str, str]]) -> dict[str, Any]:
     return subjects.found
 
 
-def _split(cell: str) -> list[str]:
-    """The values of a cell that may hold several."""
+def _values(column: str, cell: str) -> list[str]:
+    """The values of a cell, of which all but labels may have several."""
+    if column.startswith("label"):
+        return [cell]
     return [value for part in cell.split("|") if (value := part.strip())]
 
 
@@ -94,7 +125,7 @@ class _Subjects:
 
     def add(self, place: str, given: str, values: Mapping[str, list[str]]) -> None:
         """One subject's columns, of which those that aren't known are passed over."""
-        uri = given[1:-1] if given.startswith("<") and given.endswith(">") else given
+        uri = bare_uri(given)
         if not uri:
             raise DataError(f"{place}: the cell of the URI is empty.")
         labels = self.found["labels"]
@@ -111,7 +142,7 @@ class _Subjects:
                     own = self.found[kind].setdefault(uri, {})
                     own[language] = [*own.get(language, []), *texts]
             elif column in _RELATIONS:
-                for other in texts:
+                for other in map(bare_uri, texts):
                     one, two = (other, uri) if column == "narrower" else (uri, other)
                     listed = self.found["related" if column == "related" else "broader"].setdefault(one, [])
                     if two not in listed:

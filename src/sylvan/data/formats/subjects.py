@@ -6,30 +6,22 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from sylvan.data.formats.skos import SKOS_FORMS, read_skos
-from sylvan.data.formats.subject_records import csv_records, jsonl_records
+from sylvan.data.formats.rdf import RDF_FORMS
+from sylvan.data.formats.skos import read_skos
+from sylvan.data.formats.subject_records import csv_records, header_separator, jsonl_records
 from sylvan.data.label_terms import LabelTerms
 from sylvan.data.streams import PathLike, open_read, open_write, shown
 from sylvan.data.text_rows import encoded, quoted, text_lines
 from sylvan.errors import DataError
+from sylvan.labels.names import label_name
+from sylvan.labels.uris import bare_uri
 from sylvan.wording import counted
 
-__all__ = ["SubjectVocabulary", "bare_uri", "looks_like_uri", "read_subjects", "write_subjects"]
+__all__ = ["SubjectVocabulary", "read_subjects", "write_subjects"]
 
-_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+|urn:\S+")
 _OTHERS = ("alternative", "hidden", "definitions")
 
 _Texts = Mapping[str, Mapping[str, Sequence[str]]]
-
-
-def bare_uri(text: str) -> str:
-    """A URI without the angle brackets around it."""
-    return text[1:-1] if text.startswith("<") and text.endswith(">") else text
-
-
-def looks_like_uri(text: str) -> bool:
-    """Whether a label is a URI: a scheme and ``://``, or a URN."""
-    return bool(_URI.fullmatch(text))
 
 
 class SubjectVocabulary:
@@ -38,7 +30,8 @@ class SubjectVocabulary:
     Parameters
     ----------
     labels : mapping of str to (mapping of str to str)
-        For every URI, its preferred label in each language; the language is "" where the file names none.
+        For every URI, its preferred label in each language; the language is "" where the file names none. Names are
+        composed (NFC) and without blanks around them, and languages may be written large or small.
     broader : mapping of str to sequence of str, optional
         For every URI, those of its broader subjects.
     alternative, hidden, definitions : mapping of str to (mapping of str to sequence of str), optional
@@ -62,11 +55,19 @@ class SubjectVocabulary:
         alternative: _Texts | None = None, hidden: _Texts | None = None, definitions: _Texts | None = None,
         related: Mapping[str, Sequence[str]] | None = None,
     ) -> None:  # fmt: skip
-        self.labels = {uri: dict(names) for uri, names in labels.items()}
-        self.broader = {uri: tuple(above) for uri, above in (broader or {}).items()}
-        self.related = {uri: tuple(others) for uri, others in (related or {}).items()}
+        self.labels = {
+            label_name(uri): {language: name for language, text in names.items() if (name := label_name(text))}
+            for uri, names in labels.items()
+        }
+        self.broader, self.related = (
+            {label_name(uri): tuple(map(label_name, others)) for uri, others in (one or {}).items()}
+            for one in (broader, related)
+        )
         self.alternative, self.hidden, self.definitions = (
-            {uri: {language: tuple(texts) for language, texts in given.items()} for uri, given in (one or {}).items()}
+            {
+                label_name(uri): {at: tuple(filter(None, map(label_name, texts))) for at, texts in given.items()}
+                for uri, given in (one or {}).items()
+            }
             for one in (alternative, hidden, definitions)
         )
         self._uris: dict[str, str] = {}
@@ -99,18 +100,55 @@ class SubjectVocabulary:
         ----------
         uri : str
         language : str, optional
-            By default the label without a language, else the English one, else the first; so too where the one
-            asked for is missing.
+            Such as "en", which "en-GB" is too. By default the label without a language, else the English one, else
+            the first; so too where the one asked for is missing.
         """
         names = self.labels.get(uri, {})
-        for wanted in (language, "", "en"):
-            if wanted in names:
-                return names[wanted]
+        if language is not None and (near := _nearest(names, language)):
+            return names[near[0]]
+        for wanted in ("", "en"):
+            if near := _nearest(names, wanted):
+                return names[near[0]]
         return next(iter(names.values()), None)
 
     def uri(self, label: str) -> str | None:
         """The URI of the subject with this label in any language, the first of several; or None."""
-        return self._uris.get(label)
+        return self._uris.get(label_name(label))
+
+    def has_language(self, language: str) -> bool:
+        """Whether a label is in a language, as "en-GB" is in "en"."""
+        return any(_nearness(known, language) in (0, 1, 2) for known in self.languages)
+
+    def in_language(self, language: str) -> SubjectVocabulary:
+        """The same subjects with their names and definitions in one language, and those that name no language.
+
+        Parameters
+        ----------
+        language : str
+            Such as "en", which "en-GB" is too, written large or small.
+
+        Raises
+        ------
+        DataError
+            When no label is in this language, and labels name theirs.
+
+        Examples
+        --------
+        >>> from sylvan.data import SubjectVocabulary
+        >>> subjects = SubjectVocabulary({"urn:1": {"en": "roads", "fi": "tie"}, "urn:2": {"en": "neckwear"}})
+        >>> subjects.in_language("en").labels, subjects.in_language("fi").uri("neckwear")
+        ({'urn:1': {'en': 'roads'}, 'urn:2': {'en': 'neckwear'}}, None)
+        """
+        named = [known for known in self.languages if known]
+        if named and not self.has_language(language):
+            raise DataError(f"No label is in the language {language!r}: the languages are {', '.join(named)}.")
+        labels = {uri: {at: names[at] for at in _nearest(names, language)} for uri, names in self.labels.items()}
+        others = {
+            field: {uri: {at: texts[at] for at in _nearest(texts, language)}
+                    for uri, texts in getattr(self, field).items()}
+            for field in _OTHERS
+        }  # fmt: skip
+        return SubjectVocabulary(labels, self.broader, related=self.related, **others)
 
     def terms(self, language: str | None = None) -> dict[str, LabelTerms]:
         """The words for each subject, as :class:`~sylvan.LexicalMatcher` takes them.
@@ -122,10 +160,11 @@ class SubjectVocabulary:
         """
         found = {}
         for uri, labels in self.labels.items():
-            own = [name for at, name in labels.items() if language in (None, at) or at == ""]
-            others = (getattr(self, name).get(uri, {}).items() for name in _OTHERS)
-            texts = ([t for at, all_ in by for t in all_ if language in (None, at) or at == ""] for by in others)
-            alternative, hidden, definitions = map(tuple, texts)
+            own = tuple(labels[at] for at in _nearest(labels, language))
+            others = (getattr(self, name).get(uri, {}) for name in _OTHERS)
+            alternative, hidden, definitions = (
+                tuple(text for at in _nearest(by, language) for text in by[at]) for by in others
+            )
             found[uri] = LabelTerms(
                 tuple(dict.fromkeys(own)), alternative, hidden, definitions, self.broader.get(uri, ()),
                 self.related.get(uri, ()),
@@ -158,14 +197,15 @@ class SubjectVocabulary:
 def read_subjects(path: PathLike) -> SubjectVocabulary:
     """Read a vocabulary of subjects: TSV and CSV as Annif takes them, JSON lines, or SKOS.
 
-    - **TSV**: ``<URI>``, a tab and a label a line; further columns are passed over.
-    - **CSV**: a header with ``uri`` and ``label_en``, ``label_fi`` and so on, or ``label``; and where there are any,
-      columns ``alternative``, ``hidden`` and ``definition``, in the same way with or without a language, and
+    - **TSV**: ``<URI>``, a tab and a label a line; further columns, such as notations, are passed over.
+    - **CSV**, or a TSV with such a header: ``uri`` and ``label_en``, ``label_fi`` and so on, or ``label``; and where
+      there are any, columns ``alternative``, ``hidden`` and ``definition``, in the same way with or without a language, and
       ``broader``, ``narrower`` and ``related`` with URIs. Several values stand between ``|`` in a cell.
     - **JSON lines** (.jsonl): objects with the same names, whose values are strings or lists of strings.
     - **SKOS**: Turtle (.ttl), RDF/XML (.rdf, .xml, .owl), N-Triples (.nt), N3 or JSON-LD, read by rdflib
       (``pip install "sylvan[rdf]"``): concepts, their preferred, alternative and hidden labels, definitions, and
-      what is broader, narrower and related; deprecated concepts are skipped.
+      what is broader, narrower and related; deprecated concepts are skipped. Labels may be things themselves
+      (SKOS-XL) or ``rdfs:label``, and concepts of classes below ``skos:Concept``. Nothing is fetched from elsewhere.
 
     Parameters
     ----------
@@ -193,14 +233,16 @@ def read_subjects(path: PathLike) -> SubjectVocabulary:
     """
     suffix = os.path.splitext(os.fspath(path).lower().removesuffix(".gz").removesuffix(".xz"))[1]
     with open_read(path) as stream:
-        if suffix in SKOS_FORMS:
-            result = SubjectVocabulary(**read_skos(stream.read(), SKOS_FORMS[suffix], stream.name))
-        elif suffix == ".csv":
-            result = SubjectVocabulary(**csv_records(list(text_lines(stream)), stream.name))
+        if suffix in RDF_FORMS:
+            result = SubjectVocabulary(**read_skos(stream.read(), RDF_FORMS[suffix], stream.name))
         elif suffix == ".jsonl":
             result = SubjectVocabulary(**jsonl_records(text_lines(stream)))
         else:
-            result = SubjectVocabulary(_tsv_labels(text_lines(stream)))
+            lines = list(text_lines(stream))
+            if suffix == ".csv" or (lines and header_separator(lines[0][1]) is not None):
+                result = SubjectVocabulary(**csv_records(lines, stream.name))
+            else:
+                result = SubjectVocabulary(_tsv_labels(lines))
     if not len(result):
         raise DataError(f"{shown(path)}: the file holds no subjects.")
     return result
@@ -243,3 +285,21 @@ def _tsv_labels(lines: Iterable[tuple[str, str]]) -> dict[str, dict[str, str]]:
             raise DataError(f"{place}: the URI {quoted(uri)} stands there twice.")
         labels[uri] = {"": rest.split("\t")[0].strip()}
     return labels
+
+
+def _nearness(tag: str, language: str) -> int | None:
+    """How near a language is to the one that is asked for: the same, a kind of it, what it is a kind of, or unnamed."""
+    tag, language = (one.lower().replace("_", "-") for one in (tag, language))
+    if tag == language:
+        return 0
+    if not language:
+        return None
+    return 1 if tag.startswith(f"{language}-") else 2 if tag and language.startswith(f"{tag}-") else None if tag else 3
+
+
+def _nearest(tags: Iterable[str], language: str | None) -> list[str]:
+    """Those of some languages that are the one that is asked for, nearest first; all where none is."""
+    if language is None:
+        return list(tags)
+    near = [(nearness, tag) for tag in tags if (nearness := _nearness(tag, language)) is not None]
+    return [tag for _, tag in sorted(near)]

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Meta
 
 from sylvan.data import SubjectVocabulary
-from sylvan.data.formats.subjects import looks_like_uri
+from sylvan.labels.uris import looks_like_uri
 from sylvan.serve.asked import Asked, RankedRow, answers
 from sylvan.serve.calls import JSON, Call, Reply, Stream, decode
 from sylvan.serve.operations import Operation, Parameter
