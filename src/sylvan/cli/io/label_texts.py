@@ -6,10 +6,12 @@ import os
 from typing import Any
 
 from sylvan import data
+from sylvan.cli.io.formats import head_of
 from sylvan.data.formats.rdf import RDF_FORMS
+from sylvan.data.formats.subject_records import header_separator
 from sylvan.data.label_terms import label_terms
 
-__all__ = ["plain_texts", "read_given_texts"]
+__all__ = ["is_vocabulary", "plain_texts", "read_given_texts"]
 
 
 def read_given_texts(path: str | None) -> dict[str, Any]:
@@ -30,10 +32,18 @@ def read_given_texts(path: str | None) -> dict[str, Any]:
         return {}
     if path == "names":
         return {"label_texts": path}
+    return {"label_texts": data.read_subjects(path) if is_vocabulary(path) else data.read_label_texts(path)}
+
+
+def is_vocabulary(path: str) -> bool:
+    """Whether a file is a vocabulary of subjects, by its name or its first line; lines of label and text are none."""
     suffix = os.path.splitext(path.lower().removesuffix(".gz").removesuffix(".xz"))[1]
-    if suffix in RDF_FORMS or suffix == ".csv" or (suffix == ".jsonl" and _names_uris(path)):
-        return {"label_texts": data.read_subjects(path)}
-    return {"label_texts": data.read_label_texts(path)}
+    if suffix == ".jsonl":
+        return "uri" in next(data.read_records(path), {})
+    if suffix in RDF_FORMS or suffix == ".csv" or path == "-":
+        return path != "-"
+    first = head_of(path).removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0]
+    return header_separator(first.decode("utf-8", "replace").rstrip("\r")) is not None
 
 
 def plain_texts(given: Any, names: Any) -> Any:
@@ -43,8 +53,3 @@ def plain_texts(given: Any, names: Any) -> Any:
     listed = (name for row in names for name in ([row] if isinstance(row, str) else row))
     terms = label_terms(given, (name for name in listed if isinstance(name, str)))
     return {name: [*known.names, *known.definitions] for name, known in terms.items()}
-
-
-def _names_uris(path: str) -> bool:
-    """Whether the first object of JSON lines has a "uri"."""
-    return "uri" in next(data.read_records(path), {})

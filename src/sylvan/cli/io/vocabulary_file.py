@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from sylvan import data
+from sylvan.cli.io.label_texts import is_vocabulary
 from sylvan.errors import DataError
 
 __all__ = ["LabelTitles", "read_titles"]
@@ -60,7 +61,7 @@ def read_titles(given: Mapping[str, Any]) -> LabelTitles | None:
         if language is not None:
             raise click.UsageError("--language is for the labels of a --vocabulary.")
         return None
-    if path.lower().removesuffix(".gz").removesuffix(".xz").endswith(".jsonl"):
+    if path.lower().removesuffix(".gz").removesuffix(".xz").endswith(".jsonl") and not is_vocabulary(path):
         texts = data.read_label_texts(path)
         vocabulary = data.SubjectVocabulary({label: {"": names[0]} for label, names in texts.items() if names})
     else:
