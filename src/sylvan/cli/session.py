@@ -20,7 +20,7 @@ COMPLETE = "_SYLVAN_COMPLETE"  # what a shell's script sets when it asks for com
 BAD_USAGE, FAILURE, INTERRUPTED = 2, 1, 1
 # Sylvan's own warnings, by name, as their modules are heavy to load.
 _SPOKEN = {
-    "TextsWarning": "Note", "DataWarning": "Warning", "RowsUnknownWarning": "Note", "HarmfulOptimizerWarning": "Warning",
+    "TextsWarning": "Note", "RowsUnknownWarning": "Note", "HarmfulOptimizerWarning": "Warning",
     "StaleSamplerWarning": "Warning", "OtherReleaseWarning": "Warning",
     "CheckpointWarning": "Warning", "DataWarning": "Warning",
 }  # fmt: skip

@@ -199,8 +199,8 @@ def read_subjects(path: PathLike) -> SubjectVocabulary:
 
     - **TSV**: ``<URI>``, a tab and a label a line; further columns, such as notations, are passed over.
     - **CSV**, or a TSV with such a header: ``uri`` and ``label_en``, ``label_fi`` and so on, or ``label``; and where
-      there are any, columns ``alternative``, ``hidden`` and ``definition``, in the same way with or without a language, and
-      ``broader``, ``narrower`` and ``related`` with URIs. Several values stand between ``|`` in a cell.
+      there are any, columns ``alternative``, ``hidden`` and ``definition``, in the same way with or without a
+      language, and ``broader``, ``narrower`` and ``related`` with URIs. Several values stand between ``|`` in a cell.
     - **JSON lines** (.jsonl): objects with the same names, whose values are strings or lists of strings.
     - **SKOS**: Turtle (.ttl), RDF/XML (.rdf, .xml, .owl), N-Triples (.nt), N3 or JSON-LD, read by rdflib
       (``pip install "sylvan[rdf]"``): concepts, their preferred, alternative and hidden labels, definitions, and
