@@ -82,7 +82,7 @@ def _concepts(graph: Any, name: str) -> set[str]:
 
 
 def _texts(graph: Any, concepts: set[str], relation: Any, xl: str | None = None) -> _Texts:
-    """What a relation gives each concept, in alphabetical order; with ``xl`` by labels that are things too (SKOS-XL)."""
+    """What a relation gives each concept, in alphabetical order; with ``xl`` labels of SKOS-XL too."""
     from rdflib import Literal, URIRef
 
     pairs = [(uri, text) for uri, text in graph.subject_objects(relation) if isinstance(text, Literal)]
