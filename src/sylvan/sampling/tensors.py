@@ -60,11 +60,19 @@ def need_floats(value: Any, what: str) -> None:
         raise DataError(f"{what} must be of a floating dtype. Got {value.dtype} instead.")
 
 
-def need_integers(value: Any, what: str) -> None:
-    """Check that ``value`` is a tensor of integers."""
+def need_integers(value: Any, what: str) -> Tensor:
+    """``value`` as int64, after a check that it is a tensor of integers.
+
+    Before any comparison: PyTorch wraps a bound to the dtype of the tensor that it is compared with, so that no uint8
+    is below 40,000.
+    """
     need_tensor(value, what)
     if value.is_floating_point() or value.is_complex() or value.dtype == torch.bool:
         raise DataError(f"{what} must be of an integer dtype. Got {value.dtype} instead.")
+    integers: Tensor = value.long()
+    if value.dtype == torch.uint64 and integers.device.type == "cpu" and bool((integers < 0).any()):
+        raise DataError(f"{what} must be below 2**63. Got {int(integers[integers < 0][0]) + 2**64} instead.")
+    return integers
 
 
 def _received(value: Any) -> str:

@@ -16,7 +16,6 @@ from sylvan.sampling import (
     CANELoss,
     ClassLoss,
     FrequencySubsets,
-    FullSoftmaxLoss,
     HeadAndTailLoss,
     Sampler,
     make_head,
@@ -154,7 +153,7 @@ class ClassObjective(nn.Module):
     @property
     def sparse(self) -> bool:
         """Whether the class table, or what stands for it, has sparse gradients."""
-        return not isinstance(self.loss, FullSoftmaxLoss)
+        return self.loss.sparse
 
     def tables(self) -> list[nn.Parameter]:
         """Vectors that score classes as the class table does, and want its optimiser: a head's or of subsets."""
@@ -205,7 +204,7 @@ class ClassObjective(nn.Module):
 
     def _has_target(self, queries: Tensor, targets: Tensor) -> Tensor:
         """Which queries the loss doesn't ignore, bool of the queries' shape without the last dimension."""
-        result = targets != self.loss.ignore_index
+        result = targets.long() != self.loss.ignore_index
         return result.any(dim=-1) if targets.dim() == queries.dim() else result
 
 

@@ -18,6 +18,7 @@ from sylvan.sampling.losses.loss import (
     check_range,
     check_targets,
     counted_rows,
+    masked_to_infinity,
     no_losses,
     positives,
     reduced,
@@ -77,6 +78,9 @@ class BeamTreeHead(Parameterized, nn.Module):
         Whether edges have a bias.
     together : bool
         An extension: the noises of a query in one sum, as in :class:`~sylvan.sampling.CANELoss`.
+    sparse : bool
+        Whether the gradients of the edge weights and biases are sparse. False makes them dense, which
+        ``DistributedDataParallel`` needs.
     reduction : {"mean", "sum", "none"}
         Over the queries that aren't ignored.
     ignore_index : int
@@ -143,6 +147,7 @@ class BeamTreeHead(Parameterized, nn.Module):
     bias: bool = True
     _: KW_ONLY
     together: bool = False
+    sparse: bool = True
     reduction: Annotated[str, Choice(("mean", "sum", "none"))] = "mean"
     ignore_index: Annotated[int, Range()] = -100
 
@@ -200,7 +205,14 @@ class BeamTreeHead(Parameterized, nn.Module):
             target is neither a class nor ``ignore_index``.
         """
         rows, labels, counted = self._sorted_out(features, targets)
-        losses = self._losses(rows, labels) if len(rows) else no_losses(rows, self.edge_weights)
+        weights: Tensor = self.edge_weights
+        biases: Tensor | None = self.edge_biases
+        if not self.sparse:  # what isn't a leaf gets a dense gradient
+            weights, biases = weights.view_as(weights), None if biases is None else biases.view_as(biases)
+        if len(rows):
+            losses = self._losses(rows, labels, weights, biases)
+        else:
+            losses = no_losses(rows, weights, biases, ())
         return reduced(losses, counted, features.shape[:-1], self.reduction)
 
     def loss(self, features: Tensor, targets: Tensor) -> Tensor:
@@ -211,10 +223,9 @@ class BeamTreeHead(Parameterized, nn.Module):
     def _sorted_out(self, features: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """After all checks, the features (batch, dim) and targets (batch, p) not ignored, and which these are, bool."""
         self._check_features(features)
-        self._check_targets(features, targets)
-        return counted_rows(features, targets, self.ignore_index)
+        return counted_rows(features, self._check_targets(features, targets), self.ignore_index)
 
-    def _losses(self, features: Tensor, targets: Tensor) -> Tensor:
+    def _losses(self, features: Tensor, targets: Tensor, weights: Tensor, biases: Tensor | None) -> Tensor:
         targeted = positives(targets, self.ignore_index)
         chosen = self._select(features, targeted)
         anything = targeted.ids[:, :1]  # what empty places read: a row that is read anyway
@@ -226,9 +237,12 @@ class BeamTreeHead(Parameterized, nn.Module):
             chosen.noises.where(useful, anything),
             targeted.ids,
         ]
-        scores = self._paths.chosen(features, self.edge_weights, self.edge_biases, torch.cat(ids, dim=1))
+        scores = self._paths.chosen(features, weights, biases, torch.cat(ids, dim=1))
         self.coverage = chosen.covered[targeted.present].float().mean()
-        return cane_losses(chosen, scores, targeted, together=self.together)
+        losses = cane_losses(chosen, scores, targeted, together=self.together)
+        if biases is None:
+            return losses
+        return masked_to_infinity(losses, biases.detach()[self._paths.edges[targeted.ids]].flatten(1))
 
     @without_gradient
     def _select(self, features: Tensor, targeted: Positives) -> Selection:
@@ -361,8 +375,8 @@ class BeamTreeHead(Parameterized, nn.Module):
                 f"{self.edge_weights.device}: move one of them with to(device)."
             )
 
-    def _check_targets(self, features: Tensor, targets: Tensor) -> None:
-        need_integers(targets, "The targets of BeamTreeHead, class numbers,")
+    def _check_targets(self, features: Tensor, targets: Tensor) -> Tensor:
+        targets = need_integers(targets, "The targets of BeamTreeHead, class numbers,")
         check_targets(targets, features.shape[:-1], owner="BeamTreeHead")
         if targets.device != features.device:
             raise DataError(
@@ -372,6 +386,7 @@ class BeamTreeHead(Parameterized, nn.Module):
         check_range(
             targets, self.n_classes, self.ignore_index, owner="BeamTreeHead", numbered="like the labels of its tree"
         )
+        return targets
 
     # What state_dict holds beside the parameters.
 

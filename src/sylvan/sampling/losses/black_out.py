@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from sylvan.sampling.losses.loss import ABSENT
+from sylvan.sampling.losses.logits import ABSENT
 from sylvan.sampling.losses.sampled_loss import Contrast, MaskedNoiseLoss
 
 __all__ = ["BlackOutLoss"]
@@ -35,6 +35,9 @@ class BlackOutLoss(MaskedNoiseLoss):
     accidental : {"remove", "keep"}
         What becomes of draws that are positives of their query: dropped from both sums (the paper draws from the other
         classes), or used, where each pushes the positive down again.
+    sparse : bool
+        Whether the gradient of a class table that is a leaf is sparse. False makes it dense, which
+        ``DistributedDataParallel`` needs unless the table is the weight of an ``nn.Embedding(sparse=True)``.
     reduction : {"mean", "sum", "none"}
         Over the queries that aren't ignored.
     ignore_index : int
@@ -89,6 +92,7 @@ def _log_complements(logits: Tensor, total: Tensor) -> Tensor:
     is_largest = torch.zeros_like(logits, dtype=torch.bool)
     is_largest.scatter_(-1, logits.argmax(dim=-1, keepdim=True), True)
     of_largest = torch.logsumexp(logits.masked_fill(is_largest, ABSENT), dim=-1, keepdim=True) - total
-    # At most one half but for rounding; the largest's own place is filled lest its infinite slope meet a zero.
-    probabilities = (logits - total).masked_fill(is_largest, -1.0).exp()
+    # At most one half but for rounding, and where all are masked: their sum rounds to each of them. The largest's own
+    # place is filled lest its infinite slope meet a zero.
+    probabilities = (logits - total).masked_fill(is_largest, -1.0).exp().clamp(max=0.75)
     return torch.where(is_largest, of_largest, torch.log1p(-probabilities))

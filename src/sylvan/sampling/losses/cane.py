@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from sylvan.errors import DataError
 from sylvan.params import KW_ONLY, Instance, Parameterized, Range, parameterized
 from sylvan.sampling.losses.logits import class_logits
-from sylvan.sampling.losses.loss import ClassLoss, Positives, positives
+from sylvan.sampling.losses.loss import ClassLoss, Positives
 from sylvan.sampling.losses.outside import Selection, cane_losses, select
 from sylvan.sampling.samplers.base import Sampler
 from sylvan.sampling.tensors import need_floats, without_gradient
@@ -101,6 +101,9 @@ class CANELoss(ClassLoss):
         An extension; see the notes. Put all noises of a query into one sum, :math:`\sum_{k \in C_x} e^{s_k} +
         \frac{1}{|T_x|} \sum_{j \in T_x} e^{s_j} / q_x(j)`, instead of averaging the losses that each would give; a
         positive that is no candidate takes the place of one of the noises. With one noise it is the same.
+    sparse : bool
+        Whether the gradient of a class table that is a leaf is sparse. False makes it dense, which
+        ``DistributedDataParallel`` needs unless the table is the weight of an ``nn.Embedding(sparse=True)``.
     reduction : {"mean", "sum", "none"}
         Over the queries that aren't ignored.
     ignore_index : int
@@ -175,6 +178,7 @@ class CANELoss(ClassLoss):
     _: KW_ONLY
     n_noises: Annotated[int, Range(1)] = 1
     together: bool = False
+    sparse: bool = True  # type: ignore[misc]
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -191,8 +195,7 @@ class CANELoss(ClassLoss):
             return self.candidates.output_embeddings(class_embeddings)
         return class_embeddings
 
-    def _losses(self, queries: Tensor, table: Tensor, targets: Tensor, bias: Tensor | None) -> Tensor:
-        wanted = positives(targets, self.ignore_index)
+    def _losses(self, queries: Tensor, table: Tensor, wanted: Positives, bias: Tensor | None) -> Tensor:
         chosen = self._select(queries, table, wanted)
         # Places that hold nothing read a positive's row, so that no other row of the table gets a gradient.
         anything = wanted.ids[:, :1]
@@ -221,8 +224,8 @@ class CANELoss(ClassLoss):
             self.noise.observe(wanted.ids[wanted.present])
             return select(self.noise, self.n_noises, wide, ids, wanted.ids)
 
-    def _check(self, queries: Tensor, table: Tensor, targets: Tensor, bias: Tensor | None) -> None:
-        super()._check(queries, table, targets, bias)
+    def _check(self, queries: Tensor, table: Tensor, targets: Tensor, bias: Tensor | None) -> Tensor:
+        targets = super()._check(queries, table, targets, bias)
         if len(table) != self.noise.n_classes:
             raise DataError(
                 f"The class embeddings given to {type(self).__name__} have {len(table)} rows, but its noise, "
@@ -231,6 +234,7 @@ class CANELoss(ClassLoss):
             )
         if isinstance(self.candidates, CandidateModel):
             self.candidates.check_table(table)
+        return targets
 
     def _check_candidates(self, ids: Any, queries: Tensor, n_classes: int) -> None:
         if not isinstance(ids, Tensor) or ids.dtype != torch.int64 or ids.dim() != 2 or len(ids) != len(queries):

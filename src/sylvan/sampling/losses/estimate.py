@@ -92,7 +92,7 @@ class CrossEntropyEstimate(SampledLoss):
             raise ParameterError(
                 f"The 'n_rows' of {type(self).__name__}.check must be an int in [1, inf). Got {n_rows!r} instead."
             )
-        self._check(queries, class_embeddings, targets, bias)
+        targets = self._check(queries, class_embeddings, targets, bias)
         rows, wanted, _ = counted_rows(queries, targets, self.ignore_index)
         if len(rows) == 0:
             return LossCheck(math.nan, math.nan, 0)
@@ -100,13 +100,13 @@ class CrossEntropyEstimate(SampledLoss):
         few, theirs = rows[chosen], wanted[chosen]
         whole = FullSoftmaxLoss(ignore_index=self.ignore_index)
         full = float(whole(few, class_embeddings, theirs, bias))
-        sampled = float(self._losses(few, class_embeddings, theirs, bias).mean())
+        sampled = float(self._each(few, class_embeddings, theirs, bias).mean())
         self._warn(sampled - full, math.log(len(class_embeddings)), LossCheck(sampled, full, len(few)))
         return LossCheck(sampled, full, len(few))
 
     def _warn(self, above: float, most: float, found: LossCheck) -> None:
         """Tell where the loss is far below the cross-entropy or above it; ``most`` is what knowing nothing costs."""
-        if -0.5 * most <= above <= 1.5 * most:
+        if math.isinf(found.full) or -0.5 * most <= above <= 1.5 * most:  # infinite: a target is masked
             return
         misses = "misses the classes with the largest scores, and training lowers the one without the other"
         unlikely = "gives the targets less probability than uniform draws would, so that gradients are mostly noise"

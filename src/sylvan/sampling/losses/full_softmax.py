@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from sylvan.params import KW_ONLY, Range, parameterized
-from sylvan.sampling.losses.logits import class_logits
-from sylvan.sampling.losses.loss import ClassLoss, Positives, positives
+from sylvan.sampling.losses.logits import ABSENT, class_logits
+from sylvan.sampling.losses.loss import ClassLoss, Positives
 from sylvan.sampling.losses.sparse_rows import bag_sums, bags_of_equal
 from sylvan.sampling.tensors import eagerly
 
@@ -73,8 +73,7 @@ class FullSoftmaxLoss(ClassLoss):
     _: KW_ONLY
     chunk_size: Annotated[int | None, Range(1)] = None
 
-    def _losses(self, queries: Tensor, table: Tensor, targets: Tensor, bias: Tensor | None) -> Tensor:
-        wanted = positives(targets, self.ignore_index)
+    def _losses(self, queries: Tensor, table: Tensor, wanted: Positives, bias: Tensor | None) -> Tensor:
         chunk = self.chunk_size
         if chunk is None:
             limit = _SCORES_AT_ONCE.get(queries.device.type, _DEVICE_SCORES_AT_ONCE)
@@ -146,7 +145,7 @@ def _chunks(wide: Tensor, table: Tensor, bias: Tensor | None, chunk: int) -> Ite
         scores = buffer[: len(wide) * len(rows)].view(len(wide), len(rows))
         torch.mm(wide, rows.t(), out=scores)
         if bias is not None:
-            scores += bias[part]
+            scores += bias[part].to(wide.dtype).clamp(min=ABSENT)  # a chunk of masked classes would make NaN
         yield part, scores, rows
 
 

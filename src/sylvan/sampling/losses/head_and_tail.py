@@ -11,8 +11,10 @@ from sylvan.errors import ParameterError
 from sylvan.params import KW_ONLY, Instance, attribute, parameterized
 from sylvan.sampling.losses.estimate import CrossEntropyEstimate
 from sylvan.sampling.losses.logits import class_logits
-from sylvan.sampling.losses.loss import positives
+from sylvan.sampling.losses.loss import Positives
 from sylvan.sampling.losses.outside import log_sums
+from sylvan.sampling.samplers.base import Draw
+from sylvan.sampling.samplers.in_batch import InBatch
 from sylvan.sampling.samplers.subset import Subset
 
 __all__ = ["HeadAndTailLoss"]
@@ -45,6 +47,9 @@ class HeadAndTailLoss(CrossEntropyEstimate):
         :math:`M`, draws with repetition for each query, or in all when ``shared``; no more than there are classes.
     shared : bool
         Draw once for the whole batch; with an adaptive sampler :math:`q` is then the mixture over the batch.
+    sparse : bool
+        Whether the gradient of a class table that is a leaf is sparse. False makes it dense, which
+        ``DistributedDataParallel`` needs unless the table is the weight of an ``nn.Embedding(sparse=True)``.
     reduction : {"mean", "sum", "none"}
         Over the queries that aren't ignored.
     ignore_index : int
@@ -103,20 +108,28 @@ class HeadAndTailLoss(CrossEntropyEstimate):
         self.register_buffer("head", head, persistent=False)
         self.coverage = torch.tensor(float("nan"))
 
-    def _losses(self, queries: Tensor, table: Tensor, targets: Tensor, bias: Tensor | None) -> Tensor:
-        wanted = positives(targets, self.ignore_index)
-        draw = self._draw(queries, wanted)
-        p, h, m = wanted.ids.shape[1], len(self.head), self.n_samples
+    def _losses(self, queries: Tensor, table: Tensor, wanted: Positives, bias: Tensor | None) -> Tensor:
+        in_head = self.sampler.places[wanted.ids] < 0
+        # A batch whose targets the head holds has no negatives of the tail to draw from: the head stands alone.
+        alone = isinstance(self.sampler.sampler, InBatch) and bool(in_head.all())
+        draw = self._no_draw(wanted) if alone else self._draw(queries, wanted)
+        p, h, m = wanted.ids.shape[1], len(self.head), draw.ids.shape[-1]
         if self.shared:
             scores = class_logits(queries, table, torch.cat([self.head, draw.ids]), bias, own=wanted.ids)
             ours, of_head, drawn = torch.split(scores, [p, h, m], dim=1)
         else:
             scores = class_logits(queries, table, self.head, bias, own=torch.cat([wanted.ids, draw.ids], dim=1))
             ours, drawn, of_head = torch.split(scores, [p, m, h], dim=1)
-        in_head = self.sampler.places[wanted.ids] < 0
         self.coverage = in_head[wanted.present].float().mean()
         total = torch.logsumexp(of_head, dim=1, keepdim=True)
-        as_drawn = ours - self._positive_log_q(queries, wanted)
-        sums = log_sums(total, drawn - draw.log_q, as_drawn, together=True)
-        losses = torch.where(in_head, *sums) - ours  # (batch, p)
+        if alone:
+            losses = total - ours
+        else:
+            as_drawn = ours - self._positive_log_q(queries, wanted)
+            sums = log_sums(total, drawn - draw.log_q, as_drawn, together=True)
+            losses = torch.where(in_head, *sums) - ours  # (batch, p)
         return (losses * wanted.mass(ours.dtype)).sum(dim=1)
+
+    def _no_draw(self, wanted: Positives) -> Draw:
+        ids = wanted.ids.new_empty(0) if self.shared else wanted.ids.new_empty(len(wanted.ids), 0)
+        return Draw(ids, ids.float())

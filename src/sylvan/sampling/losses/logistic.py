@@ -46,6 +46,9 @@ class NCELoss(MaskedNoiseLoss):
     accidental : {"keep", "remove"}
         What becomes of draws that are positives of their query. The theory wants them used: noise is noise because it
         was drawn, whatever it hits. ``"remove"`` drops them from the sum.
+    sparse : bool
+        Whether the gradient of a class table that is a leaf is sparse. False makes it dense, which
+        ``DistributedDataParallel`` needs unless the table is the weight of an ``nn.Embedding(sparse=True)``.
     reduction : {"mean", "sum", "none"}
         Over the queries that aren't ignored.
     ignore_index : int
@@ -127,6 +130,9 @@ class NegativeSamplingLoss(MaskedNoiseLoss):
         Draw once for the whole batch.
     accidental : {"remove", "keep"}
         What becomes of draws that are positives of their query: dropped, as word2vec does, or used as negatives.
+    sparse : bool
+        Whether the gradient of a class table that is a leaf is sparse. False makes it dense, which
+        ``DistributedDataParallel`` needs unless the table is the weight of an ``nn.Embedding(sparse=True)``.
     reduction : {"mean", "sum", "none"}
         Over the queries that aren't ignored.
     ignore_index : int
@@ -187,6 +193,9 @@ class OneVsEachLoss(NoiseLoss):
         :math:`k`, draws with repetition for each query, or in all when ``shared``; no more than there are classes.
     shared : bool
         Draw once for the whole batch; with an adaptive sampler :math:`q` is then the mixture over the batch.
+    sparse : bool
+        Whether the gradient of a class table that is a leaf is sparse. False makes it dense, which
+        ``DistributedDataParallel`` needs unless the table is the weight of an ``nn.Embedding(sparse=True)``.
     reduction : {"mean", "sum", "none"}
         Over the queries that aren't ignored.
     ignore_index : int

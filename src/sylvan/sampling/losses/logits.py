@@ -11,7 +11,10 @@ from torch.autograd.function import once_differentiable
 from sylvan.sampling.losses.sparse_rows import bag_sums, bags_of_equal, sparse_rows
 from sylvan.sampling.tensors import eagerly
 
-__all__ = ["class_logits"]
+__all__ = ["ABSENT", "class_logits"]
+
+# A logit that takes no part, as that of a masked class; finite, so that differences of two of them aren't NaN.
+ABSENT = -1e30
 
 # Rows are gathered a few queries at a time into a buffer of this many numbers, so that what was gathered is still in
 # the cache when it is multiplied, and memory doesn't grow with batch * m * dim. A GPU wants bigger portions.
@@ -41,6 +44,7 @@ def class_logits(
     table : Tensor of float, shape (n_classes, dim)
     ids : Tensor of int64, shape (batch, m), or (m,) when the batch shares the classes
     bias : Tensor of float, shape (n_classes,), optional
+        At least -1e30 in the scores, so that masked classes (minus infinity) make no NaN.
     own : Tensor of int64, shape (batch, p), optional
         Further classes, each query's own, beside ``ids`` of the shape (m,): their scores come in front, and the table
         gets one gradient for both.
@@ -146,7 +150,7 @@ class _ChosenBias(torch.autograd.Function):
     def forward(ctx: Any, bias: Tensor, ids: Tensor, sparse: bool) -> Tensor:
         ctx.save_for_backward(bias, ids)
         ctx.sparse = sparse
-        return _at_least_single(bias.index_select(0, ids.reshape(-1))).view(ids.shape)
+        return _at_least_single(bias.index_select(0, ids.reshape(-1))).clamp(min=ABSENT).view(ids.shape)
 
     @staticmethod
     @once_differentiable

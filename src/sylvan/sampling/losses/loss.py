@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from collections.abc import Iterable
+from typing import Annotated, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from sylvan.errors import DataError
 from sylvan.params import KW_ONLY, Choice, Parameterized, Range, parameterized
+from sylvan.sampling.losses.logits import class_logits
 from sylvan.sampling.tensors import eagerly, need_floats, need_integers
 
 __all__ = [
-    "ABSENT", "LOWEST_LOG_Q", "ClassLoss", "Positives", "check_range", "check_targets", "counted_rows", "no_losses",
-    "positives", "reduced",
+    "LOWEST_LOG_Q", "ClassLoss", "Positives", "check_range", "check_targets", "counted_rows", "masked_to_infinity",
+    "no_losses", "positives", "reduced",
 ]  # fmt: skip
 
-# A logit that takes no part; finite, so that differences of two of them aren't NaN.
-ABSENT = -1e30
 # A class that a sampler never draws has the log-probability minus infinity, which would make NaN of differences; one
 # over the exponential of this one is still a float32.
 LOWEST_LOG_Q = -80.0
@@ -67,6 +67,7 @@ class ClassLoss(Parameterized, nn.Module):
     Called as ``loss(queries, class_embeddings, targets, bias=None)`` like ``cross_entropy(queries @ W.T, targets)``.
     """
 
+    sparse: ClassVar[bool] = False  # a parameter of the losses whose gradient of the class table is sparse
     _: KW_ONLY
     reduction: Annotated[str, Choice(("mean", "sum", "none"))] = "mean"
     ignore_index: Annotated[int, Range()] = -100
@@ -89,13 +90,15 @@ class ClassLoss(Parameterized, nn.Module):
             ``ignore_index`` marks a query to ignore, or a place without a positive. None is refused: it stands
             here for those who call with two arguments, as ``CrossEntropyLoss`` is called.
         bias : Tensor of float, shape (n_classes,), optional
+            Minus infinity masks a class: it has no part in any sum and its row gets the gradient 0. The loss of a query
+            one of whose targets is masked is infinite, as in cross-entropy.
 
         Returns
         -------
         Tensor of float32 (float64 for float64 inputs)
             A scalar, or for ``reduction="none"`` the shape of ``queries`` without its last dimension, with zeros where
-            a query is ignored. The mean is over the queries not ignored, and 0 when there is none; the class table
-            then gets no gradient, which an optimiser takes for zero.
+            a query is ignored. The mean is over the queries not ignored, and 0 when there is none; all gradients are
+            then zero (a sparse one has no rows), as ``DistributedDataParallel`` needs them from every process.
 
         Raises
         ------
@@ -105,14 +108,23 @@ class ClassLoss(Parameterized, nn.Module):
             in PyTorch's own device-side assertion when its row is gathered.
         """
         rows, labels, counted = self._sorted_out(queries, class_embeddings, targets, bias)
+        if not self.sparse:  # what isn't a leaf gets a dense gradient
+            class_embeddings = class_embeddings.view_as(class_embeddings)
+            bias = None if bias is None else bias.view_as(bias)
         if len(rows):
-            losses = self._losses(rows, class_embeddings, labels, bias)
+            losses = self._each(rows, class_embeddings, labels, bias)
         else:
-            losses = no_losses(rows, class_embeddings)
+            losses = no_losses(rows, class_embeddings, bias, self.parameters())
         return reduced(losses, counted, queries.shape[:-1], self.reduction)
 
-    def _losses(self, queries: Tensor, table: Tensor, targets: Tensor, bias: Tensor | None) -> Tensor:
-        """Loss of each query, float32 (batch,); targets (batch, p) hold at least one positive a row."""
+    def _each(self, queries: Tensor, table: Tensor, targets: Tensor, bias: Tensor | None) -> Tensor:
+        """Loss of each query, float32 (batch,), infinite where a target is masked; targets as ``counted_rows`` has."""
+        wanted = positives(targets, self.ignore_index)
+        losses = self._losses(queries, table, wanted, bias)
+        return losses if bias is None else masked_to_infinity(losses, bias.detach()[wanted.ids])
+
+    def _losses(self, queries: Tensor, table: Tensor, wanted: Positives, bias: Tensor | None) -> Tensor:
+        """Loss of each query, float32 (batch,); anything finite where a positive is masked."""
         raise NotImplementedError
 
     @eagerly
@@ -125,14 +137,14 @@ class ClassLoss(Parameterized, nn.Module):
                 f"{type(self).__name__} needs targets: call it as loss(queries, class_embeddings, targets). It makes "
                 "the scores itself, so that CrossEntropyLoss's loss(scores, targets) becomes three arguments."
             )
-        self._check(queries, table, targets, bias)
-        return counted_rows(queries, targets, self.ignore_index)
+        return counted_rows(queries, self._check(queries, table, targets, bias), self.ignore_index)
 
-    def _check(self, queries: Tensor, table: Tensor, targets: Tensor, bias: Tensor | None) -> None:
+    def _check(self, queries: Tensor, table: Tensor, targets: Tensor, bias: Tensor | None) -> Tensor:
+        """The targets as int64, after all checks."""
         name = type(self).__name__
         need_floats(queries, f"The queries given to {name}")
         need_floats(table, f"The class embeddings given to {name}")
-        need_integers(targets, f"The targets of {name}, class numbers,")
+        targets = need_integers(targets, f"The targets of {name}, class numbers,")
         if queries.dim() < 2 or table.dim() != 2 or queries.shape[-1] != table.shape[1]:
             raise DataError(
                 f"{name} needs queries of the shape (..., dim) and class embeddings of the shape (n_classes, dim) with "
@@ -154,6 +166,7 @@ class ClassLoss(Parameterized, nn.Module):
         check_range(
             targets, len(table), self.ignore_index, owner=name, numbered="like the rows of the class embeddings"
         )
+        return targets
 
 
 def check_targets(targets: Tensor, outer: torch.Size, *, owner: str) -> None:
@@ -166,7 +179,7 @@ def check_targets(targets: Tensor, outer: torch.Size, *, owner: str) -> None:
 
 
 def check_range(targets: Tensor, n_classes: int, ignore_index: int, *, owner: str, numbered: str) -> None:
-    """Raise ``DataError`` for a target on the CPU that is neither a class nor the ignored one."""
+    """Raise ``DataError`` for a target (int64) on the CPU that is neither a class nor the ignored one."""
     if targets.device.type != "cpu":  # to look at targets on a GPU is to wait for it; there the kernels assert
         return
     wrong = ((targets < 0) | (targets >= n_classes)) & (targets != ignore_index)
@@ -178,19 +191,28 @@ def check_range(targets: Tensor, n_classes: int, ignore_index: int, *, owner: st
 
 
 def counted_rows(queries: Tensor, targets: Tensor, ignore_index: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries (batch, dim) and targets (batch, p) that aren't ignored, and of all which aren't, bool."""
+    """Queries (batch, dim) and targets (batch, p), int64, that aren't ignored, and of all which aren't, bool."""
     flat = queries.reshape(queries.shape[:-1].numel(), queries.shape[-1])
     p = 1 if targets.dim() < queries.dim() else targets.shape[-1]  # -1 could be anything where there is no query
-    wanted = targets.reshape(len(flat), p).long()
+    wanted = targets.reshape(len(flat), p)
     counted = (wanted != ignore_index).any(dim=1)
     if bool(counted.all()):
         return flat, wanted, counted
     return flat[counted], wanted[counted], counted
 
 
-def no_losses(rows: Tensor, table: Tensor) -> Tensor:
-    """The losses of no query at all: nothing to learn from, but still a part of the graph."""
-    return rows.sum(dim=1, dtype=torch.float64 if torch.float64 in (rows.dtype, table.dtype) else torch.float32)
+def no_losses(rows: Tensor, table: Tensor, bias: Tensor | None, others: Iterable[Tensor]) -> Tensor:
+    """The losses (0,) of no query at all: nothing to learn from, but every parameter gets its gradient, of zeros."""
+    scores = class_logits(rows, table, torch.zeros(0, 1, dtype=torch.int64, device=table.device), bias)
+    losses = scores.sum(dim=1)
+    for parameter in others:
+        losses = losses + parameter.sum()
+    return losses
+
+
+def masked_to_infinity(losses: Tensor, biases: Tensor) -> Tensor:
+    """Losses (batch,), infinite where one of the query's biases (batch, p) of targets is minus infinity."""
+    return losses + torch.where((biases == -torch.inf).any(dim=1), torch.inf, 0.0).to(losses.dtype)
 
 
 def reduced(losses: Tensor, counted: Tensor, outer: torch.Size, reduction: str) -> Tensor:

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from sylvan.sampling.losses.loss import ABSENT, LOWEST_LOG_Q, Positives
+from sylvan.sampling.losses.logits import ABSENT
+from sylvan.sampling.losses.loss import LOWEST_LOG_Q, Positives
 from sylvan.sampling.samplers.base import Sampler
 from sylvan.sampling.tensors import without_gradient
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from sylvan.errors import DataError, ParameterError
 from sylvan.params import KW_ONLY, Choice, Instance, Range, parameterized
 from sylvan.sampling.losses.logits import class_logits
-from sylvan.sampling.losses.loss import LOWEST_LOG_Q, ClassLoss, Positives, positives
+from sylvan.sampling.losses.loss import LOWEST_LOG_Q, ClassLoss, Positives
 from sylvan.sampling.samplers.base import Draw, Sampler
 from sylvan.sampling.tensors import without_gradient
 
@@ -26,6 +26,7 @@ class SampledLoss(ClassLoss):
     n_samples: Annotated[int, Range(1)]
     _: KW_ONLY
     shared: bool = False
+    sparse: bool = True  # type: ignore[misc]
 
     def check_params(self, names: Sequence[str] | None = None) -> None:
         """Check every declared constraint, and that there are at least as many classes as samples.
@@ -58,14 +59,15 @@ class SampledLoss(ClassLoss):
             log_q = self.sampler.log_prob(wide, wanted.ids)
         return log_q.clamp(min=LOWEST_LOG_Q)
 
-    def _check(self, queries: Tensor, table: Tensor, targets: Tensor, bias: Tensor | None) -> None:
-        super()._check(queries, table, targets, bias)
+    def _check(self, queries: Tensor, table: Tensor, targets: Tensor, bias: Tensor | None) -> Tensor:
+        targets = super()._check(queries, table, targets, bias)
         if len(table) != self.sampler.n_classes:
             raise DataError(
                 f"The class embeddings given to {type(self).__name__} have {len(table)} rows, but its "
                 f"{type(self.sampler).__name__} draws from {self.sampler.n_classes} classes. Make the sampler for as "
                 "many classes as the table has rows."
             )
+        return targets
 
 
 def accidental_hits(drawn: Tensor, positives: Positives) -> Tensor:
@@ -109,8 +111,7 @@ class NoiseLoss(SampledLoss):
 
     _needs_positive_log_q = False
 
-    def _losses(self, queries: Tensor, table: Tensor, targets: Tensor, bias: Tensor | None) -> Tensor:
-        wanted = positives(targets, self.ignore_index)
+    def _losses(self, queries: Tensor, table: Tensor, wanted: Positives, bias: Tensor | None) -> Tensor:
         losses = self._of_each_positive(self._contrast(queries, table, wanted, bias))  # (batch, p)
         return (losses * wanted.shares).sum(dim=1)
 

@@ -13,7 +13,7 @@ from sylvan.errors import ParameterError
 from sylvan.params import KW_ONLY, Choice, parameterized
 from sylvan.sampling.losses.estimate import CrossEntropyEstimate
 from sylvan.sampling.losses.logits import class_logits
-from sylvan.sampling.losses.loss import LOWEST_LOG_Q, Positives, positives
+from sylvan.sampling.losses.loss import LOWEST_LOG_Q, Positives
 from sylvan.sampling.losses.sampled_loss import accidental_hits
 from sylvan.sampling.samplers.base import Draw
 
@@ -71,6 +71,9 @@ class SampledSoftmaxLoss(CrossEntropyEstimate):
         onto the places, then has mass on several of them; it is read as summing to one, which alone gives the
         right-hand side that the paper prints, so a hit only adds another :math:`e^{o_y}` to the sum, and the bias grows
         with the number of hits. ``"keep"``: corrected like any other draw, so that the positive is counted about twice.
+    sparse : bool
+        Whether the gradient of a class table that is a leaf is sparse. False makes it dense, which
+        ``DistributedDataParallel`` needs unless the table is the weight of an ``nn.Embedding(sparse=True)``.
     reduction : {"mean", "sum", "none"}
         Over the queries that aren't ignored.
     ignore_index : int
@@ -143,8 +146,7 @@ class SampledSoftmaxLoss(CrossEntropyEstimate):
                 f"{'kept' if self.correction == 'all' else 'dropped'}. Got accidental={self.accidental!r}."
             )
 
-    def _losses(self, queries: Tensor, table: Tensor, targets: Tensor, bias: Tensor | None) -> Tensor:
-        wanted = positives(targets, self.ignore_index)
+    def _losses(self, queries: Tensor, table: Tensor, wanted: Positives, bias: Tensor | None) -> Tensor:
         draw = self._draw(queries, wanted)
         p = wanted.ids.shape[1]
         if self.shared:

@@ -142,11 +142,11 @@ class Sampler(Parameterized, nn.Module):
         self._check_queries(queries)
         self._check_refreshed()
         outer = queries.shape[:-1]
-        self._check_ids(ids, outer)
+        ids = self._checked_ids(ids, outer)
         rows = queries.reshape(-1, queries.shape[-1])
         wide = ids.expand(len(rows), -1) if ids.dim() == 1 else ids.reshape(len(rows), -1)
         with _full_precision(rows):
-            return self._log_prob(rows, wide.long()).reshape(*outer, ids.shape[-1])
+            return self._log_prob(rows, wide).reshape(*outer, ids.shape[-1])
 
     @without_gradient
     def shared_log_prob(self, queries: Tensor, ids: Tensor) -> Tensor:
@@ -254,9 +254,10 @@ class Sampler(Parameterized, nn.Module):
                 f"{what} must have the shape ({self.n_classes}, {self.dim or 'dim'}). Got {tuple(table.shape)} instead."
             )
 
-    def _check_ids(self, ids: Tensor, outer: torch.Size) -> None:
+    def _checked_ids(self, ids: Tensor, outer: torch.Size) -> Tensor:
+        """The ids as int64."""
         name = type(self).__name__
-        need_integers(ids, f"The ids given to {name}.log_prob")
+        ids = need_integers(ids, f"The ids given to {name}.log_prob")
         if ids.dim() != 1 and ids.shape[:-1] != outer:
             shape = ", ".join(str(size) for size in outer)
             raise DataError(
@@ -264,12 +265,13 @@ class Sampler(Parameterized, nn.Module):
                 f"Got {tuple(ids.shape)} instead."
             )
         if ids.device.type != "cpu" or ids.numel() == 0:
-            return  # to look at ids on a GPU is to wait for it; there the kernels assert
+            return ids  # to look at ids on a GPU is to wait for it; there the kernels assert
         low, high = (int(end) for end in torch.aminmax(ids))
         if low < 0 or high >= self.n_classes:
             raise DataError(
                 f"The ids given to {name}.log_prob must be in [0, {self.n_classes}). Got {low if low < 0 else high}."
             )
+        return ids
 
     def _check_refreshed(self) -> None:
         if self.adaptive and not self._refreshed:

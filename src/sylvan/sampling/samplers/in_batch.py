@@ -106,8 +106,7 @@ class InBatch(Sampler):
         DataError
             When they aren't a tensor of integers, there is none, one isn't in [0, n_classes), or one has the count 0.
         """
-        need_integers(targets, "The targets given to InBatch")
-        batch = targets.detach().reshape(-1).long()
+        batch = need_integers(targets, "The targets given to InBatch").detach().reshape(-1)
         if len(batch) == 0:
             raise DataError("InBatch was given a batch without targets; it needs at least one to draw from.")
         low, high = (int(end) for end in torch.aminmax(batch))

@@ -11,6 +11,7 @@ from torch import Tensor
 from sylvan.errors import DataError
 from sylvan.params import Instance, attribute, parameterized
 from sylvan.sampling.samplers.base import Draw, Sampler
+from sylvan.sampling.tensors import need_integers
 
 __all__ = ["Subset"]
 
@@ -92,7 +93,7 @@ class Subset(Sampler):
 
     def observe(self, targets: Tensor) -> None:
         """Let the inner sampler see those targets that it draws from."""
-        places = self.places[targets]
+        places = self.places[need_integers(targets, "The targets given to Subset")]
         self.sampler.observe(places[places >= 0])
 
     def _draw(self, queries: Tensor, n: int, generator: torch.Generator | None) -> Draw:
