@@ -60,7 +60,8 @@ def test_the_next_commands_work(demo: tuple[Path, str, float]) -> None:
     for command in commands:
         shell = re.sub(r"(^|\| )sylvan ", lambda found: found.group(1) + python, command)
         done = child_processes.run(["sh", "-c", shell], cwd=folder)
-        assert (done.returncode, done.stderr) == (0, ""), (command, done.stderr)
+        said = [line for line in done.stderr.splitlines() if not line.startswith("Read ")]
+        assert (done.returncode, said) == (0, []), (command, done.stderr)
         assert done.stdout
 
 

@@ -82,7 +82,7 @@ def test_interrupted_training_writes_nothing(
         shutil.copytree(files.text_model, target)
     earlier = {entry.name: entry.read_bytes() for entry in target.iterdir()} if before else None
     process = start("train", "xr-linear", str(much), "--model", str(target), *LONG)
-    assert process.stdout is not None and process.stdout.readline().startswith(b"Read 20,000 rows")
+    assert process.stderr is not None and process.stderr.readline().startswith(b"Read 20,000 rows")
     worked(process, seconds)
     assert interrupted(process) == "Interrupted; nothing was written."
     if earlier is None:
@@ -165,7 +165,7 @@ def test_an_interrupted_classifier_writes_nothing_in_the_first_minute(tmp_path: 
     data.write_jsonl(path, texts, [[f"l{i % 40}"] for i in range(4000)])
     process = start("train", "beam-tree", str(path), "--model", str(target), "--set", "epochs=1000000",
                     "--set", "learning_rate=0.1")  # fmt: skip
-    assert process.stdout is not None and process.stdout.readline().startswith(b"Read 4,000 rows")
+    assert process.stderr is not None and process.stderr.readline().startswith(b"Read 4,000 rows")
     worked(process, 4)  # PyTorch is imported, and epochs are learned
     assert interrupted(process) == "Interrupted; nothing was written."
     assert [entry.name for entry in tmp_path.iterdir()] == ["train.jsonl"]

@@ -102,7 +102,7 @@ def test_a_mapped_matrix(files: Any, call: Any, tmp_path: Path) -> None:
     for name, X, Y in (("mapped", str(tmp_path / "X"), str(tmp_path / "Y")),
                        ("read", files("X.train.npz"), files("Y.train.npz"))):  # fmt: skip
         outcome = call("train", "xr-linear", X, "--labels", Y, *TREE, "--model", str(tmp_path / name))
-        assert outcome.code == 0 and "Read 240 rows" in outcome.out
+        assert outcome.code == 0 and "Read 240 rows" in outcome.err
     assert arrays(tmp_path / "mapped") == arrays(tmp_path / "read")
     evaluated = call("evaluate", str(tmp_path / "mapped"), str(tmp_path / "X"), "--labels", str(tmp_path / "Y"))
     assert evaluated.code == 0 and "240 rows" in evaluated.out

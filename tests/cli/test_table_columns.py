@@ -28,9 +28,10 @@ def test_the_first_row_shows_the_delimiter(
     path, folder = write(tmp_path / name, delimiter, encoding=encoding), str(tmp_path / "m")
     outcome = call("train", "xr-linear", path, "--model", folder)
     assert outcome.code == 0, outcome.err
-    first, second = outcome.err.splitlines()
+    first, second, third = outcome.err.splitlines()
     assert first == f"{path}: its cells are separated by {delimiter!r}, as the first row shows."
     assert second == f"{path}: the text is read from text; not from id, title (--text-field A,B joins several)."
+    assert third.startswith(f"Read 6 rows from {path}: a table in {name[2:].upper()}, ") and "text and labels" in third
     assert sylvan.load(folder).rank(["bread"], k=1).names == [["Baking"]]
     given = {"\t": "tab"}.get(delimiter, delimiter)
     told = call("predict", folder, path, "--delimiter", given, "-k", "1", "--output-fields", "none")
@@ -57,7 +58,8 @@ def test_several_fields_by_commas(call: Any, tmp_path: Path) -> None:
     assert call("train", "xr-linear", path, "--model", folder, "--text-field", "title,text", "-q").code == 0
     assert sylvan.load(folder).text_fields_ == ("title", "text")
     outcome = call("evaluate", folder, path, "-k", "1")
-    assert (outcome.code, outcome.err) == (0, ""), "nobody means an id as text"
+    read = f"Read 6 rows from {path}: a table in CSV, columns title, text and labels.\n"
+    assert (outcome.code, outcome.err) == (0, read), "nobody means an id as text"
     outcome = call("evaluate", folder, path, "-k", "1", "--text-field", "text")
     assert "the text is read from text; not from id, title (" in outcome.err
     data.write_records(tmp_path / "a.jsonl", [{"a,b": "bread", "a": "x", "labels": ["Baking"]}] * 2)
@@ -69,9 +71,11 @@ def test_what_is_not_read_is_said_once(call: Any, files: Any, tmp_path: Path) ->
     data.write_records(tmp_path / "a.jsonl", [{"text": "bread", "title": "b", "n": 1, "labels": ["Baking"]}] * 4)
     path = str(tmp_path / "a.jsonl")
     outcome = call("train", "xr-linear", path, "--model", str(tmp_path / "m"), "--test", path)
-    assert outcome.err == f"{path}: the text is read from text; not from title (--text-field A,B joins several).\n"
+    read = f"Read 4 rows from {path}: JSON lines of text, fields text and labels.\n"
+    unread = f"{path}: the text is read from text; not from title (--text-field A,B joins several).\n"
+    assert outcome.err == unread + read
     plain = call("train", "xr-linear", files("train.jsonl"), "--model", str(tmp_path / "m"))
-    assert plain.err == "", "there is nothing else to read"
+    assert plain.err.startswith("Read ") and plain.err.count("\n") == 1, "there is nothing else to read"
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])

@@ -38,7 +38,8 @@ def test_rows_are_learned_and_forgotten(call: Any, trained: str, tmp_path: Path)
     assert planned.code == 0 and planned.out.startswith(f"Would update {trained}: 6 rows learned. Nodes that would be")
     assert content(trained) == before
     outcome = call("update", trained, new)
-    assert (outcome.code, outcome.err) == (0, f"Updated {trained}: 6 rows learned, 1 label added.\n")
+    assert outcome.code == 0 and outcome.err.startswith(f"Read 6 rows from {new}: JSON lines of text")
+    assert outcome.err.endswith(f"\nUpdated {trained}: 6 rows learned, 1 label added.\n")
     assert sylvan.load(trained).rank(["railways"], k=1).names == [["Railways"]]
     shown = call("inspect", trained).out
     assert ": 6 rows learned, 1 label added.\n" in shown and "Keeps its 42 rows for updates" in shown
@@ -59,7 +60,7 @@ def test_rows_are_given_again(call: Any, trained: str, tmp_path: Path) -> None:
     refused = call("update", str(folder), write(tmp_path / "known.jsonl", ["Whaling"], 3))
     assert refused.code == 2 and "keeps no rows" in refused.err
     learned = call("update", str(folder), new)
-    assert learned.code == 0 and learned.err.startswith("Note: This XRLinear keeps no rows: known labels (3) learn")
+    assert learned.code == 0 and "\nNote: This XRLinear keeps no rows: known labels (3) learn" in learned.err
     assert call("update", str(folder), "--undo", "-q").code == 0
     assert call("update", str(folder), new, "--rows", rows, "-q").code == 0
     assert sylvan.load(folder).model.n_rows_ == 39
@@ -105,7 +106,7 @@ def test_buckets_learn_with_known_rows_beside(call: Any, tmp_path: Path) -> None
     assert "shown to the networks, 8 times: 6 new ones and 36 known ones; about" in planned
     assert content(folder) == before
     learned = call("update", folder, new, "--rows", rows)
-    assert (learned.code, learned.err) == (0, f"Updated {folder}: 6 rows learned, 1 label added.\n")
+    assert learned.code == 0 and learned.err.endswith(f"\nUpdated {folder}: 6 rows learned, 1 label added.\n")
     assert sylvan.load(folder).rank(["railways", "bread"], k=1).names == [["Railways"], ["Baking"]]
     assert ": 6 rows learned, 1 label added.\n" in call("inspect", folder).out
     assert call("update", folder, "--undo", "-q").code == 0

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import bz2
+import codecs
+import gzip
+import io
 import json
+import lzma
+import tarfile
 import warnings
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sylvan import data
+from sylvan.cli import main
 from sylvan.errors import DataWarning
 
 # A column of labels, how many different labels it holds, and the words of the warning, "" for none.
@@ -106,3 +114,157 @@ def test_an_empty_name_is_no_label(labels: list[Any], right: list[list[str]], tm
     assert found == right
     n_empty = json.dumps(labels).count('""') + json.dumps(labels).count('" "')
     assert ("empty label" in said) == (n_empty > 0 and isinstance(labels[0], list))
+
+
+_TEXTS = ["whale ship harpoon", "oven flour bread", "whale harbour ship", "flour yeast oven"] * 5
+_LABELS = [["Sea"], ["Baking"], ["Sea", "Ships"], ["Baking"]] * 5
+_JSONL = "".join(json.dumps({"text": t, "labels": row}) + "\n" for t, row in zip(_TEXTS, _LABELS, strict=True))
+_CSV = "text,labels\n" + "".join(f"{t},{';'.join(row)}\n" for t, row in zip(_TEXTS, _LABELS, strict=True))
+_PECOS = "".join(f"{len(row)}\t{t}\n" for t, row in zip(_TEXTS, _LABELS, strict=True))
+_SVM = "".join(f"{i % 2} {1 + i % 4}:1 {5 + i % 3}:0.5\n" for i in range(20))
+
+
+def _zip(*names: str) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name in names:
+            archive.writestr(name, "x")
+    return stream.getvalue()
+
+
+def _tar() -> bytes:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        archive.addfile(tarfile.TarInfo("a.txt"))
+    return stream.getvalue()
+
+
+_MARC = b"00714cam a2200205 a 4500001001200000\x1e000000\x1e\x1d"
+_MARCXML = b'<?xml version="1.0"?>\n<collection xmlns="http://www.loc.gov/MARC21/slim"><record><leader>0'
+# The name of a file, its bytes, options of "train xr-linear", and the words on stderr: what it was read as, or the
+# way out where the last is True.
+FILES: list[tuple[str, bytes, list[str], str, bool]] = [
+    ("a.csv", _CSV.encode(), [], "Read 20 rows from a.csv: a table in CSV, columns text and labels.", False),
+    ("a.jsonl", _JSONL.encode(), [], "JSON lines of text, fields text and labels.", False),
+    ("a.txt", _JSONL.encode(), [], "JSON lines of text, fields text and labels.", False),
+    ("a.csv", codecs.BOM_UTF8 + _CSV.encode(), [], "a table in CSV, columns text and labels.", False),
+    ("a.csv.gz", gzip.compress(_CSV.encode()), [], "a table in CSV", False),
+    ("a.CSV.XZ", lzma.compress(_CSV.encode()), [], "a table in CSV", False),
+    ("a.csv.bz2", bz2.compress(_CSV.encode()), [], "a table in CSV", False),
+    ("a.jsonl", bz2.compress(_JSONL.encode()), [], "JSON lines", False),
+    ("a.svm.bz2", bz2.compress(_SVM.encode()), [], "svmlight format, features counted from 1", False),
+    ("a.csv", _CSV.encode("utf-16"), [], "a table in CSV, in utf-16, columns text and labels", False),
+    ("a.csv.gz", gzip.compress(_CSV.encode("utf-16")), [], "a table in CSV", False),
+    ("a.jsonl", _JSONL.encode("utf-16-le"), ["--encoding", "UTF-16LE"], "in utf-16-le", False),
+    ("a.jsonl", _JSONL.encode("utf-32"), [], "in utf-32", False),
+    ("a.csv", _CSV.replace("bread", "Bröt").encode("latin-1"), ["--encoding", "latin-1"], "in iso8859-1", False),
+    ("a.json", json.dumps([json.loads(line) for line in _JSONL.splitlines()]).encode(), [], "Read 20 rows", False),
+    ("a.json", json.dumps([json.loads(line) for line in _JSONL.splitlines()], indent=2).encode(), [], "20 rows", False),
+    ("a.txt", _PECOS.encode(), [], "Read 20 rows from a.txt: PECOS's lines of label ids and text.", False),
+    ("a.tsv", _PECOS.encode(), [], "PECOS's lines", False),
+    # What is guessed is doubted.
+    ("a.txt", "".join(f"{i}\tSea\t{t}\n" for i, t in enumerate(_TEXTS)).encode(), [], "--text-field", True),
+    ("a.tsv", "".join(f"{i}\tSea\t{t}\n" for i, t in enumerate(_TEXTS)).encode(), [], "--text-field", True),
+    ("a.txt", "".join(f"{i}\tSea\t{t}\n" for i, t in enumerate(_TEXTS)).encode(),
+     ["--text-field", "3", "--labels-field", "2"], "a table in TSV, columns 3 and 2", False),
+    ("a.tsv", "".join(f"{2286 + i}\t{t}\n" for i, t in enumerate(_TEXTS)).encode(), [], "look like ids", True),
+    ("a.tsv", "".join(f"{7 * i * i}\t{t}\n" for i, t in enumerate(_TEXTS)).encode(), [], "--format pecos", True),
+    ("a.txt", "".join(f"{t}\n" for t in _TEXTS).encode(), [], "one text a line", True),
+    ("trn_X_Y.txt", b"20 9\n" + b"".join(b"%d:1.0 8:1.0\n" % (i % 7) for i in range(20)), [], "two numbers", True),
+    ("a.csv", _CSV.replace("bread", "Bröt").encode("latin-1"), [], "--encoding cp1252", True),
+    ("a.jsonl", _JSONL.replace("bread", "Bröt").encode("cp1252"), [], "--encoding cp1252", True),
+    ("a.jsonl", _JSONL.encode("utf-16-le"), [], "--encoding utf-16-le", True),
+    ("a.csv", _CSV.encode("utf-16-be"), [], "--encoding utf-16-be", True),
+    ("a.csv", _CSV.encode(), ["--encoding", "utf-23"], "no encoding", True),
+    ("a.csv", _CSV.encode(), ["--encoding", "base64"], "no encoding", True),
+    ("a.csv", _CSV.encode() + b"\xff\n", ["--encoding", "ascii"], "not in its encoding", True),
+    ("a.csv.bz2", _CSV.encode(), [], "not bzip2 data", True),
+    ("a.csv.bz2", bz2.compress(_CSV.encode())[:-20], [], "damaged or cut short", True),
+    # Files of other kinds are refused by their names.
+    ("a.xlsx", _zip("[Content_Types].xml", "xl/workbook.xml"), [], ".xlsx", True),
+    ("a.csv", _zip("[Content_Types].xml", "xl/workbook.xml"), [], "save the sheet as CSV", True),
+    ("a.ods", _zip("mimetype").replace(b"x", b"application/vnd.oasis.opendocument.spreadsheet"), [], ".ods", True),
+    ("a.docx", _zip("[Content_Types].xml", "word/document.xml"), [], ".docx", True),
+    ("a.zip", _zip("a.csv"), [], "unpack it", True),
+    ("a.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(500), [], ".xls", True),
+    ("a.pdf", b"%PDF-1.7\n%\xe2\xe3\xcf\xd3", [], "PDF", True),
+    ("a.txt", b"{\\rtf1\\ansi whales}", [], "RTF", True),
+    ("a.tar", _tar(), [], "tar archive", True),
+    ("a.7z", b"7z\xbc\xaf\x27\x1c" + bytes(50), [], "7z archive", True),
+    ("a.feather", b"ARROW1\x00\x00" + bytes(50), [], "Parquet", True),
+    ("a.db", b"SQLite format 3\x00" + bytes(50), [], "SQLite", True),
+    ("a.pkl", b"\x80\x04\x95" + bytes(50), [], "pickle", True),
+    ("a.xml", _MARCXML, [], "MARCXML", True),
+    ("a.xml", b"<record xmlns:marc='x'>\n<datafield tag='245'/></record>", [], "MARCXML", True),
+    ("a.xml", b'<?xml version="1.0"?>\n<books><book/></books>', [], "XML", True),
+    ("a.rdf", b'<?xml version="1.0"?>\n<rdf:RDF/>', [], "RDF", True),
+    ("a.html", b"<!DOCTYPE html>\n<html><body>whales</body></html>", [], "HTML", True),
+    ("a.mrc", _MARC, [], "MARC 21", True),
+    ("a.bin", bytes(range(256)) * 4, [], "binary", True),
+    ("a.jsonl", b'{\n  "text": "whales",\n  "labels": ["Sea"]\n}\n', [], "One object stands on one line", True),
+    ("a.jsonl", b"\n \n\n", [], "the input is empty", True),
+    ("a.csv", b"\r\n\r\n", [], "the input is empty", True),
+]  # fmt: skip
+
+
+def _call(capsys: Any, *words: str) -> tuple[int, str, str]:
+    capsys.readouterr()
+    code = main(words)
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.err
+    return code, captured.out, captured.err
+
+
+@pytest.mark.parametrize(("name", "content", "options", "words", "refused"), FILES)
+def test_what_a_file_is(
+    name: str, content: bytes, options: list[str], words: str, refused: bool, tmp_path: Path, capsys: Any,
+    monkeypatch: Any,
+):  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_bytes(content)
+    code, _, said = _call(capsys, "train", "xr-linear", name, "--model", "m", "--threads", "1", *options)
+    assert (code, words in said) == (2 if refused else 0, True), said
+    assert name in said or "no encoding" in said
+    if not refused:
+        quiet = _call(capsys, "train", "xr-linear", name, "--model", "n", "--threads", "1", *options, "-q")
+        assert quiet == (0, "", "")
+
+
+def test_parquet_under_another_name(tmp_path: Path, capsys: Any):
+    pytest.importorskip("pyarrow")
+    data.write_parquet(tmp_path / "a.parquet", _TEXTS, _LABELS)
+    (tmp_path / "a.parquet").rename(tmp_path / "a.csv")
+    code, _, said = _call(capsys, "train", "xr-linear", str(tmp_path / "a.csv"), "--model", str(tmp_path / "m"))
+    assert code == 0 and "a.csv: a Parquet file, columns text and labels" in said
+
+
+def test_every_command_says_what_it_read(tmp_path: Path, capsys: Any, monkeypatch: Any):
+    monkeypatch.chdir(tmp_path)
+    Path("a.csv").write_text(_CSV)
+    assert _call(capsys, "train", "xr-linear", "a.csv", "--model", "m", "-q")[0] == 0
+    columns = "Read 20 rows from a.csv: a table in CSV, column"
+    for words, right in (
+        (["evaluate", "m", "a.csv"], f"{columns}s text and labels."),
+        (["predict", "m", "a.csv", "-o", "top.jsonl"], f"{columns} text."),
+        (["convert", "a.csv", "a.jsonl"], f"{columns}s text and labels."),
+        (["update", "m", "a.csv", "--rows", "a.csv", "--plan"], f"{columns}s text and labels."),
+        (["plan", "xr-linear", "a.csv"], f"{columns}s text and labels."),
+    ):
+        code, _, said = _call(capsys, *words)
+        assert code == 0 and right in said, said
+        assert _call(capsys, *words, "-q")[2].count(columns) == 0
+
+
+@pytest.mark.parametrize(("command", "name", "right"), [
+    ("predict", "top.xlsx", ".csv"), ("predict", "top.txt", ".jsonl"), ("predict", "top.xls.gz", ".csv"),
+    ("predict", "top.npz.gz", "packed already"), ("convert", "a.xlsx", "--to"), ("convert", "a.docx", "--to"),
+    ("predict", "top.jsonl", ""), ("predict", "top", ""), ("predict", "top.CSV.bz2", ""), ("predict", "top.tab", ""),
+])  # fmt: skip
+def test_the_ending_of_an_output(command: str, name: str, right: str, tmp_path: Path, capsys: Any, monkeypatch: Any):
+    monkeypatch.chdir(tmp_path)
+    Path("a.csv").write_text(_CSV)
+    assert _call(capsys, "train", "xr-linear", "a.csv", "--model", "m", "-q")[0] == 0
+    words = ["predict", "m", "a.csv", "-o", name] if command == "predict" else ["convert", "a.csv", name]
+    code, _, said = _call(capsys, *words)
+    assert (code, Path(name).exists()) == ((2, False) if right else (0, True)), said
+    assert right in said

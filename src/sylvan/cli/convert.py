@@ -123,8 +123,9 @@ def _convert_texts(source: Any, output: str, target: str, given: dict[str, Any])
 
 def _other_fields(source: Any, target: str, output: str, given: dict[str, Any]) -> Any:
     """Which other fields of its rows OUT has; a sentence says which it can't have."""
-    from sylvan.cli.io.file_fields import fields_of, say_once
+    from sylvan.cli.io.file_fields import fields_of
     from sylvan.cli.io.text_files import COLUMNS
+    from sylvan.cli.session import say_once
 
     names = given["output_fields"]
     if target in COLUMNS:

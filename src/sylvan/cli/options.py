@@ -112,6 +112,8 @@ input_options = together(
     click.option("--delimiter", metavar="CHAR", callback=_delimiter,
                  help="Separator of a table's cells, such as ; or tab; by default a comma (a tab in .tsv), or what the "
                  "first row shows."),
+    click.option("--encoding", metavar="NAME", help="Encoding of a file of text, such as cp1252 (Windows' Latin-1) or "
+                 "utf-16. [default: utf-8, or what a byte order mark tells]"),
     click.option("--label-separator", metavar="TEXT", callback=_separator,
                  help="Separator of the labels in a cell, or in a string of JSONL or Parquet; tab, newline, or "
                  "none for one label a cell. [default: ; in tables, blanks in Annif's CSV]"),

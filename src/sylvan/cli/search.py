@@ -84,9 +84,10 @@ def _candidates(text: str | None) -> int | str | None:
 def _write(output: str, ids: Any, distances: Any, counts: Any) -> None:
     import numpy as np
 
-    from sylvan.data.streams import open_write
+    from sylvan.data.streams import check_ending, open_write
 
     name = output.lower()
+    check_ending(output, (".jsonl", ".ndjson", ".json", "", ".npy", ".npz"))
     with open_write(output) as stream:
         if name.endswith(".npy"):
             np.save(stream, ids, allow_pickle=False)

@@ -13,11 +13,13 @@ import click
 from sylvan.wording import did_you_mean
 
 __all__ = [
-    "BAD_USAGE", "COMPLETE", "FAILURE", "INTERRUPTED", "LazyGroup", "Session", "need_subcommand", "spoken_warnings",
+    "BAD_USAGE", "COMPLETE", "FAILURE", "INTERRUPTED", "LazyGroup", "Session", "need_subcommand", "say_once",
+    "spoken_warnings",
 ]  # fmt: skip
 
 COMPLETE = "_SYLVAN_COMPLETE"  # what a shell's script sets when it asks for completions
 BAD_USAGE, FAILURE, INTERRUPTED = 2, 1, 1
+_SAID = "sylvan.cli.said"  # the sentences that the running command has written
 # Sylvan's own warnings, by name, as their modules are heavy to load.
 _SPOKEN = {
     "TextsWarning": "Note", "RowsUnknownWarning": "Note", "HarmfulOptimizerWarning": "Warning",
@@ -83,6 +85,15 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section(self.title):
             formatter.write_dl(list(self.lines.items()))
+
+
+def say_once(sentence: str, key: Any = None) -> None:
+    """Write a sentence to stderr, if the running command hasn't written it (or another of the same key) before."""
+    ctx = click.get_current_context(silent=True)
+    said = set() if ctx is None else ctx.find_root().meta.setdefault(_SAID, set())
+    if (key or sentence) not in said:
+        said.add(key or sentence)
+        click.echo(sentence, err=True)
 
 
 def need_subcommand(ctx: click.Context) -> None:

@@ -246,7 +246,7 @@ def _help(name: str) -> str:
     examples = "\n".join(f"  sylvan train {name} {line}" for line in lines)
     return (
         f"Train {MODELS[name].name} on the file TRAIN (- for stdin) and save it in a folder.\n\n"
-        f"{texts}{'' if alone else matrices}. Text files may be compressed as .gz or .xz.\n\n"
+        f"{texts}{'' if alone else matrices}. Text files may be compressed (.gz, .xz, .bz2, .zst).\n\n"
         f"\b\nExamples:\n{examples}"
     )
 
@@ -393,7 +393,7 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str
         read = start
         model.fit_blocks(source.training_blocks(), **options)
     else:
-        read = _read_and_fit(model, source, start, options, given)
+        read = _read_and_fit(model, source, options, given)
     trained = time.perf_counter()
     if not _writes():
         return
@@ -444,16 +444,13 @@ def _fit_to_texts_of_labels(session: Session, model: Any, given: dict[str, Any])
         add_figures(model, test, given["folder"], given["quiet"])
 
 
-def _read_and_fit(model: Any, source: Any, start: float, options: dict[str, Any], given: dict[str, Any]) -> float:
+def _read_and_fit(model: Any, source: Any, options: dict[str, Any], given: dict[str, Any]) -> float:
     """Train on all that the source holds; when it had been read."""
     from sylvan.cli.disk import need_disk
     from sylvan.cli.io.label_texts import plain_texts
 
     inputs, labels = source.read()
     read = time.perf_counter()
-    n_rows = len(inputs) if source.is_text else inputs.shape[0]
-    if not given["quiet"]:
-        click.echo(f"Read {counted(n_rows, 'row')} from {source.name} in {read - start:.1f} s.")
     if _writes() and not given["force"]:
         folders = {"model": given["folder"]}
         if "checkpoint" in options:

@@ -72,7 +72,7 @@ def command(model: str, keep: int, only_plan: bool, undo: bool, quiet: bool, **g
             n_left = store.undo(model, keep)
             said = f"Went back to the version before; {n_left} earlier {'is' if n_left == 1 else 'are'} left."
         else:
-            said = _changed(model, given, None if only_plan else keep)
+            said = _changed(model, {**given, "quiet": quiet}, None if only_plan else keep)
     if only_plan:
         click.echo(said)
     elif not quiet:

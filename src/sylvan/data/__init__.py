@@ -2,7 +2,7 @@
 
 Every reader raises :class:`~sylvan.errors.DataError` for a file that it can't read, naming file, line (or
 array) and what is wrong. Every writer puts the file in place in one step, at the end. Text files may be
-packed (``.gz``, ``.xz``), and ``"-"`` stands for stdin and stdout.
+packed (``.gz``, ``.xz``, ``.bz2``, ``.zst``), and ``"-"`` stands for stdin and stdout.
 """
 
 from __future__ import annotations
@@ -42,11 +42,12 @@ if TYPE_CHECKING:
     from sylvan.data.row_parts import RowParts
     from sylvan.data.samples import Sample, load_sample
     from sylvan.data.sequences import SequenceData, build_sequences
+    from sylvan.data.streams import EncodedPath
     from sylvan.data.text_rows import TextData
     from sylvan.data.vocabulary import Vocabulary
 
 __all__ = [
-    "LabelTerms", "RowParts", "Sample", "SequenceData", "SubjectVocabulary", "TextData", "Vocabulary",
+    "EncodedPath", "LabelTerms", "RowParts", "Sample", "SequenceData", "SubjectVocabulary", "TextData", "Vocabulary",
     "build_sequences", "load_filter_labels", "load_npy", "load_npz", "load_npz_pair", "load_numbers", "load_sample",
     "load_svmlight", "load_vectors", "load_xmc", "open_csr", "open_parts", "read_annif_folder", "read_annif_tsv",
     "read_dataset", "read_fasttext", "read_jsonl", "read_label_texts", "read_parquet", "read_pecos", "read_records",

@@ -1,29 +1,106 @@
-"""Files as streams of bytes: ``.gz`` and ``.xz`` unpacked, "-" for stdin and stdout, atomic writing."""
+"""Files as streams of bytes: unpacked, as UTF-8 whatever they are in, "-" for stdin and stdout, atomic writing."""
 
 from __future__ import annotations
 
+import bz2
+import codecs
 import glob
 import gzip
+import importlib
 import io
 import lzma
 import os
+import re
 import secrets
 import sys
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 
-from sylvan.errors import DataError
+from sylvan.errors import DataError, ParameterError
 from sylvan.parallel import Progress
 
-__all__ = ["InputStream", "PathLike", "open_read", "open_write", "remove_unfinished", "shown"]
+__all__ = [
+    "EncodedPath", "InputStream", "PathLike", "check_ending", "encoding_of", "head_of", "open_read", "open_write",
+    "remove_unfinished", "shown", "unpacked_name",
+]  # fmt: skip
 
 PathLike = str | os.PathLike[str]
 
-_GZIP_MAGIC, _XZ_MAGIC, _BOM = b"\x1f\x8b", b"\xfd7zXZ\x00", b"\xef\xbb\xbf"
+_BOM = b"\xef\xbb\xbf"
 _BLOCK = 1 << 20
+_HEAD = 1 << 16
+
+
+class _Packing(NamedTuple):
+    """How a file is packed, and what it begins with then."""
+
+    name: str
+    magic: re.Pattern[bytes]
+
+
+_PACKINGS = {
+    ".gz": _Packing("gzip", re.compile(rb"\x1f\x8b")),
+    ".xz": _Packing("xz", re.compile(rb"\xfd7zXZ\x00")),
+    ".bz2": _Packing("bzip2", re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P)")),
+    ".zst": _Packing("zstd", re.compile(rb"\x28\xb5\x2f\xfd")),  # Python's own from 3.14 on, else the package zstandard
+}
+# Byte order marks of encodings other than UTF-8; UTF-32's begins as UTF-16's.
+_MARKS = (
+    (b"\xff\xfe\x00\x00", "utf-32"), (b"\x00\x00\xfe\xff", "utf-32"), (b"\xff\xfe", "utf-16"),
+    (b"\xfe\xff", "utf-16"),
+)  # fmt: skip
+
+
+class EncodedPath(str):
+    """The path of a file in another encoding than UTF-8, for every reader.
+
+    Parameters
+    ----------
+    path : path-like
+        "-" reads stdin.
+    encoding : str
+        A name that Python knows, such as "cp1252" or "utf-16".
+
+    Raises
+    ------
+    ParameterError
+        When there is no such encoding.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from sylvan import data
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "books.csv"
+    >>> _ = path.write_bytes("text,labels\\nÜber Wale,Wale\\n".encode("latin-1"))
+    >>> data.read_table(data.EncodedPath(path, "latin-1")).texts
+    ['Über Wale']
+    """
+
+    encoding: str
+
+    def __new__(cls, path: PathLike, encoding: str) -> EncodedPath:
+        try:
+            info = codecs.lookup(encoding)
+        except (LookupError, TypeError, ValueError) as error:
+            raise ParameterError(f"There is no encoding {encoding!r}: name one such as utf-16 or cp1252.") from error
+        if not getattr(info, "_is_text_encoding", True):
+            raise ParameterError(f"{encoding!r} is no encoding of text: name one such as utf-16 or cp1252.")
+        result = super().__new__(cls, os.fspath(path))
+        result.encoding = info.name
+        return result
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return EncodedPath, (str(self), self.encoding)
+
+
+def unpacked_name(path: PathLike) -> str:
+    """The name without the ending that says how the file is packed, in small letters."""
+    name = os.fspath(path).lower()
+    root, ending = os.path.splitext(name)
+    return root if ending in _PACKINGS else name
 
 
 def shown(path: PathLike) -> str:
@@ -55,17 +132,25 @@ class InputStream:
         Raises
         ------
         DataError
-            When the file can't be read, or its gzip or xz data are damaged or cut short.
+            When the file can't be read, its packed data are damaged or cut short, or it isn't in its encoding.
         """
         return self._guarded(self._unpacked.read, size)
 
     def _guarded(self, read: Callable[[int], bytes], size: int) -> bytes:
         try:
             return read(size)
-        except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
+        except UnicodeError as error:
+            raise DataError(f"{self.name}: the text is not in its encoding ({error}).") from error
+        except _damages() as error:
             raise DataError(f"{self.name}: the {self._packing} data are damaged or cut short ({error}).") from error
         except OSError as error:
+            if self._packing == "bzip2" and error.errno is None:  # which is how Python says that it is damaged
+                raise DataError(f"{self.name}: the bzip2 data are damaged or cut short ({error}).") from error
             raise DataError(f"{self.name}: reading failed ({error.strerror or error}).") from error
+
+    def read_some(self) -> bytes:
+        """Some bytes more, as they come; none at the end."""
+        return self._guarded(getattr(self._unpacked, "read1", self._unpacked.read), 4096)
 
     def sized(self) -> tuple[BinaryIO, int]:
         """The content as a seekable file and its size: the file itself where it is one, else all of it read."""
@@ -107,19 +192,19 @@ class InputStream:
 
 @contextmanager
 def open_read(path: PathLike) -> Iterator[InputStream]:
-    """Open ``path`` ("-" for stdin) for reading; gzip and xz are recognised by their first bytes.
+    """Open ``path`` ("-" for stdin) for reading; packed files and UTF-16 are recognised by their first bytes.
 
     Raises
     ------
     DataError
-        When there is no such file, it is a folder, may not be read, or is named .gz or .xz without being so.
+        When there is no such file, it is a folder, may not be read, or is named .gz, say, without being so.
     """
-    name = shown(path)
+    name, encoding = shown(path), getattr(path, "encoding", None)
     if os.fspath(path) == "-":
-        stdin = cast(BinaryIO, sys.stdin.buffer)
+        stdin = _stdin()
         buffered = _buffered(stdin)
         try:
-            yield _unpack(stdin, buffered, name)
+            yield _unpack(stdin, buffered, name, encoding)
         finally:
             if buffered is not stdin:
                 buffered.detach()  # or it would close stdin when it goes
@@ -133,28 +218,136 @@ def open_read(path: PathLike) -> Iterator[InputStream]:
     except (OSError, ValueError) as error:
         raise DataError(f"The file {name!r} can't be opened ({getattr(error, 'strerror', error)}).") from error
     with raw:
-        yield _unpack(raw, _buffered(raw), name)
+        yield _unpack(raw, _buffered(raw), name, encoding)
 
 
 def _buffered(raw: BinaryIO) -> io.BufferedReader:
     return raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, raw))
 
 
-def _unpack(raw: BinaryIO, peekable: io.BufferedReader, name: str) -> InputStream:
-    head = peekable.peek(6)[:6]
-    if head.startswith(_GZIP_MAGIC):
-        return InputStream(raw, cast(BinaryIO, gzip.GzipFile(fileobj=peekable, mode="rb")), name, "gzip")
-    if head.startswith(_XZ_MAGIC):
-        return InputStream(raw, cast(BinaryIO, lzma.LZMAFile(peekable)), name, "xz")
-    for suffix, packing in ((".gz", "gzip"), (".xz", "xz")):
-        if name.endswith(suffix):
-            raise DataError(f"{name}: named {suffix}, but its content is not {packing} data.")
-    return InputStream(raw, peekable, name, "plain")
+def _stdin() -> BinaryIO:
+    """Stdin's bytes.
+
+    Raises
+    ------
+    DataError
+        When it is closed.
+    """
+    if sys.stdin is None or sys.stdin.closed:
+        raise DataError("stdin is closed: give the path of a file, or send the data by a pipe.")
+    return cast(BinaryIO, sys.stdin.buffer)
+
+
+def _unpack(raw: BinaryIO, peekable: io.BufferedReader, name: str, encoding: str | None) -> InputStream:
+    head = peekable.peek(10)[:10]
+    unpacked, kind = cast(BinaryIO, peekable), "plain"
+    for suffix, packing in _PACKINGS.items():
+        if packing.magic.match(head):
+            unpacked, kind = _unpacked(packing, peekable, name), packing.name
+            break
+        if name.lower().endswith(suffix):
+            raise DataError(f"{name}: named {suffix}, but its content is not {packing.name} data.")
+    if kind != "plain":
+        unpacked = cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, unpacked)))
+        head = InputStream(raw, unpacked, name, kind)._guarded(unpacked.peek, 6)[:6]  # type: ignore[attr-defined]
+    encoding = encoding or _marked(head)
+    if encoding is not None and encoding != "utf-8":
+        unpacked = cast(BinaryIO, io.BufferedReader(_Recoded(unpacked, encoding)))
+        kind = "recoded" if kind == "plain" else kind
+    return InputStream(raw, unpacked, name, kind)
+
+
+def _marked(head: bytes) -> str | None:
+    """The encoding that a byte order mark tells, other than UTF-8."""
+    return next((encoding for mark, encoding in _MARKS if head.startswith(mark)), None)
+
+
+class _Recoded(io.RawIOBase):
+    """Text in another encoding, as UTF-8."""
+
+    def __init__(self, source: BinaryIO, encoding: str) -> None:
+        self._source, self._decoder = source, codecs.getincrementaldecoder(encoding)()
+        self._waiting = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        ended = False
+        while not self._waiting and not ended:
+            block = self._source.read(_BLOCK)
+            ended = not block
+            self._waiting = self._decoder.decode(block, ended).encode("utf-8", "surrogatepass")
+        n = min(len(buffer), len(self._waiting))
+        buffer[:n], self._waiting = self._waiting[:n], self._waiting[n:]
+        return n
+
+
+def _zstd(name: str) -> Any:
+    """Python's module for zstd, or the package that stands in for it.
+
+    Raises
+    ------
+    DataError
+        When there is neither.
+    """
+    for module in ("compression.zstd", "zstandard"):
+        try:
+            return importlib.import_module(module)
+        except ImportError:
+            continue
+    raise DataError(
+        f"{name} is packed by zstd, which this Python can't unpack: pip install zstandard, or unpack it with 'zstd -d'."
+    )
+
+
+def _unpacked(packing: _Packing, packed: io.BufferedReader, name: str) -> BinaryIO:
+    if packing.name == "gzip":
+        return cast(BinaryIO, gzip.GzipFile(fileobj=packed, mode="rb"))
+    if packing.name == "xz":
+        return cast(BinaryIO, lzma.LZMAFile(packed))
+    if packing.name == "bzip2":
+        return cast(BinaryIO, bz2.BZ2File(packed))
+    return cast(BinaryIO, _zstd(name).open(packed, "rb"))
+
+
+def _damages() -> tuple[type[Exception], ...]:
+    """What the modules raise for damaged data."""
+    zstd = sys.modules.get("compression.zstd") or sys.modules.get("zstandard")
+    return (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, *([zstd.ZstdError] if zstd else []))
+
+
+def head_of(path: PathLike) -> bytes:
+    """The first bytes, unpacked and as UTF-8 without its byte order mark; stdin keeps them."""
+    if os.fspath(path) != "-":
+        with open_read(path) as stream:
+            return stream.read(_HEAD).removeprefix(_BOM)
+    buffer = _stdin()
+    if not isinstance(buffer, io.BufferedReader):
+        buffer = io.BufferedReader(cast(io.RawIOBase, buffer), _HEAD)
+        # What was peeked at must be there for the reader that follows.
+        sys.stdin = io.TextIOWrapper(buffer)
+    packed = io.BytesIO(buffer.peek(_HEAD))
+    stream = _unpack(packed, _buffered(packed), "stdin", getattr(path, "encoding", None))
+    head = b""
+    with suppress(DataError):  # for the rest of packed data, which isn't there yet
+        while len(head) < _HEAD and (more := stream.read_some()):
+            head += more
+    return head.removeprefix(_BOM)
+
+
+def encoding_of(path: PathLike) -> str | None:
+    """The encoding of a file where it is another than UTF-8: what was said, or what its byte order mark tells."""
+    said = getattr(path, "encoding", None)
+    if said or os.fspath(path) == "-" or os.path.isdir(path):
+        return cast("str | None", said)
+    with open(path, "rb") as file:
+        return _marked(file.read(4))
 
 
 @contextmanager
 def open_write(path: PathLike) -> Iterator[BinaryIO]:
-    """Open ``path`` ("-" for stdout) for writing; ``.gz`` and ``.xz`` are packed.
+    """Open ``path`` ("-" for stdout) for writing; ``.gz``, ``.xz``, ``.bz2`` and ``.zst`` are packed.
 
     The bytes go to a file beside it that takes its name when the block ends well. When it ends badly,
     Ctrl-C included, that file is removed and whatever stood at ``path`` is untouched.
@@ -198,6 +391,26 @@ def open_write(path: PathLike) -> Iterator[BinaryIO]:
         raise
 
 
+def check_ending(path: PathLike, known: tuple[str, ...]) -> str:
+    """The ending of an output's name, which tells its format; "" for a name without one, and for stdout.
+
+    Raises
+    ------
+    DataError
+        When it tells another than the known.
+    """
+    ending = os.path.splitext(unpacked_name(path))[1]
+    if ending not in known and not _is_special(path):
+        listed = ", ".join(filter(None, known))
+        raise DataError(f"{os.fspath(path)!r} can't be written as its ending tells: name it {listed}.")
+    return ending
+
+
+def _is_special(path: PathLike) -> bool:
+    """Whether a pipe or a device stands there, whose name tells nothing."""
+    return os.path.exists(path) and not os.path.isfile(path)
+
+
 def remove_unfinished(path: PathLike) -> None:
     """Remove what writers of ``path`` have left that were killed; none may be at work."""
     target = Path(os.path.realpath(path))
@@ -208,11 +421,18 @@ def remove_unfinished(path: PathLike) -> None:
 
 @contextmanager
 def _pack(raw: BinaryIO, name: str) -> Iterator[BinaryIO]:
-    if name.endswith(".gz"):
+    ending = os.path.splitext(name)[1].lower()
+    if ending == ".gz":
         with gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6, mtime=0) as packed:
             yield cast(BinaryIO, packed)
-    elif name.endswith(".xz"):
+    elif ending == ".xz":
         with lzma.LZMAFile(raw, "wb") as packed_xz:
             yield cast(BinaryIO, packed_xz)
+    elif ending == ".bz2":
+        with bz2.BZ2File(raw, "wb") as packed_bz2:
+            yield cast(BinaryIO, packed_bz2)
+    elif ending == ".zst":
+        with _zstd(name).open(raw, "wb") as packed_zst:
+            yield packed_zst
     else:
         yield raw

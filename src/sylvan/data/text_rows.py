@@ -14,8 +14,8 @@ from sylvan.parallel import progress
 from sylvan.wording import counted
 
 __all__ = [
-    "Label", "Row", "TextData", "collect", "complete_rows", "encoded", "field_names", "in_blocks", "on_one_line",
-    "one_kind", "paired", "quoted", "sound_weight", "text_lines", "unweighted",
+    "Label", "Row", "TextData", "collect", "complete_rows", "encoded", "field_names", "in_blocks", "not_utf8",
+    "on_one_line", "one_kind", "paired", "quoted", "sound_weight", "text_lines", "unweighted",
 ]  # fmt: skip
 
 _T = TypeVar("_T")
@@ -123,9 +123,15 @@ def text_lines(stream: InputStream) -> Iterator[tuple[str, str]]:
             try:
                 yield place, line.decode("utf-8")
             except UnicodeDecodeError as error:
-                raise DataError(
-                    f"{place}: the text is not UTF-8 (byte {error.start + 1} of the line). Got {token(line)} instead."
-                ) from error
+                raise not_utf8(place, line, error) from error
+
+
+def not_utf8(place: str, line: bytes, error: UnicodeDecodeError) -> DataError:
+    """The error for a line in another encoding."""
+    return DataError(
+        f"{place}: the text is not UTF-8 (byte {error.start + 1} of the line). Got {token(line)} instead. Say its "
+        'encoding by EncodedPath(path, "cp1252") (--encoding cp1252, which is Windows\' Latin-1), say.'
+    )
 
 
 def paired(

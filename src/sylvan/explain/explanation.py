@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from sylvan.data.streams import open_write
+from sylvan.data.streams import check_ending, open_write
 from sylvan.explain.page import as_page
 from sylvan.explain.records import Findings
 from sylvan.explain.text import as_text
@@ -73,6 +73,7 @@ class Explanation(Findings):
             When nothing may be written there.
         """
         name = os.fspath(path).lower()
+        check_ending(path, (".html", ".htm", ".json", ".txt", ".md", ""))
         if name.endswith((".html", ".htm")):
             content = self.html()
         elif name.endswith(".json"):

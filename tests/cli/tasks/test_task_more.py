@@ -97,7 +97,7 @@ def test_a_classifier_of_matrices(call: Any, files: Path, tmp_path: Path) -> Non
     words = (*CLASSIFIER, "--epochs", "1", "--seed", "0", "--seed", "1", "--out")
     outcome = call("task", "extreme-classification", *source, *test_part, *words, str(tmp_path / "apart"))
     assert outcome.code == 0, outcome.err
-    assert "Read 40 rows" in outcome.out and "Over 2 seeds: test P@1" in outcome.out
+    assert "Read 40 rows" in outcome.err and "Over 2 seeds: test P@1" in outcome.out
     whole = call(
         "task", "extreme-classification", str(files), "--test", str(files), *words, str(tmp_path / "folder"), "-q"
     )

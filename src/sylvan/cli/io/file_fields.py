@@ -8,13 +8,10 @@ import json
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Any
 
-import click
+from sylvan.data.streams import head_of
 
-from sylvan.cli.io.formats import head_of
-
-__all__ = ["LABELS", "TABLES", "delimiter_of", "fields_of", "say_once", "split_names", "unread"]
+__all__ = ["LABELS", "TABLES", "delimiter_of", "fields_of", "split_names", "unread"]
 
 TABLES = {"csv": ",", "annif-csv": ",", "tsv": "\t"}  # and what separates their cells by default
 _DELIMITERS = (",", ";", "\t", "|")
@@ -22,7 +19,6 @@ _OBJECTS = 20  # of JSON lines, looked at
 LABELS = ("labels", "label", "subjects", "subject_uris", "weights")  # fields of labels by their usual names
 _IDS = {"id", "_id", "uid", "uuid", "doc_id", "document_id", "uri", "url"}  # fields that nobody means as text
 _TEXTS = ("string", "large_string", "string_view")
-_SAID = "sylvan.cli.said"
 
 
 def fields_of(
@@ -75,17 +71,8 @@ def unread(fields: Sequence[str], texts: Sequence[str], labels: str) -> list[str
     return others if set(texts) <= set(fields) and not {name.lower() for name in others} <= _IDS else []
 
 
-def say_once(sentence: str, key: Any = None) -> None:
-    """Write a sentence to stderr, if the running command hasn't written it (or another of the same key) before."""
-    ctx = click.get_current_context(silent=True)
-    said = set() if ctx is None else ctx.find_root().meta.setdefault(_SAID, set())
-    if (key or sentence) not in said:
-        said.add(key or sentence)
-        click.echo(sentence, err=True)
-
-
 def _first_row(path: str, delimiter: str) -> list[str]:
-    text = head_of(path).removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
+    text = head_of(path).decode("utf-8", "replace")
     with suppress(csv.Error):
         return next((row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row), [])
     return []

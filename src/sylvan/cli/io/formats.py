@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import lzma
 import os
 import re
-import sys
-import zlib
-from typing import cast
+from itertools import pairwise
 
+from sylvan.cli.io.foreign import refuse_foreign
 from sylvan.data.part_folders import is_parts_folder
-from sylvan.data.streams import open_read
+from sylvan.data.streams import head_of, unpacked_name
 from sylvan.errors import DataError
 
-__all__ = ["FORMATS", "MATRIX_FORMATS", "TEXT_FORMATS", "detect", "format_of_name", "has_header", "head_of"]
+__all__ = ["FORMATS", "MATRIX_FORMATS", "TEXT_FORMATS", "detect", "format_of_name", "has_header"]
 
 FORMATS = {
     "jsonl": "JSON lines of text",
@@ -49,13 +45,14 @@ _HEAD = 1 << 16
 _HEADER = re.compile(rb"\s*\d+[ \t]+\d+[ \t]+\d+\s*$")
 # A line of a sparse matrix: perhaps labels, then nothing but feature:value pairs.
 _SPARSE = re.compile(rb"\s*(?:[\d,:.eE+-]+\s)?\s*\d+:[-+\d.eE]+(?:\s+\d+:[-+\d.eE]+)*\s*(?:#.*)?$")
-_PECOS = re.compile(rb"(?:\d+(?:::[-+\d.eE]+)?(?:,\d+(?:::[-+\d.eE]+)?)*)?\t")
+_PECOS = re.compile(rb"(?:\d+(?:::[-+\d.eE]+)?(?:,\d+(?:::[-+\d.eE]+)?)*)?\t[^\t]*$")
+_ARRAY = re.compile(rb"\s*\[\s*\{")
 _ANNIF = re.compile(rb"[^\t]*\t\s*(?:<[^<>\s]+>\s*)*$")
 
 
 def format_of_name(path: str) -> str | None:
     """The format that a file's name tells, packed or not; None when it tells none."""
-    return _EXTENSIONS.get(os.path.splitext(_unpacked_name(path).lower())[1])
+    return _EXTENSIONS.get(os.path.splitext(unpacked_name(path))[1])
 
 
 def detect(path: str, given: str | None) -> str:
@@ -69,9 +66,13 @@ def detect(path: str, given: str | None) -> str:
     if os.path.isdir(path) and given in (None, *_FOLDERS):
         return given or _folder(path)
     head = head_of(path)
+    name = "stdin" if path == "-" else path
     if not head.strip() and given not in ("lines",):
-        raise DataError(f"{'stdin' if path == '-' else path}: the input is empty.")
-    result = given or _named(path, head) or _sniff(head)
+        raise DataError(f"{name}: the input is empty.")
+    refuse_foreign(name, head, given)
+    result = given or _of_bytes(head) or _named(path, head) or _sniff(head)
+    if result == "pecos" and given is None:
+        _doubt_pecos(name, head)
     if result in ("npz", "npy") and path == "-":
         raise DataError(f"stdin carries text formats only, not {result}: give the path of a file.")
     if result in ("npz", "npy") and not head.startswith(b"PK" if result == "npz" else b"\x93NUMPY"):
@@ -128,23 +129,32 @@ def has_header(path: str) -> bool:
     return bool(_HEADER.match(_first_line(head_of(path))))
 
 
-def _unpacked_name(path: str) -> str:
-    root, extension = os.path.splitext(path)
-    return root if extension.lower() in (".gz", ".xz") else path
-
-
 def _first_line(head: bytes) -> bytes:
-    return head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0]
+    return head.split(b"\n", 1)[0]
+
+
+def _of_bytes(head: bytes) -> str | None:
+    """The format of a file that its first bytes tell whatever its name says."""
+    beginnings = ((b"PK", "npz"), (b"\x93NUMPY", "npy"), (b"PAR1", "parquet"))
+    return next((format_ for beginning, format_ in beginnings if head.startswith(beginning)), None)
+
+
+def _doubt_pecos(name: str, head: bytes) -> None:
+    """Refuse lines of one number, a tab and text where the numbers rise from line to line, as ids of rows do."""
+    numbers = [line.split(b"\t", 1)[0] for line in _whole_lines(head)]
+    values = [int(number) for number in numbers if number.isdigit()]
+    steps = [second - first for first, second in pairwise(values)]
+    if len(values) < len(numbers) or len(steps) < 3:
+        return
+    if set(steps) == {1} or (len(steps) > 6 and min(steps) > 0):
+        raise DataError(
+            f"{name}: its lines look like ids and texts, as their numbers rise from line to line: say --format pecos "
+            "if they are ids of labels, or --format tsv --text-field 2 for the texts."
+        )
 
 
 def _sniff(head: bytes) -> str:
-    if head.startswith(b"PK"):
-        return "npz"
-    if head.startswith(b"\x93NUMPY"):
-        return "npy"
-    if head.startswith(b"PAR1"):
-        return "parquet"
-    if head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
+    if head.lstrip().startswith(b"{") or _ARRAY.match(head):
         return "jsonl"
     lines = [line for line in head.split(b"\n") if line.strip()]
     if len(head) >= _HEAD and lines:  # the last line, or pair of the only one, may be cut off
@@ -154,23 +164,7 @@ def _sniff(head: bytes) -> str:
     whole = _whole_lines(head)
     if any(line.lstrip().startswith(b"__label__") for line in whole):
         return "fasttext"
-    return "pecos" if _all(_PECOS, whole) else "annif-tsv" if _with_uris(whole) else "lines"
-
-
-def head_of(path: str) -> bytes:
-    """The first bytes after unpacking; stdin keeps them."""
-    if path != "-":
-        with open_read(path) as stream:
-            return stream.read(_HEAD)
-    buffer = sys.stdin.buffer
-    if not isinstance(buffer, io.BufferedReader):
-        buffer = io.BufferedReader(cast(io.RawIOBase, buffer), _HEAD)
-        # What was peeked at must be there for the reader that follows.
-        sys.stdin = io.TextIOWrapper(buffer)
-    packed = buffer.peek(_HEAD)
-    with contextlib.suppress(zlib.error, lzma.LZMAError):
-        if packed.startswith(b"\x1f\x8b"):
-            return zlib.decompressobj(wbits=31).decompress(packed, _HEAD)
-        if packed.startswith(b"\xfd7zXZ\x00"):
-            return lzma.LZMADecompressor().decompress(packed, _HEAD)
-    return packed
+    if _all(_PECOS, whole) or _with_uris(whole):
+        return "pecos" if _all(_PECOS, whole) else "annif-tsv"
+    n_tabs = {line.count(b"\t") for line in whole}
+    return "tsv" if len(whole) > 1 and len(n_tabs) == 1 and 0 not in n_tabs else "lines"

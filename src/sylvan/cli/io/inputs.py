@@ -8,15 +8,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sylvan import data
-from sylvan.cli.io.file_fields import LABELS, TABLES, delimiter_of, fields_of, say_once, split_names, unread
-from sylvan.cli.io.formats import FORMATS, TEXT_FORMATS, detect
+from sylvan.cli.io.file_fields import LABELS, TABLES, delimiter_of, fields_of, split_names, unread
+from sylvan.cli.io.formats import FORMATS, TEXT_FORMATS, detect, format_of_name
 from sylvan.cli.io.matrices import MatrixInput
 from sylvan.cli.io.text_files import COLUMNS, NO_LABELS, TextOptions, stream_texts
+from sylvan.cli.session import say_once
 from sylvan.data.label_cells import AUTO
 from sylvan.data.mapped import is_csr_folder
 from sylvan.data.other_fields import OtherFields, RecordSource
+from sylvan.data.streams import EncodedPath, encoding_of
 from sylvan.data.text_rows import collect
 from sylvan.errors import DataError
+from sylvan.wording import counted, noun
 
 __all__ = ["MatrixInput", "TextInput", "open_input", "with_fields"]
 
@@ -32,7 +35,9 @@ _TEXT_OPTIONS = (
     ("--delimiter", "delimiter"),
     ("--header", "header"),
     ("--items", "items"),
+    ("--encoding", "encoding"),
 )
+_ENCODED = tuple(name for name in TEXT_FORMATS if name not in ("parquet", "dataset", "annif-folder"))
 # Which formats an option is for, by what is said when it is given for another.
 _ONLY_FOR = (
     ("--text-field", "text_fields", COLUMNS, "fields with names"),
@@ -41,6 +46,7 @@ _ONLY_FOR = (
     ("--delimiter", "delimiter", tuple(TABLES), "tables"),
     ("--header", "header", tuple(TABLES), "tables"),
     ("--items", "items", ("pecos",), "PECOS's files"),
+    ("--encoding", "encoding", _ENCODED, "files of text"),
 )
 
 
@@ -53,6 +59,9 @@ class TextInput:
     text_fields: tuple[str, ...] = ("text",)
     labels_field: str = "labels"
     options: TextOptions = field(default_factory=TextOptions)
+    quiet: bool = False
+    guessed: bool = False  # whether the format is told by the content alone
+    labels_found: str | None = None  # the field that is read where "labels" is asked for and isn't there
 
     is_text = True
 
@@ -104,7 +113,30 @@ class TextInput:
         Where fields have names, all of each row's are appended to ``records``.
         """
         options = replace(self.options, text_fields=self.text_fields, labels_field=self.labels_field)
-        return stream_texts(self.path, self.format, options, with_labels, _ROWS, records)
+        n_rows = 0
+        try:
+            for block in stream_texts(self.path, self.format, options, with_labels, _ROWS, records):
+                n_rows += len(block.texts)
+                yield block
+        except DataError as error:
+            if not self.guessed:
+                raise
+            taken = f"{self.name} was taken for {self.words}; --format says otherwise."
+            raise DataError(f"{error} {taken}") from error.__cause__
+        if not self.quiet:
+            say_once(f"Read {counted(n_rows, 'row')} from {self.name}: {self._recognised(with_labels)}.")
+
+    def _recognised(self, with_labels: bool) -> str:
+        """The format in words, its encoding where that isn't UTF-8, and the fields that are read."""
+        parts = [self.words]
+        encoding = encoding_of(self.path)
+        if encoding not in (None, "utf-8"):
+            parts.append(f"in {encoding}")
+        if self.format in COLUMNS:
+            fields = [*self.text_fields, *([self.labels_found or self.labels_field] if with_labels else [])]
+            what = noun(len(fields), "column" if self.format in (*TABLES, "parquet", "dataset") else "field")
+            parts.append(f"{what} {' and '.join([', '.join(fields[:-1]), fields[-1]] if len(fields) > 1 else fields)}")
+        return ", ".join(parts)
 
     def records(self) -> Iterator[tuple[list[str], list[Mapping[str, Any]]]]:
         """Texts, and all fields of their rows, a few thousand rows at a time; for a format whose fields have names."""
@@ -166,6 +198,8 @@ def open_input(
         When the file cannot be read, is empty or in no known format, or an option does not go with it.
     """
     labels = given["labels"]
+    if given.get("encoding") is not None:
+        path = EncodedPath(path, given["encoding"])
     pair = [os.path.join(path, f"{letter}.{part}.npz") for letter in "XY"]
     if all(map(os.path.isfile, pair)):
         path, labels = pair[0], labels or pair[1]
@@ -180,8 +214,9 @@ def open_input(
             raise DataError(f"{option} is for text, but {path} is {FORMATS[format_]}.")
     first = given["first_feature"]
     return MatrixInput(
-        path, format_, labels, None if first is None else int(first), given["threads"], bool(given["weighted_labels"])
-    )
+        path, format_, labels, None if first is None else int(first), given["threads"], bool(given["weighted_labels"]),
+        bool(given.get("quiet")),
+    )  # fmt: skip
 
 
 def with_fields(
@@ -222,7 +257,10 @@ def _text_input(path: str, format_: str, given: Mapping[str, Any], model: object
         delimiter=delimiter, label_separator=_separator(given["label_separator"]), header=header, items=given["items"],
         vocabulary=given.get("vocabulary"),
     )  # fmt: skip
-    result = TextInput(path, format_, texts, labels, options)
+    guessed = given["format_"] is None and format_of_name(path) is None
+    there = fields_of(path, format_, delimiter, header, texts=False) if labels == "labels" else []
+    found_labels = next((name for name in LABELS if name in there), None)
+    result = TextInput(path, format_, texts, labels, options, bool(given.get("quiet")), guessed, found_labels)
     if not given.get("quiet"):
         if found and delimiter != TABLES[format_]:
             say_once(f"{result.name}: its cells are separated by {delimiter!r}, as the first row shows.")

@@ -6,10 +6,10 @@ import os
 from typing import Any
 
 from sylvan import data
-from sylvan.cli.io.formats import head_of
 from sylvan.data.formats.rdf import RDF_FORMS
 from sylvan.data.formats.subject_records import header_separator
 from sylvan.data.label_terms import label_terms
+from sylvan.data.streams import head_of, unpacked_name
 
 __all__ = ["is_vocabulary", "plain_texts", "read_given_texts"]
 
@@ -37,12 +37,12 @@ def read_given_texts(path: str | None) -> dict[str, Any]:
 
 def is_vocabulary(path: str) -> bool:
     """Whether a file is a vocabulary of subjects, by its name or its first line; lines of label and text are none."""
-    suffix = os.path.splitext(path.lower().removesuffix(".gz").removesuffix(".xz"))[1]
+    suffix = os.path.splitext(unpacked_name(path))[1]
     if suffix == ".jsonl":
         return "uri" in next(data.read_records(path), {})
     if suffix in RDF_FORMS or suffix == ".csv" or path == "-":
         return path != "-"
-    first = head_of(path).removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0]
+    first = head_of(path).split(b"\n", 1)[0]
     return header_separator(first.decode("utf-8", "replace").rstrip("\r")) is not None
 
 

@@ -11,7 +11,9 @@ import scipy.sparse as sp
 
 from sylvan import data
 from sylvan.cli.io.formats import FORMATS, has_header
+from sylvan.cli.session import say_once
 from sylvan.data.checks import label_csr
+from sylvan.data.formats.text_matrices import read_svmlight
 from sylvan.data.lines import MAX_ID, LineFormat, Rows, read_rows
 from sylvan.data.mapped import is_csr_folder
 from sylvan.data.streams import open_read
@@ -24,7 +26,7 @@ __all__ = ["MatrixInput", "widened"]
 _ROWS = 4096
 
 
-@dataclass(frozen=True)
+@dataclass
 class MatrixInput:
     """A matrix of features in a file, and its labels there or in a file of their own.
 
@@ -38,6 +40,7 @@ class MatrixInput:
     first_feature: int | None = None
     n_jobs: int | None = None
     weighted_labels: bool = False
+    quiet: bool = False
 
     is_text = False
 
@@ -69,7 +72,13 @@ class MatrixInput:
             raise self._no_labels()
         if Y.nnz == 0:
             raise DataError(f"{self.labels or self.name}: no row has a label.")
+        self._say(X.shape[0], f"{counted(X.shape[1], 'feature')} and {counted(Y.shape[1], 'label')}")
         return X, Y
+
+    def _say(self, n_rows: int, sizes: str) -> None:
+        if not self.quiet:
+            counted_from = "" if self.format != "svmlight" else f", features counted from {self.first_feature}"
+            say_once(f"Read {counted(n_rows, 'row')} from {self.name}: {self.words}{counted_from}, {sizes}.")
 
     def matrices(self) -> tuple[sp.csr_matrix, sp.csr_matrix]:
         """Features and labels as sparse matrices; labels without columns where there are none."""
@@ -82,6 +91,7 @@ class MatrixInput:
         Y = _empty(X.shape[0], 0) if Y is None else Y
         if Y.shape[0] != X.shape[0]:
             raise DataError(f"{self.name} has {counted(X.shape[0], 'row')}, but {self.labels} has {Y.shape[0]}.")
+        self._say(X.shape[0], f"{counted(X.shape[1], 'feature')} and {counted(Y.shape[1], 'label')}")
         return X, Y
 
     def read_labels(self) -> sp.csr_matrix | None:
@@ -108,9 +118,10 @@ class MatrixInput:
             return data.load_xmc(self.path, weighted_labels=self.weighted_labels, n_jobs=self.n_jobs)
         if self.format == "svmlight":
             zero_based: bool | Literal["auto"] = "auto" if self.first_feature is None else self.first_feature == 0
-            return data.load_svmlight(
+            X, Y, self.first_feature = read_svmlight(
                 self.path, zero_based=zero_based, weighted_labels=self.weighted_labels, n_jobs=self.n_jobs
             )
+            return X, Y
         if self.format == "npz":
             return data.load_npz(self.path), None
         if self.format == "csr":
@@ -127,6 +138,13 @@ class MatrixInput:
         n_features : int
             How many the model has; a file that says otherwise is refused.
         """
+        n_rows = 0
+        for X, Y in self._blocks(n_features):
+            n_rows += X.shape[0]
+            yield X, Y
+        self._say(n_rows, counted(n_features, "feature"))
+
+    def _blocks(self, n_features: int) -> Iterator[tuple[Any, sp.csr_matrix | None]]:
         if self.format == "parts":
             X, Y = data.open_parts(self.path)
             self._check_width(X.shape[1], n_features, exactly=True)
@@ -159,7 +177,7 @@ class MatrixInput:
                 line, _, block = block.partition(b"\n")
                 promised, width, _ = (int(word) for word in line.split())
                 self._check_width(width, n_features, exactly=True)
-            base = self._first_feature(stream, block, n_features)
+            base = self.first_feature = self._first_feature(stream, block, n_features)
             form = LineFormat(base, n_features - 1 + base, MAX_ID, self.weighted_labels, self.format == "svmlight")
             lines, given, waiting = int(header), 0, 0
             while block:

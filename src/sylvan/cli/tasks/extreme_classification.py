@@ -93,8 +93,6 @@ def _read(path: str, given: dict[str, Any]) -> tuple[tuple[Any, Any], dict[str, 
         raise DataError(f"--set-text is for text, but {path} is {source.words}.")
     X: Any
     X, Y = source.read()
-    if not given["quiet"]:
-        click.echo(f"Read {counted(X.shape[0], 'row')} from {source.name}.")
     return (X, Y), {part: holdout[part].read() for part in holdout}
 
 
@@ -108,8 +106,6 @@ def _read_texts(
     parameters = parse_settings(TfidfVectorizer, given["text_settings"], "--set-text")
     vectorizer = TfidfVectorizer(**{"n_jobs": given["threads"], **parameters})
     texts, rows = source.read()
-    if not given["quiet"]:
-        click.echo(f"Read {counted(len(texts), 'text')} from {source.name}.")
     vocabulary, Y = encode_labels(rows)
     X = vectorizer.fit_transform(texts)
     given["text_parts"] = {"vectorizer": vectorizer, "labels": vocabulary}

@@ -245,10 +245,16 @@ def write_records(path: PathLike, records: Iterable[Mapping[str, Any]]) -> None:
 
 
 def _objects(stream: InputStream) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every object of a file, with "file, line n" for messages."""
-    for place, line in text_lines(stream):
+    """Every object of a file, or of the one array that it is, with "file, line n" for messages."""
+    lines = text_lines(stream)
+    begun = False
+    for place, line in lines:
         if not line.strip(_BLANKS):
             continue
+        if not begun and line.lstrip(_BLANKS).startswith("["):
+            yield from _of_array(stream.name, line, [rest for _, rest in lines])
+            return
+        begun = True
         try:
             record = json.loads(line)
         except RecursionError as error:
@@ -256,10 +262,33 @@ def _objects(stream: InputStream) -> Iterator[tuple[str, dict[str, Any]]]:
         except ValueError as error:
             message = getattr(error, "msg", str(error))
             column = f" at character {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
-            raise DataError(f"{place}: not JSON, {message}{column}. Got {token(line.encode())} instead.") from error
+            hint = ""
+            if line.rstrip().endswith(("{", "[", ",")):
+                hint = " One object stands on one line, as 'jq -c' writes them."
+            got = f"Got {token(line.encode())} instead.{hint}"
+            raise DataError(f"{place}: not JSON, {message}{column}. {got}") from error
         if not isinstance(record, dict):
             raise DataError(f"{place}: must be a JSON object. Got {token(line.encode())} instead.")
         if _SURROGATE.search(line):
+            _refuse_half_characters(place, record)
+        yield place, record
+
+
+def _of_array(name: str, first: str, rest: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The objects of a file that is one JSON array, which is read whole."""
+    text = "\n".join([first, *rest])
+    try:
+        records = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(
+            f"{name}, line 1: must be a JSON object a line, or one JSON array of objects ({error}). "
+            f"Got {token(first.encode())} instead."
+        ) from error
+    for number, record in enumerate(records, 1):
+        place = f"{name}, object {number}"
+        if not isinstance(record, dict):
+            raise DataError(f"{place}: must be a JSON object. Got {quoted(record)} instead.")
+        if _SURROGATE.search(text):
             _refuse_half_characters(place, record)
         yield place, record
 

@@ -12,14 +12,15 @@ import numpy as np
 from sylvan.data.formats.columnar import need_pyarrow
 from sylvan.data.formats.ranking_tables import RankingTable, table_columns
 from sylvan.data.other_fields import RecordColumns, arrow_column
-from sylvan.data.streams import open_write
+from sylvan.data.streams import check_ending, open_write, unpacked_name
 from sylvan.errors import DataError
 from sylvan.topk import TopK
 
 __all__ = ["PARQUET", "LabelOf", "Writer", "columns_of_output", "open_rankings"]
 
 PARQUET = (".parquet", ".pq")  # how a file's name ends that is written as Parquet
-_TABLES = {".csv": ",", ".tsv": "\t"}  # and what separates the cells
+_TABLES = {".csv": ",", ".tsv": "\t", ".tab": "\t"}  # and what separates the cells
+_LINES = (".jsonl", ".ndjson", ".json", "")  # that are written as JSON lines
 Records = Sequence[Mapping[str, Any]]
 LabelOf = Callable[[str], str | None]  # from a URI to its label
 
@@ -132,7 +133,7 @@ def columns_of_output(path: str, key: str = "scores", titled: bool = False) -> t
 
 def _delimiter(path: str) -> str | None:
     """What separates the cells of a table, by its name; None for what isn't one."""
-    name = path.lower().removesuffix(".gz").removesuffix(".xz")
+    name = unpacked_name(path)
     return next((mark for ending, mark in _TABLES.items() if name.endswith(ending)), None)
 
 
@@ -154,6 +155,9 @@ def open_rankings(
         When nothing may be written there; when pyarrow is missing for Parquet.
     """
     name, usual = path.lower(), _delimiter(path)
+    ending = check_ending(path, (*_LINES, *_TABLES, *PARQUET, ".npz"))
+    if ending in (*PARQUET, ".npz") and not name.endswith(ending):
+        raise DataError(f"{path!r}: {ending} is packed already: leave the second ending out.")
     with open_write(path) as stream:
         writer: _Matrix | _Columns | _Lines | RankingTable
         if name.endswith(".npz"):

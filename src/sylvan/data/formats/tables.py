@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -11,8 +10,19 @@ from typing import Any
 
 from sylvan.data.label_cells import AUTO, LabelCells
 from sylvan.data.other_fields import RecordColumns, cell_of, with_others
-from sylvan.data.streams import InputStream, PathLike, open_read, open_write
-from sylvan.data.text_rows import Label, Row, TextData, collect, complete_rows, encoded, in_blocks, paired, unweighted
+from sylvan.data.streams import InputStream, PathLike, open_read, open_write, unpacked_name
+from sylvan.data.text_rows import (
+    Label,
+    Row,
+    TextData,
+    collect,
+    complete_rows,
+    encoded,
+    in_blocks,
+    not_utf8,
+    paired,
+    unweighted,
+)
 from sylvan.errors import DataError, ParameterError
 from sylvan.parallel import progress
 
@@ -24,7 +34,7 @@ _BLOCK = 4096  # rows that are written together
 _LONGEST = 2**31 - 1  # characters of a cell; csv's own limit of 131072 is less than a book
 _MARKS = (";", "\t", "|", ",")  # that may separate cells
 # What to say where a column isn't there.
-_TEXTS = "Say which has the text with text_columns (--text-field)."
+_TEXTS = "Say which has the text with text_columns (--text-field), by its name, or by its number where none has a name."
 _LABELS = "Say which has the labels with labels_columns (--labels-field)."
 _OTHER_NAMES = {"labels": ("label", "subjects", "subject_uris")}
 
@@ -223,8 +233,7 @@ def _columns(given: Columns, parameter: str) -> tuple[Column, ...]:
 
 def _delimiter(path: PathLike, given: str | None) -> str:
     if given is None:
-        name = os.fspath(path).lower().removesuffix(".gz").removesuffix(".xz")
-        return "\t" if name.endswith((".tsv", ".tab")) else ","
+        return "\t" if unpacked_name(path).endswith((".tsv", ".tab")) else ","
     if not isinstance(given, str) or len(given) != 1 or given in '"\r\n':
         raise ParameterError(f"The 'delimiter' parameter must be one character. Got {given!r} instead.")
     return given
@@ -290,9 +299,7 @@ def _cells(stream: InputStream, delimiter: str) -> Iterator[tuple[str, list[str]
             try:
                 yield line.decode("utf-8")
             except UnicodeDecodeError as error:
-                raise DataError(
-                    f"{stream.name}, line {line_number}: the text is not UTF-8 (byte {error.start + 1} of the line)."
-                ) from error
+                raise not_utf8(f"{stream.name}, line {line_number}", line, error) from error
 
     reader = csv.reader(lines(), delimiter=delimiter, strict=True)
     with progress(f"reading {stream.name}", stream.packed_size, "B") as bar:

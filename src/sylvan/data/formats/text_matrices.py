@@ -16,7 +16,7 @@ from sylvan.errors import DataError, ParameterError
 from sylvan.parallel import progress, resolve_jobs
 from sylvan.wording import counted
 
-__all__ = ["load_svmlight", "load_xmc", "save_svmlight", "save_xmc"]
+__all__ = ["load_svmlight", "load_xmc", "read_svmlight", "save_svmlight", "save_xmc"]
 
 _ENTRIES_A_BLOCK = 1 << 19
 _BYTES_AN_ENTRY = 32
@@ -143,6 +143,18 @@ def load_svmlight(
     >>> X.toarray().tolist(), Y.toarray().tolist()
     ([[0.5, 0.0, 2.0], [0.0, 1.0, 0.0]], [[1.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
     """
+    return read_svmlight(path, zero_based, n_features, n_labels, weighted_labels, n_jobs)[:2]
+
+
+def read_svmlight(
+    path: PathLike,
+    zero_based: bool | Literal["auto"] = "auto",
+    n_features: int | None = None,
+    n_labels: int | None = None,
+    weighted_labels: bool = False,
+    n_jobs: int | None = None,
+) -> tuple[sp.csr_matrix, sp.csr_matrix, int]:
+    """What :func:`load_svmlight` gives, and the number that the first feature has in the file."""
     if zero_based not in (True, False, "auto"):
         raise ParameterError(f"The 'zero_based' parameter must be True, False or 'auto'. Got {zero_based!r} instead.")
     _check_size("n_features", n_features)
@@ -169,7 +181,7 @@ def load_svmlight(
     result = max(rows.max_feature + 1 - base, 0)
     n_features = result if n_features is None else n_features
     n_labels = rows.max_label + 1 if n_labels is None else n_labels
-    return rows.matrices(rows.n_rows, n_features, n_labels, shift)
+    return *rows.matrices(rows.n_rows, n_features, n_labels, shift), base
 
 
 def save_xmc(path: PathLike, X: Any, Y: Any, *, header: bool = True, weighted_labels: bool | None = None) -> None:
