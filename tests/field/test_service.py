@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import codecs
 import functools
+import gzip
+import http.client
+import json
 import re
+import zlib
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +20,11 @@ import pytest
 pytest.importorskip("starlette", reason="needs the extra 'serve'")
 
 from serve.asgi import Asking, running
+from serve.servers import serving
+from waiting import PATIENCE
 
 from sylvan import Ensemble, LexicalMatcher, NeighborRanker, Reranker, TextModel, XRLinear, data, serve
+from sylvan.cli import main
 from sylvan.errors import SylvanError
 from sylvan.models.base import Estimator
 from sylvan.serve.settings import ServedFolder
@@ -192,3 +201,105 @@ def test_a_model_that_can_not_be_opened_takes_no_other_down(folder: Path, tmp_pa
             assert answer.status == 503 and one["message"] in answer.detail
     with pytest.raises(SylvanError, match="nowhere"):
         serve.app(bad)
+
+
+# Bodies as clients send them: (content type, headers, body, status, words of the answer).
+JSON, NDJSON = "application/json", "application/x-ndjson"
+BODY = json.dumps({"text": "whales and harpoons", "k": 1}).encode()
+LINES = BODY.replace(b', "k": 1', b"") + b"\n"
+GZIP = {"Content-Encoding": "gzip"}
+BODIES = [
+    (JSON, {}, BODY, 200, "u:1"),
+    (JSON, {}, codecs.BOM_UTF8 + BODY, 200, "u:1"),
+    (JSON, {}, codecs.BOM_UTF8, 400, "JSON"),
+    (JSON, {}, BODY.decode().encode("utf-16"), 400, "UTF-16"),
+    (JSON, GZIP, gzip.compress(BODY), 200, "u:1"),
+    (JSON, {"Content-Encoding": "X-GZIP"}, gzip.compress(BODY), 200, "u:1"),
+    (JSON, GZIP, gzip.compress(BODY[:9]) + gzip.compress(BODY[9:]), 200, "u:1"),
+    (JSON, GZIP, gzip.compress(codecs.BOM_UTF8 + BODY), 200, "u:1"),
+    (JSON, {"Content-Encoding": "identity"}, BODY, 200, "u:1"),
+    (JSON, GZIP, BODY, 400, "isn't gzip, though its Content-Encoding says so"),
+    (JSON, GZIP, gzip.compress(BODY)[:-9], 400, "ends too early"),
+    (JSON, GZIP, gzip.compress(BODY) + b"rest", 400, "isn't gzip"),
+    (JSON, GZIP, gzip.compress(b'{"text": "' + b"a" * 40_000 + b'"}'), 413, "at most 20,000 bytes"),
+    (JSON, GZIP, gzip.compress(bytes(1 << 24)), 413, "at most 20,000 bytes"),
+    (JSON, {"Content-Encoding": "br"}, BODY, 415, "must be gzip or identity. Got 'br'"),
+    (JSON, {"Content-Encoding": "gzip, gzip"}, BODY, 415, "must be gzip or identity"),
+    (JSON, {"Content-Encoding": "zstd"}, BODY, 415, "must be gzip or identity"),
+    (NDJSON, {}, codecs.BOM_UTF8 + LINES, 200, "u:1"),
+    (NDJSON, GZIP, gzip.compress(LINES * 2), 200, "u:1"),
+    (NDJSON, GZIP, gzip.compress(LINES * 1000)[:-9], 200, "Line 1001: The body's gzip ends too early"),
+    (NDJSON, GZIP, LINES, 200, "Line 1: The body isn't gzip"),
+    (NDJSON, {"Content-Encoding": "deflate"}, zlib.compress(LINES), 415, "must be gzip or identity"),
+    ("text/plain", GZIP, gzip.compress(BODY), 415, "Content-Type must be"),
+]
+
+
+@pytest.fixture(scope="module")
+def limited(folder: Path) -> Iterator[Asking]:
+    with running(serve.app({"xr": folder / "xr"}, limits=serve.Limits(body=20_000))) as asking:
+        yield asking
+
+
+@pytest.mark.parametrize(("kind", "headers", "body", "status", "words"), BODIES)
+@pytest.mark.parametrize("n_parts", [1, 3])
+def test_bodies(
+    limited: Asking, kind: str, headers: dict[str, str], body: bytes, status: int, words: str, n_parts: int
+) -> None:
+    parts = [body[at * len(body) // n_parts : (at + 1) * len(body) // n_parts] for at in range(n_parts)]
+    answer = limited("POST", "/v1/models/xr/rank", type=kind, headers=headers, parts=parts)
+    assert answer.status == status and words in answer.body.decode(), answer
+    assert status != 200 or kind == JSON or all(set(line) & {"labels", "error"} for line in answer.lines())
+
+
+# Requests whose body is refused before it is read, or in the middle of it: a client sends all of it, and then reads.
+REFUSED = [
+    ("/v1/models/xr/rank", {"Content-Type": JSON}, 413),
+    ("/v1/models/xr/rank", {"Content-Type": JSON, "Connection": "close"}, 413),
+    ("/v1/models/xr/rank", {"Content-Type": JSON, "Transfer-Encoding": "chunked"}, 413),
+    ("/v1/models/xr/rank", {"Content-Type": "text/plain", "Connection": "close"}, 415),
+    ("/v1/models/none/rank", {"Content-Type": JSON, "Connection": "close"}, 404),
+    ("/v1/models/xr/update", {"Content-Type": JSON, "Connection": "close"}, 403),
+]
+
+
+def test_clients_read_why_a_long_body_is_refused(folder: Path, tmp_path: Path) -> None:
+    with serving(tmp_path, folder / "xr", config="[limits]\nbody = 100000") as server:
+        for path, headers, status in REFUSED:
+            for size in (150_000, 30 << 20):
+                chunked = "Transfer-Encoding" in headers
+                body = b'{"text": "' + b"a" * size
+                sent: Any = iter([body[at : at + 65536] for at in range(0, len(body), 65536)]) if chunked else body
+                with closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)) as connection:
+                    connection.request("POST", path, sent, headers, encode_chunked=chunked)
+                    assert connection.getresponse().status == status, (path, headers, size)
+        waits = f"POST {REFUSED[0][0]} HTTP/1.1\r\nHost: x\r\nContent-Type: {JSON}\r\nContent-Length: 999999\r\n"
+        heard = server.talk(f"{waits}Expect: 100-continue\r\n\r\n".encode())  # and sends nothing once it is refused
+        assert heard.startswith(b"HTTP/1.1 413 ") and b" 100 " not in heard
+
+
+# Keys as they are given: whether the server starts, and the words of its refusal.
+KEYS = [
+    ("0123456789abcdef", None),
+    ("0123456789abcde", "at least 16 characters. Got 15"),
+    ("", "at least 16 characters. Got 0"),
+    (" 0123456789abcdef", "without blanks around"),
+    ("0123456789abcdef\n", "without blanks around"),
+    ("0123456789\tabcdef", "ASCII characters"),
+    ("0123456789abcdéf", "ASCII characters"),
+]
+
+
+@pytest.mark.parametrize(("key", "words"), KEYS)
+@pytest.mark.parametrize("name", ["SYLVAN_API_KEY", "SYLVAN_ADMIN_KEY"])
+def test_keys_are_checked_at_the_start(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, key: str,
+    words: str | None,
+) -> None:  # fmt: skip
+    monkeypatch.setenv(name, key)
+    begun: list[Any] = []
+    monkeypatch.setattr("sylvan.serve.server.serve", begun.append)
+    code = main(["serve", str(folder / "xr")])
+    said = capsys.readouterr().err
+    assert (code or 0, len(begun)) == ((0, 1) if words is None else (2, 0)), said
+    assert words is None or (words in said and name in said and (not key.strip() or key.strip() not in said))

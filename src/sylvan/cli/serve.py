@@ -32,7 +32,8 @@ def command(models: tuple[str, ...], config: str | None, **given: Any) -> None:
 
     A browser finds a page at the address; programs find /v1/models and what /openapi.json describes; Annif's clients
     find its REST API. A model whose folder changes is read again, and no request fails meanwhile; so too at SIGHUP.
-    API keys come from the file, or from the environment: SYLVAN_API_KEY, and SYLVAN_ADMIN_KEY for changes of models.
+    API keys come from the file, or from the environment: SYLVAN_API_KEY, and SYLVAN_ADMIN_KEY for changes of models;
+    each has at least 16 characters.
 
     \b
     Examples:
@@ -66,5 +67,5 @@ def _environment_keys() -> list[Any]:
     return [
         ApiKey.of({"name": name, "env": name, "admin": admin}, "the environment")
         for name, admin in _KEYS
-        if os.environ.get(name)
+        if name in os.environ
     ]

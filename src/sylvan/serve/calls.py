@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import urllib.parse
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
@@ -10,6 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 from starlette.types import Receive, Scope, Send
 
+from sylvan.serve.packed import unpacker_of
 from sylvan.serve.problems import Problem, problem_of_body
 from sylvan.serve.settings import Limits
 
@@ -17,6 +20,11 @@ __all__ = ["JSON", "NDJSON", "Call", "ClientGone", "Handle", "Reply", "Stream", 
 
 _T = TypeVar("_T")
 JSON, NDJSON = "application/json", "application/x-ndjson"
+
+# What is read, and forgotten, of a body whose request is refused: a client that still sends reads no answer, and where
+# the connection is closed meanwhile it hears of that alone.
+_DRAINED, _DRAINED_SECONDS = 128 << 20, 30.0
+_BOM = b"\xef\xbb\xbf"
 
 
 @dataclass
@@ -78,6 +86,7 @@ class Call:
         self.route = self.model = self.key = self.version = ""
         self.rows = self.status = 0
         self.close = False
+        self._began = self._ended = False  # to read the body
 
     def header(self, name: bytes) -> str:
         """A header by its name in lower case; empty where there is none."""
@@ -114,7 +123,7 @@ class Call:
         return values
 
     def need_type(self, *allowed: str) -> str:
-        """The media type of the body, one of ``allowed``.
+        """The media type of the body, one of ``allowed``; a body that is packed in a way that isn't known is refused.
 
         Raises
         ------
@@ -124,6 +133,7 @@ class Call:
         if given not in allowed:
             words = " or ".join(allowed)
             raise Problem(415, f"The Content-Type must be {words}. Got {given or 'none'!r:.100} instead.")
+        unpacker_of(self.header(b"content-encoding"))
         return given
 
     async def body(self) -> bytes:
@@ -136,24 +146,18 @@ class Call:
         ClientGone
         """
         self._check_length()
-        data, more = await self._next()
-        self._check_size(len(data))
-        if not more:
-            return data
-        parts, size = [data], len(data)
-        while more:
-            data, more = await self._next()
+        parts, size = [], 0
+        async for data in self._parts():
             size += len(data)
             self._check_size(size)
             parts.append(data)
-        return b"".join(parts)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     async def lines(self) -> AsyncIterator[bytes | None]:
         """The lines of a body of any length; None in place of one that is longer than the limit."""
         parts: list[bytes] = []  # of the line that hasn't ended
-        size, more = 0, True
-        while more:
-            data, more = await self._next()
+        size = 0
+        async for data in self._parts():
             *ends, rest = data.split(b"\n")
             for end in ends:
                 size += len(end)
@@ -166,12 +170,46 @@ class Call:
                 parts = []  # nor is what follows of it remembered
         yield b"".join(parts) if size <= self.limits.body else None
 
-    async def _next(self) -> tuple[bytes, bool]:
-        """The next part of the body, and whether more follows."""
+    async def drain(self) -> None:
+        """Read what is left of the body, up to a bound, and forget it."""
+        with contextlib.suppress(ClientGone, asyncio.TimeoutError):
+            await asyncio.wait_for(self._drain(), _DRAINED_SECONDS)
+
+    async def _drain(self) -> None:
+        size = 0
+        while not self._ended and size < _DRAINED:
+            size += len(await self._next())
+
+    @property
+    def unread(self) -> bool:
+        """Whether the client sends a body of which something hasn't been read."""
+        has_body = self.header(b"content-length") not in ("", "0") or self.header(b"transfer-encoding")
+        waits = self.header(b"expect") and not self._began  # for a word to begin, which it doesn't get
+        return bool(has_body and not waits and not self._ended)
+
+    async def _parts(self) -> AsyncIterator[bytes]:
+        """The body part by part, unpacked."""
+        unpacker = unpacker_of(self.header(b"content-encoding"))
+        while not self._ended:
+            data = await self._next()
+            if unpacker is None:
+                yield data
+                continue
+            for piece in unpacker.pieces(data):
+                yield piece
+                await asyncio.sleep(0)  # other requests don't wait for all of it
+        if unpacker is not None:
+            unpacker.end()
+
+    async def _next(self) -> bytes:
+        """The next part of the body, as it came."""
+        self._began = True
         message = await self._receive()
         if message["type"] == "http.disconnect":
+            self._ended = True
             raise ClientGone
-        return message.get("body", b""), message.get("more_body", False)
+        self._ended = not message.get("more_body", False)
+        return bytes(message.get("body", b""))
 
     def _check_length(self) -> None:
         given = self.header(b"content-length")
@@ -180,17 +218,18 @@ class Call:
 
     def _check_size(self, size: int) -> None:
         if size > self.limits.body:
-            self.close = True  # the rest of it isn't read
+            self.close = True  # the rest of it may be longer than what is read of it
             raise Problem(413, f"The body must have at most {self.limits.body:,} bytes. Got {size:,} or more instead.")
 
 
 def decode(data: bytes, kind: type[_T]) -> _T:
-    """A body as its type.
+    """A body as its type; a mark at its beginning that it is UTF-8 is passed over.
 
     Raises
     ------
     Problem
     """
+    data = data.removeprefix(_BOM)
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
@@ -231,4 +270,7 @@ async def _send(send: Send, reply: Reply | Stream, call: Call) -> None:
     headers.append((b"content-length", str(len(reply.body)).encode()))
     call.status = reply.status
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-    await send({"type": "http.response.body", "body": reply.body})
+    await send({"type": "http.response.body", "body": reply.body, "more_body": call.unread})
+    if call.unread:
+        await call.drain()
+        await send({"type": "http.response.body", "body": b""})

@@ -75,10 +75,10 @@ def _digest(word: str, way: str, name: str, place: str) -> bytes:
         if word not in os.environ:
             raise DataError(f"{place}: the environment has no {word}, which is to hold the key {name!r}.")
         word = os.environ[word]
-    if not word.isascii():
-        raise DataError(f"{place}: the key {name!r} must be of ASCII characters, as headers are.")
+    if not word.isascii() or not word.isprintable() or word != word.strip():
+        raise DataError(f"{place}: the key {name!r} must be of ASCII characters without blanks around, as headers are.")
     if len(word) < _SHORTEST:
-        raise DataError(f"{place}: the key {name!r} must have at least {_SHORTEST} characters.")
+        raise DataError(f"{place}: the key {name!r} must have at least {_SHORTEST} characters. Got {len(word)}.")
     return hashlib.sha256(word.encode("utf-8", "surrogateescape")).digest()
 
 

@@ -65,6 +65,8 @@ def problem_of_body(error: Exception, data: bytes, kind: Any) -> Problem:
         return Problem(400, f"The body must be UTF-8, but byte {error.start} of a string is not.")
     if isinstance(error, RecursionError):
         return Problem(400, "The body must be JSON, but it is nested too deeply.")
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return Problem(400, "The body must be UTF-8, but it begins as UTF-16 does.")
     what = str(error).removeprefix("JSON is malformed: ")
     return Problem(400, f"The body must be JSON, but it is malformed: {what}.")
 

@@ -76,8 +76,10 @@ async def _answered(
         yield b"\n".join(map(encode, results)) + b"\n"
 
 
-def _rows(call: Call, version: Version, line: bytes | None, kind: type[Any]) -> list[Any]:
+def _rows(call: Call, version: Version, line: bytes | Problem | None, kind: type[Any]) -> list[Any]:
     """The one row of a line, in a list."""
+    if isinstance(line, Problem):
+        raise line
     if line is None:
         raise Problem(413, f"A line of the body must have at most {call.limits.body:,} bytes.")
     body = decode(line, kind)
@@ -88,18 +90,21 @@ def _fault(number: int, error: Exception) -> LineProblem:
     return LineProblem(f"Line {number}: {error}")
 
 
-async def _blocks(call: Call) -> AsyncIterator[list[tuple[int, bytes | None]]]:
-    """Numbered lines, some at a time; empty ones are passed over."""
-    block: list[tuple[int, bytes | None]] = []
+async def _blocks(call: Call) -> AsyncIterator[list[tuple[int, bytes | Problem | None]]]:
+    """Numbered lines, some at a time; empty ones are passed over. What ends the body early stands in the last place."""
+    block: list[tuple[int, bytes | Problem | None]] = []
     size = number = 0
-    async for line in call.lines():
-        number += 1
-        if line is None or line.strip():
-            block.append((number, line))
-            size += len(line or b"")
-        if len(block) >= _BLOCK or size >= _BLOCK_BYTES:
-            yield block
-            block, size = [], 0
+    try:
+        async for line in call.lines():
+            number += 1
+            if line is None or line.strip():
+                block.append((number, line))
+                size += len(line or b"")
+            if len(block) >= _BLOCK or size >= _BLOCK_BYTES:
+                yield block
+                block, size = [], 0
+    except Problem as problem:
+        block.append((number + 1, problem))
     if block:
         yield block
 
