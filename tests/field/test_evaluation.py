@@ -142,7 +142,7 @@ def test_measuring_on_the_training_file_is_noticed(tmp_path: Path, capsys: Any) 
     def noticed(folder: str, name: str) -> bool:
         capsys.readouterr()
         assert main(["evaluate", folder, file(name), "-q"]) == 0
-        return capsys.readouterr().out.startswith("The model has learned from these very rows (")
+        return capsys.readouterr().out.startswith("The model has learned from these rows (")
 
     assert main(["train", "neighbors", file("train.jsonl"), "--model", model, "-q"]) == 0
     assert [noticed(model, name) for name in ("train.jsonl", "copy.jsonl.gz", "new.jsonl", "test.jsonl")] == [
@@ -153,4 +153,4 @@ def test_measuring_on_the_training_file_is_noticed(tmp_path: Path, capsys: Any) 
     assert main(["ensemble", model, model, "--model", joined, "-q"]) == 0
     assert [noticed(joined, name) for name in ("new.jsonl", "test.jsonl")] == [True, False]
     assert main(["train", "xr-linear", file("train.jsonl"), "--model", model, "--test", file("train.jsonl")]) == 0
-    assert "The model has learned from these very rows (train.jsonl)" in capsys.readouterr().out
+    assert "The model has learned from these rows (train.jsonl)" in capsys.readouterr().out

@@ -54,7 +54,7 @@ class Measured:
     def coverage(self) -> str:
         """Which rows and labels the numbers are over, and what was left out: to be read before them."""
         if self.learned_from is not None:
-            words = f"The model has learned from these very rows ({self.learned_from}): the figures say nothing of others."
+            words = f"The model has learned from these rows ({self.learned_from}): the figures say nothing of others."
             return f"{words}\n{replace(self, learned_from=None).coverage()}"
         n_rows, n_left = self.n_measured, self.n_rows - self.n_measured
         unknown = f"{counted(self.unknown, 'label')} ({self.n_unknown:,} different) that the model doesn't know"
