@@ -65,7 +65,7 @@ class RowsUnknownWarning(UserWarning):
 
 
 class DataWarning(UserWarning):
-    """A file is read in a way that may not be meant; the sentence shows an example and the way out."""
+    """Data are read in a way that may not be meant; the sentence shows an example and the way out."""
 
 
 class CheckpointWarning(UserWarning):

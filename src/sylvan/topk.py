@@ -129,9 +129,9 @@ def ranking_order(labels: npt.NDArray[np.int32], scores: npt.NDArray[np.float32]
     return order
 
 
-def resized(top: TopK, k: int) -> TopK:
+def resized(top: _Self, k: int) -> _Self:
     """The first ``k`` answers of each row; -1 behind fewer."""
     n, known = len(top.labels), min(k, top.k)
     labels, scores = np.full((n, k), -1, np.int32), np.full((n, k), -np.inf, np.float32)
     labels[:, :known], scores[:, :known] = top.labels[:, :known], top.scores[:, :known]
-    return TopK(labels, scores)
+    return replace(top, labels=labels, scores=scores)

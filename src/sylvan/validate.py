@@ -29,9 +29,12 @@ __all__ = [
     "labels",
     "labels_beside",
     "learnable",
+    "listed_ids",
     "pair",
     "real_numbers",
+    "refuse_indicator",
     "row_numbers",
+    "rows_of_ids",
     "sample_weight",
     "vectors",
 ]
@@ -372,8 +375,23 @@ def _count_error(value: Any, name: str, owner: str, high: int) -> ParameterError
     return ParameterError(f"The {name!r} parameter of {owner} must be an int in [1, {high}]. Got {value!r} instead.")
 
 
-def _ids(Y: Any, n_labels: int | None, name: str) -> Csr:
-    """Label ids, one or several a row, as a matrix of ones."""
+def listed_ids(
+    Y: Any, name: str = "Y", *, low: int = 0, high: int = MAX_COLUMNS - 1
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Label ids, one or several a row, one after another, and how many each row has.
+
+    Parameters
+    ----------
+    Y : sequence of sequences of int, or 1-d array or list of int
+    name : str
+    low, high : int
+        The range of one id a row; ids in lists are never negative.
+
+    Raises
+    ------
+    DataError
+        For names, fractions and numbers out of range.
+    """
     if isinstance(Y, (str, bytes)) or not hasattr(Y, "__len__") or isinstance(Y, dict):
         raise DataError(
             f"{name} must be a matrix, lists of label ids or one class id a row, but is a {type(Y).__name__}."
@@ -385,25 +403,51 @@ def _ids(Y: Any, n_labels: int | None, name: str) -> Csr:
     if one_each:
         if rows.ndim != 1:
             raise DataError(f"{name} must have one or two dimensions. Got shape {shape_text(rows.shape)} instead.")
-        lengths, flat = np.ones(len(rows), _INT64), rows
-    else:
-        for at, row in enumerate(rows):
-            if isinstance(row, (str, bytes)):
-                raise _names_error(name, at)
-            if not hasattr(row, "__len__") or sp.issparse(row):
-                raise DataError(f"Row {at} of {name} must be a list of label ids, but is {row!r}.")
-        lengths = np.fromiter((len(row) for row in rows), _INT64, len(rows))
-        flat = _flatten(rows, int(lengths.sum()), name)
-    ids = _whole(flat, lengths, name)
+        lengths = np.ones(len(rows), _INT64)
+        return _whole(rows, lengths, name, low, high), lengths
+    for at, row in enumerate(rows):
+        if isinstance(row, (str, bytes)):
+            raise _names_error(name, at)
+        if not hasattr(row, "__len__") or sp.issparse(row):
+            raise DataError(f"Row {at} of {name} must be a list of label ids, but is {row!r}.")
+    lengths = np.fromiter((len(row) for row in rows), _INT64, len(rows))
+    return _whole(_flatten(rows, int(lengths.sum()), name), lengths, name, 0, high), lengths
+
+
+def refuse_indicator(ids: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], name: str) -> None:
+    """Refuse lists of zeros and ones of one length, such as [0, 1, 0], which name a label twice as lists of ids."""
+    width = int(lengths[0]) if len(lengths) else 0
+    if width < 2 or int(ids.max()) > 1 or (lengths != width).any():
+        return
+    twice = (np.diff(np.sort(ids.reshape(-1, width), axis=1), axis=1) == 0).any(axis=1)
+    if twice.any():
+        row = int(np.argmax(twice))
+        shown = ids[row * width : (row + 1) * width].tolist()
+        raise DataError(
+            f"{name} holds lists of {width} zeros and ones, such as {shown!r:.60} in row {row}, which as label ids "
+            "would name a label twice. Give an indicator as an array: np.asarray(Y)."
+        )
+
+
+def _ids(Y: Any, n_labels: int | None, name: str) -> Csr:
+    """Label ids, one or several a row, as a matrix of ones."""
+    ids, lengths = listed_ids(Y, name)
+    if n_labels is None:
+        refuse_indicator(ids, lengths, name)
     highest = int(ids.max()) if ids.size else -1
     size = highest + 1 if n_labels is None else n_labels
     if highest >= size or size > MAX_COLUMNS:
         row = _row_of(int(np.argmax(ids)), lengths)
         limit = min(size, MAX_COLUMNS)
         raise DataError(f"{name} names label {highest} in row {row}, but label ids must be below {limit}.")
+    return rows_of_ids(ids, lengths, size, name)
+
+
+def rows_of_ids(ids: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], size: int, name: str = "Y") -> Csr:
+    """Label ids, row by row, as a matrix of ones of so many columns; an id named twice in a row is one label."""
     indptr = np.concatenate(([0], np.cumsum(lengths))).astype(_INT64)
     csr = compressed(indptr, ids, np.ones(ids.size, _FLOAT32), len(lengths), size, name, "row")
-    np.minimum(csr.data, 1, out=csr.data)  # an id named twice is one label
+    np.minimum(csr.data, 1, out=csr.data)
     return csr
 
 
@@ -414,8 +458,10 @@ def _flatten(rows: Any, total: int, name: str) -> npt.NDArray[Any]:
     return np.asarray(flat) if flat else np.empty(0, _INT64)
 
 
-def _whole(flat: npt.NDArray[Any], lengths: npt.NDArray[np.int64], name: str) -> npt.NDArray[np.int64]:
-    """``flat`` as int64 ids; refuses names, fractions and negative numbers, and names their row."""
+def _whole(
+    flat: npt.NDArray[Any], lengths: npt.NDArray[np.int64], name: str, low: int, high: int
+) -> npt.NDArray[np.int64]:
+    """``flat`` as int64 ids; refuses names, fractions and numbers out of range, and names their row."""
     if flat.dtype.kind in "USO":
         for at, value in enumerate(flat.tolist()):
             if not isinstance(value, numbers.Real):
@@ -424,14 +470,14 @@ def _whole(flat: npt.NDArray[Any], lengths: npt.NDArray[np.int64], name: str) ->
     if needs_double(flat.dtype, name) or flat.dtype.kind == "b":
         flat = flat.astype(np.float64)
     with np.errstate(invalid="ignore"):
-        bad = ~((flat >= 0) & (flat <= MAX_COLUMNS - 1))
+        bad = ~((flat >= low) & (flat <= high))
         if flat.dtype.kind == "f":
             bad |= flat != np.floor(flat)
     if bad.any():
         at = int(np.argmax(bad))
         raise DataError(
             f"{name} holds {flat[at].item()!r} in row {_row_of(at, lengths)}; "
-            f"label ids must be whole numbers in [0, {MAX_COLUMNS - 1}], and a continuous target is no label."
+            f"label ids must be whole numbers in [{low}, {high}], and a continuous target is no label."
         )
     return flat.astype(_INT64)
 

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from sylvan import store
 from sylvan.data import Vocabulary, load_sample
 from sylvan.errors import DataError, ModelError, ParameterError
+from sylvan.labels.names import label_name
 
-names = st.lists(st.text(st.characters(exclude_categories=["Cs"])), unique=True, max_size=8)
+texts = st.text(st.characters(exclude_categories=["Cs"]))
+names = st.lists(texts.map(label_name).filter(bool), unique=True, max_size=8)
 
 
 def reload(vocabulary, folder, mmap=True):
@@ -37,7 +39,7 @@ def test_it_is_a_list_of_names(listed):
 
 @pytest.mark.parametrize("mmap", [True, False])
 def test_saved_and_loaded(tmp_path, mmap):
-    for i, listed in enumerate(([], ["a"], ["Überfahrt", "", "鯨", "a\nb"])):
+    for i, listed in enumerate(([], ["a"], ["Überfahrt", "鯨", "a\nb"])):
         assert reload(Vocabulary(listed), tmp_path / str(i), mmap) == Vocabulary(listed)
     assert list(reload(Vocabulary(listed), tmp_path / "3", mmap)) == listed
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import sylvan
 from sylvan import NeighborRanker, TextModel, XRLinear, store
 from sylvan.errors import DataError, ModelError, UnsupportedError
-from sylvan.labels.targets import encode_numbers
+from sylvan.labels.targets import Targets
 
 X = np.eye(4, dtype=np.float32).repeat(3, axis=0)
 NAMES = [row for row in (["Sea"], ["Ships", "Sea"], ["Baking"], ["Şiir"]) for _ in range(3)]
@@ -149,12 +149,11 @@ def test_numbers_far_apart_are_names(model: Any, form: Any, tmp_path: Path) -> N
     Y = form([number for number in FAR for _ in range(3)])
     model.fit(X, Y).save(tmp_path / "model")
     for each in (model, sylvan.load(tmp_path / "model")):
-        names = FAR if each.single_label_ else list(map(str, FAR))
-        assert each.n_labels_ == 4 and each.classes_.tolist() == names
+        assert each.n_labels_ == 4 and each.classes_.tolist() == FAR
         assert each.score(X, Y) == 1.0
-        assert each.rank(X[::3], k=1).names == [[str(number)] for number in FAR]
-        assert each.rank(X[:1], k=4, allowed=FAR[:2]).names[0][0] == "3"
-        assert set(each.rank(X[:1], k=4, allowed=FAR[1:3]).names[0]) <= {"50000000", "2000000000"}
+        assert each.rank(X[::3], k=1).names == [[number] for number in FAR]
+        assert each.rank(X[:1], k=4, allowed=FAR[:2]).names[0][0] == 3
+        assert set(each.rank(X[:1], k=4, allowed=FAR[1:3]).names[0]) <= {50_000_000, 2_000_000_000}
         with pytest.raises(DataError, match=r"allowed holds '4', but none of the model's 4 labels has that name\."):
             each.rank(X[:1], allowed=[4])
 
@@ -171,18 +170,20 @@ def test_names_that_are_numbers_leave_ints_to_places(tmp_path: Path) -> None:
     assert model.rank(X[:1], k=1, allowed=[0]).names == [[model.classes_[0]]]
 
 
-def test_ids_near_each_other_are_places() -> None:
-    assert encode_numbers([0, 1, 999_999]) is None, "a list of a million labels costs little"
-    assert encode_numbers(list(range(0, 2_000_000, 50))) is None, "one place in fifty is used"
-    assert encode_numbers([-1, 2_000_000_000]) is None and encode_numbers([1.5, 2e9]) is None
-    assert encode_numbers([]) is None and encode_numbers([[], []]) is None
-    assert XRLinear(n_jobs=1).fit(X[:2], [[0], [5]]).n_labels_ == 6
+def test_ids_in_lists_are_names_of_classes() -> None:
+    assert Targets.read([0, 2, 1]).names is None, "the ids 0 to n - 1 are places too"
+    assert list(Targets.read([0, 1, 999_999]).names or ()) == ["0", "1", "999999"]
+    assert list(Targets.read([-1, 2_000_000_000]).names or ()) == ["-1", "2000000000"]
+    assert Targets.read([[], []]).names is None
+    model = XRLinear(n_jobs=1).fit(X[:2], [[0], [5]])
+    assert model.n_labels_ == 2 and model.classes_.tolist() == [0, 5]
 
 
 @given(st.lists(st.lists(st.sampled_from([0, 5, *FAR]), max_size=4), min_size=1, max_size=9))
 def test_numbers_are_encoded_as_by_hand(rows: list[list[int]]) -> None:
     rows = [*rows, [FAR[-1]]]
-    names, matrix = encode_numbers(rows) or pytest.fail("numbers this far apart are names")
+    targets = Targets.read(rows)
     different = sorted({number for row in rows for number in row})
-    assert list(names) == [str(number) for number in different]
-    assert matrix.toarray().tolist() == [[float(number in row) for number in different] for row in rows]
+    assert list(targets.vocabulary()) == [str(number) for number in different]
+    matrix = targets.matrix.to_scipy().toarray()
+    assert matrix.tolist() == [[float(number in row) for number in different] for row in rows]

@@ -98,7 +98,7 @@ def test_ints_are_named_by_their_digits() -> None:
     names = {"Whaling": 70, "Voyages": 5, "Baking": 45_000_000, "Astronomy": 9, "Optics": 12}
     model = TextModel().fit(TEXTS, [[names[name] for name in row] for row in LABELS])
     assert list(model.vocabulary_) == ["5", "9", "12", "70", "45000000"]
-    assert model.rank(["bread"], k=1).names == [["45000000"]]
+    assert model.rank(["bread"], k=1).names == [[45_000_000]]
 
 
 def test_a_label_matrix(model: TextModel) -> None:

@@ -78,7 +78,7 @@ def command(model: str, input_: str | None, settings: tuple[str, ...], **given: 
         labels = [_label(word, text_model, titled) for word in given["wanted"]]
         if not labels:
             result = loaded.rank(x, k=min(given["k"], loaded.n_labels_)).labels[0]
-            labels = [loaded.vocabulary_[i] if text_model else i for i in result.tolist() if i >= 0]
+            labels = [i if loaded.vocabulary_ is None else loaded.vocabulary_[i] for i in result.tolist() if i >= 0]
         explanations = [titled.with_code(loaded.explain(x, label, **options)) for label in labels]
     _write(explanations, given["html"], given["json_"])
 

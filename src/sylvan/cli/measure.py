@@ -19,7 +19,8 @@ from sylvan.cli.saved import codes_of, input_for
 from sylvan.cli.shown.report import Intervals, metric_table
 from sylvan.cli.training_files import training_name
 from sylvan.errors import DataError
-from sylvan.labels.targets import Numbers, numbered_labels
+from sylvan.labels.targets import true_labels
+from sylvan.labels.vocabulary import Numbers
 from sylvan.models.at_work import inner_of, rank_blocks
 from sylvan.models.cards.card import MEASURED
 from sylvan.parallel import progress
@@ -272,7 +273,9 @@ def _calibration(model: Any, Y: sp.csr_matrix, top: TopK, at: Sequence[int]) -> 
     raw = metrics.calibration_error(Y, model.bounded(top), at)
     if inner.calibrator_ is None:
         return {"ECE": raw}
-    return {"ECE raw": raw, "ECE cal.": metrics.calibration_error(Y, model.probabilities(top), at)}
+    likely = model.probabilities(top)
+    by_ids = TopK(likely.labels, likely.scores)  # Y has columns behind those that have names
+    return {"ECE raw": raw, "ECE cal.": metrics.calibration_error(Y, by_ids, at)}
 
 
 def _intervals(Y: sp.csr_matrix, top: TopK, at: Sequence[int], likely: Any) -> Intervals:
@@ -303,7 +306,8 @@ def _split(model: Any, labels: Any) -> tuple[sp.csr_matrix, list[int], list[Any]
         others = [(row, name) for row, names in enumerate(labels) for name in names if name not in vocabulary]
         return vocabulary.encode(labels, unknown="ignore"), [row for row, _ in others], [name for _, name in others]
     if isinstance(model.vocabulary_, Numbers):
-        known = numbered_labels(labels, model.vocabulary_)
+        numbers = np.split(labels.indices, labels.indptr[1:-1])  # those of columns are names
+        known = true_labels(numbers, model.vocabulary_, unknown="drop").to_scipy()
         missing = np.array([str(number) not in model.vocabulary_ for number in labels.indices.tolist()], bool)
     else:
         Y = widened(labels, model.n_labels_)

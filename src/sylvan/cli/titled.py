@@ -44,7 +44,7 @@ class TitledModel:
         title_of = {code: title for code, title in zip(codes, shown, strict=True) if title != code}
         if own:
             return TitledModel(model.with_label_names(title_of), None, title_of)
-        return TitledModel(model, Vocabulary(shown), title_of)
+        return TitledModel(model, Vocabulary.verbatim(shown), title_of)
 
     def title(self, name: str) -> str:
         """What a label is called here that was given by its code or by its title."""

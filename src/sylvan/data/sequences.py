@@ -175,8 +175,8 @@ def from_codes(
     order = np.argsort(user_of, kind="stable") if times is None else np.lexsort((times[places], user_of))
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(user_of, minlength=len(user_order)))])
     return SequenceData(
-        Vocabulary(user_names[i] for i in user_order.tolist()),
-        Vocabulary(item_names[i] for i in item_order.tolist()),
+        Vocabulary.verbatim(user_names[i] for i in user_order.tolist()),
+        Vocabulary.verbatim(item_names[i] for i in item_order.tolist()),
         item_of[order].astype(np.int32),
         offsets.astype(np.int64),
     )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import numbers
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -15,7 +14,8 @@ from sylvan.errors import DataError, ParameterError
 from sylvan.explain.examples import nearest_examples
 from sylvan.explain.explanation import Explanation
 from sylvan.explain.records import Example, LeafPath, Names, Step, TreeVote, WeighedFeature
-from sylvan.labels.vocabulary import Vocabulary
+from sylvan.labels.names import similar_names
+from sylvan.labels.vocabulary import Numbers, Vocabulary
 from sylvan.ranking.calibrate import Calibrator
 from sylvan.ranking.tail import tail_of
 from sylvan.topk import TopK
@@ -25,7 +25,6 @@ from sylvan.wording import counted
 __all__ = ["MEANING", "Question", "check_count", "find_label", "gathered", "place_of"]
 
 MEANING = "the text's meaning (encoder)"
-_EASILY_COMPARED = 20_000  # names among which every one is compared with a misspelled one
 
 
 class Ranks(Protocol):
@@ -133,13 +132,15 @@ def find_label(label: Any, n_labels: int, label_names: Any = None) -> int:
     DataError
         When there is none of this name, with those that look like it, or the id is out of range.
     """
+    if isinstance(label_names, Numbers) and isinstance(label, numbers.Integral) and not isinstance(label, bool):
+        label = str(label)  # where labels are numbers, an int is a name
     if isinstance(label, str):
         if label_names is None or callable(label_names):
             raise DataError(f"The label must be an id in [0, {n_labels}), as this model knows no names. Got {label!r}.")
-        vocabulary = label_names if isinstance(label_names, Vocabulary) else Vocabulary(map(str, label_names))
+        vocabulary = label_names if isinstance(label_names, Vocabulary) else Vocabulary.verbatim(map(str, label_names))
         result = vocabulary.get(label)
         if result is None:
-            near = _similar(label, vocabulary)
+            near = similar_names(label, vocabulary)
             guess = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
             raise DataError(f"There is no label {label!r} among the {n_labels} of this model.{guess}")
         return result
@@ -147,18 +148,6 @@ def find_label(label: Any, n_labels: int, label_names: Any = None) -> int:
     if not whole or not 0 <= int(label) < n_labels:
         raise DataError(f"The label must be an id in [0, {n_labels}). Got {label!r} instead.")
     return int(label)
-
-
-def _similar(label: str, names: Sequence[str]) -> list[str]:
-    """Up to three names that look like the one that isn't there."""
-    wanted = label.casefold()
-    by_folded = {name.casefold(): name for name in names}
-    if wanted in by_folded:
-        return [by_folded[wanted]]
-    folded = list(by_folded)
-    if len(folded) > _EASILY_COMPARED:  # comparing a million names takes seconds
-        folded = [name for name in folded if name[:1] == wanted[:1]][:_EASILY_COMPARED]
-    return [by_folded[name] for name in difflib.get_close_matches(wanted, folded, n=3)]
 
 
 def _refuse_filters(options: Mapping[str, Any]) -> None:

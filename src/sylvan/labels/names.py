@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Sequence
+
 from sylvan.labels.uris import bare_label
 from sylvan.unicode_form import composed
 
-__all__ = ["label_name"]
+__all__ = ["label_name", "similar_names"]
+
+_EASILY_COMPARED = 20_000  # names; comparing a million takes seconds
 
 
 def label_name(text: str) -> str:
@@ -20,3 +25,22 @@ def label_name(text: str) -> str:
     ('Bäume', '', 'http://example.org/1')
     """
     return bare_label(composed(text).strip())
+
+
+def similar_names(name: str, names: Sequence[str], n: int = 3) -> list[str]:
+    """Up to ``n`` of the names that are spelled like the one that isn't there.
+
+    Examples
+    --------
+    >>> from sylvan.labels.names import similar_names
+    >>> similar_names("wahling", ["Whaling", "Sea"])
+    ['Whaling']
+    """
+    wanted = label_name(name).casefold()
+    by_folded = {known.casefold(): known for known in names}
+    if wanted in by_folded:
+        return [by_folded[wanted]]
+    folded = list(by_folded)
+    if len(folded) > _EASILY_COMPARED:
+        folded = [known for known in folded if known[:1] == wanted[:1]][:_EASILY_COMPARED]
+    return [by_folded[known] for known in difflib.get_close_matches(wanted, folded, n=n)]

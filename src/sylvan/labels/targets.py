@@ -1,117 +1,297 @@
-"""Labels by name: from a caller's names to ids, all at once or block by block, and from ids to names."""
+"""Labels in any form: as a matrix with names for its columns, and by the names that a model knows."""
 
 from __future__ import annotations
 
-import difflib
 import itertools
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan import validate
-from sylvan.canonical import as_array
-from sylvan.errors import DataError
+from sylvan.canonical import Csr, as_array
+from sylvan.dlpack import numpy_of
+from sylvan.errors import DataError, DataWarning
 from sylvan.frames import label_columns, labels_of
-from sylvan.labels.vocabulary import Vocabulary
-from sylvan.topk import TopK
+from sylvan.labels.names import label_name
+from sylvan.labels.vocabulary import Numbers, Vocabulary, warn_of_blanks
 from sylvan.wording import counted
 
 __all__ = [
-    "LabelNumbers", "NamedTopK", "Numbers", "encode_classes", "encode_labels", "encode_numbers", "ids_of_names",
-    "named_rows", "names_and_weights", "names_for", "need_as_many", "numbered_labels", "numbers_far_apart",
-    "rows_by_column", "rows_of_names",
+    "LabelNumbers", "Targets", "encode_labels", "grown_labels", "named_rows",
+    "names_and_weights", "names_for", "need_as_many", "rows_of_names", "true_labels",
 ]  # fmt: skip
 
-# Label ids from this on, and from this many for each different label, aren't places in a list but numbers of products
-# or books: a model of a label for each number below would fill any memory.
-_HIGH_ID, _PER_LABEL = 1 << 20, 100
-_MANY_COLUMNS = 1 << 24  # of a matrix, whose columns are meant as places unless there is no room for them
-_COMPARED = 200_000  # names among which a like one is looked for; more would take seconds
-
-
-class Numbers(Vocabulary):
-    """The names of labels that are numbers (see :func:`encode_numbers`): an int is a name too, not a label's place."""
+_MANY_COLUMNS, _PER_LABEL = 1 << 24, 100  # a wide matrix of which few columns occur costs what occurs
+_LARGEST_NUMBER = (1 << 62) - 1
 
 
 @dataclass(frozen=True)
-class NamedTopK(TopK):
-    """A :class:`~sylvan.TopK` whose labels have names.
+class Targets:
+    """Labels as they were given, read.
 
     Attributes
     ----------
-    labels : ndarray of int32, shape (n, k)
-    scores : ndarray of float32, shape (n, k)
-    names : list of list of str
-        The label names of each row, best first; shorter than k where there are fewer answers.
+    matrix : Csr of shape (n, L)
+        The relevance of each label for each row.
+    names : Vocabulary or None
+        What the columns are called: strings, or :class:`Numbers`. None where they are 0 to L - 1: those of a matrix,
+        and classes that are so numbered.
+    listed : bool
+        Whether labels were named, one or several a row, and not given as a matrix.
     """
 
-    vocabulary: Vocabulary
+    matrix: Csr
+    names: Vocabulary | None
+    listed: bool
 
-    @cached_property
-    def names(self) -> list[list[str]]:  # type: ignore[override]  # here the vocabulary is known already
-        return TopK.names(self, self.vocabulary)
+    @classmethod
+    def read(cls, Y: Any, name: str = "Y") -> Targets:
+        """Labels in any form.
 
-    def to_frame(self, library: str = "pandas", *, rows: Any = None, names: Any = None) -> Any:
-        """As :meth:`sylvan.TopK.to_frame`; labels are called by their names."""
-        return super().to_frame(library, rows=rows, names=self.vocabulary if names is None else names)
+        The columns of a matrix are labels, whether they occur or not. Lists and vectors name classes, strings or ints:
+        those that occur are labels, in sorted order.
+
+        Parameters
+        ----------
+        Y : matrix of shape (n, L); lists of names or ids, or of pairs (label, relevance); one name or id a row
+            Or a data frame's column of these, or a frame with a column for each label, which it names.
+        name : str
+            Its name in errors.
+
+        Raises
+        ------
+        DataError
+            When it is nothing of these.
+
+        Examples
+        --------
+        >>> from sylvan.labels.targets import Targets
+        >>> found = Targets.read([[30, 10], [20]])
+        >>> found.matrix.to_scipy().toarray().tolist(), found.names
+        ([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0]], Vocabulary(3 names: '10', '20', '30'))
+        """
+        if Y is None or isinstance(Y, str | bytes | dict | Csr):
+            return cls(validate.labels(Y, name=name), None, False)
+        columns = label_columns(Y)
+        given = numpy_of(labels_of(Y, name), name)
+        if columns is not None:
+            return cls(validate.labels(given, name=name), Vocabulary(columns), True)
+        if hasattr(given, "__array__") and not isinstance(given, np.ndarray) and not sp.issparse(given):
+            given = as_array(given, name)
+        if sp.issparse(given) or getattr(given, "ndim", 1) == 2:
+            _say_of_column(given, name)
+            return cls._of_matrix(validate.labels(given, name=name))
+        if not hasattr(given, "__len__") and hasattr(given, "__iter__"):
+            given = list(given)
+        if (named := rows_of_names(given)) is not None:
+            return cls._of_names(named)
+        if not isinstance(given, np.ndarray) and _by_rows(given):
+            return cls._of_names(list(given))
+        ids, lengths = validate.listed_ids(given, name, low=-_LARGEST_NUMBER, high=_LARGEST_NUMBER)
+        validate.refuse_indicator(ids, lengths, name)
+        return cls._of_ids(ids, lengths, name)
+
+    @classmethod
+    def _of_matrix(cls, matrix: Csr) -> Targets:
+        if matrix.shape[1] >= _MANY_COLUMNS:
+            used = _by_number(matrix)
+            if _PER_LABEL * used.matrix.shape[1] <= matrix.shape[1]:
+                return used
+        return cls(matrix, None, False)
+
+    @classmethod
+    def _of_ids(cls, ids: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], name: str) -> Targets:
+        numbers, places = _different(ids)
+        matrix = validate.rows_of_ids(places, lengths, len(numbers), name)
+        contiguous = not len(numbers) or (numbers[0] == 0 and numbers[-1] == len(numbers) - 1)
+        return cls(matrix, None if contiguous else Numbers.of(numbers.tolist()), True)
+
+    @classmethod
+    def _of_names(cls, listed: list[Any]) -> Targets:
+        if all(type(row) is list and all(type(name) is str for name in row) for row in listed):  # the usual case
+            vocabulary = Vocabulary.from_labels(listed)
+            matrix = vocabulary.encode(listed)
+        else:
+            results = [names_and_weights(row, number) for number, row in enumerate(listed)]
+            names = [list(row) for row in results]
+            vocabulary = Vocabulary.from_labels(names)
+            matrix = vocabulary.encode(names, [list(row.values()) for row in results])
+        return cls(validate.labels(matrix), vocabulary, True)
+
+    def vocabulary(self) -> Vocabulary:
+        """The names of all columns, their numbers where they have no others."""
+        return Numbers.of(range(self.matrix.shape[1])) if self.names is None else self.names
 
 
-def ids_of_names(labels: Any, vocabulary: Vocabulary, name: str) -> Any:
-    """``labels`` with every string replaced by its id in ``vocabulary``; ids and masks are left as they are.
+def _different(ids: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The different ids, rising, and the place of each among them."""
+    if not ids.size or int(ids.min()) < 0 or int(ids.max()) > 4 * ids.size + (1 << 16):
+        numbers, places = np.unique(ids, return_inverse=True)
+        return numbers, places.astype(np.int64)
+    there = np.zeros(int(ids.max()) + 1, bool)  # without sorting all
+    there[ids] = True
+    numbers = np.flatnonzero(there)
+    return numbers, ids if len(numbers) == len(there) else (np.cumsum(there) - 1)[ids]
 
-    Where the labels are :class:`Numbers`, an int is a name too.
+
+def _by_number(matrix: Csr) -> Targets:
+    """The columns that occur, called by their numbers."""
+    columns, places = np.unique(matrix.indices, return_inverse=True)
+    used = matrix._replace(indices=places.astype(np.int32), shape=(matrix.shape[0], len(columns)))
+    return Targets(used, Numbers.of(columns.tolist()), False)
+
+
+def _by_rows(listed: Iterable[Any]) -> bool:
+    """Whether rows of numbers differ in form, or are pairs of a label and its relevance, and so are read one by one."""
+    kinds = set()
+    for row in listed:
+        first = next(iter(row), None) if isinstance(row, list | tuple) else None
+        if isinstance(row, Mapping) or (isinstance(first, list | tuple) and len(first) == 2):
+            return True
+        kinds.add(hasattr(row, "__len__"))
+    return len(kinds) == 2 and None not in listed
+
+
+def _say_of_column(given: Any, name: str) -> None:
+    """Warn of a column that may be one class a row, and is taken as a label that a row has or hasn't."""
+    if isinstance(given, np.ndarray) and given.shape[1:] == (1,) and given.dtype.kind in "iuf" and len(given) > 1:
+        warnings.warn(
+            f"{name} of shape {given.shape} is taken as a matrix with a column for one label, which a row has or "
+            f"hasn't. Give {name}.ravel() for one class a row, or a column of bool for a label.",
+            DataWarning, stacklevel=4,
+        )  # fmt: skip
+
+
+def true_labels(Y: Any, vocabulary: Vocabulary, *, unknown: str = "beyond") -> Csr:
+    """Labels in any form by the ids of a vocabulary.
 
     Parameters
     ----------
-    labels : list of str or int, list of such lists, or anything else
-        Strings are names, ints are label ids.
+    Y : as :meth:`Targets.read` takes it
+        The columns of a matrix are the vocabulary's ids; names and numbers in lists are looked up. Of a wider matrix
+        beside labels called by numbers, columns are numbers.
     vocabulary : Vocabulary
-    name : str
-        What the errors call ``labels``.
+    unknown : {"beyond", "drop"}
+        Give labels that the vocabulary lacks ids behind its own, or leave them out.
 
     Raises
     ------
     DataError
-        For a name that the vocabulary doesn't have, with one that is like it.
+        For a matrix of another width; and for ints beside strings, or strings beside ints, none of which is known.
 
     Examples
     --------
-    >>> from sylvan import validate
-    >>> from sylvan.labels.vocabulary import Vocabulary
-    >>> from sylvan.labels.targets import ids_of_names
-    >>> ids_of_names(["sea", 0], Vocabulary(["whaling", "sea"]), "allowed")
-    [1, 0]
+    >>> from sylvan.labels.targets import Targets, true_labels
+    >>> known = Targets.read([[10], [20]]).names
+    >>> true_labels([[20], [30, 10]], known).to_scipy().toarray().tolist()
+    [[0.0, 1.0, 0.0], [1.0, 0.0, 1.0]]
     """
-    if labels is None or isinstance(labels, str | bytes) or sp.issparse(labels) or not isinstance(labels, Iterable):
-        return labels
-    kinds = "OUSiu" if isinstance(vocabulary, Numbers) else "OUS"
-    if hasattr(labels, "dtype") and getattr(labels.dtype, "kind", "O") not in kinds:
-        return labels
-    listed = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
-    return [
-        [_id(item, vocabulary, name) for item in row] if isinstance(row, list | tuple | set | np.ndarray)
-        else _id(row, vocabulary, name)
-        for row in listed
-    ]  # fmt: skip
+    targets, n_known = Targets.read(Y), len(vocabulary)
+    if targets.names is None and not targets.listed:
+        if targets.matrix.shape[1] == n_known:
+            return targets.matrix
+        if isinstance(vocabulary, Numbers) and targets.matrix.shape[1] > n_known:
+            targets = _by_number(targets.matrix)
+        else:
+            raise DataError(
+                f"Y has {counted(targets.matrix.shape[1], 'column')}, but there are {counted(n_known, 'label')}: a "
+                "matrix needs a column for each. Give lists of names, or the matrix that vocabulary_.encode makes."
+            )
+    ids = _ids_among(vocabulary, targets)
+    if unknown == "beyond":
+        beyond = ids < 0
+        ids[beyond] = n_known + np.arange(int(beyond.sum()))
+        n_known += int(beyond.sum())
+    return _moved(targets.matrix, ids, n_known)
 
 
-def _id(item: Any, vocabulary: Vocabulary, name: str) -> Any:
-    if isinstance(vocabulary, Numbers) and isinstance(item, int | np.integer) and not isinstance(item, bool):
-        item = str(item)
-    if not isinstance(item, str):
-        return item
-    result = vocabulary.get(item)
-    if result is not None:
-        return result
-    near = difflib.get_close_matches(item, list(vocabulary), n=1) if len(vocabulary) <= _COMPARED else []
-    guess = f" Did you mean {near[0]!r}?" if near else ""
+def _ids_among(vocabulary: Vocabulary, targets: Targets) -> npt.NDArray[np.int64]:
+    """The id in the vocabulary of each label of others; -1 for one that it lacks."""
+    names = targets.vocabulary()
+    found = [vocabulary.get(name) for name in names]
+    ids = np.array([-1 if label is None else label for label in found], np.int64)
+    if len(ids) and isinstance(names, Numbers) != isinstance(vocabulary, Numbers) and (ids < 0).all():
+        kinds = ("ints", "strings") if isinstance(names, Numbers) else ("strings", "ints")
+        raise DataError(
+            f"Y names labels by {kinds[0]}, such as {names.value(0)!r}, but they are called by {kinds[1]}, such as "
+            f"{vocabulary.value(0)!r}: none of Y's is known."
+        )
+    return ids
+
+
+def _moved(matrix: Csr, ids: npt.NDArray[np.int64], n_labels: int) -> Csr:
+    """A matrix with its columns at other places; those of -1 are left out."""
+    row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    column = ids[matrix.indices]
+    known = column >= 0
+    entries = matrix.data[known], (row[known], column[known])
+    return validate.labels(sp.csr_matrix(entries, shape=(matrix.shape[0], n_labels), dtype=np.float32))
+
+
+def grown_labels(
+    vocabulary: Vocabulary | None, n_labels: int, Y: Any, others: Iterable[str] = ()
+) -> tuple[Vocabulary | None, Csr]:
+    """The names of a model's labels and behind them those that are new, and new rows' labels by their ids.
+
+    Parameters
+    ----------
+    vocabulary : Vocabulary or None
+        The names that the model knows; None for labels 0 to ``n_labels`` - 1.
+    n_labels : int
+    Y : as :meth:`Targets.read` takes it
+        Columns of a matrix are ids of the model. Names and numbers in lists that aren't known are new labels, in sorted
+        order.
+    others : iterable of str
+        Names of more labels, known ones or new.
+
+    Raises
+    ------
+    DataError
+        For a matrix with more columns than there are names, and for names of another kind than those that are known.
+    """
+    targets = Targets.read(Y)
+    if targets.names is None and not targets.listed and (vocabulary is None or not list(others)):
+        width = targets.matrix.shape[1]
+        if vocabulary is not None and width > n_labels:
+            raise DataError(f"Y has {counted(width, 'label')}, but the model has {n_labels}: a new one needs a name.")
+        return vocabulary, targets.matrix
+    if vocabulary is None:
+        if targets.names is not None and not isinstance(targets.names, Numbers):
+            raise DataError("Y holds names, but the model's labels are ids without names.")
+        if targets.names is None:
+            return None, targets.matrix
+        numbers = np.array([targets.names.value(label) for label in range(len(targets.names))], np.int64)
+        new = numbers[(numbers < 0) | (numbers >= n_labels)]
+        if np.array_equal(new, np.arange(n_labels, n_labels + len(new))):  # the next ids
+            return None, _moved(targets.matrix, numbers, n_labels + len(new))
+        vocabulary = Numbers.of(range(n_labels))
+    names = targets.vocabulary()
+    if isinstance(names, Numbers) != isinstance(vocabulary, Numbers):
+        _need_kind(names, vocabulary)
+    new_names = {name for name in [*names, *map(label_name, others)] if name not in vocabulary}
+    ordered = sorted(new_names, key=int) if isinstance(vocabulary, Numbers) else sorted(new_names)
+    grown = vocabulary.extended(ordered)
+    ids = np.array([grown.id(name) for name in names], np.int64)
+    return grown, _moved(targets.matrix, ids, len(grown))
+
+
+def _need_kind(names: Vocabulary, known: Vocabulary) -> None:
+    """Refuse new labels of another type than those that are known, but for digits beside ints."""
+    new = [name for name in names if name not in known]
+    if not new:
+        return
+    digits = new if isinstance(known, Numbers) else known
+    if all(name.isascii() and name.removeprefix("-").isdigit() and str(int(name)) == name for name in digits):
+        return
+    kinds = ("strings", "ints") if isinstance(known, Numbers) else ("ints", "strings")
     raise DataError(
-        f"{name} holds {item!r}, but none of the model's {counted(len(vocabulary), 'label')} has that name.{guess}"
+        f"Y names labels by {kinds[0]}, such as {new[0]}, but the model's are called by {kinds[1]}, such as "
+        f"{known.value(0)!r}."
     )
 
 
@@ -137,11 +317,6 @@ def named_rows(vocabulary: Vocabulary, labels: Any) -> list[list[str]]:
     bounds = rows.indptr.tolist()
     names = [vocabulary[label] for label in rows.indices.tolist()]
     return [names[first:last] for first, last in itertools.pairwise(bounds)]
-
-
-def rows_by_column(Y: Any) -> list[list[str]]:
-    """The names of each row's labels, of a frame that :func:`~sylvan.frames.label_columns` has names for."""
-    return named_rows(*encode_labels(Y))
 
 
 def rows_of_names(Y: Any) -> list[Any] | None:
@@ -209,122 +384,30 @@ class LabelNumbers:
             When labels are neither all strings nor all ints, or a relevance is no finite number of at least 0.
         """
         vocabulary = Vocabulary.from_labels([list(self._number_of)])
-        column_of = np.array([vocabulary.id(label) for label in self._number_of], np.int64)
+        found = map(vocabulary.get, self._number_of)
+        column_of = np.array([-1 if column is None else column for column in found], np.int64)  # -1: blank
         counts = np.concatenate([np.zeros(0, np.int64), *self._counts])
         ids = np.concatenate([np.zeros(0, np.int64), *self._ids])
         weights = np.concatenate([np.zeros(0, np.float32), *self._weights])
         if len(weights) != len(ids) or not (np.isfinite(weights) & (weights >= 0)).all():
             raise DataError("Every label's relevance must be a finite number of at least 0.")
-        rows = np.repeat(np.arange(len(counts)), counts)
-        Y = sp.csr_matrix((weights, (rows, column_of[ids])), shape=(len(counts), len(vocabulary)), dtype=np.float32)
+        rows, columns = np.repeat(np.arange(len(counts)), counts), column_of[ids]
+        named = columns >= 0
+        warn_of_blanks(int(np.count_nonzero(~named)))
+        entries = weights[named], (rows[named], columns[named])
+        Y = sp.csr_matrix(entries, shape=(len(counts), len(vocabulary)), dtype=np.float32)
         if not self._weighted:
             Y.data[:] = 1
         Y.eliminate_zeros()
         return vocabulary, Y
 
 
-def encode_labels(label_lists: Any) -> tuple[Vocabulary, Any]:
+def encode_labels(label_lists: Any) -> tuple[Vocabulary, sp.csr_matrix]:
     """Names and matrix of the labels that ``fit`` is given; see :meth:`TextModel.fit` for the forms."""
     if isinstance(label_lists, str | bytes):
         raise DataError("The labels must be a list with one item a text. Got one string instead.")
-    columns, label_lists = label_columns(label_lists), labels_of(label_lists)
-    if columns is not None:
-        return Vocabulary(columns), validate.labels(label_lists).to_scipy()
-    if sp.issparse(label_lists) or (isinstance(label_lists, np.ndarray) and label_lists.ndim == 2):
-        Y = validate.labels(label_lists)
-        return Vocabulary(map(str, range(Y.shape[1]))), Y
-    try:
-        listed = list(label_lists)
-    except TypeError:
-        raise DataError(f"The labels must be a list with one item a text, not {type(label_lists).__name__}.") from None
-    if all(type(row) is list and all(type(name) is str for name in row) for row in listed):  # the usual case
-        vocabulary = Vocabulary.from_labels(listed)
-        return vocabulary, vocabulary.encode(listed)
-    results = [names_and_weights(row, number) for number, row in enumerate(listed)]
-    names = [list(row) for row in results]
-    vocabulary = Vocabulary.from_labels(names)
-    return vocabulary, vocabulary.encode(names, [list(row.values()) for row in results])
-
-
-def numbers_far_apart(Y: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]] | None:
-    """Label ids that are no places in a list but numbers of products or books, and where each row's begin; or None."""
-    Y = labels_of(Y)
-    if sp.issparse(Y):
-        if cast(Any, Y).shape[1] < _MANY_COLUMNS:
-            return None
-        given = validate.labels(Y)
-        return (given.indices, given.indptr) if _sparse(given.indices) else None
-    rows = Y.tolist() if isinstance(Y, np.ndarray) and Y.dtype == object else Y
-    if not isinstance(rows, np.ndarray | list | tuple):
-        return None
-    try:
-        several = not isinstance(rows, np.ndarray) and any(hasattr(row, "__len__") for row in rows)
-        lengths = [len(row) for row in rows] if several else [1] * len(rows)
-        flat = np.asarray(list(itertools.chain.from_iterable(rows)) if several else rows)
-    except (TypeError, ValueError, OverflowError):  # no rows of numbers: whoever reads them says what is wrong
-        return None
-    return (flat, np.cumsum([0, *lengths])) if flat.ndim == 1 and _sparse(flat) else None
-
-
-def _sparse(ids: npt.NDArray[Any]) -> bool:
-    if ids.dtype.kind not in "iu" or not ids.size or ids.min() < 0 or ids.max() < _HIGH_ID:
-        return False
-    return int(ids.max()) >= _PER_LABEL * len(np.unique(ids))
-
-
-def encode_numbers(Y: Any) -> tuple[Numbers, sp.csr_matrix] | None:
-    """The names and the matrix of labels that are numbers far apart, such as ISBNs; None for any other labels.
-
-    Examples
-    --------
-    >>> from sylvan.labels.targets import encode_numbers
-    >>> names, matrix = encode_numbers([7, 9783161484100, 7])
-    >>> list(names), matrix.toarray().tolist()
-    (['7', '9783161484100'], [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
-    >>> encode_numbers([0, 1, 2]) is None
-    True
-    """
-    numbers = numbers_far_apart(Y)
-    if numbers is None:
-        return None
-    flat, indptr = numbers
-    different, columns = np.unique(flat, return_inverse=True)
-    relevance = validate.labels(Y).data if sp.issparse(Y) else np.ones(len(flat), np.float32)
-    matrix = sp.csr_matrix((relevance, columns, indptr), (len(indptr) - 1, len(different)))
-    if not sp.issparse(Y):
-        matrix.sum_duplicates()
-        np.minimum(matrix.data, 1, out=matrix.data)  # a number named twice is one label
-    return Numbers(map(str, different.tolist())), matrix
-
-
-def encode_classes(Y: Any) -> tuple[Numbers, sp.csr_matrix] | None:
-    """The names and the matrix of one class a row that is a whole number, where some are negative; None for others.
-
-    Examples
-    --------
-    >>> from sylvan.labels.targets import encode_classes
-    >>> list(encode_classes([-1, 1, -1])[0]), encode_classes([0, 1]) is None
-    (['-1', '1'], True)
-    """
-    given = np.asarray(labels_of(Y))
-    if given.dtype.kind not in "if" or not len(given) or not (given < 0).any() or (given != np.floor(given)).any():
-        return None
-    different, columns = np.unique(given.astype(np.int64), return_inverse=True)
-    matrix = sp.csr_matrix((np.ones(len(given), np.float32), columns, np.arange(len(given) + 1)))
-    return Numbers(map(str, different.tolist())), matrix
-
-
-def numbered_labels(Y: Any, vocabulary: Numbers) -> sp.csr_matrix:
-    """True labels, in any of their forms, by their places among names that are numbers; unknown ones are dropped."""
-    Y = labels_of(Y)
-    if getattr(getattr(Y, "dtype", None), "kind", "") == "f" and not sp.issparse(Y) and (np.floor(Y) == Y).all():
-        Y = Y.astype(np.int64)
-    if sp.issparse(Y) or getattr(Y, "ndim", 1) == 2:
-        matrix = validate.labels(Y)
-        rows: list[Any] = np.split(matrix.indices, matrix.indptr[1:-1])
-    else:
-        rows = [row if isinstance(row, Iterable) and not isinstance(row, str) else [row] for row in Y]
-    return vocabulary.encode(rows, unknown="ignore")
+    targets = Targets.read(label_lists)
+    return targets.vocabulary(), targets.matrix.to_scipy()
 
 
 def names_and_weights(row: Any, number: int) -> dict[str | int, float]:
@@ -348,7 +431,7 @@ def names_and_weights(row: Any, number: int) -> dict[str | int, float]:
 
 def _name(label: Any) -> str | int:
     if isinstance(label, str):
-        return str(label)
+        return label_name(str(label))
     if isinstance(label, int | np.integer) and not isinstance(label, bool):
         return int(label)
     raise TypeError("not a label")

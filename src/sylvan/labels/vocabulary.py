@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, overload
 
@@ -11,11 +12,12 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan import store
-from sylvan.errors import DataError, ModelError, ParameterError
+from sylvan.errors import DataError, DataWarning, ModelError, ParameterError
+from sylvan.labels.names import label_name
 from sylvan.store import State, need_array, need_kind, need_offsets, register
 from sylvan.wording import counted
 
-__all__ = ["Vocabulary"]
+__all__ = ["Numbers", "Vocabulary", "warn_of_blanks"]
 
 _KIND = "vocabulary"
 
@@ -23,8 +25,9 @@ _KIND = "vocabulary"
 class Vocabulary(Sequence[str]):
     """An immutable list of distinct names; a name's place is its id.
 
-    Stored as one array of UTF-8 bytes and one of offsets, so that a memory-mapped one of any size opens at
-    once; the table from names to ids is built when it is first asked.
+    Names are composed (NFC) and lose surrounding blanks, here and wherever one is looked up. Stored as one array of
+    UTF-8 bytes and one of offsets, so that a memory-mapped one of any size opens at once; the table from names to ids
+    is built when it is first asked.
 
     Parameters
     ----------
@@ -34,7 +37,7 @@ class Vocabulary(Sequence[str]):
     Raises
     ------
     DataError
-        When a name is no string, is repeated, or can't be written as UTF-8.
+        When a name is no string, is blank or repeated, or can't be written as UTF-8.
 
     Examples
     --------
@@ -56,6 +59,19 @@ class Vocabulary(Sequence[str]):
         for i, name in enumerate(listed):
             if not isinstance(name, str):
                 raise DataError(f"A label's name must be a string. Got {name!r} for id {i} instead.")
+            listed[i] = label_name(name)
+            if not listed[i]:
+                raise DataError(f"A label's name must not be blank. Got {name!r} for id {i} instead.")
+        self._take(listed)
+
+    @classmethod
+    def verbatim(cls, names: Iterable[str]) -> Vocabulary:
+        """Of distinct strings as they are, which name something else than labels, or are names already."""
+        vocabulary = cls.__new__(cls)
+        vocabulary._take(list(names))
+        return vocabulary
+
+    def _take(self, listed: list[str]) -> None:
         ids = {name: i for i, name in enumerate(listed)}
         if len(ids) < len(listed):
             i = next(i for i, name in enumerate(listed) if ids[name] != i)
@@ -78,7 +94,7 @@ class Vocabulary(Sequence[str]):
         Parameters
         ----------
         labels : iterable of iterable of str, or of int
-            Ints get their decimal digits as names.
+            Ints get their decimal digits as names. A blank string is no label.
 
         Raises
         ------
@@ -88,9 +104,9 @@ class Vocabulary(Sequence[str]):
         distinct = {label for row in labels for label in row}
         kinds = {type(label) for label in distinct}
         if all(issubclass(kind, str) for kind in kinds):  # NumPy's strings too
-            return cls(sorted(map(str, distinct)))
+            return cls(sorted({label_name(str(label)) for label in distinct} - {""}))
         if all(isinstance(label, (int, np.integer)) and not isinstance(label, bool) for label in distinct):
-            return cls(str(number) for number in sorted({int(label) for label in distinct}))
+            return Numbers.of(sorted({int(label) for label in distinct}))
         words = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise DataError(f"Labels must be all strings or all ints. Got {words} instead.")
 
@@ -127,11 +143,14 @@ class Vocabulary(Sequence[str]):
             table = {name: i for i, name in enumerate(self)}
             if len(table) < len(self):
                 raise ModelError(f"{self._source or 'The vocabulary'}: a name stands for two labels.")
+            for name, i in list(table.items()):  # of a model saved before names had one form
+                if (formed := label_name(name)) is not name and formed != name:
+                    table.setdefault(formed, i)
             self._ids = table
         return self._ids
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, (str, int)) and str(name) in self._table()
+        return isinstance(name, (str, int)) and self.get(name) is not None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Vocabulary):
@@ -163,7 +182,17 @@ class Vocabulary(Sequence[str]):
 
     def get(self, name: str | int) -> int | None:
         """The id of ``name``, or None."""
-        return self._table().get(str(name))
+        found = self._table().get(str(name))
+        return found if found is not None or not isinstance(name, str) else self._table().get(label_name(name))
+
+    def value(self, label: int) -> str | int:
+        """What a label is called, of the type that ``fit`` was given: a string, or an int of :class:`Numbers`."""
+        return self[label]
+
+    def extended(self, names: Iterable[str]) -> Vocabulary:
+        """These names with others behind them that are new."""
+        new = list(names)
+        return type(self).verbatim([*self, *new]) if new else self
 
     def encode(
         self,
@@ -177,7 +206,8 @@ class Vocabulary(Sequence[str]):
         Parameters
         ----------
         labels : iterable of iterable of str, or of int
-            A repeated name counts once, or with ``weights`` its weights are summed.
+            A repeated name counts once, or with ``weights`` its weights are summed. A blank one is no label, which a
+            :class:`~sylvan.errors.DataWarning` counts.
         weights : iterable of iterable of float, optional
             Relevance of each, at least 0; labels of weight 0 are dropped.
         unknown : {"error", "ignore"}
@@ -199,8 +229,9 @@ class Vocabulary(Sequence[str]):
         table = self._table()
         result = (table.get(name if type(name) is str else str(name), -1) for row in rows for name in row)
         ids = np.fromiter(result, np.int64, int(counts.sum()))
-        if unknown == "error" and len(ids) and int(ids.min()) < 0:
-            at = int(np.argmax(ids < 0))
+        blank = self._find_again(ids, rows)
+        if unknown == "error" and (absent := (ids < 0) & ~blank).any():
+            at = int(np.argmax(absent))
             row = int(np.searchsorted(np.cumsum(counts), at, side="right"))
             name = rows[row][at - int(counts[:row].sum())]
             raise DataError(f"Row {row}: there is no label {name!r} among the {len(self)} of this vocabulary.")
@@ -222,6 +253,21 @@ class Vocabulary(Sequence[str]):
             csr.data[:] = 1
         csr.eliminate_zeros()
         return csr
+
+    def _find_again(
+        self, ids: npt.NDArray[np.int64], rows: list[list[str | int]]
+    ) -> npt.NDArray[np.bool_]:
+        """Look up in their one form the names that weren't found as they are; which of them are blank."""
+        blank = np.zeros(len(ids), bool)
+        missing = np.flatnonzero(ids < 0)
+        if len(missing):
+            flat = [name for row in rows for name in row]
+            for at in missing.tolist():
+                if isinstance(flat[at], str):
+                    name = label_name(str(flat[at]))
+                    ids[at], blank[at] = self._table().get(name, -1), not name
+            warn_of_blanks(int(np.count_nonzero(blank)))
+        return blank
 
     def decode(self, matrix: sp.csr_matrix) -> list[list[str]]:
         """The names of each row's entries, in the order of their ids.
@@ -247,7 +293,7 @@ class Vocabulary(Sequence[str]):
     def to_state(self) -> State:
         """What :func:`sylvan.store.save` writes."""
         arrays: dict[str, npt.NDArray[Any]] = {"names": np.asarray(self._bytes), "offsets": np.asarray(self._offsets)}
-        return State(kind=_KIND, version=1, arrays=arrays)
+        return State(kind=_KIND, version=1, arrays=arrays, meta={"numbers": True} if isinstance(self, Numbers) else {})
 
     @classmethod
     def from_state(cls, state: State) -> Vocabulary:
@@ -260,12 +306,35 @@ class Vocabulary(Sequence[str]):
         """
         need_kind(state, _KIND)
         text = need_array(state, "names", np.uint8, (None,))
-        vocabulary = cls.__new__(cls)
+        kind = Numbers if state.meta.get("numbers") is True else cls
+        vocabulary = kind.__new__(kind)
         vocabulary._bytes = text
         vocabulary._offsets = need_offsets(state, "offsets", total=len(text))
         vocabulary._ids = None
         vocabulary._source = state.array_files.get("names", "")
         return vocabulary
+
+
+class Numbers(Vocabulary):
+    """The names of labels that are numbers, in digits: an int is a name too, never a label's place."""
+
+    @classmethod
+    def of(cls, numbers: Iterable[int]) -> Numbers:
+        """The names of different ints, in their order."""
+        vocabulary = cls.__new__(cls)
+        vocabulary._take(list(map(str, numbers)))
+        return vocabulary
+
+    def value(self, label: int) -> str | int:
+        name = self[label]
+        return int(name) if name.removeprefix("-").isdecimal() else name  # one that was renamed, or removed
+
+
+def warn_of_blanks(n_blank: int) -> None:
+    """Say how many labels were blank, and so are none."""
+    if n_blank:
+        were = "label is blank and was" if n_blank == 1 else "labels are blank and were"
+        warnings.warn(f"{n_blank:,} {were} left out: a blank string is no label.", DataWarning, stacklevel=3)
 
 
 register(_KIND, Vocabulary.from_state)

@@ -118,7 +118,7 @@ def reliability(Y: Any, top: Any, k: int = 5, *, n_bins: int = 15, bins: str = "
 
 def _answers(Y: Any, top: Any, width: int) -> tuple[TopK, npt.NDArray[np.bool_]]:
     """The first answers of the rows that have true labels, and which of them are true."""
-    truth = check_truth(Y)
+    truth = check_truth(Y, top)
     result = as_top(check_answers(top, truth, width, is_inferred(Y)), width)
     given = result.scores[result.labels >= 0]
     if given.size and not (given.min() >= 0 and given.max() <= 1):

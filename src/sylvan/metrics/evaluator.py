@@ -384,7 +384,7 @@ def need_rows(n_rows: int) -> None:
 
 def add_rows(counters: list[tallies.Tally], Y: Any, top: Any, width: int) -> int:
     """Count rows into tallies; how many rows there were, those without true labels included."""
-    truth = check_truth(Y)
+    truth = check_truth(Y, top)
     answers = check_answers(top, truth, width, is_inferred(Y))
     for tally in counters:
         if isinstance(tally, tallies.MacroPrecision):

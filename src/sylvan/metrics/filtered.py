@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -59,4 +60,4 @@ def filter_answers(top: TopK, pairs: Any) -> TopK:
     order = np.argsort(~counts, axis=1, kind="stable")
     labels = np.where(counts, top.labels, np.int32(-1))
     scores = np.where(counts, top.scores, np.float32(-np.inf))
-    return TopK(np.take_along_axis(labels, order, 1), np.take_along_axis(scores, order, 1))
+    return replace(top, labels=np.take_along_axis(labels, order, 1), scores=np.take_along_axis(scores, order, 1))

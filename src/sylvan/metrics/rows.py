@@ -13,6 +13,8 @@ import scipy.sparse as sp
 
 from sylvan import validate
 from sylvan.errors import DataError
+from sylvan.labels.named_topk import NamedTopK
+from sylvan.labels.targets import true_labels
 from sylvan.topk import TopK
 from sylvan.wording import counted
 
@@ -77,9 +79,12 @@ class Block:
         return result
 
 
-def check_truth(Y: Any) -> validate.Csr:
-    """The true labels as canonical CSR; lists of ids may be followed by answers beyond their highest id."""
-    return validate.labels(Y)
+def check_truth(Y: Any, top: Any) -> validate.Csr:
+    """The true labels as canonical CSR, by the ids of the answers: those of named answers are looked up by name.
+
+    Of answers without names, lists of ids may be followed by answers beyond their highest id.
+    """
+    return true_labels(Y, top.vocabulary) if isinstance(top, NamedTopK) else validate.labels(Y)
 
 
 def check_answers(top: Any, truth: validate.Csr, width: int, inferred: bool) -> TopK | sp.csr_matrix:
@@ -128,6 +133,12 @@ def _check_scores(scores: Any, truth: validate.Csr, inferred: bool) -> sp.csr_ma
     same = matrix.shape[0] == truth.shape[0] and (inferred or matrix.shape[1] == truth.shape[1])
     if not same:
         raise DataError(f"Y has shape {truth.shape}, but the scores have shape {matrix.shape}.")
+    if inferred and truth.shape[1] > matrix.shape[1]:
+        raise DataError(
+            f"Y names label {truth.shape[1] - 1}, but the scores have {counted(matrix.shape[1], 'column')}, numbered "
+            "from 0. Where classes have other numbers, give the named answers of rank, or Y by the model's "
+            "vocabulary_.encode."
+        )
     if matrix.dtype.kind not in "fiub":
         raise DataError(f"Scores must be real numbers. Got {matrix.dtype} instead.")
     if not matrix.has_canonical_format:

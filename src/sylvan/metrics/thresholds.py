@@ -61,7 +61,7 @@ def fit_thresholds(
         raise ParameterError(
             f"The 'default' parameter of fit_thresholds must be a float in [0, 1]. Got {default!r} instead."
         )
-    truth = check_truth(Y)
+    truth = check_truth(Y, probabilities)
     if isinstance(probabilities, TopK):
         n_labels = max(truth.shape[1], int(probabilities.labels.max(initial=-1)) + 1)
         check_answers(probabilities, truth, 1, inferred=True)

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from sylvan.errors import ModelError
 from sylvan.hub import from_pretrained
 from sylvan.hub.repository import SCHEME
-from sylvan.labels.targets import NamedTopK
+from sylvan.labels.named_topk import NamedTopK
 from sylvan.models.base import Estimator
 from sylvan.models.text import TextModel
 from sylvan.store.registry import load
@@ -110,4 +110,4 @@ def answer(
     """
     k = None if k is None else min(k, model.n_labels_)
     top = model.rank(rows, k, **options) if rule is None else model.choose(rows, k=k, **rule, **options)
-    return top, top.names if isinstance(top, NamedTopK) else None
+    return top, TopK.names(top, top.vocabulary) if isinstance(top, NamedTopK) else None

@@ -218,7 +218,7 @@ class Estimator(SklearnMixin):
         """The result of :meth:`rank` with probabilities instead of scores, as in :meth:`predict_proba`."""
         self._need_fit("probabilities")
         bounded = self.bounded(top)
-        return bounded if self.calibrator_ is None else self.calibrator_(bounded)
+        return self._named(bounded if self.calibrator_ is None else self.calibrator_(bounded))
 
     def bounded(self, top: TopK) -> TopK:
         """The result of :meth:`rank` with scores mapped into [0, 1], not calibrated."""

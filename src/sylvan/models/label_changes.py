@@ -9,21 +9,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
-from sylvan import validate
 from sylvan.canonical import Csr
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, UnsupportedError
-from sylvan.frames import label_columns, labels_of
-from sylvan.labels.targets import (
-    Numbers,
-    encode_labels,
-    ids_of_names,
-    numbers_far_apart,
-    rows_by_column,
-    rows_of_names,
-)  # fmt: skip
+from sylvan.labels.lookup import ids_of_names
+from sylvan.labels.targets import grown_labels
 from sylvan.models.fitted import Fitted
 from sylvan.wording import counted
 
@@ -92,7 +83,7 @@ class LabelChanges(Fitted):
         Parameters
         ----------
         labels : str, int, list of these, or array of int
-            Names, or ids. Of labels that are numbers, such as ISBNs, an int is the name; in an array it is the id.
+            Names, or ids. Where labels are called by numbers, an int is the name.
 
         Raises
         ------
@@ -112,10 +103,14 @@ class LabelChanges(Fitted):
         np.int32(-1)
         """
         self._need_fit("without_labels")
-        ids = np.unique(np.array(self._ids_of(labels), np.int32))
+        return self.without_label_ids(np.array(self._ids_of(labels), np.int32))
+
+    def without_label_ids(self: _Self, labels: _Ids) -> _Self:
+        """As :meth:`without_labels`, of labels by their ids, whatever they are called."""
+        ids = np.unique(labels)
         if len(ids) + len(self.removed_labels_) == self.n_labels_:
-            labels = counted(self.n_labels_, "label")
-            raise DataError(f"Of {labels} not all can be removed: a model needs at least one.")
+            n_labels = counted(self.n_labels_, "label")
+            raise DataError(f"Of {n_labels} not all can be removed: a model needs at least one.")
         made = self._shallow()
         vocabulary = self.vocabulary_
         made._drop_labels(ids)
@@ -152,31 +147,9 @@ class LabelChanges(Fitted):
         self.label_counts_ = self.label_counts_.copy()
         self.label_counts_[ids] = 0
 
-    def _with_new_names(self, Y: Any) -> tuple[Vocabulary | None, Any]:
+    def _with_new_names(self, Y: Any) -> tuple[Vocabulary | None, Csr]:
         """The names of labels with those that are new, and ``Y`` by their ids."""
-        old = self.vocabulary_
-        Y = labels_of(Y) if label_columns(Y) is None else rows_by_column(Y)
-        if isinstance(old, Numbers) and isinstance(Y, np.ndarray) and Y.ndim == 1 and Y.dtype.kind in "iu":
-            Y = Y.tolist()  # classes, as in fit
-        if old is None:
-            if rows_of_names(Y) is not None:
-                raise DataError("Y holds names, but the model's labels are ids without names.")
-            return None, Y
-        if rows_of_names(Y) is None and numbers_far_apart(Y) is None and not isinstance(Y, list):
-            width = validate.labels(Y).shape[1]  # of a matrix, or ids in an array
-            if width > len(old):
-                raise DataError(
-                    f"Y has {counted(width, 'label')}, but the model has {len(old)}: a new one needs a name."
-                )
-            return old, Y
-        names, matrix = encode_labels(Y)
-        new = [name for name in names if name not in old]
-        grown = type(old)([*old, *new]) if new else old
-        place = np.array([grown.id(name) for name in names], np.int64)
-        given = sp.csr_matrix(matrix)
-        moved = sp.csr_matrix((given.data, place[given.indices], given.indptr), (given.shape[0], len(grown)))
-        moved.sort_indices()
-        return grown, moved
+        return grown_labels(self.vocabulary_, self.n_labels_, Y)
 
     def _merged(self, merge: Mapping[Any, Sequence[Any]]) -> dict[int, list[int]]:
         """Ids of the labels to merge, by the id of the label that they become."""
@@ -203,9 +176,8 @@ class LabelChanges(Fitted):
         listed = [labels] if isinstance(labels, str | numbers.Integral) else labels
         if not isinstance(listed, Iterable):
             raise DataError(f"labels must be a list of names or ids. Got {labels!r} instead.")
-        are_ids = isinstance(listed, np.ndarray) and listed.dtype.kind in "iu"
         listed = list(listed)
-        if self.vocabulary_ is not None and not are_ids:
+        if self.vocabulary_ is not None:
             listed = ids_of_names(listed, self.vocabulary_, "labels")
         for label in listed:
             if isinstance(label, bool) or not isinstance(label, numbers.Integral):
@@ -223,8 +195,8 @@ def _with_names(vocabulary: Vocabulary, names: Mapping[int, str]) -> Vocabulary:
     """The vocabulary with other names for some ids."""
     listed = list(vocabulary)
     for label, name in names.items():
-        listed[label] = name
-    return type(vocabulary)(listed)
+        listed[label] = name if name == listed[label] else Vocabulary([name])[0]
+    return type(vocabulary).verbatim(listed)
 
 
 def _stand_in(name: str) -> str:

@@ -211,7 +211,7 @@ class NeighborRanker(Estimator):
         made._follow(old, left, new, weight, merged, n_labels)
         gone = [label for into, sources in merged.items() for label in sources if label != into]
         if gone:
-            made = made.without_labels(np.array(sorted(set(gone)), np.int32))
+            made = made.without_label_ids(np.array(sorted(set(gone)), np.int32))
         self.__dict__.clear()
         self.__dict__.update(made.__dict__)
         return self

@@ -13,7 +13,7 @@ from sylvan import store
 from sylvan.canonical import Csr
 from sylvan.dlpack import numpy_of
 from sylvan.frames import labels_of
-from sylvan.labels.targets import Numbers
+from sylvan.labels.vocabulary import Numbers
 from sylvan.models.label_changes import LabelChanges
 from sylvan.topk import TopK
 
@@ -64,9 +64,10 @@ class SingleLabel(LabelChanges):
         return self._as_classes([self.vocabulary_[label] for label in different.tolist()])[place]
 
     def _as_classes(self, names: list[str]) -> npt.NDArray[Any]:
-        """Names as an array: of numbers again where one class a row was given by such."""
-        if self.single_label_ and isinstance(self.vocabulary_, Numbers):
-            return np.array([int(name) for name in names], np.int64)
+        """Names as an array, of numbers where labels are such."""
+        if isinstance(self.vocabulary_, Numbers):
+            numbers_ = [int(name) if name.removeprefix("-").isdecimal() else name for name in names]
+            return np.array(numbers_, np.int64 if all(type(number) is int for number in numbers_) else object)
         return np.array(names, object)  # as long as they are; each as wide as the longest otherwise
 
     def _shares(self, top: TopK) -> npt.NDArray[np.float32]:

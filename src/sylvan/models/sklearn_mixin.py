@@ -11,21 +11,14 @@ from sylvan import store, validate
 from sylvan.canonical import Csr
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ModelError, UnsupportedError
-from sylvan.frames import label_columns, names_of
+from sylvan.frames import names_of
 from sylvan.label_filter import LabelFilter
-from sylvan.labels.targets import (
-    NamedTopK,
-    Numbers,
-    encode_classes,
-    encode_labels,
-    encode_numbers,
-    ids_of_names,
-    numbered_labels,
-    rows_by_column,
-    rows_of_names,
-)  # fmt: skip
+from sylvan.labels.lookup import ids_of_names
+from sylvan.labels.named_topk import NamedTopK
+from sylvan.labels.targets import Targets, true_labels
+from sylvan.labels.vocabulary import Numbers
 from sylvan.models.metadata_routing import MetadataRouting
-from sylvan.models.single_label import SingleLabel, one_class_a_row
+from sylvan.models.single_label import SingleLabel
 from sylvan.topk import TopK
 from sylvan.wording import counted
 
@@ -114,16 +107,8 @@ class SklearnMixin(MetadataRouting, SingleLabel):
         return float(np.average(right & (best >= 0), weights=weight)) if len(best) else float("nan")
 
     def _truth(self, Y: Any) -> Csr:
-        """True labels by their ids."""
-        if self.vocabulary_ is not None and label_columns(Y) is not None:
-            return validate.labels(self.vocabulary_.encode(rows_by_column(Y), unknown="ignore"))
-        if isinstance(self.vocabulary_, Numbers) and Y is not None:
-            return validate.labels(numbered_labels(Y, self.vocabulary_))
-        named = None if self.vocabulary_ is None else rows_of_names(Y)
-        if named is None or self.vocabulary_ is None:
-            return validate.labels(Y)
-        rows = [[row] if isinstance(row, str) else row for row in named]
-        return validate.labels(self.vocabulary_.encode(rows, unknown="ignore"))
+        """True labels by their ids; those that the model doesn't know are left out, or beyond its own."""
+        return validate.labels(Y) if self.vocabulary_ is None else true_labels(Y, self.vocabulary_, unknown="drop")
 
     # ---------------------------------------- what concrete estimators build on
 
@@ -132,14 +117,10 @@ class SklearnMixin(MetadataRouting, SingleLabel):
         Y, vocabulary = self._without_names(Y)
         return (*validate.pair(X, Y, owner=type(self).__name__), vocabulary)
 
-    def _without_names(self, Y: Any) -> tuple[Any, Vocabulary | None]:
+    def _without_names(self, Y: Any) -> tuple[Csr, Vocabulary | None]:
         """Labels by ids, and their names, where they have any."""
-        vocabulary = None
-        if label_columns(Y) is not None or rows_of_names(Y) is not None:
-            vocabulary, Y = encode_labels(Y)
-        elif (numbered := encode_numbers(Y) or (encode_classes(Y) if one_class_a_row(Y) else None)) is not None:
-            vocabulary, Y = numbered
-        return Y, vocabulary
+        targets = Targets.read(Y)
+        return targets.matrix, targets.names
 
     def _keep_names(self, X: Any, vocabulary: Vocabulary | None, single_label: bool = False) -> None:
         """At the end of ``fit``: the names of labels and columns, and whether each row has one class."""
@@ -175,7 +156,7 @@ class SklearnMixin(MetadataRouting, SingleLabel):
         if self.vocabulary_ is not None:
             parts["numbers" if isinstance(self.vocabulary_, Numbers) else "classes"] = self.vocabulary_.to_state()
         if "feature_names_in_" in self.__dict__:
-            parts["columns"] = Vocabulary(self.feature_names_in_.tolist()).to_state()
+            parts["columns"] = Vocabulary.verbatim(self.feature_names_in_.tolist()).to_state()
         return parts
 
     def _names_from_parts(self, state: store.State) -> None:

@@ -16,7 +16,8 @@ from sylvan import store, validate
 from sylvan.canonical import take_rows
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError
-from sylvan.labels.targets import LabelNumbers, NamedTopK, encode_labels, named_rows, names_for, need_as_many
+from sylvan.labels.named_topk import NamedTopK
+from sylvan.labels.targets import LabelNumbers, encode_labels, named_rows, names_for, need_as_many
 from sylvan.models.base import Estimator
 from sylvan.models.compress import Compressible
 from sylvan.models.encoders.dense_features import encoded
@@ -368,7 +369,7 @@ class TextModel(TextUpdates, Compressible):
         return state
 
     def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
-        self.model = self.model.without_labels(ids)
+        self.model = self.model.without_label_ids(ids)
         if self.label_texts_ is not None:
             self.label_texts_ = self.label_texts_.without(ids)
 

@@ -13,7 +13,7 @@ from sylvan import validate
 from sylvan.explain.explanation import Explanation
 from sylvan.explain.question import place_of
 from sylvan.label_filter import LabelFilter
-from sylvan.labels.targets import NamedTopK
+from sylvan.labels.named_topk import NamedTopK
 from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator
 from sylvan.models.encoders.dense_features import encoded
 from sylvan.models.encoders.saved_encoder import SavedEncoder

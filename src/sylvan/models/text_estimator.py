@@ -18,8 +18,10 @@ from sylvan.explain.explanation import Explanation
 from sylvan.explain.paths import Candidates
 from sylvan.explain.question import check_count, find_label
 from sylvan.explain.records import Example, excerpt
-from sylvan.frames import label_columns, labels_of, texts_of
-from sylvan.labels.targets import NamedTopK, ids_of_names, names_and_weights, rows_by_column
+from sylvan.frames import texts_of
+from sylvan.labels.lookup import ids_of_names
+from sylvan.labels.named_topk import NamedTopK
+from sylvan.labels.targets import names_and_weights, true_labels
 from sylvan.models.base import Estimator
 from sylvan.ranking.votes import LabelRows
 from sylvan.topk import TopK
@@ -170,8 +172,9 @@ class TextEstimator(Estimator):
         texts = check_texts([x] if isinstance(x, str) else x, type(self).__name__)
         if len(texts) != 1:
             raise DataError(f"explain takes one text. Got {len(texts)} instead.")
+        name = self.vocabulary_[find_label(str(label), self.n_labels_, self.vocabulary_)]
         result = self.inner().explain(
-            self._text_features(texts), find_label(str(label), self.n_labels_, self.vocabulary_),
+            self._text_features(texts), name,
             top, n_examples=n_examples, feature_names=self._feature_name, label_names=self.vocabulary_, **options,
         )  # fmt: skip
         nearest: tuple[Example, ...] = ()
@@ -242,13 +245,7 @@ class TextEstimator(Estimator):
         return thresholds_by_name(threshold, self.vocabulary_)
 
     def _truth(self, Y: Any) -> Csr:
-        if label_columns(Y) is not None:
-            return validate.labels(self.vocabulary_.encode(rows_by_column(Y), unknown="ignore"))
-        Y = labels_of(Y)
-        if sp.issparse(Y) or (isinstance(Y, np.ndarray) and Y.ndim == 2):
-            return validate.labels(Y)
-        rows: list[Any] = [[row] if isinstance(row, str | int | np.integer) else row for row in Y]
-        return validate.labels(self.vocabulary_.encode(rows, unknown="ignore"))
+        return true_labels(Y, self.vocabulary_, unknown="drop")
 
     def _merges(self, merge: Mapping[str, Any]) -> dict[int, list[int]]:
         """Which labels become which, by ids."""

@@ -10,13 +10,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from sylvan import validate
 from sylvan.canonical import Csr, take_rows
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, RowsUnknownWarning
-from sylvan.labels.targets import encode_labels, need_as_many
+from sylvan.labels.targets import grown_labels, need_as_many
 from sylvan.models.base import Estimator
 from sylvan.models.label_texts import LabelTexts, judged_rows, named_texts, with_names_of, with_text_rows
 from sylvan.models.text_answers import TextAnswers
@@ -150,7 +149,9 @@ class TextUpdates(TextAnswers):
         described = {} if label_texts is None else named_texts(label_texts, self._names_in_use())
         vectorizer, vocabulary = self.vectorizer, with_names_of(self.vocabulary_, described)
         if texts is not None and Y is not None:
-            vocabulary, matrix = _with_new_labels(self.vocabulary_, Y, described)
+            grown, matrix = grown_labels(self.vocabulary_, len(self.vocabulary_), Y, described)
+            assert grown is not None
+            vocabulary = grown
             need_as_many(len(texts), matrix.shape[0])
             own = 0 if self.label_texts_ is None else len(self.label_texts_.labels)
             vectorizer = vectorizer.with_terms_of(texts, self._n_rows() - own)
@@ -252,15 +253,3 @@ class TextUpdates(TextAnswers):
                 vectors = known.vectors.rows[np.searchsorted(known.vectors.judged, kept.ids[real][judged])]
             return known.learned_from(features, labels, weight, judged, vectors, model.n_jobs)
         return replace(known, contexts=WordContexts.none(n_features)) if forgets else known
-
-
-def _with_new_labels(known: Vocabulary, Y: Any, described: Iterable[str]) -> tuple[Vocabulary, Any]:
-    """The label names with those that are new, in alphabetical order, and the labels by their ids."""
-    names, given = encode_labels(Y)
-    new = sorted(name for name in {*names, *described} if name not in known)
-    vocabulary = type(known)([*known, *new]) if new else known
-    place = np.array([vocabulary.id(name) for name in names], np.int64)
-    matrix = validate.labels(given)
-    row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-    moved = (matrix.data, (row, place[matrix.indices]))
-    return vocabulary, sp.csr_matrix(moved, shape=(matrix.shape[0], len(vocabulary)))

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan.indexing import LabelTree
-from sylvan.labels.targets import Numbers
+from sylvan.labels.vocabulary import Numbers
 from sylvan.ranking.stopping import StoppingRule
 from sylvan.serve.problems import Problem
 from sylvan.serve.versions import Version
@@ -203,4 +203,6 @@ def _filters(version: Version, asked: Asked) -> dict[str, Any]:
         given["allowed"] = (
             below if asked.allowed is None else np.intersect1d(below, np.array(given["allowed"], np.int64))
         )
+    if isinstance(version.vocabulary, Numbers):  # where numbers are names
+        return {name: [version.vocabulary.value(label) for label in labels] for name, labels in given.items()}
     return given

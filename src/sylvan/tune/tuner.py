@@ -14,8 +14,8 @@ from sylvan import store, validate
 from sylvan.canonical import Csr, take_rows
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ParameterError, SylvanError, TuningError
-from sylvan.frames import holds_texts, label_columns, texts_of
-from sylvan.labels.targets import encode_labels, encode_numbers, need_as_many, rows_of_names
+from sylvan.frames import holds_texts, texts_of
+from sylvan.labels.targets import Targets, encode_labels, need_as_many
 from sylvan.lazy import need_torch
 from sylvan.models.base import Estimator
 from sylvan.models.compress import Compressible, has_weights
@@ -183,14 +183,9 @@ def _training_rows(X: Any, Y: Any) -> tuple[list[str] | Csr, Csr, Vocabulary | N
     """Texts or features, labels by number, their names where they have any, and X as ``fit`` is to be given it."""
     X = texts_of(X) if holds_texts(X) else X
     if hasattr(X, "shape") or isinstance(X, Csr):
-        vocabulary = None
-        given_labels = Y
-        if label_columns(Y) is not None or rows_of_names(Y) is not None:
-            vocabulary, given_labels = encode_labels(Y)
-        elif (numbered := encode_numbers(Y)) is not None:
-            vocabulary, given_labels = numbered
-        features, labels = validate.pair(X, given_labels, owner="tune")
-        return features, labels, vocabulary, X
+        targets = Targets.read(Y)
+        features, labels = validate.pair(X, targets.matrix, owner="tune")
+        return features, labels, targets.names, X
     texts = check_texts(X, "tune")
     vocabulary, encoded = encode_labels(Y)
     labels = validate.labels(encoded)

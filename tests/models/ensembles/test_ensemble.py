@@ -384,5 +384,5 @@ def test_classes_that_are_no_ids(made: Any, names: tuple[int, ...]) -> None:
     model = made([XRLinear(n_jobs=1), NeighborRanker(n_jobs=1)]).fit(X, y)
     assert model.calibrator_ is not None or model.scorer_ is not None
     assert (model.predict(np.eye(3, dtype=np.float32)[: len(names)]) == names).all()
-    known = known_labels(y[:4], 4, model.vocabulary_, model.n_labels_, False)
+    known = known_labels(y[:4], 4, model.vocabulary_, model.n_labels_)
     assert [model.vocabulary_[label] for label in known.indices] == [str(name) for name in y[:4]]

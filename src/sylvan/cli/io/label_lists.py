@@ -10,7 +10,8 @@ import scipy.sparse as sp
 from sylvan import data, metrics
 from sylvan.data.streams import open_read
 from sylvan.errors import DataError, ParameterError
-from sylvan.labels.targets import ids_of_names
+from sylvan.labels.lookup import ids_of_names
+from sylvan.labels.vocabulary import Numbers
 from sylvan.topk import TopK
 from sylvan.wording import counted
 
@@ -42,8 +43,8 @@ def read_lists(model: Any, allowed: str | None, denied: str | None, input_: str)
     return {name: read_labels(path, model) for name, path in given.items() if path is not None}
 
 
-def read_labels(path: str, model: Any) -> list[int]:
-    """The label ids that a file of labels, one a line, names; ``"-"`` for stdin.
+def read_labels(path: str, model: Any) -> list[Any]:
+    """The labels that a file names, one a line, as the model's ``rank`` takes them; ``"-"`` for stdin.
 
     Raises
     ------
@@ -58,11 +59,13 @@ def read_labels(path: str, model: Any) -> list[int]:
                 word = line.decode().rstrip("\r\n")
             except UnicodeDecodeError as error:
                 raise DataError(f"{where}: the label is not UTF-8.") from error
-            if model.takes_texts:
-                if word:
-                    result += ids_of_names([word], model.vocabulary_, f"{where}: the list")
-            elif word.strip():
+            if not word.strip():
+                continue
+            if model.vocabulary_ is None:
                 result.append(_id(word.strip(), where, model.n_labels_))
+            else:
+                (label,) = ids_of_names([word], model.vocabulary_, f"{where}: the list")
+                result.append(model.vocabulary_[label])
     return result
 
 
@@ -86,7 +89,7 @@ class FilteredPairs:
         pairs: Any = sp.csr_matrix(np.zeros((0, 0), np.float32)) if path is None else data.load_filter_labels(path)
         self._n_rows = pairs.shape[0]
         rows, labels = (ids.astype(np.int64) for ids in pairs.nonzero())
-        if model.takes_texts:  # whose labels have names; numbers in the file are names too
+        if model.takes_texts or isinstance(model.vocabulary_, Numbers):  # numbers in the file are names too
             known = [model.vocabulary_.get(str(label)) for label in labels.tolist()]
             labels = np.array([-1 if label is None else label for label in known], np.int64)
         known_ids = (labels >= 0) & (labels < model.n_labels_)

@@ -146,8 +146,7 @@ class BeamTreeClassifier(BeamTreeUpdates):
         ----------
         X : sparse matrix or array of shape (n, d)
         y : array-like of shape (n,), or matrix of shape (n, n_classes) with one entry a row
-            The class of each row. Ints from 0 are class ids: all up to the highest are classes. Strings, and ints some
-            of which are negative, are what the classes are called: those that occur are classes, in sorted order.
+            The class of each row: strings or ints. Those that occur are classes, in sorted order.
         sample_weight : array of shape (n,), optional
             Factor of each row's loss.
         force : bool, default False
@@ -472,8 +471,6 @@ class BeamTreeClassifier(BeamTreeUpdates):
         meta |= {"n_shown": self._step, "n_averaged": self._n_averaged, "dense": self._dense}
         meta |= {"trained_rate": self.learning_rate_, "trained_optimizer": self.optimizer_}
         arrays |= {"history": self.history_, **state_arrays(self.weights_, self._trained, by_feature=not self._dense)}
-        if self._classes.values is not None:
-            arrays["class_values"] = self._classes.values
         return meta | self._bound.to_json(), arrays, parts | {"tree": self.tree_.to_state()}
 
     def _restore(self, state: store.State) -> None:
@@ -493,6 +490,7 @@ class BeamTreeClassifier(BeamTreeUpdates):
         self.weights_, self._trained = weights_from(state, *shape, averaged=self.optimizer_ == "averaged_sgd")
         self.history_ = store.need_array(state, "history", np.float64, (None, 2))
         self._classes = Classes(self.n_labels_, self.vocabulary_).values_from(state)
+        self.vocabulary_ = self._classes.vocabulary
 
 
 store.register(BeamTreeClassifier.kind, BeamTreeClassifier.from_state)

@@ -14,10 +14,10 @@ import scipy.sparse as sp
 
 from sylvan import store, validate
 from sylvan.canonical import Csr, shape_text, take_rows
-from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.frames import label_columns, labels_of
-from sylvan.labels.targets import numbers_far_apart, rows_of_names
+from sylvan.labels.targets import Targets, rows_of_names
+from sylvan.labels.vocabulary import Numbers, Vocabulary
 from sylvan.wording import counted
 
 __all__ = ["Classes", "Examples", "classes_of", "first_classes", "refuse_balanced"]
@@ -35,25 +35,27 @@ class Classes:
     Attributes
     ----------
     n : int
-        How many; without names and values they are the ids 0 to n - 1 themselves.
+        How many; without names they are the ids 0 to n - 1 themselves.
     vocabulary : Vocabulary or None
-        Their names, where they are strings.
-    values : ndarray of int64 or None
-        The numbers that they are, where some are negative: rising, but for those that came later.
+        What they are called: strings, or ints other than these ids.
+    listed : bool
+        Whether they were named, and are not the columns of a matrix.
     """
 
     n: int
     vocabulary: Vocabulary | None = None
-    values: npt.NDArray[np.int64] | None = None
+    listed: bool = True
 
     @cached_property
     def array(self) -> npt.NDArray[Any]:
         """The classes as an array of shape (n,), as scikit-learn has them."""
-        if self.vocabulary is not None:
-            names = list(self.vocabulary)
-            # NumPy's strings end where only NULs follow.
-            return np.array(names, object if any(name.endswith("\0") for name in names) else None)
-        return np.arange(self.n) if self.values is None else self.values
+        if self.vocabulary is None:
+            return np.arange(self.n)
+        if isinstance(self.vocabulary, Numbers):
+            return np.array([self.vocabulary.value(label) for label in range(self.n)])
+        names = list(self.vocabulary)
+        # NumPy's strings end where only NULs follow.
+        return np.array(names, object if any(name.endswith("\0") for name in names) else None)
 
     def same(self, other: Classes) -> bool:
         """Whether these are the same classes in the same order."""
@@ -68,9 +70,8 @@ class Classes:
             For anything but one class a row.
         """
         given, ids = classes_of(y)
-        if given.vocabulary is None and given.values is None and self.values is None and self.vocabulary is None:
-            numbers_ = ids.astype(np.int64)
-        else:
+        numbers_ = ids.astype(np.int64)
+        if given.listed and (given.vocabulary is not None or self.vocabulary is not None):
             numbers_ = self._among(given)[ids]
         missing = (numbers_ < 0) | (numbers_ >= self.n)
         if owner is not None and missing.any():
@@ -83,8 +84,7 @@ class Classes:
         return np.where(missing, -1, numbers_).astype(np.int32)
 
     def with_those_of(self, y: Any) -> Classes:
-        """These classes and behind them those of ``y`` that aren't among them: the next ids, or strings or numbers in
-        sorted order.
+        """These classes and behind them those of ``y`` that aren't among them, in sorted order.
 
         What is no class beside these, such as a string beside numbers, is left for :meth:`find` to refuse.
 
@@ -93,41 +93,43 @@ class Classes:
         DataError
             For anything but one class a row.
         """
-        given, ids = classes_of(y)
-        if self.vocabulary is not None:
-            names = [name for name in given.vocabulary or () if name not in self.vocabulary]
-            vocabulary = type(self.vocabulary)([*self.vocabulary, *names]) if names else self.vocabulary
-            return Classes(len(vocabulary), vocabulary)
-        if given.vocabulary is not None:
+        given = classes_of(y)[0]
+        if self.vocabulary is None and given.vocabulary is None:
+            return self if given.n <= self.n else Classes(given.n)
+        if not given.listed:
             return self
-        if self.values is not None:
-            new = np.setdiff1d(given.array[np.unique(ids)], self.values)
-            return Classes(self.n + len(new), None, np.concatenate((self.values, new)))
-        return self if given.values is not None else Classes(max(self.n, given.n))
+        known = Numbers.of(range(self.n)) if self.vocabulary is None else self.vocabulary
+        names = Numbers.of(range(given.n)) if given.vocabulary is None else given.vocabulary
+        if isinstance(known, Numbers) != isinstance(names, Numbers):
+            return self
+        new = [name for name in names if name not in known]
+        if self.vocabulary is None and new == [str(label) for label in range(self.n, self.n + len(new))]:
+            return Classes(self.n + len(new))  # the next ids
+        grown = known.extended(new)
+        return Classes(len(grown), grown)
 
     def _among(self, others: Classes) -> npt.NDArray[np.int64]:
         """The id here of each of the other classes, -1 where it isn't one of these."""
-        if (self.vocabulary is None) != (others.vocabulary is None):
+        known = Numbers.of(range(self.n)) if self.vocabulary is None else self.vocabulary
+        names = Numbers.of(range(others.n)) if others.vocabulary is None else others.vocabulary
+        if isinstance(known, Numbers) != isinstance(names, Numbers):
             return np.full(others.n, -1, np.int64)
-        if self.vocabulary is not None:
-            ids = [self.vocabulary.get(word) for word in others.array.tolist()]
-            return np.array([-1 if i is None else i for i in ids], np.int64)
-        order = np.argsort(self.array, kind="stable")  # those that came later are behind
-        at = np.searchsorted(self.array, others.array, sorter=order)
-        at = order[np.where(at == self.n, 0, at)]
-        return np.where(self.array[at] == others.array, at, -1)
+        ids = [known.get(name) for name in names]
+        return np.array([-1 if i is None else i for i in ids], np.int64)
 
     def id_of(self, label: Any) -> int | None:
         """The id of one class, by its name, number or id; None where there is none."""
-        if self.vocabulary is not None:
-            return self.vocabulary.get(label) if isinstance(label, str) else None
+        if isinstance(label, str):
+            named = self.vocabulary is not None and not isinstance(self.vocabulary, Numbers)
+            return self.vocabulary.get(label) if named and self.vocabulary is not None else None
         if isinstance(label, bool) or not isinstance(label, numbers.Integral):
             return None
-        ids = np.flatnonzero(self.array == int(label))
-        return int(ids[0]) if ids.size else None
+        if self.vocabulary is None:
+            return int(label) if 0 <= int(label) < self.n else None
+        return self.vocabulary.get(int(label)) if isinstance(self.vocabulary, Numbers) else None
 
     def values_from(self, state: store.State) -> Classes:
-        """These classes with the numbers that :attr:`values` put into a state as "class_values", where it did.
+        """These classes, or those of a model that was saved with its numbers as an array.
 
         Raises
         ------
@@ -138,7 +140,7 @@ class Classes:
         values = store.need_array(state, "class_values", np.int64, (self.n,))
         if len(np.unique(values)) < self.n:
             raise ModelError(f"{state.where!r} is damaged: 'class_values' has a number twice.")
-        return Classes(self.n, None, values)
+        return Classes(self.n, Numbers.of(values.tolist()))
 
 
 def classes_of(y: Any, *, name: str = "y") -> tuple[Classes, Ids]:
@@ -147,9 +149,8 @@ def classes_of(y: Any, *, name: str = "y") -> tuple[Classes, Ids]:
     Parameters
     ----------
     y : array-like of shape (n,), list of lists of one, or matrix of shape (n, n_classes)
-        Ints from 0 are ids: every one up to the highest is a class, in whatever rows there are. Strings are names, and
-        ints some of which are negative, or which are far apart, are numbers: what occurs is a class, in sorted order.
-        A matrix has a column for each class and one entry in each row; a data frame's columns are the classes' names.
+        Strings or ints: what occurs is a class, in sorted order. A matrix has a column for each class and one entry in
+        each row; a data frame's columns are the classes' names.
 
     Returns
     -------
@@ -168,31 +169,25 @@ def classes_of(y: Any, *, name: str = "y") -> tuple[Classes, Ids]:
     >>> classes.array.tolist(), ids.tolist()
     (['land', 'sea'], [1, 0, 1])
     """
-    columns, y = label_columns(y), labels_of(y, name)
-    if not sp.issparse(y) and not isinstance(y, Csr) and getattr(y, "ndim", 1) == 2 and y.shape[1] == 1:
-        y = np.asarray(y).ravel()  # a column of classes, as tools hand it on
-    named = None if isinstance(y, dict) else rows_of_names(y)
-    if named is not None:
-        words = [_one_word(row, number, name) for number, row in enumerate(named)]
-        vocabulary = Vocabulary(sorted(set(words)))
-        number_of = {word: number for number, word in enumerate(vocabulary)}
-        return Classes(len(vocabulary), vocabulary), np.array([number_of[word] for word in words], np.int32)
-    _refuse_mixed(y, name)
-    numbered = _negative(y, name)
-    if numbered is None and (apart := numbers_far_apart(y)) is not None and (np.diff(apart[1]) == 1).all():
-        numbered = apart[0]
-    if numbered is not None:
-        values, ids = np.unique(numbered, return_inverse=True)
-        return Classes(len(values), None, values), ids.astype(np.int32)
-    csr = validate.labels(y, name=name)
-    counts = np.diff(csr.indptr)
+    if label_columns(y) is None:
+        y = labels_of(y, name)
+        if not sp.issparse(y) and not isinstance(y, Csr) and getattr(y, "ndim", 1) == 2 and y.shape[1] == 1:
+            y = np.asarray(y).ravel()  # a column of classes, as tools hand it on
+        named = None if isinstance(y, dict) else rows_of_names(y)
+        if named is not None:
+            y = [_one_word(row, number, name) for number, row in enumerate(named)]
+        else:
+            _refuse_mixed(y, name)
+            _refuse_fractions(y, name)
+    targets = Targets.read(y, name)
+    counts = np.diff(targets.matrix.indptr)
     if (counts != 1).any():
         row = int(np.argmax(counts != 1))
         has = counted(counts[row], "label") if counts[row] else "no label"
         raise DataError(
             f"{name} must name one class in each row, but row {row} has {has}. Several labels a row are for XRLinear."
         )
-    return Classes(csr.shape[1], None if columns is None else Vocabulary(columns)), csr.indices
+    return Classes(targets.matrix.shape[1], targets.names, targets.listed), targets.matrix.indices
 
 
 def first_classes(y: Any, classes: Any, class_weight: Any, known: Classes | None) -> Classes | None:
@@ -397,22 +392,16 @@ def _one_word(row: Any, number: int, name: str) -> str:
     )
 
 
-def _negative(y: Any, name: str) -> npt.NDArray[np.int64] | None:
-    """A plain list of whole numbers of which some are negative; None for anything else but fractions.
-
-    Raises
-    ------
-    DataError
-        For fractions, which name no class.
-    """
+def _refuse_fractions(y: Any, name: str) -> None:
+    """Refuse fractions, which name no class, with the word that scikit-learn has for them."""
     if sp.issparse(y) or isinstance(y, Csr | str | bytes) or not hasattr(y, "__len__"):
-        return None
+        return
     try:
         array = np.asarray(y)
     except ValueError:  # rows of different lengths
-        return None
-    if array.ndim != 1 or array.dtype.kind not in "if" or array.size == 0 or not np.isfinite(array).all():
-        return None
+        return
+    if array.ndim != 1 or array.dtype.kind != "f" or not np.isfinite(array).all():
+        return
     fractions = array != np.floor(array)
     if fractions.any():
         row = int(np.argmax(fractions))
@@ -420,4 +409,3 @@ def _negative(y: Any, name: str) -> npt.NDArray[np.int64] | None:
             f"Unknown label type: continuous. {name} holds {array[row].item()!r} in row {row}, but a class is an "
             "int or a string."
         )
-    return array.astype(np.int64) if array.min() < 0 and abs(array).max() < 2**62 else None

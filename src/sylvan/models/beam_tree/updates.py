@@ -60,8 +60,7 @@ class BeamTreeUpdates(BeamTreeParameters):
         X : sparse matrix or array of shape (n, n_features_)
             New rows.
         Y : array-like of shape (n,), or matrix of shape (n, n_classes)
-            Their classes, as in :meth:`fit`. Strings and numbers that aren't known are new classes, and get the next
-            ids in sorted order; where classes are ids, all up to the highest are classes.
+            Their classes, as in :meth:`fit`. Those that aren't known are new, and get the next ids in sorted order.
         sample_weight : array of shape (n,), optional
         epochs : int, default 3
             Passes over the rows, in an order drawn anew for each.

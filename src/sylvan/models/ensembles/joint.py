@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from sylvan import store, validate
 from sylvan.errors import DataError, ParameterError
@@ -15,7 +16,7 @@ from sylvan.explain.explanation import Explanation
 from sylvan.explain.question import find_label
 from sylvan.explain.records import Names, TreeVote
 from sylvan.frames import label_columns, labels_of
-from sylvan.labels.targets import rows_by_column, rows_of_names
+from sylvan.labels.targets import Targets, named_rows
 from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.models.compress import Compressible, has_weights
 from sylvan.models.ensembles.explained import explain_texts
@@ -101,7 +102,8 @@ class JointModel(Compressible):
         check_members(self.members, type(self).__name__)
         single_label = one_class_a_row(Y)
         if label_columns(Y) is not None:
-            Y = rows_by_column(Y)
+            targets = Targets.read(Y)
+            Y = named_rows(targets.vocabulary(), targets.matrix)
         Y = labels_of(Y)
         named = None
         if self.takes_texts:
@@ -113,8 +115,8 @@ class JointModel(Compressible):
             X, labels, vocabulary = self._training_pair(X, Y)
             if vocabulary is None:
                 Y = labels
-            elif (names := rows_of_names(Y)) is not None:  # otherwise numbers that are names, as they are
-                Y = names
+            elif not sp.issparse(Y):
+                Y = Y.tolist() if isinstance(Y, np.ndarray) else list(Y)  # names, which every member learns
             n_rows = X.shape[0]
         weight = None if sample_weight is None else validate.sample_weight(sample_weight, n_rows)
         return GivenTraining(X, Y, n_rows, weight, named, single_label)
@@ -232,7 +234,7 @@ class JointModel(Compressible):
 
     def probabilities(self, top: TopK) -> TopK:
         """The result of :meth:`rank` with probabilities instead of scores, as in :meth:`predict_proba`."""
-        return self._named(super().probabilities(top))
+        return super().probabilities(top)
 
     def _thresholds(self, threshold: Any) -> Any:
         return threshold if self.vocabulary_ is None else thresholds_by_name(threshold, self.vocabulary_)

@@ -18,9 +18,8 @@ from sylvan.canonical import Csr, take_rows
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ParameterError
 from sylvan.explain.records import TreeVote
-from sylvan.frames import label_columns
 from sylvan.label_filter import LabelFilter
-from sylvan.labels.targets import Numbers, encode_labels, numbered_labels, rows_of_names
+from sylvan.labels.targets import true_labels
 from sylvan.models.base import CANDIDATES, Estimator
 from sylvan.models.holdout import holdout_folds
 from sylvan.params import Constraint, Parameterized
@@ -204,12 +203,12 @@ def member_filters(labels: LabelFilter | None, ids: LabelIds) -> Callable[[int],
         own = ids[number]
         if own is None:
             own = np.arange(labels.n_labels, dtype=np.int32)
-        shared = np.isin(own, labels.shared)
+        shared = np.isin(own, labels.shared)  # a mask: numbers may be names to a member
         if labels.allows:
-            return {"allowed": np.flatnonzero(shared) if mask is None else mask[:, own]}
+            return {"allowed": shared if mask is None else mask[:, own]}
         if mask is None:
-            return {"denied": np.flatnonzero(shared)}
-        return {"allowed": np.flatnonzero(~shared), "denied": mask[:, own]}
+            return {"denied": shared}
+        return {"allowed": ~shared, "denied": mask[:, own]}
 
     return options
 
@@ -234,9 +233,9 @@ def members_without(
     members: Sequence[Estimator], ids: LabelIds, labels: npt.NDArray[np.int32]
 ) -> list[Estimator]:  # fmt: skip
     """The members without some of the ensemble's labels, where they know them."""
-    own = [labels if known is None else np.flatnonzero(np.isin(known, labels)) for known in ids]
+    own = [labels if known is None else np.flatnonzero(np.isin(known, labels)).astype(np.int32) for known in ids]
     pairs = zip(members, own, strict=True)
-    return [member.without_labels(gone) if len(gone) else member for member, gone in pairs]
+    return [member.without_label_ids(gone) if len(gone) else member for member, gone in pairs]
 
 
 def renamed_members(members: Sequence[Estimator], ids: LabelIds, names: Mapping[int, str]) -> list[Estimator]:
@@ -336,15 +335,11 @@ def split_rows(
     return None
 
 
-def known_labels(Y: Any, n_rows: int, vocabulary: Vocabulary | None, n_labels: int, texts: bool) -> Csr:
-    """Labels in any form by an ensemble's ids, without those that no member knows; those of ``texts`` have names."""
-    if vocabulary is not None and (texts or label_columns(Y) is not None or rows_of_names(Y) is not None):
-        names, Y = encode_labels(Y)
-        known = (vocabulary.get(name) for name in names)
-        ids = np.array([-1 if label is None else label for label in known], np.int64)
-        return renamed(validate.labels(Y, n_rows=n_rows), ids, n_labels)
-    if isinstance(vocabulary, Numbers) and not texts:
-        Y = numbered_labels(Y, vocabulary)
+def known_labels(Y: Any, n_rows: int, vocabulary: Vocabulary | None, n_labels: int) -> Csr:
+    """Labels in any form by an ensemble's ids, without those that no member knows."""
+    if vocabulary is not None:
+        truth = true_labels(Y, vocabulary, unknown="drop")
+        return validate.labels(truth, n_rows=n_rows)
     truth = validate.labels(Y, n_rows=n_rows)
     return renamed(truth, np.arange(truth.shape[1]), n_labels)
 

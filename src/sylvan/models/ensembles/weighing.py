@@ -35,7 +35,7 @@ class EnsembleWeighing(EnsembleAnswers):
         if self.calibration is None or len(known) < len(asked):
             return None
         top = self.bounded(self._combined(known, min(CANDIDATES, self.n_labels_), None))
-        truth = known_labels(Y, len(top.labels), self.vocabulary_, self.n_labels_, self.takes_texts)
+        truth = known_labels(Y, len(top.labels), self.vocabulary_, self.n_labels_)
         return Calibrator.fit(self.calibration, top, hits(top, truth), None if weight is None else weight[rows])
 
     def fit_weights(self: _Self, X: Any, Y: Any) -> _Self:
@@ -97,7 +97,7 @@ class EnsembleWeighing(EnsembleAnswers):
     def _asked(self, X: Any, Y: Any, purpose: str) -> tuple[list[TopK], Csr]:
         """The members' answers to rows, and these rows' labels."""
         X, n_rows = self._checked(X)
-        truth = known_labels(Y, n_rows, self.vocabulary_, self.n_labels_, self.takes_texts)
+        truth = known_labels(Y, n_rows, self.vocabulary_, self.n_labels_)
         if not len(truth.indices):
             raise DataError(f"Y holds no label that a member of the Ensemble knows: there is nothing to {purpose}.")
         return [self._member_top(number, X, {}) for number in range(len(self.members))], truth

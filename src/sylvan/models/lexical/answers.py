@@ -17,7 +17,7 @@ from sylvan.explain.paths import Candidates as TreeCandidates
 from sylvan.explain.question import check_count, find_label, place_of
 from sylvan.explain.records import excerpt
 from sylvan.label_filter import LabelFilter
-from sylvan.labels.targets import NamedTopK
+from sylvan.labels.named_topk import NamedTopK
 from sylvan.matching.lexicon import Lexicon
 from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.models.lexical.explained import label_notes

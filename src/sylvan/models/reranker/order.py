@@ -93,7 +93,7 @@ class RerankerOrder(RerankerAnswers):
         self.check_params()
         need_library(self.scorer)
         X, n_rows = self._checked(X)
-        truth = known_labels(Y, n_rows, self.vocabulary_, self.n_labels_, self.takes_texts)
+        truth = known_labels(Y, n_rows, self.vocabulary_, self.n_labels_)
         weight = validate.sample_weight(sample_weight, n_rows)
         if n_rows < LEAST_ROWS or not len(truth.indices):
             raise DataError(
@@ -135,7 +135,7 @@ class RerankerOrder(RerankerAnswers):
         grown[: len(values)] = values
         if Y is not None:
             n_rows = len(X) if made.takes_texts else made._features(X).shape[0]
-            truth = known_labels(labels_of(Y), n_rows, made.vocabulary_, made.n_labels_, made.takes_texts)
+            truth = known_labels(labels_of(Y), n_rows, made.vocabulary_, made.n_labels_)
             facts = facts.plus(truth)
         counts, n_rows = joint_counts(made.members, made._ids, made.n_labels_)  # members may have forgotten rows
         made._facts, made._values = replace(facts, counts=counts, n_rows=n_rows), grown

@@ -254,7 +254,7 @@ class Reranker(RerankerOrder):
                         tops[at] = held_out_answers(member, made, X, Y, rows, part, parts, f"held_out{at}")
             made = copy.copy(self)  # so that this one stays as it is when something fails
             made._adopt(fitted, np.full(len(fitted), 1 / len(fitted)))
-            truth = known_labels(Y, given.n_rows, made.vocabulary_, made.n_labels_, made.takes_texts)
+            truth = known_labels(Y, given.n_rows, made.vocabulary_, made.n_labels_)
             made._values = label_values(label_columns, made.n_labels_, made.vocabulary_)
             made._facts, made._n_own = LabelFacts.of(truth), None
             made._encoded = made._encoded_labels(encoder, label_texts)

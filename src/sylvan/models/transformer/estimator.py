@@ -376,7 +376,7 @@ class TransformerEstimator(TransformerUpdates):
     # ---------------------------------------- copies and files
 
     def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
-        self.ranker_ = self.ranker_.without_labels(ids)
+        self.ranker_ = self.ranker_.without_label_ids(ids)
         self._take_sizes(self.vocabulary_)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -143,7 +143,7 @@ class XRUpdates(XRNewLabels):
         gone = [label for target, sources in changes.merged.items() for label in sources if label != target]
         if gone:
             n_clusters = [ranker.tree.layer_sizes[:-1] for ranker in made.rankers_]
-            made = made.without_labels(np.array(sorted(set(gone)), np.int32))
+            made = made.without_label_ids(np.array(sorted(set(gone)), np.int32))
             if made.training_rows_ is not None and n_clusters != [each.tree.layer_sizes[:-1] for each in made.rankers_]:
                 made._apply(made._no_new_rows(), made.training_rows_, precise, keeps=True)  # rows were sent to them
         return self._become(made)

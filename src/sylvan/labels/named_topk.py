@@ -1,0 +1,37 @@
+"""Answers whose labels have names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from sylvan.labels.vocabulary import Vocabulary
+from sylvan.topk import TopK
+
+__all__ = ["NamedTopK"]
+
+
+@dataclass(frozen=True)
+class NamedTopK(TopK):
+    """A :class:`~sylvan.TopK` whose labels have names.
+
+    Attributes
+    ----------
+    labels : ndarray of int32, shape (n, k)
+    scores : ndarray of float32, shape (n, k)
+    names : list of list of str, or of int
+        The label names of each row, of the type that ``fit`` was given, best first; shorter than k where there are
+        fewer answers.
+    """
+
+    vocabulary: Vocabulary
+
+    @cached_property
+    def names(self) -> list[list[Any]]:  # type: ignore[override]  # here the vocabulary is known already
+        value = self.vocabulary.value
+        return [[value(label) for label in row if label >= 0] for row in self.labels.tolist()]
+
+    def to_frame(self, library: str = "pandas", *, rows: Any = None, names: Any = None) -> Any:
+        """As :meth:`sylvan.TopK.to_frame`; labels are called by their names."""
+        return super().to_frame(library, rows=rows, names=self.vocabulary if names is None else names)
