@@ -303,3 +303,91 @@ def test_keys_are_checked_at_the_start(
     said = capsys.readouterr().err
     assert (code or 0, len(begun)) == ((0, 1) if words is None else (2, 0)), said
     assert words is None or (words in said and name in said and (not key.strip() or key.strip() not in said))
+
+
+# Records as files have them, to a model that was trained on title and text, and to one of the field text.
+TITLED = {"title": "whales", "text": "harpoons at sea"}
+PAIRED, SINGLE = ("whales harpoons at sea", "titled"), ("harpoons at sea", "xr")
+RECORDS = [
+    ("titled", TITLED, PAIRED, None),
+    ("titled", {**TITLED, "id": "a:1"}, PAIRED, None),
+    ("titled", {"text": TITLED, "id": 7}, PAIRED, None),
+    ("titled", {"texts": [{**TITLED, "id": 0, "year": 1851}]}, PAIRED, None),
+    ("titled", {"texts": [{**TITLED, "text": None}]}, ("whales", "titled"), None),
+    ("titled", {"text": "whales harpoons at sea"}, PAIRED, None),
+    ("titled", {"texts": ["whales harpoons at sea"]}, PAIRED, None),
+    ("titled", {"title": "whales"}, None, "lacks the field 'text': the model was trained on 'title' and 'text'"),
+    ("titled", {"texts": [TITLED, {"text": "sea"}]}, None, r"'texts\[1\]': .* lacks the field 'title'"),
+    ("titled", {"texts": [{"Title": "sea", "text": "x"}]}, None, "Got 'Title', 'text'"),
+    ("titled", {"title": 5, "text": "x"}, None, "'title' must be a string. Got 5"),
+    ("titled", {"Title": "whales", "text": "x"}, None, "no field 'Title'"),
+    ("titled", {"texts": [TITLED, TITLED], "id": 1}, None, "'id' field goes with one text"),
+    ("titled", {"texts": [{**TITLED, "title": "a" * 2_000_000}]}, None, "at most 1,000,000 characters"),
+    ("xr", {"text": "harpoons at sea", "id": None}, SINGLE, None),
+    ("xr", {"texts": [{"text": "harpoons at sea", "id": [1]}]}, SINGLE, None),
+    ("xr", {"text": {"body": "sea"}}, None, "lacks the field 'text': the model was trained on 'text'. Got 'body'"),
+    ("xr", TITLED, None, "no field 'title'"),
+]
+
+
+@pytest.fixture(scope="module")
+def recorded(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
+    place = tmp_path_factory.mktemp("titled")
+    model = fitted("xr")
+    model.text_fields_ = ("title", "text")  # type: ignore[attr-defined]
+    model.save(place)
+    folders = {"titled": place, "xr": folder / "xr", "matrix": folder / "matrix"}
+    with running(serve.app(folders)) as asking:
+        yield asking
+
+
+@pytest.mark.parametrize(("name", "body", "same", "refused"), RECORDS)
+def test_records_in_the_fields_of_training(
+    recorded: Asking, name: str, body: dict[str, Any], same: tuple[str, str] | None, refused: str | None
+) -> None:
+    answer = recorded("POST", f"/v1/models/{name}/rank", body)
+    if same is None:
+        assert answer.status == 422 and re.search(str(refused), answer.detail), answer.body[:300]
+        return
+    (result,) = answer.json()["results"]
+    wanted = recorded("POST", f"/v1/models/{same[1]}/rank", {"text": same[0]}).json()["results"][0]
+    record = body["texts"][0] if "texts" in body and isinstance(body["texts"][0], dict) else body
+    assert result == {**wanted, **({"id": record["id"]} if "id" in record else {})}
+    if "id" not in body and "texts" not in body:
+        for route in ("explain", "beam"):
+            asked = {**body, **({"label": "u:1"} if route == "explain" else {})}
+            plain = {**asked, "text": same[0]}
+            plain.pop("title", None)
+            found, known = (recorded("POST", f"/v1/models/{name}/{route}", one).body for one in (asked, plain))
+            assert found == known and b"problem" not in found
+
+
+LINES_OF = [
+    ("titled", {**TITLED, "id": 1}, {"id": 1}, None),
+    ("titled", {**TITLED, "labels": ["u:2"]}, {}, None),
+    ("titled", {"text": "harpoons", "id": "b"}, {"id": "b"}, "lacks the field 'title'"),
+    ("titled", {"features": {"indices": [0], "values": [1]}, "id": 3}, {"id": 3}, "lacks the field 'title'"),
+    ("xr", {"text": "harpoons at sea", "id": "a/1", "title": "x"}, {"id": "a/1"}, None),
+    ("xr", {"body": "harpoons", "id": 2.5}, {"id": 2.5}, "exactly one of 'text'"),
+    ("matrix", {"features": {"indices": [0], "values": [1]}, "id": 9}, {"id": 9}, None),
+    ("matrix", {"features": {"indices": [99], "values": [1]}, "id": 9}, {"id": 9}, "index 99"),
+]
+
+
+def test_lines_in_the_fields_of_training_and_their_ids(recorded: Asking) -> None:
+    for name in ("titled", "xr", "matrix"):
+        rows = [row for row in LINES_OF if row[0] == name]
+        body = b"".join(json.dumps(line).encode() + b"\n" for _, line, _, _ in rows)
+        answers = recorded("POST", f"/v1/models/{name}/rank", body, type=NDJSON).lines()
+        assert len(answers) == len(rows)
+        for (_, line, id_, refused), answer in zip(rows, answers, strict=True):
+            assert {key: value for key, value in answer.items() if key == "id"} == id_
+            assert refused in answer["error"] if refused else answer["labels"]
+            if name != "matrix" and refused is None:
+                text = " ".join(line[field] for field in (["title"] if name == "titled" else []) + ["text"])
+                wanted = recorded("POST", f"/v1/models/{name}/rank", {"text": text}).json()["results"][0]
+                assert answer == {**wanted, **id_}
+    body = {"features": [{"indices": [1], "values": [1], "id": "r1"}, {"indices": [2], "values": [1]}]}
+    first, second = recorded("POST", "/v1/models/matrix/rank", body).json()["results"]
+    assert (first["id"], "id" in second) == ("r1", False)
+    assert recorded("GET", "/v1/models/titled").json()["fields"] == ["title", "text"]

@@ -51,7 +51,8 @@ class RankedRow(msgspec.Struct, omit_defaults=True):
     """The labels of one text or row, best first.
 
     ``labels`` are names, or ids where labels have none; ``names`` is there where a vocabulary says what people call
-    them. ``scores`` aren't given with a stopping rule, ``probabilities`` only with one or where they are asked for.
+    them, ``id`` where the record had one. ``scores`` aren't given with a stopping rule, ``probabilities`` only with one
+    or where they are asked for.
     """
 
     labels: list[str | int]
@@ -59,6 +60,7 @@ class RankedRow(msgspec.Struct, omit_defaults=True):
     probabilities: list[float] | None = None
     names: list[str] | None = None
     explanations: list[dict[str, Any]] | None = None
+    id: Any = msgspec.UNSET
 
 
 def node_of(version: Version, word: str, what: str = "branch") -> tuple[LabelTree, int, int, int]:

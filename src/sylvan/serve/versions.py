@@ -115,6 +115,11 @@ class Version:
         return self.model.inner() if isinstance(self.model, TextEstimator) else self.model
 
     @property
+    def text_fields(self) -> tuple[str, ...]:
+        """The fields of records that the model was trained on; none where it takes no texts."""
+        return tuple(self.model.text_fields_) if self.takes == "texts" else ()
+
+    @property
     def calibrated(self) -> bool:
         """Whether its probabilities mean something."""
         return self.takes != "vectors" and has_probabilities(self.model)

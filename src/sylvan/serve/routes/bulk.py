@@ -10,7 +10,7 @@ import msgspec
 
 from sylvan.errors import SylvanError
 from sylvan.serve.asked import Asked, RankedRow, answers, check
-from sylvan.serve.bodies import rows_of
+from sylvan.serve.bodies import id_of, rows_of, text_of
 from sylvan.serve.calls import Call, Handle, Reply, Stream, decode
 from sylvan.serve.problems import Problem, problem_of_body
 from sylvan.serve.served import Served
@@ -29,6 +29,7 @@ class LineProblem(msgspec.Struct):
     """What stands in place of a line's answer when the line is at fault."""
 
     error: str
+    id: Any = msgspec.UNSET
 
 
 def streamed(service: Service) -> Handle:
@@ -64,30 +65,42 @@ async def _answered(
         results: list[RankedRow | LineProblem] = []
         places: list[int] = []  # of the rows, among the results
         for number, line in block:
+            record: Any = None
             try:
-                rows += _rows(call, version, line, kind)
+                record = _record(call, version, line, kind)
+                rows.append(_row(call, version, record))
                 places.append(len(results))
-                results.append(RankedRow([]))
+                results.append(RankedRow([], id=id_of(record)))
             except Problem as problem:
-                results.append(_fault(number, problem))
+                results.append(_fault(number, problem, id_of(record)))
         for place, answer in zip(places, await _ranked(served, version, asked, rows), strict=True):
-            results[place] = _fault(block[place][0], answer) if isinstance(answer, Exception) else answer
+            id_ = results[place].id
+            if isinstance(answer, Exception):
+                results[place] = _fault(block[place][0], answer, id_)
+            else:
+                answer.id, results[place] = id_, answer
         call.rows += len(block)
         yield b"\n".join(map(encode, results)) + b"\n"
 
 
-def _rows(call: Call, version: Version, line: bytes | Problem | None, kind: type[Any]) -> list[Any]:
-    """The one row of a line, in a list."""
+def _record(call: Call, version: Version, line: bytes | Problem | None, kind: type[Any]) -> Any:
+    """What a line holds: an object of any fields where the model was trained on others than ``text``."""
     if isinstance(line, Problem):
         raise line
     if line is None:
         raise Problem(413, f"A line of the body must have at most {call.limits.body:,} bytes.")
-    body = decode(line, kind)
-    return rows_of(version.takes, body.text, None, None if body.features is None else [body.features])
+    return decode(line, dict[str, Any] if version.text_fields not in ((), ("text",)) else kind)
 
 
-def _fault(number: int, error: Exception) -> LineProblem:
-    return LineProblem(f"Line {number}: {error}")
+def _row(call: Call, version: Version, record: Any) -> Any:
+    if isinstance(record, dict):
+        return text_of(version, record, call.limits)
+    features = None if record.features is None else [record.features]
+    return rows_of(version, call.limits, record.text, None, features)[0]
+
+
+def _fault(number: int, error: Exception, id_: Any) -> LineProblem:
+    return LineProblem(f"Line {number}: {error}", id_)
 
 
 async def _blocks(call: Call) -> AsyncIterator[list[tuple[int, bytes | Problem | None]]]:

@@ -60,6 +60,7 @@ class ModelCard(msgspec.Struct):
     updates: bool = False
     options: list[str] = []
     language: str | None = None
+    fields: list[str] = []
 
 
 def operations(service: Service) -> list[Operation]:
@@ -101,5 +102,5 @@ def _card(served: Served, version: Version, keyed: bool) -> ModelCard:
         card.kind, card.owner, card.summary, card.facts, plain["parameters"], card.measured, card.n_bytes,
         card.written_by, version.loaded, version.calibrated, len(version.trees), version.takes != "vectors",
         version.examples is not None or hasattr(version.inner, "nearest_with"),
-        version.takes == "texts" and keyed, version.rank_options, served.folder.language,
+        version.takes == "texts" and keyed, version.rank_options, served.folder.language, list(version.text_fields),
     )  # fmt: skip

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from sylvan.serve.bodies import text_of
 from sylvan.serve.calls import JSON, Call, Reply, decode
 from sylvan.serve.operations import ADMIN, Operation
 from sylvan.serve.problems import Problem
@@ -49,7 +50,8 @@ def operations(service: Service) -> list[Operation]:
         body = decode(await call.body(), kind)
         call.rows = len(body.texts)
         _check_update(version, body)
-        message = await _run_update(served.folder.folder, version, body)
+        texts = [text_of(version, one, service.limits, f"In 'texts[{at}]': ") for at, one in enumerate(body.texts)]
+        message = await _run_update(served.folder.folder, version, texts, body)
         await served.reload()
         current = served.version()
         call.version = current.checksum
@@ -92,7 +94,7 @@ def _check_update(version: Version, body: Any) -> None:
             raise Problem(422, "The 'merge' field must name labels for each that they become. Got none.")
 
 
-async def _run_update(folder: str, version: Version, body: Any) -> str:
+async def _run_update(folder: str, version: Version, texts: list[str], body: Any) -> str:
     """Have ``sylvan update`` do it, in a process of its own: whatever memory it takes is gone with it.
 
     Raises
@@ -106,14 +108,14 @@ async def _run_update(folder: str, version: Version, body: Any) -> str:
             field, labels_field = version.model.text_fields_[0], version.model.labels_field_
             rows = os.path.join(scratch, "rows.jsonl")
             with open(rows, "wb") as stream:
-                for text, labels in zip(body.texts, body.labels, strict=True):
+                for text, labels in zip(texts, body.labels, strict=True):
                     row = {**dict.fromkeys(version.model.text_fields_, ""), field: text, labels_field: labels}
                     stream.write(msgspec.json.encode(row) + b"\n")
             words.append(rows)
         if body.forget:
             ids = os.path.join(scratch, "ids.txt")
-            with open(ids, "w", encoding="ascii") as text:
-                text.writelines(f"{number}\n" for number in body.forget)
+            with open(ids, "w", encoding="ascii") as lines:
+                lines.writelines(f"{number}\n" for number in body.forget)
             words += ["--forget", ids]
         for into, labels in body.merge.items():
             words += [f"--merge={','.join(labels)}={into}"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sylvan.serve.bodies import rows_of
+from sylvan.serve.bodies import record_at_the_top, rows_of, with_fields
 from sylvan.serve.calls import JSON, Call, Reply, decode
 from sylvan.serve.explained import Explained, explained
 from sylvan.serve.operations import Operation
@@ -20,8 +20,9 @@ def operations(service: Service) -> list[Operation]:
         served, version = service.asked(call)
         call.need_type(JSON)
         served.engine.check_room()
-        body = decode(await call.body(), kind)
-        rows = rows_of(version.takes, body.text, None, None if body.row is None else [body.row])
+        body = decode(await call.body(), with_fields(kind, version.text_fields))
+        text, features = record_at_the_top(version, body), None if body.row is None else [body.row]
+        rows = rows_of(version, service.limits, text, None, features)
         call.rows = 1
 
         def answer(one: list[object]) -> list[Explained]:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from sylvan.serve.asked import RankedRow, answers, check
-from sylvan.serve.bodies import rows_of
+from sylvan.serve.bodies import ids_of, record_at_the_top, rows_of, with_fields
 from sylvan.serve.calls import JSON, NDJSON, Call, Handle, Reply, Stream, decode
 from sylvan.serve.explained import explanations
 from sylvan.serve.operations import Operation, Parameter
@@ -35,9 +35,9 @@ def operations(service: Service, streamed: Handle) -> list[Operation]:
         if call.need_type(JSON, NDJSON) == NDJSON:
             return await streamed(call)
         served.engine.check_room()
-        body = decode(await call.body(), bodies.rank)
-        rows = rows_of(version.takes, body.text, body.texts, body.features)
-        call.rows = len(rows)
+        body = decode(await call.body(), with_fields(bodies.rank, version.text_fields))
+        rows = rows_of(version, service.limits, record_at_the_top(version, body), body.texts, body.features)
+        call.rows, ids = len(rows), ids_of(body, len(rows))
         asked = body.asked()
         check(version, asked)
         if not rows:
@@ -45,6 +45,8 @@ def operations(service: Service, streamed: Handle) -> list[Operation]:
         if body.explain and len(rows) > 1:
             raise Problem(422, f"The 'explain' field goes with one text or row. Got {len(rows)} instead.")
         results = await served.engine.ask((version, asked), rows, lambda all_rows: answers(version, asked, all_rows))
+        for result, id_ in zip(results, ids, strict=True):
+            result.id = id_
         if body.explain:
             labels = results[0].labels[:10]
             results[0].explanations = (

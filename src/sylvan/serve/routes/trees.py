@@ -11,6 +11,7 @@ import numpy as np
 from sylvan.indexing import LabelTree
 from sylvan.indexing.naming import node_title
 from sylvan.serve.asked import Asked, RankedRow, answers, node_of
+from sylvan.serve.bodies import record_at_the_top, rows_of, with_fields
 from sylvan.serve.calls import JSON, Call, Reply, decode
 from sylvan.serve.operations import Operation, Parameter
 from sylvan.serve.problems import Problem
@@ -83,15 +84,15 @@ def operations(service: Service) -> list[Operation]:
         served, version = service.asked(call)
         call.need_type(JSON)
         served.engine.check_room()
-        body = decode(await call.body(), kind)
+        body = decode(await call.body(), with_fields(kind, version.text_fields))
         _need_tree(version)
         if version.takes != "texts":
             raise Problem(422, f"The model {call.model!r} takes {version.takes}, and this is for texts.")
         if body.tree >= len(version.trees):
             raise Problem(422, f"The 'tree' field must be an int in [0, {len(version.trees) - 1}]. Got {body.tree}.")
-        call.rows = 1
+        call.rows, rows = 1, rows_of(version, service.limits, record_at_the_top(version, body), None, None)
         (result,) = await served.engine.ask(
-            object(), [body.text], lambda texts: [_searched(version, texts[0], body.tree, body.beam)]
+            object(), rows, lambda texts: [_searched(version, texts[0], body.tree, body.beam)]
         )
         return Reply.of(result, version.headers())
 
