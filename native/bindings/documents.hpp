@@ -12,20 +12,31 @@
 
 using Texts = nb::typed<nb::tuple, nb::str, nb::ellipsis>;
 
-// The two characters whose lower case isn't one character looked up in a table: capital sigma, which becomes
-// another letter at a word's end, and capital I with a dot, which becomes two characters.
-inline bool has_special(const uint32_t* text, int64_t length) {
-  constexpr int64_t step = 256;
-  for (int64_t from = 0; from < length; from += step) {
-    const int64_t to = from + step < length ? from + step : length;
-    unsigned found = 0;
-    for (int64_t i = from; i < to; ++i) {
-      found |= static_cast<unsigned>(text[i] == 0x3a3) | static_cast<unsigned>(text[i] == 0x130);
+// The bits of a table of characters (text/ngrams.hpp); null for documents that are read as they are.
+struct CharacterTable {
+  const uint32_t* bits;
+  int64_t size;
+
+  // The bits of all characters of a text together. Below the first combining mark no text has to be composed,
+  // and the one letter whose lower case is two characters is looked for by itself.
+  uint32_t bits_of(const uint32_t* text, int64_t length) const {
+    constexpr int64_t step = 256;
+    constexpr uint32_t first_mark = 0x300, dotted_capital = 0x130;
+    uint32_t found = 0;
+    for (int64_t from = 0; from < length; from += step) {
+      const int64_t to = from + step < length ? from + step : length;
+      unsigned above = 0;
+      for (int64_t i = from; i < to; ++i) {
+        above |= static_cast<unsigned>(text[i] >= first_mark) | static_cast<unsigned>(text[i] == dotted_capital);
+      }
+      if (!above) continue;
+      for (int64_t i = from; i < to; ++i) {
+        if (static_cast<int64_t>(text[i]) < size) found |= bits[text[i]];
+      }
     }
-    if (found) return true;
+    return found;
   }
-  return false;
-}
+};
 
 inline int64_t length_of(PyObject* text) { return static_cast<int64_t>(PyUnicode_GetLength(text)); }
 
@@ -55,10 +66,11 @@ class IsAscii {
 
 // Documents as kernels read them. CPython's stable ABI gives the characters of ASCII texts where they lie:
 // they are their own UTF-8. Asked for the UTF-8 of any other text, Python would store it for as long as the
-// text; the code points of such a text are copied instead, while its chunk of documents is read.
+// text; the code points of such a text are copied instead, while its chunk of documents is read. With a table,
+// texts are composed first (Unicode's NFC), and brought to lower case where it can't be looked up.
 class Documents {
  public:
-  Documents(const nb::tuple& texts, int64_t start, int64_t stop, bool lowercase) {
+  Documents(const nb::tuple& texts, int64_t start, int64_t stop, CharacterTable table) : table_(table) {
     if (start < 0 || stop < start || stop > static_cast<int64_t>(texts.size())) {
       throw std::invalid_argument("start and stop lie outside of texts");
     }
@@ -82,7 +94,7 @@ class Documents {
       const int64_t length = views_[i].length;
       views_[i] =
           copied(PyTuple_GetItem(texts.ptr(), static_cast<Py_ssize_t>(start) + static_cast<Py_ssize_t>(i)),
-                 room, length, lowercase);
+                 room, length, sylvan::composes_bit | sylvan::lowers_bit);
       room += length;
     }
   }
@@ -97,18 +109,30 @@ class Documents {
     return data;
   }
 
-  sylvan::TextView copied(PyObject* text, uint32_t* room, int64_t length, bool lowercase) {
+  // The characters of a text in `room`, or elsewhere those of what it becomes by the changes that are left.
+  sylvan::TextView copied(PyObject* text, uint32_t* room, int64_t length, uint32_t left) {
     if (PyUnicode_AsUCS4(text, room, static_cast<Py_ssize_t>(length), 0) == nullptr) throw nb::python_error();
-    if (!lowercase || !has_special(room, length)) return sylvan::TextView{room, length, false};
-    // str.lower itself, which always gives a str; a subclass may have a method of that name.
-    const nb::handle str(reinterpret_cast<PyObject*>(&PyUnicode_Type));
-    const nb::object low = str.attr("lower")(nb::handle(text));
-    const int64_t low_length = length_of(low.ptr());
-    lowered_.emplace_back(new uint32_t[static_cast<size_t>(low_length)]);
-    return copied(low.ptr(), lowered_.back().get(), low_length, false);
+    const uint32_t change = table_.bits == nullptr || left == 0 ? 0 : left & table_.bits_of(room, length);
+    if (change == 0) return sylvan::TextView{room, length, false};
+    nb::object changed;
+    if (change & sylvan::composes_bit) {
+      if (!normalize_.is_valid()) normalize_ = nb::module_::import_("unicodedata").attr("normalize");
+      changed = normalize_("NFC", nb::handle(text));
+      left = sylvan::lowers_bit;
+    } else {
+      // str.lower itself, which always gives a str; a subclass may have a method of that name.
+      const nb::handle str(reinterpret_cast<PyObject*>(&PyUnicode_Type));
+      changed = str.attr("lower")(nb::handle(text));
+      left = 0;
+    }
+    const int64_t new_length = length_of(changed.ptr());
+    changed_.emplace_back(new uint32_t[static_cast<size_t>(new_length)]);
+    return copied(changed.ptr(), changed_.back().get(), new_length, left);
   }
 
+  CharacterTable table_;
+  nb::object normalize_;  // unicodedata's, once it is needed
   std::vector<sylvan::TextView> views_;
   std::unique_ptr<uint32_t[]> copies_;
-  std::vector<std::unique_ptr<uint32_t[]>> lowered_;
+  std::vector<std::unique_ptr<uint32_t[]>> changed_;
 };

@@ -15,7 +15,7 @@ namespace {
 std::tuple<Array<int64_t>, Array<int32_t>, Array<int32_t>, Array<int32_t>, Array<uint8_t>, Array<uint8_t>>
 scan_words(const Texts& texts, int64_t first, int64_t last, In<uint32_t> table) {
   need(size(table) > UINT16_MAX, "the table of characters is too short");
-  const Documents documents(texts, first, last, false);
+  const Documents documents(texts, first, last, {nullptr, 0});
   for (const auto& text : documents.views()) need(text.length < INT32_MAX, "a document is too long");
   sylvan::WordReader reader(table.data(), size(table));
   std::vector<int64_t> offsets(1, 0);

@@ -65,24 +65,18 @@ class Forms {
   sylvan::WordForms view_{};
 };
 
-struct Settings {
-  sylvan::TextSettings text;
-  bool lowercase;
-};
-
-Settings settings_of(const In<uint32_t>& table, bool lowercase, const nb::tuple& numbers,
-                     const Forms* forms) {
+sylvan::TextSettings settings_of(const In<uint32_t>& table, const nb::tuple& numbers, const Forms* forms) {
   if (numbers.size() != 5) throw std::invalid_argument("settings are five numbers");
   const auto number = [&](int i) { return nb::cast<int64_t>(numbers[static_cast<size_t>(i)]); };
   const int64_t analyzer = number(0), cjk = number(1), min_n = number(2), max_n = number(3);
   if (analyzer < 0 || analyzer > 2 || cjk < 0 || cjk > 2 || min_n < 1 || max_n < min_n || max_n > 1 << 20) {
     throw std::invalid_argument("a setting is out of range");
   }
-  return Settings{sylvan::TextSettings{table.data(), static_cast<int64_t>(table.size()),
-                                       static_cast<sylvan::Analyzer>(analyzer), static_cast<sylvan::Cjk>(cjk),
-                                       static_cast<int32_t>(min_n), static_cast<int32_t>(max_n), number(4),
-                                       forms == nullptr ? nullptr : forms->view()},
-                  lowercase};
+  if (table.size() <= sylvan::last_selector) throw std::invalid_argument("the table is too short");
+  return sylvan::TextSettings{table.data(), static_cast<int64_t>(table.size()),
+                              static_cast<sylvan::Analyzer>(analyzer), static_cast<sylvan::Cjk>(cjk),
+                              static_cast<int32_t>(min_n), static_cast<int32_t>(max_n), number(4),
+                              forms == nullptr ? nullptr : forms->view()};
 }
 
 sylvan::Weighting weighting_of(const In<float>& idf, bool use_idf, bool sublinear, int norm) {
@@ -94,16 +88,16 @@ sylvan::Weighting weighting_of(const In<float>& idf, bool use_idf, bool sublinea
 class Terms {
  public:
   std::pair<Array<uint64_t>, Array<int64_t>> add(const Texts& texts, int64_t start, int64_t stop,
-                                                 In<uint32_t> table, bool lowercase, const Numbers& numbers,
+                                                 In<uint32_t> table, const Numbers& numbers,
                                                  const Forms* forms) {
     const Busy busy(in_use_);
-    const Settings settings = settings_of(table, lowercase, numbers, forms);
-    const Documents documents(texts, start, stop, settings.lowercase);
+    const sylvan::TextSettings settings = settings_of(table, numbers, forms);
+    const Documents documents(texts, start, stop, {settings.table, settings.table_size});
     Entries entries;
     std::vector<int64_t> indptr(documents.views().size() + 1);
     {
       nb::gil_scoped_release release;
-      sylvan::count_documents(documents.views(), settings.text, terms_, entries, indptr.data() + 1);
+      sylvan::count_documents(documents.views(), settings, terms_, entries, indptr.data() + 1);
       entries.shrink_to_fit();
     }
     return {to_array(std::move(entries)), to_array(std::move(indptr))};
@@ -240,7 +234,7 @@ void bind_rows(nb::module_& m) {
 }
 
 std::tuple<Array<int64_t>, Array<int32_t>, Array<float>> transform(
-    const Texts& texts, int64_t start, int64_t stop, In<uint32_t> table, bool lowercase,
+    const Texts& texts, int64_t start, int64_t stop, In<uint32_t> table,
     const Numbers& numbers, In<uint8_t> bytes, In<int64_t> offsets, In<uint64_t> slots, In<float> idf,
     bool use_idf, bool sublinear, int norm, const Forms* forms) {
   const int64_t n_columns = static_cast<int64_t>(offsets.size()) - 1;
@@ -248,9 +242,9 @@ std::tuple<Array<int64_t>, Array<int32_t>, Array<float>> transform(
       (use_idf && static_cast<int64_t>(idf.size()) != n_columns)) {
     throw std::invalid_argument("the sizes of offsets, slots and idf don't fit");
   }
-  const Settings settings = settings_of(table, lowercase, numbers, forms);
+  const sylvan::TextSettings settings = settings_of(table, numbers, forms);
   const sylvan::Weighting weighting = weighting_of(idf, use_idf, sublinear, norm);
-  const Documents documents(texts, start, stop, settings.lowercase);
+  const Documents documents(texts, start, stop, {settings.table, settings.table_size});
   const sylvan::FrozenTerms terms{reinterpret_cast<const char*>(bytes.data()), offsets.data(), slots.data(),
                                   slots.size() - 1};
   std::vector<int64_t> indptr(documents.views().size() + 1);
@@ -259,7 +253,7 @@ std::tuple<Array<int64_t>, Array<int32_t>, Array<float>> transform(
   {
     nb::gil_scoped_release release;
     Entries entries;
-    sylvan::look_up_documents(documents.views(), settings.text, terms, n_columns, entries, indptr.data() + 1);
+    sylvan::look_up_documents(documents.views(), settings, terms, n_columns, entries, indptr.data() + 1);
     indices.resize(entries.size());
     data.resize(entries.size());
     sylvan::weigh_rows(entries.data(), static_cast<int64_t>(entries.size()), indptr.data(),
@@ -312,7 +306,7 @@ void bind_text(nb::module_& m) {
   nb::class_<Terms>(m, "TfidfTerms", "A vocabulary that grows while documents are counted.")
       .def(nb::init<>())
       .def("add", &Terms::add, nb::arg("texts"), nb::arg("start"), nb::arg("stop"),
-           nb::arg("table").noconvert(), nb::arg("lowercase"), nb::arg("settings"),
+           nb::arg("table").noconvert(), nb::arg("settings"),
            nb::arg("forms").none() = nb::none(),
            "Counts texts[start:stop]; their entries (term << 32 | count) and indptr.")
       .def("absorb", &Terms::absorb, nb::arg("other"),
@@ -326,7 +320,7 @@ void bind_text(nb::module_& m) {
         "Place of the first that is no str, or -1.");
   m.def("tfidf_text_lengths", &text_lengths, nb::arg("texts"), "Length of each text in characters.");
   m.def("tfidf_transform", &transform, nb::arg("texts"), nb::arg("start"), nb::arg("stop"),
-        nb::arg("table").noconvert(), nb::arg("lowercase"), nb::arg("settings"), nb::arg("bytes").noconvert(),
+        nb::arg("table").noconvert(), nb::arg("settings"), nb::arg("bytes").noconvert(),
         nb::arg("offsets").noconvert(), nb::arg("slots").noconvert(), nb::arg("idf").noconvert(),
         nb::arg("use_idf"), nb::arg("sublinear"), nb::arg("norm"), nb::arg("forms").none() = nb::none(),
         "indptr, indices and data of texts[start:stop] over a verified vocabulary.");

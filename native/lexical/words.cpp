@@ -113,13 +113,12 @@ bool WordReader::read_units(const Unit* text, int64_t length) {
     const int64_t start = at;
     write(entry & word_code_mask);
     ++at;
-    if ((entry & word_single_bit) == 0) {
-      while (at < length) {
-        const uint32_t next = look_up(text[at]);
-        if ((next & (word_letter_bit | word_mark_bit)) == 0 || (next & word_single_bit) != 0) break;
-        write(next & word_code_mask);
-        ++at;
-      }
+    const uint32_t inside = (entry & word_single_bit) != 0 ? word_mark_bit : word_letter_bit | word_mark_bit;
+    while (at < length) {
+      const uint32_t next = look_up(text[at]);
+      if ((next & inside) == 0 || (next & word_single_bit) != 0) break;
+      write(next & word_code_mask);
+      ++at;
     }
     if (period && start > last_end + 1 && (entry & word_lower_bit) == 0) breaks = true;
     const uint8_t kind = static_cast<uint8_t>(((entry & word_upper_bit) != 0 ? word_is_capital : 0) |

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "text/ngrams.hpp"
+
 namespace sylvan {
 
 // One document: `length` code points of `width` (1, 2 or 4) bytes each.
@@ -15,7 +17,8 @@ struct Characters {
 };
 
 // table[c] is the code point that c becomes (low 21 bits) and what kind c is; code points beyond the table
-// are of no kind.
+// are of no kind, but for variation selectors, which are what those in the table are. Letters, marks and
+// single characters are those of text/ngrams.hpp, by the same bits.
 constexpr uint32_t word_code_mask = 0x1fffffu;
 constexpr uint32_t word_stop_bit = 1u << 24;    // ends a sentence
 constexpr uint32_t word_period_bit = 1u << 25;  // may end one
@@ -23,7 +26,7 @@ constexpr uint32_t word_line_bit = 1u << 26;    // a line's end; two of them end
 constexpr uint32_t word_lower_bit = 1u << 27;   // a lower-case letter, or a digit
 constexpr uint32_t word_upper_bit = 1u << 28;   // a capital
 constexpr uint32_t word_mark_bit = 1u << 29;    // part of the word that it stands in
-constexpr uint32_t word_single_bit = 1u << 30;  // a word by itself
+constexpr uint32_t word_single_bit = 1u << 30;  // a word by itself, with its marks
 constexpr uint32_t word_letter_bit = 1u << 31;
 
 // What is known of one place of a word.
@@ -52,7 +55,10 @@ class WordReader {
   template <typename Unit>
   uint32_t look_up(Unit unit) const {
     if (sizeof(Unit) < 4) return table_[unit];
-    return static_cast<int64_t>(unit) < table_size_ ? table_[unit] : unit & word_code_mask;
+    if (static_cast<int64_t>(unit) < table_size_) return table_[unit];
+    const uint32_t code = unit;
+    const bool selects = code - more_selectors < n_more_selectors;
+    return (selects ? table_[last_selector] & ~word_code_mask : 0) | (code & word_code_mask);
   }
   bool end_word(int64_t start, int64_t end, uint8_t kind);
   void write(uint32_t code_point);

@@ -52,6 +52,7 @@ void lower_ascii(const char* SYLVAN_RESTRICT text, int64_t n_blocks, uint8_t add
 
 TextScanner::TextScanner(const TextSettings& settings) : settings_(settings) {
   lowers_ = (look_up('A') & code_point_mask) == 'a';
+  selector_ = look_up(last_selector) & ~code_point_mask;
   reserve(1 << 12);
   slices_ = low_.get();
 }
@@ -79,6 +80,7 @@ void TextScanner::reserve_words(int64_t n) {
 void TextScanner::scan(const TextView& text) {
   used_ = 0;
   n_words_ = 0;
+  seen_ = 0;
   if (settings_.analyzer != Analyzer::word) {
     starts_.clear();
     ends_.clear();
@@ -235,19 +237,21 @@ SYLVAN_INLINE bool all_ascii(const Unit* text) {
   return bits < 0x80;
 }
 
-// Lower-cases everything, notes where runs of word characters (and of CJK, when it is split) begin and end,
-// and makes words of the runs. Ends of runs are unpredictable, so there is no branch on them.
+// Lower-cases everything, notes where runs of word characters (and of scripts without spaces, when they are
+// split) begin and end, and makes words of the runs. Ends of runs are unpredictable, so there is no branch on
+// them.
 template <typename Unit>
 void TextScanner::scan_words(const Unit* text, int64_t length) {
   Run kind = Run::none;
-  int64_t start = 0, first = 0;
+  int64_t start = 0, first = 0, written = 0;  // bytes, and characters as they are counted
   char* const low = low_.get();
   char* out = low;
   for (int64_t from = 0; from < length; from += block) {
-    const int64_t n = length - from < block ? length - from : block, base = out - low;
+    const int64_t base = out - low;
+    int64_t n = length - from < block ? length - from : block;
     uint32_t edges[block];  // of each edge its byte (from bit 8), its character (6 bits) and the run after it
     int64_t n_edges = 0;
-    if (kind != Run::cjk && n == block && all_ascii(text + from)) {
+    if (kind != Run::unspaced && n == block && all_ascii(text + from)) {
       char narrow[block];
       for (int64_t i = 0; i < block; ++i) narrow[i] = static_cast<char>(text[from + i]);
       uint64_t mask;
@@ -258,35 +262,43 @@ void TextScanner::scan_words(const Unit* text, int64_t length) {
       }
       out += block;
     } else {
-      out = mark_runs(text + from, n, kind, out, edges, n_edges);
+      out = mark_runs(text + from, n, kind, out, edges, n_edges, n);
     }
     for (int64_t e = 0; e < n_edges; ++e) {
-      const int64_t place = base + (edges[e] >> 8), character = from + (edges[e] >> 2 & 0x3f);
+      const int64_t place = base + (edges[e] >> 8), character = written + (edges[e] >> 2 & 0x3f);
       end_run(kind, start, place, character - first);
       kind = static_cast<Run>(edges[e] & 3);
       start = place;
       first = character;
     }
+    written += n;
   }
-  end_run(kind, start, out - low, length - first);
+  end_run(kind, start, out - low, written - first);
   finish_words();
 }
 
-// Writes up to `block` characters in lower case, and an edge wherever the kind of run changes.
+// Writes up to `block` characters in lower case, without those that aren't seen, and an edge wherever the kind
+// of run changes. A mark is of the run before it.
 template <typename Unit>
 SYLVAN_INLINE char* TextScanner::mark_runs(const Unit* text, int64_t n, Run kind, char* out, uint32_t* edges,
-                                           int64_t& n_edges) const {
+                                           int64_t& n_edges, int64_t& n_characters) {
   const uint32_t split = settings_.cjk != Cjk::word;
-  uint32_t before = static_cast<uint32_t>(kind);
+  uint32_t before = static_cast<uint32_t>(kind), seen = 0, count = 0;
   char* at = out;
   for (int64_t i = 0; i < n; ++i) {
     const uint32_t entry = look_up(text[i]);
-    const uint32_t is_word = entry >> 31, here = is_word + (is_word & split & entry >> 30);
-    edges[n_edges] = static_cast<uint32_t>(at - out) << 8 | static_cast<uint32_t>(i) << 2 | here;
+    const uint32_t is_word = entry >> 31, is_mark = 0 - (entry >> 29 & 1);
+    const uint32_t here = (is_word + (is_word & split & entry >> 30)) | (before & is_mark);
+    edges[n_edges] = static_cast<uint32_t>(at - out) << 8 | count << 2 | here;
     n_edges += here != before;
     before = here;
+    seen |= entry;
+    if (entry & unseen_bit) continue;
     at = put(at, entry & code_point_mask);
+    ++count;
   }
+  seen_ |= seen;
+  n_characters = count;
   return at;
 }
 
@@ -297,21 +309,37 @@ void TextScanner::end_run(Run kind, int64_t start, int64_t end, int64_t n_charac
     starts_[n_words_] = start;
     ends_[n_words_] = end;
     n_words_ += n_characters >= settings_.min_token_length;
-  } else if (kind == Run::cjk) {
-    split_cjk(start, end, n_characters);
+  } else if (kind == Run::unspaced) {
+    split_unspaced(start, end, n_characters);
   }
 }
 
-// A run of CJK as single characters or overlapping pairs.
-void TextScanner::split_cjk(int64_t start, int64_t end, int64_t n_characters) {
-  const bool pairs = settings_.cjk == Cjk::bigrams && n_characters > 1;
-  const auto after = [this, end](int64_t at) {  // where the character that begins at `at` ends
-    do ++at;
-    while (at < end && (low_[at] & 0xc0) == 0x80);
+// Whether the character at byte `at`, which is none of ASCII, is a mark.
+bool TextScanner::is_mark(int64_t at) const {
+  const auto byte = [this, at](int64_t i) { return static_cast<uint32_t>(low_[at + i]) & 0x3f; };
+  const uint32_t first = static_cast<unsigned char>(low_[at]);
+  const uint32_t code = first < 0xe0   ? (first & 0x1f) << 6 | byte(1)
+                        : first < 0xf0 ? (first & 0x0f) << 12 | byte(1) << 6 | byte(2)
+                                       : (first & 0x07) << 18 | byte(1) << 12 | byte(2) << 6 | byte(3);
+  return (look_up(code) & mark_bit) != 0;
+}
+
+// A run of a script without spaces as single characters, each with its marks, or overlapping pairs of them.
+void TextScanner::split_unspaced(int64_t start, int64_t end, int64_t n_characters) {
+  const bool marks = (seen_ & mark_bit) != 0;
+  const auto after = [this, end, marks](int64_t at) {  // where the character that begins at `at` ends
+    do {
+      do ++at;
+      while (at < end && (low_[at] & 0xc0) == 0x80);
+    } while (marks && at < end && is_mark(at));
     return at;
   };
   reserve_words(n_words_ + n_characters);
-  int64_t stop = pairs ? after(start) : start;
+  int64_t stop = start;
+  if (settings_.cjk == Cjk::bigrams) {
+    stop = after(start);
+    if (stop == end) stop = start;  // a single one
+  }
   while (stop < end) {
     stop = after(stop);
     starts_[n_words_] = start;
@@ -325,13 +353,17 @@ void TextScanner::write(uint32_t code_point) { used_ = put(low_.get() + used_, c
 // Two or more spaces in a row become one ' '; a single one stays what it is.
 template <typename Unit>
 void TextScanner::scan_chars(const Unit* text, int64_t length) {
-  int64_t i = 0;
+  const auto next = [this, text, length](int64_t i) {  // the place of the next character that is seen
+    while (i < length && (look_up(text[i]) & unseen_bit)) ++i;
+    return i;
+  };
+  int64_t i = next(0);
   while (i < length) {
     const uint32_t entry = look_up(text[i]);
     starts_.push_back(used_);
-    ++i;
+    i = next(i + 1);
     if ((entry & space_bit) && i < length && (look_up(text[i]) & space_bit)) {
-      while (i < length && (look_up(text[i]) & space_bit)) ++i;
+      while (i < length && (look_up(text[i]) & space_bit)) i = next(i + 1);
       write(' ');
     } else {
       write(entry & code_point_mask);
@@ -348,14 +380,16 @@ void TextScanner::scan_padded_words(const Unit* text, int64_t length) {
   int64_t i = 0;
   while (i < length) {
     uint32_t entry = look_up(text[i]);
-    if (entry & space_bit) {
+    if (entry & (space_bit | unseen_bit)) {
       ++i;
       continue;
     }
     ends_.push_back(static_cast<int64_t>(starts_.size()) - 1);
     do {
-      starts_.push_back(used_);
-      write(entry & code_point_mask);
+      if ((entry & unseen_bit) == 0) {
+        starts_.push_back(used_);
+        write(entry & code_point_mask);
+      }
       if (++i == length) break;
       entry = look_up(text[i]);
     } while (!(entry & space_bit));

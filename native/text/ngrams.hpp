@@ -26,11 +26,17 @@ enum class Analyzer : int { word = 0, chars = 1, char_wb = 2 };
 enum class Cjk : int { word = 0, bigrams = 1, chars = 2 };
 
 // table[c] is the code point that c becomes (low 21 bits) and what that one is (the bits below); code points
-// beyond the table stay as they are and are neither word nor space.
+// beyond the table stay as they are and are of no kind, but for variation selectors, which are what those in
+// the table are. The first two bits are for whoever prepares a document.
 constexpr uint32_t code_point_mask = 0x1fffffu;
-constexpr uint32_t space_bit = 1u << 29;
-constexpr uint32_t cjk_bit = 1u << 30;
+constexpr uint32_t composes_bit = 1u << 24;  // its document may have to be composed (NFC)
+constexpr uint32_t lowers_bit = 1u << 25;    // its lower case depends on neighbours, or is two characters
+constexpr uint32_t unseen_bit = 1u << 26;    // no part of a term
+constexpr uint32_t space_bit = 1u << 28;
+constexpr uint32_t mark_bit = 1u << 29;      // continues a word
+constexpr uint32_t unspaced_bit = 1u << 30;  // of a script without spaces between words
 constexpr uint32_t word_bit = 1u << 31;
+constexpr uint32_t last_selector = 0xfe0f, more_selectors = 0xe0100, n_more_selectors = 0xf0;
 
 struct WordForms;
 
@@ -133,14 +139,17 @@ class TextScanner {
   template <typename Unit>
   void scan_units(const TextView& text);
   uint32_t look_up(uint32_t code_point) const {
-    return static_cast<int64_t>(code_point) < settings_.table_size ? settings_.table[code_point]
-                                                                   : code_point & code_point_mask;
+    if (static_cast<int64_t>(code_point) < settings_.table_size) return settings_.table[code_point];
+    const bool selects = code_point - more_selectors < n_more_selectors;
+    return (selects ? selector_ : 0) | (code_point & code_point_mask);
   }
-  enum class Run : uint32_t { none = 0, word = 1, cjk = 2 };
+  enum class Run : uint32_t { none = 0, word = 1, unspaced = 2 };
   template <typename Unit>
-  char* mark_runs(const Unit* text, int64_t n, Run kind, char* out, uint32_t* edges, int64_t& n_edges) const;
+  char* mark_runs(const Unit* text, int64_t n, Run kind, char* out, uint32_t* edges, int64_t& n_edges,
+                  int64_t& n_characters);
   void end_run(Run kind, int64_t start, int64_t end, int64_t n_characters);
-  void split_cjk(int64_t start, int64_t end, int64_t n_characters);
+  void split_unspaced(int64_t start, int64_t end, int64_t n_characters);
+  bool is_mark(int64_t at) const;
   void write(uint32_t code_point);
   void reserve(int64_t bytes);
   void reserve_joined(int64_t bytes);
@@ -148,6 +157,8 @@ class TextScanner {
 
   TextSettings settings_;
   bool lowers_;                  // whether 'A' becomes 'a': the table's word for ASCII text
+  uint32_t selector_;            // what variation selectors beyond the table are
+  uint32_t seen_ = 0;            // the bits of all characters of the document so far
   std::unique_ptr<char[]> low_;  // capacity_ bytes and slice_padding more
   std::unique_ptr<char[]> joined_;
   int64_t capacity_ = 0, joined_capacity_ = 0;

@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import re
 import sys
+import unicodedata
 
 import numpy as np
+from word_reference import is_letter, is_mark, is_unseen, is_unspaced
 
-from sylvan.text.characters import CODE_POINT, SIZE, SPACE, WORD, character_table
+from sylvan.text.characters import (
+    CODE_POINT,
+    COMPOSES,
+    MARK,
+    SIZE,
+    SPACE,
+    UNSEEN,
+    UNSPACED,
+    WORD,
+    character_table,
+)
 
 EVERY = [chr(c) for c in range(sys.maxunicode + 1)]
 SPECIAL = {"Σ", "İ"}
@@ -37,3 +49,28 @@ def test_only_sigma_looks_at_its_neighbours():
         joined = [f"{before}{c}{after}".lower() for c in EVERY[:SIZE] if c not in SPECIAL]
         apart = [before + c.lower() + after for c in EVERY[:SIZE] if c not in SPECIAL]
         assert joined == apart
+
+
+def test_words_are_those_of_the_rules():
+    """By Unicode's names and categories, of every character."""
+    table = character_table(False)
+    pad = np.zeros(len(EVERY) - SIZE, np.uint32)
+    kinds = {WORD: is_letter, MARK: lambda c: is_mark(c) and not is_letter(c), UNSEEN: is_unseen}
+    for bit, rule in kinds.items():
+        wrong = [hex(ord(c)) for c, entry in zip(EVERY, [*table.tolist(), *pad.tolist()], strict=True)
+                 if bool(entry & bit) != rule(c) and not 0xE0100 <= ord(c) <= 0xE01EF]  # fmt: skip
+        assert not wrong
+    wrong = [hex(code) for code in range(SIZE)
+             if (table[code] & WORD and table[code] & UNSPACED != 0) != is_unspaced(EVERY[code])]  # fmt: skip
+    assert not wrong
+
+
+def test_what_may_change_in_nfc_is_noted():
+    table = character_table(False)
+    second = {part[1] for c in EVERY if len(part := unicodedata.decomposition(c).split()) == 2 and part[0][0] != "<"}
+    for code in range(SIZE):
+        c = chr(code)
+        if unicodedata.normalize("NFC", c) != c or unicodedata.combining(c):
+            assert table[code] & COMPOSES, hex(code)
+    assert all(table[int(code, 16)] & COMPOSES for code in second)
+    assert not (table[:0x300] & COMPOSES).any(), "the kernel doesn't look below"

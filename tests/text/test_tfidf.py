@@ -113,7 +113,7 @@ def test_korean_and_european_texts_are_the_same_however_cjk_is_split():
 
 def test_lower_case_that_a_table_cannot_give():
     found = TfidfVectorizer(min_token_length=1).fit(["ΟΔΥΣΣΕΥΣ ΣΑΣ. Σ", "İSTANBUL"]).vocabulary_
-    assert set(found) == {"οδυσσευς", "σας", "σ", "i", "stanbul"}
+    assert set(found) == {"οδυσσευς", "σας", "σ", "i\u0307stanbul"}
     assert set(TfidfVectorizer(lowercase=False).fit(["ΣΑΣ İX"]).vocabulary_) == {"ΣΑΣ", "İX"}
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from text_samples import ENGLISH, FINNISH, GERMAN, OTHERS
 
-from sylvan import store
+from sylvan import kernels, store
 from sylvan.errors import ModelError
 from sylvan.store import registry
 from sylvan.text import TfidfVectorizer
@@ -103,7 +103,7 @@ HOSTILE = {
     "another number of terms": lambda s: s.meta.update(n_terms=3),
     "no number of terms": lambda s: s.meta.clear(),
     "another kind": lambda s: setattr(s, "kind", "xr-linear"),
-    "a newer version": lambda s: setattr(s, "version", 3),
+    "a newer version": lambda s: setattr(s, "version", 4),
     "a parameter missing": lambda s: s.params.pop("norm"),
     "an unknown parameter": lambda s: s.params.update(colour="red"),
     "a parameter out of range": lambda s: s.params.update(analyzer="none"),
@@ -148,3 +148,34 @@ def test_any_damage_is_a_sentence_or_harmless(data):
         loaded.get_feature_names_out()
     except ModelError as error:
         assert "UTF-8" in str(error)
+
+
+OLD_WORDS = ["हिन्दी की किताबें", "Mu\u0308ller kommt", "co\u00adop", "ภาษาไทย ง่าย"]
+
+
+def saved_by_the_first_rules(how):
+    """A State as releases wrote it whose words ended at marks, and in no form of Unicode."""
+    fitted = TfidfVectorizer(min_token_length=1, **how).fit(["हिन्दी", "x"])
+    terms = sorted({"ह", "न", "द", "mu", "ller", "kommt", "co", "op"}, key=lambda term: term.encode())
+    data = np.frombuffer("".join(terms).encode() + bytes(16), np.uint8).copy()
+    offsets = np.cumsum([0, *(len(term.encode()) for term in terms)]).astype(np.int64)
+    old = fitted.to_state()
+    old.arrays = {
+        "term_bytes": data, "term_offsets": offsets, "slots": kernels.tfidf_slots(data, offsets).view(np.int64),
+        "idf": np.ones(len(terms), np.float32),
+    }  # fmt: skip
+    old.version, old.meta = 1, {"n_terms": len(terms)}
+    return old, terms
+
+
+def test_a_vectoriser_of_earlier_rules_keeps_them(tmp_path):
+    old, terms = saved_by_the_first_rules({"norm": None})
+    loaded = TfidfVectorizer.from_state(old)
+    found = [sorted(terms[at] for at in loaded.transform([text]).indices) for text in OLD_WORDS]
+    assert found == [["द", "न", "ह"], ["kommt", "ller", "mu"], ["co", "op"], []]
+    store.save(tmp_path / "again", loaded.to_state())
+    assert store.load(tmp_path / "again").version == 1
+    again = registry.load(tmp_path / "again")
+    assert (again.transform(OLD_WORDS) != loaded.transform(OLD_WORDS)).nnz == 0
+    assert again.fit(OLD_WORDS).to_state().version == 3
+    assert {"हिन्दी", "m\u00fcller", "coop", "ภา", "าษ"} <= set(again.vocabulary_)

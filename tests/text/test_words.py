@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
 import warnings
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from word_reference import is_letter, is_mark, is_unspaced
 
 from sylvan.errors import OtherReleaseWarning
-from sylvan.text.characters import CJK, CODE_POINT, SIZE, WORD, character_table
+from sylvan.text.characters import CODE_POINT, SIZE, character_table
 from sylvan.text.label_words import LabelWords, folded, is_content
 from sylvan.text.words import BEGINS_SENTENCE, CAPITAL, scan_words
 
-CHARACTERS = "aBcé鯨な1 .!\n,-'\u0301ΣİÅ\U0001f40b\u00ad?"
+CHARACTERS = "aBcé鯨な1 .!\n,-'\u0301ΣİÅ\U0001f40b\u00ad?हिन्दी\u0e01\u0e31\u200b\u200c\U000e0101"
 TEXTS = st.lists(st.text(st.sampled_from(CHARACTERS), max_size=30) | st.text(max_size=15), max_size=4)
 
 
 def kind_of(c: str) -> tuple[bool, bool, bool]:
     """Whether a character is of a word, a word by itself, and part of the word that it stands in."""
-    code = ord(c)
-    entry = int(character_table(True)[code]) if code < SIZE else 0
-    letter = bool(re.fullmatch(r"\w", c)) and code < SIZE
-    lone = letter and bool(entry & CJK)
-    mark = not letter and code < SIZE and (unicodedata.category(c)[0] == "M" or c in "\u00ad\u200c\u200d")
-    return letter, lone, mark
+    return is_letter(c), is_unspaced(c), is_mark(c)
 
 
 def slowly(text: str) -> list[tuple[str, int, int, bool, bool]]:
@@ -37,7 +31,7 @@ def slowly(text: str) -> list[tuple[str, int, int, bool, bool]]:
     while at < len(text):
         letter, lone, _ = kind_of(text[at])
         if not letter:
-            breaks |= text[at] in "!?;。！？；…।॥؟؛\u2029\f"
+            breaks |= text[at] in "!?;\u037e。！？；…।॥؟؛\u2029\f"
             period |= text[at] in ".．｡" and bool(found) and found[-1][2] - found[-1][1] > 1
             lines += text[at] in "\n\u2028"
             breaks |= lines > 1
@@ -45,9 +39,9 @@ def slowly(text: str) -> list[tuple[str, int, int, bool, bool]]:
             continue
         start = at
         at += 1
-        while not lone and at < len(text):
+        while at < len(text):
             letter, single, mark = kind_of(text[at])
-            if single or not (letter or mark):
+            if not (mark or (letter and not lone and not single)):
                 break
             at += 1
         first = text[start]
@@ -62,7 +56,7 @@ def slowly(text: str) -> list[tuple[str, int, int, bool, bool]]:
 
 def lowered(c: str) -> int:
     special = {"Σ": ord("σ"), "ς": ord("σ"), "İ": ord("i")}
-    return special.get(c, int(character_table(True)[ord(c)]) & ~WORD if ord(c) < SIZE else ord(c))
+    return special.get(c, int(character_table(True)[ord(c)]) if ord(c) < SIZE else ord(c))
 
 
 @settings(max_examples=400, deadline=None)

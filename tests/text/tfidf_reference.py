@@ -1,4 +1,4 @@
-"""The vectoriser again, slow and obvious: Python's own str.lower and re, a Counter a document."""
+"""The vectoriser again, slow and obvious: Python's own str.lower, a Counter a document."""
 
 from __future__ import annotations
 
@@ -7,34 +7,14 @@ import re
 from collections import Counter
 
 import numpy as np
-
-HAN_AND_KANA = re.compile(
-    "[\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303c\u3041-\u312f\u31a0-\u31bf\u31f0-\u31ff"
-    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U0001aff0-\U0001b16f\U00020000-\U0003ffff]+"
-)
-
-
-def words(text: str, min_token_length: int, cjk: str) -> list[str]:
-    found: list[str] = []
-    for run in re.findall(r"\w+", text):
-        if cjk == "word":
-            found += [run] * (len(run) >= min_token_length)
-            continue
-        at = 0
-        for match in [*HAN_AND_KANA.finditer(run), None]:
-            start, end = match.span() if match else (len(run), len(run))
-            if start - at >= min_token_length:
-                found.append(run[at:start])
-            size = 1 if cjk == "chars" or end - start == 1 else 2
-            found += [run[i : i + size] for i in range(start, end - size + 1)] if match else []
-            at = end
-    return found
+from word_reference import visible, words
 
 
 def terms_of(
     text: str, *, ngrams, analyzer, lowercase, min_token_length=2, cjk="bigrams", form_of=lambda word: word
 ) -> list[str]:
     low, high = ngrams
+    text = visible(text)
     text = text.lower() if lowercase else text
     if analyzer == "word":
         tokens = [form_of(word) for word in words(text, min_token_length, cjk)]

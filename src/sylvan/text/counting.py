@@ -31,7 +31,6 @@ class Scan:
     """How the kernels turn a document into n-grams."""
 
     table: npt.NDArray[np.uint32]
-    lowercase: bool
     settings: tuple[int, int, int, int, int]  # analyzer, cjk, shortest, longest, min_token_length
     word_forms: WordForms | None = None  # what words are counted as; None for themselves
 
@@ -41,7 +40,7 @@ class Scan:
             return None
         analyzer, cjk, _, _, least = self.settings
         words = kernels.TfidfTerms()
-        words.add(texts, start, stop, self.table, self.lowercase, (analyzer, cjk, 1, 1, least))
+        words.add(texts, start, stop, self.table, (analyzer, cjk, 1, 1, least))
         return self.word_forms.table(*words.copy(np.arange(len(words), dtype=np.int32)))
 
 
@@ -114,9 +113,7 @@ class TermCounter:
         def work(chunk: tuple[int, int]) -> Rows | None:
             forms = scan.forms(texts, *chunk)
             number = free.pop()
-            entries, indptr = self._tables[number].add(
-                texts, *chunk, scan.table, scan.lowercase, scan.settings, forms
-            )
+            entries, indptr = self._tables[number].add(texts, *chunk, scan.table, scan.settings, forms)
             free.append(number)
             return Rows(self._moved(entries), indptr, number) if self._keep_rows else None
 

@@ -13,8 +13,10 @@ import numpy.typing as npt
 
 from sylvan.data import Vocabulary
 from sylvan.errors import OtherReleaseWarning
+from sylvan.text.characters import RULES, without_unseen
 from sylvan.text.word_forms import WordForms, forms_of_language
 from sylvan.text.words import ScannedWords, scan_words
+from sylvan.unicode_form import composed
 
 __all__ = ["LabelWords", "Places", "folded", "is_content"]
 
@@ -50,7 +52,7 @@ def folded(word: str) -> str:
     """
     if word.isascii():
         return word.lower()
-    parts = unicodedata.normalize("NFKD", word)
+    parts = without_unseen(unicodedata.normalize("NFKD", word))
     return "".join(c for c in parts if not unicodedata.combining(c) and unicodedata.category(c) != "Cf").casefold()
 
 
@@ -79,10 +81,14 @@ class LabelWords:
         The language by whose stems, or lemmas, words are compared; as they are without.
     library : str or None
         The library that gave these forms, and its release.
+    rules : int
+        What a word is; see :mod:`sylvan.text.characters`.
     """
 
-    def __init__(self, vocabulary: Vocabulary, stem: str | None, lemmatize: str | None, library: str | None) -> None:
-        self.vocabulary, self.library = vocabulary, library
+    def __init__(
+        self, vocabulary: Vocabulary, stem: str | None, lemmatize: str | None, library: str | None, rules: int = RULES
+    ) -> None:  # fmt: skip
+        self.vocabulary, self.library, self.rules = vocabulary, library, rules
         self._language = stem, lemmatize
         self._agrees = False  # whether the library that is here was compared with that
         self._known: dict[bytes, int] = {}  # only remembered: it makes no difference what it holds
@@ -116,8 +122,12 @@ class LabelWords:
         ImportError
             When the library for stems or lemmas isn't installed.
         """
-        scanned = scan_words(texts, first, last)
+        scanned = self.scan(texts, first, last)
         return Places(scanned.offsets, self.ids(scanned.distinct)[scanned.words], scanned.kinds)
+
+    def scan(self, texts: tuple[str, ...], first: int = 0, last: int | None = None) -> ScannedWords:
+        """The words of ``texts[first:last]``, as labels' words were read."""
+        return scan_words(texts, first, last, self.rules)
 
     def ids(self, words: Sequence[bytes]) -> npt.NDArray[np.int32]:
         """The id of each word of a text; -1 for those that no label has."""
@@ -150,5 +160,5 @@ class LabelWords:
 
 def _normal(words: Sequence[bytes], forms: WordForms | None) -> list[str]:
     """Words as they are compared: their forms, without case and diacritics."""
-    decoded = (word.decode("utf-8", "replace") for word in words)
+    decoded = (composed(word.decode("utf-8", "replace")) for word in words)
     return [folded(word if forms is None else forms.of(word)) for word in decoded]

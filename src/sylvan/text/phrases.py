@@ -63,7 +63,7 @@ def median_words(texts: tuple[str, ...], scan: Scan) -> float:
     """How many words a text usually has; as many as are counted."""
     counts = []
     for start, stop in chunks(texts):
-        entries, indptr = kernels.TfidfTerms().add(texts, start, stop, scan.table, scan.lowercase, scan.settings)
+        entries, indptr = kernels.TfidfTerms().add(texts, start, stop, scan.table, scan.settings)
         before = np.concatenate(([0], np.cumsum(entries[: indptr[-1]] & np.uint64(0xFFFFFFFF), dtype=np.int64)))
         counts.append(np.diff(before[indptr]))
     return float(np.median(np.concatenate(counts)))

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from sylvan import store
 from sylvan.errors import ModelError, OtherReleaseWarning, ParameterError
-from sylvan.text.characters import character_table
+from sylvan.text.characters import RULES, character_table
 from sylvan.text.columns import TfidfColumns
 from sylvan.text.constraints import AUTO
 from sylvan.text.counting import Scan
@@ -37,6 +37,7 @@ class TfidfReading(TfidfColumns):
     lemmatize: str | None
     _forms_by: str | None = None  # the library, and its release, by which words were counted in fit
     _agreed: str | None = None  # the library that has been compared with that
+    _rules: int = RULES  # what a word is, as of the release that fitted this
 
     @property
     def counts_forms(self) -> bool:
@@ -134,8 +135,7 @@ class TfidfReading(TfidfColumns):
         shortest, longest = ngrams
         lowercase = self.lowercase and not (forms is not None and forms.by_case)  # whose forms are in lower case
         return Scan(
-            character_table(lowercase),
-            lowercase,
+            character_table(lowercase, self._rules, keeps_unseen=forms is not None),  # which dictionaries know
             (
                 ANALYZERS.index(self.analyzer),
                 CJK.index(self.cjk),

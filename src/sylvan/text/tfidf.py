@@ -15,6 +15,7 @@ from sylvan.errors import DataError, ModelError
 from sylvan.hub import HubMixin
 from sylvan.parallel import map_parallel, resolve_jobs
 from sylvan.params import Choice, Range, Threads, parameterized
+from sylvan.text.characters import FIRST_RULES, RULES
 from sylvan.text.constraints import DocumentShare, NgramRange
 from sylvan.text.counting import Rows, TermCounter, chunks
 from sylvan.text.documents import apart, as_documents, stacked_rows
@@ -33,7 +34,8 @@ _TRANSFORM_PARAMS = (
 _NO_IDF = np.zeros(0, dtype=np.float32)
 # Written where they are set.
 _OPTIONAL = ("phrase_weight", "phrase_min_df", "stem", "lemmatize")
-_WITH_FORMS = 2  # the layout of vectorisers with stems or lemmas, which releases before them can't read
+# Layouts, of which releases before them can read none: with stems or lemmas; with the words of today's rules.
+_WITH_FORMS, _WITH_RULES = 2, 3
 
 
 @parameterized
@@ -43,7 +45,9 @@ class TfidfVectorizer(TfidfReading, HubMixin):
     With the same settings the matrix is the same as scikit-learn's: the same columns in the same order, and the same
     values to float32 precision (Salton and Buckley 1988 for the weights; the variants are those of PECOS, Section 5).
     Lower case, word characters and white space are those of this Python's ``str.lower`` and ``re``, in every language.
-    The result has the same bits with any number of threads.
+    Unlike there, texts are brought into Unicode's composed form (NFC), a combining mark continues the word that it
+    stands in, as vowels of Hindi do, and characters that aren't seen, such as soft hyphens, are left out. The result
+    has the same bits with any number of threads.
 
     Parameters
     ----------
@@ -52,8 +56,8 @@ class TfidfVectorizer(TfidfReading, HubMixin):
         of words, with ``phrase_weight=0.5`` and ``phrase_min_df=2``; short are texts of no more than 40 words (the
         median of the first 1,000). :class:`~sylvan.TextModel` and the command line have it by default.
     analyzer : {"word", "char", "char_wb"}, default "word"
-        Count words (runs of ``\\w``), characters, or characters within words, each padded with a space on
-        both sides.
+        Count words (runs of ``\\w`` and combining marks), characters, or characters within words, each padded with a
+        space on both sides.
     min_df, max_df : int or float, default 1 and 1.0
         Minimum and maximum number of documents with a term; a float is a fraction of the documents.
     phrase_weight : float, optional
@@ -75,11 +79,11 @@ class TfidfVectorizer(TfidfReading, HubMixin):
     min_token_length : int, default 2
         Minimum length of a word in characters; 2 is scikit-learn's ``(?u)\\b\\w\\w+\\b``, 1 its ``(?u)\\b\\w+\\b``.
     cjk : {"bigrams", "chars", "word"}, default "bigrams"
-        What a run of Han, kana or Bopomofo characters becomes when words are counted. These scripts put no spaces
-        between words, so a whole run taken as one word (``"word"``, as scikit-learn does) hardly ever occurs twice.
-        Overlapping pairs of characters match as well as the words of a segmenter, at no cost (Nie, Gao, Zhang and Zhou
-        2000); a single character remains as it is. For texts in other scripts, including Korean, all three give the
-        same.
+        What a run of Han, kana or Bopomofo characters becomes when words are counted, and one of Thai, Lao, Khmer,
+        Myanmar or Tai. These scripts put no spaces between words, so a whole run taken as one word (``"word"``, as
+        scikit-learn does) hardly ever occurs twice. Overlapping pairs of characters, each with its marks, match as well
+        as the words of a segmenter, at no cost (Nie, Gao, Zhang and Zhou 2000, for Chinese); a single character remains
+        as it is. For texts in other scripts, including Korean, all three give the same.
     stem : str, optional
         A language, as in ``"en"``, whose Snowball stemmer words go through before they are counted: "whales" and
         "whaling" are one term. Needs ``pip install "sylvan[languages]"``, for ranking as well.
@@ -221,6 +225,7 @@ class TfidfVectorizer(TfidfReading, HubMixin):
     ) -> list[Rows]:
         self.check_params()
         self._check_together()
+        self._rules = RULES
         forms = self._own_forms()
         phrases, documents = self._phrases(map(as_documents, blocks))
         counter = TermCounter(
@@ -353,7 +358,7 @@ class TfidfVectorizer(TfidfReading, HubMixin):
 
         def work(chunk: tuple[int, int]) -> tuple[Any, Any, Any]:
             return kernels.tfidf_transform(
-                documents, chunk[0], chunk[1], scan.table, scan.lowercase, scan.settings,
+                documents, chunk[0], chunk[1], scan.table, scan.settings,
                 terms.data, terms.offsets, terms.slots, idf, use_idf, sublinear, norm, scan.forms(documents, *chunk),
             )  # fmt: skip
 
@@ -401,6 +406,8 @@ class TfidfVectorizer(TfidfReading, HubMixin):
             if name != "n_jobs" and (value is not None or name not in _OPTIONAL)
         }  # fmt: skip
         layout = _WITH_FORMS if self.counts_forms else 1
+        if self._rules != FIRST_RULES:
+            layout = _WITH_RULES
         return store.State(KIND, layout, params, {"n_terms": len(terms), **self._forms_meta()}, arrays)
 
     @classmethod
@@ -412,7 +419,7 @@ class TfidfVectorizer(TfidfReading, HubMixin):
         ModelError
             When anything that the kernels rely on is wrong.
         """
-        store.need_kind(state, KIND, _WITH_FORMS)
+        store.need_kind(state, KIND, _WITH_RULES)
         names = [name for name in cls.parameter_names() if name != "n_jobs"]
         params = store.need_params(state, [name for name in names if name not in _OPTIONAL or name in state.params])
         if isinstance(params["ngrams"], list):
@@ -429,6 +436,7 @@ class TfidfVectorizer(TfidfReading, HubMixin):
                 f"{state.where or 'The model'!r} is damaged: it says that it has {counted(n_terms, 'term')}, but its "
                 f"arrays hold {len(terms)}."
             )
+        vectorizer._rules = RULES if state.version >= _WITH_RULES else FIRST_RULES
         vectorizer._take_forms_meta(state)
         vectorizer._idf = None
         if "idf" in state.arrays:

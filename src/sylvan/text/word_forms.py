@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import kernels
+from sylvan.text.characters import without_unseen
 from sylvan.text.terms import PADDING
 
 __all__ = ["LEMMA_LANGUAGES", "STEM_LANGUAGES", "WordForms", "forms_of_language"]
@@ -110,7 +111,7 @@ class WordForms(ABC):
             form = self._ask(word.decode())
         except UnicodeDecodeError:  # half of a surrogate pair, which is no word of any language
             form = word.decode("utf-8", "surrogatepass")
-        form = form.lower() if self._lowercase else form
+        form = without_unseen(form.lower() if self._lowercase else form)
         return "_".join(form.split()).encode("utf-8", "surrogatepass") or word
 
 

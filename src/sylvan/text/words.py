@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -10,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import kernels
-from sylvan.text.characters import CJK, CODE_POINT, SIZE, WORD, character_table
+from sylvan.text.characters import CODE_POINT, FIRST_RULES, MARK, RULES, SIZE, UNSEEN, UNSPACED, WORD, character_table
 
 __all__ = ["BEGINS_SENTENCE", "CAPITAL", "ScannedWords", "scan_words", "word_table"]
 
@@ -18,9 +17,9 @@ __all__ = ["BEGINS_SENTENCE", "CAPITAL", "ScannedWords", "scan_words", "word_tab
 _STOP, _PERIOD, _LINE, _LOWER, _UPPER, _MARK, _SINGLE, _LETTER = (1 << bit for bit in range(24, 32))
 CAPITAL, BEGINS_SENTENCE = 1, 2
 
-_STOPS = "!?;。！？；…।॥؟؛\u2029\f"
+_STOPS = "!?;\u037e。！？；…।॥؟؛\u2029\f"
 _PERIODS = ".．｡"
-_INSIDE = (0xAD, 0x200C, 0x200D)  # characters that aren't seen, inside of words
+_FIRST_UNSEEN = (0xAD, 0x200C, 0x200D)  # of the characters that aren't seen, those that continued words from the first
 
 
 class ScannedWords(NamedTuple):
@@ -48,12 +47,17 @@ class ScannedWords(NamedTuple):
     distinct: list[bytes]
 
 
-@lru_cache(maxsize=1)
-def word_table() -> npt.NDArray[np.uint32]:
+@lru_cache(maxsize=2)
+def word_table(rules: int = RULES) -> npt.NDArray[np.uint32]:
     """What each character is to the kernel that reads words; made in some 100 ms, once.
 
-    Words are runs of what Python's ``\\w`` is, with combining marks; a Han or kana character is a word by itself, as
-    these scripts put no spaces between words. Lower case is one character for one, so that places are the text's own.
+    Words are those of :mod:`sylvan.text.characters`. Lower case is one character for one, so that places are the text's
+    own.
+
+    Parameters
+    ----------
+    rules : int
+        ``RULES``, or ``FIRST_RULES``, by which marks continued words too, but Han and kana alone were without spaces.
 
     Returns
     -------
@@ -67,9 +71,12 @@ def word_table() -> npt.NDArray[np.uint32]:
     letter = (known & np.uint32(WORD)) != 0
     letter[[ord("Σ"), ord("İ")]] = lowered[[ord("Σ"), ord("İ")]] = True
     small = np.fromiter((c.islower() or c.isdigit() for c in characters), bool, SIZE)
-    mark = np.fromiter((unicodedata.category(c)[0] == "M" for c in characters), bool, SIZE) & ~letter
-    mark[list(_INSIDE)] = True
-    single = letter & ((known & np.uint32(CJK)) != 0)
+    mark = (known & np.uint32(MARK)) != 0
+    single = letter & ((known & np.uint32(UNSPACED)) != 0)
+    if rules == FIRST_RULES:
+        mark &= (known & np.uint32(UNSEEN)) == 0
+        mark[list(_FIRST_UNSEEN)] = True
+        single = letter & ((character_table(True, FIRST_RULES) & np.uint32(UNSPACED)) != 0)
     kinds = ((_LETTER, letter), (_SINGLE, single), (_UPPER, letter & lowered), (_LOWER, small), (_MARK, mark))
     for bit, where in kinds:
         table[where] |= np.uint32(bit)
@@ -79,8 +86,10 @@ def word_table() -> npt.NDArray[np.uint32]:
     return table
 
 
-def scan_words(texts: tuple[str, ...], first: int = 0, last: int | None = None) -> ScannedWords:
-    """The words of ``texts[first:last]``.
+def scan_words(
+    texts: tuple[str, ...], first: int = 0, last: int | None = None, rules: int = RULES
+) -> ScannedWords:  # fmt: skip
+    """The words of ``texts[first:last]``, which stay as they are: a word may be in any form of Unicode.
 
     A sentence ends at ``!``, ``?``, ``;`` and their like in other scripts, at a blank line, and at a period that is
     followed by a space and then not by a lower-case letter or a digit, unless it stands behind a single character.
@@ -93,5 +102,5 @@ def scan_words(texts: tuple[str, ...], first: int = 0, last: int | None = None) 
     ([b'the', b'whale', b'a', b'whale'], [3, 0, 3, 1])
     """
     last = len(texts) if last is None else last
-    offsets, words, starts, ends, kinds, data = kernels.scan_words(texts, first, last, word_table())
+    offsets, words, starts, ends, kinds, data = kernels.scan_words(texts, first, last, word_table(rules))
     return ScannedWords(offsets, words, starts, ends, kinds, data.tobytes().split(b"\0")[:-1])

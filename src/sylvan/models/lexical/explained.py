@@ -9,7 +9,7 @@ import numpy as np
 
 from sylvan.ranking.lexical_features import MatchedRows
 from sylvan.text.label_words import LabelWords, is_content
-from sylvan.text.words import BEGINS_SENTENCE, scan_words
+from sylvan.text.words import BEGINS_SENTENCE
 
 __all__ = ["label_notes"]
 
@@ -73,7 +73,7 @@ def _number(weight: float) -> str:
 
 
 def _read(text: str, words: LabelWords) -> _Text:
-    scanned = scan_words((text,))
+    scanned = words.scan((text,))
     ids = words.ids(scanned.distinct)[scanned.words]
     sentences = np.cumsum((scanned.kinds & BEGINS_SENTENCE) != 0)
     return _Text(text, ids.tolist(), scanned.starts.tolist(), scanned.ends.tolist(), sentences.tolist())

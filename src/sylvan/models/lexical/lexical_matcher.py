@@ -27,6 +27,7 @@ from sylvan.params import Choice, Range, Seed, Threads, attribute, parameterized
 from sylvan.ranking.boosted_trees import BoostedTrees
 from sylvan.ranking.calibrate import METHODS
 from sylvan.ranking.lexical_features import FEATURES, MatchedRows
+from sylvan.text.characters import FIRST_RULES, RULES
 from sylvan.text.documents import as_documents
 from sylvan.text.label_words import LabelWords
 from sylvan.text.word_forms import LEMMA_LANGUAGES, STEM_LANGUAGES
@@ -96,6 +97,7 @@ class LexicalMatcher(LexicalAnswers):
     """
 
     kind = "lexical-matcher"
+    layout = 2  # by the words of the first layout, Han and kana alone were without spaces
     least_rows = 0
 
     stem: Annotated[str | None, Choice(tuple(STEM_LANGUAGES))] = None
@@ -289,6 +291,11 @@ class LexicalMatcher(LexicalAnswers):
 
     # ---------------------------------------- storing
 
+    def to_state(self) -> store.State:
+        state = super().to_state()
+        state.version = self.layout if self._words.rules == RULES else 1
+        return state
+
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
         meta, arrays, parts = super()._fitted_state()
         meta |= {"n_rows": self.n_rows_, "n_labels": self.n_labels_, "library": self._words.library}
@@ -311,7 +318,8 @@ class LexicalMatcher(LexicalAnswers):
         if library is not None and not isinstance(library, str):
             raise DataError(f"'library' must be a string or null. Got {library!r:.60} instead.")
         vocabulary = Vocabulary.from_state(store.need_part(state, "words", "vocabulary"))
-        self._words = LabelWords(vocabulary, self.stem, self.lemmatize, library)
+        rules = RULES if state.version >= self.layout else FIRST_RULES
+        self._words = LabelWords(vocabulary, self.stem, self.lemmatize, library, rules)
         self._lexicon = Lexicon.from_state(state, n_labels, len(vocabulary))
         self.terms_ = StoredTerms.from_state(state, n_labels)
         trees = BoostedTrees.from_state(state, len(FEATURES)) if "trees.features" in state.arrays else None
