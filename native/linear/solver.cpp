@@ -26,6 +26,11 @@ constexpr int kNewRounds = 2;
 // at the latest when kLastRounds of the rounds are over. A row that counts for more than kEasy, its cost
 // times its squared length, never rests: such problems converge slowly, and would not within a few rounds.
 constexpr float kRest = 0.05f, kEasy = 4.0f, kLastRounds = 0.8f;
+// A lane that doesn't come within the tolerance, because it converges slowly or floats can't, starts again
+// with every row after so many rounds and whenever their number has doubled: some rows were shrunk away too
+// early. With a tolerance of kFine or more that is beyond the usual number of rounds.
+constexpr int kRounds = 512, kFineRounds = 16;
+constexpr float kFine = 1e-4f;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // A small seedable generator, good enough for shuffling.
@@ -500,6 +505,13 @@ int64_t leave_out(const ClusterRows& rows, int n_children, const SolverOptions& 
   return visits;
 }
 
+void take_every_row(const ClusterRows& rows, uint32_t lanes, const Work& work) {
+  for (int64_t i = 0; i < rows.n_rows; ++i) {
+    work.active[i] = static_cast<int32_t>(i);
+    work.lanes_left[i] = lanes;
+  }
+}
+
 // Where rows have come to a solution, they alone are visited first: those that no lane's weights depend on
 // yet.
 template <int N, Loss kLoss>
@@ -519,10 +531,7 @@ int64_t settle_new(const ClusterRows& rows, int n_children, const SolverOptions&
     visits = descend<N, kLoss>(rows, n_children, options, folds, start, work,
                                std::min(options.max_iterations, kNewRounds), random);
   }
-  for (int64_t i = 0; i < rows.n_rows; ++i) {
-    work.active[i] = static_cast<int32_t>(i);
-    work.lanes_left[i] = all_lanes;
-  }
+  take_every_row(rows, all_lanes, work);
   return visits;
 }
 
@@ -540,7 +549,15 @@ int64_t solve_lanes(const ClusterRows& rows, int n_children, const SolverOptions
     if (multipliers.values[i] > 0.0f) cold &= ~(1u << i % n_children);
   }
   const Start start{0, rows.n_rows, all_lanes, multipliers.start, thorough, cold, multipliers.rounds};
-  visits += descend<N, kLoss>(rows, n_children, options, folds, start, work, options.max_iterations, random);
+  const int first = !thorough ? options.max_iterations : options.tolerance < kFine ? kFineRounds : kRounds;
+  for (int done = 0; done < options.max_iterations;) {
+    if (done > 0) take_every_row(rows, all_lanes, work);
+    const int rounds = std::min(std::max(done, first), options.max_iterations - done);
+    const int64_t visited = descend<N, kLoss>(rows, n_children, options, folds, start, work, rounds, random);
+    visits += visited;
+    done += rounds;
+    if (visited <= rows.n_rows) break;  // one round, in which nothing was left to do
+  }
   if (multipliers.values) {
     for (int64_t i = 0; i < rows.n_rows; ++i) {
       std::copy(work.alpha + i * N, work.alpha + i * N + n_children, multipliers.values + i * n_children);
