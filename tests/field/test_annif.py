@@ -248,3 +248,166 @@ def test_what_belongs_to_a_vocabulary_from_elsewhere_is_refused(kind: str, call:
     write({name: content})
     done = call(f"train lexical --label-texts {name} --model m")
     assert done.code == 2 and words in done.err and done.err.count("\n") == 1
+
+
+# ------------------------------------------------- languages
+
+TIE = SKOS + (
+    'x:1 a s:Concept ; s:prefLabel "roads"@en, "tie"@fi .\n'
+    'x:2 a s:Concept ; s:prefLabel "neckwear"@en, "solmio"@fi ; s:altLabel "tie"@en .\n'
+    'x:3 a s:Concept ; s:prefLabel "snow"@en, "lumi"@fi .\n'
+)
+LANGUAGES: dict[str, tuple[str, str]] = {
+    "SKOS": ("v.ttl", TIE),
+    "SKOS of other kinds of a language": ("v.ttl", TIE.replace("@en", "@en-GB")),
+    "SKOS in capitals": ("v.ttl", TIE.replace("@en", "@EN")),
+    "CSV": ("v.csv", "uri,label_en,label_fi,alternative_en\nhttp://x/1,roads,tie,\nhttp://x/2,neckwear,solmio,tie\n"
+            "http://x/3,snow,lumi,\n"),
+    "CSV, with a script": ("v.csv", "uri,label_en_GB,label_fi,alternative_en_GB\nhttp://x/1,roads,tie,\n"
+                           "http://x/2,neckwear,solmio,tie\nhttp://x/3,snow,lumi,\n"),
+    "JSON lines": ("v.jsonl", '{"uri": "http://x/1", "label_en": "roads", "label_fi": "tie"}\n'
+                   '{"uri": "http://x/2", "label_en": ["neckwear", "tie"], "label_fi": "solmio"}\n'
+                   '{"uri": "http://x/3", "label_en": "snow", "label_fi": "lumi"}\n'),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", LANGUAGES)
+def test_the_language_that_is_asked_for_counts(kind: str, call: Callable[..., Outcome]) -> None:
+    name, content = LANGUAGES[kind]
+    if name.endswith("ttl"):
+        pytest.importorskip("rdflib")
+    write({name: content})
+    for language, uri, title in (("en", "http://x/2", "neckwear"), ("fi", "http://x/1", "tie")):
+        done = call(f"train lexical --label-texts {name} --model m-{language} --language {language}")
+        assert done.code == 0 and done.err == ""
+        assert call(f"predict m-{language}", "a tie\n").labels == [[uri]]
+        done = call(f"predict m-{language} --vocabulary {name} --language {language.upper()}", "a tie\n")
+        assert done.labels == [[title]] and "Warning" not in done.err
+    done = call(f"train lexical --label-texts {name} --model m")
+    assert done.code == 0 and "in several languages (en" in done.err.lower() and "--language" in done.err
+    assert "'tie' names http://x/1 and http://x/2" in done.err
+    done = call(f"predict m --vocabulary {name}", "snow\n")
+    assert done.labels == [["snow"]] and ", fi)" in done.err and "--language" in done.err
+    for command in (f"train lexical --label-texts {name} --model n", f"predict m --vocabulary {name}"):
+        done = call(f"{command} --language sv")
+        assert done.code == 2 and "has no labels in the language 'sv': its languages are " in done.err
+
+
+def test_one_language_needs_none_to_be_asked_for(call: Callable[..., Outcome]) -> None:
+    write({"v.csv": "uri,label_en,label_en-GB\nu:1,color,colour\n", "v.tsv": "<u:1>\tcolor\n"})
+    assert call("train lexical --label-texts v.csv --model m").err == ""
+    assert call("train lexical --label-texts v.csv --model n --language en-gb").err == ""
+    assert call("predict n --vocabulary v.csv --language en-GB", "colour\n").labels == [["colour"]]
+    assert call("predict n --vocabulary v.tsv --language en", "colour\n").labels == [["color"]]
+    write({"t.jsonl": '{"text": "colour", "labels": ["color"]}\n'})
+    done = call("train lexical t.jsonl --label-texts names --model o --language en")
+    assert done.code == 2 and "--language is for the names of a vocabulary" in done.err
+
+
+# ------------------------------------------------- folders
+
+FOLDERS: dict[str, Files] = {  # two texts each, "whale ship" of http://x/1 and "bread" of http://x/2
+    "as Annif has it": {"a.txt": "whale ship", "a.tsv": "<http://x/1>\tw\n", "b.txt": "bread", "b.tsv": "<http://x/2>\tb"},
+    "suffixes in capitals": {"a.TXT": "whale ship", "a.TSV": "<http://x/1>\tw", "b.Txt": "bread", "b.tsv": "http://x/2\tb"},
+    "stems in capitals": {"A.TXT": "whale ship", "a.tsv": "<http://x/1>\tw", "b.txt": "bread", "B.TSV": "<http://x/2>\tb"},
+    "a byte order mark": {"a.txt": BOM + b"whale ship", "a.tsv": BOM + b"<http://x/1>\tw", "b.txt": "bread",
+                          "b.tsv": "http://x/2\r\n"},
+    "JSON": {"a.json": '{"text": "whale ship", "subjects": [{"uri": "<http://x/1>"}]}', "b.txt": "bread",
+             "b.tsv": "<http://x/2>"},
+    "hidden files": {"a.txt": "whale ship", "a.tsv": "<http://x/1>\tw", "b.txt": "bread", "b.tsv": "<http://x/2>\tb",
+                     "._a.txt": b"\x00\xff", ".DS_Store": b"\x00"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", FOLDERS)
+def test_folders_and_the_names_of_their_files(kind: str, call: Callable[..., Outcome]) -> None:
+    files = FOLDERS[kind]
+    write({f"corpus/{name}": content for name, content in files.items()})
+    names = sorted(name for name in files if name.lower().endswith((".txt", ".json")) and not name.startswith("."))
+    done = call("train neighbors corpus --model m")
+    assert done.code == 0 and "Read 2 rows from corpus" in done.err and "passed over" not in done.err
+    done = call("predict m corpus -k 1")
+    assert [json.loads(line)["file"] for line in done.out.splitlines()] == names
+    assert done.labels == [["http://x/1"], ["http://x/2"]]
+    assert call("predict m corpus -k 1 -o top.csv").code == 0
+    table = [line.split(",")[:4] for line in Path("top.csv").read_text().splitlines()]
+    assert table == [["row", "file", "rank", "label"], ["0", names[0], "1", "http://x/1"], ["1", names[1], "1", "http://x/2"]]
+    assert call("convert corpus rows.jsonl").code == 0
+    assert read_rows("rows.jsonl") == [
+        {"text": "whale ship", "labels": ["http://x/1"], "file": names[0]},
+        {"text": "bread", "labels": ["http://x/2"], "file": names[1]},
+    ]
+    assert call("evaluate m corpus -k 1 -q").code == 0
+
+
+def test_a_folder_of_texts_alone_is_answered(call: Callable[..., Outcome]) -> None:
+    write({"t.jsonl": '{"text": "whale ship", "labels": ["w"]}\n{"text": "bread", "labels": ["b"]}\n'})
+    write({"new/one.txt": "the whale\n\nand its\tship\n", "new/two.TXT": "bread", "new/notes.pdf": b"%PDF"})
+    assert call("train neighbors t.jsonl --model m -q").code == 0
+    done = call("predict m new -k 1")
+    assert [json.loads(line)["file"] for line in done.out.splitlines()] == ["one.txt", "two.TXT"]
+    assert done.labels == [["w"], ["b"]]
+    assert "1 file passed over, such as notes.pdf" in done.err
+    done = call("train neighbors new --model n")
+    assert done.code == 2 and "one.txt: the text has no file of subjects, one.tsv or one.key" in done.err
+
+
+def test_one_text_in_two_files_is_refused(call: Callable[..., Outcome]) -> None:
+    write({"corpus/a.txt": "whale", "corpus/a.TXT": "bread", "corpus/a.key": "w"})
+    done = call("train neighbors corpus --model m")
+    assert done.code == 2 and "the folder holds both a.TXT and a.txt" in done.err
+
+
+VOCABULARY = "<http://x/1>\twhales\n<http://x/2>\tbread\n"
+UNKNOWN: dict[str, tuple[Files, str]] = {  # a corpus whose third subject the vocabulary lacks
+    "labels": ({"a.txt": "whale", "a.key": "whales\n", "b.txt": "bread", "b.key": "bread\nunicorns\n"},
+               "1 subject (in 1 of the rows' labels) is not in the vocabulary and left out, such as 'unicorns'"),
+    "both kinds": ({"a.txt": "whale", "a.tsv": "<http://x/1>\n", "b.txt": "bread",
+                    "b.key": "bread\nunicorns\ndragons\n"},
+                   "2 subjects (in 2 of the rows' labels) are not in the vocabulary and left out"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", UNKNOWN)
+def test_subjects_that_the_vocabulary_lacks_are_counted(kind: str, call: Callable[..., Outcome]) -> None:
+    files, words = UNKNOWN[kind]
+    write({"v.tsv": VOCABULARY, **{f"corpus/{name}": content for name, content in files.items()}})
+    done = call("train neighbors corpus --model m --vocabulary v.tsv")
+    assert done.code == 0 and words in done.err
+    assert call("predict m corpus -k 1 --vocabulary v.tsv").labels == [["whales"], ["bread"]]
+    assert call("convert corpus out.tsv --to annif-tsv --vocabulary v.tsv").code == 0
+    assert Path("out.tsv").read_text() == "whale\t<http://x/1>\nbread\t<http://x/2>\n"
+    assert call("evaluate m corpus -k 1 -q --vocabulary v.tsv").code == 0
+
+
+def test_uris_that_the_vocabulary_lacks_stay_and_are_counted(call: Callable[..., Outcome]) -> None:
+    write({"v.tsv": VOCABULARY, "a.tsv": "whale\t<http://x/1> <http://x/9>\nbread\t<http://x/2>\n"})
+    done = call("convert a.tsv b.jsonl --vocabulary v.tsv")
+    assert done.code == 0 and "kept by URI, such as 'http://x/9'" in done.err
+    assert read_rows("b.jsonl")[0]["labels"] == ["http://x/1", "http://x/9"]
+    write({"c.jsonl": '{"text": "whale", "labels": [["whales", 0.5], ["unicorns", 1]]}\n'})
+    done = call("convert c.jsonl d.jsonl --vocabulary v.tsv")
+    assert read_rows("d.jsonl")[0]["labels"] == [["http://x/1", 0.5]] and "left out, such as 'unicorns'" in done.err
+
+
+# ------------------------------------------------- one file of text is one text
+
+def test_a_file_of_text_is_one_text_unless_lines_are_asked_for(call: Callable[..., Outcome]) -> None:
+    write({"t.jsonl": '{"text": "whale ship", "labels": ["w"]}\n{"text": "bread", "labels": ["b"]}\n'})
+    assert call("train neighbors t.jsonl --model m -q").code == 0
+    write({"one.txt": "The whale.\n\nThe ship.\n", "line.txt": "bread\n", "no-suffix": "whale\nship\n"})
+    done = call("predict m one.txt -k 1")
+    assert done.labels == [["w"]] and json.loads(done.out)["file"] == "one.txt"
+    assert "one.txt: all lines are read as one text (--format lines reads a text a line)" in done.err
+    done = call("predict m line.txt -k 1")
+    assert done.labels == [["b"]] and "--format lines" not in done.err
+    assert len(call("predict m no-suffix -k 1").labels) == 1
+    assert len(call("predict m one.txt -k 1 --format lines").labels) == 3
+    write({"one.lines": "The whale.\nbread\n"})
+    assert call("predict m one.lines -k 1").labels == [["w"], ["b"]]
+    assert call("predict m -k 1", "whale\nbread\n").labels == [["w"], ["b"]], "lines of stdin are texts"
+    assert call("predict m - -k 1 --format text", "whale\nship\n").labels == [["w"]]
+    assert call("convert one.txt one.jsonl").code == 0
+    assert read_rows("one.jsonl") == [{"text": "The whale.\n\nThe ship.\n", "labels": [], "file": "one.txt"}]
+    done = call("train neighbors one.txt --model n")
+    assert done.code == 2 and "one.txt is one text and holds no labels" in done.err

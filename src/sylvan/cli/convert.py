@@ -11,13 +11,13 @@ from typing import Any
 import click
 
 from sylvan.cli.io.formats import FORMATS, MATRIX_FORMATS, TEXT_FORMATS, format_of_name
-from sylvan.cli.options import input_options, output_fields_option, shared_options
+from sylvan.cli.options import input_options, output_fields_option, shared_options, subjects_options
 from sylvan.errors import DataError
 
 __all__ = ["command"]
 
 _PAIR = "pair"
-_TARGETS = tuple(name for name in FORMATS if name != "dataset")
+_TARGETS = tuple(name for name in FORMATS if name not in ("dataset", "text"))
 # Why texts become no matrix and a matrix no texts, and what would work.
 _REFUSED = {
     True: "features: those are made of texts by 'sylvan train', or by TfidfVectorizer from Python. Choose one of "
@@ -36,7 +36,7 @@ _REFUSED = {
 @click.option("--output-items", metavar="FILE", help="Where to write the labels' names of PECOS's text files.")
 @click.option("--output-separator", metavar="TEXT", help="Separator of the labels in a cell of OUT. [default: ;]")
 @click.option("--split", default="trn", show_default=True, help="Which part of a pair: X.trn.npz, X.tst.npz.")
-@click.option("--vocabulary", metavar="FILE", help="Subjects (TSV, CSV or SKOS) that turn labels into URIs.")
+@subjects_options
 @click.option("--one-line", is_flag=True, help="Write blanks for line breaks in texts, where the format has none.")
 @click.option("--blanks", metavar="TEXT", help="What to write for blanks in fastText's labels, such as _.")
 @click.option("--drop-weights", is_flag=True, help="Write no weights of labels.")
@@ -102,7 +102,6 @@ def _convert_texts(source: Any, output: str, target: str, given: dict[str, Any])
         one_line=given["one_line"],
         blanks=given["blanks"],
     )
-    subjects = options.subjects() if target.startswith("annif") else None
     labels = not given["texts_only"]
     fields = _other_fields(source, target, output, given)
 
@@ -112,8 +111,6 @@ def _convert_texts(source: Any, output: str, target: str, given: dict[str, Any])
             others: Any = repeat({}) if fields is None else [fields(record) for record in taken]
             taken.clear()
             for (text, row, weights), other in zip(block.rows(), others):  # noqa: B905
-                if subjects is not None:
-                    row = [_subject(subjects, options.vocabulary, label) for label in row]
                 yield (text, row, None if given["drop_weights"] else weights), other
 
     first, second = tee(rows())  # writers take both together, so that no more than a block lies between them
@@ -140,13 +137,6 @@ def _other_fields(source: Any, target: str, output: str, given: dict[str, Any]) 
         if lost:
             say_once(f"{output} holds texts and labels alone: {lost} of {source.name} isn't written.")
     return None
-
-
-def _subject(subjects: Any, name: Any, label: Any) -> str:
-    result = label if label in subjects else subjects.uri(str(label))
-    if result is None:
-        raise DataError(f"No subject of {name} has the label {label!r}.")
-    return str(result)
 
 
 def _convert_matrix(source: Any, output: str, target: str, given: dict[str, Any]) -> None:

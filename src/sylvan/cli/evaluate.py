@@ -9,7 +9,14 @@ from typing import Any
 import click
 
 from sylvan.cli.config import config_option
-from sylvan.cli.options import cutoffs, device_option, input_options, ranking_option, shared_options
+from sylvan.cli.options import (
+    cutoffs,
+    device_option,
+    input_options,
+    ranking_option,
+    shared_options,
+    subjects_options,
+)  # fmt: skip
 
 __all__ = ["command"]
 
@@ -35,6 +42,7 @@ __all__ = ["command"]
 @click.option("--filter-labels", metavar="FILE", help="Answers that don't count, one row and label per line (the XMC "
                                                       "repository's filter_labels_test.txt).")  # fmt: skip
 @device_option
+@subjects_options
 @input_options
 @shared_options
 @config_option

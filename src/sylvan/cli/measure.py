@@ -15,6 +15,7 @@ from sylvan import metrics, store
 from sylvan.cli.io.inputs import MatrixInput, TextInput
 from sylvan.cli.io.label_lists import FilteredPairs
 from sylvan.cli.io.matrices import widened
+from sylvan.cli.io.text_files import NO_LABELS
 from sylvan.cli.saved import codes_of, input_for
 from sylvan.cli.shown.report import Intervals, metric_table
 from sylvan.cli.training_files import training_name
@@ -351,7 +352,7 @@ def open_test(model: Any, given: Mapping[str, Any]) -> TextInput | MatrixInput |
     source = input_for(model, given["folder"], path, {**given, "labels": given["test_labels"], "format_": None})
     if isinstance(source, MatrixInput):
         source.read_labels()
-    elif source.format == "lines":
+    elif source.format in NO_LABELS:
         source.read()  # which says that such a file holds no labels
     return source
 

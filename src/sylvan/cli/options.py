@@ -19,7 +19,7 @@ from sylvan.wording import counted
 __all__ = [
     "complain", "cutoffs", "describe_parameters", "device_option", "input_options", "made", "output_fields_option",
     "parse_settings", "part_class", "ranking_option", "read_settings", "settable_parameters", "shared_options",
-    "together", "vocabulary_options",
+    "subjects_options", "together", "vocabulary_options",
 ]  # fmt: skip
 
 _MOST = 10_000  # cut-off of a metric
@@ -90,6 +90,12 @@ vocabulary_options = together(
     click.option("--vocabulary", metavar="FILE",
                  help="Names of labels that are codes: lines of code, tab and name, a CSV with uri and label or "
                  "label_en, JSON lines with label and text, or SKOS."),
+)  # fmt: skip
+# What turns the labels of a corpus into URIs.
+subjects_options = together(
+    click.option("--language", metavar="CODE", help="Language of a vocabulary's names, such as en."),
+    click.option("--vocabulary", "subjects", metavar="FILE",
+                 help="Subjects (TSV, CSV or SKOS) that turn labels of texts, as in Annif's .key files, into URIs."),
 )  # fmt: skip
 # Which fields of an input go into an output.
 output_fields_option = together(

@@ -19,6 +19,7 @@ from sylvan.cli.options import (
     part_class,
     read_settings,
     shared_options,
+    subjects_options,
     together,
 )  # fmt: skip
 from sylvan.cli.resume import on_cluster, ray_option, work_options, working
@@ -203,6 +204,7 @@ def _model_command(name: str, planning: bool = False) -> click.Command:
     @click.option("--plan", is_flag=True, default=planning, hidden=planning,
                   help="Only estimate time, memory and the size of the model.")  # fmt: skip
     @_text_options
+    @subjects_options
     @input_options
     @shared_options
     @config_option
@@ -363,7 +365,7 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str
         return
     source = open_input(given["train"], given, part="trn")
     start = time.perf_counter()
-    options = {**_label_features(given["label_features"]), **read_given_texts(given["label_texts"])}
+    options = {**_label_features(given["label_features"]), **read_given_texts(given["label_texts"], _language(given))}
     checkpoint = None
     if not given["plan"]:
         check_target(given["folder"])
@@ -411,6 +413,13 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str
         add_figures(model, test, given["folder"], given["quiet"])
 
 
+def _language(given: dict[str, Any]) -> str | None:
+    """That of --language, which is for what --label-texts or --vocabulary names."""
+    if given["language"] is not None and given["label_texts"] in (None, "names") and given["subjects"] is None:
+        raise ParameterError("--language is for the names of a vocabulary: give one by --label-texts or --vocabulary.")
+    return given["language"]  # type: ignore[no-any-return]
+
+
 def _show_plan(model: Any, source: Any, options: dict[str, Any], given: dict[str, Any]) -> None:
     """What the training would take, without it."""
     from sylvan.models.text_plan import need_plan
@@ -435,7 +444,7 @@ def _fit_to_texts_of_labels(session: Session, model: Any, given: dict[str, Any])
     check_target(given["folder"])
     model.text_fields_ = tuple(given["text_fields"]) or model.text_fields_
     test = open_test(model, given)
-    model.fit(**read_given_texts(given["label_texts"]))
+    model.fit(**read_given_texts(given["label_texts"], _language(given)))
     save_model(session, model, given["folder"])
     if not given["quiet"]:
         words = f"{type(model).__name__} knows {counted(model.n_labels_, 'label')} by their texts alone"

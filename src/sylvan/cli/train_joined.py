@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from sylvan.cli.config import config_of, config_option
-from sylvan.cli.options import complain, input_options, read_settings, shared_options
+from sylvan.cli.options import complain, input_options, read_settings, shared_options, subjects_options
 from sylvan.cli.resume import on_cluster, ray_option, resume_options, working
 from sylvan.cli.session import Session, spoken_warnings
 from sylvan.errors import ParameterError
@@ -71,7 +71,8 @@ def joined_command(kind: str) -> click.Command:
     plan = click.option("--plan", is_flag=True, help="Estimate time and memory instead of training.")
     if kind == "reranker":
         command = texts(plan(resume_options(command)))
-    for option in (config_option, shared_options, input_options, ray_option, *reversed(_options(kind))):
+    shared = (config_option, shared_options, input_options, subjects_options, ray_option)
+    for option in (*shared, *reversed(_options(kind))):
         command = option(command)
     summary = "Several models that rank together, each with its own vectoriser."
     if kind == "reranker":
@@ -123,7 +124,7 @@ def _train(ctx: click.Context, kind: str, given: dict[str, Any]) -> None:
         for one in (model, *model.members):
             one.text_fields_, one.labels_field_ = source.text_fields, source.labels_field
     model.check_params()
-    options = read_given_texts(given.get("label_texts"))
+    options = read_given_texts(given.get("label_texts"), given["language"])
     test = None if plan else open_test(model, given)
     with quiet(given["quiet"]), spoken_warnings(), on_cluster(given["ray_address"], given["threads"]):
         X, Y = source.read()

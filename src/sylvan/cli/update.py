@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from sylvan.cli.options import input_options, shared_options
+from sylvan.cli.options import input_options, shared_options, subjects_options
 
 if TYPE_CHECKING:
     from sylvan.models.base import Estimator
@@ -36,6 +36,7 @@ _ASKED = ("new", "renames", "remove", "merges", "forget", "label_texts")
               help="Earlier versions that stay in the folder, for --undo.")  # fmt: skip
 @click.option("--plan", "only_plan", is_flag=True, help="Say what would be done, and change nothing.")
 @click.option("--undo", is_flag=True, help="Go back to the version before the last update.")
+@subjects_options
 @input_options
 @shared_options
 def command(model: str, keep: int, only_plan: bool, undo: bool, quiet: bool, **given: Any) -> None:
@@ -143,7 +144,7 @@ def _rows_asked(folder: str, model: Estimator, given: dict[str, Any]) -> _Rows:
         options["merge"] = _read_merges(given["merges"], model)
         counts["merged"] = sum(len(set(labels) - {into}) for into, labels in options["merge"].items())
     if given["label_texts"] is not None:
-        options["label_texts"] = _read_label_texts(given["label_texts"], model)
+        options["label_texts"] = _read_label_texts(given["label_texts"], model, given["language"])
         counts["described"] = len(options["label_texts"])
     if given["rows"] is not None:
         options["rows"] = input_for(model, folder, given["rows"], {**given, "labels": None}, "trn").read()
@@ -175,7 +176,7 @@ def _read_ids(path: str) -> list[int]:
     return ids
 
 
-def _read_label_texts(path: str, model: Estimator) -> Any:
+def _read_label_texts(path: str, model: Estimator, language: str | None) -> Any:
     """Texts of labels, for a model that has use for them."""
     from sylvan.cli.io.label_texts import plain_texts, read_given_texts
     from sylvan.data import read_label_texts
@@ -185,7 +186,7 @@ def _read_label_texts(path: str, model: Estimator) -> Any:
 
     if not isinstance(model, TextModel | LexicalMatcher):
         raise DataError(f"--label-texts is for a TextModel or a LexicalMatcher. Got a {type(model).__name__} instead.")
-    given = read_label_texts(path) if path == "names" else read_given_texts(path)["label_texts"]
+    given = read_label_texts(path) if path == "names" else read_given_texts(path, language)["label_texts"]
     return plain_texts(given, [list(model.vocabulary_)]) if isinstance(model, TextModel) else given
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from sylvan.errors import DataError
+from sylvan.errors import DataError, DataWarning
 
 __all__ = ["LabelTerms", "label_terms"]
 
@@ -76,6 +78,7 @@ def label_terms(label_texts: Any, names: Iterable[str]) -> dict[str, LabelTerms]
     if label_texts is None or (isinstance(label_texts, str) and label_texts == "names"):
         return {name: LabelTerms((name,)) for name in names}
     if hasattr(label_texts, "terms"):
+        _say_languages(label_texts)
         listed = set(names)
         by_name = not any(name in label_texts for name in listed) and any(label_texts.uri(name) for name in listed)
         terms: dict[str, LabelTerms] = (label_texts.by_label() if by_name else label_texts).terms()
@@ -86,6 +89,26 @@ def label_terms(label_texts: Any, names: Iterable[str]) -> dict[str, LabelTerms]
             f"Got {type(label_texts).__name__} instead."
         )
     return {_name(name): _terms(name, texts) for name, texts in label_texts.items()}
+
+
+def _say_languages(subjects: Any) -> None:
+    """Warn where words of several languages count, with one that means different things in two of them."""
+    if not subjects.several_languages:
+        return
+    first: dict[str, tuple[str, str]] = {}
+    clash = ""
+    for uri, names in subjects.labels.items():
+        others = subjects.alternative.get(uri, {})
+        pairs = chain(names.items(), ((language, text) for language, texts in others.items() for text in texts))
+        for language, name in pairs:
+            other, known = first.setdefault(name, (uri, language))
+            if not clash and other != uri and known != language:
+                clash = f" ({name!r} names {other} and {uri})"
+    warnings.warn(
+        f"The vocabulary names its labels in several languages ({subjects.several_languages}), and the words of all "
+        f"count{clash}: name the language of the texts by --language, or in Python by in_language.",
+        DataWarning, stacklevel=4,
+    )  # fmt: skip
 
 
 def _name(name: Any) -> str:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sylvan import data
-from sylvan.errors import DataError, ParameterError
+from sylvan.errors import DataError, DataWarning, ParameterError
 from sylvan.labels.names import label_name
 
 URI = "http://example.org/"
@@ -192,7 +192,9 @@ def test_annif_folders_of_every_kind(tmp_path):
     (tmp_path / "a.tsv").write_text(f"<{URI}1>\tone\tmore\n\n{URI}2\ttwo\n")
     (tmp_path / "b.json").write_text(json.dumps({"text": "B", "subjects": [{"uri": URI + "2"}]}))
     (tmp_path / "notes.md").write_text("not a text of the corpus")
-    assert data.read_annif_folder(tmp_path) == (["A", "B"], [[URI + "1", URI + "2"], [URI + "2"]], None)
+    with pytest.warns(DataWarning, match="1 file passed over, such as notes.md"):
+        assert data.read_annif_folder(tmp_path) == (["A", "B"], [[URI + "1", URI + "2"], [URI + "2"]], None)
+    (tmp_path / "notes.md").unlink()
     (tmp_path / "c.txt").write_text("C")
     with pytest.raises(DataError, match=r"c.txt: the text has no file of subjects, c.tsv or c.key"):
         data.read_annif_folder(tmp_path)
@@ -200,11 +202,11 @@ def test_annif_folders_of_every_kind(tmp_path):
     (tmp_path / "c.key").write_text("two\n")
     with pytest.raises(DataError, match="its subjects are labels, and those before are URIs: a vocabulary"):
         data.read_annif_folder(tmp_path)
-    subjects = data.SubjectVocabulary({URI + "2": {"en": "two"}})
+    subjects = data.SubjectVocabulary({URI + "1": {"en": "one"}, URI + "2": {"en": "two"}})
     assert data.read_annif_folder(tmp_path, vocabulary=subjects).labels[2] == [URI + "2"]
-    (tmp_path / "c.key").write_text("three\n")
-    with pytest.raises(DataError, match=r"c.key, line 1: no subject of the vocabulary has the label 'three'"):
-        data.read_annif_folder(tmp_path, vocabulary=subjects)
+    (tmp_path / "c.key").write_text("three\ntwo\n")
+    with pytest.warns(DataWarning, match=r"1 subject .* is not in the vocabulary and left out, such as 'three'"):
+        assert data.read_annif_folder(tmp_path, vocabulary=subjects).labels[2] == [URI + "2"]
 
 
 FAULTS = [

@@ -11,9 +11,10 @@ from contextlib import suppress
 
 from sylvan.data.streams import head_of
 
-__all__ = ["LABELS", "TABLES", "delimiter_of", "fields_of", "split_names", "unread"]
+__all__ = ["FILES", "LABELS", "TABLES", "delimiter_of", "fields_of", "split_names", "unread"]
 
 TABLES = {"csv": ",", "annif-csv": ",", "tsv": "\t"}  # and what separates their cells by default
+FILES = ("text", "annif-folder")  # formats whose texts are files of their own, which have names
 _DELIMITERS = (",", ";", "\t", "|")
 _OBJECTS = 20  # of JSON lines, looked at
 LABELS = ("labels", "label", "subjects", "subject_uris", "weights")  # fields of labels by their usual names
@@ -28,6 +29,8 @@ def fields_of(
 
     With ``texts``, only those of text, as far as that is known.
     """
+    if format_ in FILES:
+        return [] if texts else ["file"]
     if format_ in TABLES:
         return [] if header is False else _first_row(path, delimiter or TABLES[format_])
     if format_ == "jsonl":

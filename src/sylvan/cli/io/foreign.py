@@ -91,7 +91,7 @@ def _kind(name: str, head: bytes, format_: str | None) -> tuple[str, str] | None
     if head.startswith((b"\x93NUMPY", b"PAR1")):
         return None
     start = head.lstrip()[:4096]
-    if start.startswith(b"<") and format_ != "lines":
+    if start.startswith(b"<") and format_ not in ("lines", "text"):
         for pattern, what, way_out in _MARKUP:
             found = pattern.search(start) if pattern.pattern != rb"<\?xml" else pattern.match(start)
             if found:

@@ -16,6 +16,7 @@ __all__ = ["FORMATS", "MATRIX_FORMATS", "TEXT_FORMATS", "detect", "format_of_nam
 FORMATS = {
     "jsonl": "JSON lines of text",
     "lines": "one text a line",
+    "text": "one text",
     "csv": "a table in CSV",
     "tsv": "a table in TSV",
     "fasttext": "fastText's lines",
@@ -38,7 +39,7 @@ TEXT_FORMATS = tuple(name for name in FORMATS if name not in MATRIX_FORMATS)
 _EXTENSIONS = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv", ".tab": "tsv",
     ".ft": "fasttext", ".fasttext": "fasttext", ".parquet": "parquet", ".pq": "parquet", ".xmc": "xmc",
-    ".svm": "svmlight", ".svmlight": "svmlight", ".libsvm": "svmlight", ".npz": "npz", ".npy": "npy",
+    ".lines": "lines", ".svm": "svmlight", ".svmlight": "svmlight", ".libsvm": "svmlight", ".npz": "npz", ".npy": "npy",
 }  # fmt: skip
 _FOLDERS = ("annif-folder", "dataset", "parts")
 _HEAD = 1 << 16
@@ -67,10 +68,10 @@ def detect(path: str, given: str | None) -> str:
         return given or _folder(path)
     head = head_of(path)
     name = "stdin" if path == "-" else path
-    if not head.strip() and given not in ("lines",):
+    if not head.strip() and given not in ("lines", "text"):
         raise DataError(f"{name}: the input is empty.")
     refuse_foreign(name, head, given)
-    result = given or _of_bytes(head) or _named(path, head) or _sniff(head)
+    result = given or _of_bytes(head) or _named(path, head) or _sniff(head, "lines" if path == "-" else "text")
     if result == "pecos" and given is None:
         _doubt_pecos(name, head)
     if result in ("npz", "npy") and path == "-":
@@ -83,6 +84,7 @@ def detect(path: str, given: str | None) -> str:
 def _folder(path: str) -> str:
     """The format of a folder."""
     files = set(os.listdir(path))
+    suffixes = {os.path.splitext(file)[1].lower() for file in files}
     if "dataset_dict.json" in files:
         parts = ", ".join(sorted(file for file in files if os.path.isdir(os.path.join(path, file))))
         raise DataError(f"{path} holds several datasets: give the path of one of {parts}.")
@@ -90,11 +92,11 @@ def _folder(path: str) -> str:
         return "dataset"
     if is_parts_folder(path):
         return "parts"
-    if any(file.endswith(".txt") and {file[:-4] + ".tsv", file[:-4] + ".key"} & files for file in files):
+    if ".txt" in suffixes and not files & {"manifest.json", "X.trn.npz", "indptr.npy"}:
         return "annif-folder"
     raise DataError(
         f"{path!r} is a folder, not a file, and holds neither X.trn.npz and Y.trn.npz nor parts nor a saved dataset "
-        "nor texts of Annif's with their subjects, name.txt beside name.tsv or name.key."
+        "nor texts, name.txt, perhaps with their subjects, name.tsv or name.key."
     )
 
 
@@ -153,7 +155,8 @@ def _doubt_pecos(name: str, head: bytes) -> None:
         )
 
 
-def _sniff(head: bytes) -> str:
+def _sniff(head: bytes, plain: str) -> str:
+    """The format that the content tells; ``plain`` where it tells none."""
     if head.lstrip().startswith(b"{") or _ARRAY.match(head):
         return "jsonl"
     lines = [line for line in head.split(b"\n") if line.strip()]
@@ -167,4 +170,4 @@ def _sniff(head: bytes) -> str:
     if _all(_PECOS, whole) or _with_uris(whole):
         return "pecos" if _all(_PECOS, whole) else "annif-tsv"
     n_tabs = {line.count(b"\t") for line in whole}
-    return "tsv" if len(whole) > 1 and len(n_tabs) == 1 and 0 not in n_tabs else "lines"
+    return "tsv" if len(whole) > 1 and len(n_tabs) == 1 and 0 not in n_tabs else plain

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sylvan import data
-from sylvan.cli.io.file_fields import LABELS, TABLES, delimiter_of, fields_of, split_names, unread
+from sylvan.cli.io.file_fields import FILES, LABELS, TABLES, delimiter_of, fields_of, split_names, unread
 from sylvan.cli.io.formats import FORMATS, TEXT_FORMATS, detect, format_of_name
 from sylvan.cli.io.matrices import MatrixInput
 from sylvan.cli.io.text_files import COLUMNS, NO_LABELS, TextOptions, stream_texts
@@ -16,7 +16,7 @@ from sylvan.cli.session import say_once
 from sylvan.data.label_cells import AUTO
 from sylvan.data.mapped import is_csr_folder
 from sylvan.data.other_fields import OtherFields, RecordSource
-from sylvan.data.streams import EncodedPath, encoding_of
+from sylvan.data.streams import EncodedPath, encoding_of, head_of
 from sylvan.data.text_rows import collect
 from sylvan.errors import DataError
 from sylvan.wording import counted, noun
@@ -150,7 +150,7 @@ class TextInput:
 
         By default those that are neither text nor labels; ``names`` says others, "none" that there are none.
         """
-        if self.format not in COLUMNS:
+        if self.format not in (*COLUMNS, *FILES):
             if names and tuple(names) != ("none",):
                 raise DataError(f"--output-fields is for fields with names, but {self.name} is {self.words}.")
             return None
@@ -255,13 +255,15 @@ def _text_input(path: str, format_: str, given: Mapping[str, Any], model: object
     texts, labels = split_names(given["text_fields"], fields) or known[0], given["labels_field"] or known[1]
     options = TextOptions(
         delimiter=delimiter, label_separator=_separator(given["label_separator"]), header=header, items=given["items"],
-        vocabulary=given.get("vocabulary"),
+        vocabulary=given.get("subjects"), language=given.get("language"),
     )  # fmt: skip
     guessed = given["format_"] is None and format_of_name(path) is None
     there = fields_of(path, format_, delimiter, header, texts=False) if labels == "labels" else []
     found_labels = next((name for name in LABELS if name in there), None)
     result = TextInput(path, format_, texts, labels, options, bool(given.get("quiet")), guessed, found_labels)
     if not given.get("quiet"):
+        if format_ == "text" and given["format_"] is None:
+            _say_one_text(result)
         if found and delimiter != TABLES[format_]:
             say_once(f"{result.name}: its cells are separated by {delimiter!r}, as the first row shows.")
         _say_what_is_read(result, unread(fields, texts, labels) if says_unread else [])
@@ -271,6 +273,12 @@ def _text_input(path: str, format_: str, given: Mapping[str, Any], model: object
 def _separator(typed: str | None) -> str | None:
     """What ``--label-separator`` says to the readers: "none" is one label a cell, and nothing is what they find."""
     return AUTO if typed is None else None if typed == "none" else typed
+
+
+def _say_one_text(source: TextInput) -> None:
+    """A sentence on stderr where a file of several lines is one text."""
+    if b"\n" in head_of(source.path).strip():
+        say_once(f"{source.name}: all lines are read as one text (--format lines reads a text a line).")
 
 
 def _say_what_is_read(source: TextInput, others: Sequence[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from typing import Any
 
 from sylvan import data
@@ -10,11 +11,12 @@ from sylvan.data.formats.rdf import RDF_FORMS
 from sylvan.data.formats.subject_records import header_separator
 from sylvan.data.label_terms import label_terms
 from sylvan.data.streams import head_of, unpacked_name
+from sylvan.errors import DataError, DataWarning
 
-__all__ = ["is_vocabulary", "plain_texts", "read_given_texts"]
+__all__ = ["is_vocabulary", "need_language", "plain_texts", "read_given_texts"]
 
 
-def read_given_texts(path: str | None) -> dict[str, Any]:
+def read_given_texts(path: str | None, language: str | None = None) -> dict[str, Any]:
     """The option ``label_texts`` of a model's ``fit``; nothing without a path.
 
     Parameters
@@ -22,17 +24,45 @@ def read_given_texts(path: str | None) -> dict[str, Any]:
     path : str or None
         "names"; SKOS, a CSV, or JSON lines with "uri", as :func:`sylvan.data.read_subjects` takes them; or what
         :func:`sylvan.data.read_label_texts` takes.
+    language : str or None
+        Of the names that count, in a vocabulary of several.
 
     Raises
     ------
     DataError
-        For the first line at fault.
+        For the first line at fault, and when a vocabulary has no names in the language.
     """
     if path is None:
         return {}
     if path == "names":
         return {"label_texts": path}
-    return {"label_texts": data.read_subjects(path) if is_vocabulary(path) else data.read_label_texts(path)}
+    if not is_vocabulary(path):
+        return {"label_texts": data.read_label_texts(path)}
+    subjects = data.read_subjects(path)
+    return {"label_texts": subjects if language is None else need_language(subjects, language, path)}
+
+
+def need_language(
+    subjects: data.SubjectVocabulary, language: str | None, path: str, otherwise: str = ""
+) -> data.SubjectVocabulary:
+    """A vocabulary in one language; without one, a warning says that there are several, and what holds ``otherwise``.
+
+    Raises
+    ------
+    DataError
+        When it has no names in the language.
+    """
+    if language is not None:
+        named = [known for known in subjects.languages if known]
+        if named and not subjects.has_language(language):
+            raise DataError(f"{path} has no labels in the language {language!r}: its languages are {', '.join(named)}.")
+        return subjects.in_language(language)
+    if subjects.several_languages:
+        warnings.warn(
+            f"{path} names its subjects in several languages ({subjects.several_languages}), and {otherwise}: "
+            "--language CODE chooses one.", DataWarning, stacklevel=2,
+        )  # fmt: skip
+    return subjects
 
 
 def is_vocabulary(path: str) -> bool:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import functools
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import tee
+from itertools import repeat, tee
 from typing import Any
 
 from sylvan import data
 from sylvan.cli.io.file_fields import TABLES
+from sylvan.cli.io.label_texts import need_language
+from sylvan.data.formats.annif_folder import read_document
+from sylvan.data.formats.subjects import KnownSubjects
 from sylvan.data.label_cells import AUTO
 from sylvan.data.streams import open_read, open_write
-from sylvan.data.text_rows import Row, encoded, on_one_line, text_lines, unweighted
+from sylvan.data.text_rows import Row, collect, encoded, on_one_line, text_lines, unweighted
 from sylvan.errors import DataError
 
 __all__ = ["COLUMNS", "NO_LABELS", "TextOptions", "stream_texts", "write_texts"]
 
 COLUMNS = ("jsonl", "csv", "tsv", "annif-csv", "parquet", "dataset")  # formats whose fields have names
-NO_LABELS = ("lines",)
+NO_LABELS = ("lines", "text")
 
 
 @dataclass(frozen=True)
@@ -32,12 +37,23 @@ class TextOptions:
     output_separator: str | None = None
     items: str | None = None
     vocabulary: str | None = None
+    language: str | None = None
     one_line: bool = False
     blanks: str | None = None
 
     def subjects(self) -> data.SubjectVocabulary | None:
         """The vocabulary, read."""
-        return None if self.vocabulary is None else data.read_subjects(self.vocabulary)
+        if self.vocabulary is None:
+            return None
+        stamp = os.stat(self.vocabulary) if os.path.exists(self.vocabulary) else None
+        changed = None if stamp is None else (stamp.st_mtime_ns, stamp.st_size)
+        return _read_subjects(self.vocabulary, self.language, changed)
+
+
+@functools.lru_cache(maxsize=1)
+def _read_subjects(path: str, language: str | None, changed: tuple[int, int] | None) -> data.SubjectVocabulary:
+    """Read once for reading labels and for writing their names."""
+    return need_language(data.read_subjects(path), language, path, "a label in any of them is found")
 
 
 def stream_texts(
@@ -52,14 +68,40 @@ def stream_texts(
         "text_fields": options.text_fields, "labels_field": options.labels_field, "rows": rows,
         "label_separator": options.label_separator,
     }  # fmt: skip
+    subjects = options.subjects() if labels else None
+    if format_ == "annif-folder":  # whose files of subjects may be of two kinds
+        return data.stream_annif_folder(path, vocabulary=subjects, rows=rows, labels=labels, records=records)
     if not labels:
         named["labels_field"] = None
+    blocks = _blocks(path, format_, options, labels, named, records)
+    return blocks if subjects is None else _with_uris(blocks, KnownSubjects(subjects, path))
+
+
+def _with_uris(blocks: Iterator[data.TextData], known: KnownSubjects) -> Iterator[data.TextData]:
+    """Rows whose labels are those of a vocabulary, by their URIs."""
+    for block in blocks:
+        rows = []
+        for text, labels, weights in block.rows():
+            named: dict[str, float] = {}
+            for label, weight in zip(labels, weights or repeat(1.0)):  # noqa: B905
+                if (uri := known.uri(label)) is not None:
+                    named[uri] = named.get(uri, 0.0) + weight
+            rows.append((text, list(named), None if weights is None else list(named.values())))
+        yield collect(rows)
+    known.warn()
+
+
+def _blocks(
+    path: str, format_: str, options: TextOptions, labels: bool, named: dict[str, Any],
+    records: list[Mapping[str, Any]] | None,
+) -> Iterator[data.TextData]:  # fmt: skip
+    rows = named["rows"]
     if format_ == "lines":
         return _lines(path, rows)
+    if format_ == "text":
+        return _text(path, records)
     if format_ in TABLES:
         return _table(path, format_, options, labels, rows, records)
-    if format_ == "annif-folder":
-        return data.stream_annif_folder(path, vocabulary=options.subjects(), require_labels=labels, rows=rows)
     if format_ == "pecos":
         return data.stream_pecos(path, items=options.items, rows=rows)
     readers: dict[str, Callable[..., Iterator[data.TextData]]] = {
@@ -94,6 +136,13 @@ def _table(
 
 def _column(name: str) -> str | int:
     return int(name) if name.isdecimal() else name
+
+
+def _text(path: str, records: list[Mapping[str, Any]] | None) -> Iterator[data.TextData]:
+    text = read_document(path)
+    if records is not None:
+        records.append({"file": os.path.basename(path)})
+    yield data.TextData([text], [[]])
 
 
 def _lines(path: str, rows: int) -> Iterator[data.TextData]:

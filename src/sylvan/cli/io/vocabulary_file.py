@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from sylvan import data
-from sylvan.cli.io.label_texts import is_vocabulary
+from sylvan.cli.io.label_texts import is_vocabulary, need_language
 from sylvan.errors import DataError
 
 __all__ = ["LabelTitles", "read_titles"]
@@ -66,7 +66,6 @@ def read_titles(given: Mapping[str, Any]) -> LabelTitles | None:
         vocabulary = data.SubjectVocabulary({label: {"": names[0]} for label, names in texts.items() if names})
     else:
         vocabulary = data.read_subjects(path)
-    if language is not None and language not in vocabulary.languages and "" not in vocabulary.languages:
-        known = ", ".join(vocabulary.languages)
-        raise DataError(f"{path} has no labels in the language {language!r}: its languages are {known}.")
+    # With a language, a label that has no name in it is called as it is in another.
+    need_language(vocabulary, language, path, "labels are called by their English or else their first name")
     return LabelTitles(vocabulary, language, path)

@@ -21,6 +21,7 @@ from sylvan.data.text_rows import (
     unweighted,
 )  # fmt: skip
 from sylvan.errors import DataError
+from sylvan.labels.names import label_name
 from sylvan.labels.uris import bare_uri, looks_like_uri
 from sylvan.parallel import progress
 
@@ -119,7 +120,7 @@ def _row(place: str, line: str) -> Row:
     text, tab, uris = line.partition("\t")
     if not tab:
         raise DataError(f"{place}: a line must be a text, a tab and URIs. Got {quoted(line)} instead.")
-    return text, list(dict.fromkeys(bare_uri(uri) for uri in uris.split())), None
+    return text, list(dict.fromkeys(label_name(bare_uri(uri)) for uri in uris.split())), None
 
 
 def write_annif_jsonl(

@@ -6,12 +6,14 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-from sylvan.data.formats.subjects import SubjectVocabulary
-from sylvan.data.streams import PathLike, open_read
+from sylvan.data.formats.subjects import KnownSubjects, SubjectVocabulary
+from sylvan.data.streams import PathLike, open_read, shown
 from sylvan.data.text_rows import (
     Label,
     Row,
@@ -24,13 +26,15 @@ from sylvan.data.text_rows import (
     text_lines,
     unweighted,
 )  # fmt: skip
-from sylvan.errors import DataError
+from sylvan.errors import DataError, DataWarning
+from sylvan.labels.names import label_name
 from sylvan.labels.uris import bare_uri, looks_like_uri
 from sylvan.parallel import progress
+from sylvan.wording import counted
 
-__all__ = ["read_annif_folder", "stream_annif_folder", "write_annif_folder"]
+__all__ = ["document_files", "read_annif_folder", "read_document", "stream_annif_folder", "write_annif_folder"]
 
-_KINDS = {".tsv": "URIs", ".key": "labels"}
+_KINDS = {".tsv": "URIs", ".key": "labels"}  # of files of subjects, the first before the second
 
 
 def read_annif_folder(
@@ -40,13 +44,15 @@ def read_annif_folder(
 
     ``name.txt`` is a text; beside it lies ``name.tsv``, a line a subject with ``<URI>``, a tab and its label, or
     ``name.key``, a line a subject with its label alone; of both the first is taken. Also ``name.json``, an object with
-    ``"text"`` and ``"subjects"``. Texts come in the order of their names.
+    ``"text"`` and ``"subjects"``. Suffixes may be written in capitals. Texts come in the order of their names. A
+    warning says which files are passed over, and which subjects ``vocabulary`` lacks.
 
     Parameters
     ----------
     folder : path-like
     vocabulary : SubjectVocabulary, optional
-        Turns the labels of ``.key`` files into URIs; needed for a folder that has both kinds.
+        Turns the labels of ``.key`` files into URIs, and drops those that it lacks; needed for a folder that has both
+        kinds.
     require_labels : bool
         Whether every text must have such a file. If not, those without have an empty list.
 
@@ -58,8 +64,8 @@ def read_annif_folder(
     Raises
     ------
     DataError
-        When it is no folder or holds no texts, a text has no subjects file, a file isn't of its form or not UTF-8, both
-        kinds occur without a vocabulary, or a label isn't in the vocabulary.
+        When it is no folder or holds no texts, a text has no subjects file, a file isn't of its form or not UTF-8, or
+        both kinds occur without a vocabulary.
 
     Examples
     --------
@@ -76,58 +82,124 @@ def read_annif_folder(
 
 
 def stream_annif_folder(
-    folder: PathLike, *, vocabulary: SubjectVocabulary | None = None, require_labels: bool = True, rows: int = 256
-) -> Iterator[TextData]:
-    """Read what :func:`read_annif_folder` reads, ``rows`` texts at a time; other parameters and errors as there."""
-    return in_blocks(_documents(folder, vocabulary, require_labels), rows)
+    folder: PathLike, *, vocabulary: SubjectVocabulary | None = None, require_labels: bool = True, rows: int = 256,
+    labels: bool = True, records: list[Mapping[str, Any]] | None = None,
+) -> Iterator[TextData]:  # fmt: skip
+    """Read what :func:`read_annif_folder` reads, ``rows`` texts at a time; other parameters and errors as there.
+
+    Without ``labels`` no file of subjects is read. To ``records`` the name of each text's file is appended as it is
+    read, as ``{"file": "name.txt"}``.
+    """
+    return in_blocks(_documents(folder, vocabulary, require_labels, labels, records), rows)
 
 
-def _documents(folder: PathLike, vocabulary: SubjectVocabulary | None, required: bool) -> Iterator[Row]:
+def _documents(
+    folder: PathLike, vocabulary: SubjectVocabulary | None, required: bool, with_labels: bool = True,
+    records: list[Mapping[str, Any]] | None = None,
+) -> Iterator[Row]:  # fmt: skip
     name = os.fspath(folder)
-    try:
-        files = set(os.listdir(folder))
-    except OSError as error:
-        raise DataError(f"{name!r} is no folder that can be read ({error.strerror}).") from error
-    apart = {file for file in files if file.endswith(".json") and f"{file[:-5]}.txt" not in files}
-    result = sorted(apart.union(file for file in files if file.endswith(".txt")))
-    if not result:
-        raise DataError(f"{name}: the folder holds no texts, which are files named .txt or .json.")
+    known = None if vocabulary is None or not with_labels else KnownSubjects(vocabulary, name)
     kind: str | None = None
-    with progress(f"reading {name}", len(result), "text") as bar:
-        for file in result:
+    documents = document_files(folder)
+    with progress(f"reading {name}", len(documents), "text") as bar:
+        for file, subjects in documents:
             path = Path(folder) / file
-            if file.endswith(".json"):
+            suffix = _suffix(subjects)
+            if _suffix(file) == ".json":
                 text, labels = _json_document(path)
                 suffix = ".tsv" if all(map(looks_like_uri, labels)) else ".key"
             else:
-                text = _content(path)
-                suffix = next((s for s in _KINDS if file[:-4] + s in files), "")
-                labels = _subjects(path.with_suffix(suffix), vocabulary) if suffix else []
-            if not suffix and required:
-                raise DataError(f"{path}: the text has no file of subjects, {file[:-4]}.tsv or {file[:-4]}.key.")
-            if suffix and labels and vocabulary is None:
+                text, labels = read_document(path), []
+                if with_labels and subjects:
+                    labels = _subjects(Path(folder) / subjects)
+            if not suffix and required and with_labels:
+                stem = os.path.splitext(file)[0]
+                raise DataError(f"{path}: the text has no file of subjects, {stem}.tsv or {stem}.key.")
+            if known is not None:
+                labels = list(dict.fromkeys(uri for label in labels if (uri := known.uri(label)) is not None))
+            elif suffix and labels and with_labels:
                 kind = kind or suffix
                 if suffix != kind:
                     raise DataError(
                         f"{path}: its subjects are {_KINDS[suffix]}, and those before are {_KINDS[kind]}: a vocabulary "
                         "(--vocabulary) turns labels into URIs."
                     )
+            if records is not None:
+                records.append({"file": file})
             yield text, labels, None
             bar.update(1)
+    if known is not None:
+        known.warn()
 
 
-def _content(path: Path) -> str:
+def document_files(folder: PathLike) -> list[tuple[str, str]]:
+    """The names of a folder's texts in order, each with that of its file of subjects, or "" where it has none.
+
+    Raises
+    ------
+    DataError
+        When it is no folder or holds no texts, or a text twice.
+    """
+    name, files = os.fspath(folder), dict[tuple[str, str], str]()
+    try:
+        listed = sorted(file for file in os.listdir(folder) if not file.startswith("."))
+    except OSError as error:
+        raise DataError(f"{name!r} is no folder that can be read ({error.strerror}).") from error
+    for file in listed:
+        other = files.setdefault((os.path.splitext(file)[0], _suffix(file)), file)
+        if other != file and _suffix(file) in (".txt", ".json", *_KINDS):
+            raise DataError(f"{name}: the folder holds both {other} and {file}: remove or rename one of them.")
+    texts = {stem for stem, suffix in files if suffix == ".txt"}
+    # A file of subjects whose text is written otherwise: b.tsv beside B.txt.
+    otherwise = {
+        (stem.lower(), suffix): file for (stem, suffix), file in files.items() if suffix in _KINDS and stem not in texts
+    }
+    result = []
+    for (stem, suffix), file in files.items():
+        if suffix == ".txt":
+            exact = (files.get((stem, kind)) for kind in _KINDS)
+            result.append((file, next(filter(None, (*exact, *(otherwise.get((stem.lower(), k)) for k in _KINDS))), "")))
+        elif suffix == ".json" and stem not in texts:
+            result.append((file, ""))
+    if not result:
+        raise DataError(f"{name}: the folder holds no texts, which are files named .txt or .json.")
+    used = {file for pair in result for file in pair}
+    used |= {file for (stem, suffix), file in files.items() if suffix in (".json", *_KINDS) and stem in texts}
+    _say_what_is_passed_over(name, [file for file in listed if file not in used])
+    return sorted(result)
+
+
+def _say_what_is_passed_over(name: str, files: list[str]) -> None:
+    if files:
+        warnings.warn(
+            f"{name}: {counted(len(files), 'file')} passed over, such as {files[0]}: texts are files named .txt or "
+            ".json, their subjects files of the same name with .tsv or .key.", DataWarning, stacklevel=2,
+        )  # fmt: skip
+
+
+def _suffix(file: str) -> str:
+    return os.path.splitext(file)[1].lower()
+
+
+def read_document(path: PathLike) -> str:
+    """The text of a file.
+
+    Raises
+    ------
+    DataError
+        When it can't be read, or isn't UTF-8.
+    """
     with open_read(path) as stream:
         content = stream.read()
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise DataError(f"{path}: the text is not UTF-8 (byte {error.start + 1}).") from error
+        raise DataError(f"{shown(path)}: the text is not UTF-8 (byte {error.start + 1}).") from error
 
 
 def _json_document(path: Path) -> tuple[str, list[str]]:
     try:
-        record = json.loads(_content(path))
+        record = json.loads(read_document(path))
     except (RecursionError, ValueError) as error:
         if isinstance(error, DataError):
             raise
@@ -140,29 +212,23 @@ def _json_document(path: Path) -> tuple[str, list[str]]:
         name = subject.get("uri", subject.get("label")) if isinstance(subject, dict) else None
         if not isinstance(name, str):
             raise DataError(f'{path}: a subject must have a "uri" or a "label". Got {quoted(subject)} instead.')
-        labels.append(name)
-    return record.get("text", ""), list(dict.fromkeys(labels))
+        labels.append(label_name(name))
+    return record.get("text", ""), list(dict.fromkeys(filter(None, labels)))
 
 
-def _subjects(path: Path, vocabulary: SubjectVocabulary | None) -> list[str]:
+def _subjects(path: Path) -> list[str]:
     labels: dict[str, None] = {}
     with open_read(path) as stream:
         for place, line in text_lines(stream):
             if not line.strip():
                 continue
-            if path.suffix == ".tsv":
-                uri = bare_uri(line.split("\t")[0].strip())
-                if not uri:
-                    raise DataError(f"{place}: a line must begin with a URI. Got {quoted(line)} instead.")
-                labels[uri] = None
-            else:
-                label = line.strip()
-                if vocabulary is not None:
-                    result = vocabulary.uri(label)
-                    if result is None:
-                        raise DataError(f"{place}: no subject of the vocabulary has the label {quoted(label)}.")
-                    label = result
-                labels[label] = None
+            if _suffix(path.name) == ".key":
+                labels[label_name(line)] = None
+                continue
+            uri = label_name(bare_uri(line.split("\t")[0].strip()))
+            if not uri:
+                raise DataError(f"{place}: a line must begin with a URI. Got {quoted(line)} instead.")
+            labels[uri] = None
     return list(labels)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sylvan.data.formats.rdf import RDF_FORMS
@@ -12,12 +13,12 @@ from sylvan.data.formats.subject_records import csv_records, header_separator, j
 from sylvan.data.label_terms import LabelTerms
 from sylvan.data.streams import PathLike, open_read, open_write, shown
 from sylvan.data.text_rows import encoded, quoted, text_lines
-from sylvan.errors import DataError
+from sylvan.errors import DataError, DataWarning
 from sylvan.labels.names import label_name
-from sylvan.labels.uris import bare_uri
-from sylvan.wording import counted
+from sylvan.labels.uris import bare_uri, looks_like_uri
+from sylvan.wording import are, counted
 
-__all__ = ["SubjectVocabulary", "read_subjects", "write_subjects"]
+__all__ = ["KnownSubjects", "SubjectVocabulary", "read_subjects", "write_subjects"]
 
 _OTHERS = ("alternative", "hidden", "definitions")
 
@@ -115,6 +116,13 @@ class SubjectVocabulary:
         """The URI of the subject with this label in any language, the first of several; or None."""
         return self._uris.get(label_name(label))
 
+    @property
+    def several_languages(self) -> str:
+        """The languages of the labels in words, where there are several: "en-GB" and "en" are one; else ""."""
+        named = [language for language in self.languages if language]
+        main = {language.lower().replace("_", "-").partition("-")[0] for language in named}
+        return ", ".join(named) if len(main) > 1 else ""
+
     def has_language(self, language: str) -> bool:
         """Whether a label is in a language, as "en-GB" is in "en"."""
         return any(_nearness(known, language) in (0, 1, 2) for known in self.languages)
@@ -192,6 +200,36 @@ class SubjectVocabulary:
                  for one in _OTHERS}  # fmt: skip
         labels = {name: self.labels[uri] for name, uri in first.items()}
         return SubjectVocabulary(labels, renamed(self.broader), related=renamed(self.related), **texts)
+
+
+class KnownSubjects:
+    """Labels of a corpus as URIs of a vocabulary; those that it lacks are counted, and said at the end."""
+
+    def __init__(self, vocabulary: SubjectVocabulary, source: str) -> None:
+        self._vocabulary, self._source = vocabulary, source
+        self._unknown: dict[str, int] = {}
+
+    def uri(self, label: str | int) -> str | None:
+        """The URI of a label or of a URI; None for a label that the vocabulary lacks, a URI that it lacks stays."""
+        name = label_name(str(label))
+        if name in self._vocabulary:
+            return name
+        found = self._vocabulary.uri(name)
+        if found is None:
+            self._unknown[name] = self._unknown.get(name, 0) + 1
+            return name if looks_like_uri(name) else None
+        return found
+
+    def warn(self) -> None:
+        """Say what the vocabulary lacks."""
+        for uris, what in ((False, "left out"), (True, "kept by URI")):
+            lacking = {name: n for name, n in self._unknown.items() if looks_like_uri(name) == uris}
+            if lacking:
+                warnings.warn(
+                    f"{self._source}: {counted(len(lacking), 'subject')} (in {sum(lacking.values()):,} of the rows' "
+                    f"labels) {are(len(lacking))} not in the vocabulary and {what}, such as "
+                    f"{quoted(next(iter(lacking)))}.", DataWarning, stacklevel=2,
+                )  # fmt: skip
 
 
 def read_subjects(path: PathLike) -> SubjectVocabulary:
