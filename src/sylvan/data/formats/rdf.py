@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -20,6 +21,8 @@ RDF_FORMS: Mapping[str, str] = MappingProxyType({
     ".ttl": "turtle", ".rdf": "xml", ".xml": "xml", ".owl": "xml", ".nt": "nt", ".n3": "n3", ".jsonld": "json-ld",
 })  # fmt: skip
 RELATIVE = "http://relative.invalid/"  # what URIs are relative to where the file doesn't say
+# XML that said it was UTF-16, and has become UTF-8 on the way.
+_UTF_16_DECLARED = re.compile(rb"""\A((?:\xef\xbb\xbf)?<\?xml[^>]*?)\s+encoding=["']utf-?16[a-z]*["']""", re.IGNORECASE)
 _BOM, _UTF_16 = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -45,6 +48,7 @@ def read_graph(content: bytes, form: str, name: str) -> Any:
     except ImportError as error:
         raise DataError(f'{name}: reading SKOS needs rdflib: pip install "sylvan[rdf]", or give a TSV.') from error
     if form == "xml":
+        content = _UTF_16_DECLARED.sub(rb"\1", content)
         _refuse_entities(content, name)
     else:
         content = _utf_8(content, form, name)
