@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sylvan import kernels
 from sylvan.dlpack import numpy_of
 from sylvan.errors import DataError
-from sylvan.frames import numbers_of
+from sylvan.frames import numbers_of, rows_of_vectors
 
 __all__ = [
     "MAX_COLUMNS",
@@ -255,6 +255,8 @@ def real_numbers(values: Any, name: str) -> npt.NDArray[Any]:
     array = as_array(values, name)
     if array.dtype.kind in "US":
         raise _text_error(name)
+    if array.dtype.kind == "O" and array.ndim == 1 and len(array) and isinstance(array[0], (list, tuple, np.ndarray)):
+        array = rows_of_vectors(array, name)
     if array.dtype.kind == "O":
         flat = array.ravel()
         if any(isinstance(value, (str, bytes)) for value in flat[:1000]):

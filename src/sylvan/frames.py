@@ -19,12 +19,13 @@ import scipy.sparse as sp
 from sylvan.errors import DataError
 
 __all__ = [
-    "Column", "Table", "holds_texts", "is_frame", "label_columns", "labels_of", "names_of", "need_pyarrow",
-    "numbers_of", "read_frame", "texts_of",
+    "Column", "Table", "feature_names", "holds_texts", "is_frame", "label_columns", "labels_of", "names_of",
+    "need_pyarrow", "numbers_of", "read_frame", "rows_of_vectors", "texts_of",
 ]  # fmt: skip
 
 NUMBERS, TEXTS, LISTS, OTHER = "numbers", "texts", "lists", "other"
 _SHOWN = 5  # columns that an error names
+_LISTS = (list, tuple, np.ndarray)
 _PLAIN = (np.ndarray, list, tuple, str, bytes, dict)
 
 
@@ -38,7 +39,7 @@ class Column(abc.ABC):
 
     @abc.abstractmethod
     def numbers(self) -> npt.NDArray[Any]:
-        """The values as an array of numbers; a missing one is NaN."""
+        """The values as an array of numbers, where a missing one is NaN; of a column of lists as one of objects."""
 
     @abc.abstractmethod
     def listed(self) -> list[Any]:
@@ -70,6 +71,8 @@ class _PandasColumn(Column):
         self.type_name, self.is_flag = str(series.dtype), series.dtype.kind == "b"
 
     def numbers(self) -> npt.NDArray[Any]:
+        if self.kind == LISTS:
+            return np.asarray(self._series.to_numpy(dtype=object))
         plain = isinstance(self._series.dtype, np.dtype) and self._series.dtype.kind in "biuf"
         array = self._series.to_numpy() if plain else self._series.to_numpy(dtype=np.float64, na_value=np.nan)
         result: npt.NDArray[Any] = array
@@ -128,6 +131,29 @@ def names_of(value: Any) -> list[Any]:
     return []
 
 
+def feature_names(value: Any, name: str) -> list[str] | None:
+    """What the columns of a frame are called, where they are features; None where they have no names, but numbers.
+
+    Raises
+    ------
+    DataError
+        When some names are strings and others aren't, or two are equal: the order of such columns couldn't be checked.
+    """
+    names = names_of(value)
+    others = [each for each in names if not isinstance(each, str)]
+    if len(others) == len(names):
+        return None
+    if others:
+        raise DataError(
+            f"The columns of {name} must be called by strings, or none of them. Got {others[0]!r} beside strings: "
+            f"{name}.columns = {name}.columns.astype(str) makes names of all."
+        )
+    if len(set(names)) < len(names):
+        twice = next(each for each in names if names.count(each) > 1)
+        raise DataError(f"{name} has two columns called {twice!r}: give each feature a name of its own.")
+    return [str(each) for each in names]
+
+
 def read_frame(value: Any, name: str) -> Table | Column:
     """The columns of a frame, or its only one.
 
@@ -177,25 +203,54 @@ def need_pyarrow(what: str) -> Any:
 
 
 def numbers_of(value: Any, name: str) -> Any:
-    """A frame as a matrix of its numbers, a column as a vector; anything else as it is.
+    """A frame as a matrix of its numbers, a column as a vector, one of vectors as a matrix; anything else as it is.
 
     Raises
     ------
     DataError
-        When a column holds something other than numbers.
+        When a column holds something other than numbers, or its vectors differ in length; as :func:`feature_names`.
     """
     if not is_frame(value):
         return value
+    feature_names(value, name)
     frame = read_frame(value, name)
+    if isinstance(frame, Table) and len(frame.columns) == 1 and frame.columns[0].kind == LISTS:
+        frame = frame.columns[0]
     if isinstance(frame, Column):
+        if frame.kind == LISTS:
+            return rows_of_vectors(frame.numbers(), name)
         return frame.numbers() if frame.kind == NUMBERS else np.asarray(frame.listed(), object)
     others = [column for column in frame.columns if column.kind != NUMBERS]
     if others:
+        vectors = next((column for column in others if column.kind == LISTS), None)
+        if vectors is not None:
+            raise DataError(
+                f"{name} must hold numbers, but column {vectors.name!r} holds a list in each row. If these are the "
+                f"vectors, give {name}[{vectors.name!r}] alone."
+            )
         raise DataError(
             f"{name} must hold numbers, but {_shown(others)} {'does' if len(others) == 1 else 'do'}n't. Leave out what "
             "isn't a feature, turn categories into numbers, and give texts to a TextModel."
         )
     return frame.numbers()
+
+
+def rows_of_vectors(rows: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
+    """Lists or arrays of one length, one a row, as a matrix.
+
+    Raises
+    ------
+    DataError
+        When one is missing, or they differ in length.
+    """
+    sizes = np.array([len(row) if isinstance(row, _LISTS) else -1 for row in rows])
+    if (sizes < 0).any():
+        raise DataError(f"{name} has no vector in row {int((sizes < 0).argmax())}.")
+    other = sizes != sizes[:1]
+    if other.any():
+        row = int(other.argmax())
+        raise DataError(f"{name} holds vectors of different lengths: {sizes[0]} in row 0, {sizes[row]} in row {row}.")
+    return np.array([np.asarray(row) for row in rows]) if len(rows) else np.empty((0, 0), np.float32)
 
 
 def texts_of(value: Any, name: str = "texts") -> Any:

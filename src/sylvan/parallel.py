@@ -9,8 +9,10 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from functools import wraps
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +25,7 @@ __all__ = [
     "advance",
     "exit_on_interrupt",
     "map_parallel",
+    "one_at_a_time",
     "progress",
     "quiet",
     "resolve_jobs",
@@ -32,7 +35,10 @@ __all__ = [
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 _state = threading.local()
+_changing: WeakKeyDictionary[Any, threading.RLock] = WeakKeyDictionary()  # not the objects' own: locks can't be copied
+_entering = threading.Lock()
 _LAST = object()  # what a Worker is to end at
 
 
@@ -53,6 +59,22 @@ def resolve_jobs(n_jobs: int | None) -> int:
             f"The 'n_jobs' parameter must be an int in [1, inf), or -1 or None for every core. Got {n_jobs!r} instead."
         )
     return int(n_jobs)
+
+
+def one_at_a_time(method: _Method) -> _Method:
+    """A method that changes its object, called by several threads as one after the other.
+
+    A change is made of what there was before: of two at once, the later would lose what the earlier has done.
+    """
+
+    @wraps(method)
+    def alone(self: Any, *args: Any, **options: Any) -> Any:
+        with _entering:
+            lock = _changing.setdefault(self, threading.RLock())
+        with lock:
+            return method(self, *args, **options)
+
+    return cast(_Method, alone)
 
 
 def split_ranges(n: int, size: int) -> list[tuple[int, int]]:

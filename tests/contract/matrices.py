@@ -113,6 +113,20 @@ class MatrixContract(RankingContract):
         assert bits(fitted.rank(X, k=5)) == bits(fitted.rank(sp.csr_matrix(data.X), k=5))
         same_model(fitted, self.make().fit(X, self.targets(data)))
 
+    def test_columns_of_frames_are_known_by_their_names(self, data: Known) -> None:
+        pandas = pytest.importorskip("pandas")
+        names = [f"f{place}" for place in range(data.X.shape[1])]
+        frame = pandas.DataFrame(data.X, columns=names)
+        model = self.make().fit(frame, self.targets(data))
+        assert bits(model.rank(frame, k=5)) == bits(model.rank(data.X, k=5))
+        with pytest.raises(DataError, match="stand in another order"):
+            model.rank(frame[names[::-1]], k=5)
+        for last, said in (7, "called by strings, or none"), ("f0", "two columns called"):
+            unclear = pandas.DataFrame(data.X, columns=[*names[:-1], last])
+            for call in (model.rank, lambda X: self.make().fit(X, self.targets(data))):
+                with pytest.raises(DataError, match=said):
+                    call(unclear)
+
     @pytest.mark.parametrize("form", FORMS)
     def test_single_rows_too(self, fitted: Any, data: Known, form: str) -> None:
         row = data.X[3:4]

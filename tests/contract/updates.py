@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +52,29 @@ class UpdateContract:
         assert np.mean([12 in row for row in self.answers(model, top)]) > 0.5  # type: ignore[attr-defined]
         model.save(tmp_path / "model")
         assert answer(sylvan.load(tmp_path / "model"), X) == made[1]
+
+    def test_updates_by_several_threads_are_as_one_after_the_other(self, fitted: Any, data: Known) -> None:
+        X, new = self.inputs(data.X), self.later(data)  # type: ignore[attr-defined]
+        given, options = (self.inputs(new.X), self.targets(new)), self.beside(data)  # type: ignore[attr-defined]
+
+        def update(model: Any) -> bool:
+            try:
+                model.update(*given, **options)
+            except UnsupportedError:  # a model without rows learns a label once
+                return False
+            return True
+
+        alone, shared = copy.copy(fitted), copy.copy(fitted)
+        expected = [update(alone) for _ in range(3)]
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1e-5)
+        try:
+            with ThreadPoolExecutor(3) as pool:
+                done = list(pool.map(update, [shared] * 3))
+        finally:
+            sys.setswitchinterval(interval)
+        assert sorted(done) == sorted(expected)
+        assert answer(shared, X) == answer(alone, X)
 
     def test_a_failed_update_changes_nothing(self, fitted: Any, data: Known) -> None:
         X, new = self.inputs(data.X), self.later(data)  # type: ignore[attr-defined]

@@ -19,7 +19,7 @@ from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator
 from sylvan.models.holdout import calibrated, holdout_folds
 from sylvan.models.label_changes import merged_labels
 from sylvan.models.single_label import one_class_a_row
-from sylvan.parallel import resolve_jobs
+from sylvan.parallel import one_at_a_time, resolve_jobs
 from sylvan.params import Choice, Range, Threads, attribute, parameterized
 from sylvan.ranking.calibrate import METHODS
 from sylvan.ranking.tail import Tail, tail_of
@@ -156,6 +156,7 @@ class NeighborRanker(Estimator):
             self.calibrator_ = calibrated(self.calibration, top, rows, labels, weight)
         return Voted.of(self.probabilities(top), top.nearest)
 
+    @one_at_a_time
     def update(  # type: ignore[override]  # the options that it takes are named
         self, X: Any = None, Y: Any = None, sample_weight: Any = None, *, forget: Any = None,
         merge: Mapping[Any, Sequence[Any]] | None = None, n_features: int | None = None, precise: bool | None = None,
@@ -212,8 +213,7 @@ class NeighborRanker(Estimator):
         gone = [label for into, sources in merged.items() for label in sources if label != into]
         if gone:
             made = made.without_label_ids(np.array(sorted(set(gone)), np.int32))
-        self.__dict__.clear()
-        self.__dict__.update(made.__dict__)
+        self.__dict__ = dict(made.__dict__)  # at once, for threads that rank meanwhile
         return self
 
     def _follow(

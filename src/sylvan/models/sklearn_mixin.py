@@ -11,7 +11,7 @@ from sylvan import store, validate
 from sylvan.canonical import Csr
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ModelError, UnsupportedError
-from sylvan.frames import names_of
+from sylvan.frames import feature_names
 from sylvan.label_filter import LabelFilter
 from sylvan.labels.lookup import ids_of_names
 from sylvan.labels.named_topk import NamedTopK
@@ -127,7 +127,7 @@ class SklearnMixin(MetadataRouting, SingleLabel):
         self.vocabulary_, self.single_label_ = vocabulary, single_label
         for name in ("feature_names_in_", "_removed"):
             self.__dict__.pop(name, None)
-        columns = _column_names(X)
+        columns = feature_names(X, "X")
         if columns is not None:
             self.feature_names_in_ = np.array(columns, dtype=object)
 
@@ -176,16 +176,8 @@ class SklearnMixin(MetadataRouting, SingleLabel):
             self.feature_names_in_ = np.array(list(names["columns"]), dtype=object)
 
 
-def _column_names(X: Any) -> list[str] | None:
-    """The names of a data frame's columns, when all are different strings."""
-    names = names_of(X)
-    if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-        return None
-    return [str(name) for name in names]
-
-
 def _need_columns(X: Any, expected: list[str], owner: str) -> None:
-    columns = _column_names(X)
+    columns = feature_names(X, "X")
     if columns is None or columns == expected:
         return
     unseen, missing = [n for n in columns if n not in set(expected)], [n for n in expected if n not in set(columns)]

@@ -21,6 +21,7 @@ from sylvan.models.label_texts import LabelTexts, judged_rows, named_texts, with
 from sylvan.models.text_answers import TextAnswers
 from sylvan.models.text_estimator import check_texts
 from sylvan.models.xr.update_plan import UpdatePlan
+from sylvan.parallel import one_at_a_time
 from sylvan.ranking.word_contexts import WordContexts
 from sylvan.text import TfidfVectorizer
 
@@ -64,6 +65,7 @@ class TextUpdates(TextAnswers):
     vectorizer: TfidfVectorizer
     model: Estimator
 
+    @one_at_a_time
     def update(
         self: _Self, X: Iterable[str] | None = None, Y: Any = None, sample_weight: Any = None, *, merge: Any = None,
         label_texts: Any = None, **options: Any,

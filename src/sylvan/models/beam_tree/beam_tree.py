@@ -27,7 +27,7 @@ from sylvan.models.beam_tree.search import coverage_of, rank_by_beam, rank_exact
 from sylvan.models.beam_tree.trainers import going_on, ranked_by, state_arrays, weights_from
 from sylvan.models.beam_tree.training import learn, learn_on
 from sylvan.models.beam_tree.updates import BeamTreeUpdates
-from sylvan.parallel import resolve_jobs
+from sylvan.parallel import one_at_a_time, resolve_jobs
 from sylvan.params import Flag, check_value, parameterized
 from sylvan.ranking.class_training import OPTIMIZERS
 from sylvan.runtime import Checkpoint, Runner, opened_runner
@@ -177,6 +177,7 @@ class BeamTreeClassifier(BeamTreeUpdates):
         with opened_runner(self.n_jobs, runner=runner, checkpoint=checkpoint, identity=identity) as run:
             return self._learn(X, examples, classes, run, None, force)
 
+    @one_at_a_time
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> BeamTreeClassifier:
         """One more pass, over these rows alone, in their order; after ``fit`` or from nothing.
 

@@ -19,7 +19,7 @@ from sylvan.models.beam_tree.params import BeamTreeParameters, Bound
 from sylvan.models.beam_tree.search import rank_by_beam
 from sylvan.models.beam_tree.trainers import going_on, ranked_by
 from sylvan.models.beam_tree.training import learn_on
-from sylvan.parallel import resolve_jobs
+from sylvan.parallel import one_at_a_time, resolve_jobs
 from sylvan.params import attribute, parameterized
 from sylvan.ranking.class_training import TREE_LOSSES
 
@@ -45,6 +45,7 @@ class BeamTreeUpdates(BeamTreeParameters):
     _step: int = attribute()  # examples shown so far
     _n_averaged: int = attribute()  # of these, the last ones that are in the averages
 
+    @one_at_a_time
     def update(
         self: _Self, X: Any = None, Y: Any = None, sample_weight: Any = None, *, epochs: int = 3,
         n_features: int | None = None, **options: Any,
@@ -122,8 +123,7 @@ class BeamTreeUpdates(BeamTreeParameters):
         classes = self._classes.with_those_of(Y)
         examples, _ = made.examples(X, Y, sample_weight, classes, made._rows(X, bounded=False))
         made._learn_new(examples, classes, epochs)
-        self.__dict__.clear()
-        self.__dict__.update(made.__dict__)
+        self.__dict__ = dict(made.__dict__)  # at once, for threads that rank meanwhile
         return self
 
     def _learn_new(self, examples: Examples, classes: Classes, epochs: int) -> None:

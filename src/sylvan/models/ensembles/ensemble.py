@@ -24,6 +24,7 @@ from sylvan.models.ensembles.members import (
 )
 from sylvan.models.ensembles.presets import PRESETS, preset_members
 from sylvan.models.ensembles.weighing import EnsembleWeighing
+from sylvan.parallel import one_at_a_time
 from sylvan.params import Choice, Instance, Range, Threads, attribute, check_value, parameterized
 from sylvan.ranking.calibrate import METHODS
 from sylvan.ranking.ensemble import WAYS
@@ -239,6 +240,7 @@ class Ensemble(EnsembleWeighing):
         joined.fit_weights(take(X, holdout), take(Y, holdout))
         return joined.weights_
 
+    @one_at_a_time
     def update(self, X: Any = None, Y: Any = None, sample_weight: Any = None, **options: Any) -> Ensemble:
         """Bring every member up to date; the weights, and the curves of the probabilities, stay.
 

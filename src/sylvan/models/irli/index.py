@@ -34,7 +34,7 @@ from sylvan.models.irli.settings import (
 )  # fmt: skip
 from sylvan.models.irli.tuning import UNTUNED, Tuning, choose_settings
 from sylvan.models.irli.vectors import Answers, VectorIndex, Vectors, check_metric, checked_neighbors, comparable, owned
-from sylvan.parallel import resolve_jobs
+from sylvan.parallel import one_at_a_time, resolve_jobs
 from sylvan.params import Choice, Range, Seed, Threads, attribute, parameterized
 from sylvan.ranking.vectors import METRICS
 from sylvan.runtime import Checkpoint, Runner
@@ -260,6 +260,7 @@ class IRLIIndex(VectorIndex):
         metric = self.metric if metric is None else check_metric(metric)
         return comparable(base, metric, name="base", min_rows=1), metric
 
+    @one_at_a_time
     def add(self, vectors: Any) -> npt.NDArray[np.int32]:
         """Add vectors: in each repetition to the least full of the buckets that the networks like best for them.
 

@@ -18,7 +18,7 @@ from sylvan.models.irli.report import BucketReport
 from sylvan.models.irli.shard_workers import EXECUTORS, ShardCall, ShardExecutor
 from sylvan.models.irli.tuning import Tuning
 from sylvan.models.irli.vectors import Answers, VectorIndex, check_metric, checked_neighbors, need_directions
-from sylvan.parallel import resolve_jobs
+from sylvan.parallel import one_at_a_time, resolve_jobs
 from sylvan.params import Constraint, Range, parameterized
 from sylvan.wording import counted
 
@@ -211,6 +211,7 @@ class ShardedIRLIIndex(VectorIndex):
     def _all(self, method: str, **arguments: Any) -> list[Any]:
         return self._ask([ShardCall(method, arguments)] * self.n_shards_)
 
+    @one_at_a_time
     def add(self, vectors: Any) -> Ids:
         """Add vectors, each to its shard; as :meth:`IRLIIndex.add`.
 

@@ -22,7 +22,7 @@ from sylvan.models.base import Estimator
 from sylvan.models.irli.learning import grouped
 from sylvan.models.irli.settings import LearningSettings
 from sylvan.models.irli.update_plan import IRLIUpdatePlan
-from sylvan.parallel import map_parallel, resolve_jobs
+from sylvan.parallel import map_parallel, one_at_a_time, resolve_jobs
 from sylvan.runtime import Job, Runner
 from sylvan.runtime.plan import timed
 from sylvan.wording import counted
@@ -73,6 +73,7 @@ class IRLIUpdates(Estimator):
     _dense: bool
     _row_sums: npt.NDArray[np.float32] | None
 
+    @one_at_a_time
     def update(
         self: _Self, X: Any = None, Y: Any = None, sample_weight: Any = None, *, rows: tuple[Any, Any] | None = None,
         epochs: int | None = None, n_features: int | None = None, **options: Any,
@@ -149,15 +150,14 @@ class IRLIUpdates(Estimator):
         made, given, epochs = self._asked(X, Y, sample_weight, rows, epochs, n_features, options)
         made._place(given)
         made._learn_on(given, epochs)
-        self.__dict__.clear()
-        self.__dict__.update(made.__dict__)
+        self.__dict__ = dict(made.__dict__)  # at once, for threads that rank meanwhile
         fresh = np.diff(given.truths[:, n_before:].tocsr().indptr) > 0
         if rows is None and fresh.sum() > (~fresh).sum():
             warnings.warn(
                 f"This {type(self).__name__} has learned new labels ({self.n_labels_ - n_before:,}) from rows "
                 f"({len(fresh):,}) of which few or none have known labels alone: known labels are answered less from "
                 "now on, and new ones too often. With rows=(X, Y), rows that it was trained on, it learns both.",
-                RowsUnknownWarning, stacklevel=2,
+                RowsUnknownWarning, stacklevel=3,
             )  # fmt: skip
         return self
 

@@ -15,6 +15,7 @@ from sylvan.errors import DataError, ParameterError
 from sylvan.matching.candidates import Candidates
 from sylvan.models.base import MOST_ANSWERS
 from sylvan.models.fitted import Fitted
+from sylvan.parallel import one_at_a_time
 from sylvan.ranking.vectors import METRICS, exact_neighbors, nearest_candidates
 
 __all__ = [
@@ -133,6 +134,7 @@ class VectorIndex(Fitted):
             raise DataError(f"An index can't hold more than {validate.MAX_COLUMNS} vectors.")
         return new, np.arange(n_before, n_before + len(new), dtype=np.int64)
 
+    @one_at_a_time
     def remove(self, ids: Any) -> None:
         """Remove vectors: no search finds them any more, and they are overwritten with zeros.
 

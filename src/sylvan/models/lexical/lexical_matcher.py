@@ -22,7 +22,7 @@ from sylvan.models.lexical.matching import LabelScorer, TextMatcher
 from sylvan.models.lexical.stored_terms import StoredTerms
 from sylvan.models.lexical.training import Boosting, Learned, learned, matched_rows
 from sylvan.models.text_estimator import check_texts
-from sylvan.parallel import resolve_jobs
+from sylvan.parallel import one_at_a_time, resolve_jobs
 from sylvan.params import Choice, Range, Seed, Threads, attribute, parameterized
 from sylvan.ranking.boosted_trees import BoostedTrees
 from sylvan.ranking.calibrate import METHODS
@@ -228,6 +228,7 @@ class LexicalMatcher(LexicalAnswers):
         self.n_features_ = self._lexicon.n_words
         self.label_counts_ = np.bincount(truth.indices, minlength=self.n_labels_).astype(np.int64)
 
+    @one_at_a_time
     def update(
         self, X: Iterable[str] | None = None, Y: Any = None, sample_weight: Any = None, *, label_texts: Any = None,
         **options: Any,

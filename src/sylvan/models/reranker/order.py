@@ -20,7 +20,7 @@ from sylvan.models.ensembles.members import joint_counts, known_labels
 from sylvan.models.reranker.answers import RerankerAnswers
 from sylvan.models.reranker.candidates import MOST_OWN, column_names
 from sylvan.models.reranker.learning import LEAST_ROWS, Candidates, kind_of, learned, need_library, scorer_from
-from sylvan.parallel import resolve_jobs
+from sylvan.parallel import one_at_a_time, resolve_jobs
 from sylvan.ranking.candidate_columns import LabelFacts
 from sylvan.ranking.ensemble import fit_weights
 from sylvan.ranking.tree_libraries import Growing
@@ -104,6 +104,7 @@ class RerankerOrder(RerankerAnswers):
         self._learn(tops, X, truth, weight)
         return self
 
+    @one_at_a_time
     def update(self: _Self, X: Any = None, Y: Any = None, sample_weight: Any = None, **options: Any) -> _Self:
         """Bring every member up to date, and what is known of the labels; the order and the probabilities' curves stay.
 

@@ -14,6 +14,7 @@ from sylvan.labels.targets import need_as_many
 from sylvan.models.text_estimator import TextEstimator, check_texts
 from sylvan.models.xr.update_plan import UpdatePlan
 from sylvan.models.xr.xr_linear import XRLinear
+from sylvan.parallel import one_at_a_time
 
 __all__ = ["TransformerUpdates"]
 
@@ -25,6 +26,7 @@ class TransformerUpdates(TextEstimator):
 
     ranker_: XRLinear
 
+    @one_at_a_time
     def update(
         self: _Self, X: Iterable[str] | None = None, Y: Any = None, sample_weight: Any = None, *, merge: Any = None,
         **options: Any,

@@ -55,7 +55,7 @@ class XRNewLabels(XRAnswers):
             f"This {type(self).__name__} keeps no rows: known labels ({n_known:,}) learn nothing from the new rows "
             f"({given.features.shape[0]:,}), and new labels ({len(new):,}) are learned without the rows of the others "
             "and answered too often. With keep_rows=True, or rows=(X, Y), all are brought up to date.",
-            RowsUnknownWarning, stacklevel=3,
+            RowsUnknownWarning, stacklevel=4,
         )  # fmt: skip
         return made
 

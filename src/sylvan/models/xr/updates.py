@@ -22,6 +22,7 @@ from sylvan.models.xr.new_labels import XRNewLabels
 from sylvan.models.xr.scaling import Scale
 from sylvan.models.xr.training_rows import HeldOut, TrainingRows
 from sylvan.models.xr.update_plan import UpdatePlan
+from sylvan.parallel import one_at_a_time
 from sylvan.ranking.changed_layer import RowsNow, UpdateOptions
 from sylvan.ranking.solution import LayerSolution
 from sylvan.ranking.training import TreeTraining
@@ -48,6 +49,7 @@ ROOM = 1.5  # a cluster of more than this many times max_leaf labels is split, u
 class XRUpdates(XRNewLabels):
     """Base of XRLinear, for what comes after its training."""
 
+    @one_at_a_time
     def update(  # type: ignore[override]  # the options that it takes are named
         self: _Self,
         X: Any = None,
@@ -149,8 +151,7 @@ class XRUpdates(XRNewLabels):
         return self._become(made)
 
     def _become(self: _Self, made: _Self) -> _Self:
-        self.__dict__.clear()
-        self.__dict__.update(made.__dict__)
+        self.__dict__ = dict(made.__dict__)  # at once, for threads that rank meanwhile
         return self
 
     def plan_update(  # type: ignore[override]  # the options that it takes are named
