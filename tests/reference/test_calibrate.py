@@ -34,14 +34,25 @@ def test_isotonic_is_scikit_learns(case: tuple[np.ndarray, np.ndarray, np.ndarra
     assert (np.diff(inputs) >= 0).all() and (np.diff(outputs) >= 0).all()
     assert (outputs > 0).all() and (outputs < 1).all()
     slow = isotonic(out_of_bounds="clip").fit(scores, right, weight)
-    # The lowest and the highest step keep the distance of the rule of succession from 0 and 1.
-    mass = np.ones(len(scores)) if weight is None else weight
-    at = slow.predict(scores)
-    least = 1 / (mass[np.isclose(at, at.min())].sum() + 2)
-    most = max(least, 1 - 1 / (mass[np.isclose(at, at.max())].sum() + 2))
+    # The lowest and the highest step keep a distance from 0 and 1, of half an answer more, but pass no other step.
+    mass, at, steps = np.ones(len(scores)) if weight is None else weight, slow.predict(scores), slow.y_thresholds_
+    lowest, highest = np.isclose(steps, steps.min()), np.isclose(steps, steps.max())
+    least = 0.5 / (mass[np.isclose(at, at.min())].sum() + 1)
+    most = 1 - 0.5 / (mass[np.isclose(at, at.max())].sum() + 1)
+    if lowest.all():
+        values = np.clip(steps, least, most)
+    else:
+        values = np.where(lowest, np.maximum(steps, min(least, steps[~lowest].min())), steps)
+        values = np.where(highest, np.minimum(steps, max(most, steps[~highest].max())), values)
     asked = np.linspace(-0.1, 1.1, 50)
-    expected = np.interp(asked, slow.X_thresholds_, np.clip(slow.y_thresholds_, least, most))
+    expected = np.interp(asked, slow.X_thresholds_, values)
     np.testing.assert_allclose(np.interp(asked, inputs, outputs), expected, atol=1e-6)
+
+
+def test_one_answer_moves_only_its_own_step() -> None:
+    scores, right = np.arange(200) / 200, np.arange(200) % 10 == 5
+    _, outputs = calibrate.isotonic(np.append(-1.0, scores), np.append(False, right))
+    assert outputs.mean() < 0.15, "the lowest score was seen once, so one half as likely as not; the others weren't"
 
 
 @settings(max_examples=60)

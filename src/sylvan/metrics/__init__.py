@@ -10,7 +10,7 @@ row with fewer than k) counts as wrong.
 
 from __future__ import annotations
 
-from sylvan.metrics.calibration import Reliability, calibration_error, reliability
+from sylvan.metrics.calibration import ExpectedHits, Reliability, calibration_error, expected_hits, reliability
 from sylvan.metrics.evaluator import (
     Evaluator,
     coverage,
@@ -31,8 +31,8 @@ from sylvan.metrics.slices import Slices, slice_labels, slices
 from sylvan.metrics.thresholds import fit_thresholds
 
 __all__ = [
-    "Evaluator", "Reliability", "SetF1", "Slices", "calibration_error", "coverage", "evaluate", "f1",
-    "filter_answers", "fit_thresholds", "intervals", "macro_f1", "macro_precision", "macro_recall", "micro_f1", "ndcg",
-    "precision", "propensities", "propensities_of_counts", "psndcg", "psp", "recall", "reliability", "set_f1",
-    "slice_labels", "slices",
+    "Evaluator", "ExpectedHits", "Reliability", "SetF1", "Slices", "calibration_error", "coverage", "evaluate",
+    "expected_hits", "f1", "filter_answers", "fit_thresholds", "intervals", "macro_f1", "macro_precision",
+    "macro_recall", "micro_f1", "ndcg", "precision", "propensities", "propensities_of_counts", "psndcg", "psp",
+    "recall", "reliability", "set_f1", "slice_labels", "slices",
 ]  # fmt: skip

@@ -14,7 +14,7 @@ from sylvan.metrics.evaluator import At, ks
 from sylvan.metrics.rows import as_top, check_answers, check_truth, hits, is_inferred
 from sylvan.topk import TopK
 
-__all__ = ["Reliability", "calibration_error", "reliability"]
+__all__ = ["ExpectedHits", "Reliability", "calibration_error", "expected_hits", "reliability"]
 
 BINNINGS = ("width", "mass")
 
@@ -46,6 +46,34 @@ class Reliability:
         used = self.counts > 0
         gaps = np.abs(self.predicted[used] - self.observed[used])
         return float((gaps * self.counts[used]).sum() / max(1, self.counts.sum()))
+
+
+@dataclass(frozen=True)
+class ExpectedHits:
+    """How many answers were to be right by their probabilities, and how many were.
+
+    Attributes
+    ----------
+    expected : float
+        The sum of the probabilities.
+    right : int
+        The right answers.
+    error : float
+        The standard error of ``expected - right`` over other rows of the same kind.
+    """
+
+    expected: float
+    right: int
+    error: float
+
+    @property
+    def ratio(self) -> float:
+        """Expected over right answers: 1 is best, and more is too sure."""
+        return self.expected / self.right if self.right else float("inf") if self.expected else 1.0
+
+    def holds(self, within: float = 0.1) -> bool:
+        """Whether the two agree within a share of the right answers, or as far as so few rows can tell."""
+        return abs(self.expected - self.right) <= max(within * self.right, 2 * self.error)
 
 
 def calibration_error(
@@ -116,8 +144,36 @@ def reliability(Y: Any, top: Any, k: int = 5, *, n_bins: int = 15, bins: str = "
     return _binned(top, right, k, n_bins, bins)
 
 
-def _answers(Y: Any, top: Any, width: int) -> tuple[TopK, npt.NDArray[np.bool_]]:
-    """The first answers of the rows that have true labels, and which of them are true."""
+def expected_hits(Y: Any, top: Any, k: int = 5) -> ExpectedHits:
+    """What the probabilities of the first k answers add up to, and how many of these answers are right.
+
+    Unlike :func:`calibration_error`, over all rows: those without true labels have no right answer.
+
+    Parameters and errors as in :func:`calibration_error`, at one k.
+
+    Returns
+    -------
+    ExpectedHits
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan import metrics
+    >>> from sylvan.topk import TopK
+    >>> top = TopK(np.array([[2], [1]], np.int32), np.array([[0.8], [0.7]], np.float32))
+    >>> found = metrics.expected_hits([[2], [3]], top, k=1)
+    >>> round(found.expected, 2), found.right, found.holds()
+    (1.5, 1, True)
+    """
+    k = validate.count(k, "k", owner="expected_hits")
+    top, right = _answers(Y, top, k, labelled=False)
+    rows = np.where(top.labels >= 0, top.scores, 0).sum(axis=1, dtype=np.float64) - right.sum(axis=1)
+    n_right = int(right.sum())
+    return ExpectedHits(float(rows.sum()) + n_right, n_right, float(rows.std() * np.sqrt(len(rows))))
+
+
+def _answers(Y: Any, top: Any, width: int, labelled: bool = True) -> tuple[TopK, npt.NDArray[np.bool_]]:
+    """The first answers of the rows that have true labels (or of all rows), and which of them are true."""
     truth = check_truth(Y, top)
     result = as_top(check_answers(top, truth, width, is_inferred(Y)), width)
     given = result.scores[result.labels >= 0]
@@ -130,6 +186,7 @@ def _answers(Y: Any, top: Any, width: int) -> tuple[TopK, npt.NDArray[np.bool_]]
     used = np.diff(truth.indptr) > 0
     if not used.any():
         raise DataError("No row of Y has a true label: there is nothing to measure.")
+    used |= not labelled
     return TopK(result.labels[used], result.scores[used]), hits(result, truth)[used]
 
 

@@ -184,8 +184,8 @@ def isotonic(
     """The rising step function nearest to the answers in squares, as knots of a function of straight lines.
 
     Pool-adjacent-violators (Ayer, Brunk, Ewing, Reid and Silverman 1955; for probabilities Zadrozny and Elkan 2002).
-    The lowest and the highest step keep a distance from 0 and 1 that falls with the answers they stand for:
-    ``1 / (n + 2)``, the rule of succession.
+    The lowest and the highest step keep a distance from 0 and 1 that falls with the answers they stand for,
+    ``1 / (2 n + 2)`` (Krichevsky and Trofimov 1981), but go no further than the step beside them.
 
     Returns
     -------
@@ -200,8 +200,11 @@ def isotonic(
     starts = pool(sums, weights)
     sums, weights = np.add.reduceat(sums, starts), np.add.reduceat(weights, starts)
     values = sums / weights
-    least, most = 1 / (weights[0] + 2), 1 - 1 / (weights[-1] + 2)
-    values = np.minimum(np.maximum(values, least), max(least, most))
+    least, most = 0.5 / (weights[0] + 1), 1 - 0.5 / (weights[-1] + 1)
+    if len(values) == 1:
+        values = np.clip(values, least, most)
+    else:
+        values[0], values[-1] = max(values[0], min(least, values[1])), min(values[-1], max(most, values[-2]))
     ends = np.append(starts[1:], len(levels)) - 1
     knots = np.unique(np.concatenate((starts, ends)))
     return levels[knots], np.repeat(values, np.where(starts == ends, 1, 2))

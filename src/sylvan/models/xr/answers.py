@@ -17,6 +17,7 @@ from sylvan.explain.records import Names, TreeVote
 from sylvan.indexing import LabelTree
 from sylvan.label_filter import LabelFilter
 from sylvan.matching import beam as matching
+from sylvan.metrics.rows import hits
 from sylvan.models.base import CANDIDATES, MOST_ANSWERS
 from sylvan.models.xr.params import AUTOS, XRParameters
 from sylvan.models.xr.scaling import scaled
@@ -98,12 +99,20 @@ class XRAnswers(XRParameters):
         tops = [self._rank_tree(ranker, features, deep, beam, labels, jobs) for ranker in self.rankers_]
         return self._named(self._mean(tops, k))
 
-    def _rank_changed(self, features: Csr, changes: Sequence[Sequence[matching.RowChanges | None]], k: int) -> TopK:
-        """The best labels when scores change, tree by tree and layer by layer, with scores mapped into [0, 1]."""
+    def _rank_changed(
+        self, features: Csr, changes: Sequence[Sequence[matching.RowChanges | None]], k: int,
+        without: Sequence[Csr] | None = None,
+    ) -> TopK:  # fmt: skip
+        """The best labels when scores change, tree by tree and layer by layer, with scores mapped into [0, 1].
+
+        ``without`` has labels that a tree doesn't answer, row by row.
+        """
         k, combines = min(k, self.n_labels_), self.per_layer("combine", self.tree_.depth)
         options: dict[str, Any] = {"beam": self.beam, "combines": combines, "n_jobs": resolve_jobs(self.n_jobs)}
         pairs = zip(self.rankers_, changes, strict=True)
         tops = [ranker.rank_changed(features, k, changed, **options) for ranker, changed in pairs]
+        if without is not None:
+            tops = [_without(top, labels) for top, labels in zip(tops, without, strict=True)]
         return self.bounded(tops[0] if len(tops) == 1 else self._mean(tops, k))
 
     def _mean(self, tops: Sequence[TopK], k: int) -> TopK:
@@ -209,3 +218,11 @@ class XRAnswers(XRParameters):
         for name in ("negatives", "combine"):
             for ranker in self.rankers_:
                 self.per_layer(name, ranker.tree.depth)
+
+
+def _without(top: TopK, labels: Csr) -> TopK:
+    """Answers without some labels of each row; those behind them move up."""
+    gone = hits(top, labels)
+    order = np.argsort(gone, axis=1, kind="stable")
+    kept = np.where(gone, np.int32(-1), top.labels), np.where(gone, np.float32(-np.inf), top.scores)
+    return TopK(*(np.take_along_axis(each, order, axis=1) for each in kept))

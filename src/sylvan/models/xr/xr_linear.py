@@ -23,6 +23,7 @@ from sylvan.models.single_label import one_class_a_row
 from sylvan.models.xr.plan import refuse_beyond_memory, training_plan
 from sylvan.models.xr.scaling import Scale, scaled
 from sylvan.models.xr.training_rows import HeldOut, TrainingRows
+from sylvan.models.xr.unseen import UnseenRows, placed_by_own_rows
 from sylvan.models.xr.updates import XRUpdates
 from sylvan.ranking.calibrate import Calibrator
 from sylvan.ranking.estimate import TrainingSize
@@ -254,6 +255,7 @@ class XRLinear(XRUpdates):
             trees = self.build_trees(features, labels, run, **about_labels)
             if running.get("memory_limit") is None and not force and not isinstance(features, RowParts):
                 refuse_beyond_memory(self, features, labels, trees, weight, about_labels)
+            placed = self._placed_by(rows, trees, features, labels, run) if rows is not None else None
             trained = [
                 train_rankers(
                     features, labels, tree, self.tree_training(tree.depth, seed, features, scale.length), weight, folds,
@@ -265,8 +267,9 @@ class XRLinear(XRUpdates):
             top = calibrator = held_out = None
             if rows is not None:
                 fitted = copy.copy(self)._fitted(rankers, features, labels, None)
-                changes, k = [each.changes for each in trained], DEPTH if holdout is None else CANDIDATES
-                top = fitted._rank_changed(features.take(rows), changes, k)
+                k, unseen = DEPTH if holdout is None else CANDIDATES, UnseenRows(features, folds, run)
+                changes = [[unseen.changed(layer) for layer in each.changes] for each in trained]
+                top = unseen.answers(fitted._rank_changed(unseen.features, changes, k, placed))
                 if self.calibration is not None:
                     calibrator = calibrated(self.calibration, top, rows, labels, weight)
                 if self.keep_rows:
@@ -281,6 +284,15 @@ class XRLinear(XRUpdates):
             n, length = features.shape[0], scale.length
             self.training_rows_ = TrainingRows(features, labels, weight, np.arange(n), n, length, solutions, held_out)
         return top if top is None or calibrator is None else calibrator(top)
+
+    def _placed_by(
+        self, rows: npt.NDArray[np.int32], trees: Sequence[LabelTree], features: Rows, labels: Csr, run: Runner
+    ) -> list[Csr] | None:
+        """Held-out rows' labels that stand where they do for the row's sake; None in trees that rows didn't make."""
+        by_rows = self.tree is None and self.embedding == "pifa" and self.clustering != "random"
+        if not by_rows or trees[0].depth == 1 or max(tree.most_copies for tree in trees) > 1:
+            return None
+        return placed_by_own_rows(trees, features, labels, rows, run)
 
     def index(
         self, X: Any, Y: Any, *, label_features: Any = None, label_embeddings: Any = None, runner: Runner | None = None

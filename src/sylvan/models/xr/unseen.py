@@ -1,0 +1,164 @@
+"""Held-out rows as new rows look: without features that no other row has, and with labels placed without them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from sylvan import validate
+from sylvan.canonical import Csr, distinct, take_rows
+from sylvan.data.row_parts import RowParts, Rows
+from sylvan.indexing import LabelTree
+from sylvan.indexing.embeddings import pifa_rows
+from sylvan.matching.beam import RowChanges
+from sylvan.ranking.linear import Folds
+from sylvan.runtime import Job, Runner
+from sylvan.topk import TopK
+
+__all__ = ["UnseenRows"]
+
+_NEAR_1 = 1e-3  # lengths this near to 1 are 1, but for rounding
+_BLOCK = 1 << 16  # rows whose features are looked through at once
+_RARE = 10  # a label with more rows is where it is without any one of them
+_MOST_VALUES, _BLOCK_VALUES = 1024, 1 << 22  # of an embedding; of similarities that are held at once
+
+
+class UnseenRows:
+    """Held-out rows as rows look that the model has never seen.
+
+    A vectoriser drops the words of a new text that no training text has, and scales what is left to length 1. A
+    held-out row has columns for such words. Rankers that are solved without it have no weights there, so that its
+    scores would be lower than those of a new row that says as much: it is as long as a new row by :attr:`factors`.
+
+    Attributes
+    ----------
+    features : Csr of shape (m, d)
+        Times the factors.
+    factors : ndarray of float32, shape (m,)
+        1 where rows aren't of unit length: then nothing has scaled them.
+    known : ndarray of bool, shape (m,)
+        Whether a row has any feature of other rows. Nothing can be said of one that has none.
+    """
+
+    def __init__(self, features: Rows, folds: Sequence[npt.NDArray[np.int32]], run: Runner) -> None:
+        held_out = Folds.of(folds, features.shape[0])
+        rows = features.take(held_out.rows)
+        row_of_value = np.repeat(np.arange(len(held_out.rows)), np.diff(rows.indptr))
+        seen = _seen_elsewhere(features, held_out, rows, row_of_value, run)
+        squares, n = np.square(rows.data, dtype=np.float64), len(held_out.rows)
+        lengths = np.sqrt(np.bincount(row_of_value, squares, n))
+        lengths_seen = np.sqrt(np.bincount(row_of_value, squares * seen, n))
+        self.known: npt.NDArray[np.bool_] = lengths_seen > 0
+        factors = np.ones(n)
+        if (np.abs(lengths[lengths > 0] - 1) < _NEAR_1).all():
+            np.divide(lengths, lengths_seen, out=factors, where=self.known)
+        self.factors = factors.astype(np.float32)
+        self.features = rows._replace(data=rows.data * self.factors[row_of_value])
+
+    def changed(self, changes: RowChanges | None) -> RowChanges | None:
+        """Changes of the rows' scores, when these are as many times as long.
+
+        Intercepts aren't multiplied; what they change by without a fold is little beside the rest.
+        """
+        if changes is None:
+            return None
+        return changes._replace(changes=changes.changes * np.repeat(self.factors, np.diff(changes.offsets)))
+
+    def answers(self, top: TopK) -> TopK:
+        """Answers to the rows, none for those that have no known feature."""
+        there = self.known[:, None] & (top.labels >= 0)
+        return TopK(np.where(there, top.labels, np.int32(-1)), np.where(there, top.scores, np.float32(-np.inf)))
+
+
+def _seen_elsewhere(
+    features: Rows, held_out: Folds, rows: Csr, row_of_value: npt.NDArray[np.int64], run: Runner
+) -> npt.NDArray[np.bool_]:
+    """Of each value of the held-out rows, whether a row outside of their fold has its column too."""
+    n, of_row = features.shape[0], held_out.of_row
+    assert of_row is not None
+    columns, ranges = distinct(rows.indices), [(first, min(n, first + _BLOCK)) for first in range(0, n, _BLOCK)]
+    places, folds = np.searchsorted(columns, rows.indices), of_row[held_out.rows][row_of_value]
+    given = {"features": features, "of_row": of_row, "columns": columns, "count": held_out.count}
+    jobs = [
+        Job(f"columns{first}", _columns_outside, {**given, "first": first, "last": last})
+        for first, last in (features.ranges() if isinstance(features, RowParts) else ranges)
+    ]
+    seen = np.zeros((held_out.count, len(columns)), bool)
+    for part in run.run(jobs, "Looking at held-out rows"):
+        seen |= part
+    result: npt.NDArray[np.bool_] = seen[folds - 1, places]
+    return result
+
+
+def _columns_outside(
+    features: Rows, of_row: npt.NDArray[np.uint8], columns: npt.NDArray[np.int32], count: int, first: int, last: int
+) -> npt.NDArray[np.bool_]:
+    """Which columns some rows have, of those outside of each fold, by shape (n_folds, n_columns)."""
+    block = features.take(np.arange(first, last))
+    at = np.minimum(np.searchsorted(columns, block.indices), max(len(columns) - 1, 0))
+    asked = columns[at] == block.indices if len(columns) else np.zeros(block.nnz, bool)
+    fold = np.repeat(of_row[first:last], np.diff(block.indptr))
+    found = np.zeros((count + 1, len(columns)), bool)  # by the fold of the rows that have the column
+    found[fold[asked], at[asked]] = True
+    return np.stack([np.delete(found, own, axis=0).any(axis=0) for own in range(1, count + 1)])
+
+
+def placed_by_own_rows(
+    trees: Sequence[LabelTree], features: Rows, labels: Csr, rows: npt.NDArray[np.int32], run: Runner
+) -> list[Csr]:
+    """Of each tree, held-out rows' labels that would stand in another cluster without the row, by row and label.
+
+    A label of few rows stands where its rows are, so that the search for one of these rows finds it; the search for a
+    new row with this label does so less often. Such labels are no answers to the row. Those count that stand in the
+    cluster whose centroid is nearest, and without the row would be nearer to another one.
+    """
+    labels_of_rows = take_rows(labels, rows)
+    counts = np.bincount(labels.indices, minlength=labels.shape[1])[labels_of_rows.indices]
+    rare = (counts > 1) & (counts <= _RARE)
+    row, label = np.repeat(np.arange(len(rows)), np.diff(labels_of_rows.indptr))[rare], labels_of_rows.indices[rare]
+    embeddings = pifa_rows(features, labels, _MOST_VALUES, run.n_jobs, run.zeros_briefly, run).to_scipy()
+    all_rows = labels.to_scipy().T.tocsr()
+    moved = [np.zeros(len(row), bool) for _ in trees]
+    places = [_Centroids(tree, embeddings) for tree in trees]
+    step = max(1, _BLOCK_VALUES // max(len(tree.cluster_sizes) for tree in trees))
+    for first in range(0, len(row), step):
+        own = slice(first, first + step)
+        others = all_rows[label[own]]
+        others.data[others.indices == np.repeat(rows[row[own]], np.diff(others.indptr))] = 0
+        others.eliminate_zeros()
+        used = distinct(others.indices)
+        left = sp.csr_matrix(
+            (others.data, np.searchsorted(used, others.indices), others.indptr), shape=(others.shape[0], len(used))
+        )
+        without = Csr.of(sp.csr_matrix(left @ features.take(used).to_scipy())).unit_rows().to_scipy()
+        for at, centroids in enumerate(places):
+            cluster, as_they_are = centroids.of_label[label[own]], embeddings[label[own]]
+            before, after = (centroids.nearest(each, as_they_are, cluster) for each in (as_they_are, without))
+            moved[at][own] = (before == cluster) & (after != cluster)
+    ones, shape = np.ones(len(row), np.float32), labels_of_rows.shape
+    return [validate.labels(sp.csr_matrix((ones[each], (row[each], label[each])), shape)) for each in moved]
+
+
+class _Centroids:
+    """The clusters of a tree: which one each label is in, and the sums of their labels' embeddings."""
+
+    def __init__(self, tree: LabelTree, embeddings: sp.csr_matrix) -> None:
+        n_clusters = len(tree.cluster_sizes)
+        self.of_label = np.zeros(tree.n_labels, np.int64)
+        self.of_label[tree.leaf_labels] = tree.parents(tree.depth - 1)
+        ones, labels = np.ones(tree.n_labels, np.float32), np.arange(tree.n_labels)
+        members = sp.csr_matrix((ones, (self.of_label, labels)), shape=(n_clusters, tree.n_labels))
+        sums = Csr.of(sp.csr_matrix(members @ embeddings))
+        self._sums, self._lengths = sums.to_scipy().T, np.maximum(np.sqrt(sums.row_squares()), 1e-12)
+
+    def nearest(
+        self, vectors: sp.csr_matrix, own: sp.csr_matrix, clusters: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        """The nearest cluster of labels' vectors, where these labels' own embeddings don't count in theirs."""
+        near = (vectors @ self._sums).toarray()
+        near[np.arange(len(clusters)), clusters] -= np.asarray(vectors.multiply(own).sum(axis=1)).ravel()
+        result: npt.NDArray[np.int64] = (near / self._lengths).argmax(axis=1)
+        return result
