@@ -8,7 +8,9 @@ import gzip
 import io
 import json
 import lzma
+import shutil
 import tarfile
+import tracemalloc
 import warnings
 import zipfile
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import Any
 
 import pytest
 
+import sylvan
 from sylvan import data
 from sylvan.cli import main
 from sylvan.errors import DataWarning
@@ -169,7 +172,7 @@ FILES: list[tuple[str, bytes, list[str], str, bool]] = [
      ["--text-field", "3", "--labels-field", "2"], "a table in TSV, columns 3 and 2", False),
     ("a.tsv", "".join(f"{2286 + i}\t{t}\n" for i, t in enumerate(_TEXTS)).encode(), [], "look like ids", True),
     ("a.tsv", "".join(f"{7 * i * i}\t{t}\n" for i, t in enumerate(_TEXTS)).encode(), [], "--format pecos", True),
-    ("a.txt", "".join(f"{t}\n" for t in _TEXTS).encode(), [], "one text a line", True),
+    ("a.txt", "".join(f"{t}\n" for t in _TEXTS).encode(), [], "holds no labels", True),
     ("trn_X_Y.txt", b"20 9\n" + b"".join(b"%d:1.0 8:1.0\n" % (i % 7) for i in range(20)), [], "two numbers", True),
     ("a.csv", _CSV.replace("bread", "Bröt").encode("latin-1"), [], "--encoding cp1252", True),
     ("a.jsonl", _JSONL.replace("bread", "Bröt").encode("cp1252"), [], "--encoding cp1252", True),
@@ -268,3 +271,83 @@ def test_the_ending_of_an_output(command: str, name: str, right: str, tmp_path: 
     code, _, said = _call(capsys, *words)
     assert (code, Path(name).exists()) == ((2, False) if right else (0, True)), said
     assert right in said
+
+
+# What features are counted from in the training file (of features 1 to 7, so that it doesn't show), and in the test
+# file, and then the options of evaluate, P@1, and whether a feature 0 is warned of.
+BASES: list[tuple[str, str, list[str], list[str], str]] = [
+    ("as it is", _SVM, [], [], ""),
+    ("a 0 in the test file", _SVM.replace(" 1:1", " 0:9 1:1"), [], [], "has a feature 0"),
+    ("both from 0", _SVM.replace(" 1:1", " 0:9 1:1"), ["--first-feature", "0"], [], ""),
+    ("without the last feature", "".join(f"{i % 2} {1 + i % 4}:1\n" for i in range(8)), [], [], ""),
+    ("without the first feature", "1 2:1 6:0.5\n1 4:1 5:0.5\n0 3:1 7:1\n", [], [], ""),
+]
+
+
+@pytest.mark.parametrize("model", ["xr-linear", "neighbors", "ensemble"])
+@pytest.mark.parametrize(("kind", "test", "train_options", "options", "warned"), BASES)
+def test_the_first_feature_stays_with_the_model(
+    model: str, kind: str, test: str, train_options: list[str], options: list[str], warned: str, tmp_path: Path,
+    capsys: Any, monkeypatch: Any,
+):  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    Path("train.svm").write_text(_SVM)
+    Path("test.svm").write_text(test)
+    members = ["--set", "member0__model=xr-linear", "--set", "member1__model=neighbors"] * (model == "ensemble")
+    code, _, said = _call(
+        capsys, "train", model, "train.svm", "--model", "m", "--test", "test.svm", *members, *train_options
+    )
+    assert code == 0 and f"features counted from {0 if train_options else 1}" in said, said
+    assert (warned in said) if warned else "Warning" not in said
+    assert _call(capsys, "convert", "m", "n")[0] == 2  # a model is no matrix
+    shutil.copytree("m", "copy")
+    code, out, said = _call(capsys, "evaluate", "copy", "test.svm", "-k", "1", "--json", "-", *options)
+    measured = json.loads(out)["measures"]["P"]["1"]
+    assert code == 0 and measured == 1.0, said
+    assert (warned in said) if warned else "Warning" not in said
+    X, Y = data.load_svmlight("test.svm", zero_based=bool(train_options), n_features=9) if not warned else (None, None)
+    if X is not None and model == "xr-linear":
+        width = 8 if train_options else 7
+        top = sylvan.load("m").rank(X[:, :width], k=1)
+        assert top.labels[:, 0].tolist() == Y.argmax(1).ravel().tolist()[0]
+
+
+def test_the_first_feature_through_updates_and_conversions(tmp_path: Path, capsys: Any, monkeypatch: Any):
+    monkeypatch.chdir(tmp_path)
+    Path("train.svm").write_text(_SVM)
+    assert _call(capsys, "train", "neighbors", "train.svm", "--model", "m", "-q")[0] == 0
+    assert _call(capsys, "update", "m", "train.svm")[0] == 0
+    assert sylvan.load("m").first_feature_ == 1
+    for name, first in (("a.svm", 1), ("a.xmc", None)):
+        code, _, said = _call(capsys, "convert", "train.svm", name)
+        assert code == 0 and (first is None or f"Wrote {name}: features counted from {first}." in said)
+    assert Path("a.svm").read_text().split() == _SVM.split()
+    assert (data.load_xmc("a.xmc")[0] != data.load_svmlight("a.svm")[0]).nnz == 0
+
+
+@pytest.mark.parametrize("highest", [3_000_000, 1_900_000_133, 2**31 - 2])
+def test_features_of_high_ids_cost_what_their_columns_cost(
+    highest: int, tmp_path: Path, capsys: Any, monkeypatch: Any
+):
+    monkeypatch.chdir(tmp_path)
+    rows = [(i % 2, 1 + i % 4, 5 + i % 3) for i in range(20)]
+    for name, scale in (("low.svm", 1), ("high.svm", highest // 7)):
+        Path(name).write_text("".join(f"{y} {a * scale}:1 {b * scale}:0.5\n" for y, a, b in rows))
+    tops = []
+    for name in ("low", "high"):
+        code, _, said = _call(capsys, "train", "xr-linear", f"{name}.svm", "--model", name, "--threads", "1")
+        assert code == 0, said
+        assert _call(capsys, "predict", name, f"{name}.svm", "-o", f"{name}.jsonl", "-q")[0] == 0
+        tops.append(Path(f"{name}.jsonl").read_text())
+        code, out, said = _call(capsys, "plan", "xr-linear", f"{name}.svm")
+        assert code == 0 and "GB" not in out.split("peak memory")[1].split("\n")[0], out
+    assert tops[0] == tops[1]
+    X, Y = data.load_svmlight("high.svm")
+    tracemalloc.start()
+    sylvan.XRLinear(n_jobs=1).fit(X, Y)
+    assert tracemalloc.get_traced_memory()[1] < 60_000_000
+    tracemalloc.stop()
+    pytest.importorskip("torch")
+    if highest > 10**9:
+        code, _, said = _call(capsys, "train", "irli", "high.svm", "--model", "i")
+        assert code == 1 and "features would take" in said and " GB of memory, but" in said

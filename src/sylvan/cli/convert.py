@@ -141,6 +141,7 @@ def _other_fields(source: Any, target: str, output: str, given: dict[str, Any]) 
 
 def _convert_matrix(source: Any, output: str, target: str, given: dict[str, Any]) -> None:
     from sylvan import data
+    from sylvan.cli.session import say_once
 
     X, Y = source.matrices()
     apart = given["output_labels"]
@@ -149,8 +150,13 @@ def _convert_matrix(source: Any, output: str, target: str, given: dict[str, Any]
     if target in ("xmc", "svmlight"):
         if apart is not None:
             raise DataError(f"--output-labels is for .npz, .npy and csr: {FORMATS[target]} holds the labels itself.")
-        save = data.save_xmc if target == "xmc" else data.save_svmlight
-        save(output, X, Y)
+        if target == "xmc":
+            data.save_xmc(output, X, Y)
+        else:
+            first = source.first_feature or 0
+            data.save_svmlight(output, X, Y, zero_based=first == 0)
+            if not given["quiet"]:
+                say_once(f"Wrote {'stdout' if output == '-' else output}: features counted from {first}.")
     elif target == "parts":
         if apart is not None:
             raise DataError(f"--output-labels is for .npz, .npy and csr: {FORMATS[target]} holds the labels itself.")

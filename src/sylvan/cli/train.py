@@ -353,7 +353,7 @@ def _tree(folder: str) -> Any:
 
 def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str, Any]) -> None:
     from sylvan.cli.disk import save_model
-    from sylvan.cli.io.inputs import TextInput, open_input
+    from sylvan.cli.io.inputs import TextInput, open_input, remember_base
     from sylvan.cli.io.label_texts import read_given_texts
     from sylvan.cli.measure import add_figures, open_test
     from sylvan.cli.shown.report import folder_size
@@ -397,6 +397,7 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str
     else:
         read = _read_and_fit(model, source, options, given)
     trained = time.perf_counter()
+    remember_base(model, source, test)
     if not _writes():
         return
     if not given["quiet"]:

@@ -131,13 +131,15 @@ def _train(ctx: click.Context, kind: str, given: dict[str, Any]) -> None:
         if plan:
             click.echo(model.plan(X, Y, **options).text())
             return
-        _fit_and_save(session, model, (X, Y), options, test, given)
+        _fit_and_save(session, model, source, (X, Y), options, test, given)
 
 
 def _fit_and_save(
-    session: Session, model: Any, rows: tuple[Any, Any], options: dict[str, Any], test: Any, given: dict[str, Any]
-) -> None:
+    session: Session, model: Any, source: Any, rows: tuple[Any, Any], options: dict[str, Any], test: Any,
+    given: dict[str, Any],
+) -> None:  # fmt: skip
     from sylvan.cli.disk import save_model
+    from sylvan.cli.io.inputs import remember_base
     from sylvan.cli.measure import add_figures
     from sylvan.cli.shown.report import folder_size
 
@@ -148,6 +150,7 @@ def _fit_and_save(
     start = time.perf_counter()
     model.fit(*rows, **options)
     seconds = time.perf_counter() - start
+    remember_base(model, source, test)
     save_model(session, model, folder, training_file=given["train"])
     if checkpoint is not None:
         checkpoint.remove()

@@ -68,7 +68,7 @@ def command(
       sylvan tune X.trn.npz --labels Y.trn.npz --model runs/m --max-trials 30 --holdout last --study runs/study
     """
     from sylvan.cli.disk import save_model
-    from sylvan.cli.io.inputs import TextInput, open_input
+    from sylvan.cli.io.inputs import TextInput, open_input, remember_base
     from sylvan.cli.shown.report import folder_size
     from sylvan.parallel import quiet
     from sylvan.store import check_target
@@ -96,6 +96,7 @@ def command(
             result = tune(X, Y, groups=in_groups, n_jobs=given["threads"], report=say, **options)
         finally:
             session.answers = lambda: False
+    remember_base(result.model, source)
     save_model(session, result.model, folder, training_file=train)
     written = result.save_report(report)
     if not silent:

@@ -50,6 +50,7 @@ class Estimator(SklearnMixin):
 
     n_rows_: int
     label_counts_: npt.NDArray[np.int64]
+    first_feature_: int | None = None  # the number of the first feature in svmlight files, where it learned from one
     calibrator_: Calibrator | None = None  # unless rows were held out for one
     least_rows: ClassVar[int] = 1  # of training, in a folder
     unlearns: ClassVar[bool] = False  # whether an update without known rows makes it answer known labels less
@@ -159,6 +160,8 @@ class Estimator(SklearnMixin):
         arrays: dict[str, npt.NDArray[Any]] = {"label_counts": self.label_counts_}
         if len(self._removed):
             arrays["removed_labels"] = self._removed
+        if self.first_feature_ is not None:
+            sizes["first_feature"] = self.first_feature_
         return sizes, arrays, self._names_to_parts()
 
     def _restore(self, state: store.State) -> None:
@@ -167,6 +170,8 @@ class Estimator(SklearnMixin):
         self.n_rows_ = store.need_int(state, "n_rows", self.least_rows, validate.MAX_COLUMNS)
         self.label_counts_ = store.need_array(state, "label_counts", np.int64, (n_labels,))
         self.n_labels_ = n_labels
+        if "first_feature" in state.meta:
+            self.first_feature_ = store.need_int(state, "first_feature", 0, 1)
         if "removed_labels" in state.arrays:
             self._removed = store.need_rising(state, "removed_labels", 0, n_labels - 1, np.int32)
         self._names_from_parts(state)

@@ -56,7 +56,8 @@ class TrainingSize:
     @classmethod
     def of(cls, features: Rows, labels: Csr) -> TrainingSize:
         """The size of these data."""
-        return cls(features.shape[0], labels.shape[1], features.shape[1], features.nnz, len(labels.indices))
+        n_columns = features.used_columns()[0].shape[1]  # as the solver numbers them
+        return cls(features.shape[0], labels.shape[1], n_columns, features.nnz, len(labels.indices))
 
     @property
     def nbytes(self) -> int:

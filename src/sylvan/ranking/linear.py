@@ -219,6 +219,7 @@ def block_jobs(
         costs one more pass over the other rows, from the solution with all rows.
     """
     folds = Folds() if folds is None else folds
+    features, columns = features.used_columns()  # each thread numbers all columns, of which very many may be empty
     n_columns = features.shape[1]
     weighted = problem.weighted or sample_weight is not None
     n_rows, n_children = np.diff(problem.row_offsets), np.diff(problem.child_offsets)
@@ -229,7 +230,8 @@ def block_jobs(
     peaks = solver_bytes(n_rows, n_entries, np.minimum(n_entries, n_columns), n_columns, n_children, weighted)
     cuts = np.flatnonzero(np.diff(np.cumsum(costs) // LEAST_COST)) + 1
     shared = {
-        "features": features, "norms": norms, "problem": problem, "options": options, "sample_weight": sample_weight,
+        "features": features, "columns": columns, "norms": norms, "problem": problem, "options": options,
+        "sample_weight": sample_weight,
         "folds": folds, "layer": layer, "most_children": most_children,
     }  # fmt: skip
     in_parts = isinstance(features, RowParts)
@@ -269,6 +271,7 @@ def _solve_rows(features: RowParts, rows: npt.NDArray[np.int32], **inputs: Any) 
 
 def _solve_block(
     features: Csr,
+    columns: npt.NDArray[np.int32] | None,
     norms: npt.NDArray[np.float32],
     problem: LayerProblem,
     layer: int,
@@ -284,6 +287,8 @@ def _solve_block(
     kept: list[npt.NDArray[np.float16]] | None = [] if problem.keeps else None
     solve = partial(_solve_cluster, features, norms, problem, options, sample_weight, folds, reused, changed, kept)
     solved = [solve(cluster, seed + cluster) for cluster in clusters]
+    if columns is not None:  # what the columns that are left are in the whole matrix
+        solved = [replace(cluster, features=columns[cluster.features]) for cluster in solved]
     return SolvedBlock.of(solved, most_children, changed, kept)
 
 

@@ -21,7 +21,7 @@ from sylvan.data.text_rows import collect
 from sylvan.errors import DataError
 from sylvan.wording import counted, noun
 
-__all__ = ["MatrixInput", "TextInput", "open_input", "with_fields"]
+__all__ = ["MatrixInput", "TextInput", "open_input", "remember_base", "with_fields"]
 
 _ROWS = 2048
 _MATRIX_OPTIONS = (
@@ -212,11 +212,21 @@ def open_input(
     for option, name in _TEXT_OPTIONS:
         if given.get(name) not in (None, ()):
             raise DataError(f"{option} is for text, but {path} is {FORMATS[format_]}.")
-    first = given["first_feature"]
+    first, of_model = given["first_feature"], None
+    if format_ == "svmlight" and first is None:
+        of_model = getattr(model, "first_feature_", None)
     return MatrixInput(
-        path, format_, labels, None if first is None else int(first), given["threads"], bool(given["weighted_labels"]),
-        bool(given.get("quiet")),
+        path, format_, labels, of_model if first is None else int(first), given["threads"],
+        bool(given["weighted_labels"]), bool(given.get("quiet")), of_model is not None,
     )  # fmt: skip
+
+
+def remember_base(model: Any, source: TextInput | MatrixInput, test: TextInput | MatrixInput | None = None) -> None:
+    """Let a model, and the file that it is tested on, count features as the svmlight file that it learned from."""
+    if isinstance(source, MatrixInput) and source.format == "svmlight":
+        model.first_feature_ = source.first_feature
+        if isinstance(test, MatrixInput) and test.format == "svmlight" and test.first_feature is None:
+            test.first_feature, test.as_trained = source.first_feature, True
 
 
 def with_fields(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -17,7 +18,7 @@ from sylvan.data.formats.text_matrices import read_svmlight
 from sylvan.data.lines import MAX_ID, LineFormat, Rows, read_rows
 from sylvan.data.mapped import is_csr_folder
 from sylvan.data.streams import open_read
-from sylvan.errors import DataError
+from sylvan.errors import DataError, DataWarning
 from sylvan.parallel import resolve_jobs, split_ranges
 from sylvan.wording import counted
 
@@ -30,7 +31,8 @@ _ROWS = 4096
 class MatrixInput:
     """A matrix of features in a file, and its labels there or in a file of their own.
 
-    ``first_feature`` is the number of the first feature in an svmlight file, 0 or 1; None to find out.
+    ``first_feature`` is the number of the first feature in an svmlight file, 0 or 1; None to find out. ``as_trained``
+    says that it is that of the file which the model learned from.
     ``weighted_labels`` says that the labels of a text file are written as label:weight.
     """
 
@@ -41,6 +43,7 @@ class MatrixInput:
     n_jobs: int | None = None
     weighted_labels: bool = False
     quiet: bool = False
+    as_trained: bool = False
 
     is_text = False
 
@@ -178,7 +181,9 @@ class MatrixInput:
                 promised, width, _ = (int(word) for word in line.split())
                 self._check_width(width, n_features, exactly=True)
             base = self.first_feature = self._first_feature(stream, block, n_features)
-            form = LineFormat(base, n_features - 1 + base, MAX_ID, self.weighted_labels, self.format == "svmlight")
+            # The file that the model learned from had no feature 0: here there may be one, which it can't know.
+            lowest = 0 if self.as_trained else base
+            form = LineFormat(lowest, n_features - 1 + base, MAX_ID, self.weighted_labels, self.format == "svmlight")
             lines, given, waiting = int(header), 0, 0
             while block:
                 rows = read_rows(stream, block, iter(()), form, resolve_jobs(self.n_jobs), lines)
@@ -187,11 +192,21 @@ class MatrixInput:
                 n = rows.n_rows - empty
                 if n:  # until a row that is not empty follows, empty lines may be the end of the file
                     given += n + waiting
-                    yield from _slices(rows, n, n_features, waiting)
+                    if lowest < base and rows.min_feature == 0:
+                        self._warn_of_0()
+                    yield from _slices(rows, n, n_features, waiting, base - lowest)
                     waiting = 0
                 waiting += empty
                 block = next(blocks, b"")
             yield from self._rest(promised, given, waiting, n_features)
+
+    def _warn_of_0(self) -> None:
+        warnings.warn(
+            f"{self.name} has a feature 0, and the model was trained on a file whose features count from 1: it is left "
+            "out, and the others are as they were there. If this file counts from 0, say --first-feature 0.",
+            DataWarning,
+            stacklevel=2,
+        )
 
     def _rest(
         self, promised: int | None, given: int, waiting: int, n_features: int
@@ -221,8 +236,14 @@ class MatrixInput:
         )
 
 
-def _slices(rows: Rows, n: int, n_features: int, before: int) -> Iterator[tuple[sp.csr_matrix, sp.csr_matrix]]:
-    X, Y = rows.matrices(n, n_features, rows.max_label + 1)
+def _slices(
+    rows: Rows, n: int, n_features: int, before: int, shift: int
+) -> Iterator[tuple[sp.csr_matrix, sp.csr_matrix]]:
+    if shift and rows.min_feature == 0:
+        X, Y = rows.matrices(n, n_features + shift, rows.max_label + 1)
+        X = X[:, shift:]
+    else:
+        X, Y = rows.matrices(n, n_features, rows.max_label + 1, shift)
     if before:
         X = sp.vstack([_empty(before, X.shape[1]), X], format="csr")
         Y = sp.vstack([_empty(before, Y.shape[1]), Y], format="csr")

@@ -93,6 +93,9 @@ def _read(path: str, given: dict[str, Any]) -> tuple[tuple[Any, Any], dict[str, 
         raise DataError(f"--set-text is for text, but {path} is {source.words}.")
     X: Any
     X, Y = source.read()
+    for other in holdout.values():  # which count their features as the training file does
+        if other.format == "svmlight" and other.first_feature is None:
+            other.first_feature = source.first_feature
     return (X, Y), {part: holdout[part].read() for part in holdout}
 
 

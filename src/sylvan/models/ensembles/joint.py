@@ -166,6 +166,16 @@ class JointModel(Compressible):
         return joint_counts(self.members, self._ids, self.n_labels_)[0]
 
     @property
+    def first_feature_(self) -> int | None:
+        """The number of the first feature in svmlight files, where the members learned from one."""
+        return self.members[0].first_feature_
+
+    @first_feature_.setter
+    def first_feature_(self, first: int | None) -> None:
+        for member in self.members:
+            member.first_feature_ = first
+
+    @property
     def n_rows_(self) -> int:  # type: ignore[override]
         """How many rows the members were trained on: the most that one has seen."""
         self._need_fit("n_rows_")

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from sylvan import store, validate
 from sylvan.canonical import take_rows
-from sylvan.errors import DataError, ParameterError
+from sylvan.errors import DataError, MemoryLimitError, ParameterError
 from sylvan.indexing.buckets import MOST_REPETITIONS, Buckets
 from sylvan.matching.bucket_network import BucketNetwork
 from sylvan.models.base import MOST_ANSWERS
@@ -38,7 +38,10 @@ from sylvan.params import Choice, Range, Seed, Threads, attribute, parameterized
 from sylvan.ranking.bucket_scores import BUCKET_ORDERS, BucketQuery, count_candidates, rank_labels
 from sylvan.ranking.tail import Tail, tail_of
 from sylvan.runtime import Checkpoint, Runner
+from sylvan.runtime.machine import available_bytes
+from sylvan.runtime.memory import shown_bytes
 from sylvan.topk import TopK
+from sylvan.wording import counted
 
 __all__ = ["IRLIClassifier"]
 
@@ -190,6 +193,7 @@ class IRLIClassifier(IRLIUpdates):
         weight = validate.sample_weight(sample_weight, features.shape[0])
         if labels.nnz == 0:
             raise DataError(f"Y has shape {labels.shape} but holds no label: there is nothing to learn.")
+        self._need_room(features.shape[1])
         dense = features.nnz >= _DENSE * features.shape[0] * max(features.shape[1], 1)
         labelled = np.diff(labels.indptr) > 0
         rows = np.flatnonzero(labelled if weight is None else labelled & (weight > 0))
@@ -222,6 +226,16 @@ class IRLIClassifier(IRLIUpdates):
         self._keep_names(X, vocabulary, one_class_a_row(Y))
         self.n_labels_ = labels.shape[1]
         return self
+
+    def _need_room(self, n_features: int) -> None:
+        """Refuse first layers that the machine has no memory for."""
+        n_bytes, available = 4 * n_features * self.n_repetitions * self.hidden, available_bytes()
+        if available is not None and n_bytes > available:
+            raise MemoryLimitError(
+                f"The networks of {counted(n_features, 'feature')} would take {shown_bytes(n_bytes)} of memory, but "
+                f"there are only {shown_bytes(available)}. What takes less: fewer features (number those that occur), "
+                "or smaller n_repetitions and hidden."
+            )
 
     def _holdout(self, n_rows: int) -> npt.NDArray[np.int64] | None:
         """The rows by which the round is chosen; None where there is nothing to choose, or too little to choose by."""
