@@ -235,3 +235,33 @@ def test_lists_of_zeros_and_ones_are_no_ids(width: int) -> None:
     for call in (lambda: XRLinear(n_jobs=1).fit(X, Y), lambda: metrics.precision(Y, NAMED.rank(X, k=1), at=1)):
         with pytest.raises(DataError, match=r"lists of \d zeros and ones.*np\.asarray\(Y\)"):
             call()
+
+
+# ---------------------------------------- targets of losses
+
+@pytest.mark.parametrize(
+    ("targets", "words"),
+    [
+        ("one-hot", r"look like one-hot rows: 7 zeros and ones.*targets\.argmax\(dim=-1\)"),
+        ("multi-hot", "look like one-hot rows"),
+        ([[3, 3], [1, 2]], "name class 3 twice for one query"),
+        ([[3, -100], [2, 2]], "name class 2 twice for one query"),
+    ],
+)
+@pytest.mark.parametrize("loss", ["full", "sampled", "cane"])
+def test_losses_refuse_what_is_no_row_of_classes(loss: str, targets: Any, words: str) -> None:
+    torch = pytest.importorskip("torch")
+    from sylvan.sampling import CANELoss, FullSoftmaxLoss, SampledSoftmaxLoss, Uniform
+
+    made: dict[str, Any] = {
+        "full": FullSoftmaxLoss, "sampled": lambda: SampledSoftmaxLoss(Uniform(7), 3),
+        "cane": lambda: CANELoss(lambda queries, table: torch.arange(3).expand(len(queries), -1), Uniform(7)),
+    }  # fmt: skip
+    hot = torch.eye(7, dtype=torch.long)[[3, 1]]
+    forms = {"one-hot": hot, "multi-hot": hot + torch.eye(7, dtype=torch.long)[6]}
+    given = forms[targets] if isinstance(targets, str) else torch.tensor(targets)
+    queries, table = torch.randn(2, 4), torch.nn.Parameter(torch.randn(7, 4))
+    with pytest.raises(DataError, match=words):
+        made[loss]()(queries, table, given)
+    for good in ([3, 1], [[3, 1], [2, -100]], [[-100, -100], [0, 1]]):
+        assert torch.isfinite(made[loss]()(queries, table, torch.tensor(good)))

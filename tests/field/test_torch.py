@@ -92,8 +92,8 @@ def dense(gradient: Tensor | None) -> Tensor:
 def test_the_full_softmax_with_masked_classes_is_cross_entropy(mask: str, chunk: int | None, p: int) -> None:
     queries, table, targets, bias = problem(MASKS[mask])
     bias.requires_grad_()
-    several = targets.unsqueeze(1).repeat(1, p)
-    several[:, 1:] = targets.roll(1).unsqueeze(1)
+    free = (bias != -torch.inf).nonzero().squeeze(1)
+    several = torch.stack([torch.cat((one.view(1), free[free != one][: p - 1])) for one in targets])
     FullSoftmaxLoss(chunk_size=chunk)(queries, table, several if p > 1 else targets, bias).backward()
     got = [dense(tensor.grad) for tensor in (queries, table, bias)]
     for tensor in (queries, table, bias):

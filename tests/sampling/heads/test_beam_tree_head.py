@@ -182,7 +182,7 @@ def test_ignored_targets_reductions_and_several_positives() -> None:
     assert values["mean"].item() == pytest.approx(values["none"].sum().item() / (BATCH - 2))
     head = made(tree, n_candidates=2, reduction="none")
     outside = [[c for c in range(11) if c not in searched(head, x, 2, 2)] for x in features]
-    several = torch.tensor([[row[0], IGNORED, row[3], row[0]] for row in outside])  # without noises: nothing is random
+    several = torch.tensor([[row[0], IGNORED, row[3], IGNORED] for row in outside])  # without noises: nothing is random
     mean = (head(features, several[:, 0]) + head(features, several[:, 2])) / 2
     assert torch.allclose(head(features, several), mean)
     nothing = head(features, torch.full((BATCH,), IGNORED))

@@ -15,12 +15,12 @@ from sylvan.sampling import CANELoss, Softmax, Uniform, Unigram
 from sylvan.sampling.samplers.base import Sampler
 
 N, DIM, BATCH, IGNORED = 10, 4, 6, -100
-# A row of padding between, a repeated class, one candidate only.
+# A row of padding between, one candidate only.
 CANDIDATES = torch.tensor(
     [[1, 3, 5, 7], [2, -1, 0, -1], [9, 9, 4, 9], [6, -1, -1, -1], [0, 1, 2, 3], [-1, 8, 7, -1]], dtype=torch.int64
 )
 ONE = torch.tensor([3, 5, 4, 0, 9, 8])
-SEVERAL = torch.tensor([[3, 5, 8], [2, IGNORED, 2], [IGNORED, 1, 9], [6, 0, 1], [9, 9, 9], [8, 7, IGNORED]])
+SEVERAL = torch.tensor([[3, 5, 8], [2, IGNORED, 4], [IGNORED, 1, 9], [6, 0, 1], [9, IGNORED, IGNORED], [8, 7, IGNORED]])
 
 
 def batch(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor]:

@@ -23,7 +23,7 @@ def problem(dtype: torch.dtype = torch.float64) -> tuple[Tensor, nn.Parameter, n
 
 ONE = torch.tensor([3, 22, IGNORED, 0, 3, 7])
 SEVERAL = torch.tensor(
-    [[3, 4, IGNORED], [22, 22, IGNORED], [IGNORED, IGNORED, IGNORED], [IGNORED, 0, 1], [2, 3, 4], [7, IGNORED, IGNORED]]
+    [[3, 4, IGNORED], [22, IGNORED, IGNORED], [IGNORED] * 3, [IGNORED, 0, 1], [2, 3, 4], [7, IGNORED, IGNORED]]
 )
 
 

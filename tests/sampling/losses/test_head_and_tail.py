@@ -19,7 +19,7 @@ TAIL = [1, 2, 4, 5, 6, 9, 11]
 HEAD = [0, 3, 7, 8, 10]
 TARGETS = {
     "one": torch.tensor([3, 4, 9, 0]),
-    "several": torch.tensor([[3, 1, IGNORED], [IGNORED, 0, IGNORED], [7, 9, 2], [5, 5, 3]]),
+    "several": torch.tensor([[3, 1, IGNORED], [IGNORED, 0, IGNORED], [7, 9, 2], [5, IGNORED, 3]]),
 }
 PLACES = torch.tensor([[0, 1, 6], [3, 3, 2], [5, 5, 5], [4, 0, 6]])  # in the tail
 

@@ -78,7 +78,9 @@ def samplers(table: Tensor) -> dict[str, Sampler]:
     return {"uniform": Uniform(N), "unigram": Unigram(N, range(1, N + 1), power=0.5), "softmax": softmax}
 
 
-SEVERAL = torch.tensor([[1, 3, 1], [2, IGNORED, 5], [IGNORED, 7, IGNORED], [0, 1, 2], [11, 11, 11], [4, 6, IGNORED]])
+SEVERAL = torch.tensor(
+    [[1, 3, IGNORED], [2, IGNORED, 5], [IGNORED, 7, IGNORED], [0, 1, 2], [11, IGNORED, IGNORED], [4, 6, IGNORED]]
+)
 OPTIONS = [
     (NCELoss, {}),
     (NCELoss, {"log_normalizer": 0.0}),

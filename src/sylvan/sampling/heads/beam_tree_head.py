@@ -15,6 +15,7 @@ from sylvan.params import KW_ONLY, Choice, Flag, Instance, Number, Parameterized
 from sylvan.sampling.heads.tree_paths import TreePaths
 from sylvan.sampling.losses.loss import (
     Positives,
+    check_positives,
     check_range,
     check_targets,
     counted_rows,
@@ -386,6 +387,8 @@ class BeamTreeHead(Parameterized, nn.Module):
         check_range(
             targets, self.n_classes, self.ignore_index, owner="BeamTreeHead", numbered="like the labels of its tree"
         )
+        if targets.shape != features.shape[:-1]:
+            check_positives(targets, self.n_classes, self.ignore_index, owner="BeamTreeHead")
         return targets
 
     # What state_dict holds beside the parameters.

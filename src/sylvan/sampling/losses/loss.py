@@ -14,8 +14,8 @@ from sylvan.sampling.losses.logits import class_logits
 from sylvan.sampling.tensors import eagerly, need_floats, need_integers
 
 __all__ = [
-    "LOWEST_LOG_Q", "ClassLoss", "Positives", "check_range", "check_targets", "counted_rows", "masked_to_infinity",
-    "no_losses", "positives", "reduced",
+    "LOWEST_LOG_Q", "ClassLoss", "Positives", "check_positives", "check_range", "check_targets", "counted_rows",
+    "masked_to_infinity", "no_losses", "positives", "reduced",
 ]  # fmt: skip
 
 # A class that a sampler never draws has the log-probability minus infinity, which would make NaN of differences; one
@@ -166,6 +166,8 @@ class ClassLoss(Parameterized, nn.Module):
         check_range(
             targets, len(table), self.ignore_index, owner=name, numbered="like the rows of the class embeddings"
         )
+        if targets.shape != queries.shape[:-1]:
+            check_positives(targets, len(table), self.ignore_index, owner=name)
         return targets
 
 
@@ -187,6 +189,26 @@ def check_range(targets: Tensor, n_classes: int, ignore_index: int, *, owner: st
         raise DataError(
             f"The targets of {owner} must lie in [0, {n_classes}), {numbered}, or be the ignore_index {ignore_index}. "
             f"Got {int(targets[wrong][0])} instead."
+        )
+
+
+def check_positives(targets: Tensor, n_classes: int, ignore_index: int, *, owner: str) -> None:
+    """Raise ``DataError`` for several positives a query, on the CPU, that are one-hot rows or name a class twice."""
+    if targets.device.type != "cpu" or targets.shape[-1] < 2 or not targets.numel():
+        return
+    if targets.shape[-1] == n_classes and bool(((targets == 0) | (targets == 1)).all()):
+        raise DataError(
+            f"The targets of {owner} look like one-hot rows: {n_classes} zeros and ones a query, which would be read "
+            "as the positives 0 and 1. Give class numbers: targets.argmax(dim=-1) for one a query; several are padded "
+            f"with the ignore_index {ignore_index}."
+        )
+    ascending = targets.sort(dim=-1).values
+    twice = (ascending[..., 1:] == ascending[..., :-1]) & (ascending[..., 1:] != ignore_index)
+    if bool(twice.any()):
+        raise DataError(
+            f"The targets of {owner} name class {int(ascending[..., 1:][twice][0])} twice for one query. A row holds "
+            f"different class numbers, padded with the ignore_index {ignore_index}; for one-hot rows give "
+            "targets.argmax(dim=-1)."
         )
 
 
