@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -31,14 +32,32 @@ def slow_combine(
                 elif how == "reciprocal_rank":
                     gain = 1 / (place + 1)
                 else:
-                    gain = (len(tops) * (place < votes) + float(score)) / (len(tops) + 1)
+                    continue
                 sums[int(label)] = sums.get(int(label), 0.0) + weight * gain
         if how == "average_rank":
             sums = average_ranks(row, tops, weights)
+        if how == "count":
+            best = by_votes(row, tops, weights, votes)[:k]
+            labels.append(best + [-1] * (k - len(best)))
+            scores.append([])
+            continue
         best = sorted(sums, key=lambda label: (-np.float32(sums[label]), label))[:k]
         labels.append(best + [-1] * (k - len(best)))
         scores.append([sums[label] for label in best] + [-np.inf] * (k - len(best)))
     return labels, scores
+
+
+def by_votes(row: int, tops: list[TopK], weights: list[float], votes: int) -> list[int]:
+    """Labels by the weight of the members that have them among their first, then by mean scores, then by number."""
+    voted: dict[int, Fraction] = {}
+    scores: dict[int, float] = {}
+    for top, weight in zip(tops, weights, strict=True):
+        for place, (label, score) in enumerate(zip(top.labels[row].tolist(), top.scores[row].tolist(), strict=True)):
+            if label >= 0:
+                exact = Fraction(weight).limit_denominator(10_000)
+                voted[label] = voted.get(label, Fraction(0)) + exact * (place < votes)
+                scores[label] = scores.get(label, 0.0) + weight * score
+    return sorted(voted, key=lambda label: (-voted[label], -np.float32(scores[label]), label))
 
 
 def average_ranks(row: int, tops: list[TopK], weights: list[float]) -> dict[int, float]:
@@ -76,8 +95,9 @@ def test_combine_rankings_equals_its_reference(seed: int, n_tops: int, width: in
     weights[-1] = 1 - sum(weights[:-1])  # of sum 1, and exact
     found = combine_rankings(tops, np.array(weights), k, how=how, votes=3)
     labels, scores = slow_combine(tops, weights, k, how, 3)
-    np.testing.assert_allclose(found.scores, np.array(scores, np.float32), rtol=1e-6)
-    if how == "score":  # sums of the other ways are rounded, and ties need not stay ties
+    if how != "count":
+        np.testing.assert_allclose(found.scores, np.array(scores, np.float32), rtol=1e-6)
+    if how in ("score", "count"):  # sums of the other ways are rounded, and ties need not stay ties
         assert found.labels.tolist() == labels
 
 
@@ -99,6 +119,26 @@ def test_a_vote_outweighs_scores_and_scores_decide_between_equal_votes() -> None
     two = TopK(np.array([[1, 3, 2]], np.int32), np.array([[0.3, 0.3, 0.1]], np.float32))
     found = combine_rankings([one, two], np.array([0.5, 0.5]), 4, how="count", votes=2)
     assert found.labels.tolist() == [[1, 0, 3, 2]]
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [[0.5, 0.3, 0.2], [0.34, 0.33, 0.33], [1 / 3, 1 / 3, 1 / 3], [0.45, 0.449, 0.101], [0.7, 0.2, 0.1],
+     [0.4, 0.3, 0.2, 0.1], [1 / 3, 1 / 6, 1 / 4, 1 / 4], [1 / 13] * 13, [1.0]],
+)  # fmt: skip
+def test_votes_decide_whatever_the_weights_and_scores_only_between_equal_votes(weights: list[float]) -> None:
+    random = np.random.default_rng(7)
+    tops = []
+    for _ in weights:
+        labels = np.array([random.permutation(30)[:20] for _ in range(400)], np.int32)
+        scores = np.sort(random.random((400, 20)) ** random.integers(1, 9, (400, 1)))[:, ::-1].astype(np.float32)
+        tops.append(TopK(labels, np.ascontiguousarray(scores)))
+    found = combine_rankings(tops, np.array(weights), 12, how="count", votes=5, n_jobs=2)
+    assert found.labels.tolist() == [by_votes(row, tops, weights, 5)[:12] for row in range(400)]
+    assert (np.diff(found.scores, axis=1) <= 0).all() and found.scores.min() >= 0 and found.scores.max() <= 1
+    row = [top.of_rows(slice(7, 8)) for top in tops]
+    part = combine_rankings(row, np.array(weights), 12, how="count", votes=5)
+    assert part.scores.tobytes() == found.scores[7:8].tobytes()
 
 
 def precision(tops: list[TopK], truth: validate.Csr, weights: np.ndarray) -> float:

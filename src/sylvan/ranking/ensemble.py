@@ -17,6 +17,7 @@ __all__ = ["WAYS", "combine_rankings", "fit_weights", "mean_score"]
 
 WAYS = ("score", "count", "average_rank", "reciprocal_rank")
 ROWS = 512  # rows that a thread takes at a time
+SAME = 9  # decimals of weights of votes: what differs beyond them differs by rounding
 STEPS = (0.5, 0.25, 0.125, 0.0625, 0.03125)  # of the search for weights
 PASSES = 10  # over the members, at most, for each of them
 CUTOFFS = (1, 3, 5)  # whose mean precision weights make greatest
@@ -32,7 +33,6 @@ def combine_rankings(
     how: str = "score",
     votes: int = 10,
     places: int | None = None,
-    n_rankings: int | None = None,
     n_jobs: int = 1,
 ) -> TopK:
     """The ``k`` best labels of several rankings together, best first, lower label first among equals.
@@ -46,25 +46,23 @@ def combine_rankings(
     k : int
     how : {"score", "count", "average_rank", "reciprocal_rank"}
         What a label gains from a ranking, times its weight: its score there; a vote when it is among the first
-        ``votes``, where scores only decide between labels of equal votes; or by its place from 1, 1 - (place - 1) /
-        ``places``, whose mean orders labels as their mean place does; or 1 / its place.
+        ``votes``, where scores only decide between labels whose votes weigh the same; or by its place from 1,
+        1 - (place - 1) / ``places``, whose mean orders labels as their mean place does; or 1 / its place.
     votes : int
     places : int, optional
         How many places rankings have: a label that one lacks counts as in the place after. By default those of the
         longest of ``tops``.
-    n_rankings : int, optional
-        How many rankings there are in all, for ``"count"``, where ``tops`` lacks some of weight 0.
     n_jobs : int
 
     Returns
     -------
     TopK of shape (n, k), scores in [0, 1]
     """
-    n = len(tops) if n_rankings is None else n_rankings
+    if how == "count":
+        return _by_votes(tops, weights, k, votes, n_jobs)
     labels = np.concatenate([top.labels for top in tops], axis=1)
     gains = [
-        gain * np.float32(weight)
-        for gain, weight in zip(_gains(tops, how, votes, places, n), weights.tolist(), strict=True)
+        gain * np.float32(weight) for gain, weight in zip(_gains(tops, how, places), weights.tolist(), strict=True)
     ]
     return _sums(labels, np.concatenate(gains, axis=1), k, n_jobs)
 
@@ -77,27 +75,63 @@ def mean_score(tops: Sequence[TopK], k: int, n_jobs: int = 1) -> TopK:
     return combine_rankings(tops, np.full(len(tops), 1 / len(tops)), k, n_jobs=n_jobs)
 
 
-def _gains(
-    tops: Sequence[TopK], how: str, votes: int, places: int | None, n_rankings: int
-) -> list[npt.NDArray[np.float32]]:
-    """What each label gains from its place and score in each ranking, before the weights."""
+def _gains(tops: Sequence[TopK], how: str, places: int | None) -> list[npt.NDArray[np.float32]]:
+    """What each label gains from its score or place in each ranking, before the weights."""
     places = max(top.k for top in tops) if places is None else places
-    return [_own_gains(top, how, votes, places, n_rankings) for top in tops]
+    return [_own_gains(top, how, places) for top in tops]
 
 
-def _own_gains(top: TopK, how: str, votes: int, places: int, n_rankings: int) -> npt.NDArray[np.float32]:
-    scores = np.where(top.labels >= 0, top.scores, np.float32(0))
+def _own_gains(top: TopK, how: str, places: int) -> npt.NDArray[np.float32]:
     if how == "score":
-        return scores
+        return np.where(top.labels >= 0, top.scores, np.float32(0))
     place = np.arange(top.k, dtype=np.float32)
-    if how == "average_rank":
-        return np.broadcast_to(1 - place / np.float32(places), top.scores.shape)
-    if how == "reciprocal_rank":
-        return np.broadcast_to(1 / (place + 1), top.scores.shape)
-    # Of n rankings of equal weights, one vote more outweighs any difference of mean scores.
-    n = np.float32(n_rankings)
-    voted: npt.NDArray[np.float32] = (n * (place < votes) + scores) / (n + 1)
-    return voted
+    gains = 1 - place / np.float32(places) if how == "average_rank" else 1 / (place + 1)
+    return np.broadcast_to(gains, top.scores.shape)
+
+
+def _by_votes(tops: Sequence[TopK], weights: _Floats, k: int, votes: int, n_jobs: int) -> TopK:
+    """The labels whose votes weigh most in each row, those of equal votes by their scores.
+
+    A label's score is the weight of its votes and, within the least difference of two such weights, its mean score.
+    """
+    labels, scores = (np.concatenate([getattr(top, name) for top in tops], axis=1) for name in ("labels", "scores"))
+    widths = [top.k for top in tops]
+    weight = np.repeat(weights, widths)
+    votes_of = weight * (np.concatenate([np.arange(width) for width in widths]) < votes)
+    share = _least_difference(weights)
+    joined = TopK(np.full((len(labels), k), -1, np.int32), np.full((len(labels), k), -np.inf, np.float32))
+
+    def work(part: tuple[int, int]) -> None:
+        rows = slice(*part)
+        by_label = np.argsort(labels[rows], axis=1, kind="stable")
+        names = np.take_along_axis(labels[rows], by_label, axis=1)
+        first = np.diff(names, axis=1, prepend=-2) != 0  # of the answers of one label
+
+        def sums(values: _Floats) -> _Floats:
+            own = np.full(names.shape, -np.inf)
+            own[first] = np.add.reduceat(values.ravel(), np.flatnonzero(first))
+            return np.where(first & (names >= 0), own, -np.inf)
+
+        voted = np.round(sums(votes_of[by_label]), SAME)
+        scored = sums(np.take_along_axis(scores[rows], by_label, axis=1) * weight[by_label]).astype(np.float32)
+        best = np.lexsort((-scored, -voted), axis=-1)[:, :k]  # the lower label first among equals, as they are sorted
+        found = np.take_along_axis((voted + share * scored) / (1 + share), best, axis=1)
+        joined.scores[rows, : best.shape[1]] = np.minimum.accumulate(found, axis=1)
+        joined.labels[rows, : best.shape[1]] = np.where(found >= 0, np.take_along_axis(names, best, axis=1), -1)
+
+    map_parallel(work, split_ranges(len(labels), ROWS), n_jobs)
+    return joined
+
+
+def _least_difference(weights: _Floats) -> float:
+    """The least difference between what votes of some rankings and of others weigh, down to 2 ** -12."""
+    sums = np.zeros(1)
+    for weight in weights[weights > 0]:
+        sums = np.sort(np.concatenate((sums, sums + weight)))
+        sums = sums[np.append(True, np.diff(sums) > 10.0**-SAME)]
+        if len(sums) > 2**12:  # two of so many lie nearer together
+            return 2.0**-12
+    return max(float(np.diff(sums).min()), 2.0**-12)
 
 
 def _sums(labels: npt.NDArray[np.int32], gains: npt.NDArray[np.float32], k: int, n_jobs: int) -> TopK:
@@ -145,10 +179,15 @@ def fit_weights(
     if len(tops) == 1:
         return weights
     labels = np.concatenate([top.labels for top in tops], axis=1)
-    gains = _gains(tops, how, votes, places, len(tops))
+    gains = _gains(tops, "score" if how == "count" else how, places)
+    voted = [(np.arange(top.k) < votes).astype(np.float32) for top in tops]
 
     def quality(tried: _Floats) -> float:
-        weighed = [gain * np.float32(weight) for gain, weight in zip(gains, tried.tolist(), strict=True)]
+        own = gains
+        if how == "count":  # in one sum, which is quicker; nearly equal scores count as equal
+            share = np.float32(_least_difference(tried))
+            own = [vote + share * gain for vote, gain in zip(voted, gains, strict=True)]
+        weighed = [gain * np.float32(weight) for gain, weight in zip(own, tried.tolist(), strict=True)]
         right = hits(_sums(labels, np.concatenate(weighed, axis=1), max(CUTOFFS), n_jobs), truth)
         each = np.ones(len(right)) if sample_weight is None else sample_weight.astype(np.float64)
         return sum(float(right[:, :k].sum(axis=1) @ each) / k for k in CUTOFFS)

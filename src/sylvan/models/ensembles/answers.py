@@ -27,10 +27,9 @@ class EnsembleAnswers(JointModel):
         return asked
 
     def _combined(self, tops: Mapping[int, TopK], k: int, X: Any) -> TopK:
-        # Votes count beside all members, those of weight 0 too: the formula is the one that weights were fitted for.
         return combine_rankings(
             list(tops.values()), self.weights_[list(tops)], k, how=self.how, votes=self.votes, places=self._places,
-            n_jobs=resolve_jobs(self.n_jobs), n_rankings=len(self.members),
+            n_jobs=resolve_jobs(self.n_jobs),
         )  # fmt: skip
 
     @property

@@ -46,7 +46,7 @@ class Ensemble(EnsembleWeighing):
         All over matrices, or all over texts (such as :class:`TextModel`, each with its own vectoriser).
     how : {"score", "count", "average_rank", "reciprocal_rank"}, default "score"
         What a label gets from a member, times the member's weight: its probability from ``predict_proba``; a vote if it
-        is among the member's first ``votes`` (equal votes are decided by probabilities); by its position there, which
+        is among the member's first ``votes`` (probabilities decide between equal votes); by its position there, which
         is the one after the last for a label that isn't proposed; or 1 / its position.
     weights : list of float or "fit", optional
         One per member, in any unit; None for equal weights. ``"fit"`` trains the members without some holdout rows,
