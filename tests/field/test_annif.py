@@ -331,7 +331,11 @@ def test_folders_and_the_names_of_their_files(kind: str, call: Callable[..., Out
     assert done.labels == [["http://x/1"], ["http://x/2"]]
     assert call("predict m corpus -k 1 -o top.csv").code == 0
     table = [line.split(",")[:4] for line in Path("top.csv").read_text().splitlines()]
-    assert table == [["row", "file", "rank", "label"], ["0", names[0], "1", "http://x/1"], ["1", names[1], "1", "http://x/2"]]
+    assert table == [
+        ["row", "file", "rank", "label"],
+        ["0", names[0], "1", "http://x/1"],
+        ["1", names[1], "1", "http://x/2"],
+    ]
     assert call("convert corpus rows.jsonl").code == 0
     assert read_rows("rows.jsonl") == [
         {"text": "whale ship", "labels": ["http://x/1"], "file": names[0]},
@@ -391,6 +395,7 @@ def test_uris_that_the_vocabulary_lacks_stay_and_are_counted(call: Callable[...,
 
 
 # ------------------------------------------------- one file of text is one text
+
 
 def test_a_file_of_text_is_one_text_unless_lines_are_asked_for(call: Callable[..., Outcome]) -> None:
     write({"t.jsonl": '{"text": "whale ship", "labels": ["w"]}\n{"text": "bread", "labels": ["b"]}\n'})

@@ -32,14 +32,14 @@ CELLS: dict[str, tuple[list[str], int, str]] = {
     "numbers in lists": (["[1, 2]", "[2]"], 2, ""),
     "bare lists": (["[a, b]", "[b]"], 2, "looks like a list"),
     "PostgreSQL's arrays": (["{a,b}", "b"], 2, "looks like a list"),
-    "bars": (["a|b", "b", "c"], 3, "--label-separator \"|\""),
-    "lines": (["a\nb", "c", "b"], 3, "--label-separator \"newline\""),
-    "tabs": (["a\tb", "c", "b"], 3, "--label-separator \"tab\""),
-    "commas": (["red, green", "green", "blue, red", "blue"], 4, "--label-separator \",\""),
-    "commas, all of several": (["a, b, c", "b, c", "c, a", "b, a"], 4, "--label-separator \",\""),
-    "blanks": (["ECAT GCAT", "GCAT", "MCAT ECAT", "ECAT"], 4, "--label-separator \" \""),
-    "slashes": (["a/b", "b/c", "c", "a"], 4, "--label-separator \"/\""),
-    "URIs": (["http://a/b http://a/c", "http://a/b", "http://a/c"], 3, "--label-separator \" \""),
+    "bars": (["a|b", "b", "c"], 3, '--label-separator "|"'),
+    "lines": (["a\nb", "c", "b"], 3, '--label-separator "newline"'),
+    "tabs": (["a\tb", "c", "b"], 3, '--label-separator "tab"'),
+    "commas": (["red, green", "green", "blue, red", "blue"], 4, '--label-separator ","'),
+    "commas, all of several": (["a, b, c", "b, c", "c, a", "b, a"], 4, '--label-separator ","'),
+    "blanks": (["ECAT GCAT", "GCAT", "MCAT ECAT", "ECAT"], 4, '--label-separator " "'),
+    "slashes": (["a/b", "b/c", "c", "a"], 4, '--label-separator "/"'),
+    "URIs": (["http://a/b http://a/c", "http://a/b", "http://a/c"], 3, '--label-separator " "'),
     "semicolons": (["a;b", "b", "c ;; a"], 3, ""),
     "semicolons, and names with bars": (["a;b|c", "b", "c;a"], 4, ""),
     "names of people": (["Smith, John", "Doe, Jane", "Smith, Jane", "Doe, John"], 4, ""),
@@ -78,9 +78,9 @@ def _read(path: Path, **options: Any) -> tuple[list[list[Any]], str]:
 def test_cells_of_several_labels(kind: str, suffix: str, tmp_path: Path):
     cells, n_labels, words = CELLS[kind]
     if suffix in (".jsonl", ".parquet") and "semicolons" in kind:
-        n_labels, words = len(set(cells)), "--label-separator \";\""
+        n_labels, words = len(set(cells)), '--label-separator ";"'
         if "bars" in kind:
-            words = "--label-separator \"|\""
+            words = '--label-separator "|"'
     path = tmp_path / f"train{suffix}"
     _write(path, ["whales"] * len(cells), cells)
     labels, said = _read(path)

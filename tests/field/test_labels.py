@@ -214,6 +214,7 @@ def test_vocabularies() -> None:
 
 # ---------------------------------------- forms that may mean something else
 
+
 @pytest.mark.parametrize("Y", [PLACES[:, None] > 1, sp.csr_matrix(PLACES[:, None] > 1)])
 def test_a_column_of_flags_is_one_label(Y: Any) -> None:
     with warnings.catch_warnings():

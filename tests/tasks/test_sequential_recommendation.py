@@ -133,7 +133,7 @@ def test_recommendations_have_names_and_leave_out_what_was_seen() -> None:
     assert len(best[0]) == 5 and not {"2", "3", "4"} & set(best[0]) and "7" not in best[1]
     many = made.recommend([[str(i) for i in range(28)]], k=5)
     assert sorted(many[0]) == ["28", "29"]
-    with pytest.raises(DataError, match="no label 'tea'"):
+    with pytest.raises(DataError, match="no item 'tea'"):
         made.recommend([["tea"]])
     with pytest.raises(DataError, match="that of row 1 is empty"):
         made.recommend([["3"], []])

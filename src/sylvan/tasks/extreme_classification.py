@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from sylvan import metrics, validate
+from sylvan.canonical import Csr
 from sylvan.errors import DataError
 from sylvan.indexing import pifa
 from sylvan.neural.text.bag_encoder import BagEncoder
@@ -139,16 +140,21 @@ class ExtremeClassification(Task):
             self._checksums["test"] = checksum_of_matrices(*self._parts["test"])
 
     def _checked(self, features: Any, labels: Any, part: str) -> tuple[sp.csr_matrix, sp.csr_matrix]:
-        X = validate.features(features).to_scipy()
+        X = self._normalized(validate.features(features))
         Y = validate.labels(labels).to_scipy()
         if X.shape[0] != Y.shape[0]:
             raise DataError(
                 f"The {part} part has {counted(X.shape[0], 'row')} of features, but {Y.shape[0]} of labels."
             )
+        return X, sp.csr_matrix(Y)
+
+    def _normalized(self, features: Csr) -> sp.csr_matrix:
+        """The features, of unit length where that is asked for."""
+        X = features.to_scipy()
         if self.normalize:
             squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
             X = sp.csr_matrix(sp.diags(1 / np.sqrt(np.maximum(squares, 1e-30))) @ X)
-        return sp.csr_matrix(X, dtype=np.float32), sp.csr_matrix(Y)
+        return sp.csr_matrix(X, dtype=np.float32)
 
     def _holdout(self, features: Any, labels: Any, n_features: int, part: str) -> tuple[sp.csr_matrix, sp.csr_matrix]:
         X, Y = self._checked(features, labels, part)
@@ -210,8 +216,17 @@ class ExtremeClassification(Task):
 
     @torch.no_grad()
     def rank(self, features: Any, k: int = 5) -> TopK:
-        """The ``k`` best classes of each row of a CSR matrix, best first."""
-        X, _ = self._checked(features, np.zeros(features.shape[0], np.int64), "given")
+        """The ``k`` best classes of each row of a matrix as wide as that of the training, best first.
+
+        Raises
+        ------
+        DataError
+            When the matrix is malformed or of another width.
+        ParameterError
+            When ``k`` isn't an int in its range.
+        """
+        X = self._normalized(validate.features(features, n_features=self._X.shape[1], owner=type(self).__name__))
+        k = validate.count(k, "k")
         self.module.eval()
         return self._rank(X, k)
 

@@ -260,8 +260,10 @@ class LanguageModel(Task):
         Raises
         ------
         DataError
-            When a word isn't known.
+            When a word isn't known, or the sentence isn't a list of words.
         """
+        if isinstance(sentence, str):
+            raise DataError(f"log_probabilities takes a list of words. Got {sentence!r} instead: split it into words.")
         ids = {word: i for i, word in enumerate(self.corpus.words)}
         for word in sentence:
             if word not in ids:

@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from sylvan import validate
 from sylvan.data import SequenceData
-from sylvan.errors import DataError
+from sylvan.errors import DataError, ParameterError
 from sylvan.neural.sequence.gru4rec import GRU4Rec
 from sylvan.neural.sequence.sasrec import SASRec
 from sylvan.neural.sequence.sequence_encoder import PADDING, SequenceEncoder
@@ -227,20 +228,66 @@ class SequentialRecommendation(Task):
         return torch.from_numpy(ids).to(self.device)
 
     @torch.no_grad()
-    def recommend(self, histories: Iterable[Sequence[str | int]], k: int = 10) -> list[list[str]]:
+    def recommend(
+        self, histories: Iterable[Sequence[str | int]], k: int = 10, *, unknown: str = "error"
+    ) -> list[list[str]]:
         """The names of the ``k`` items most probable next, for each history of item names (the last the newest).
 
         Items of the history are excluded when ``exclude_seen``.
 
+        Parameters
+        ----------
+        histories : iterable of lists of str or int
+            Of one user, ``[["tea", "rice"]]``.
+        k : int
+        unknown : {"error", "ignore"}
+            What becomes of items that the training hadn't: they are refused, or left out. A history without any other
+            has no answers, an empty list.
+
         Raises
         ------
         DataError
-            When an item isn't known, or a history is empty.
+            When an item isn't known, a history is empty, or items stand where histories should.
+        ParameterError
+            When ``k`` or ``unknown`` is out of its range.
         """
+        k = validate.count(k, "k", owner="recommend")
+        known = self._known_items(histories, unknown)
+        answered = [row for row, ids in enumerate(known) if ids]
+        best: list[list[str]] = [[] for _ in known]
+        if answered:
+            for row, names in zip(answered, self._next_items([known[row] for row in answered], k), strict=True):
+                best[row] = names
+        return best
+
+    def _known_items(self, histories: Iterable[Sequence[str | int]], unknown: str) -> list[list[int]]:
+        """The ids of the items of every history."""
+        if unknown not in ("error", "ignore"):
+            raise ParameterError(f"The 'unknown' of recommend must be 'error' or 'ignore'. Got {unknown!r} instead.")
+        if isinstance(histories, str):
+            raise DataError(f"recommend takes a list of histories, each a list of items. Got {histories!r} instead.")
+        names, known = self.sequences.items, []
+        for row, history in enumerate(histories):
+            if isinstance(history, str | bytes) or not isinstance(history, Iterable):
+                raise DataError(
+                    f"recommend takes a list of histories, each a list of items. Got {history!r} for row {row}: "
+                    f"a single history is [['…', '…']]."
+                )
+            items = list(history)
+            if not items:
+                raise DataError(f"A history must hold at least one item; that of row {row} is empty.")
+            found = [names.get(item) for item in items]
+            if unknown == "error" and None in found:
+                raise DataError(
+                    f"There is no item {items[found.index(None)]!r} among the {len(names)} of the training, but in the "
+                    f"history of row {row}. unknown='ignore' leaves such items out."
+                )
+            known.append([item for item in found if item is not None])
+        return known
+
+    def _next_items(self, known: list[list[int]], k: int) -> list[list[str]]:
+        """The best items after each history of ids, by name."""
         names, most = self.sequences.items, self.encoder_.max_length
-        known = [[names.id(item) for item in history] for history in histories]
-        if not all(known):
-            raise DataError(f"A history must hold at least one item; that of row {known.index([])} is empty.")
         rows = np.full((len(known), most), PADDING, np.int64)
         for row, ids in zip(rows, known, strict=True):
             row[: len(ids[-most:])] = ids[-most:]

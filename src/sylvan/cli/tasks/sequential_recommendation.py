@@ -27,6 +27,7 @@ DATA is a file with a line 'user item' or 'user item timestamp' for each interac
 Examples:
   sylvan task sequential-recommendation log.tsv --out runs/rec
   sylvan task sequential-recommendation log.tsv --set encoder=gru4rec --set split=last --out runs/gru
+  sylvan task sequential-recommendation ratings.csv --columns userId,movieId,timestamp --out runs/films
   sylvan task sequential-recommendation users.txt --layout users --min-interactions 5 --loss full --out runs/full
   sylvan task sequential-recommendation log.tsv --sampler unigram --seed 0 --seed 1 --seed 2 --out runs/three
 """
@@ -41,6 +42,8 @@ options = together(
                  help="Drop users and items with fewer; 1 keeps all."),
     click.option("--order", type=click.Choice(("time", "line")), default="time", show_default=True,
                  help="Order of a user's items: by timestamp where there are timestamps, or by line."),
+    click.option("--columns", metavar="USER,ITEM[,TIME]",
+                 help="Columns of user, item and time, by number (1,2,4) or by name in the first line."),
     click.option("--header", is_flag=True, help="Pass over the first line, which names columns."),
     click.option("--separator", type=click.Choice(tuple(_SEPARATORS)),
                  help="Separator of fields; by default found from the first line."),
@@ -67,6 +70,7 @@ def make_job(paths: Sequence[str], given: dict[str, Any], settings: dict[str, An
         layout=given["layout"],
         separator=None if given["separator"] is None else _SEPARATORS[given["separator"]],
         header=given["header"],
+        columns=_columns(given["columns"]),
         order=given["order"],
         min_interactions=given["min_interactions"],
         until_stable=not given["filter_once"],
@@ -74,3 +78,11 @@ def make_job(paths: Sequence[str], given: dict[str, Any], settings: dict[str, An
     if not given["quiet"]:
         click.echo(f"Read {sequences.describe()}.")
     return SequentialRecommendation(sequences, **settings)
+
+
+def _columns(text: str | None) -> list[int | str] | None:
+    """What ``--columns`` lists: numbers, or names."""
+    if text is None:
+        return None
+    words = [word.strip() for word in text.split(",")]
+    return [int(word) for word in words] if all(word.isdecimal() for word in words) else list(words)

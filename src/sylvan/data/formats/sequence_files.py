@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import warnings
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any, Literal
@@ -16,7 +17,7 @@ from sylvan.data.lines import token
 from sylvan.data.sequences import SequenceData, from_codes
 from sylvan.data.streams import PathLike, open_read, open_write
 from sylvan.data.text_rows import encoded, text_lines
-from sylvan.errors import DataError, ParameterError
+from sylvan.errors import DataError, DataWarning, ParameterError
 from sylvan.parallel import progress
 from sylvan.wording import counted
 
@@ -27,6 +28,8 @@ Layout = Literal["interactions", "users"]
 _LAYOUTS = ("interactions", "users")
 _SEPARATORS = {" ": "blanks", "\t": "tabs", ",": "commas"}
 _HEAD = 1000  # lines that decide the layout
+_RATINGS, _FEWEST = 11, 20  # numbers of a scale at most, lines that tell at least
+_SHOWN = 20  # names of columns in an error
 _WHOLE = re.compile(r"[-+]?[0-9]+")
 _DECIMAL = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 _BREAK = re.compile(r"[\n\r]")
@@ -38,6 +41,7 @@ def read_sequences(
     layout: Layout | None = None,
     separator: str | None = None,
     header: bool = False,
+    columns: Sequence[int | str] | None = None,
     order: Literal["time", "line"] = "time",
     min_interactions: int = 10,
     until_stable: bool = True,
@@ -54,12 +58,16 @@ def read_sequences(
         The file, gzip or xz unpacked on the way; "-" reads stdin.
     layout : {"interactions", "users"}, optional
         By default the first 1,000 lines decide: when all have two fields, or all three with a number as the third,
-        they are interactions; else one user stands on a line.
+        they are interactions; else one user stands on a line. Lines that look like a table with other columns
+        besides, such as ratings, are refused until ``columns`` or ``layout`` is given.
     separator : {" ", tab, ","}, optional
         What parts fields; " " stands for any run of blanks and tabs. By default the first line decides: a tab where
         it has one, else a comma, else blanks. There is no quoting.
     header : bool
         Whether the first line names columns and is passed over.
+    columns : sequence of int or str, optional
+        Which fields of a line are the user, the item and, if there is a third, the timestamp: by number, counted from
+        1, or by the names in the first line. All others are left out. For interactions.
     order : {"time", "line"}
         How a user's items are put in order: by timestamp where there are timestamps (equal ones by line), or by line.
     min_interactions, until_stable
@@ -91,14 +99,24 @@ def read_sequences(
     _one_of("layout", layout, (None, *_LAYOUTS))
     _one_of("separator", separator, (None, *_SEPARATORS))
     _one_of("order", order, ("time", "line"))
+    if columns is not None:
+        _check_columns(columns, layout)
+        header, layout = header or isinstance(columns[0], str), "interactions"
     result = _Interactions()
     with open_read(path) as stream:
         name = stream.name
-        rows = _rows(text_lines(stream), separator, header)
+        lines = (each for each in text_lines(stream) if each[1].strip())
+        first = list(islice(lines, 1))
+        mark = separator or _separator(first)
+        lines = chain(first, lines)
+        titles = _fields(next(lines)[1], mark) if header and first else []
+        rows = _rows(lines, mark, None if columns is None else _places(columns, titles, name))
         head = list(islice(rows, _HEAD))
         rows = chain(head, rows)
         if (layout or _layout(head)) == "interactions":
             _read_interactions(rows, result)
+            if columns is None:
+                _doubt_ratings(head, name)
         else:
             _read_users(rows, result)
     times = result.stamps() if order == "time" else None
@@ -177,33 +195,99 @@ class _Interactions:
 _Row = tuple[str, list[str]]
 
 
-def _rows(lines: Iterator[tuple[str, str]], separator: str | None, header: bool) -> Iterator[_Row]:
-    """Place and fields of every line that isn't empty."""
+def _check_columns(columns: Sequence[int | str], layout: Layout | None) -> None:
+    words = "two or three different names of columns, or numbers counted from 1: of the user, the item and the time"
+    kinds = {type(each) for each in columns} if isinstance(columns, list | tuple) else set()
+    wrong = kinds not in ({int}, {str}) or len(columns) not in (2, 3) or len(set(columns)) < len(columns)
+    if wrong or any(isinstance(each, int) and each < 1 for each in columns):
+        raise ParameterError(f"The 'columns' parameter must be {words}. Got {columns!r} instead.")
+    if layout == "users":
+        raise ParameterError("The 'columns' parameter is for layout='interactions'. Got layout='users' instead.")
+
+
+def _places(columns: Sequence[int | str], titles: list[str], name: str) -> list[int]:
+    """Where in a line the chosen columns stand, counted from 0."""
+    for each in columns:
+        if isinstance(each, str) and titles.count(each) != 1:
+            found = "two" if each in titles else "no"
+            shown = ", ".join(map(repr, titles[:_SHOWN]))
+            raise DataError(f"{name}: the first line names {found} column(s) {each!r}. Its names are: {shown}.")
+    return [titles.index(each) if isinstance(each, str) else each - 1 for each in columns]
+
+
+def _separator(first: list[tuple[str, str]]) -> str:
+    return next((mark for mark in ("\t", ",") if first and mark in first[0][1]), " ")
+
+
+def _fields(line: str, separator: str) -> list[str]:
+    return line.split() if separator == " " else [text.strip() for text in line.split(separator)]
+
+
+def _rows(lines: Iterator[tuple[str, str]], separator: str, chosen: list[int] | None) -> Iterator[_Row]:
+    """Place and fields of every line, all or those chosen."""
     for place, line in lines:
-        if not line.strip():
-            continue
-        if separator is None:
-            separator = next((mark for mark in ("\t", ",") if mark in line), " ")
-        if header:
-            header = False
-            continue
-        if separator == " ":
-            yield place, line.split()
-            continue
-        fields = [text.strip() for text in line.split(separator)]
+        fields = _fields(line, separator)
+        if chosen is not None:
+            if max(chosen) >= len(fields):
+                raise DataError(
+                    f"{place}: there is no column {max(chosen) + 1} in a line of {counted(len(fields), 'field')}; "
+                    f"fields are parted by {_SEPARATORS[separator]}. Got {token(line.encode())} instead."
+                )
+            fields = [fields[column] for column in chosen]
         if "" in fields:
+            number = fields.index("") if chosen is None else chosen[fields.index("")]
             raise DataError(
-                f"{place}: field {fields.index('') + 1} is empty; fields are parted by {_SEPARATORS[separator]}. "
+                f"{place}: field {number + 1} is empty; fields are parted by {_SEPARATORS[separator]}. "
                 f"Got {token(line.encode())} instead."
             )
         yield place, fields
 
 
 def _layout(head: list[_Row]) -> Layout:
+    """What lines hold; a table with further columns is refused, as its ratings would become items."""
     widths = {len(fields) for _, fields in head}
-    if widths == {2} or (widths == {3} and all(_DECIMAL.fullmatch(fields[2]) for _, fields in head)):
+    if widths == {2} or (widths == {3} and all(_is_number(fields[2]) for _, fields in head)):
         return "interactions"
+    if len(widths) == 1 and len(head) > 1 and _is_table([fields for _, fields in head]):
+        place, fields = head[0]
+        raise DataError(
+            f"{place}: every line has {counted(len(fields), 'field')}, as in a table of interactions with a line that "
+            f"names columns, or with more than user, item and time. Got {token(' '.join(fields).encode())}. Say which "
+            "columns these are, columns=('user', 'item', 'time') by their names or (1, 2, 4) by number (--columns), or "
+            "layout='users' (--layout users) where a line holds a user and all of their items."
+        )
     return "users"
+
+
+def _is_table(rows: list[list[str]]) -> bool:
+    """Whether lines of one width are a table: users come again, a line names columns, or a column holds fractions."""
+    columns = list(zip(*rows, strict=True))
+    if len(set(columns[0])) < len(rows):
+        return True
+    numbers = [[_is_number(text) for text in column] for column in columns[1:]]
+    named = any(not flags[0] and all(flags[1:]) for flags in numbers)
+    fractions = any(all(flags) and any("." in text for text in column)
+                    for flags, column in zip(numbers, columns[1:], strict=True))  # fmt: skip
+    return named or fractions
+
+
+def _is_number(text: str) -> bool:
+    return _DECIMAL.fullmatch(text) is not None
+
+
+def _doubt_ratings(head: list[_Row], name: str) -> None:
+    """Warn of a third field that holds few numbers, most of them again for the same user, as ratings are."""
+    if not head or len(head[0][1]) != 3:
+        return
+    pairs = [(fields[0], fields[2]) for _, fields in head]
+    values = {value for _, value in pairs}
+    if len(values) > _RATINGS or len(head) < _FEWEST or 2 * len(set(pairs)) > len(pairs):
+        return
+    warnings.warn(
+        f"{name}: the third field is read as the time, but holds only {counted(len(values), 'different number')}, such "
+        f"as {pairs[0][1]}, like ratings. columns=(1, 2) (--columns 1,2) reads users and items in the order of lines.",
+        DataWarning, stacklevel=3,
+    )  # fmt: skip
 
 
 def _read_interactions(rows: Iterator[_Row], result: _Interactions) -> None:
@@ -213,8 +297,8 @@ def _read_interactions(rows: Iterator[_Row], result: _Interactions) -> None:
             before = f"{width} fields, as those before"  # 2 or 3
             expected = before if width else "'user item' or 'user item timestamp'"
             raise DataError(
-                f"{place}: a line must be {expected}. Got {counted(len(fields), 'field')} instead. Lines that hold a "
-                "user and all of their items are read with layout='users' (--layout users)."
+                f"{place}: a line must be {expected}. Got {counted(len(fields), 'field')} instead. columns=(1, 2, 4), "
+                "or names of columns (--columns), says which of more fields are the user, the item and the time."
             )
         width = len(fields)
         result.add(fields[0], fields[1])
@@ -239,7 +323,7 @@ def _read_users(rows: Iterator[_Row], result: _Interactions) -> None:
         if user in result.users:
             raise DataError(
                 f"{place}: the user {token(user.encode())} has had a line before. Lines of one interaction each are "
-                "read with layout='interactions' (--layout interactions): two fields, or three with a timestamp."
+                "read with columns=(1, 2), or (1, 2, 3) with the time in the third (--columns 1,2,3)."
             )
         for item in items:
             result.add(user, item)
