@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import bz2
 import codecs
+import csv
 import gzip
 import io
 import json
 import lzma
+import re
 import shutil
 import tarfile
 import tracemalloc
@@ -21,7 +23,7 @@ import pytest
 import sylvan
 from sylvan import data
 from sylvan.cli import main
-from sylvan.errors import DataWarning
+from sylvan.errors import DataError, DataWarning
 
 # A column of labels, how many different labels it holds, and the words of the warning, "" for none.
 CELLS: dict[str, tuple[list[str], int, str]] = {
@@ -351,3 +353,87 @@ def test_features_of_high_ids_cost_what_their_columns_cost(
     if highest > 10**9:
         code, _, said = _call(capsys, "train", "irli", "high.svm", "--model", "i")
         assert code == 1 and "features would take" in said and " GB of memory, but" in said
+
+
+_ROWS = 'text\tlabels\nwhale\tSea\n{0}\tSea\nflour\tBaking\noven {1}\tBaking\n'
+# A table, its name, what read_table is given, its texts, and the words of the warning or error; None is an error.
+TABLES: list[tuple[str, str, dict[str, Any], list[str] | None, str]] = [
+    ("a.tsv", _ROWS.format('"Elections', "bread"), {}, ["whale", '"Elections', "flour", "oven bread"], "line 3"),
+    ("a.tsv", _ROWS.format('"Elections', 'bread"'), {}, ["whale", '"Elections', "flour", 'oven bread"'], "line 3"),
+    ("a.tsv", _ROWS.format('"12" vinyl', "bread"), {}, ["whale", '"12" vinyl', "flour", "oven bread"], "--no-quoting"),
+    ("a.tsv", _ROWS.format('12" vinyl', 'bread"'), {}, ["whale", '12" vinyl', "flour", 'oven bread"'], ""),
+    ("a.tsv", _ROWS.format('"a ""b"" c"', "x"), {}, ["whale", 'a "b" c', "flour", "oven x"], ""),
+    ("a.tsv", _ROWS.format('"a\tb"', "x"), {}, ["whale", "a\tb", "flour", "oven x"], ""),
+    ("a.tsv", _ROWS.format('"a\nb"', "x"), {}, ["whale", "a\nb", "flour", "oven x"], "line 3, 'a\\nb'"),
+    ("a.tsv", _ROWS.format('"a ""b"" c"', "x"), {"quoting": False}, ["whale", '"a ""b"" c"', "flour", "oven x"], ""),
+    ("a.csv", _ROWS.format('"a\n\nb"', "x").replace("\t", ","), {}, ["whale", "a\n\nb", "flour", "oven x"], "1 row "),
+    ("a.csv", _ROWS.format('12" vinyl', "x").replace("\t", ","), {}, ["whale", '12" vinyl', "flour", "oven x"], ""),
+    ("a.csv", _ROWS.format('"12" vinyl', "x").replace("\t", ","), {}, None, "line 3: not a row of CSV"),
+    ("a.csv", _ROWS.format('"12 vinyl', "x").replace("\t", ","), {}, None, "--no-quoting"),
+    ("a.csv", _ROWS.format('"12 vinyl', "x").replace("\t", ","), {"quoting": False},
+     ["whale", '"12 vinyl', "flour", "oven x"], ""),
+    ("a.tsv", 'text\tlabels\n"a\tb\nc"\tSea\n', {"quoting": True}, ["a\tb\nc"], "over several lines"),
+    ("a.tsv", 'text\tlabels\n"a\tb\nc"\tSea\n', {}, ['"a', 'c"'], "--quoting"),
+    ("a.csv", "sep=;\ntext;labels\nwhale, blue;Sea\n", {}, ["whale, blue"], ""),
+    ("a.csv", "\ufeffSEP=\t\r\ntext\tlabels\r\nwhale\tSea\r\n", {}, ["whale"], ""),
+    ("a.csv", "text,labels,text\nwhale,Sea,more\n", {}, None, "columns 1 and 3 are both called 'text'"),
+    ("a.csv", "text,labels,n,n\nwhale,Sea,1,2\n", {}, None, "both called 'n'"),
+    ("a.csv", "text,labels,,\nwhale,Sea,1,2\n", {}, ["whale"], ""),
+    ("a.csv", "a,b,a\nwhale,Sea,more\n", {"text_columns": 1, "labels_columns": 2, "header": True}, ["whale"], ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "content", "options", "texts", "words"), TABLES)
+def test_tables(name: str, content: str, options: dict[str, Any], texts: list[str] | None, words: str, tmp_path: Path):
+    path = tmp_path / name
+    path.write_bytes(content.encode())
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        if texts is None:
+            with pytest.raises(DataError, match=re.escape(words)):
+                data.read_table(path, **options)
+            return
+        assert data.read_table(path, **options).texts == texts
+    message = " ".join(str(one.message) for one in said)
+    assert (words in message) if words else not message
+
+
+def test_tables_from_the_command_line(tmp_path: Path, capsys: Any, monkeypatch: Any):
+    monkeypatch.chdir(tmp_path)
+    Path("a.csv").write_text("sep=;\ntext;labels\n\"whale;Sea\nflour;Baking\n")
+    code, out, said = _call(capsys, "convert", "a.csv", "-", "--to", "jsonl", "--no-quoting")
+    assert code == 0 and [json.loads(line)["text"] for line in out.splitlines()] == ['"whale', "flour"], said
+    code, _, said = _call(capsys, "convert", "a.csv", "-", "--to", "jsonl")
+    assert code == 2 and "--no-quoting" in said
+    Path("a.jsonl").write_text(_JSONL)
+    code, _, said = _call(capsys, "convert", "a.jsonl", "b.csv", "--no-quoting")
+    assert code == 2 and "--quoting is for tables" in said
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv"])
+@pytest.mark.parametrize("text", ["a\rb", "a\r", "a\nb", 'a "b"', "a,b\tc", "a"])
+def test_all_tables_are_written_alike(text: str, ending: str, tmp_path: Path, capsys: Any, monkeypatch: Any):
+    monkeypatch.chdir(tmp_path)
+    Path("train.jsonl").write_text(_JSONL)
+    data.write_records("a.jsonl", [{"id": text, "text": "whale", "labels": ["Sea"]}])
+    assert _call(capsys, "train", "xr-linear", "train.jsonl", "--model", "m", "-q")[0] == 0
+    for words in (("predict", "m", "a.jsonl", "-k", "1", "-o"), ("convert", "a.jsonl")):
+        assert _call(capsys, *words, f"x.{ending}", "-q")[0] == 0
+        with open(f"x.{ending}", newline="", encoding="utf-8") as file:
+            header, row = csv.reader(file, delimiter="\t" if ending == "tsv" else ",")
+        assert dict(zip(header, row, strict=True))["id"] == text
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@a", "\tx", "\rx", "a=1"])
+def test_formulas_are_guarded_on_request(text: str, tmp_path: Path, capsys: Any, monkeypatch: Any):
+    monkeypatch.chdir(tmp_path)
+    Path("train.jsonl").write_text(_JSONL)
+    data.write_records("a.jsonl", [{"id": text, "text": "whale", "labels": ["Sea"]}])
+    assert _call(capsys, "train", "xr-linear", "train.jsonl", "--model", "m", "-q")[0] == 0
+    for words in (("predict", "m", "a.jsonl", "-o"), ("convert", "a.jsonl")):
+        for options, right in (((), text), (("--guard-formulas",), text if text == "a=1" else f"'{text}")):
+            assert _call(capsys, *words, "x.csv", "-q", *options)[0] == 0
+            with open("x.csv", newline="", encoding="utf-8") as file:
+                header, *rows = csv.reader(file)
+            assert dict(zip(header, rows[0], strict=True))["id"] == right
+            assert "score" not in header or all(float(row[header.index("score")]) < 1e9 for row in rows)

@@ -97,6 +97,7 @@ def _convert_texts(source: Any, output: str, target: str, given: dict[str, Any])
         source.options,
         delimiter=given["output_delimiter"],
         output_separator=given["output_separator"],
+        guards=given["guard_formulas"],
         items=given["output_items"],
         header=None,
         one_line=given["one_line"],

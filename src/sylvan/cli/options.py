@@ -99,6 +99,9 @@ subjects_options = together(
 )  # fmt: skip
 # Which fields of an input go into an output.
 output_fields_option = together(
+    click.option("--guard-formulas", is_flag=True,
+                 help="In a table that is written, let no cell begin with = + - @, a tab or CR: an apostrophe stands "
+                 "before, so that no spreadsheet computes it."),
     click.option("--output-delimiter", metavar="CHAR", callback=_delimiter,
                  help="Separator of the cells of a table that is written. [default: a comma, or a tab in .tsv]"),
     click.option("--output-fields", multiple=True, metavar="NAMES", callback=_names,
@@ -115,6 +118,9 @@ input_options = together(
     click.option("--items", metavar="FILE", help="Names of the labels of PECOS's text files, the first for id 0."),
     click.option("--header/--no-header", default=None, help="Whether a table's first row has column names; by default "
                                                             "it has, unless columns are given by number."),
+    click.option("--quoting/--no-quoting", "quoting", default=None,
+                 help="Whether quotation marks around a table's cell quote it, or are part of the text. [default: they "
+                 "quote it; in TSV, unless they can't]"),
     click.option("--delimiter", metavar="CHAR", callback=_delimiter,
                  help="Separator of a table's cells, such as ; or tab; by default a comma (a tab in .tsv), or what the "
                  "first row shows."),

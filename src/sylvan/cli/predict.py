@@ -129,7 +129,9 @@ def command(
     with (
         quiet(given["quiet"]),
         on_cluster(address, given["threads"]),
-        open_rankings(output, loaded.n_labels_, titles, key, given["output_delimiter"]) as writer,
+        open_rankings(
+            output, loaded.n_labels_, titles, key, given["output_delimiter"], given["guard_formulas"]
+        ) as writer,
         progress("ranking", None, "row") as bar,
     ):
         blocks = rank_blocks(loaded, asked, k, rule=rule, **lists) if ranker is None else ranked_blocks(ranker, asked)

@@ -51,7 +51,7 @@ def test_tables_round_trip(place, rows, suffix, header):
     path = place / f"a.{suffix}"
     texts, labels = both(rows)
     data.write_table(path, texts, labels, header=header)
-    columns = {} if header else {"text_columns": 1, "labels_columns": 2}
+    columns = {"quoting": True, **({} if header else {"text_columns": 1, "labels_columns": 2})}
     assert data.read_table(path, **columns) == (texts, labels, None)
     assert whole(data.stream_table(path, rows=2, **columns)) == (texts, labels)
 

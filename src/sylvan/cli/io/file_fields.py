@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
+from sylvan.data.formats.cells import declared_delimiter
 from sylvan.data.streams import head_of
 
 __all__ = ["FILES", "LABELS", "TABLES", "delimiter_of", "fields_of", "split_names", "unread"]
@@ -76,6 +77,9 @@ def unread(fields: Sequence[str], texts: Sequence[str], labels: str) -> list[str
 
 def _first_row(path: str, delimiter: str) -> list[str]:
     text = head_of(path).decode("utf-8", "replace")
+    first, _, rest = text.partition("\n")
+    if (declared := declared_delimiter(first)) is not None:
+        text, delimiter = rest, declared
     with suppress(csv.Error):
         return next((row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row), [])
     return []

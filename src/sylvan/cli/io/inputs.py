@@ -34,6 +34,7 @@ _TEXT_OPTIONS = (
     ("--label-separator", "label_separator"),
     ("--delimiter", "delimiter"),
     ("--header", "header"),
+    ("--quoting", "quoting"),
     ("--items", "items"),
     ("--encoding", "encoding"),
 )
@@ -45,6 +46,7 @@ _ONLY_FOR = (
     ("--label-separator", "label_separator", COLUMNS, "fields with names"),
     ("--delimiter", "delimiter", tuple(TABLES), "tables"),
     ("--header", "header", tuple(TABLES), "tables"),
+    ("--quoting", "quoting", tuple(TABLES), "tables"),
     ("--items", "items", ("pecos",), "PECOS's files"),
     ("--encoding", "encoding", _ENCODED, "files of text"),
 )
@@ -265,7 +267,7 @@ def _text_input(path: str, format_: str, given: Mapping[str, Any], model: object
     texts, labels = split_names(given["text_fields"], fields) or known[0], given["labels_field"] or known[1]
     options = TextOptions(
         delimiter=delimiter, label_separator=_separator(given["label_separator"]), header=header, items=given["items"],
-        vocabulary=given.get("subjects"), language=given.get("language"),
+        vocabulary=given.get("subjects"), language=given.get("language"), quoting=given.get("quoting"),
     )  # fmt: skip
     guessed = given["format_"] is None and format_of_name(path) is None
     there = fields_of(path, format_, delimiter, header, texts=False) if labels == "labels" else []

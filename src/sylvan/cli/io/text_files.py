@@ -34,6 +34,8 @@ class TextOptions:
     delimiter: str | None = None
     label_separator: str | None = AUTO
     header: bool | None = None
+    quoting: bool | None = None
+    guards: bool = False
     output_separator: str | None = None
     items: str | None = None
     vocabulary: str | None = None
@@ -129,6 +131,7 @@ def _table(
         label_separator=" " if annif else separator,
         delimiter=options.delimiter or TABLES[format_],
         header=header,
+        quoting=options.quoting,
         rows=rows,
         records=records,
     )
@@ -183,6 +186,7 @@ def write_texts(
             label_separator=options.output_separator or (" " if annif else ";"),
             delimiter=options.delimiter or TABLES[format_],
             header=options.header is not False,
+            guards=options.guards,
             others=others,
         )
     elif format_ == "annif-jsonl":

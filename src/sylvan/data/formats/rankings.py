@@ -139,14 +139,16 @@ def _delimiter(path: str) -> str | None:
 
 @contextmanager
 def open_rankings(
-    path: str, n_labels: int, label_of: LabelOf | None = None, key: str = "scores", delimiter: str | None = None
+    path: str, n_labels: int, label_of: LabelOf | None = None, key: str = "scores", delimiter: str | None = None,
+    guards: bool = False,
 ) -> Iterator[Writer]:
     """A writer to ``path``: a matrix when it ends in ``.npz``, Parquet for ``.parquet`` or ``.pq``, a table for
     ``.csv`` or ``.tsv``, else JSONL.
 
     With ``label_of``, JSONL and Parquet hold what it gives for each name as ``labels``, and the names as ``uris``; a
     table has it in a column ``name``. The numbers beside the labels are called ``key``. "-" stands for stdout.
-    ``delimiter`` separates a table's cells, by default a comma, or a tab for ``.tsv``.
+    ``delimiter`` separates a table's cells, by default a comma, or a tab for ``.tsv``; with ``guards``, cells that a
+    spreadsheet would compute begin with an apostrophe.
     A file takes its name when everything is written; until then whatever stood there stays.
 
     Raises
@@ -163,7 +165,7 @@ def open_rankings(
         if name.endswith(".npz"):
             writer = _Matrix(stream, n_labels)
         elif usual is not None:
-            writer = RankingTable(stream, label_of, key, delimiter or usual)
+            writer = RankingTable(stream, label_of, key, delimiter or usual, guards)
         else:
             writer = (_Columns if name.endswith(PARQUET) else _Lines)(stream, label_of, key)
         try:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
 
+from sylvan.data.formats.cells import cell_line, read_cells
 from sylvan.data.label_cells import AUTO, LabelCells
 from sylvan.data.other_fields import RecordColumns, cell_of, with_others
 from sylvan.data.streams import InputStream, PathLike, open_read, open_write, unpacked_name
@@ -19,7 +19,6 @@ from sylvan.data.text_rows import (
     complete_rows,
     encoded,
     in_blocks,
-    not_utf8,
     paired,
     unweighted,
 )
@@ -31,7 +30,6 @@ __all__ = ["read_table", "stream_table", "write_table"]
 Column = str | int
 Columns = Column | Sequence[Column]
 _BLOCK = 4096  # rows that are written together
-_LONGEST = 2**31 - 1  # characters of a cell; csv's own limit of 131072 is less than a book
 _MARKS = (";", "\t", "|", ",")  # that may separate cells
 # What to say where a column isn't there.
 _TEXTS = "Say which has the text with text_columns (--text-field), by its name, or by its number where none has a name."
@@ -47,6 +45,7 @@ def read_table(
     label_separator: str | None = AUTO,
     delimiter: str | None = None,
     header: bool | None = None,
+    quoting: bool | None = None,
     separator: str = " ",
 ) -> TextData:
     r"""Read texts and labels from a table in CSV or TSV.
@@ -69,9 +68,14 @@ def read_table(
         ";". A cell that holds a list as Python or JSON writes it, ``['a', 'b']``, is that list, unless None is given.
         Where cells look as if another mark parted their labels, a warning shows one.
     delimiter : str, optional
-        What parts the cells: by default a tab in files named .tsv or .tab (packed or not), else a comma.
+        What parts the cells: by default a tab in files named .tsv or .tab (packed or not), else a comma. A first line
+        ``sep=;``, as Excel writes it, goes before.
     header : bool, optional
         Whether the first row names the columns. By default it does unless all columns are given as numbers.
+    quoting : bool, optional
+        Whether ``"`` around a cell quotes it. If not, quotation marks are part of the text. By default it does, but in
+        tables of tabs a mark that can't be a quote, as its cell isn't closed or would swallow whole rows, is part of the
+        text, with a warning.
     separator : str
 
     Returns
@@ -96,7 +100,7 @@ def read_table(
     >>> data.read_table(path, text_columns=("title", "author"))
     TextData(texts=['Moby Dick, or The Whale Melville'], labels=[['Whaling', 'Sea stories']], weights=None)
     """
-    form = _form(path, text_columns, labels_columns, label_separator, delimiter, header, separator)
+    form = _form(path, text_columns, labels_columns, label_separator, delimiter, header, quoting, separator)
     return collect(_rows(path, form))
 
 
@@ -108,6 +112,7 @@ def stream_table(
     label_separator: str | None = AUTO,
     delimiter: str | None = None,
     header: bool | None = None,
+    quoting: bool | None = None,
     separator: str = " ",
     rows: int = 4096,
     records: list[Mapping[str, Any]] | None = None,
@@ -117,7 +122,7 @@ def stream_table(
     To ``records`` the cells of each row are appended as they are read, by the names of their columns, or by their
     numbers in a table without a header.
     """
-    form = _form(path, text_columns, labels_columns, label_separator, delimiter, header, separator)
+    form = _form(path, text_columns, labels_columns, label_separator, delimiter, header, quoting, separator)
     return in_blocks(_rows(path, form, records), rows)
 
 
@@ -132,6 +137,7 @@ def write_table(
     label_separator: str = ";",
     delimiter: str | None = None,
     header: bool = True,
+    guards: bool = False,
     others: Iterable[Mapping[str, Any]] | None = None,
 ) -> None:
     """Write texts and labels as CSV or TSV, which :func:`read_table` reads back.
@@ -150,6 +156,9 @@ def write_table(
         As in :func:`read_table`.
     header : bool
         Whether to write one; without it the text is column 1 and the labels column 2.
+    guards : bool
+        Whether a cell that a spreadsheet would compute (it begins with =, +, -, @, a tab or a CR) gets an apostrophe
+        before it, which reading doesn't remove.
     others : iterable of mapping, optional
         Each row's other fields, which become columns behind text and labels, those of the first rows; one of the same
         name as these is left out.
@@ -179,15 +188,15 @@ def write_table(
         while block := list(islice(rows, _BLOCK)):
             names = [name for name in columns.take([other for _, other in block]) if name not in own]
             if not begun:
-                stream.write(encoded(-1, mark.join(_cell(name, mark) for name in (*own, *names)) + "\n"))
+                stream.write(encoded(-1, cell_line((*own, *names), mark, guards)))
             begun = True
             for (number, text, row), other in block:
                 cells = [text] if labels is None else [text, _label_cell(number, row, label_separator)]
                 cells += [cell_of(other.get(name)) for name in names]
-                stream.write(encoded(number, mark.join(_cell(cell, mark) for cell in cells) + "\n"))
+                stream.write(encoded(number, cell_line(cells, mark, guards)))
                 bar.update(1)
         if not begun:
-            stream.write(encoded(-1, mark.join(_cell(name, mark) for name in own) + "\n"))
+            stream.write(encoded(-1, cell_line(own, mark, guards)))
 
 
 @dataclass(frozen=True)
@@ -199,6 +208,7 @@ class _Form:
     label_separator: str | None
     delimiter: str
     header: bool
+    quoting: bool | None
     separator: str
 
 
@@ -209,6 +219,7 @@ def _form(
     label_separator: str | None,
     delimiter: str | None,
     header: bool | None,
+    quoting: bool | None,
     separator: str,
 ) -> _Form:
     texts = _columns(text_columns, "text_columns")
@@ -218,7 +229,7 @@ def _form(
         raise ParameterError(f"A table without a header has numbers for columns, from 1. Got {named[0]!r} instead.")
     LabelCells("", label_separator)  # refuses what is no separator, before the file is opened
     known = bool(named) if header is None else header
-    return _Form(texts, labels, label_separator, _delimiter(path, delimiter), known, separator)
+    return _Form(texts, labels, label_separator, _delimiter(path, delimiter), known, quoting, separator)
 
 
 def _columns(given: Columns, parameter: str) -> tuple[Column, ...]:
@@ -245,12 +256,14 @@ def _rows(path: PathLike, form: _Form, records: list[Mapping[str, Any]] | None =
 
 
 def _table_rows(stream: InputStream, form: _Form, records: list[Mapping[str, Any]] | None) -> Iterator[Row]:
-    result = _cells(stream, form.delimiter)
+    result = read_cells(stream, form.delimiter, form.quoting)
     first = next(result, None)
     if first is None:
         return
     place, cells = first
     names = cells if form.header else None
+    if names is not None and any(isinstance(column, str) for column in (*form.texts, *form.labels)):
+        _refuse_repeated(place, names)
     texts = [_position(place, column, names, len(cells), _TEXTS) for column in form.texts]
     labels = [_position(place, column, names, len(cells), _LABELS) for column in form.labels]
     width = len(cells)
@@ -263,6 +276,16 @@ def _table_rows(stream: InputStream, form: _Form, records: list[Mapping[str, Any
         if records is not None:
             records.append(dict(zip(columns, cells, strict=True)))
         yield _row(place, cells, texts, labels, form.separator, label_cells)
+
+
+def _refuse_repeated(place: str, names: list[str]) -> None:
+    for name in names:
+        if name and names.count(name) > 1:
+            first, second = [at for at, other in enumerate(names, 1) if other == name][:2]
+            raise DataError(
+                f"{place}: the columns {first} and {second} are both called {name!r}: rename one, or give columns by "
+                "their numbers."
+            )
 
 
 def _row(
@@ -286,41 +309,6 @@ def _position(place: str, column: Column, names: list[str] | None, width: int, o
     mark = next((mark for mark in _MARKS if len(names) == 1 and mark in names[0]), None)
     parted = "" if mark is None else f" If {mark!r} separates the cells, say delimiter={mark!r} (--delimiter)."
     raise DataError(f"{place}: there is no column {column!r}. The first row names: {listed}. {option}{parted}")
-
-
-def _cells(stream: InputStream, delimiter: str) -> Iterator[tuple[str, list[str]]]:
-    """The cells of every row that isn't empty, with "file, line n"."""
-    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST))
-    line_number = 0
-
-    def lines() -> Iterator[str]:
-        nonlocal line_number
-        for line_number, line in stream.lines(keep_ends=True):
-            try:
-                yield line.decode("utf-8")
-            except UnicodeDecodeError as error:
-                raise not_utf8(f"{stream.name}, line {line_number}", line, error) from error
-
-    reader = csv.reader(lines(), delimiter=delimiter, strict=True)
-    with progress(f"reading {stream.name}", stream.packed_size, "B") as bar:
-        while True:
-            first = line_number + 1
-            try:
-                cells = next(reader)
-            except StopIteration:
-                return
-            except csv.Error as error:
-                raise DataError(f"{stream.name}, line {first}: not a row of CSV ({error}).") from error
-            stream.report(bar)
-            if cells:
-                yield f"{stream.name}, line {first}", cells
-
-
-def _cell(text: str, delimiter: str) -> str:
-    if text and not any(mark in text for mark in (delimiter, '"', "\n", "\r")):
-        return text
-    doubled = text.replace('"', '""')
-    return f'"{doubled}"'
 
 
 def _label_cell(number: int, row: Sequence[Label], separator: str) -> str:
