@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from sylvan import TextModel, XRLinear
+import sylvan
+from sylvan import BeamTreeClassifier, TextModel, XRLinear
+from sylvan.errors import DataError, ParameterError, UnsupportedError
 from sylvan.metrics import expected_hits
 
 
@@ -34,3 +37,40 @@ def test_expected_answers_are_right(model: Any) -> None:
     counted = expected_hits(truth, tagger.probabilities(tagger.rank(texts, k=5)), k=5)
     assert counted.right > 300
     assert 0.85 < counted.ratio < 1.15, counted
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+def test_rows_to_spare_calibrate(loaded: bool, tmp_path: Path) -> None:
+    texts, labels = titles(6_000, seed=0)
+    tagger = TextModel(model=XRLinear(n_jobs=1)).fit(texts[:2_000], labels[:2_000])
+    if loaded:
+        tagger.save(tmp_path / "m")
+        tagger = sylvan.load(tmp_path / "m")
+    test, truth = texts[5_000:], tagger.vocabulary_.encode(labels[5_000:], unknown="ignore")
+    before, curves = tagger.rank(test, k=5), tagger.model.calibrator_
+    assert tagger.calibrate(["???", *texts[2_000:5_000]], [["label 1"], *labels[2_000:5_000]]) is tagger
+    after = tagger.rank(test, k=5)
+    assert tagger.model.calibrator_ is not curves
+    assert after.labels.tobytes() == before.labels.tobytes() and after.scores.tobytes() == before.scores.tobytes()
+    counted = expected_hits(truth, tagger.probabilities(after), k=5)
+    assert 0.9 < counted.ratio < 1.1, counted
+
+
+def test_what_calibrate_refuses() -> None:
+    X, y = np.eye(4, dtype=np.float32).repeat(50, axis=0), np.arange(4).repeat(50)
+    with pytest.raises(ParameterError, match="'calibration'"):
+        XRLinear(calibration=None).fit(X, y).calibrate(X, y)
+    with pytest.raises(DataError, match="200 rows"):
+        XRLinear().fit(X, y).calibrate(X, y[:100])
+    with pytest.raises(UnsupportedError, match="no curves"):
+        TextModel(model=BeamTreeClassifier()).fit(["whales"] * 3, ["whales"] * 3).calibrate(["whales"], ["whales"])
+
+
+def test_an_update_goes_on_from_the_rows_that_calibrated() -> None:
+    random = np.random.default_rng(0)
+    y = np.arange(900) % 4
+    X = (np.eye(4)[y] + random.normal(0, 0.7, (900, 4))).astype(np.float32)
+    model = XRLinear(keep_rows=True).fit(X[:300], y[:300]).calibrate(X[300:600], y[300:600])
+    assert len(model.training_rows_.held_out.ids) == 300
+    model.update(X[600:], y[600:], forget=[0, 1])
+    assert len(model.training_rows_.held_out.ids) == 600 and model.calibrator_ is not None

@@ -17,7 +17,8 @@ from sylvan.explain.explanation import Explanation
 from sylvan.explain.paths import Candidates
 from sylvan.explain.question import Question
 from sylvan.explain.records import Names, TreeVote
-from sylvan.models.holdout import MOST_ROWS
+from sylvan.metrics.rows import hits
+from sylvan.models.holdout import DEPTH, MOST_ROWS
 from sylvan.models.sklearn_mixin import SklearnMixin
 from sylvan.ranking.calibrate import Calibrator
 from sylvan.ranking.stopping import StoppingRule
@@ -26,7 +27,7 @@ from sylvan.ranking.votes import LabelRows
 from sylvan.sklearn_settings import sparse_as_set
 from sylvan.topk import TopK
 from sylvan.validate import Csr
-from sylvan.wording import did_you_mean
+from sylvan.wording import counted, did_you_mean
 
 __all__ = ["CANDIDATES", "MOST_ANSWERS", "Estimator", "GivenRows"]
 
@@ -224,6 +225,56 @@ class Estimator(SklearnMixin):
         self._need_fit("probabilities")
         bounded = self.bounded(top)
         return self._named(bounded if self.calibrator_ is None else self.calibrator_(bounded))
+
+    def calibrate(self: _Self, X: Any, Y: Any) -> _Self:
+        """Fit the curves of the probabilities anew, to rows that the model wasn't trained on; the ranking stays.
+
+        Parameters
+        ----------
+        X : as in :meth:`rank`
+        Y : their labels, as in ``fit``
+            Labels that the model doesn't know are no answers. With fewer than 30 right or 30 wrong answers
+            ``calibrator_`` is None afterwards, and scores stay as they are.
+
+        Returns
+        -------
+        This object.
+
+        Raises
+        ------
+        NotFittedError, DataError
+        UnsupportedError
+            From models without the parameter ``calibration``.
+        ParameterError
+            When ``calibration`` is None, which says that there is to be none.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sylvan import XRLinear
+        >>> rng = np.random.default_rng(0)
+        >>> y = np.arange(300) % 4
+        >>> X = (np.eye(4)[y] + rng.normal(0, 0.7, (300, 4))).astype(np.float32)
+        >>> XRLinear().fit(X[:150], y[:150]).calibrate(X[150:], y[150:]).calibrator_ is not None
+        True
+        """
+        self._fit_calibrator(X, Y)
+        return self
+
+    def _fit_calibrator(self, X: Any, Y: Any) -> tuple[TopK, npt.NDArray[np.bool_]]:
+        """The answers that it was fitted to, and which of them are right."""
+        self._need_fit("calibrate")
+        if "calibration" not in self.get_params(deep=False):
+            raise UnsupportedError(f"{type(self).__name__} has no curves of probabilities to be fitted.")
+        if (method := getattr(self, "calibration", None)) is None:
+            owner = type(self).__name__
+            raise ParameterError(f"The 'calibration' parameter of {owner} must name the curves. Got None instead.")
+        top, truth = self.bounded(self.rank_plainly(X, min(DEPTH, self.n_labels_))), self._truth(Y)
+        if len(top.labels) != truth.shape[0]:
+            raise DataError(f"X and Y must be as long: X has {counted(len(top.labels), 'row')}, Y {truth.shape[0]:,}.")
+        right = hits(top, truth)
+        self.calibrator_ = Calibrator.fit(method, top, right)
+        return top, right
 
     def bounded(self, top: TopK) -> TopK:
         """The result of :meth:`rank` with scores mapped into [0, 1], not calibrated."""

@@ -136,6 +136,27 @@ class TextUpdates(TextAnswers):
         plan: UpdatePlan = self.model.plan_update(*asked.given, **asked.options)
         return plan
 
+    def calibrate(self: _Self, X: Any, Y: Any) -> _Self:
+        """Fit the curves of the probabilities anew, to texts that the model wasn't trained on; the ranking stays.
+
+        Parameters and errors as in :meth:`Estimator.calibrate`, with texts for X. Texts without a known word, which
+        have no answers, don't count.
+
+        Examples
+        --------
+        >>> from sylvan import TextModel, data
+        >>> train, test = data.load_sample()
+        >>> tagger = TextModel().fit(train.texts, train.labels)
+        >>> tagger.calibrate(test.texts, test.labels).probabilities(tagger.rank(test.texts, k=5)).scores.max() < 1
+        True
+        """
+        self._need_fit("calibrate")
+        features, truth = self._text_features(check_texts(X, type(self).__name__)), self._truth(Y)
+        need_as_many(features.shape[0], truth.shape[0])
+        known = np.flatnonzero(np.diff(features.indptr))
+        self.model.calibrate(take_rows(features, known).to_scipy(), take_rows(truth, known).to_scipy())
+        return self
+
     def _take_labels(self, vocabulary: Vocabulary) -> None:
         self.vocabulary_ = vocabulary
         self.n_features_, self.n_labels_ = self.model.n_features_, self.model.n_labels_

@@ -150,6 +150,14 @@ class XRUpdates(XRNewLabels):
                 made._apply(made._no_new_rows(), made.training_rows_, precise, keeps=True)  # rows were sent to them
         return self._become(made)
 
+    def calibrate(self: _Self, X: Any, Y: Any) -> _Self:
+        """See :meth:`Estimator.calibrate`; what later updates calibrate by begins with these rows."""
+        top, right = self._fit_calibrator(X, Y)
+        if self.training_rows_ is not None:
+            held_out = HeldOut.of(np.full(len(right), -1), top, right, None)  # by no id: they can't be forgotten
+            self.training_rows_ = dataclasses.replace(self.training_rows_, held_out=held_out)
+        return self
+
     def _become(self: _Self, made: _Self) -> _Self:
         self.__dict__ = dict(made.__dict__)  # at once, for threads that rank meanwhile
         return self
