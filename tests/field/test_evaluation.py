@@ -154,3 +154,16 @@ def test_measuring_on_the_training_file_is_noticed(tmp_path: Path, capsys: Any) 
     assert [noticed(joined, name) for name in ("new.jsonl", "test.jsonl")] == [True, False]
     assert main(["train", "xr-linear", file("train.jsonl"), "--model", model, "--test", file("train.jsonl")]) == 0
     assert "The model has learned from these rows (train.jsonl)" in capsys.readouterr().out
+
+
+def test_a_broken_promise_of_the_probabilities_is_said(folder: Path, capsys: Any) -> None:
+    """Where most rows have labels that the model doesn't know, few answers are right that probabilities promise."""
+    names = sorted(WORDS) * 60
+    texts = [WORDS[name] for name in names]
+    TextModel(model=XRLinear(seed=0)).fit(texts, [[name] for name in names]).save(folder / "sure")
+    others = ["opera" if i % 5 else name for i, name in enumerate(names)]
+    for labels, broken in ((names, False), (others, True)):
+        data.write_jsonl(folder / "rows.jsonl", texts, [[name] for name in labels])
+        assert main(["evaluate", str(folder / "sure"), str(folder / "rows.jsonl"), "-q"]) == 0
+        out = capsys.readouterr().out
+        assert ("Warning: the probabilities promise too much for these rows." in out) is broken, out

@@ -22,7 +22,7 @@ from sylvan.cli.training_files import training_name
 from sylvan.errors import DataError
 from sylvan.labels.targets import true_labels
 from sylvan.labels.vocabulary import Numbers
-from sylvan.models.at_work import inner_of, rank_blocks
+from sylvan.models.at_work import has_probabilities, inner_of, rank_blocks
 from sylvan.models.cards.card import MEASURED
 from sylvan.parallel import progress
 from sylvan.ranking.stopping import DEPTH, StoppingRule
@@ -32,6 +32,7 @@ from sylvan.wording import counted
 __all__ = ["THRESHOLD", "Measured", "add_figures", "measure", "open_test", "score"]
 
 _AT = (1, 3, 5)  # cut-offs of the figures of training
+_PROMISED = 5  # answers a row whose probabilities are compared with how many of them are right
 THRESHOLD = 0.5  # that of predict
 
 
@@ -52,6 +53,7 @@ class Measured:
     truth: Any = field(default=None, repr=False)
     top: TopK | None = field(default=None, repr=False)
     learned_from: str | None = None  # the name of the file, where the model has learned from it
+    promise: metrics.ExpectedHits | None = None  # of the first answers, where probabilities are calibrated
 
     def coverage(self) -> str:
         """Which rows and labels the numbers are over, and what was left out: to be read before them."""
@@ -85,6 +87,12 @@ class Measured:
             notes.append(
                 "PSP and slices are missing: the model does not hold how often each label occurred in training."
             )
+        if self.promise is not None and not self.promise.holds():
+            much = "much" if self.promise.ratio > 1 else "little"
+            notes.append(
+                f"Warning: the probabilities promise too {much} for these rows. Those of the {_PROMISED} best labels "
+                f"add up to {self.promise.expected:,.0f} right answers, {self.promise.right:,} are right."
+            )
         return notes
 
     def as_json(self) -> dict[str, Any]:
@@ -103,6 +111,9 @@ class Measured:
                 for name, values in self.slices.items()
             },
             **({"threshold": self.threshold} if self.threshold else {}),
+            **({} if self.promise is None else {
+                "expected_hits": {"expected": self.promise.expected, "right": self.promise.right},
+            }),
             "rows": self.n_rows,
             "rows_measured": self.n_measured,
             "known_labels": self.known_labels,
@@ -147,7 +158,7 @@ def measure(
     DataError
         When the file holds no labels, or none that the model knows.
     """
-    tops, truths, depth = [], [], max(*at, depth)
+    tops, truths, depth = [], [], max(*at, depth, _PROMISED)
     chosen = _Chosen(model, threshold)
     deep = max(depth, chosen.depth)
     filtered = FilteredPairs(filter_labels, model)
@@ -174,7 +185,7 @@ def measure(
     intervals = _intervals(Y, top, at, _propensities(model, a, b, truth.n_columns))
     return Measured(
         measures, n_rows, len(top), truth.n_others, truth.n_missing, known_labels, "PSP" not in measures, intervals,
-        _slices(model, Y, top, at), chosen.result(), Y, top,
+        _slices(model, Y, top, at), chosen.result(), Y, top, promise=_promise(model, Y, top),
     )  # fmt: skip
 
 
@@ -274,9 +285,20 @@ def _calibration(model: Any, Y: sp.csr_matrix, top: TopK, at: Sequence[int]) -> 
     raw = metrics.calibration_error(Y, model.bounded(top), at)
     if inner.calibrator_ is None:
         return {"ECE": raw}
+    return {"ECE raw": raw, "ECE cal.": metrics.calibration_error(Y, _probabilities(model, top), at)}
+
+
+def _probabilities(model: Any, top: TopK) -> TopK:
+    """Probabilities for scores, by the ids of labels: the truth has columns behind those that have names."""
     likely = model.probabilities(top)
-    by_ids = TopK(likely.labels, likely.scores)  # Y has columns behind those that have names
-    return {"ECE raw": raw, "ECE cal.": metrics.calibration_error(Y, by_ids, at)}
+    return TopK(likely.labels, likely.scores)
+
+
+def _promise(model: Any, Y: sp.csr_matrix, top: TopK) -> metrics.ExpectedHits | None:
+    """How many of the first answers the probabilities say to be right; None where they don't claim to."""
+    if not has_probabilities(model) or getattr(inner_of(model), "tail", None) is not None:
+        return None
+    return metrics.expected_hits(Y, _probabilities(model, top), k=_PROMISED)
 
 
 def _intervals(Y: sp.csr_matrix, top: TopK, at: Sequence[int], likely: Any) -> Intervals:
