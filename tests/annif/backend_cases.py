@@ -209,6 +209,48 @@ def wrong_params(world: World) -> None:
     assert not list((world.folder / "wrong").iterdir())  # no document was analysed
 
 
+def unknown_params(world: World) -> None:
+    of_annif = {"name": "Books", "language": "en", "vocab": "books", "analyzer": "x", "transform": "pass", "limit": "5"}
+    backend = world.backend("unknown", **of_annif, access="public", allow_learn="true", backend="sylvan")
+    for name, near in (("n_tree", "n_trees"), ("n-trees", "n_trees"), ("min_fd", "min_df"), ("limits", "limit")):
+        for act in (
+            lambda name=name: backend.train(world.corpus(), {name: "3"}),
+            lambda name=name: backend.suggest([world.document(text="whale")], {name: "3"}),
+            lambda name=name: world.backend("unknown", **{name: "3"}).learn(world.corpus()),
+            lambda name=name: world.backend("unknown", "sylvan_transformer", **{name: "3"}).train(world.corpus()),
+        ):
+            sentence = raised("ConfigurationException", act)
+            assert f"no parameter {name!r}" in sentence and (f"mean {near!r}?" in sentence or near == "min_df"), sentence
+    assert not list((world.folder / "unknown").iterdir())
+    backend.train(world.corpus())
+
+
+def nothing_is_left_of_a_failed_training(world: World) -> None:
+    folder = world.folder / "failed"
+    backend = world.backend("failed", min_df="1000")
+    for kind in ("an error", "no words", "an interrupt"):
+        corpus, analyzer = world.corpus(), backend.project.analyzer
+        if kind == "no words":
+            corpus = world.corpus_of([world.document(text="", subject_set=world.subject_set("whaling"))])
+        elif kind == "an interrupt":
+            backend.project.analyzer = SimpleNamespace(tokenize_words=interrupt)
+        try:
+            backend.train(corpus, jobs=1)
+        except BaseException:
+            assert not list(folder.glob("tmp-*")), kind
+            assert not (folder / backend.CHECKPOINT_FOLDER).exists() and not backend.is_trained
+        else:
+            raise AssertionError(kind)
+        backend.project.analyzer = analyzer
+    (folder / "tmp-sylvan-trainabc.tsv").write_text("of a training that was killed")
+    world.backend("failed").train(world.corpus())
+    assert not list(folder.glob("tmp-*"))
+
+
+def interrupt(text: str) -> list[str]:
+    raise KeyboardInterrupt
+
+
 def a_checkpoint_is_no_model(world: World) -> None:
     from sylvan import store
     from sylvan.runtime.checkpoint import Checkpoint
@@ -326,7 +368,8 @@ CASES = {
     for case in (
         default_params, params_of_the_project_go_first, suggest_untrained, train_and_suggest, nothing_is_pickled,
         suggest_no_input, train_on_nothing, train_cached, the_analyzer_gives_the_words,
-        processes_change_nothing, train_with_params, wrong_params,
+        processes_change_nothing, train_with_params, wrong_params, unknown_params,
+        nothing_is_left_of_a_failed_training,
         a_checkpoint_is_no_model, deprecated_subjects_are_not_suggested, learn, learn_without_rows, hyperopt,
         damaged_model, transformer, docstrings,
     )

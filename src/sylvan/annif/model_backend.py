@@ -5,9 +5,10 @@ from __future__ import annotations
 import abc
 import copy
 import functools
+import glob
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, ClassVar
@@ -24,10 +25,10 @@ from annif.exception import (
 )
 from annif.suggestion import SuggestionBatch
 
-from sylvan.annif.parameters import need_rows, use_threads
+from sylvan.annif.parameters import need_known, need_rows, use_threads
 from sylvan.annif.suggestions import subjects_of, suggested
 from sylvan.annif.training_file import append_rows
-from sylvan.errors import ModelError, NotFittedError, ParameterError, SylvanError, UnsupportedError
+from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError, SylvanError, UnsupportedError
 from sylvan.models.text_estimator import TextEstimator
 from sylvan.runtime.checkpoint import Checkpoint
 from sylvan.store.registry import load
@@ -94,6 +95,17 @@ class ModelBackend(AnnifLearningBackend):
         self._opened = model, subjects_of(model, lambda uri: index.by_uri(uri, warnings=False))
         return self._opened
 
+    def _get_backend_params(self, params: dict[str, Any] | None) -> dict[str, Any]:
+        """As Annif's, for training, learning and suggesting alike; settings that nobody knows are refused."""
+        result: dict[str, Any] = super()._get_backend_params(params)
+        with self._annif_errors():
+            need_known(result, self.default_params())
+        return result
+
+    def check_params(self) -> None:
+        """Refuse settings of the project that nobody knows."""
+        self._get_backend_params(None)
+
     # ---------------------------------------- training
 
     def _train(self, corpus: Any, params: dict[str, Any], jobs: int = 0) -> None:
@@ -107,6 +119,7 @@ class ModelBackend(AnnifLearningBackend):
                 raise NotSupportedException(
                     f"Cannot train {self.name} project with no documents", backend_id=self.backend_id
                 )
+            self._remove_unfinished()
             write = functools.partial(self._write_train_file, jobs=jobs)
             annif.util.atomic_save(corpus, self.datadir, self.TRAIN_FILE, method=write)
         elif not path.is_file():
@@ -119,14 +132,24 @@ class ModelBackend(AnnifLearningBackend):
         with self._annif_errors():
             self._fit(model, path)
 
+    def _remove_unfinished(self) -> None:
+        """Remove the files of trainings that were killed while they wrote them."""
+        stem, suffix = os.path.splitext(self.TRAIN_FILE)
+        for left in glob.glob(f"tmp-{stem}*{suffix}", root_dir=self.datadir):
+            with suppress(OSError):
+                os.unlink(self._path(left))
+
     def _write_train_file(self, corpus: Any, filename: str, jobs: int) -> None:
         self.info("creating train file")
-        if not append_rows(filename, self._rows(corpus, jobs)):
+        try:
+            if not append_rows(filename, self._rows(corpus, jobs)):
+                raise NotSupportedException(
+                    f"Cannot train {self.name} project: no document has both known subjects and words",
+                    backend_id=self.backend_id,
+                )
+        except BaseException:  # an interrupt too: Annif leaves the file
             os.unlink(filename)
-            raise NotSupportedException(
-                f"Cannot train {self.name} project: no document has both known subjects and words",
-                backend_id=self.backend_id,
-            )
+            raise
 
     def _rows(self, corpus: Any, jobs: int = 1) -> Iterator[tuple[list[str], str]]:
         """The URIs and words of each document, in order."""
@@ -156,14 +179,18 @@ class ModelBackend(AnnifLearningBackend):
         self.info(f"training {model}")
         left = checkpoint.exists()
         try:
-            self.fit(model, path, checkpoint)
-        except ModelError:
-            if not left:
-                raise
-            self.info("an interrupted training had other parameters or data: beginning anew")
+            try:
+                self.fit(model, path, checkpoint)
+            except ModelError:
+                if not left:
+                    raise
+                self.info("an interrupted training had other parameters or data: beginning anew")
+                checkpoint.remove()
+                checkpoint = Checkpoint(self._path(self.CHECKPOINT_FOLDER))
+                self.fit(model, path, checkpoint)
+        except (DataError, ParameterError):  # which would come again
             checkpoint.remove()
-            checkpoint = Checkpoint(self._path(self.CHECKPOINT_FOLDER))
-            self.fit(model, path, checkpoint)
+            raise
         model.save(self._path(self.MODEL_FOLDER))
         checkpoint.remove()
         self._take(model)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sylvan.annif.words import WORD_PARAMETERS, word_vectorizer
@@ -10,14 +10,17 @@ from sylvan.errors import ParameterError, UnsupportedError
 from sylvan.models import Ensemble, NeighborRanker, TextModel, XRLinear
 from sylvan.models.base import Estimator
 from sylvan.models.text_estimator import TextEstimator
+from sylvan.wording import did_you_mean
 
-__all__ = ["DEFAULTS", "need_rows", "plain_value", "resumes", "text_model", "use_threads"]
+__all__ = ["DEFAULTS", "need_known", "need_rows", "plain_value", "resumes", "text_model", "use_threads"]
 
 _LINEAR = (
     "branching", "max_leaf", "beam", "negatives", "cost", "positive_cost", "threshold", "max_weights_per_label",
     "weight_dtype", "n_trees", "calibration", "keep_rows", "seed",
 )  # fmt: skip
 _NEIGHBORS = ("n_neighbors", "power")
+# What a project has besides, which Annif itself reads.
+_OF_ANNIF = ("name", "language", "backend", "analyzer", "transform", "vocab", "access", "allow_learn", "limit")
 _TRUE, _FALSE = ("1", "yes", "true", "on"), ("0", "no", "false", "off")
 
 # What a project may set, and what holds where it doesn't: Sylvan's own values.
@@ -62,6 +65,25 @@ def text_model(settings: Mapping[str, Any], n_jobs: int | None = None) -> TextMo
     for part in (made, *members):
         part.check_params()
     return made
+
+
+def need_known(given: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse settings that neither the backend knows nor Annif: a misspelt one would have no effect.
+
+    Raises
+    ------
+    ParameterError
+        With what may have been meant.
+
+    Examples
+    --------
+    >>> from sylvan.annif.parameters import need_known
+    >>> need_known(["name", "n_trees"], ["n_trees"])
+    """
+    names = [*known, *(name for name in _OF_ANNIF if name not in known)]
+    for name in given:
+        if name not in names:
+            raise ParameterError(f"There is no parameter {name!r}. {did_you_mean(name, names)}")
 
 
 def resumes(model: TextModel) -> bool:

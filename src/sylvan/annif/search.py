@@ -85,6 +85,7 @@ class SylvanOptimizer(HyperparameterOptimizer):
                 "Hyperparameters are tried on the project's training data: train it first",
                 backend_id=backend.backend_id,
             )
+        backend.check_params()
         documents = list(self._corpus.documents)
         return {
             "path": str(path),

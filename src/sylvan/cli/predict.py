@@ -71,8 +71,9 @@ def command(
     Several INPUTs are ranked on a Ray cluster (--ray), each into a file of its name in the folder that -o names; those
     that an interrupted command has finished aren't ranked again.
 
-    For a model trained on text, INPUT is JSONL, plain text (one text per line), CSV, TSV,
-    fastText's or PECOS's lines, one of Annif's corpora or Parquet; otherwise a matrix.
+    For a model trained on text, INPUT is JSONL, CSV, TSV, fastText's or PECOS's lines, one of Annif's corpora, Parquet,
+    a file or folder of plain text (each file one text; --format lines reads a text a line, as stdin is read); otherwise
+    a matrix.
     Each line of the output is {"labels": [...], "probabilities": [...]}, best first, where a list may be empty; with
     --scores, or from a model without calibrated probabilities, {"labels": [...], "scores": [...]}. With --vocabulary
     labels are names, and "uris" has their codes.
