@@ -210,7 +210,7 @@ def wrong_params(world: World) -> None:
 
 
 def unknown_params(world: World) -> None:
-    of_annif = {"name": "Books", "language": "en", "vocab": "books", "analyzer": "x", "transform": "pass", "limit": "5"}
+    of_annif = {"language": "en", "vocab": "books", "analyzer": "x", "transform": "pass", "limit": "5"}
     backend = world.backend("unknown", **of_annif, access="public", allow_learn="true", backend="sylvan")
     for name, near in (("n_tree", "n_trees"), ("n-trees", "n_trees"), ("min_fd", "min_df"), ("limits", "limit")):
         for act in (
