@@ -11,6 +11,7 @@ import json
 import lzma
 import re
 import shutil
+import sys
 import tarfile
 import tracemalloc
 import warnings
@@ -437,3 +438,29 @@ def test_formulas_are_guarded_on_request(text: str, tmp_path: Path, capsys: Any,
                 header, *rows = csv.reader(file)
             assert dict(zip(header, rows[0], strict=True))["id"] == right
             assert "score" not in header or all(float(row[header.index("score")]) < 1e9 for row in rows)
+
+
+@pytest.mark.parametrize(("stream", "command", "words"), [
+    ("stdin", ("predict", "m", "-"), "stdin is closed"), ("stdin", ("predict", "m"), "stdin is closed"),
+    ("stdin", ("evaluate", "m", "-"), "stdin is closed"), ("stdin", ("convert", "-", "b.csv"), "stdin is closed"),
+    ("stdout", ("predict", "m", "a.jsonl"), "stdout is closed"),
+    ("stdout", ("convert", "a.jsonl", "-", "--to", "csv"), "stdout is closed"),
+    ("stdin", ("predict", "m", "a.jsonl", "-o", "top.csv"), ""),
+    ("stdout", ("predict", "m", "a.jsonl", "-o", "top.csv"), ""), ("stdout", ("evaluate", "m", "a.jsonl"), ""),
+])  # fmt: skip
+@pytest.mark.parametrize("how", ["none", "closed"])
+def test_closed_streams(
+    stream: str, command: tuple[str, ...], words: str, how: str, tmp_path: Path, capsys: Any, monkeypatch: Any
+):
+    monkeypatch.chdir(tmp_path)
+    Path("a.jsonl").write_text(_JSONL)
+    assert _call(capsys, "train", "xr-linear", "a.jsonl", "--model", "m", "-q")[0] == 0
+    closed = io.TextIOWrapper(io.BytesIO())
+    closed.close()
+    monkeypatch.setattr(sys, stream, None if how == "none" else closed)
+    if stream == "stdout" and how == "closed" and not words:
+        return  # what a command says at its end goes to the terminal, which Python itself has closed then
+    code = main(command)
+    said = capsys.readouterr().err
+    assert (code, "Traceback" in said, "inside Sylvan" in said) == (2 if words else 0, False, False), said
+    assert words in said

@@ -359,6 +359,8 @@ def open_write(path: PathLike) -> Iterator[BinaryIO]:
     """
     name = os.fspath(path)
     if name == "-":
+        if sys.stdout is None or sys.stdout.closed:
+            raise DataError("stdout is closed: name a file to write to.")
         yield cast(BinaryIO, sys.stdout.buffer)
         sys.stdout.buffer.flush()
         return

@@ -74,8 +74,8 @@ def read_table(
         Whether the first row names the columns. By default it does unless all columns are given as numbers.
     quoting : bool, optional
         Whether ``"`` around a cell quotes it. If not, quotation marks are part of the text. By default it does, but in
-        tables of tabs a mark that can't be a quote, as its cell isn't closed or would swallow whole rows, is part of the
-        text, with a warning.
+        tables of tabs a mark that can't be a quote, as its cell isn't closed or would swallow whole rows, is part of
+        the text, with a warning.
     separator : str
 
     Returns
