@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from contract.data import Known, questions
 from contract.suite import RankingContract, bits, same_model
+from sylvan import metrics
 from sylvan.errors import DataError, ParameterError
 
 
@@ -135,6 +136,23 @@ class MatrixContract(RankingContract):
     @pytest.mark.parametrize("form", Y_FORMS)
     def test_every_form_of_the_labels_is_one(self, fitted: Any, data: Known, form: str) -> None:
         same_model(fitted, self.make().fit(sp.csr_matrix(data.X), Y_FORMS[form](data)))
+
+    def test_ids_in_lists_are_names(self, fitted: Any, data: Known) -> None:
+        names = [1_000_000 * label + 7 for label in range(data.n_labels)]
+        Y = [[names[label] for label in row] for row in data.labels]
+        model = self.make().fit(sp.csr_matrix(data.X), Y)
+        top = model.rank(data.X, k=5)
+        assert model.classes_.tolist() == names and bits(top) == bits(fitted.rank(data.X, k=5))
+        assert top.names == [[names[label] for label in row if label >= 0] for row in top.labels.tolist()]
+        assert metrics.precision(Y, top, at=1) == metrics.precision(data.Y, fitted.rank(data.X, k=5), at=1)
+        assert set(model.rank(data.X[:3], k=5, allowed=names[1:3]).labels.ravel().tolist()) <= {1, 2, -1}
+
+    def test_names_of_one_form_are_one_label(self, fitted: Any, data: Known) -> None:
+        forms = ["B\xe4ume {:03}", "Ba\u0308ume {:03}", " B\xe4ume {:03}\xa0"]
+        Y = [[forms[row % 3].format(label) for label in labels] for row, labels in enumerate(data.labels)]
+        model = self.make().fit(sp.csr_matrix(data.X), Y)
+        assert model.classes_.tolist() == [forms[0].format(label) for label in range(data.n_labels)]
+        assert bits(model.rank(data.X, k=5)) == bits(fitted.rank(data.X, k=5))
 
     def test_class_ids(self, data: Known) -> None:
         ids = np.array([labels[0] for labels in data.labels])

@@ -14,6 +14,7 @@ from sylvan import store
 from sylvan.canonical import Csr, stacked
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError
+from sylvan.labels.names import label_name
 from sylvan.models.holdout import holdout_folds
 from sylvan.models.label_vectors import LabelVectors
 from sylvan.ranking.text_curve import fitted_curve
@@ -80,7 +81,7 @@ def named_texts(label_texts: Any, names: Iterable[str]) -> NamedTexts:
                 f"label_texts must give a string, or a list of strings, for each label. "
                 f"Got {text!r:.60} for label {name!r:.60} instead."
             )
-        result[str(name)] = " ".join(parts)
+        result[label_name(str(name))] = " ".join(parts)
     return dict(sorted(result.items()))  # rows are in this order, whatever the mapping's
 
 
@@ -259,4 +260,4 @@ def with_text_rows(
 def with_names_of(vocabulary: Vocabulary, texts: Mapping[str, str]) -> Vocabulary:
     """The label names with those that have a text alone behind them, in alphabetical order."""
     new = sorted(name for name in texts if name not in vocabulary)
-    return type(vocabulary)([*vocabulary, *new]) if new else vocabulary
+    return vocabulary.extended(new)
