@@ -13,9 +13,10 @@ import scipy.sparse as sp
 from sylvan.errors import DataError
 from sylvan.ranking_frames import frame_of_rankings
 
-__all__ = ["TopK", "ranking_order", "resized"]
+__all__ = ["TopK", "answers_of", "ranking_order", "resized"]
 
 _Self = TypeVar("_Self", bound="TopK")
+_TopK = TypeVar("_TopK", bound="TopK")
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,14 @@ class TopK:
         {'row': 'b', 'rank': 1, 'label': 1, 'score': 1.0}
         """
         return frame_of_rankings(self.labels, self.scores, library, rows, names)
+
+
+def answers_of(top: _TopK, rows: npt.NDArray[np.bool_]) -> _TopK:
+    """A ranking with the answers of some rows, by a mask; the others have none."""
+    if rows.all():
+        return top
+    labels = np.where(rows[:, None], top.labels, np.int32(-1))
+    return replace(top, labels=labels, scores=np.where(rows[:, None], top.scores, np.float32(-np.inf)))
 
 
 def ranking_order(labels: npt.NDArray[np.int32], scores: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:

@@ -258,7 +258,8 @@ class TestAnswers:
             np.testing.assert_array_equal(always.rank(TEXTS, 5, **own).scores, kept.rank(TEXTS, 5, **given).scores)
 
     def test_more_answers_than_labels_and_nothing_to_go_by(self, kept: TextModel) -> None:
-        top = kept.rank([DESCRIBED["L33"], "", "unheard"], k=60)
+        assert kept.rank(["", "unheard"], k=60).names == [[], []]
+        top = kept.rank([DESCRIBED["L33"], "", "unheard"], k=60, unknown="prior")
         for names in top.names:
             assert len(names) == len(set(names)) and len(names) >= LEARNED
         assert set(top.names[1]) & set(UNLEARNED) == set()  # they share nothing with a text of nothing

@@ -54,6 +54,7 @@ class Measured:
     top: TopK | None = field(default=None, repr=False)
     learned_from: str | None = None  # the name of the file, where the model has learned from it
     promise: metrics.ExpectedHits | None = None  # of the first answers, where probabilities are calibrated
+    n_unknown_texts: int = 0  # those of which the model knows no word, which have no answers
 
     def coverage(self) -> str:
         """Which rows and labels the numbers are over, and what was left out: to be read before them."""
@@ -79,6 +80,12 @@ class Measured:
     def notes(self) -> list[str]:
         """What a reader has to know beside the numbers."""
         notes = ["Percentages."]
+        unknown = []
+        if self.n_unknown_texts:
+            unknown = [
+                f"The model knows no word of {counted(self.n_unknown_texts, 'text')}, so there are no labels for them; "
+                "--set unknown=prior gives the usual ones."
+            ]
         if self.intervals:
             notes = [
                 "Percentages; after ±: half the width of a 95% confidence interval, for other rows of the same kind."
@@ -93,7 +100,7 @@ class Measured:
                 f"Warning: the probabilities promise too {much} for these rows. Those of the {_PROMISED} best labels "
                 f"add up to {self.promise.expected:,.0f} right answers, {self.promise.right:,} are right."
             )
-        return notes
+        return [*unknown, *notes]
 
     def as_json(self) -> dict[str, Any]:
         """The same as plain values."""
@@ -120,6 +127,7 @@ class Measured:
             "learned_from": self.learned_from,
             "labels_unknown": self.unknown,
             "distinct_labels_unknown": self.n_unknown,
+            "texts_unknown": self.n_unknown_texts,
         }
 
 
@@ -162,10 +170,11 @@ def measure(
     chosen = _Chosen(model, threshold)
     deep = max(depth, chosen.depth)
     filtered = FilteredPairs(filter_labels, model)
-    truth, n_rows = _Truth(model, known_labels), 0
+    truth, n_rows, n_unknown = _Truth(model, known_labels), 0, 0
     apart = source.read_labels() if isinstance(source, MatrixInput) else None
     with progress("ranking", None, "row") as bar:
-        for top, _, labels in rank_blocks(model, source, deep + filtered.most, with_labels=True):
+        for top, _, labels, unknown in rank_blocks(model, source, deep + filtered.most, with_labels=True):
+            n_unknown += unknown
             rows = slice(n_rows, n_rows + len(top))
             top = filtered.apply(top, n_rows, deep)
             n_rows += len(top)
@@ -185,7 +194,7 @@ def measure(
     intervals = _intervals(Y, top, at, _propensities(model, a, b, truth.n_columns))
     return Measured(
         measures, n_rows, len(top), truth.n_others, truth.n_missing, known_labels, "PSP" not in measures, intervals,
-        _slices(model, Y, top, at), chosen.result(), Y, top, promise=_promise(model, Y, top),
+        _slices(model, Y, top, at), chosen.result(), Y, top, promise=_promise(model, Y, top), n_unknown_texts=n_unknown,
     )  # fmt: skip
 
 

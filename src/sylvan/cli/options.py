@@ -17,10 +17,12 @@ from sylvan.params import Constraint, Instance, Jobs, Parameterized
 from sylvan.wording import counted
 
 __all__ = [
-    "complain", "cutoffs", "describe_parameters", "device_option", "input_options", "made", "output_fields_option",
-    "parse_settings", "part_class", "ranking_option", "read_settings", "settable_parameters", "shared_options",
-    "subjects_options", "together", "vocabulary_options",
+    "OF_TEXTS", "complain", "cutoffs", "describe_parameters", "device_option", "input_options", "made",
+    "output_fields_option", "parse_settings", "part_class", "ranking_option", "read_model_settings",
+    "read_settings", "settable_parameters", "shared_options", "subjects_options", "together", "vocabulary_options",
 ]  # fmt: skip
+
+OF_TEXTS = "unknown"  # the parameter of a TextModel that is set as if it were its model's
 
 _MOST = 10_000  # cut-off of a metric
 # Parameters that have an option of their own.
@@ -194,6 +196,24 @@ def read_settings(
         except ParameterError as error:
             problems.append(str(error))
     return values, problems
+
+
+def read_model_settings(
+    owner: type[Parameterized], settings: Sequence[str], preset: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
+    """As :func:`read_settings`, with those of the TextModel that a model over matrices is put into for texts apart."""
+    from sylvan.models.text import TextModel
+    from sylvan.models.text_estimator import TextEstimator
+
+    if OF_TEXTS in owner.parameter_names() or issubclass(owner, TextEstimator):
+        values, problems = read_settings(owner, settings, preset=preset)
+        return values, {}, problems
+    of_texts = [setting for setting in settings if setting.partition("=")[0].strip() == OF_TEXTS]
+    rest = [setting for setting in settings if setting not in of_texts]
+    values, problems = read_settings(owner, rest, preset={n: one for n, one in preset.items() if n != OF_TEXTS})
+    given = {name: one for name, one in preset.items() if name == OF_TEXTS}
+    texts, wrong = read_settings(TextModel, of_texts, preset=given)
+    return values, texts, [*problems, *wrong]
 
 
 def made(owner: type[_Owner], parameters: Mapping[str, Any]) -> _Owner:

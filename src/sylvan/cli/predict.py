@@ -99,6 +99,7 @@ def command(
     from sylvan.data.other_fields import RecordSource
     from sylvan.models.at_work import has_probabilities, inner_of, rank_blocks
     from sylvan.parallel import progress, quiet
+    from sylvan.wording import counted
 
     inputs, address = inputs or ("-",), given["ray_address"]
     into_folder = _into_folder(inputs, output, address, given["output_format"])
@@ -136,9 +137,16 @@ def command(
         progress("ranking", None, "row") as bar,
     ):
         blocks = rank_blocks(loaded, asked, k, rule=rule, **lists) if ranker is None else ranked_blocks(ranker, asked)
-        for top, names, *_ in blocks:
+        n_rows = n_unknown = 0
+        for top, names, *others in blocks:
             writer.write(top, names, asked.next_fields() if isinstance(asked, RecordSource) else None)
+            n_rows, n_unknown = n_rows + len(top), n_unknown + (others[1] if others else 0)
             bar.update(len(top))
+    if n_unknown and not given["quiet"]:
+        click.echo(
+            f"The model knows no word of {n_unknown:,} of {counted(n_rows, 'text')}, so there are no labels for them; "
+            "--set unknown=prior gives the usual ones.", err=True
+        )  # fmt: skip
 
 
 def _into_folder(inputs: tuple[str, ...], output: str, address: str | None, format_: str | None) -> bool:

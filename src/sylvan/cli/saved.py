@@ -9,14 +9,14 @@ import click
 
 from sylvan.cli.config import Config, config_of
 from sylvan.cli.io.inputs import MatrixInput, TextInput, open_input
-from sylvan.cli.options import complain, read_settings, settable_parameters
+from sylvan.cli.options import OF_TEXTS, complain, read_model_settings, settable_parameters
 from sylvan.errors import DataError, ParameterError
-from sylvan.models.at_work import inner_of, load_ranking, set_device, set_threads
+from sylvan.models.at_work import inner_of, load_ranking, set_device, set_ranking, set_threads
 
 __all__ = ["codes_of", "input_for", "load_model", "ranking_parameters"]
 
 # What changes an answer without a new training; anything else would be silently without effect.
-_RANK_PARAMETERS = ("beam", "combine", "n_neighbors", "power", "tail")
+_RANK_PARAMETERS = ("beam", "combine", "n_neighbors", "power", "tail", OF_TEXTS)
 
 
 def load_model(folder: str, settings: Sequence[str], threads: int | None, device: str | None = None) -> Any:
@@ -30,7 +30,7 @@ def load_model(folder: str, settings: Sequence[str], threads: int | None, device
         For a setting that is unknown, out of its range, or without effect on ranking.
     """
     loaded = load_ranking(folder)
-    inner_of(loaded).set_params(**ranking_parameters(loaded, settings))
+    set_ranking(loaded, ranking_parameters(loaded, settings))
     set_threads(loaded, threads)
     if device is not None and not set_device(loaded, device):
         raise ParameterError(f"--device is for models with a text encoder, which {folder!r} holds none of.")
@@ -53,7 +53,9 @@ def ranking_parameters(model: Any, settings: Sequence[str]) -> dict[str, Any]:
     inner = inner_of(model)
     ctx = click.get_current_context(silent=True)
     config = Config() if ctx is None else config_of(ctx)
-    values, problems = read_settings(type(inner), settings, preset=config.parameters)
+    values, of_texts, problems = read_model_settings(type(inner), settings, config.parameters)
+    if of_texts and inner is model:
+        problems.append(f"The {OF_TEXTS!r} parameter is for texts, and the model is over matrices.")
     known = [name for name, *_ in settable_parameters(type(inner))]
     problems += [
         f"The {name!r} parameter of {type(inner).__name__} matters in training alone. "
@@ -63,7 +65,7 @@ def ranking_parameters(model: Any, settings: Sequence[str]) -> dict[str, Any]:
     ]
     if config.problems or problems:
         raise ParameterError(complain([*config.problems, *problems]))
-    return values
+    return values | of_texts
 
 
 def _counts(name: str) -> bool:

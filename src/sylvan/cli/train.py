@@ -12,11 +12,13 @@ import click
 
 from sylvan.cli.config import commented, config_of, config_option
 from sylvan.cli.options import (
+    OF_TEXTS,
     complain,
     describe_parameters,
     input_options,
     made,
     part_class,
+    read_model_settings,
     read_settings,
     shared_options,
     subjects_options,
@@ -292,7 +294,7 @@ def _settings(ctx: click.Context, owner: Any, given: dict[str, Any]) -> tuple[di
     from sylvan.text import TfidfVectorizer
 
     config = config_of(ctx)
-    parameters, problems = read_settings(owner, given["settings"], preset=config.parameters)
+    parameters, given[OF_TEXTS], problems = read_model_settings(owner, given["settings"], config.parameters)
     if given["preset"] is not None:
         parameters, wrong = _with_preset(owner, given["preset"], parameters)
         problems += wrong
@@ -373,7 +375,7 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str
         options |= work
     if isinstance(source, TextInput):
         if not model.takes_texts:
-            model = TextModel(vectorizer, model, given["label_encoder"])
+            model = TextModel(vectorizer, model, given["label_encoder"], **given[OF_TEXTS])
         elif not given["quiet"] and "report" in inspect.signature(model.fit).parameters:
             options["report"] = click.echo
         model.text_fields_, model.labels_field_ = source.text_fields, source.labels_field
@@ -381,6 +383,8 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str
         raise DataError(f"{type(model).__name__} learns from texts, but {given['train']} is {source.words}.")
     else:
         _refuse_text_options(given)
+        if given[OF_TEXTS]:
+            raise ParameterError(f"The {OF_TEXTS!r} parameter is for texts, and {given['train']} is {source.words}.")
     if "label_texts" in options and "label_texts" not in inspect.signature(model.fit).parameters:
         raise DataError(f"--label-texts is not for {type(model).__name__} over {source.words}.")
     if given["label_encoder"] is not None and "label_texts" not in options:

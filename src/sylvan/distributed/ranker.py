@@ -15,7 +15,7 @@ from sylvan.distributed.columns import checked_features
 from sylvan.distributed.nodes import ask_nodes
 from sylvan.distributed.ray_runner import RayRunner
 from sylvan.errors import ModelError, ParameterError, SylvanError
-from sylvan.models.at_work import Source, answer, inner_of, load_ranking, set_device, set_threads
+from sylvan.models.at_work import Source, answer, load_ranking, set_device, set_ranking, set_threads
 from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.runtime.jobs import Job
 from sylvan.topk import TopK
@@ -167,7 +167,7 @@ def _mapped(
     model = load_ranking(folder)
     if store.contents(folder)["checksum"] != checksum:
         raise ModelError(f"The model in {folder!r} was replaced by another while rows were ranked with it.")
-    inner_of(model).set_params(**dict(parameters))
+    set_ranking(model, dict(parameters))
     set_threads(model, n_threads)
     if device is not None:
         set_device(model, device)

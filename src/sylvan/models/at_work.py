@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 from sylvan.errors import ModelError
 from sylvan.hub import from_pretrained
 from sylvan.hub.repository import SCHEME
@@ -15,7 +18,8 @@ from sylvan.store.registry import load
 from sylvan.topk import TopK
 
 __all__ = [
-    "Source", "answer", "has_probabilities", "inner_of", "load_ranking", "rank_blocks", "set_device", "set_threads",
+    "Source", "answer", "has_probabilities", "inner_of", "load_ranking", "rank_blocks", "set_device", "set_ranking",
+    "set_threads", "unknown_texts",
 ]  # fmt: skip
 
 
@@ -61,6 +65,13 @@ def inner_of(model: Any) -> Any:
     return model.model if isinstance(model, TextModel) else model
 
 
+def set_ranking(model: Any, parameters: Mapping[str, Any]) -> None:
+    """Set what counts when a model ranks: parameters of the model over matrices, and ``unknown`` of that over texts."""
+    own = {name: value for name, value in parameters.items() if name in type(model).parameter_names()}
+    model.set_params(**own)
+    inner_of(model).set_params(**{name: value for name, value in parameters.items() if name not in own})
+
+
 def has_probabilities(model: Any) -> bool:
     """Whether a model's probabilities mean something: they are calibrated, or what it has learned."""
     inner = inner_of(model)
@@ -94,10 +105,25 @@ def rank_blocks(
     with_labels: bool = False,
     rule: Mapping[str, Any] | None = None,
     **options: Any,
-) -> Iterator[tuple[TopK, list[list[str]] | None, Any]]:
-    """Answers, their names and the right labels for a block of rows after another; arguments as of :func:`answer`."""
+) -> Iterator[tuple[TopK, list[list[str]] | None, Any, int]]:
+    """Answers, their names, the right labels and the number of unknown texts for a block of rows after another.
+
+    Arguments as of :func:`answer`.
+    """
     for rows, labels in source.blocks(with_labels if source.is_text else model.n_features_):
-        yield *answer(model, rows, k, rule, **options), labels
+        top, names = answer(model, rows, k, rule, **options)
+        yield top, names, labels, int(unknown_texts(model, rows, top).sum())
+
+
+def unknown_texts(model: Any, rows: Any, top: TopK) -> npt.NDArray[np.bool_]:
+    """Which rows have no answer as they are texts of which the model knows no word."""
+    unknown: npt.NDArray[np.bool_] = np.all(top.labels < 0, axis=1)
+    if not model.takes_texts:
+        return np.zeros(len(unknown), bool)
+    empty = np.flatnonzero(unknown).tolist()
+    if empty:
+        unknown[empty] = ~model.known_texts([rows[row] for row in empty])
+    return unknown
 
 
 def answer(

@@ -34,7 +34,7 @@ from sylvan.models.label_texts import (
 )
 from sylvan.models.label_vectors import LabelVectors
 from sylvan.models.single_label import one_class_a_row
-from sylvan.models.text_estimator import check_texts
+from sylvan.models.text_estimator import UNKNOWN, check_texts
 from sylvan.models.text_plan import text_plan, with_encoding
 from sylvan.models.text_updates import TextUpdates
 from sylvan.models.xr.xr_linear import XRLinear
@@ -43,7 +43,7 @@ from sylvan.runtime.plan import Plan
 from sylvan.store import ScratchFiles, State
 from sylvan.store.registry import rebuild
 from sylvan.text import TfidfVectorizer
-from sylvan.topk import TopK
+from sylvan.topk import TopK, answers_of
 from sylvan.validate import Csr
 from sylvan.wording import counted
 
@@ -73,6 +73,9 @@ class TextModel(TextUpdates, Compressible):
         A sentence encoder, by whose cosines labels that are known by their texts alone are found besides: a folder, a
         name on the Hugging Face hub, or an encoder. It is used where ``fit`` is given ``label_texts``, goes into the
         model's folder, and needs the extra ``neural``. Texts to rank are encoded then as long as there are such labels.
+    unknown : {"none", "prior"}, default "none"
+        What a text gets of which the model knows no word, as it is blank or in another language: no labels, or those
+        that the model gives to a row without features, by how frequent they are.
 
     Attributes
     ----------
@@ -104,11 +107,12 @@ class TextModel(TextUpdates, Compressible):
 
     kind = "text-model"
     not_saved = ("vectorizer", "model")
-    added = MappingProxyType({"label_encoder": None})
+    added = MappingProxyType({"label_encoder": None, "unknown": "none"})
 
     vectorizer: TfidfVectorizer = fresh(usual_vectorizer)
     model: Annotated[Estimator, Instance(words="an estimator of Sylvan over matrices")] = fresh(XRLinear)
     label_encoder: Annotated[Any | None, EncoderSource()] = None
+    unknown: Annotated[str, UNKNOWN] = "none"
 
     def inner(self) -> Estimator:
         """The model over matrices that ranks the features of texts: ``model``."""
@@ -301,6 +305,8 @@ class TextModel(TextUpdates, Compressible):
                 self.model.fit(X, Y, **options)
             else:
                 top = self.model.fit_holding_out(X, Y, rows, **options)
+                if top is not None and self.unknown == "none":
+                    top = answers_of(top, np.diff(X.indptr)[rows] > 0)
         except BaseException:  # with its old vectoriser the model is what it was
             self.vectorizer.__dict__ = before
             raise

@@ -23,7 +23,7 @@ from sylvan.ranking.tail import label_gains, reweigh, tail_of
 from sylvan.ranking.text_evidence import TextScorer, joined
 from sylvan.ranking.votes import Voted
 from sylvan.text import TfidfVectorizer
-from sylvan.topk import TopK
+from sylvan.topk import TopK, answers_of
 from sylvan.validate import Csr
 
 if TYPE_CHECKING:
@@ -37,10 +37,15 @@ _opening = threading.RLock()  # not a model's own: locks can't be copied
 
 
 class _Asked(NamedTuple):
-    """Texts that are asked for: their features, and the label encoder's vectors where labels are scored by such."""
+    """Texts that are asked for: their features, and the label encoder's vectors where labels are scored by such.
+
+    ``answered`` are those that get labels that rows have taught; ``readable`` those that get others.
+    """
 
     rows: Csr
     vectors: npt.NDArray[np.float32] | None
+    answered: npt.NDArray[np.bool_]
+    readable: npt.NDArray[np.bool_]
 
 
 def _untailed(options: dict[str, Any]) -> dict[str, Any]:
@@ -70,12 +75,17 @@ class TextAnswers(TextEstimator):
         found = known.unlearned(self._label_counts())
         return np.setdiff1d(found, self.removed_labels_).astype(np.int32)
 
-    def _rank_texts(self, texts: list[str], k: int, options: dict[str, Any]) -> TopK:
+    def _rank_texts(self, texts: list[str], k: int, options: dict[str, Any], unknown: str | None) -> TopK:
         scorer = self._scorer()
         if scorer is None:
-            return super()._rank_texts(texts, k, options)
+            return super()._rank_texts(texts, k, options, unknown)
         k = validate.count(k, "k", high=max(self.n_labels_, MOST_ANSWERS))
-        asked = _Asked(self._text_features(texts), self._encoded(scorer, texts))
+        rows, vectors = self._text_features(texts), self._encoded(scorer, texts)
+        answered = self._answered(rows, texts, unknown)
+        readable = answered
+        if vectors is not None:  # an encoder knows something of every text that isn't blank
+            readable = answered | np.fromiter((not text.isspace() and text != "" for text in texts), bool, len(texts))
+        asked = _Asked(rows, vectors, answered, readable)
         allowed, denied = options.pop("allowed", None), options.pop("denied", None)
         labels = LabelFilter.of(allowed, denied, n_rows=len(texts), n_labels=self.n_labels_)
         own: Any = self.inner()
@@ -133,7 +143,7 @@ class TextAnswers(TextEstimator):
         own = self.inner()
         first = own.probabilities(own.rank(asked.rows, min(k, self.n_labels_), **learned.as_given(), **options))
         second = scorer.rank(asked.rows, k, self.label_texts_.curve, labels, asked.vectors)
-        return joined(first, second, k)
+        return joined(answers_of(first, asked.answered), answers_of(second, asked.readable), k)
 
     def __getstate__(self) -> dict[str, Any]:
         if isinstance(self._label_encoder, SavedEncoder):

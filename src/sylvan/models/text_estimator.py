@@ -23,12 +23,16 @@ from sylvan.labels.lookup import ids_of_names
 from sylvan.labels.named_topk import NamedTopK
 from sylvan.labels.targets import names_and_weights, true_labels
 from sylvan.models.base import Estimator
+from sylvan.params import Choice, check_value
 from sylvan.ranking.votes import LabelRows
-from sylvan.topk import TopK
+from sylvan.topk import TopK, answers_of
 from sylvan.validate import Csr
 from sylvan.wording import counted
 
-__all__ = ["TextEstimator", "check_texts", "thresholds_by_name"]
+__all__ = ["UNKNOWN", "UNKNOWN_TEXT", "TextEstimator", "check_texts", "thresholds_by_name"]
+
+UNKNOWN = Choice(("none", "prior"))  # what a text of which a model knows nothing gets: no labels, or what is usual
+UNKNOWN_TEXT = "The model knows no word of this text: it gives it no labels."
 
 
 class TextEstimator(Estimator):
@@ -46,6 +50,7 @@ class TextEstimator(Estimator):
     """
 
     vocabulary_: Vocabulary
+    unknown: str = "none"
     text_fields_: tuple[str, ...] = ("text",)
     labels_field_: str = "labels"
 
@@ -66,9 +71,49 @@ class TextEstimator(Estimator):
         """Whether the model ranks texts, not matrices: always."""
         return True
 
+    def known_texts(self, X: Iterable[str]) -> npt.NDArray[np.bool_]:
+        """Which texts the model knows anything of; with ``unknown="none"`` the others get no labels.
+
+        Parameters
+        ----------
+        X : iterable of str, length n
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+            False for a text without a feature: of blanks, of words that were in no training text, of another script.
+
+        Raises
+        ------
+        NotFittedError, DataError
+
+        Examples
+        --------
+        >>> from sylvan import TextModel
+        >>> tagger = TextModel().fit(["whales at sea", "bread and cakes"], [["Whaling"], ["Baking"]])
+        >>> tagger.known_texts(["the whales", "Πάντα ῥεῖ"]).tolist(), tagger.rank(["Πάντα ῥεῖ"], k=1).names
+        ([True, False], [[]])
+        """
+        self._need_fit("known_texts")
+        texts = check_texts(X, type(self).__name__)
+        return self._known(self._text_features(texts), texts)
+
+    def _known(self, features: Csr, texts: list[str]) -> npt.NDArray[np.bool_]:
+        """Which texts have features; a blank one has none, whatever an encoder makes of it."""
+        readable = np.fromiter((text != "" and not text.isspace() for text in texts), bool, len(texts))
+        known: npt.NDArray[np.bool_] = np.logical_and(readable, np.diff(features.indptr) > 0)
+        return known
+
+    def _answered(self, features: Csr, texts: list[str], unknown: str | None) -> npt.NDArray[np.bool_]:
+        """Which texts get labels."""
+        mode = self.unknown if unknown is None else unknown
+        check_value("unknown", mode, UNKNOWN, f"{type(self).__name__}.rank")
+        return np.ones(len(texts), bool) if mode == "prior" else self._known(features, texts)
+
     def rank(
-        self, X: Iterable[str], k: int = 10, *, allowed: Any = None, denied: Any = None, **options: Any
-    ) -> NamedTopK:
+        self, X: Iterable[str], k: int = 10, *, allowed: Any = None, denied: Any = None, unknown: str | None = None,
+        **options: Any,
+    ) -> NamedTopK:  # fmt: skip
         """The best labels of each text, best first.
 
         Parameters
@@ -79,6 +124,8 @@ class TextEstimator(Estimator):
         allowed, denied : list of str or int, list of such lists, or mask of shape (n, n_labels_), optional
             The only labels that may be answered, and labels that may not, for all texts or for each text. Strings are
             names, ints label ids.
+        unknown : {"none", "prior"}, optional
+            What a text gets of which the model knows nothing; by default the parameter.
         **options
             Passed to the model's ``rank``, such as ``beam=20``.
 
@@ -98,7 +145,7 @@ class TextEstimator(Estimator):
         for name, labels in (("allowed", allowed), ("denied", denied)):
             if labels is not None:
                 options[name] = ids_of_names(labels, self.vocabulary_, name)
-        top = self._rank_texts(check_texts(X, type(self).__name__), k, options)
+        top = self._rank_texts(check_texts(X, type(self).__name__), k, options, unknown)
         return NamedTopK(top.labels, top.scores, self.vocabulary_)
 
     def rank_voted(self, X: Iterable[str], k: int, **options: Any) -> TopK:
@@ -107,6 +154,7 @@ class TextEstimator(Estimator):
         for name in ("allowed", "denied"):
             if name in options:
                 options[name] = ids_of_names(options[name], self.vocabulary_, name)
+        options.pop("unknown", None)  # without features there are no neighbours that would vote
         return self.inner().rank_voted(self._text_features(check_texts(X, type(self).__name__)), k, **options)
 
     @property
@@ -117,9 +165,10 @@ class TextEstimator(Estimator):
     def voters_(self) -> LabelRows | None:
         return self.inner().voters_
 
-    def _rank_texts(self, texts: list[str], k: int, options: dict[str, Any]) -> TopK:
+    def _rank_texts(self, texts: list[str], k: int, options: dict[str, Any], unknown: str | None) -> TopK:
         """The ranking of checked texts; ``allowed`` and ``denied`` are among the options, by ids."""
-        return self.inner().rank(self._text_features(texts), k, **options)
+        features = self._text_features(texts)
+        return answers_of(self.inner().rank(features, k, **options), self._answered(features, texts, unknown))
 
     def explain(
         self,
@@ -129,6 +178,7 @@ class TextEstimator(Estimator):
         *,
         examples: Any = None,
         n_examples: int = 3,
+        unknown: str | None = None,
         **options: Any,
     ) -> Explanation:
         """Why the model gives ``label`` to a text, or why it doesn't.
@@ -145,6 +195,8 @@ class TextEstimator(Estimator):
             one), with the texts if they are to be shown; the nearest of those that have the label are added.
         n_examples : int
             How many of them.
+        unknown : {"none", "prior"}, optional
+            As :meth:`rank` takes it. A text that gets no labels is explained by a note alone.
         **options
             What the model's ``rank`` takes too, such as ``beam=20``.
 
@@ -172,9 +224,10 @@ class TextEstimator(Estimator):
         texts = check_texts([x] if isinstance(x, str) else x, type(self).__name__)
         if len(texts) != 1:
             raise DataError(f"explain takes one text. Got {len(texts)} instead.")
+        features = self._text_features(texts)
         name = self.vocabulary_[find_label(str(label), self.n_labels_, self.vocabulary_)]
         result = self.inner().explain(
-            self._text_features(texts), name,
+            features, name,
             top, n_examples=n_examples, feature_names=self._feature_name, label_names=self.vocabulary_, **options,
         )  # fmt: skip
         nearest: tuple[Example, ...] = ()
@@ -183,6 +236,8 @@ class TextEstimator(Estimator):
             nearest = _nearest_texts(self, texts, result.name, examples, n_examples)
         elif result.examples:  # of a model that keeps its rows
             nearest = result.examples
+        if not self._answered(features, texts, unknown)[0]:
+            result = replace(result, place=None, score=None, probability=None, trees=(), notes=(UNKNOWN_TEXT,))
         return replace(result, excerpt=excerpt(texts[0]), examples=nearest)
 
     def searched(self, x: str | list[str], tree: int = 0, beam: int | None = None) -> list[Candidates]:

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 from sylvan.indexing import LabelTree
 from sylvan.labels.vocabulary import Numbers
+from sylvan.models.at_work import unknown_texts
 from sylvan.ranking.stopping import StoppingRule
 from sylvan.serve.problems import Problem
 from sylvan.serve.versions import Version
@@ -53,12 +54,14 @@ class RankedRow(msgspec.Struct, omit_defaults=True):
     ``labels`` are names, or ids where labels have none; ``names`` is there where a vocabulary says what people call
     them, ``id`` where the record had one. ``scores`` aren't given with a stopping rule, ``probabilities`` only with one
     or where they are asked for.
+    ``unknown`` is there, and true, for a text of which the model knows no word: it gets no labels.
     """
 
     labels: list[str | int]
     scores: list[float] | None = None
     probabilities: list[float] | None = None
     names: list[str] | None = None
+    unknown: bool = False
     explanations: list[dict[str, Any]] | None = None
     id: Any = msgspec.UNSET
 
@@ -151,19 +154,20 @@ def answers(version: Version, asked: Asked, rows: Sequence[Any]) -> list[RankedR
     k = None if asked.k is None else min(asked.k, version.n_labels)
     if asked.ruled:
         rule = {"threshold": asked.threshold, "expected": asked.expected, "precision": asked.precision}
-        return _rows(version, version.model.choose(given, k=k, **rule, **options), "probabilities")
+        return _rows(version, version.model.choose(given, k=k, **rule, **options), "probabilities", given)
     if not asked.probabilities:
-        return _rows(version, version.model.rank(given, k, **options), "scores")
+        return _rows(version, version.model.rank(given, k, **options), "scores", given)
     top = version.model.rank_plainly(given, k, **options)
-    results = _rows(version, top, "scores")
+    results = _rows(version, top, "scores", given)
     for one, probabilities in zip(results, version.model.probabilities(top).scores.tolist(), strict=True):
         one.probabilities = probabilities[: len(one.labels)]
     return results
 
 
-def _rows(version: Version, top: TopK, kind: str) -> list[RankedRow]:
+def _rows(version: Version, top: TopK, kind: str, given: Any) -> list[RankedRow]:
     label = version.label
     results = []
+    unknown = unknown_texts(version.model, given, top).tolist()
     for numbers, scores in zip(top.labels.tolist(), top.scores.tolist(), strict=True):
         if numbers and numbers[-1] < 0:
             n = numbers.index(-1)
@@ -174,6 +178,8 @@ def _rows(version: Version, top: TopK, kind: str) -> list[RankedRow]:
             results.append(RankedRow(labels, scores, names=names))
         else:
             results.append(RankedRow(labels, probabilities=scores, names=names))
+    for row, is_unknown in zip(results, unknown, strict=True):
+        row.unknown = is_unknown
     return results
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sylvan.models.ensembles.joint import JointModel
+from sylvan.models.ensembles.members import take
 from sylvan.parallel import resolve_jobs
 from sylvan.ranking.ensemble import combine_rankings
 from sylvan.topk import TopK
@@ -31,6 +32,19 @@ class EnsembleAnswers(JointModel):
             list(tops.values()), self.weights_[list(tops)], k, how=self.how, votes=self.votes, places=self._places,
             n_jobs=resolve_jobs(self.n_jobs),
         )  # fmt: skip
+
+    def _by_members_that_know(self, top: TopK, tops: Mapping[int, TopK], texts: list[str]) -> TopK:
+        empty = np.any([given.labels[:, 0] < 0 for given in tops.values()], axis=0)
+        rows = np.flatnonzero(empty & (top.labels[:, 0] >= 0))
+        if not len(rows):
+            return top
+        some, weights = take(texts, rows.astype(np.int32)), self.weights_[list(tops)]
+        members: list[Any] = [self.members[number] for number in tops]
+        knows = np.array([member.known_texts(some) for member in members])
+        share = weights @ knows / weights.sum()
+        scores = top.scores.copy()
+        scores[rows] /= np.where(share > 0, share, 1).astype(np.float32)[:, None]
+        return TopK(top.labels, np.minimum(scores, 1))
 
     @property
     def _places(self) -> int:

@@ -24,6 +24,7 @@ from sylvan.models.ensembles.members import (
 )
 from sylvan.models.ensembles.presets import PRESETS, preset_members
 from sylvan.models.ensembles.weighing import EnsembleWeighing
+from sylvan.models.text_estimator import UNKNOWN
 from sylvan.parallel import one_at_a_time
 from sylvan.params import Choice, Instance, Range, Threads, attribute, check_value, parameterized
 from sylvan.ranking.calibrate import METHODS
@@ -63,6 +64,9 @@ class Ensemble(EnsembleWeighing):
         of rows that were held out. ``fit`` holds out the same rows for all members, which are calibrated on them too;
         XRLinear and NeighborRanker can leave rows out, alone or in a TextModel. With None, or a member of another kind,
         scores stay as they are.
+    unknown : {"none", "prior"}, default "none"
+        Over texts, what one gets of which no member knows a word; see :class:`TextModel`. Members that know nothing of
+        a text don't count for it, unless it is "prior". What the members' own parameters say makes no difference.
 
     Attributes
     ----------
@@ -95,7 +99,7 @@ class Ensemble(EnsembleWeighing):
     """
 
     kind = "ensemble"
-    added = MappingProxyType({"calibration": None})
+    added = MappingProxyType({"calibration": None, "unknown": "none"})
     not_saved = ("members",)
 
     members: Annotated[Sequence[Estimator], Instance((list, tuple), "a list of estimators of Sylvan")]
@@ -105,6 +109,7 @@ class Ensemble(EnsembleWeighing):
     votes: Annotated[int, Range(1, MOST_ANSWERS)] = 10
     n_jobs: Threads = None
     calibration: Annotated[str | None, Choice(METHODS)] = "isotonic"
+    unknown: Annotated[str, UNKNOWN] = "none"
 
     weights_: _Weights = attribute()
     _ids: LabelIds = attribute()

@@ -64,6 +64,7 @@ class JointModel(Compressible):
     members: Sequence[Estimator]
     candidates: int
     n_jobs: int | None
+    unknown: str
     weights_: _Weights
     text_fields_: tuple[str, ...]
     labels_field_: str
@@ -194,7 +195,8 @@ class JointModel(Compressible):
         allowed, denied : label ids, names (over texts), or a mask of shape (n, n_labels_), optional
             The only labels that may be answered, and labels that may not, for all rows or for each row.
         **options
-            Passed to the members whose ``rank`` accepts them, such as ``beam=20``.
+            Passed to the members whose ``rank`` accepts them, such as ``beam=20``; over texts, ``unknown`` in place of
+            the parameter.
 
         Returns
         -------
@@ -210,8 +212,24 @@ class JointModel(Compressible):
         self._need_options(options)
         X, n_rows = self._checked(X)
         filters = member_filters(self._filter(allowed, denied, n_rows), self._ids)
+        if self.takes_texts:
+            options.setdefault("unknown", self.unknown)
         tops = {number: self._member_top(number, X, {**options, **filters(number)}) for number in self._asked_members}
+        if options.get("unknown") == "none":
+            return self._named(self._by_members_that_know(self._combined(tops, k, X), tops, X))
         return self._named(self._combined(tops, k, X))
+
+    def known_texts(self, X: Any) -> npt.NDArray[np.bool_]:
+        """Which texts any of the asked members knows anything of; see :meth:`TextModel.known_texts`."""
+        self._need_fit("known_texts")
+        texts = check_texts(X, type(self).__name__)
+        members: list[Any] = [self.members[number] for number in self._asked_members]
+        known: npt.NDArray[np.bool_] = np.any([member.known_texts(texts) for member in members], axis=0)
+        return known
+
+    def _by_members_that_know(self, top: TopK, tops: Mapping[int, TopK], texts: list[str]) -> TopK:
+        """Joint scores as if there were no members that know nothing of a text."""
+        return top
 
     @property
     def _asked_members(self) -> list[int]:

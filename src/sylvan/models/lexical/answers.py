@@ -82,7 +82,27 @@ class LexicalAnswers(TextEstimator):
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name not in ("_kernel", "_ties")}
 
-    def _rank_texts(self, texts: list[str], k: int, options: dict[str, Any]) -> TopK:
+    def known_texts(self, X: Iterable[str]) -> npt.NDArray[np.bool_]:
+        """Which texts have a word that a label has; no label is found in others.
+
+        Parameters
+        ----------
+        X : iterable of str, length n
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+
+        Raises
+        ------
+        NotFittedError, DataError
+        """
+        self._need_fit("known_texts")
+        places = self._words.read(as_documents(check_texts(X, type(self).__name__)))
+        before = np.concatenate(([0], np.cumsum(places.words >= 0)))
+        return np.diff(before[places.offsets]) > 0
+
+    def _rank_texts(self, texts: list[str], k: int, options: dict[str, Any], unknown: str | None) -> TopK:
         k = validate.count(k, "k", high=max(self.n_labels_, MOST_ANSWERS))
         self.check_params(("partial",))
         jobs = resolve_jobs(self.n_jobs)

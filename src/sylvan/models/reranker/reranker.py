@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -38,6 +39,7 @@ from sylvan.models.reranker.learning import (
 from sylvan.models.reranker.order import RerankerOrder
 from sylvan.models.reranker.plan import reranker_plan
 from sylvan.models.reranker.presets import RERANKER_PRESETS, reranker_members
+from sylvan.models.text_estimator import UNKNOWN
 from sylvan.params import Choice, Instance, Range, Seed, Threads, attribute, check_value, parameterized
 from sylvan.ranking.calibrate import METHODS
 from sylvan.ranking.candidate_columns import LabelFacts
@@ -104,6 +106,8 @@ class Reranker(RerankerOrder):
     n_jobs : int, optional
         Number of threads; members have their own. The result doesn't depend on it.
     seed : int, default 0
+    unknown : {"none", "prior"}, default "none"
+        Over texts, what one gets of which no member knows a word; see :class:`TextModel`.
 
     Attributes
     ----------
@@ -136,6 +140,7 @@ class Reranker(RerankerOrder):
     """
 
     kind = "reranker"
+    added = MappingProxyType({"unknown": "none"})
     not_saved = ("members", "columns")
 
     members: Annotated[Sequence[Estimator], Instance((list, tuple), "a list of estimators of Sylvan")]
@@ -152,6 +157,7 @@ class Reranker(RerankerOrder):
     calibration: Annotated[str | None, Choice(METHODS)] = "isotonic"
     n_jobs: Threads = None
     seed: Seed = 0
+    unknown: Annotated[str, UNKNOWN] = "none"
 
     weights_: npt.NDArray[np.float64] = attribute()
     _ids: LabelIds = attribute()

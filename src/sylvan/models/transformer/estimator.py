@@ -32,7 +32,7 @@ from sylvan.models.encoders.described import (
 from sylvan.models.encoders.saved_encoder import SavedEncoder, encoder_files
 from sylvan.models.ensembles.ensemble import Ensemble
 from sylvan.models.single_label import one_class_a_row
-from sylvan.models.text_estimator import check_texts
+from sylvan.models.text_estimator import UNKNOWN, check_texts
 from sylvan.models.transformer.features import Lengths, joined, unit_terms
 from sylvan.models.transformer.plan import plan_of
 from sylvan.models.transformer.presets import PARTS, PRESETS, ensemble_of, preset_part
@@ -104,6 +104,7 @@ class TransformerEstimator(TransformerUpdates):
     cache: Annotated[str | os.PathLike[str] | None, _Path()] = None
     n_jobs: Threads = None
     seed: Seed = 0
+    unknown: Annotated[str, UNKNOWN] = "none"
 
     vectorizer_: TfidfVectorizer = attribute()
     ranker_: XRLinear = attribute()
@@ -114,6 +115,7 @@ class TransformerEstimator(TransformerUpdates):
     unit_vectors_: bool = attribute()
     _encoder: TextEncoder | SavedEncoder = attribute()
 
+    added = MappingProxyType({"unknown": "none"})
     layout = 2  # the first had the parameters of its parts as its own
     training: ClassVar[type[TransformerTraining]]
     at_ranking: ClassVar[tuple[str, ...]] = ("beam", "combine", "tail")  # of the ranker's, what counts when it's set

@@ -45,7 +45,8 @@ async function labels(card, text, choices, wanted, signal) {
   if (choices.denied.length) options.denied = choices.denied.map(({ label }) => label);
   if (choices.branch) options.branch = choices.branch.id;
   const best = await rank(card, text, options, signal);
-  return { labels: best, added: await added(card, text, choices.added, best, signal), calibrated: card.calibrated };
+  const { unknown } = best;
+  return { labels: best, unknown, added: await added(card, text, choices.added, best, signal), calibrated: card.calibrated };
 }
 
 /** The values of labels that a person added; those beyond the best have to be asked for by name. */

@@ -6,7 +6,7 @@ import { byId, el, setShare } from "./dom.js";
 import { count, ordinal, sureness } from "./format.js";
 import { address } from "./labels.js";
 import { Latest } from "./latest.js";
-import { labelKey, rank, shares } from "./rank.js";
+import { labelKey, rank, shares, UNKNOWN } from "./rank.js";
 
 const K = 10;
 
@@ -113,6 +113,10 @@ class Side {
   show(found, other) {
     if (found instanceof Error) {
       this.clear(found.message);
+      return;
+    }
+    if (found.unknown) {
+      this.clear(UNKNOWN);
       return;
     }
     this.#empty.hidden = true;

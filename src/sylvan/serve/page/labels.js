@@ -3,7 +3,7 @@
 import { deny, dropAdded, has } from "./choices.js";
 import { button, byId, el, setShare } from "./dom.js";
 import { count, isAddress, percent, sureness } from "./format.js";
-import { bounded, labelKey, shares } from "./rank.js";
+import { bounded, labelKey, shares, UNKNOWN } from "./rank.js";
 
 const STEP = 10; // labels that "Show more" adds
 const MOST = 200;
@@ -156,6 +156,7 @@ function emptyWords(store, text, answers, best, floor) {
   if (store.get("problem")) return "There is no answer for this text.";
   if (!text.trim()) return "Labels appear here while you type.";
   if (!answers) return "Asking for labels.";
+  if (answers.unknown) return UNKNOWN;
   if (best.length && floor > 0) return "No label is this sure. Move the slider to the left to see more.";
   return "No label is left for this text.";
 }
@@ -171,7 +172,7 @@ function summaries(store) {
       if (!answers) return;
       const [first] = shown;
       const value = first && first.value !== null ? `, ${sureness(first.value, card.calibrated)}` : "";
-      const words = first ? `${count(shown.length, "label")}. First: ${first.name}${value}.` : "No labels.";
+      const words = first ? `${count(shown.length, "label")}. First: ${first.name}${value}.` : answers.unknown ? UNKNOWN : "No labels.";
       if (byId("summary").textContent !== words) byId("summary").textContent = words;
     }, SETTLED);
   };

@@ -2,19 +2,26 @@
 
 import { post, route } from "./api.js";
 
+/** In place of labels, where the model knows nothing of a text. */
+export const UNKNOWN = "The model knows no word of this text, so it has no labels for it.";
+
 /** What an explanation and a removal name a label by. */
 export function labelKey(label) {
   return String(label);
 }
 
-/** The best labels of a text: [{label, name, value}], where value is the probability, or the score without one. */
+/**
+ * The best labels of a text: [{label, name, value}], where value is the probability, or the score without one; with
+ * `unknown` where the model knows no word of the text.
+ */
 export async function rank(card, text, options, signal) {
   const body = { text, ...options };
   if (card.calibrated) body.probabilities = true;
   const { results } = await post(route(card.name, "/rank"), body, signal);
   const result = results[0];
   const values = result.probabilities ?? result.scores;
-  return result.labels.map((label, i) => ({ label, name: String(result.names?.[i] ?? label), value: values[i] }));
+  const found = result.labels.map((label, i) => ({ label, name: String(result.names?.[i] ?? label), value: values[i] }));
+  return Object.assign(found, { unknown: result.unknown ?? false });
 }
 
 /** Whether the values are in [0, 1], as probabilities are and most models' scores. */

@@ -13,7 +13,7 @@ export class TreeData {
     this.rootId = `${number}/root`;
   }
 
-  /** The node, if it was fetched already: {id, title, labels, leaf, parent, children, more}. */
+  /** The node, if it was fetched already: {id, title, labels, leaf, label, parent, children, more}. */
   node(id) {
     return this.#nodes.get(id);
   }
@@ -47,6 +47,7 @@ export class TreeData {
       title: found.leaf ? found.title : branchTitle(found.title),
       labels: found.labels,
       leaf: found.leaf,
+      label: found.label,
       parent,
     };
     this.#nodes.set(found.id, node);

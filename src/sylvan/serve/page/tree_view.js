@@ -6,7 +6,6 @@ import { allowBranch } from "./choices.js";
 import { button, byId, el } from "./dom.js";
 import { count, shortened } from "./format.js";
 import { Latest } from "./latest.js";
-import { rank } from "./rank.js";
 import { fail } from "./status.js";
 import { TreeData } from "./tree_data.js";
 import { TreeDrawing } from "./tree_drawing.js";
@@ -126,12 +125,6 @@ function pathButtons(tree) {
   if (focused) [...place.children].find(({ textContent }) => textContent === focused)?.focus();
 }
 
-/** What the service calls a leaf's label; the tree has only titles for people. It is the one label below the leaf. */
-async function labelOf(card, node, text) {
-  const [{ label }] = await rank(card, text.trim() ? text : node.title, { k: 1, branch: node.id });
-  return label;
-}
-
 /** What can be done with the chosen node. */
 function chosen(store, tree) {
   const place = byId("tree-chosen");
@@ -140,15 +133,10 @@ function chosen(store, tree) {
   if (place.hidden) return;
   const branch = store.get("choices").branch;
   const lit = tree.lit(node);
-  const explain = async () => {
-    try {
-      const label = await labelOf(store.get("card"), node, store.get("text"));
-      store.set({ view: "tag" }); // before the address says so: what is out of sight can't take the focus
-      window.location.hash = "tag";
-      store.set({ explained: { label, name: node.title } });
-    } catch (problem) {
-      fail(problem, explain);
-    }
+  const explain = () => {
+    store.set({ view: "tag" }); // before the address says so: what is out of sight can't take the focus
+    window.location.hash = "tag";
+    store.set({ explained: { label: node.label, name: node.title } });
   };
   const texts = store.get("card")?.takes === "texts";
   let action = null;
