@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ast
+import dis
 import importlib
 import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
+from itertools import pairwise
 from typing import Any
 
 __all__ = ["lazy_names", "need_torch", "typed_names"]
@@ -16,15 +16,19 @@ def typed_names(package: str) -> dict[str, str]:
     """Each name that a package imports under ``if TYPE_CHECKING``, and the module of the package that has it.
 
     The imports that type checkers read are thus the only table there is. A name that is imported from the package
-    itself is a module of it.
+    itself is a module of it. They are read from the compiled code, as a frozen application has no sources.
     """
-    module = sys.modules[package]
-    block = next(
-        node for node in ast.parse(Path(str(module.__file__)).read_text("utf-8")).body
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-    )  # fmt: skip
-    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
-    return {name.name: str(node.module).removeprefix(f"{package}.") for node in imports for name in node.names}
+    spec: Any = sys.modules[package].__spec__
+    code = list(dis.get_instructions(spec.loader.get_code(package)))
+    asked = next(at for at, each in enumerate(code) if each.argval == "TYPE_CHECKING" and each.opname == "LOAD_NAME")
+    end = next(each.argval for each in code[asked:] if each.opname.startswith("POP_JUMP"))  # over the block
+    block = [each for each in code[asked:] if each.offset < end]
+    return {
+        name: each.argval.removeprefix(f"{package}.")
+        for before, each in pairwise(block)
+        if each.opname == "IMPORT_NAME"
+        for name in before.argval  # what is imported from it
+    }
 
 
 def lazy_names(package: str, places: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:

@@ -8,7 +8,6 @@ altered; what the numbers in them may be is verified by each kind with the ``nee
 from __future__ import annotations
 
 import math
-import mmap as _mmap
 import os
 import stat
 import sys
@@ -24,6 +23,7 @@ import numpy.typing as npt
 from sylvan.errors import MemoryLimitError, ModelError, ParameterError
 from sylvan.store import manifest
 from sylvan.store.foreign import check_file
+from sylvan.store.mapping import mapped_file
 from sylvan.store.npy import ALIGNMENT, DTYPES, HeaderError, parse_header
 from sylvan.store.state import State, folder_path
 from sylvan.version import __version__
@@ -178,8 +178,7 @@ def _read_array(
         )
     if mmap:
         # Not np.memmap, which costs several times as much an array and makes every slice a memmap.
-        mapped = _mmap.mmap(stream.fileno(), 0, access=_mmap.ACCESS_READ)
-        raw = np.frombuffer(mapped, np.uint8)
+        raw = np.frombuffer(mapped_file(stream, size), np.uint8)
     else:
         raw = _aligned(size)
         stream.seek(0)

@@ -105,7 +105,7 @@ def read_sequences(
     result = _Interactions()
     with open_read(path) as stream:
         name = stream.name
-        lines = (each for each in text_lines(stream) if each[1].strip())
+        lines: Iterator[tuple[str, str]] = (each for each in text_lines(stream) if each[1].strip())
         first = list(islice(lines, 1))
         mark = separator or _separator(first)
         lines = chain(first, lines)
