@@ -215,3 +215,23 @@ def test_the_command_line_counts_them(folder: Path, capsys: Any) -> None:
 def test_a_wrong_setting_is_refused(folder: Path, capsys: Any) -> None:
     assert main(["predict", str(folder / "m"), str(folder / "rows.jsonl"), "--set", "unknown=maybe"]) != 0
     assert "must be" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "term", "there"),
+    [
+        ("Der Mu\u0308ller malt", "m\u00fcller", "Mu\u0308ller"),
+        ("हिन्दी की किताबें", "किताबें", "किताबें"),
+        ("हिन्दी की किताबें", "हिन्दी की", "हिन्दी की"),
+        ("हिन्दी की किताबें", "हिन", None),
+        ("Donau\u00addampf", "donaudampf", "Donau\u00addampf"),
+        ("ฉันกินปลาทู", "ปล", "ปล"),
+        ("A white whale", "whale", "whale"),
+    ],
+)
+def test_words_are_shown_where_they_stand_in_the_text_that_was_given(text: str, term: str, there: str | None) -> None:
+    pytest.importorskip("msgspec")
+    from sylvan.serve.explained import find_terms
+
+    spans = find_terms(text, {term: 1.0}, by_words=True, lowercase=True)
+    assert [text[span.start : span.end] for span in spans] == ([] if there is None else [there])

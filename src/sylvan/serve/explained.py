@@ -13,6 +13,8 @@ import scipy.sparse as sp
 from sylvan.explain.explanation import Explanation
 from sylvan.serve.asked import Asked, known_label
 from sylvan.serve.versions import Version
+from sylvan.text.characters import is_unspaced, mark_class, word_class
+from sylvan.text.places import read_text
 
 __all__ = ["Explained", "Span", "explained", "explanations", "find_terms"]
 
@@ -108,11 +110,14 @@ def find_terms(text: str, weights: dict[str, float], *, by_words: bool, lowercas
     >>> span.start, span.end
     (0, 11)
     """
-    folded = _lowered(text) if lowercase else text
+    read = read_text(text)
+    folded = _lowered(read.text) if lowercase else read.text
+    of_word = r"\w" + "".join(sorted(set(re.findall(f"[{mark_class()}]", folded))))
     spans = []
     for term, weight in weights.items():
-        for match in re.finditer(_pattern(term, by_words), folded):
-            spans.append(Span(match.start(), match.end(), weight))
+        for match in re.finditer(_pattern(term, by_words, of_word), folded):
+            if match.end() > match.start():
+                spans.append(Span(read.starts[match.start()], read.ends[match.end() - 1], weight))
             if len(spans) >= _MOST_SPANS:
                 return sorted(spans, key=lambda span: (span.start, span.end))
     return sorted(spans, key=lambda span: (span.start, span.end))
@@ -120,7 +125,7 @@ def find_terms(text: str, weights: dict[str, float], *, by_words: bool, lowercas
 
 def _find_forms(text: str, weights: dict[str, float], form_of: Callable[[str], str]) -> list[Span]:
     """As :func:`find_terms`, where terms are stems or lemmas: by what each word of the text is counted as."""
-    words = [(match.span(), form_of(match[0])) for match in re.finditer(r"\w+", text)]
+    words = [(match.span(), form_of(match[0])) for match in re.finditer(rf"\w[{word_class()}]*", text)]
     places: dict[str, list[int]] = {}
     for at, (_, form) in enumerate(words):
         places.setdefault(form, []).append(at)
@@ -140,11 +145,14 @@ def _lowered(text: str) -> str:
     return lowered if len(lowered) == len(text) else "".join(low if len(low := c.lower()) == 1 else c for c in text)
 
 
-def _pattern(term: str, by_words: bool) -> str:
-    """What finds a term: its words with anything between them that is no word, or its characters as they are."""
+def _pattern(term: str, by_words: bool, of_word: str) -> str:
+    """What finds a term: its words with anything between them that is no word, or its characters as they are.
+
+    ``of_word`` is the class of what words are made of, of the marks with those of the text alone: it is compiled often.
+    """
     if not by_words:
         return re.escape(term.strip()) or r"(?!)"
     words = [re.escape(word) for word in term.split()]
     # Words of scripts without spaces stand next to each other: their pairs are found anywhere.
-    ends = ("", "") if term and not term[0].isascii() and len(term) <= 2 else (r"(?<!\w)", r"(?!\w)")
-    return ends[0] + r"\W+".join(words) + ends[1] if words else r"(?!)"
+    ends = ("", "") if is_unspaced(term) else (rf"(?<![{of_word}])", rf"(?![{of_word}])")
+    return ends[0] + rf"[^{of_word}]+".join(words) + ends[1] if words else r"(?!)"

@@ -29,6 +29,7 @@ from sylvan.models.cards.label_titles import distinct_titles
 from sylvan.models.text_estimator import TextEstimator
 from sylvan.serve.settings import ServedFolder
 from sylvan.store.registry import rebuild
+from sylvan.text.characters import word_class
 
 __all__ = ["Examples", "LabelMatch", "Version", "open_version", "reason", "stamp_of"]
 
@@ -217,7 +218,7 @@ class Version:
         words = ordered(
             (name[match.start() :], label, match.start())
             for label, name in enumerate(names)
-            for match in re.finditer(r"(?<!\w)\w", name)
+            for match in re.finditer(rf"(?<![{word_class()}])\w", name)
             if match.start()
         )
         return whole, words

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 __all__ = [
     "CODE_POINT", "FIRST_RULES", "MARK", "RULES", "SIZE", "SPACE", "UNSEEN", "UNSPACED", "WORD", "character_table",
-    "without_unseen", "word_class",
+    "is_unspaced", "mark_class", "without_unseen", "word_class",
 ]  # fmt: skip
 
 # No letter, digit or space lies beyond the first four planes, so the table ends there.
@@ -129,6 +129,12 @@ def character_table(lowercase: bool, rules: int = RULES, keeps_unseen: bool = Fa
     return table
 
 
+def is_unspaced(term: str) -> bool:
+    """Whether a term is of a script without spaces between words, so that it may begin and end anywhere."""
+    bits = character_table(False)
+    return all(ord(c) < SIZE and bits[ord(c)] & np.uint32(UNSPACED | MARK) for c in term)
+
+
 def without_unseen(text: str) -> str:
     """A text without the characters that aren't seen.
 
@@ -141,12 +147,17 @@ def without_unseen(text: str) -> str:
     return text if text.isascii() else text.translate(_REMOVED)
 
 
-@lru_cache(maxsize=1)
 def word_class() -> str:
     """What regular expressions call a character of a word: a class of ``\\w`` and marks, without its brackets."""
+    return r"\w" + mark_class()
+
+
+@lru_cache(maxsize=1)
+def mark_class() -> str:
+    """As :func:`word_class`, of marks alone."""
     marks = np.flatnonzero(character_table(False) & np.uint32(MARK))
     runs = np.split(marks, np.flatnonzero(np.diff(marks) > 1) + 1)
-    return r"\w" + "".join(f"{chr(run[0])}-{chr(run[-1])}" for run in runs) + "\U000e0100-\U000e01ef"
+    return "".join(f"{chr(run[0])}-{chr(run[-1])}" for run in runs) + "\U000e0100-\U000e01ef"
 
 
 def _mark(bits: npt.NDArray[np.uint32], characters: str, keeps_unseen: bool) -> None:
