@@ -89,6 +89,48 @@ def test_a_refusal_shows_its_reason(page: Any) -> None:
     expect(page.locator("#failed")).to_be_hidden()
 
 
+def test_one_sentence_for_one_failure(page: Any) -> None:
+    """It stands above the page, once, and goes with its cause."""
+    tag(page).first.locator("button.label").click()
+    expect(page.locator("#explain .word").first).to_be_visible()
+    page.fill("#text", "whale " * 1000)
+    sentence = page.locator("#failed-text").inner_text
+    expect(page.locator("#failed-text")).to_contain_text("5,000")
+    expect(page.locator("#explain .empty")).to_have_text("There is no answer for this text.")
+    assert page.locator("body").inner_text().count(sentence()) == 1
+    page.click("nav a[data-view=compare]")
+    expect(page.locator("#compare-sides .empty")).to_have_text(["There is no answer for this text."] * 2)
+    assert page.locator("body").inner_text().count(sentence()) == 1
+    page.click("nav a[data-view=tag]")
+
+    page.route("**/rank", lambda route: route.abort("connectionrefused"))
+    page.fill("#text", "gardening")
+    expect(page.locator("#waiting-text")).to_contain_text("can't be reached")
+    expect(page.locator("#failed")).to_be_hidden()
+    expect(page.locator("#labels-empty")).to_have_text("Asking for labels.")
+    page.click("#clear-text")
+    expect(page.locator("#waiting")).to_be_hidden()
+
+    page.fill("#text", "whale " * 1000)
+    page.unroute("**/rank")
+    expect(page.locator("#failed-text")).to_contain_text("5,000")
+    page.click("#clear-text")
+    expect(page.locator("#failed")).to_be_hidden()
+    page.set_input_files("#file", {"name": "book.pdf", "mimeType": "application/pdf", "buffer": b"%PDF"})
+    expect(page.locator("#file-problem")).to_be_visible()
+    page.fill("#text", "a")
+    page.click("#clear-text")
+    expect(page.locator("#file-problem")).to_be_hidden()
+
+
+def test_a_body_above_the_limit_is_no_lost_server(page: Any) -> None:
+    post = "body => fetch('v1/models/books/rank', {method: 'POST', body, headers: {'Content-Type': 'application/json'}})"
+    status = page.evaluate(f"({post})('{{\"text\": \"' + 'a'.repeat(12e6) + '\"}}').then(answer => answer.status)")
+    assert status == 413
+    page.set_input_files("#file", {"name": "a.txt", "mimeType": "text/plain", "buffer": b"whale " * 1_000_000})
+    expect(page.locator("#file-problem")).to_have_text("a.txt is too large: a file may have 4 MiB.")
+
+
 @pytest.fixture(scope="module")
 def locked(service: Service, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service of one model that wants a key, and looks for a new version often."""

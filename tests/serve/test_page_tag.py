@@ -204,6 +204,85 @@ def test_a_label_found_by_name_is_added_or_asked_about(open_page: Any, service: 
     expect(page.locator("#search-note")).to_contain_text("No label")
 
 
+def add_label(page: Any, words: str) -> str:
+    """Adds the first label that some letters complete to, and returns its name."""
+    page.fill("#search", words)
+    expect(page.locator("#search-list [role=option]").first).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.click("#search-add")
+    expect(page.locator("#added > li")).to_have_count(1)
+    return str(page.locator("#added .label").inner_text())
+
+
+@pytest.mark.parametrize("how", ["cleared", "pasted", "deleted", "file", "compare", "edited", "appended"])
+def test_added_and_removed_labels_belong_to_their_text(page: Any, how: str) -> None:
+    tag(page)
+    page.locator("#labels button.remove").first.click()
+    add_label(page, "ships")
+    expect(page.locator("#chips .chip")).to_have_count(1)
+    if how == "cleared":
+        page.click("#clear-text")
+    elif how == "pasted":
+        page.fill("#text", "Gardening for children")
+    elif how == "deleted":
+        page.focus("#text")
+        page.keyboard.press("Control+A")
+        page.keyboard.press("Delete")
+    elif how == "file":
+        page.set_input_files("#file", {"name": "a.txt", "mimeType": "text/plain", "buffer": WHALES.encode()})
+    elif how == "compare":
+        page.click("nav a[data-view=compare]")
+        page.fill("#compare-text", "Gardening for children")
+        page.click("nav a[data-view=tag]")
+    elif how == "edited":
+        page.fill("#text", WHALES.replace("South", "Northern"))
+    else:
+        page.fill("#text", f"{WHALES} {'and of other people ' * 9}")
+    stay = how in ("edited", "appended")
+    expect(page.locator("#chips .chip")).to_have_count(int(stay))
+    expect(page.locator("#added > li")).to_have_count(int(stay))
+    if not stay:
+        expect(page.locator("#undo")).to_be_hidden()
+        if how not in ("cleared", "deleted"):
+            expect(page.locator("#labels > li")).to_have_count(10)
+
+
+def test_what_is_copied_is_what_is_shown(open_page: Any, service: Service) -> None:
+    page = open_page(service.url, permissions=["clipboard-read", "clipboard-write"])
+    tag(page)
+    page.locator("#sure").fill("2")
+    page.route("**/rank", lambda route: None)  # the answers to what follows don't come
+    gone = shown(page)[0]
+    page.locator("#labels button.remove").first.click()
+    name = add_label(page, "ships")
+    listed = page.locator("#added .label, #labels .label").all_inner_texts()
+    assert gone not in listed and listed[0] == name
+    page.click("#copy-json")
+    expect(page.locator("#copy-json")).to_have_text("Copied")
+    labels = json.loads(page.evaluate("navigator.clipboard.readText()"))["labels"]
+    assert [entry["label"] for entry in labels] == listed
+    assert [entry["chosen_by"] for entry in labels] == ["person", *["model"] * (len(listed) - 1)]
+
+
+@pytest.mark.parametrize(
+    ("unknown", "words"),
+    [
+        (True, "The model knows no word of this text, so it has no labels for it."),
+        (False, "The model has no label for this text."),
+    ],
+)
+def test_a_text_without_labels(page: Any, unknown: bool, words: str) -> None:
+    empty = {"results": [{"labels": [], "probabilities": [], **({"unknown": True} if unknown else {})}]}
+    page.route("**/rank", lambda route: route.fulfill(json=empty))
+    page.fill("#text", "qqqq wwww")
+    expect(page.locator("#labels-empty")).to_have_text(words)
+    expect(page.locator("#copy-csv")).to_be_disabled()
+    page.click("nav a[data-view=compare]")
+    expect(page.locator("#compare-sides .empty").first).to_have_text(words)
+    expect(page.locator("#compare-summary")).to_be_empty()
+
+
 def test_copying_without_a_clipboard_leaves_a_text_to_copy(open_page: Any, service: Service) -> None:
     page = open_page(
         service.url,

@@ -215,8 +215,11 @@ def test_trees_of_other_models(page: Any, service: Service) -> None:
     none = {**service.ask("v1/models/plain"), "n_trees": 0}
     page.route("**/v1/models/plain", lambda route: route.fulfill(json=none))
     choose(page, "plain")
-    expect(page.locator("#tree-none")).to_have_text("This model doesn't arrange its labels in a tree.")
-    expect(page.locator("#tree-list")).to_be_hidden()
+    expect(page.locator("#tag")).to_be_visible()  # a model without a tree has no such view, and no tab for it
+    expect(page.locator("nav a[data-view=tree]")).to_be_hidden()
+    expect(page.locator("#hint-tree")).to_be_hidden()
+    choose(page, "books", "Books")
+    expect(page.locator("nav a[data-view=tree]")).to_be_visible()
 
 
 def test_more_children_than_fit(page: Any, service: Service) -> None:

@@ -9,6 +9,9 @@ import { clearFailure, fail } from "./status.js";
 /** Milliseconds after the last key before the service is asked. */
 export const PAUSE = 150;
 
+export const NO_ANSWER = "There is no answer for this text.";
+export const NO_LABEL = "The model has no label for this text.";
+
 export function startAnswers(store) {
   const latest = new Latest((busy) => {
     byId("progress").classList.toggle("is-busy", busy); // the style sheet shows it after 300 ms
@@ -19,9 +22,11 @@ export function startAnswers(store) {
     const { card, text, choices, wanted } = read(store);
     if (!card || card.takes !== "texts" || !text.trim()) {
       latest.cancel();
+      clearFailure();
       store.set({ answers: null, problem: null });
       return;
     }
+    store.set({ problem: null }); // was of the question before
     latest.start(
       delay,
       async (signal) => {

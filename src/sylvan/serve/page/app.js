@@ -23,6 +23,7 @@ const store = createStore({
   card: null, // what GET v1/models/{model} says of it
   text: "",
   choices: NO_CHOICES, // denied, added and branch, of the chosen model
+  decided: new Map(), // the choices of the other models, as labels differ between them
   removed: null, // the last removal, while it can be undone: {label, before}
   wanted: 10, // labels to ask for
   sure: 0, // the smallest value shown, 0 to 1

@@ -3,6 +3,7 @@
 import { button, byId, el } from "./dom.js";
 import { shortened } from "./format.js";
 import { labelKey } from "./rank.js";
+import { NO_CHOICES } from "./store.js";
 
 export function startChoices(store) {
   const chips = byId("chips");
@@ -50,6 +51,12 @@ export function dropAdded(store, label) {
 /** Only labels below this node, {id, title}, are answers; null allows all. */
 export function allowBranch(store, branch) {
   change(store, { branch });
+}
+
+/** Another text: what was removed and added for the one before says nothing of it. Its branch stays. */
+export function startAnew(store) {
+  const { branch } = store.get("choices");
+  store.set({ decided: new Map(), choices: { ...NO_CHOICES, branch }, removed: null });
 }
 
 export function has(labels, label) {

@@ -1,12 +1,14 @@
 // Two models on one text, side by side: what both say, and what only one does.
 
 import { events, get, route } from "./api.js";
-import { PAUSE } from "./answers.js";
+import { NO_ANSWER, NO_LABEL, PAUSE } from "./answers.js";
 import { byId, el, setShare } from "./dom.js";
 import { count, ordinal, sureness } from "./format.js";
 import { address } from "./labels.js";
 import { Latest } from "./latest.js";
 import { labelKey, rank, shares, UNKNOWN } from "./rank.js";
+import { fail } from "./status.js";
+import { setText } from "./text.js";
 
 const K = 10;
 
@@ -14,6 +16,7 @@ export function startCompare(store) {
   const area = byId("compare-text");
   const sides = [new Side(0, () => ask(0)), new Side(1, () => ask(0))];
   const latest = new Latest((busy) => sides.forEach((side) => side.progress.classList.toggle("is-busy", busy)));
+  let answers = null; // of both
   byId("compare-sides").append(...sides.map((side) => side.section));
 
   function ask(delay) {
@@ -21,16 +24,29 @@ export function startCompare(store) {
     const text = store.get("text");
     if (!text.trim()) {
       latest.cancel();
+      answers = null;
       sides.forEach((side) => side.clear("Labels appear here while you type."));
       byId("compare-summary").textContent = "";
       return;
     }
+    answers = null;
     latest.start(delay, async (signal) => {
       const found = await Promise.all(sides.map((side) => side.ask(text, signal)));
       if (signal.aborted) return;
-      sides.forEach((side, i) => side.show(found[i], found[1 - i]));
-      byId("compare-summary").textContent = summary(found);
+      answers = found;
+      if (found.every((one) => one instanceof Error) && found[0].message === found[1].message) {
+        store.set({ problem: found[0].message });
+        fail(found[0], () => ask(0));
+      }
+      show();
     });
+  }
+
+  /** What stands in the message above the page isn't said again below it. */
+  function show() {
+    if (!answers) return;
+    sides.forEach((side, i) => side.show(answers[i], answers[1 - i], store.get("problem")));
+    byId("compare-summary").textContent = summary(answers);
   }
 
   store.on(["models"], () => {
@@ -45,7 +61,8 @@ export function startCompare(store) {
     if (area.value !== store.get("text")) area.value = store.get("text");
     ask(PAUSE);
   });
-  area.addEventListener("input", () => store.set({ text: area.value, spans: [] }));
+  store.on(["problem"], show);
+  area.addEventListener("input", () => setText(store, area.value));
 }
 
 /** One model's half. */
@@ -110,16 +127,13 @@ class Side {
     this.#scores.hidden = true;
   }
 
-  show(found, other) {
+  show(found, other, problem) {
     if (found instanceof Error) {
-      this.clear(found.message);
+      this.clear(found.message === problem ? NO_ANSWER : found.message);
       return;
     }
-    if (found.unknown) {
-      this.clear(UNKNOWN);
-      return;
-    }
-    this.#empty.hidden = true;
+    this.#empty.textContent = found.unknown ? UNKNOWN : NO_LABEL;
+    this.#empty.hidden = found.length > 0;
     this.#scores.hidden = this.#card.calibrated;
     const places = new Map(Array.isArray(other) ? other.map(({ label }, i) => [labelKey(label), i + 1]) : []);
     const part = shares(found);
@@ -148,10 +162,10 @@ class Side {
 }
 
 function summary([first, second]) {
-  if (first instanceof Error || second instanceof Error) return "";
+  if (first instanceof Error || second instanceof Error || !first.length || !second.length) return "";
   const there = new Set(second.map(({ label }) => labelKey(label)));
   const common = first.filter(({ label }) => there.has(labelKey(label))).length;
   const most = Math.max(first.length, second.length);
-  const agree = first.length && second.length && labelKey(first[0].label) === labelKey(second[0].label);
+  const agree = labelKey(first[0].label) === labelKey(second[0].label);
   return `${count(common, "label")} of the best ${most} ${common === 1 ? "is" : "are"} common to both. ${agree ? "Both put the same one first." : "They put different ones first."}`;
 }

@@ -1,7 +1,6 @@
 // The labels that are shown, for a spreadsheet or a program, on the clipboard.
 
 import { byId } from "./dom.js";
-import { labelKey } from "./rank.js";
 import { count } from "./format.js";
 
 export function startCopy(store) {
@@ -11,7 +10,7 @@ export function startCopy(store) {
     const words = button.textContent;
     button.addEventListener("click", async () => {
       const shown = store.get("shown");
-      const done = await copy(write(shown, store.get("card"), store.get("choices").added), button);
+      const done = await copy(write(shown, store.get("card")), button);
       if (!done) return;
       button.textContent = "Copied";
       byId("summary").textContent = `Copied ${count(shown.length, "label")}.`;
@@ -28,28 +27,26 @@ export function startCopy(store) {
 }
 
 /** RFC 4180: a header, lines that end in CR LF, quotes where a field needs them. */
-function csv(shown, card, added) {
+function csv(shown, card) {
   const value = card.calibrated ? "probability" : "score";
   const named = shown.some(({ label, name }) => String(label) !== name);
-  const keys = new Set(added.map(({ label }) => labelKey(label)));
   const rows = shown.map((answer) => [
     String(answer.label),
     ...(named ? [answer.name] : []),
     answer.value === null ? "" : rounded(answer.value),
-    keys.has(labelKey(answer.label)) ? "person" : "model",
+    answer.added ? "person" : "model",
   ]);
   const head = ["label", ...(named ? ["name"] : []), value, "chosen_by"];
   return [head, ...rows].map((row) => `${row.map(field).join(",")}\r\n`).join("");
 }
 
-function json(shown, card, added) {
+function json(shown, card) {
   const value = card.calibrated ? "probability" : "score";
-  const keys = new Set(added.map(({ label }) => labelKey(label)));
   const labels = shown.map((answer) => ({
     label: answer.label,
     ...(String(answer.label) === answer.name ? {} : { name: answer.name }),
     [value]: answer.value === null ? null : rounded(answer.value),
-    chosen_by: keys.has(labelKey(answer.label)) ? "person" : "model",
+    chosen_by: answer.added ? "person" : "model",
   }));
   return `${JSON.stringify({ model: card.name, version: card.version, labels }, null, 2)}\n`;
 }

@@ -1,7 +1,7 @@
 // Why a label, or why not: the words for and against it, its path in the tree, and the nearest training texts.
 
 import { post, route } from "./api.js";
-import { PAUSE } from "./answers.js";
+import { NO_ANSWER, PAUSE } from "./answers.js";
 import { add, deny, has } from "./choices.js";
 import { button, byId, el } from "./dom.js";
 import { integer, ordinal, percent, score, signed } from "./format.js";
@@ -20,6 +20,7 @@ export function startExplain(store) {
   const progress = el("div", { class: "progress", "aria-hidden": "true" });
   const latest = new Latest((busy) => progress.classList.toggle("is-busy", busy));
   let opener = null;
+  let failed = null; // why there is no explanation
 
   const close = () => {
     store.set({ explained: null });
@@ -35,6 +36,12 @@ export function startExplain(store) {
     if (event.key === "Escape" && !event.defaultPrevented && store.get("explained")) close();
   });
 
+  /** What stands in the message above the page isn't said again here. */
+  function showFailed() {
+    const said = failed === store.get("problem");
+    body.replaceChildren(el("p", said ? { class: "empty" } : { class: "problem", role: "alert" }, said ? NO_ANSWER : failed));
+  }
+
   function ask(delay) {
     const label = store.get("explained");
     const text = store.get("text");
@@ -45,20 +52,24 @@ export function startExplain(store) {
     }
     if (!text.trim()) {
       latest.cancel();
+      failed = null;
       body.replaceChildren(el("p", { class: "empty" }, "An explanation needs a text."));
       return;
     }
+    failed = null;
     latest.start(
       delay,
       async (signal) => {
         const question = { text, label: label.label, features: 10, ...(card.examples ? { examples: 3 } : {}) };
         const { explanation, spans } = await post(route(card.name, "/explain"), question, signal);
+        failed = null;
         body.replaceChildren(...content(store, label, explanation, text, spans));
         store.set({ spans });
       },
       (problem) => {
         store.set({ spans: [] });
-        body.replaceChildren(el("p", { class: "problem", role: "alert" }, problem.message));
+        failed = problem.message;
+        showFailed();
       },
     );
   }
@@ -74,8 +85,10 @@ export function startExplain(store) {
       title.focus({ preventScroll: true });
       panel.scrollIntoView({ block: "nearest" });
     }
+    failed = null;
     ask(0);
   });
+  store.on(["problem"], () => failed !== null && showFailed());
   store.on(["text"], () => ask(PAUSE));
   store.on(["card"], () => ask(0));
   store.on(["choices"], () => {

@@ -1,5 +1,6 @@
 // The list of labels: names with bars, as many as are sure enough, and what a person added.
 
+import { NO_ANSWER, NO_LABEL } from "./answers.js";
 import { deny, dropAdded, has } from "./choices.js";
 import { button, byId, el, setShare } from "./dom.js";
 import { count, isAddress, percent, sureness } from "./format.js";
@@ -15,12 +16,14 @@ export function startLabels(store) {
 
   function show() {
     const { answers, text, card, floor } = read(store);
-    const added = answers?.added ?? store.get("choices").added.map((label) => ({ ...label, value: null }));
-    const best = (answers?.labels ?? []).filter((label) => !has(added, label));
+    const { denied, branch, ...choices } = store.get("choices");
+    const values = new Map((answers?.added ?? []).concat(answers?.labels ?? []).map((one) => [labelKey(one.label), one.value]));
+    const added = choices.added.map((label) => ({ ...label, value: values.get(labelKey(label.label)) ?? null, added: true }));
+    const best = (answers?.labels ?? []).filter((label) => !has(added, label) && !has(denied, label));
     const part = shares(best);
     const surest = best.map((label, i) => ({ ...label, share: part[i] })).filter(({ share }) => share >= floor);
     const calibrated = card?.calibrated ?? false;
-    lists.added.show(added.map((label) => ({ ...label, share: label.value ?? 0, added: true })), calibrated);
+    lists.added.show(added.map((label) => ({ ...label, share: label.value ?? 0 })), calibrated);
     lists.labels.show(surest, calibrated);
     byId("added").hidden = !added.length;
     byId("labels-count").textContent = answers ? found(surest.length, best.length - surest.length) : "";
@@ -28,7 +31,7 @@ export function startLabels(store) {
     byId("not-calibrated").hidden = calibrated || !answers;
     byId("labels-empty").hidden = surest.length > 0 || added.length > 0;
     byId("hints").hidden = text.trim() !== "" || added.length > 0;
-    byId("labels-empty").textContent = emptyWords(store, text, answers, best, floor);
+    byId("labels-empty").textContent = emptyWords(store, text, answers, best, floor, denied.length > 0 || branch !== null);
     store.set({ shown: [...added, ...surest] });
   }
 
@@ -48,7 +51,7 @@ export function startLabels(store) {
     store.set({ wanted: store.get("wanted") + STEP });
     lists.labels.focus(first - 1); // the button may go
   });
-  store.on(["answers", "sure", "card", "text", "problem"], show);
+  store.on(["answers", "sure", "card", "text", "problem", "choices"], show);
   store.on(["explained"], () => Object.values(lists).forEach((list) => list.mark()));
   store.on(["shown"], summaries(store));
   show();
@@ -111,8 +114,7 @@ class Rows {
       const place = [...this.#list.children].findIndex((row) => row === this.#rows.get(labelKey(label.label)));
       if (added) dropAdded(store, label);
       else deny(store, label);
-      // The row goes when the answers come; until then the focus is where the next label will be.
-      this.focus(place + 1);
+      this.focus(place); // of the label after it
     };
     const shown = store.get("card")?.explains
       ? button(name, () => explain(store, label), { class: "label", dir: "auto", "aria-expanded": "false", "aria-controls": "explain" })
@@ -152,13 +154,13 @@ function mayHaveMore(store, answers) {
   return answers.labels.length >= wanted && wanted < Math.min(MOST, store.get("card").labels);
 }
 
-function emptyWords(store, text, answers, best, floor) {
-  if (store.get("problem")) return "There is no answer for this text.";
+function emptyWords(store, text, answers, best, floor, restricted) {
+  if (store.get("problem")) return NO_ANSWER;
   if (!text.trim()) return "Labels appear here while you type.";
   if (!answers) return "Asking for labels.";
   if (answers.unknown) return UNKNOWN;
   if (best.length && floor > 0) return "No label is this sure. Move the slider to the left to see more.";
-  return "No label is left for this text.";
+  return restricted || answers.labels.length ? "No label is left for this text." : NO_LABEL;
 }
 
 /** Reads out what was found once typing has stopped, and only if it is something else than before. */

@@ -8,15 +8,14 @@ import { fail } from "./status.js";
 
 export function startModels(store) {
   const pick = byId("model");
-  const decided = new Map(); // a model -> the choices made for it, as labels differ between models
   let loading = new AbortController();
 
   async function choose(model) {
     loading.abort();
     loading = new AbortController();
     const { signal } = loading;
-    if (store.get("model")) decided.set(store.get("model"), store.get("choices"));
-    const choices = decided.get(model) ?? NO_CHOICES;
+    if (store.get("model")) store.get("decided").set(store.get("model"), store.get("choices"));
+    const choices = store.get("decided").get(model) ?? NO_CHOICES;
     store.set({ model, card: null, answers: null, explained: null, spans: [], choices, removed: null, wanted: 10 });
     try {
       store.set({ card: await get(route(model), signal) });
@@ -75,7 +74,7 @@ function about(card) {
     parts.push(`${measure}@${place} ${Number(value).toFixed(3)} on ${card.measured.on}`);
   }
   parts.push(`version ${card.version}`);
-  if (card.message) parts.push(`a newer one was refused: ${card.message}`);
+  if (card.message) parts.push(card.message);
   return parts.filter(Boolean).join(" · ");
 }
 

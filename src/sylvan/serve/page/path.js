@@ -33,8 +33,13 @@ function path(store, label, vote) {
     "div",
     {},
     el("ol", { class: "path" }, steps.map((step, i) => stepItem(store, step, ids[i], i === steps.length - 1 ? label : null))),
-    store.get("card")?.n_trees ? el("p", { class: "actions" }, button("Show it in the tree", show)) : null,
+    isDrawn(store) ? el("p", { class: "actions" }, button("Show it in the tree", show)) : null,
   );
+}
+
+/** Whether the model has this tree itself; those of an ensemble's members have no view. */
+function isDrawn(store) {
+  return Boolean(store.get("card")?.n_trees);
 }
 
 /** One node; `label` is that of the last one, which is its leaf. */
@@ -50,7 +55,7 @@ function stepItem(store, step, id, label) {
       "div",
       { class: "step-head" },
       el("span", { class: "step-title", dir: "auto" }, title),
-      label ? null : button("Only this branch", allow, { class: "quiet", "aria-label": `Only this branch: ${title}` }),
+      label || !isDrawn(store) ? null : button("Only this branch", allow, { class: "quiet", "aria-label": `Only this branch: ${title}` }),
     ),
     bar,
     el("p", { class: "soft" }, stepWords(step, label ? "labels" : "branches")),

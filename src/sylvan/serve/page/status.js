@@ -37,6 +37,7 @@ export function startStatus(store) {
 
     const banner = byId("waiting");
     banner.hidden = !condition || wantsKey;
+    if (condition) clearFailure(); // what failed before is asked again, or isn't asked any more
     if (banner.hidden) return;
     banner.dataset.kind = condition.kind;
     const words = condition.kind === "loading" && condition.detail ? condition.detail : `${WORDS[condition.kind]}.`;

@@ -19,5 +19,5 @@ export function createStore(fields) {
   };
 }
 
-/** What a person has decided about one model's labels: removed ones, added ones, and the only branch allowed. */
+/** What a person has decided about one model's labels of one text: removed ones and added ones; and the only branch. */
 export const NO_CHOICES = Object.freeze({ denied: [], added: [], branch: null });

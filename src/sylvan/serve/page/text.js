@@ -1,10 +1,28 @@
 // The text: typed, pasted, or read from a file that is opened or dropped; with the words of an explanation marked.
 
+import { startAnew } from "./choices.js";
 import { byId } from "./dom.js";
 import { integer } from "./format.js";
 import { marked } from "./highlight.js";
 
-const LONGEST = 1_000_000; // characters, the service's own limit
+const LARGEST = 4 << 20; // bytes of a file: a browser may hang on more; how long a text may be says the service
+
+/** The text is another one now, or is edited: then at least half of the one before stays where it was. */
+export function setText(store, text) {
+  if (isAnother(store.get("text"), text)) startAnew(store);
+  store.set({ text, spans: [] }); // marks of another text would stand at the wrong words
+}
+
+function isAnother(before, text) {
+  if (!before.trim()) return false;
+  if (!text.trim()) return true;
+  const most = Math.min(before.length, text.length);
+  let first = 0;
+  while (first < most && before[first] === text[first]) first += 1;
+  let last = 0;
+  while (last < most - first && before.at(-1 - last) === text.at(-1 - last)) last += 1;
+  return 2 * (first + last) < before.length;
+}
 
 export function startText(store) {
   const area = byId("text");
@@ -20,7 +38,9 @@ export function startText(store) {
     byId("text-count").textContent = area.value ? `${integer(area.value.length)} characters` : "";
   };
   const use = (text) => {
-    store.set({ text, spans: [] }); // marks of another text would stand at the wrong words
+    problem("");
+    startAnew(store);
+    setText(store, text);
   };
   const problem = (words) => {
     byId("file-problem").textContent = words;
@@ -33,23 +53,17 @@ export function startText(store) {
       problem(`${chosen.name} is not a text file. Save it as .txt first.`);
       return;
     }
-    if (chosen.size > 4 * LONGEST) {
-      problem(`${chosen.name} is too long: a text may have ${integer(LONGEST)} characters.`);
+    if (chosen.size > LARGEST) {
+      problem(`${chosen.name} is too large: a file may have ${LARGEST >> 20} MiB.`);
       return;
     }
-    const text = decoded(await chosen.arrayBuffer());
-    if (text.length > LONGEST) {
-      problem(`${chosen.name} has ${integer(text.length)} characters; a text may have ${integer(LONGEST)}.`);
-      return;
-    }
-    problem("");
-    use(text);
+    use(decoded(await chosen.arrayBuffer()));
     area.focus();
   }
 
   area.addEventListener("input", () => {
     problem("");
-    use(area.value);
+    setText(store, area.value);
   });
   area.addEventListener("scroll", scroll);
   new ResizeObserver(scroll).observe(area);

@@ -30,12 +30,8 @@ export function startTree(store) {
 
   async function restart() {
     const card = store.get("card");
-    const none = !card?.n_trees;
-    byId("tree-parts").hidden = none;
-    byId("tree-none").hidden = !none || !card;
-    byId("tree-none").textContent = "This model doesn't arrange its labels in a tree.";
     latest.cancel();
-    if (none) return;
+    if (!card?.n_trees) return;
     number.replaceChildren(...Array.from({ length: card.n_trees }, (_, i) => el("option", { value: i }, `${i + 1} of ${card.n_trees}`)));
     byId("tree-pick").hidden = card.n_trees < 2;
     await start(0);

@@ -13,14 +13,22 @@ export function startViews(store) {
     store.set({ view });
   };
   const show = () => {
+    const card = store.get("card");
+    const noTree = card !== null && !card.n_trees;
+    if (noTree && store.get("view") === "tree") {
+      window.location.hash = "tag"; // this model has no such view
+      return;
+    }
     const view = store.get("view");
     const textsOnly = view !== "compare" && takesNoTexts(store) && !(view === "tree" && store.get("card")?.n_trees);
     for (const name of Object.keys(TITLES)) byId(name).hidden = name !== view || textsOnly;
     byId("not-texts").hidden = !textsOnly;
     for (const link of links) {
+      link.hidden = noTree && link.dataset.view === "tree";
       if (link.dataset.view === view) link.setAttribute("aria-current", "page");
       else link.removeAttribute("aria-current");
     }
+    byId("hint-tree").hidden = noTree;
     byId("model-pick").hidden = view === "compare" || store.get("models").length < 2; // compare has its own two
     document.title = `${TITLES[view]} · Sylvan`;
   };
