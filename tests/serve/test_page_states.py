@@ -124,7 +124,8 @@ def test_one_sentence_for_one_failure(page: Any) -> None:
 
 
 def test_a_body_above_the_limit_is_no_lost_server(page: Any) -> None:
-    post = "body => fetch('v1/models/books/rank', {method: 'POST', body, headers: {'Content-Type': 'application/json'}})"
+    sent = "{method: 'POST', body, headers: {'Content-Type': 'application/json'}}"
+    post = f"body => fetch('v1/models/books/rank', {sent})"
     status = page.evaluate(f"({post})('{{\"text\": \"' + 'a'.repeat(12e6) + '\"}}').then(answer => answer.status)")
     assert status == 413
     page.set_input_files("#file", {"name": "a.txt", "mimeType": "text/plain", "buffer": b"whale " * 1_000_000})
