@@ -68,6 +68,20 @@ def test_columns_that_are_no_vectors_are_refused(title: str) -> None:
         XRLinear().fit(given(), np.arange(60) % 5)
 
 
+@pytest.mark.parametrize("k", [10, 100, 300, 500])
+def test_more_neighbours_than_the_tuned_candidates(k: int) -> None:
+    """A search looks further until it has as many as it is asked for, or as there are."""
+    base = np.random.default_rng(0).normal(size=(300, 6)).astype(np.float32)
+    index = IRLIIndex(n_buckets=16, n_repetitions=3, hidden=8, rounds=0, n_jobs=1).fit(base)
+    assert index.tuning_ is not None and index.tuning_.settings.candidates is not None
+    ids, distances = index.search(base[:5], k=k)
+    there = min(k, 300)
+    assert (ids[:, :there] >= 0).all() and (ids[:, there:] == -1).all()
+    assert [len(set(row[:there])) for row in ids.tolist()] == [there] * 5
+    assert (np.diff(distances[:, :there], axis=1) >= 0).all()
+    assert (index.search(base[:5], k=k, probes=1, candidates=7)[0][:, 7:] == -1).all()
+
+
 def test_threads_that_change_one_index() -> None:
     """Adding and removing as one after the other: ids name their vectors, nothing is lost, nothing comes back."""
     new = np.random.default_rng(1).normal(size=(60, 4)).astype(np.float32)

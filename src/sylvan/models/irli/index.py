@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -307,7 +308,20 @@ class IRLIIndex(VectorIndex):
     # ---------------------------------------- searching
 
     def _search(self, queries: Vectors, k: int, options: dict[str, Any]) -> Answers:
-        return self._vectors.search(queries, k, self._settings("search", **options), resolve_jobs(self.n_jobs))
+        settings, n_jobs, index = self._settings("search", **options), resolve_jobs(self.n_jobs), self._vectors
+        ids, distances, counts = index.search(queries, k, settings, n_jobs)
+        rules = ("probes", "min_votes", "candidates")
+        if any(options[rule] is not None or getattr(self, rule) != "auto" for rule in rules):
+            return ids, distances, counts
+        # What was tuned for 10 neighbours may hold fewer than k candidates: look further where some are missing.
+        last, n_buckets = min(k, len(index.there)) - 1, index.buckets.n_buckets
+        short = np.flatnonzero(ids[:, last] < 0) if last >= 0 else np.zeros(0, np.int64)
+        while len(short) and (settings.probes < n_buckets or settings.min_votes > 1 or settings.candidates is not None):
+            probes = min(2 * settings.probes, n_buckets)
+            settings = replace(settings, probes=probes, min_votes=1, candidates=None)
+            ids[short], distances[short], counts[short] = index.search(queries[short], k, settings, n_jobs)
+            short = short[ids[short, last] < 0]
+        return ids, distances, counts
 
     def tune(self, queries: Any = None, recall: float = 0.9, k: int = 10, order: str | None = None) -> Tuning:
         """Set the search to what finds enough of the nearest at least cost, as ``fit`` did for its own queries.

@@ -181,7 +181,8 @@ class VectorIndex(Fitted):
         ----------
         queries : array of shape (n, n_dimensions_)
         k : int
-            Vectors a query; where there are fewer candidates, or fewer vectors, the row ends in id -1.
+            Vectors a query. While ``probes``, ``min_votes`` and ``candidates`` are all "auto", a search that has found
+            fewer looks into more buckets; else the row ends in id -1, as it does where there are fewer vectors.
         probes, min_votes, order, candidates
             Instead of the index's own parameters, in shards of each shard's; ``candidates="all"`` compares all.
         return_counts : bool
