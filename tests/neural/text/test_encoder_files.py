@@ -456,7 +456,7 @@ def test_a_folder_that_says_no_step(folder: Path) -> None:
         ({"n_buckets": 2**31 - 1}, "its settings ask for features of the shape"),
         ({"dim": "wide"}, "'dim' parameter of BagTextEncoder must be an int"),
         ({"surprise": 1}, "unexpected keyword argument 'surprise'"),
-        ({"format": 2}, "no BagTextEncoder that this release of Sylvan reads"),
+        ({"format": 3}, "no BagTextEncoder that this release of Sylvan reads"),
         ({"hidden": 8}, "Missing key"),
         ({"hidden": 8, "dim": 2**33}, "Missing key"),  # said before a layer of that size is made
     ],

@@ -21,15 +21,18 @@ from sylvan.neural.text.encoder_files import read_json, read_tensors, tensor_byt
 from sylvan.neural.text.hugging_face import reason_of
 from sylvan.neural.text.text_encoder import TextEncoder, as_tensor, checksum_of_tensors
 from sylvan.neural.text.token_rows import TokenRows
-from sylvan.params import Instance, Range, parameterized
+from sylvan.params import Instance, Range, attribute, parameterized
 from sylvan.text import TfidfVectorizer
+from sylvan.text.characters import without_unseen
 from sylvan.text.documents import as_documents
+from sylvan.text.words import scan_words
+from sylvan.unicode_form import composed
 
 __all__ = ["BagTextEncoder"]
 
 MODEL_TYPE = "sylvan-bag"
-_FORMAT = 1
-# A Han or kana character is a word of its own: these scripts put no spaces between words.
+_FORMAT = 2
+# The words of the first format, which encoders that have it keep: marks end them, and a Han or kana character is one.
 _CJK = "[\u2e80-\u9fff\uf900-\ufaff\uff66-\uff9f\U0001aff0-\U0001b16f\U00020000-\U0003ffff]"
 _WORDS = re.compile(rf"{_CJK}|\w+?(?={_CJK})|\w+")
 _CHUNK = 10_000
@@ -84,6 +87,8 @@ class BagTextEncoder(TextEncoder):
     frozen: bool = False
     seed: Annotated[int, Range(0, 2**63 - 1)] = 0
 
+    _format: int = attribute(_FORMAT)
+
     def _load(self) -> None:
         n_features = self.n_buckets
         if self.vectorizer is not None:
@@ -121,7 +126,7 @@ class BagTextEncoder(TextEncoder):
         words: list[int] = []
         lengths = np.zeros(len(documents), dtype=np.int64)
         for i, document in enumerate(documents):
-            terms = _WORDS.findall(document.lower())
+            terms = self._words_of(document)
             if len(terms) > self.max_length:
                 self.n_truncated += 1
                 terms = terms[: self.max_length]
@@ -142,6 +147,13 @@ class BagTextEncoder(TextEncoder):
         values /= np.sqrt(np.bincount(owner, values**2, len(documents)))[owner]
         offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(documents)))])
         return TokenRows(ids.astype(np.int32), offsets.astype(np.int64), values.astype(np.float32))
+
+    def _words_of(self, document: str) -> list[str]:
+        if self._format == 1:
+            return _WORDS.findall(document.lower())
+        found = scan_words((document,))
+        words = [without_unseen(composed(word.decode("utf-8", "surrogatepass"))) for word in found.distinct]
+        return [words[number] for number in found.words.tolist()]
 
     def collate(self, rows: TokenRows) -> dict[str, Tensor]:
         values = np.ones(len(rows.ids), dtype=np.float32) if rows.values is None else rows.values
@@ -168,7 +180,8 @@ class BagTextEncoder(TextEncoder):
         weights = self._of_weights(lambda: checksum_of_tensors(self._weights()))
         identity: dict[str, Any] = {"kind": MODEL_TYPE, "dim": self.dim, "weights": weights}
         if self.vectorizer is None:
-            return {**identity, "n_buckets": self.n_buckets, "max_length": self.max_length}
+            words = {} if self._format == 1 else {"format": self._format}
+            return {**identity, "n_buckets": self.n_buckets, "max_length": self.max_length, **words}
         return {**identity, "vectorizer": _vectorizer_checksum(self.vectorizer)}
 
     def _weights(self) -> list[tuple[str, Tensor]]:
@@ -189,7 +202,7 @@ class BagTextEncoder(TextEncoder):
         """
         self.load()
         names = ("dim", "n_buckets", "hidden", "dropout", "max_length", "frozen", "seed")
-        config: dict[str, Any] = {"model_type": MODEL_TYPE, "format": _FORMAT}
+        config: dict[str, Any] = {"model_type": MODEL_TYPE, "format": self._format}
         config |= {name: _plain(getattr(self, name)) for name in names}
         config["vectorizer"] = self.vectorizer is not None
         with written_beside(folder) as place:
@@ -217,13 +230,14 @@ class BagTextEncoder(TextEncoder):
         """
         path = os.fspath(folder)
         config = read_json(os.path.join(path, "config.json"))
-        if config.pop("model_type", None) != MODEL_TYPE or config.pop("format", None) != _FORMAT:
+        if config.pop("model_type", None) != MODEL_TYPE or (format_ := config.pop("format", None)) not in (1, _FORMAT):
             raise ModelError(f"{path!r} holds no BagTextEncoder that this release of Sylvan reads.")
         vectorizer = None
         if config.pop("vectorizer", False):
             vectorizer = TfidfVectorizer.from_state(store.load(os.path.join(path, "vectorizer")))
         try:
             encoder = cls(**{**config, **changes}, vectorizer=vectorizer)
+            encoder._format = format_
             weights = read_tensors(path)
             _check_shapes(encoder, weights)
             encoder.load().bag.load_state_dict(weights)
