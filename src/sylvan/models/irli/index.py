@@ -43,6 +43,7 @@ from sylvan.runtime.plan import Plan
 
 __all__ = ["IRLIIndex"]
 
+_TUNED_FOR = 10  # neighbours that a search is set to
 _SAMPLE = 1000  # queries that a setting or a report is measured on where none are given
 
 
@@ -311,9 +312,9 @@ class IRLIIndex(VectorIndex):
         settings, n_jobs, index = self._settings("search", **options), resolve_jobs(self.n_jobs), self._vectors
         ids, distances, counts = index.search(queries, k, settings, n_jobs)
         rules = ("probes", "min_votes", "candidates")
-        if any(options[rule] is not None or getattr(self, rule) != "auto" for rule in rules):
+        if k <= _TUNED_FOR or any(options[rule] is not None or getattr(self, rule) != "auto" for rule in rules):
             return ids, distances, counts
-        # What was tuned for 10 neighbours may hold fewer than k candidates: look further where some are missing.
+        # What was tuned for fewer neighbours may hold fewer than k candidates: look further where some are missing.
         last, n_buckets = min(k, len(index.there)) - 1, index.buckets.n_buckets
         short = np.flatnonzero(ids[:, last] < 0) if last >= 0 else np.zeros(0, np.int64)
         while len(short) and (settings.probes < n_buckets or settings.min_votes > 1 or settings.candidates is not None):

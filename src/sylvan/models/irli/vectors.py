@@ -181,8 +181,9 @@ class VectorIndex(Fitted):
         ----------
         queries : array of shape (n, n_dimensions_)
         k : int
-            Vectors a query. While ``probes``, ``min_votes`` and ``candidates`` are all "auto", a search that has found
-            fewer looks into more buckets; else the row ends in id -1, as it does where there are fewer vectors.
+            Vectors a query. While ``probes``, ``min_votes`` and ``candidates`` are all "auto", a search for more than
+            10 looks into more buckets until it has them; else a row with fewer candidates ends in id -1, as it does
+            where there are fewer vectors.
         probes, min_votes, order, candidates
             Instead of the index's own parameters, in shards of each shard's; ``candidates="all"`` compares all.
         return_counts : bool
