@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from typing import Any
 
 from sylvan import store
 from sylvan.data.streams import open_write
+from sylvan.errors import ModelError
 from sylvan.hub import readme
 from sylvan.hub.links import check_links
 from sylvan.hub.repository import Repository
@@ -61,8 +64,9 @@ def pull(
     if folder is not None:
         store.check_target(folder)
     snapshot = download(asked, token)
-    state = store.load(snapshot.folder, verify=folder is not None)
-    rebuild(state)  # what can't be opened here is refused now, not when it is needed
+    with _in_the_cache(snapshot.folder):
+        state = store.load(snapshot.folder, verify=folder is not None)
+        rebuild(state)  # what can't be opened here is refused now, not when it is needed
     if folder is None:
         return snapshot.folder
     path = store.folder_path(folder)
@@ -108,11 +112,22 @@ def from_pretrained(
     XRLinear()
     """
     if revision is None and isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
-        folder = os.fspath(source)
-    else:
-        folder = download(Repository.parse(source, revision), token).folder
+        return rebuild(store.load(source, mmap=mmap))
+    folder = download(Repository.parse(source, revision), token).folder
+    with _in_the_cache(folder):
         check_links(folder, store.files_of(folder))
-    return rebuild(store.load(folder, mmap=mmap))
+        return rebuild(store.load(folder, mmap=mmap))
+
+
+@contextlib.contextmanager
+def _in_the_cache(folder: str) -> Iterator[None]:
+    """Say how a model whose copy in the cache is damaged is fetched again."""
+    try:
+        yield
+    except ModelError as error:
+        copy = os.path.dirname(os.path.dirname(os.path.abspath(folder)))  # of all revisions, with their files
+        way = f"If it is so in the Hub's cache alone, delete {copy} and ask again: it is fetched then."
+        raise ModelError(f"{error} {way}") from error
 
 
 def _copy_readme(source: str, folder: str) -> None:

@@ -1,0 +1,34 @@
+"""A damaged copy in the Hub's cache: the error says how the model is fetched again."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sylvan import XRLinear
+from sylvan.errors import ModelError
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-5])
+
+
+@pytest.mark.parametrize("name", ["from_pretrained", "pull"])
+@pytest.mark.parametrize("damage", [cut, Path.unlink])
+def test_how_a_damaged_copy_is_fetched_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, damage: Any
+) -> None:
+    copy = tmp_path / "models--owner--name"
+    folder = copy / "snapshots" / "0123"
+    XRLinear(n_jobs=1).fit(np.eye(3), [[0], [1], [2]]).save(folder)
+    module = importlib.import_module("sylvan.hub.pull")
+    monkeypatch.setattr(module, "download", lambda *_: SimpleNamespace(folder=str(folder)))
+    monkeypatch.setattr(module, "check_links", lambda *_: None)
+    damage(next(folder.glob("*.npy")))
+    with pytest.raises(ModelError, match=f"in the Hub's cache alone, delete {copy} and ask again"):
+        getattr(module, name)("owner/name")
