@@ -212,7 +212,8 @@ def wrong_params(world: World) -> None:
 def unknown_params(world: World) -> None:
     of_annif = {"language": "en", "vocab": "books", "analyzer": "x", "transform": "pass", "limit": "5"}
     backend = world.backend("unknown", **of_annif, access="public", allow_learn="true", backend="sylvan")
-    for name, near in (("n_tree", "n_trees"), ("n-trees", "n_trees"), ("calibraton", "calibration"), ("limits", "limit")):
+    misspelt = {"n_tree": "n_trees", "n-trees": "n_trees", "calibraton": "calibration", "limits": "limit"}
+    for name, near in misspelt.items():
         for act in (
             lambda name=name: backend.train(world.corpus(), {name: "3"}),
             lambda name=name: backend.suggest([world.document(text="whale")], {name: "3"}),

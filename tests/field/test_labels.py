@@ -108,6 +108,10 @@ def test_scikit_learn_has_no_class_0_to_miss() -> None:
     model = XRLinear(n_jobs=1).fit(X, y)
     proba = model.predict_proba(X)
     assert np.isfinite(log_loss(y, proba)) and roc_auc_score(y, proba, multi_class="ovr") == 1.0
+    many, columns = np.repeat(np.arange(150), 2), np.eye(150).repeat(2, axis=0)
+    for each in (XRLinear(n_jobs=1), BeamTreeClassifier(n_jobs=1)):  # more classes than the 100 of a sparse result
+        proba = each.fit(columns, many).predict_proba(columns)
+        assert np.isfinite(log_loss(many, proba)) and roc_auc_score(many, proba, multi_class="ovr") > 0.9
     calibrated = CalibratedClassifierCV(XRLinear(n_jobs=1), cv=2).fit(X, y)
     assert calibrated.predict(X).tolist() == y.tolist()
 

@@ -34,6 +34,9 @@ __all__ = ["CANDIDATES", "MOST_ANSWERS", "Estimator", "GivenRows"]
 CANDIDATES = 100  # labels put forward, at least, for a ranking that is then weighed or joined with others
 MOST_ANSWERS = 1_000_000  # k beyond the number of labels only pads; what pads a gigabyte a row is a slip
 
+_PROBABILITIES = 100  # of a row, where nothing else is asked for
+_DENSE_CLASSES = 1000  # up to so many, the probabilities of all classes are an array
+
 _Self = TypeVar("_Self", bound="Estimator")
 
 
@@ -194,7 +197,12 @@ class Estimator(SklearnMixin):
         """Whether the model ranks texts, not matrices."""
         return False
 
-    def predict_proba(self, X: Any, k: int = 100, **options: Any) -> Any:
+    @property
+    def _has_one_class(self) -> bool:
+        """Whether each row has one class, so that the probabilities of all of them sum to 1."""
+        return self.single_label_
+
+    def predict_proba(self, X: Any, k: int | None = None, **options: Any) -> Any:
         """Probabilities of the ``k`` best labels of each row, in the order of ``classes_``.
 
         With ``calibration``, and at least 120 rows to hold some out, they are calibrated: of the answers with a
@@ -204,21 +212,33 @@ class Estimator(SklearnMixin):
         Parameters
         ----------
         X : as in :meth:`rank`
-        k : int, default 100
+        k : int, optional
+            By default 100; after one class a row all classes, where there are no more than 1,000.
         **options
             Passed to :meth:`rank`, such as ``beam=20``.
 
         Returns
         -------
         csr_matrix of float32, shape (n, n_labels_)
-            Or a ``csr_array``, where scikit-learn is set to ``sparse_interface="sparray"``. After one class a row, and
-            with no more than ``k`` classes, it is an ndarray whose rows sum to 1.
+            Or a ``csr_array``, where scikit-learn is set to ``sparse_interface="sparray"``. After one class a row, with
+            no more than 1,000 classes and a ``k`` of all of them, it is an ndarray whose rows sum to 1, as
+            scikit-learn's metrics take it.
         """
         self._need_fit("predict_proba")
-        top = self.rank_plainly(X, min(k, self.n_labels_) if isinstance(k, int) and k > 0 else k, **options)
-        if self.single_label_ and top.k == self.n_labels_:
-            return self._shares(self.probabilities(top))
-        return sparse_as_set(self.probabilities(top).to_csr(self.n_labels_))
+        return self._proba(self.rank_plainly(X, self._proba_width(k), **options))
+
+    def _proba_width(self, k: Any) -> Any:
+        """How many classes of a row get a probability."""
+        if k is None:
+            k = _DENSE_CLASSES if self._has_one_class and self.n_labels_ <= _DENSE_CLASSES else _PROBABILITIES
+        return min(k, self.n_labels_) if isinstance(k, int) and k > 0 else k
+
+    def _proba(self, top: TopK) -> Any:
+        """Answers as :meth:`predict_proba` gives them."""
+        top = self.probabilities(top)
+        if self._has_one_class and top.k == self.n_labels_ <= _DENSE_CLASSES:
+            return self._shares(top)
+        return sparse_as_set(top.to_csr(self.n_labels_))
 
     def probabilities(self, top: TopK) -> TopK:
         """The result of :meth:`rank` with probabilities instead of scores, as in :meth:`predict_proba`."""

@@ -128,8 +128,8 @@ def test_one_class_only_is_an_answer() -> None:
         assert model.predict(Q).tolist() == list(only[:6])
         top = model.rank(Q, k=3)
         assert top.labels[:, 0].tolist() == [0] * 6 and (top.labels[:, 1:] == -1).all()
-        assert model.predict_proba(Q).toarray().tolist() == model.predict_proba(Q, exact=True).toarray().tolist()
-        assert model.predict_proba(Q).toarray().ravel().tolist() == [1] * 6
+        assert model.predict_proba(Q).tolist() == model.predict_proba(Q, exact=True).tolist()
+        assert model.predict_proba(Q).ravel().tolist() == [1] * 6
 
 
 def test_a_class_that_training_has_not_seen_is_refused() -> None:
@@ -158,10 +158,10 @@ def test_probabilities_by_beam_and_exactly() -> None:
     exact = model.predict_proba(X, exact=True)
     scores = all_scores(model.weights_, X).astype(float)
     shares = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(exact.toarray(), shares, rtol=1e-4)
+    np.testing.assert_allclose(exact, shares, rtol=1e-4)
     assert np.diff(model.predict_proba(X, 2, exact=True).indptr).tolist() == [2] * 120
     beam = model.predict_proba(X)
-    assert (beam.max(axis=1).toarray() >= exact.max(axis=1).toarray() - 1e-6).all()
+    assert (beam.max(axis=1) >= exact.max(axis=1) - 1e-6).all()
     with pytest.raises(ParameterError, match=r"'exact' parameter .* Got 1 instead"):
         model.predict_proba(X, exact=1)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="it takes no 'beam'"):

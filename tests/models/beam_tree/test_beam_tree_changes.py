@@ -94,7 +94,7 @@ def test_losses_without_a_tree_do_not_mind() -> None:
     model = make(loss="softmax").fit(X, y)
     before = model.predict_proba(X)
     model.set_params(tree="random", branching=9).partial_fit(X, y)
-    assert (model.predict_proba(X) != before).nnz  # it has learned more
+    assert (model.predict_proba(X) != before).any()  # it has learned more
 
 
 def test_no_classes_at_all() -> None:
@@ -194,13 +194,13 @@ def interrupted(call: Any, after: float = 0.3) -> None:
 def test_an_interrupted_fit_leaves_the_model_as_it_was() -> None:
     model = make().fit(X, y)
     before = (model.weights_, model.history_, model.label_counts_, model.learning_rate_, model.classes_)
-    weights, proba = model.weights_.weights.copy(), model.predict_proba(X).toarray()
+    weights, proba = model.weights_.weights.copy(), model.predict_proba(X)
     longer = model.set_params(epochs=1_000_000)
     interrupted(lambda: longer.fit(np.c_[X, X], (y + 1) % 3))
     after = (model.weights_, model.history_, model.label_counts_, model.learning_rate_)
     assert all(one is other for one, other in zip(before, after, strict=False))
     assert model.weights_.weights.tobytes() == weights.tobytes() and model.n_features_ == 6
-    assert np.array_equal(model.predict_proba(X).toarray(), proba)
+    assert np.array_equal(model.predict_proba(X), proba)
     fresh = make(epochs=1_000_000)
     interrupted(lambda: fresh.fit(X, y))
     assert not hasattr(fresh, "weights_") and not hasattr(fresh, "n_labels_")

@@ -32,7 +32,6 @@ from sylvan.params import Flag, check_value, parameterized
 from sylvan.ranking.class_training import OPTIMIZERS
 from sylvan.runtime import Checkpoint, Runner, opened_runner
 from sylvan.runtime.plan import Plan
-from sylvan.sklearn_settings import sparse_as_set
 from sylvan.topk import TopK
 from sylvan.wording import counted
 
@@ -347,14 +346,19 @@ class BeamTreeClassifier(BeamTreeUpdates):
         best: npt.NDArray[Any] = self._classes.array[np.maximum(self._search(X, 1, beam, raw=True).labels[:, 0], 0)]
         return best
 
-    def predict_proba(self, X: Any, k: int = 100, *, exact: bool = False, **options: Any) -> Any:
+    @property
+    def _has_one_class(self) -> bool:
+        return True
+
+    def predict_proba(self, X: Any, k: int | None = None, *, exact: bool = False, **options: Any) -> Any:
         """Probabilities of the ``k`` best classes of each row.
 
         Parameters
         ----------
         X : sparse matrix or array of shape (n, n_features_)
-        k : int, default 100
-            Classes a row, so that nothing of the size of rows times classes is made; ``k=model.n_labels_`` for all.
+        k : int, optional
+            Classes a row; by default all, where there are no more than 1,000, and else 100, so that nothing of the size
+            of rows times classes is made.
         exact : bool, default False
             Score every class. Otherwise probabilities are those among the classes that the search reached, a beam of
             10 below nodes of 10 children 100, which makes the likely ones a little too large.
@@ -363,15 +367,16 @@ class BeamTreeClassifier(BeamTreeUpdates):
 
         Returns
         -------
-        csr_matrix of float32, shape (n, n_labels_)
-            Or a ``csr_array``, where scikit-learn is set to ``sparse_interface="sparray"``.
+        ndarray of float32, shape (n, n_labels_)
+            With rows that sum to 1, for all of no more than 1,000 classes; else a csr_matrix, or a ``csr_array``, where
+            scikit-learn is set to ``sparse_interface="sparray"``.
 
         Examples
         --------
         >>> import numpy as np
         >>> from sylvan import BeamTreeClassifier
         >>> model = BeamTreeClassifier().fit(np.eye(3).repeat(20, axis=0), np.arange(60) // 20)
-        >>> model.predict_proba(np.eye(3), exact=True).toarray().round(1).tolist()
+        >>> model.predict_proba(np.eye(3), exact=True).round(1).tolist()
         [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
         """
         self._need_fit("predict_proba")
@@ -381,10 +386,10 @@ class BeamTreeClassifier(BeamTreeUpdates):
             return super().predict_proba(X, k, **options)
         if name := next(iter(options), None):
             raise ParameterError(f"predict_proba with exact=True scores every class: it takes no {name!r}.")
-        k = min(validate.count(k, "k", owner="predict_proba"), self.n_labels_)
+        k = validate.count(self._proba_width(k), "k", owner="predict_proba")
         loss, bias, jobs = self._bound.loss, self._bound.bias, resolve_jobs(self.n_jobs)
         top = rank_exactly(self.weights_, self._rows(X), k, loss=loss, bias=bias, n_jobs=jobs)
-        return sparse_as_set(self.probabilities(top).to_csr(self.n_labels_))
+        return self._proba(top)
 
     def coverage(self, X: Any, y: Any, n_candidates: int | None = None) -> float:
         """The share of rows whose class is among the candidates of training, which are found without knowing it.
