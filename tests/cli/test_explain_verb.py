@@ -96,7 +96,7 @@ REFUSED = [
     (["matrix", "X.test.npz", "--label", "x"], "--label takes an id, as this model knows no names (--label-names)."),
     (["matrix", "X.test.npz", "--label", "6"], "label must be an id in [0, 6). Got 6 instead."),
     (["text", "--text", "a", "--label-names", "test.lines"], "--label-names is for matrices"),
-    (["matrix", "X.test.npz", "--feature-names", "test.lines"], "feature_names has 60 names, but the model has"),
+    (["matrix", "X.test.npz", "--feature-names", "test.lines"], "--feature-names has 60 names, but the model has"),
     (["text", "X.test.npz"], "takes text, but"),
     (["text", "--text", "a", "--examples", "X.train.npz"], "takes text, but"),
     (["text", "--text", "a", "--examples", "missing.jsonl"], "There is no file"),
@@ -111,4 +111,5 @@ def test_refusals(words: list[str], sentence: str, call: Any, files: Any) -> Non
     typed = [files(word) if "." in word else word for word in words[1:]]
     outcome = call("explain", model, *typed)
     assert outcome.code == 2 and sentence in outcome.err and outcome.out == "", outcome.err
-    assert outcome.err.count("\n") == 1
+    *before, last = outcome.err.splitlines()
+    assert last.startswith("Error: ") and all(line.startswith("Read ") for line in before), outcome.err

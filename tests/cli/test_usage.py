@@ -63,7 +63,7 @@ WRONG = {
     "seed below 0": ("train xr-linear {train.jsonl} --model {out} --seed -1", "'--seed'"),
     "bad n-grams": ("train xr-linear {train.jsonl} --model {out} --ngrams 2,1", "'ngrams' parameter"),
     "bad min_df": ("train xr-linear {train.jsonl} --model {out} --min-df some", "'min_df' parameter"),
-    "no word left": ("train xr-linear {train.jsonl} --model {out} --min-df 100000", "min_df"),
+    "no word left": ("train xr-linear {train.jsonl} --model {out} --min-df 100000", "--min-df 100000 demands"),
     "n-grams of a matrix": ("train xr-linear {train.xmc} --model {out} --ngrams 1,2", "--ngrams is for text"),
     "text field of a matrix": ("train xr-linear {train.xmc} --model {out} --text-field t", "--text-field is for"),
     "a tree that is none": ("train xr-linear {train.xmc} --model {out} --tree {text-model}", "takes a saved LabelTree"),
@@ -104,14 +104,14 @@ def fill(files: Any, tmp_path: Path) -> Callable[[str], list[str]]:
 
 
 def sentence_of(outcome: Any) -> str:
-    """The one line on stderr."""
+    """The last line on stderr, with nothing before it but what was read."""
     assert outcome.code == 2, outcome
     assert "Traceback" not in outcome.err
     assert outcome.out == "" or outcome.out.startswith("Read ")
     lines = outcome.err.strip().split("\n")
-    assert len(lines) == 1 and lines[0].startswith("Error: "), outcome.err
-    assert lines[0].endswith((".", "?")), lines[0]
-    return str(lines[0])
+    assert lines[-1].startswith("Error: ") and all(line.startswith("Read ") for line in lines[:-1]), outcome.err
+    assert lines[-1].endswith((".", "?")), lines[-1]
+    return str(lines[-1])
 
 
 @pytest.mark.parametrize("case", WRONG)

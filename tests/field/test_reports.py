@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sylvan import IRLIIndex, TextModel, TopK, XRLinear, data, load, metrics
+from sylvan import IRLIIndex, TextModel, TfidfVectorizer, TopK, XRLinear, data, load, metrics
 from sylvan.cli import main
 from sylvan.errors import DataError, SylvanError
 
@@ -336,19 +336,41 @@ def test_requests(report: str) -> None:
         assert asking("POST", "/v1/models/m/rank", {"text": "sea"}).status == 200
 
 
-# What is answered wrongly today; whoever mends it takes the mark away.
-@pytest.mark.xfail(strict=True, reason="words of one letter aren't counted, and nothing says so")
-def test_words_of_one_letter() -> None:  # scikit-learn/scikit-learn#11834
-    fitted = TextModel().fit(["vitamin c", "vitamin d"] * 20, [["C"], ["D"]] * 20)
-    assert fitted.rank(["vitamin c", "vitamin d"], k=1).names == [["C"], ["D"]]
+# Words of one letter, which the default leaves out as scikit-learn's does: the way out.
+@right("scikit-learn/scikit-learn#11834", [["C"], ["D"]])
+def _() -> Any:
+    texts = ["vitamin c", "vitamin d"]
+    words = TfidfVectorizer(min_token_length=1)
+    return TextModel(words).fit(texts * 20, [["C"], ["D"]] * 20).rank(texts, k=1).names
 
 
-@pytest.mark.xfail(strict=True, reason="the first word becomes a part of the label, without a remark")
-def test_a_label_that_a_comma_parts_from_the_text(capsys: pytest.CaptureFixture[str]) -> None:
+# A word, and what stands where a blank should part it from the next: what the warning has.
+MARKED = {
+    "__label__money,world industry": "'__label__money,world' is read as one label, ',' included",
+    "__label__money, world industry": "'__label__money,' is read as one label, ',' included",
+    "__label__money; world industry": "'__label__money;' is read as one label, ';' included",
+    "__label__money|world industry": "'__label__money|world' is read as one label, '|' included",
+    "__label__money: world industry": "'__label__money:' is read as one label, ':' included",
+    "__label__money,__label__world industry": "'__label__money,__label__world' is read as one label, ',' included",
+    "__label__money__label__world industry": "world' is read as one label, '__label__' included",
+    "world __label__money,news": "'__label__money,news' is read as one label, ',' included",
+    "__label__money __label__world industry": "",
+    "__label__sea-bank_1.a/b world industry": "",
+    "__label__http://a.b/c world, industry": "",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("line", MARKED)
+def test_a_label_that_something_else_parts_from_the_text(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     """facebookresearch/fastText#1055."""
-    Path("comma.txt").write_text("__label__money,world industry\n__label__news,friends quarrel\n" * 5, "utf-8")
-    code = main(["train", "xr-linear", "comma.txt", "--model", "m"])
-    assert code != 0 or "money,world" in capsys.readouterr().err
+    Path("marked.txt").write_text("__label__news friends quarrel\n" + f"{line}\n" * 5, "utf-8")
+    assert main(["train", "xr-linear", "marked.txt", "--model", "m"]) == 0
+    warned = [line for line in capsys.readouterr().err.splitlines() if line.startswith("Warning:")]
+    if not MARKED[line]:
+        assert not warned
+    else:
+        (sentence,) = warned
+        assert "marked.txt, line 2: '" in sentence and MARKED[line] in sentence and "1 has such a mark" in sentence
 
 
 def test_the_page_lists_every_report_that_is_repeated_here() -> None:

@@ -97,7 +97,7 @@ def cli(ctx: click.Context, debug: bool) -> None:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; every error has become one sentence on stderr."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    session = Session(debug=bool(os.environ.get("SYLVAN_DEBUG")))
+    session = Session(debug=bool(os.environ.get("SYLVAN_DEBUG")), words=words)
     try:
         if COMPLETE in os.environ:
             from sylvan.cli.completion import answer
@@ -123,7 +123,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         code, sentence = _explain(error)
         # Where another command line is wanted, the same one with --resume goes nowhere.
         remains = session.remains() if code != BAD_USAGE else None
-        _say(f"Error: {sentence}" + (f" But {remains}." if remains else ""))
+        _say(f"Error: {session.spoken(sentence)}" + (f" But {remains}." if remains else ""))
         return code
     return 0
 

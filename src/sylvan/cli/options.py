@@ -12,6 +12,7 @@ import click
 
 from sylvan.cli.io.formats import FORMATS
 from sylvan.cli.session import Session
+from sylvan.cli.spoken import OPTIONS
 from sylvan.errors import ParameterError
 from sylvan.params import Constraint, Instance, Jobs, Parameterized
 from sylvan.wording import counted
@@ -25,8 +26,6 @@ __all__ = [
 OF_TEXTS = "unknown"  # the parameter of a TextModel that is set as if it were its model's
 
 _MOST = 10_000  # cut-off of a metric
-# Parameters that have an option of their own.
-_OPTIONS = {"n_jobs": "--threads", "tree": "--tree"}
 SHARED = ("n_jobs", "seed")  # parameters that a model's parts have from it
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Owner = TypeVar("_Owner", bound=Parameterized)
@@ -243,7 +242,7 @@ def _read(owner: type[Parameterized], name: str, value: Any, typed: bool) -> Any
         raise ParameterError(f"{owner.__name__} has no parameter {name!r}. {_hint(owner, name)}")
     constraint = owner.constraints.get(name)
     if constraint is None or isinstance(constraint, Instance | Jobs):
-        way = f"by {_OPTIONS[name]}" if name in _OPTIONS else "from Python alone"
+        way = f"by {OPTIONS[name]}" if name in OPTIONS else "from Python alone"
         way = way if part is None else f"by its own parameters, as in {name}__{part.parameter_names()[0]}"
         raise ParameterError(f"The {name!r} parameter of {owner.__name__} is set {way}.")
     try:

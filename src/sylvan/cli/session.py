@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import click
 
+from sylvan.cli.spoken import in_options
 from sylvan.wording import did_you_mean
 
 __all__ = [
@@ -33,6 +34,8 @@ class Session:
     """What the handling of errors has to know of the command that ran."""
 
     debug: bool = False
+    words: Sequence[str] = ()  # as they were typed
+    command: click.Command | None = None
     written: str | None = None  # what an interrupt has to say instead of "nothing was written"
     remains: Callable[[], str | None] = lambda: None  # what is there to go on from
     answers: Callable[[], bool] = lambda: False  # whether the command goes on after this Ctrl-C
@@ -45,6 +48,12 @@ class Session:
     def interrupted(self) -> str:
         """The sentence that follows Ctrl-C."""
         return f"Interrupted; {self.written or self.remains() or 'nothing was written'}."
+
+    def spoken(self, sentence: str) -> str:
+        """A sentence of the library in the options of the command."""
+        before = ("", *self.words)
+        names = {word for last, word in zip(before, self.words, strict=False) if not last.startswith("--set")}
+        return in_options(sentence, self.command, names)
 
 
 class LazyGroup(click.Group):
@@ -72,7 +81,9 @@ class LazyGroup(click.Group):
         """As click's, with the command that may have been meant by an unknown name."""
         if args and args[0] not in self.lines and not args[0].startswith("-") and not ctx.resilient_parsing:
             ctx.fail(f"No such command {args[0]!r}. {did_you_mean(args[0], self.lines)}")
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        Session.of(ctx).command = command
+        return name, command, rest
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.lines:
@@ -111,7 +122,9 @@ def spoken_warnings() -> Iterator[None]:
 
         def say(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
             if category.__name__ in _SPOKEN:
-                click.echo(f"{_SPOKEN[category.__name__]}: {message}", err=True)
+                ctx = click.get_current_context(silent=True)
+                sentence = str(message) if ctx is None else Session.of(ctx).spoken(str(message))
+                click.echo(f"{_SPOKEN[category.__name__]}: {sentence}", err=True)
             else:
                 shown(message, category, *rest, **more)
 

@@ -129,7 +129,10 @@ class LabelCells:
 
 def _way_out(mark: str) -> str:
     word = {"\t": "tab", "\n": "newline"}.get(mark, mark)
-    return f'say label_separator={mark!r} (--label-separator "{word}"), or None (none) if each cell is one label'
+    return (
+        f'say label_separator={mark!r} (--label-separator "{word}"), or label_separator=None (--label-separator none) '
+        "if each cell is one label"
+    )
 
 
 def _listed(cell: str) -> list[Any] | None:

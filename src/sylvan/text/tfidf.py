@@ -78,6 +78,8 @@ class TfidfVectorizer(TfidfReading, HubMixin):
         Lower-case texts first, as ``str.lower`` does.
     min_token_length : int, default 2
         Minimum length of a word in characters; 2 is scikit-learn's ``(?u)\\b\\w\\w+\\b``, 1 its ``(?u)\\b\\w+\\b``.
+        With 2, words of one letter are left out, and "vitamin C" and "vitamin D" are the same text; take 1 where one
+        letter tells texts apart.
     cjk : {"bigrams", "chars", "word"}, default "bigrams"
         What a run of Han, kana or Bopomofo characters becomes when words are counted, and one of Thai, Lao, Khmer,
         Myanmar or Tai. These scripts put no spaces between words, so a whole run taken as one word (``"word"``, as

@@ -168,9 +168,9 @@ NEW = rows_of([24])
 WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "a row without a new label": (
         {"X": rows_of([24, 3])[0], "Y": rows_of([24, 3])[1]}, UnsupportedError,
-        r"each new row must have a new label, but row 5 has none\. Leave such rows out, or fit it with keep_rows=True",
+        r"each new row must have a new label, but row 5 has none\. Leave such rows out, or train it with",
     ),
-    "forget": ({"forget": [3]}, UnsupportedError, r"keeps no rows, which forget= needs: fit it with keep_rows=True"),
+    "forget": ({"forget": [3]}, UnsupportedError, r"keeps no rows, which forget=… needs: train it with keep_rows=True"),
     "merge": (
         {"X": NEW[0], "Y": NEW[1], "merge": {1: [2]}}, UnsupportedError, r"which merge= needs.* rows=\(X, Y\)",
     ),

@@ -252,7 +252,8 @@ def test_the_command_line_plans_and_refuses(tmp_path: Path, capsys: Any, monkeyp
     too_small(monkeypatch, 100)
     model = str(tmp_path / "m")
     assert main(["train", "xr-linear", train, "--model", model]) == 1
-    error = capsys.readouterr().err
-    assert error.startswith("Error: Training would take about") and "--force" in error and error.count("\n") == 1
+    read, error = capsys.readouterr().err.splitlines()
+    assert read.startswith("Read 40 rows") and error.startswith("Error: Training would take about")
+    assert "--memory-limit 1" in error and error.endswith("Or go on regardless with --force.")
     assert not Path(model).exists()
     assert main(["train", "xr-linear", train, "--model", model, "--force", "-q"]) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 
 from sylvan.data.streams import PathLike, open_read, open_write
@@ -19,8 +20,9 @@ from sylvan.data.text_rows import (
     text_lines,
     unweighted,
 )  # fmt: skip
-from sylvan.errors import DataError, ParameterError
+from sylvan.errors import DataError, DataWarning, ParameterError
 from sylvan.parallel import progress
+from sylvan.wording import counted
 
 __all__ = ["read_fasttext", "stream_fasttext", "write_fasttext"]
 
@@ -32,7 +34,7 @@ def read_fasttext(path: PathLike, *, prefix: str = "__label__") -> TextData:
     """Read texts and labels from fastText's training files: a row a line, each label a word with a prefix.
 
     Labels may stand anywhere on the line, as fastText takes them; what is left is the text. A line without labels is
-    a text without labels.
+    a text without labels. Blanks alone end a label: where one holds a comma or the like, a warning shows it.
 
     Parameters
     ----------
@@ -117,8 +119,28 @@ def _checked(prefix: str) -> str:
 
 def _rows(path: PathLike, prefix: str) -> Iterator[Row]:
     with open_read(path) as stream:
-        result = (_row(place, line, prefix) for place, line in text_lines(stream))
-        yield from complete_rows(result, stream.name, "lines")
+        yield from complete_rows(_watched(text_lines(stream), prefix), stream.name, "lines")
+
+
+def _watched(lines: Iterable[tuple[str, str]], prefix: str) -> Iterator[Row]:
+    """The rows of lines; labels that may be several, or a label and a word, are said at the end."""
+    places: dict[str, str] = {}  # of each different label
+    for place, line in lines:
+        row = _row(place, line, prefix)
+        for label in row[1]:
+            places.setdefault(label, place)
+        yield row
+    mark = re.compile(rf"[,;|]|:$|{re.escape(prefix)}")  # what may be meant to part a label from the next word
+    doubtful = {label: found[0] for label in places if (found := mark.search(label))}
+    if doubtful:
+        label, sign = next(iter(doubtful.items()))
+        warnings.warn(
+            f"{places[label]}: {prefix + label!r:.80} is read as one label, {sign!r} included, as blanks alone part "
+            f"labels and words in fastText's files. Write a blank there if the text or another label begins. Of "
+            f"{counted(len(places), 'different label')}, {len(doubtful):,} {'has' if len(doubtful) == 1 else 'have'} "
+            "such a mark.",
+            DataWarning, stacklevel=2,
+        )  # fmt: skip
 
 
 def _row(place: str, line: str, prefix: str) -> Row:

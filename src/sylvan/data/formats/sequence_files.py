@@ -253,7 +253,7 @@ def _layout(head: list[_Row]) -> Layout:
         raise DataError(
             f"{place}: every line has {counted(len(fields), 'field')}, as in a table of interactions with a line that "
             f"names columns, or with more than user, item and time. Got {token(' '.join(fields).encode())}. Say which "
-            "columns these are, columns=('user', 'item', 'time') by their names or (1, 2, 4) by number (--columns), or "
+            "columns these are, columns=(1, 2, 4) (--columns 1,2,4) by number, or by their names, or "
             "layout='users' (--layout users) where a line holds a user and all of their items."
         )
     return "users"
@@ -297,8 +297,8 @@ def _read_interactions(rows: Iterator[_Row], result: _Interactions) -> None:
             before = f"{width} fields, as those before"  # 2 or 3
             expected = before if width else "'user item' or 'user item timestamp'"
             raise DataError(
-                f"{place}: a line must be {expected}. Got {counted(len(fields), 'field')} instead. columns=(1, 2, 4), "
-                "or names of columns (--columns), says which of more fields are the user, the item and the time."
+                f"{place}: a line must be {expected}. Got {counted(len(fields), 'field')} instead. columns=(1, 2, 4) "
+                "(--columns 1,2,4), or names of columns, says which of more fields are the user, the item and the time."
             )
         width = len(fields)
         result.add(fields[0], fields[1])
@@ -323,7 +323,7 @@ def _read_users(rows: Iterator[_Row], result: _Interactions) -> None:
         if user in result.users:
             raise DataError(
                 f"{place}: the user {token(user.encode())} has had a line before. Lines of one interaction each are "
-                "read with columns=(1, 2), or (1, 2, 3) with the time in the third (--columns 1,2,3)."
+                "read with columns=(1, 2, 3) (--columns 1,2,3), the third with the time, or with the first two alone."
             )
         for item in items:
             result.add(user, item)

@@ -307,7 +307,8 @@ def _position(place: str, column: Column, names: list[str] | None, width: int, o
             return names.index(name)
     listed = ", ".join(repr(name[:40]) for name in names[:20])
     mark = next((mark for mark in _MARKS if len(names) == 1 and mark in names[0]), None)
-    parted = "" if mark is None else f" If {mark!r} separates the cells, say delimiter={mark!r} (--delimiter)."
+    quoted = "tab" if mark == "\t" else f'"{mark}"'
+    parted = "" if mark is None else f" If {mark!r} separates the cells, say delimiter={mark!r} (--delimiter {quoted})."
     raise DataError(f"{place}: there is no column {column!r}. The first row names: {listed}. {option}{parted}")
 
 

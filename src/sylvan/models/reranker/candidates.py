@@ -106,7 +106,7 @@ class ColumnMaker:
         if self.function is None:
             raise ParameterError(
                 f"This Reranker learned from {counted(self.n_own or 0, 'column')} of a function, which isn't stored: "
-                "give it again, with set_params(columns=...)."
+                "give it again, as the parameter 'columns'."
             )
         given = rows.to_scipy() if isinstance(rows, Csr) else rows
         try:

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 __all__ = ["Learned", "TextsWarning", "TransformerTraining"]
 
 _REMEDY = (
-    "Lower the matcher's batch_size (and raise its accumulate as much) or {}, or max_length, or set the matcher's "
-    "gradient_checkpointing=True, lora_rank=8 or precision='bf16'."
+    "Lower the matcher's batch_size (and raise its accumulate as much) or {}, or max_length, or set "
+    "matcher__gradient_checkpointing=True, matcher__lora_rank=8 or matcher__precision='bf16'."
 )
 
 

@@ -79,9 +79,9 @@ class XRNewLabels(XRAnswers):
     ) -> tuple[_Self, GivenRows, Vocabulary | None]:
         """A shallow copy to work on, the new rows, and the names of labels then."""
         self.check_params()
-        owner, way = type(self).__name__, "fit it with keep_rows=True, or give them again, as rows=(X, Y)."
+        owner, way = type(self).__name__, "train it with keep_rows=True, or give them again, as rows=(X, Y)."
         if any(value is not None for value in asked.values()):
-            what = " and ".join(f"{name}=" for name, value in asked.items() if value is not None)
+            what = " and ".join(f"{name}=…" for name, value in asked.items() if value is not None)
             raise UnsupportedError(f"This {owner} keeps no rows, which {what} needs: {way}")
         if X is None or Y is None:
             raise DataError(f"This {owner} keeps no rows: all that it can learn is new labels. Give X and Y.")

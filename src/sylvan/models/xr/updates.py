@@ -207,7 +207,7 @@ class XRUpdates(XRNewLabels):
         """The ids of the rows that are kept, rising; the first training's are 0 to its number of rows - 1."""
         self._need_fit("row_ids_")
         if self.training_rows_ is None:
-            raise UnsupportedError(f"This {type(self).__name__} keeps no rows: fit it with keep_rows=True.")
+            raise UnsupportedError(f"This {type(self).__name__} keeps no rows: train it with keep_rows=True.")
         return self.training_rows_.ids
 
     @property
