@@ -12,7 +12,7 @@
 
 using Texts = nb::typed<nb::tuple, nb::str, nb::ellipsis>;
 
-// The bits of a table of characters (text/ngrams.hpp); null for documents that are read as they are.
+// The bits of a table of characters (base/characters.hpp); null for documents that are read as they are.
 struct CharacterTable {
   const uint32_t* bits;
   int64_t size;
@@ -27,7 +27,8 @@ struct CharacterTable {
       const int64_t to = from + step < length ? from + step : length;
       unsigned above = 0;
       for (int64_t i = from; i < to; ++i) {
-        above |= static_cast<unsigned>(text[i] >= first_mark) | static_cast<unsigned>(text[i] == dotted_capital);
+        above |=
+            static_cast<unsigned>(text[i] >= first_mark) | static_cast<unsigned>(text[i] == dotted_capital);
       }
       if (!above) continue;
       for (int64_t i = from; i < to; ++i) {
@@ -66,8 +67,8 @@ class IsAscii {
 
 // Documents as kernels read them. CPython's stable ABI gives the characters of ASCII texts where they lie:
 // they are their own UTF-8. Asked for the UTF-8 of any other text, Python would store it for as long as the
-// text; the code points of such a text are copied instead, while its chunk of documents is read. With a table,
-// texts are composed first (Unicode's NFC), and brought to lower case where it can't be looked up.
+// text; the code points of such a text are copied instead, while its chunk of documents is read. With a
+// table, texts are composed first (Unicode's NFC), and brought to lower case where it can't be looked up.
 class Documents {
  public:
   Documents(const nb::tuple& texts, int64_t start, int64_t stop, CharacterTable table) : table_(table) {

@@ -73,9 +73,13 @@ sylvan::TextSettings settings_of(const In<uint32_t>& table, const nb::tuple& num
     throw std::invalid_argument("a setting is out of range");
   }
   if (table.size() <= sylvan::last_selector) throw std::invalid_argument("the table is too short");
-  return sylvan::TextSettings{table.data(), static_cast<int64_t>(table.size()),
-                              static_cast<sylvan::Analyzer>(analyzer), static_cast<sylvan::Cjk>(cjk),
-                              static_cast<int32_t>(min_n), static_cast<int32_t>(max_n), number(4),
+  return sylvan::TextSettings{table.data(),
+                              static_cast<int64_t>(table.size()),
+                              static_cast<sylvan::Analyzer>(analyzer),
+                              static_cast<sylvan::Cjk>(cjk),
+                              static_cast<int32_t>(min_n),
+                              static_cast<int32_t>(max_n),
+                              number(4),
                               forms == nullptr ? nullptr : forms->view()};
 }
 
@@ -234,9 +238,9 @@ void bind_rows(nb::module_& m) {
 }
 
 std::tuple<Array<int64_t>, Array<int32_t>, Array<float>> transform(
-    const Texts& texts, int64_t start, int64_t stop, In<uint32_t> table,
-    const Numbers& numbers, In<uint8_t> bytes, In<int64_t> offsets, In<uint64_t> slots, In<float> idf,
-    bool use_idf, bool sublinear, int norm, const Forms* forms) {
+    const Texts& texts, int64_t start, int64_t stop, In<uint32_t> table, const Numbers& numbers,
+    In<uint8_t> bytes, In<int64_t> offsets, In<uint64_t> slots, In<float> idf, bool use_idf, bool sublinear,
+    int norm, const Forms* forms) {
   const int64_t n_columns = static_cast<int64_t>(offsets.size()) - 1;
   if (n_columns < 0 || slots.size() == 0 || (slots.size() & (slots.size() - 1)) != 0 ||
       (use_idf && static_cast<int64_t>(idf.size()) != n_columns)) {
@@ -306,8 +310,7 @@ void bind_text(nb::module_& m) {
   nb::class_<Terms>(m, "TfidfTerms", "A vocabulary that grows while documents are counted.")
       .def(nb::init<>())
       .def("add", &Terms::add, nb::arg("texts"), nb::arg("start"), nb::arg("stop"),
-           nb::arg("table").noconvert(), nb::arg("settings"),
-           nb::arg("forms").none() = nb::none(),
+           nb::arg("table").noconvert(), nb::arg("settings"), nb::arg("forms").none() = nb::none(),
            "Counts texts[start:stop]; their entries (term << 32 | count) and indptr.")
       .def("absorb", &Terms::absorb, nb::arg("other"),
            "Takes over the terms of another; the number here of each of its terms.")

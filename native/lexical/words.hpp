@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "text/ngrams.hpp"
+#include "base/characters.hpp"
 
 namespace sylvan {
 
@@ -18,7 +18,7 @@ struct Characters {
 
 // table[c] is the code point that c becomes (low 21 bits) and what kind c is; code points beyond the table
 // are of no kind, but for variation selectors, which are what those in the table are. Letters, marks and
-// single characters are those of text/ngrams.hpp, by the same bits.
+// single characters are those of base/characters.hpp, by the same bits.
 constexpr uint32_t word_code_mask = 0x1fffffu;
 constexpr uint32_t word_stop_bit = 1u << 24;    // ends a sentence
 constexpr uint32_t word_period_bit = 1u << 25;  // may end one

@@ -277,8 +277,8 @@ void TextScanner::scan_words(const Unit* text, int64_t length) {
   finish_words();
 }
 
-// Writes up to `block` characters in lower case, without those that aren't seen, and an edge wherever the kind
-// of run changes. A mark is of the run before it.
+// Writes up to `block` characters in lower case, without those that aren't seen, and an edge wherever the
+// kind of run changes. A mark is of the run before it.
 template <typename Unit>
 SYLVAN_INLINE char* TextScanner::mark_runs(const Unit* text, int64_t n, Run kind, char* out, uint32_t* edges,
                                            int64_t& n_edges, int64_t& n_characters) {

@@ -76,7 +76,7 @@ def label_tree(folder: Path) -> None:
 def vocabulary(folder: Path) -> None:
     from sylvan.data import Vocabulary
 
-    store.save(folder, Vocabulary(["whaling", "sea stories", "Märchen", "", "詩"]).to_state())
+    store.save(folder, Vocabulary(["whaling", "sea stories", "Märchen", "-", "詩"]).to_state())
 
 
 SENTENCES = [

@@ -109,6 +109,8 @@ class XTransformer(TransformerEstimator):
         Threads, of the parts too; None or -1 for every core.
     seed : int, default 0
         Of the parts too.
+    unknown : {"none", "prior"}, default "none"
+        As in :class:`~sylvan.TextModel`.
 
     Attributes
     ----------
