@@ -49,7 +49,7 @@ class Derived(Base):
     share: float = 0.5
     base: Base | None = None
     rounds: Annotated[int | str, Range(1, word="auto")] = "auto"
-    inner: Base = fresh(lambda: Base(7))
+    inner: Base = fresh(factory=lambda: Base(7))
     n_jobs: Threads = None
 
 

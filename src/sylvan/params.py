@@ -10,7 +10,7 @@ of them, in the order of its constructor; what they mean stands in its docstring
         max_weights: Annotated[int | None, Range(1)] = None  # None is allowed where the type says so
         normalize: bool = False  # True or False
         tree: LabelTree | None = None  # an object of that class
-        inner: Estimator = fresh(XRLinear)  # nothing, or None: a new XRLinear
+        inner: Estimator = fresh(factory=XRLinear)  # nothing, or None: a new XRLinear
         counts: Any = None  # no range: checked by whoever uses it
         seed: Seed = 0  # a type with its range that many classes share
 
@@ -85,9 +85,9 @@ def attribute(default: Any = dataclasses.MISSING, *, init: Literal[False] = Fals
     return dataclasses.field(default=default, init=False)
 
 
-def fresh(default_factory: Callable[[], _T], *, kw_only: bool = False) -> _T:
-    """A parameter that is a new ``default_factory()`` where it's None or not given."""
-    return cast(_T, dataclasses.field(default=None, kw_only=kw_only, metadata={"fresh": default_factory}))
+def fresh(*, factory: Callable[[], _T], kw_only: bool = False) -> _T:
+    """A parameter that is a new ``factory()`` where it's None or not given; type checkers go by that word."""
+    return cast(_T, dataclasses.field(default=None, kw_only=kw_only, metadata={"fresh": factory}))
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(attribute, fresh))
@@ -133,7 +133,7 @@ def _constructor(cls: type, fields: Sequence[dataclasses.Field[Any]]) -> Callabl
     late = False
     for field in (*(f for f in fields if not f.kw_only), *sorted((f for f in fields if f.kw_only), key=generation)):
         if field.default_factory is not dataclasses.MISSING:
-            raise TypeError(f"{cls.__name__}.{field.name} has a default_factory: write fresh(...) instead.")
+            raise TypeError(f"{cls.__name__}.{field.name} has a default_factory: write fresh(factory=...) instead.")
         required = field.default is dataclasses.MISSING
         if required and late and not field.kw_only:
             raise TypeError(f"{cls.__name__}.{field.name} has no default, but fields before it have one.")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,10 +14,23 @@ import scipy.sparse as sp
 from sylvan.errors import DataError
 from sylvan.ranking_frames import frame_of_rankings
 
-__all__ = ["TopK", "answers_of", "ranking_order", "resized"]
+__all__ = ["LabelNames", "TopK", "answers_of", "names_by_row", "ranking_order", "resized"]
 
 _Self = TypeVar("_Self", bound="TopK")
+_Name = TypeVar("_Name")
 _TopK = TypeVar("_TopK", bound="TopK")
+
+
+class LabelNames(list[list[Any]]):
+    """What each row's labels are called, best first; called with a vocabulary, what they are called there."""
+
+    def __init__(self, labels: npt.NDArray[np.int32], name_of: Callable[[int], Any]) -> None:
+        super().__init__(names_by_row(labels, name_of))
+        self._labels = labels
+
+    def __call__(self, vocabulary: Sequence[str]) -> list[list[str]]:
+        """The labels of each row as ``vocabulary[label]``; answers of -1 are skipped."""
+        return names_by_row(self._labels, vocabulary.__getitem__)
 
 
 @dataclass(frozen=True)
@@ -29,6 +43,9 @@ class TopK:
         Label ids; a row with fewer than k answers ends in -1.
     scores : ndarray of float32, shape (n, k)
         Their scores, in decreasing order; -inf where the label is -1.
+    names : list of list
+        What each row's labels are called, best first, without the answers of -1: their ids, or where labels have names
+        these. ``names(vocabulary)`` calls them ``vocabulary[label]``.
 
     Examples
     --------
@@ -37,6 +54,8 @@ class TopK:
     >>> top = TopK(np.array([[2, 0]], np.int32), np.array([[0.75, 0.5]], np.float32))
     >>> top.to_csr(3).toarray().tolist()
     [[0.5, 0.0, 0.75]]
+    >>> top.names, top.names(["Baking", "Voyages", "Whaling"])
+    ([[2, 0]], [['Whaling', 'Baking']])
     """
 
     labels: npt.NDArray[np.int32]
@@ -82,9 +101,10 @@ class TopK:
         matrix.sort_indices()
         return matrix
 
-    def names(self, vocabulary: Sequence[str]) -> list[list[str]]:
-        """The labels of each row as names, ``vocabulary[label]``; answers of -1 are skipped."""
-        return [[vocabulary[label] for label in row if label >= 0] for row in self.labels.tolist()]
+    @cached_property
+    def names(self) -> LabelNames:
+        """What each row's labels are called: their ids; called with a vocabulary, ``vocabulary[label]``."""
+        return LabelNames(self.labels, int)
 
     def to_frame(self, library: str = "pandas", *, rows: Any = None, names: Sequence[str] | None = None) -> Any:
         """A data frame with a line for each answer, by row and then by rank; answers of -1 are skipped.
@@ -121,6 +141,11 @@ class TopK:
         {'row': 'b', 'rank': 1, 'label': 1, 'score': 1.0}
         """
         return frame_of_rankings(self.labels, self.scores, library, rows, names)
+
+
+def names_by_row(labels: npt.NDArray[np.int32], name_of: Callable[[int], _Name]) -> list[list[_Name]]:
+    """What ``name_of`` calls the labels of each row; answers of -1 are skipped."""
+    return [[name_of(label) for label in row if label >= 0] for row in labels.tolist()]
 
 
 def answers_of(top: _TopK, rows: npt.NDArray[np.bool_]) -> _TopK:

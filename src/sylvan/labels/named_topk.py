@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from sylvan.labels.vocabulary import Vocabulary
-from sylvan.topk import TopK
+from sylvan.topk import LabelNames, TopK
 
 __all__ = ["NamedTopK"]
 
@@ -28,9 +28,8 @@ class NamedTopK(TopK):
     vocabulary: Vocabulary
 
     @cached_property
-    def names(self) -> list[list[Any]]:  # type: ignore[override]  # here the vocabulary is known already
-        value = self.vocabulary.value
-        return [[value(label) for label in row if label >= 0] for row in self.labels.tolist()]
+    def names(self) -> LabelNames:
+        return LabelNames(self.labels, self.vocabulary.value)
 
     def to_frame(self, library: str = "pandas", *, rows: Any = None, names: Any = None) -> Any:
         """As :meth:`sylvan.TopK.to_frame`; labels are called by their names."""

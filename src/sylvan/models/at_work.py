@@ -15,7 +15,7 @@ from sylvan.labels.named_topk import NamedTopK
 from sylvan.models.base import Estimator
 from sylvan.models.text import TextModel
 from sylvan.store.registry import load
-from sylvan.topk import TopK
+from sylvan.topk import TopK, names_by_row
 
 __all__ = [
     "Source", "answer", "has_probabilities", "inner_of", "load_ranking", "rank_blocks", "set_device", "set_ranking",
@@ -136,4 +136,4 @@ def answer(
     """
     k = None if k is None else min(k, model.n_labels_)
     top = model.rank(rows, k, **options) if rule is None else model.choose(rows, k=k, **rule, **options)
-    return top, TopK.names(top, top.vocabulary) if isinstance(top, NamedTopK) else None
+    return top, names_by_row(top.labels, top.vocabulary.__getitem__) if isinstance(top, NamedTopK) else None

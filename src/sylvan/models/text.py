@@ -109,8 +109,8 @@ class TextModel(TextUpdates, Compressible):
     not_saved = ("vectorizer", "model")
     added = MappingProxyType({"label_encoder": None, "unknown": "none"})
 
-    vectorizer: TfidfVectorizer = fresh(usual_vectorizer)
-    model: Annotated[Estimator, Instance(words="an estimator of Sylvan over matrices")] = fresh(XRLinear)
+    vectorizer: TfidfVectorizer = fresh(factory=usual_vectorizer)
+    model: Annotated[Estimator, Instance(words="an estimator of Sylvan over matrices")] = fresh(factory=XRLinear)
     label_encoder: Annotated[Any | None, EncoderSource()] = None
     unknown: Annotated[str, UNKNOWN] = "none"
 

@@ -1,0 +1,47 @@
+"""Code as users write it, for mypy --strict and pyright: an unused ``type: ignore`` is an error there too."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sylvan import TextModel, TfidfVectorizer, TopK, XRLinear
+from sylvan.labels.named_topk import NamedTopK
+
+if TYPE_CHECKING:
+    from typing_extensions import assert_type
+else:
+
+    def assert_type(value: Any, kind: Any) -> Any:
+        return value
+
+
+TEXTS = ["whales of the south seas", "bread and cakes"]
+LABELS = [["Whaling"], ["Baking"]]
+
+
+def parameters_have_defaults() -> None:
+    TextModel()
+    TextModel(model=XRLinear())
+    TextModel(TfidfVectorizer(), XRLinear(beam=20), unknown="prior")
+    TextModel(model="xr-linear")  # type: ignore[arg-type]
+    TextModel(modle=XRLinear())  # type: ignore[call-arg]
+
+
+def answers_have_names() -> None:
+    top = TextModel().fit(TEXTS, LABELS).rank(["whales"], k=1)
+    assert_type(top, NamedTopK)
+    names: list[list[str]] = top.names
+    assert names == [["Whaling"]] and names[0][0].upper() == "WHALING"
+
+    X = np.eye(2, dtype=np.float32)
+    ranking = XRLinear().fit(X, LABELS).rank(X, k=1)
+    assert_type(ranking, TopK)
+    first: str = ranking.names[0][0]
+    assert first == "Whaling" and [row[0] for row in ranking.names] == ["Whaling", "Baking"]
+
+    columns = XRLinear().fit(X, X).rank(X, k=1)
+    assert columns.names == [[0], [1]]
+    assert_type(columns.names(["a", "b"]), list[list[str]])
+    assert columns.names(["a", "b"]) == [["a"], ["b"]]
