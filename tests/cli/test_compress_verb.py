@@ -48,8 +48,8 @@ def test_a_matrix_model_in_four_bits(call: Any, files: Any, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("--max-size", "2kB"), "The 'max_size' parameter must be at least"),
-        (("--max-size", "little"), "The 'max_size' parameter must be a number of bytes"),
+        (("--max-size", "2kB"), "--max-size must be at least"),
+        (("--max-size", "little"), "--max-size must be a number of bytes"),
         (("--rows", "-"), "--rows is read twice, before and after: stdin can't be."),
         (("--rows", "nowhere.jsonl"), "nowhere.jsonl"),
         (("--weight-dtype", "uint2"), "'uint2' is not one of"),

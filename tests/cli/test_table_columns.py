@@ -86,15 +86,14 @@ def test_a_missing_column_names_the_option(kind: str, call: Any, tmp_path: Path)
     data.write_parquet(tmp_path / "a.parquet", ["bread"], [["Baking"]], text_field="title")
     words = ["train", "xr-linear", str(tmp_path / f"a.{kind}"), "--model", str(tmp_path / "m")]
     for given, what, option in (
-        ((), "text with text_", "--text-field"),
-        (("--text-field", "title", "--labels-field", "x"), "labels with labels_", "--labels-field"),
+        ((), "text", "--text-field"),
+        (("--text-field", "title", "--labels-field", "x"), "labels", "--labels-field"),
     ):
         outcome = call(*words, *given)
-        assert outcome.code == 2 and f"Say which has the {what}" in outcome.err, outcome.err
-        assert f"({option})" in outcome.err
+        assert outcome.code == 2 and f"Say which has the {what} with {option}" in outcome.err, outcome.err
     (tmp_path / "b.csv").write_text("title;labels\nbread;Baking\n")
     outcome = call("train", "xr-linear", str(tmp_path / "b.csv"), "--model", str(tmp_path / "m"))
-    assert "If ';' separates the cells, say delimiter=';' (--delimiter)." in outcome.err
+    assert 'If \';\' separates the cells, say --delimiter ";".' in outcome.err
 
 
 @pytest.mark.parametrize("given", ["ab", "", '"'])

@@ -116,7 +116,7 @@ WRONG = {
     "lines in the wrong layout": (
         ("sequential-recommendation", "{in}/log.tsv", "--layout", "users"), "the user"),
     "too few interactions": (
-        ("sequential-recommendation", "{in}/log.tsv", "--min-interactions", "99"), "Lower min_interactions"),
+        ("sequential-recommendation", "{in}/log.tsv", "--min-interactions", "99"), "Lower --min-interactions"),
     "two trainings": (("extreme-classification", "{in}/train.jsonl", "{in}/dev.jsonl"), "must be one file to train on"),
     "labels of nothing": (
         ("extreme-classification", "{in}/train.jsonl", "--test-labels", "{in}/Y.tst.npz"),

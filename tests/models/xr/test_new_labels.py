@@ -172,7 +172,7 @@ WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     ),
     "forget": ({"forget": [3]}, UnsupportedError, r"keeps no rows, which forget=… needs: train it with keep_rows=True"),
     "merge": (
-        {"X": NEW[0], "Y": NEW[1], "merge": {1: [2]}}, UnsupportedError, r"which merge= needs.* rows=\(X, Y\)",
+        {"X": NEW[0], "Y": NEW[1], "merge": {1: [2]}}, UnsupportedError, r"which merge=… needs.* rows=\(X, Y\)",
     ),
     "nothing": ({}, DataError, "all that it can learn is new labels. Give X and Y"),
     "no labels": ({"X": NEW[0]}, DataError, "Give X and Y"),
