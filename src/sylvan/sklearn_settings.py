@@ -16,7 +16,7 @@ def setting(name: str) -> Any:
     return sklearn.get_config().get(name) if hasattr(sklearn, "get_config") else None
 
 
-def sparse_as_set(matrix: Any) -> Any:
+def sparse_as_set(matrix: sp.csr_matrix) -> sp.csr_matrix | sp.csr_array:
     """A sparse matrix, or a ``csr_array`` of the same arrays after ``sklearn.set_config(sparse_interface="sparray")``.
 
     Examples

@@ -54,9 +54,11 @@ def test_pyright(project: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_it_does_what_its_types_say() -> None:
+def test_it_does_what_its_types_say(tmp_path: Path) -> None:
     spec = importlib.util.spec_from_file_location("user_code", CODE)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     module.answers_have_names()
+    module.saved_models_are_of_the_expected_class(str(tmp_path / "model"))
+    module.answers_are_matrices_or_arrays()

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import sylvan
 from sylvan import TextModel, TfidfVectorizer, TopK, XRLinear
+from sylvan.errors import ModelError
 from sylvan.labels.named_topk import NamedTopK
 
 if TYPE_CHECKING:
@@ -45,3 +47,23 @@ def answers_have_names() -> None:
     assert columns.names == [[0], [1]]
     assert_type(columns.names(["a", "b"]), list[list[str]])
     assert columns.names(["a", "b"]) == [["a"], ["b"]]
+
+
+def saved_models_are_of_the_expected_class(folder: str) -> None:
+    TextModel().fit(TEXTS, LABELS).save(folder)
+    assert_type(sylvan.load(folder, expected=TextModel), TextModel)
+    assert_type(TextModel.from_pretrained(folder), TextModel)
+    try:
+        sylvan.load(folder, expected=XRLinear)
+    except ModelError as error:
+        assert str(error).endswith("must hold XRLinear. Got TextModel instead.")
+    else:
+        raise AssertionError("it was another class")
+
+
+def answers_are_matrices_or_arrays() -> None:
+    model = TextModel().fit(TEXTS, LABELS)
+    for answers in (model.predict(TEXTS), model.predict_proba(TEXTS)):
+        assert not isinstance(answers, np.ndarray) and answers.toarray().shape == (2, 2)
+    classes = XRLinear().fit(np.eye(2), ["sea", "land"]).predict(np.eye(2))
+    assert isinstance(classes, np.ndarray) and classes.tolist() == ["sea", "land"]

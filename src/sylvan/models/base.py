@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,13 +29,15 @@ from sylvan.topk import TopK
 from sylvan.validate import Csr
 from sylvan.wording import counted, did_you_mean
 
-__all__ = ["CANDIDATES", "MOST_ANSWERS", "Estimator", "GivenRows"]
+__all__ = ["CANDIDATES", "MOST_ANSWERS", "Estimator", "GivenRows", "Predicted"]
 
 CANDIDATES = 100  # labels put forward, at least, for a ranking that is then weighed or joined with others
 MOST_ANSWERS = 1_000_000  # k beyond the number of labels only pads; what pads a gigabyte a row is a slip
 
 _PROBABILITIES = 100  # of a row, where nothing else is asked for
 _DENSE_CLASSES = 1000  # up to so many, the probabilities of all classes are an array
+
+Predicted: TypeAlias = sp.csr_matrix | sp.csr_array | npt.NDArray[Any]  # an array after one class a row
 
 _Self = TypeVar("_Self", bound="Estimator")
 
@@ -202,7 +204,7 @@ class Estimator(SklearnMixin):
         """Whether each row has one class, so that the probabilities of all of them sum to 1."""
         return self.single_label_
 
-    def predict_proba(self, X: Any, k: int | None = None, **options: Any) -> Any:
+    def predict_proba(self, X: Any, k: int | None = None, **options: Any) -> Predicted:
         """Probabilities of the ``k`` best labels of each row, in the order of ``classes_``.
 
         With ``calibration``, and at least 120 rows to hold some out, they are calibrated: of the answers with a
@@ -233,7 +235,7 @@ class Estimator(SklearnMixin):
             k = _DENSE_CLASSES if self._has_one_class and self.n_labels_ <= _DENSE_CLASSES else _PROBABILITIES
         return min(k, self.n_labels_) if isinstance(k, int) and k > 0 else k
 
-    def _proba(self, top: TopK) -> Any:
+    def _proba(self, top: TopK) -> Predicted:
         """Answers as :meth:`predict_proba` gives them."""
         top = self.probabilities(top)
         if self._has_one_class and top.k == self.n_labels_ <= _DENSE_CLASSES:
@@ -415,7 +417,7 @@ class Estimator(SklearnMixin):
         expected: str | None = None,
         precision: float | None = None,
         **options: Any,
-    ) -> Any:
+    ) -> Predicted:
         """The labels of :meth:`choose` as a sparse indicator, by default those with a probability of at least 0.5; or
         after one class a row, and without any rule, the best class.
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from sylvan import store
 from sylvan.errors import ModelError, SylvanError
 from sylvan.version import __version__
 
 __all__ = ["MODULES", "load", "rebuild"]
+
+_T = TypeVar("_T")
 
 # The modules that register kinds. Nothing else of the package needs to be loaded to open a model.
 MODULES = {
@@ -34,7 +36,11 @@ MODULES = {
 }
 
 
-def load(folder: str | os.PathLike[str], mmap: bool = True) -> Any:
+@overload
+def load(folder: str | os.PathLike[str], mmap: bool = True) -> Any: ...
+@overload
+def load(folder: str | os.PathLike[str], mmap: bool = True, *, expected: type[_T]) -> _T: ...
+def load(folder: str | os.PathLike[str], mmap: bool = True, *, expected: type[Any] = object) -> Any:
     """Load a model, vectoriser, tree or vocabulary that ``save(folder)`` wrote.
 
     Parameters
@@ -45,6 +51,8 @@ def load(folder: str | os.PathLike[str], mmap: bool = True) -> Any:
         the pages. Checksums are then skipped; sizes, shapes and the structure of the model are verified
         all the same. False reads everything into memory and compares the checksums. Do not write into the
         files of a model that is mapped; saving a new model over it with Sylvan is safe.
+    expected : class, optional
+        The class that was saved, as :class:`~sylvan.TextModel`; type checkers know the result by it.
 
     Returns
     -------
@@ -54,8 +62,8 @@ def load(folder: str | os.PathLike[str], mmap: bool = True) -> Any:
     Raises
     ------
     ModelError
-        When the folder is missing, truncated, altered, foreign or newer than this release; the sentence
-        names the file and what is wrong with it.
+        When the folder is missing, truncated, altered, foreign or newer than this release, or holds another class
+        than the expected one; the sentence names the file and what is wrong with it.
 
     Examples
     --------
@@ -66,7 +74,10 @@ def load(folder: str | os.PathLike[str], mmap: bool = True) -> Any:
     >>> sylvan.load(folder).rank(X, k=1).labels.ravel().tolist()
     [0, 1, 2]
     """
-    return rebuild(store.load(folder, mmap=mmap))
+    found = rebuild(store.load(folder, mmap=mmap))
+    if not isinstance(found, expected):
+        raise ModelError(f"{os.fspath(folder)!r} must hold {expected.__name__}. Got {type(found).__name__} instead.")
+    return found
 
 
 def rebuild(state: store.State) -> Any:

@@ -19,7 +19,7 @@ from sylvan.explain.records import Names, TreeVote
 from sylvan.frames import label_columns
 from sylvan.indexing import LabelTree
 from sylvan.matching.class_beam import ClassWeights
-from sylvan.models.base import MOST_ANSWERS
+from sylvan.models.base import MOST_ANSWERS, Predicted
 from sylvan.models.beam_tree.examples import Classes, Examples, first_classes
 from sylvan.models.beam_tree.params import Bound, saved_tree
 from sylvan.models.beam_tree.plan import plan_training
@@ -350,7 +350,7 @@ class BeamTreeClassifier(BeamTreeUpdates):
     def _has_one_class(self) -> bool:
         return True
 
-    def predict_proba(self, X: Any, k: int | None = None, *, exact: bool = False, **options: Any) -> Any:
+    def predict_proba(self, X: Any, k: int | None = None, *, exact: bool = False, **options: Any) -> Predicted:
         """Probabilities of the ``k`` best classes of each row.
 
         Parameters
