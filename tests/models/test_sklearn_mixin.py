@@ -93,7 +93,9 @@ def test_columns_by_name(model: Any, tmp_path: Path) -> None:
             each.rank(Frame(X, list("abdc")))
         with pytest.raises(DataError, match=r"during fit of .*: not seen in fit: 'x'; missing: 'd'"):
             each.predict(Frame(X, list("abcx")))
-    for unnamed in (X, Frame(X, [0, 1, 2, 3]), Frame(X, list("aabc"))):
+    with pytest.raises(DataError, match="two columns called 'a'"):
+        model.fit(Frame(X, list("aabc")), NAMES)
+    for unnamed in (X, Frame(X, [0, 1, 2, 3])):
         assert not hasattr(model.fit(unnamed, NAMES), "feature_names_in_")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,7 @@ def command(
     from sylvan.cli.measure import measure
     from sylvan.cli.saved import input_for, load_model
     from sylvan.cli.shown.report import folder_size, size_words
+    from sylvan.cli.training_files import TRAINED_ON, training_files
     from sylvan.errors import ParameterError
     from sylvan.models.cards.card import COMPRESSED, MEASURED
     from sylvan.models.compress import Compressible
@@ -59,13 +61,16 @@ def command(
     loaded = load_model(model, (), given["threads"])
     if not isinstance(loaded, Compressible):
         raise ParameterError(f"{model!r} holds a {type(loaded).__name__}, which has no weights to prune.")
+    learned_from = training_files([model])
     sources = [] if rows is None else [input_for(loaded, model, rows, given) for _ in range(2)]
     with quiet(given["quiet"]):
-        small = loaded.compress(limit, weight_dtype, room=_NOTES if rows is None else _NOTES + _FIGURES)
+        room = _NOTES + len(json.dumps(learned_from)) + (0 if rows is None else _FIGURES)
+        small = loaded.compress(limit, weight_dtype, room=room)
         results = [measure(each, source, _AT) for each, source in zip((loaded, small), sources, strict=False)]
     state, before = small.to_state(), store.saved_bytes(loaded.to_state())
     types = sorted(small.weight_dtypes())
     state.meta[COMPRESSED] = {"bytes_before": before, "max_size": limit, "weight_dtypes": types}
+    state.meta[TRAINED_ON] = learned_from
     if rows is not None:
         state.meta[COMPRESSED]["measures_before"] = results[0].as_json()["measures"]
         state.meta[MEASURED] = {"on": os.path.basename(os.path.abspath(rows)), **results[1].as_json()}
