@@ -7,6 +7,7 @@ of them, in the order of its constructor; what they mean stands in its docstring
     class Ranker(Estimator):
         branching: Annotated[int, Range(2)] = 16
         loss: Annotated[str, Choice(LOSSES)] = "hinge"
+        weights: Literal["auto", "none"] = "auto"  # these are the choices, which type checkers know too
         max_weights: Annotated[int | None, Range(1)] = None  # None is allowed where the type says so
         normalize: bool = False  # True or False
         tree: LabelTree | None = None  # an object of that class
@@ -197,6 +198,8 @@ def _constraint_of(hint: Any, inherited: Constraint | None) -> Constraint | None
             waiting.append(part.__origin__)
         elif typing.get_origin(part) in (typing.Union, types.UnionType):
             waiting += typing.get_args(part)
+        elif typing.get_origin(part) is Literal and not marks:
+            marks.append(Choice(typing.get_args(part)))
         else:
             kinds.append(part)
     optional = type(None) in kinds

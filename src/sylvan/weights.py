@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -32,9 +32,10 @@ from sylvan.quantized import (
     unpack_lengths,
 )
 
-__all__ = ["WEIGHT_DTYPES", "ClusterRows", "ClusterWeights", "Layout", "child_dtype", "laid_out_bytes"]
+__all__ = ["WEIGHT_DTYPES", "ClusterRows", "ClusterWeights", "Layout", "WeightDtype", "child_dtype", "laid_out_bytes"]
 
-WEIGHT_DTYPES = ("uint8", "uint4", "float16", "float32")
+WeightDtype = Literal["uint8", "uint4", "float16", "float32"]
+WEIGHT_DTYPES: tuple[WeightDtype, ...] = get_args(WeightDtype)
 KEY_PADDING = 16  # lookups compare 16 keys at once and may read past a cluster's last
 ROWS_PER_BLOCK = 8  # aimed at: one comparison finds the row, and the starts stay small beside the rows
 PACKED_ROWS_PER_BLOCK = 64  # of packed weights, whose starts would otherwise be large beside them

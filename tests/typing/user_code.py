@@ -27,6 +27,9 @@ def parameters_have_defaults() -> None:
     TextModel()
     TextModel(model=XRLinear())
     TextModel(TfidfVectorizer(), XRLinear(beam=20), unknown="prior")
+    XRLinear(calibration=None, clustering="random", weight_dtype="float16", embedding="pii", relevance="l1")
+    XRLinear(weight_dtype="float15")  # type: ignore[arg-type]
+    XRLinear(clustering="kmean")  # type: ignore[arg-type]
     TextModel(model="xr-linear")  # type: ignore[arg-type]
     TextModel(modle=XRLinear())  # type: ignore[call-arg]
 

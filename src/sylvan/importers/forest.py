@@ -21,7 +21,7 @@ from sylvan.matching.beam import hinge_power
 from sylvan.models import XRLinear
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.validate import MAX_COLUMNS
-from sylvan.weights import ClusterRows, ClusterWeights
+from sylvan.weights import ClusterRows, ClusterWeights, WeightDtype
 
 __all__ = ["CERTAIN", "IMPOSSIBLE", "Nodes", "build_model"]
 
@@ -64,8 +64,9 @@ class _Layer:
 
 
 def build_model(
-    trees: Sequence[Nodes], n_labels: int | None, combine: str | list[str], weight_dtype: str, where: str, **params: Any
-) -> XRLinear:
+    trees: Sequence[Nodes], n_labels: int | None, combine: str | list[str], weight_dtype: WeightDtype, where: str,
+    **params: Any,
+) -> XRLinear:  # fmt: skip
     """An XRLinear that ranks with these trees.
 
     Parameters
@@ -119,7 +120,7 @@ def _count_labels(trees: Sequence[Nodes], wanted: int | None, where: str) -> int
     return wanted
 
 
-def _ranker(nodes: Nodes, n_labels: int, weight_dtype: str, where: str) -> TreeRanker:
+def _ranker(nodes: Nodes, n_labels: int, weight_dtype: WeightDtype, where: str) -> TreeRanker:
     depth = _depths(nodes.parents, where)
     parents, labels, rows = _complete(nodes, depth, n_labels, where)
     layers = _layers(parents)
@@ -221,7 +222,7 @@ def _layers(parents: npt.NDArray[np.int64]) -> list[_Layer]:
         above = nodes
 
 
-def _weights(layer: _Layer, rows: npt.NDArray[np.int64], nodes: Nodes, weight_dtype: str) -> ClusterWeights:
+def _weights(layer: _Layer, rows: npt.NDArray[np.int64], nodes: Nodes, weight_dtype: WeightDtype) -> ClusterWeights:
     """The weights of one layer, cluster by cluster, features rising."""
     which = rows[layer.nodes]
     intercepts = np.where(which == CERTAIN, _CERTAIN_SCORE, _IMPOSSIBLE_SCORE).astype(np.float32)

@@ -16,6 +16,7 @@ from sylvan.errors import DataError, ModelError
 from sylvan.importers.files import need_field, read_json
 from sylvan.importers.forest import MAX_DEPTH, Nodes, build_model
 from sylvan.models import XRLinear
+from sylvan.weights import WeightDtype
 
 __all__ = ["from_libpecos", "is_libpecos"]
 
@@ -41,7 +42,7 @@ def is_libpecos(folder: Path) -> bool:
     return any((folder / name).is_file() for name in inner)
 
 
-def from_libpecos(folder: str | os.PathLike[str], *, weight_dtype: str = "float32") -> XRLinear:
+def from_libpecos(folder: str | os.PathLike[str], *, weight_dtype: WeightDtype = "float32") -> XRLinear:
     """The model that libpecos's ``XLinearModel.save`` (or ``python -m pecos.xmc.xlinear.train``) left in a folder.
 
     Tree, weights, bias, beam and the way of combining scores are taken over, so that it ranks as there.

@@ -16,6 +16,7 @@ from sylvan.importers.files import MOST_LABELS, Cursor
 from sylvan.importers.forest import Nodes, build_model
 from sylvan.models import XRLinear
 from sylvan.validate import MAX_COLUMNS
+from sylvan.weights import WeightDtype
 
 __all__ = ["from_napkinxc", "is_napkinxc"]
 
@@ -55,7 +56,7 @@ def is_napkinxc(folder: Path) -> bool:
     )
 
 
-def from_napkinxc(folder: str | os.PathLike[str], *, weight_dtype: str = "float32", beam: int = 50) -> XRLinear:
+def from_napkinxc(folder: str | os.PathLike[str], *, weight_dtype: WeightDtype = "float32", beam: int = 50) -> XRLinear:
     """The PLT, BR or OVR model that napkinXC left in a folder, or an ensemble of PLTs.
 
     Parameters

@@ -16,6 +16,7 @@ from sylvan.errors import ModelError
 from sylvan.importers.files import MOST_LABELS, need_field, read_json, sized_file
 from sylvan.importers.forest import Nodes, build_model
 from sylvan.models import XRLinear
+from sylvan.weights import WeightDtype
 
 __all__ = ["from_omikuji", "is_omikuji", "read_cbor"]
 
@@ -84,7 +85,7 @@ def is_omikuji(folder: Path) -> bool:
 
 
 def from_omikuji(
-    folder: str | os.PathLike[str], *, n_labels: int | None = None, weight_dtype: str = "float32"
+    folder: str | os.PathLike[str], *, n_labels: int | None = None, weight_dtype: WeightDtype = "float32"
 ) -> XRLinear:
     """The model that omikuji's ``Model.save`` (or ``omikuji train``) left in a folder.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +21,12 @@ from sylvan.params import Number, check_value
 from sylvan.runtime.jobs import Runner
 from sylvan.validate import Csr
 
-__all__ = ["EMBEDDINGS", "embed_labels", "embedding_bytes", "pifa", "pifa_lf", "pifa_rows", "pii", "spectral"]
+__all__ = [
+    "EMBEDDINGS", "Embedding", "embed_labels", "embedding_bytes", "pifa", "pifa_lf", "pifa_rows", "pii", "spectral",
+]  # fmt: skip
 
-EMBEDDINGS = ("pifa", "pii", "pifa_lf", "spectral")
+Embedding = Literal["pifa", "pii", "pifa_lf", "spectral"]
+EMBEDDINGS: tuple[Embedding, ...] = get_args(Embedding)
 
 
 def pii(Y: Any) -> sp.csr_matrix:

@@ -20,8 +20,8 @@ from sylvan.models.holdout import calibrated, holdout_folds
 from sylvan.models.label_changes import merged_labels
 from sylvan.models.single_label import one_class_a_row
 from sylvan.parallel import one_at_a_time, resolve_jobs
-from sylvan.params import Choice, Range, Threads, attribute, parameterized
-from sylvan.ranking.calibrate import METHODS
+from sylvan.params import Range, Threads, attribute, parameterized
+from sylvan.ranking.calibrate import Method
 from sylvan.ranking.tail import Tail, tail_of
 from sylvan.ranking.votes import LabelRows, Voted
 from sylvan.topk import TopK
@@ -92,7 +92,7 @@ class NeighborRanker(Estimator):
     power: Annotated[float, Range(0, 1000)] = 5.0
     tail: Annotated[str | None, Tail()] = None
     n_jobs: Threads = None
-    calibration: Annotated[str | None, Choice(METHODS)] = "isotonic"
+    calibration: Method | None = "isotonic"
 
     index_: NeighborIndex = attribute()
     row_labels_: LabelRows = attribute()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +13,11 @@ from sylvan import store
 from sylvan.errors import ModelError
 from sylvan.topk import TopK
 
-__all__ = ["METHODS", "Calibrator", "falling", "isotonic", "platt"]
+__all__ = ["METHODS", "Calibrator", "Method", "falling", "isotonic", "platt"]
 
 KIND = "calibrator"
-METHODS = ("isotonic", "platt")
+Method = Literal["isotonic", "platt"]
+METHODS: tuple[Method, ...] = get_args(Method)
 LEAST = 1e-7  # probabilities lie within [LEAST, 1 - LEAST]: nothing that was seen a few thousand times is certain
 # A group of places needs so many right answers and so many wrong ones before it gets a curve of its own.
 MIN_EACH = 30

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Literal, get_args
+
 import numpy as np
 
 from sylvan.indexing import LabelTree
 from sylvan.matching.negatives import layer_positives
 from sylvan.validate import Csr
 
-__all__ = ["COSTS", "cost_weights", "relevance_layers"]
+__all__ = ["COSTS", "Cost", "cost_weights", "relevance_layers"]
 
-COSTS = ("l1", "l2", "max", "count", "none")
+Cost = Literal["l1", "l2", "max", "count", "none"]
+COSTS: tuple[Cost, ...] = get_args(Cost)
 
 
 def relevance_layers(tree: LabelTree, labels: Csr) -> list[Csr]:

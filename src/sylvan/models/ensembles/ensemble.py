@@ -27,7 +27,7 @@ from sylvan.models.ensembles.weighing import EnsembleWeighing
 from sylvan.models.text_estimator import UNKNOWN
 from sylvan.parallel import one_at_a_time
 from sylvan.params import Choice, Instance, Range, Threads, attribute, check_value, parameterized
-from sylvan.ranking.calibrate import METHODS
+from sylvan.ranking.calibrate import Method
 from sylvan.ranking.ensemble import WAYS
 from sylvan.runtime.checkpoint import Checkpoint, identity_of, opened
 
@@ -108,7 +108,7 @@ class Ensemble(EnsembleWeighing):
     candidates: Annotated[int, Range(1, MOST_ANSWERS)] = 100
     votes: Annotated[int, Range(1, MOST_ANSWERS)] = 10
     n_jobs: Threads = None
-    calibration: Annotated[str | None, Choice(METHODS)] = "isotonic"
+    calibration: Method | None = "isotonic"
     unknown: Annotated[str, UNKNOWN] = "none"
 
     weights_: _Weights = attribute()

@@ -25,7 +25,7 @@ from sylvan.models.text_estimator import check_texts
 from sylvan.parallel import one_at_a_time, resolve_jobs
 from sylvan.params import Choice, Range, Seed, Threads, attribute, parameterized
 from sylvan.ranking.boosted_trees import BoostedTrees
-from sylvan.ranking.calibrate import METHODS
+from sylvan.ranking.calibrate import Method
 from sylvan.ranking.lexical_features import FEATURES, MatchedRows
 from sylvan.text.characters import FIRST_RULES, RULES
 from sylvan.text.documents import as_documents
@@ -106,7 +106,7 @@ class LexicalMatcher(LexicalAnswers):
     n_trees: Annotated[int, Range(0, 10_000)] = 150
     depth: Annotated[int, Range(1, 12)] = 5
     learning_rate: Annotated[float, Range(0, 1, open_low=True)] = 0.1
-    calibration: Annotated[str | None, Choice(METHODS)] = "isotonic"
+    calibration: Method | None = "isotonic"
     n_jobs: Threads = None
     seed: Seed = 0
 

@@ -41,7 +41,7 @@ from sylvan.models.reranker.plan import reranker_plan
 from sylvan.models.reranker.presets import RERANKER_PRESETS, reranker_members
 from sylvan.models.text_estimator import UNKNOWN
 from sylvan.params import Choice, Instance, Range, Seed, Threads, attribute, check_value, parameterized
-from sylvan.ranking.calibrate import METHODS
+from sylvan.ranking.calibrate import Method
 from sylvan.ranking.candidate_columns import LabelFacts
 from sylvan.ranking.tail import Tail
 from sylvan.runtime.checkpoint import identity_of, opened
@@ -154,7 +154,7 @@ class Reranker(RerankerOrder):
     tail: Annotated[str | None, Tail()] = None
     columns: Annotated[Columns | None, Instance((Callable,), "a function of rows and candidates")] = None
     label_encoder: Annotated[Any | None, EncoderSource()] = None
-    calibration: Annotated[str | None, Choice(METHODS)] = "isotonic"
+    calibration: Method | None = "isotonic"
     n_jobs: Threads = None
     seed: Seed = 0
     unknown: Annotated[str, UNKNOWN] = "none"

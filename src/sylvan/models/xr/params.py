@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,21 +14,21 @@ from sylvan import store, validate
 from sylvan.data.row_parts import Rows
 from sylvan.errors import DataError, ParameterError
 from sylvan.indexing import LabelTree
-from sylvan.indexing.embeddings import EMBEDDINGS, embed_labels, embedding_bytes
+from sylvan.indexing.embeddings import Embedding, embed_labels, embedding_bytes
 from sylvan.indexing.tree import TREE
 from sylvan.matching import beam as matching
 from sylvan.matching.negatives import NEGATIVES
 from sylvan.models.compress import Compressible
 from sylvan.params import Choice, PerLabel, PerLayer, Range, Seed, Threads, check_value, parameterized
-from sylvan.ranking.calibrate import METHODS
+from sylvan.ranking.calibrate import Method
 from sylvan.ranking.estimate import TrainingSize
 from sylvan.ranking.linear import LANES, LOSSES, LinearOptions
-from sylvan.ranking.relevance import COSTS
+from sylvan.ranking.relevance import Cost
 from sylvan.ranking.tail import Tail
 from sylvan.ranking.training import TreeTraining
 from sylvan.runtime import Job, Once, Runner
 from sylvan.validate import Csr
-from sylvan.weights import WEIGHT_DTYPES
+from sylvan.weights import WeightDtype
 from sylvan.wording import counted
 
 __all__ = ["AUTOS", "PRESETS", "XRParameters"]
@@ -71,25 +71,25 @@ class XRParameters(Compressible):
     cost: Annotated[float, Range(0, open_low=True)] = LinearOptions.cost
     positive_cost: Annotated[float, Range(0, open_low=True)] = LinearOptions.positive_cost
     negative_cost: Annotated[float | str, Range(0, open_low=True, word="auto")] = "auto"
-    relevance: Annotated[str | None, Choice(COSTS)] = None
+    relevance: Cost | None = None
     bias: Annotated[float, Range(0)] = LinearOptions.bias
     normalize: bool = False
-    scaling: Annotated[str, Choice(("auto", "none"))] = "auto"
+    scaling: Literal["auto", "none"] = "auto"
     tolerance: Annotated[float | str, Range(0, open_low=True, word="auto")] = "auto"
     max_iterations: Annotated[int | str, Range(1, 2**31 - 1, word="auto")] = "auto"
     threshold: Annotated[float, Range(0)] = LinearOptions.threshold
     max_weights_per_label: Annotated[int | None, Range(1)] = LinearOptions.max_weights_per_label
-    weight_dtype: Annotated[str, Choice(WEIGHT_DTYPES)] = "uint8"
+    weight_dtype: WeightDtype = "uint8"
     combine: Annotated[str | list[str], matching.Combine()] = "damped"
-    embedding: Annotated[str, Choice(EMBEDDINGS)] = "pifa"
-    clustering: Annotated[str, Choice(("spherical", "kmeans", "random"))] = "spherical"
+    embedding: Embedding = "pifa"
+    clustering: Literal["spherical", "kmeans", "random"] = "spherical"
     overlap: Annotated[int, Range(1)] = 1
     alpha: Annotated[float | list[float] | npt.NDArray[np.float64], PerLabel(0, 1)] = 0.5
     max_features_per_label: Annotated[int | None, Range(1)] = 1024
     spectral_dimensions: Annotated[int, Range(1)] = 64
     n_trees: Annotated[int, Range(1, 1000)] = 1
     tree: LabelTree | None = None
-    calibration: Annotated[str | None, Choice(METHODS)] = "isotonic"
+    calibration: Method | None = "isotonic"
     calibration_folds: Annotated[int, Range(1, 100)] = 1
     tail: Annotated[str | None, Tail()] = None
     keep_rows: bool = False
