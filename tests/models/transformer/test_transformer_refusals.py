@@ -38,7 +38,9 @@ def test_empty_texts(frozen: Any) -> None:
     texts = ["", "  \n", *TEXTS[2:]]
     with pytest.warns(UserWarning, match="2 of 48 texts with labels are empty"):
         model = small(frozen=True).fit(texts, LABELS)
-    assert np.isfinite(model.rank(["", "whale"], k=2).scores).all()
+    assert np.isfinite(model.rank(["", "whale"], k=2, unknown="prior").scores).all()
+    top = model.rank(["", "whale"], k=2)
+    assert top.labels[0].tolist() == [-1, -1] and np.isfinite(top.scores[1]).all()
     with pytest.raises(DataError, match="Every text that has labels is empty"):
         small().fit([""] * 48, LABELS)
 
