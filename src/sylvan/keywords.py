@@ -6,6 +6,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Collection
+from traceback import walk_tb
 from types import FunctionType
 from typing import Any, TypeVar
 
@@ -58,18 +59,22 @@ def suggest_keywords(cls: type) -> None:
 
 def _takes_keywords(function: FunctionType) -> bool:
     """Whether it has optional arguments and doesn't take any name."""
+    function = inspect.unwrap(function)  # of a decorator, which takes any arguments
     code = function.__code__
     return not code.co_flags & inspect.CO_VARKEYWORDS and bool(function.__defaults__ or function.__kwdefaults__)
 
 
 def _suggesting(function: _Function) -> _Function:
+    frames = [function]  # of a call: one for each decorator, before that of the method itself
+    while hasattr(frames[-1], "__wrapped__"):
+        frames.append(frames[-1].__wrapped__)
+
     @functools.wraps(function)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
             return function(self, *args, **kwargs)
         except TypeError as error:
-            traceback = error.__traceback__
-            if traceback is None or traceback.tb_next is not None:  # it comes from inside the method
+            if sum(1 for _ in walk_tb(error.__traceback__)) != len(frames):  # it comes from inside the method
                 raise
             known = [name for name in inspect.signature(function).parameters if name != "self"]
             of_class: list[str] = getattr(type(self), "parameter_names", list)()

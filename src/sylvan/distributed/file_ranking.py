@@ -302,7 +302,7 @@ def _rank_file(ranker: Ranker, work: _Work, label_of: LabelOf | None) -> dict[st
     asked: Any = source if fields is None else RecordSource(cast(Any, source), fields)
     try:
         with quiet(), open_rankings(target, model.n_labels_, label_of, ranker.key) as writer:
-            for top, names, _ in rank_blocks(model, asked, ranker.k, rule=ranker.rule, **ranker.lists):
+            for top, names, *_ in rank_blocks(model, asked, ranker.k, rule=ranker.rule, **ranker.lists):
                 writer.write(top, names, None if fields is None else asked.next_fields())
                 n_rows += len(top)
             if list(stamp(source.path)) != list(made_of["stamp"]):

@@ -40,7 +40,7 @@ def test_labels_may_be_numbers(tmp_path: Path) -> None:
         ("a.jsonl", '{"label": "a", "text": "b"}\n{"label": "a"}\n', "object 2: must have a label, and a text that is"),
         ("a.jsonl", '{"label": true, "text": "b"}\n', "object 1: must have a label"),
         ("a.jsonl", '{"label": "a", "text": ["b", 1]}\n', "object 1: must have a label"),
-        ("a.jsonl", "[]\n", "line 1: must be a JSON object."),
+        ("a.jsonl", "[]\n", "the file holds no rows."),
     ],
 )
 def test_faults_are_sentences(tmp_path: Path, name: str, content: str, fault: str) -> None:

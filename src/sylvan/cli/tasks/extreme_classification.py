@@ -74,7 +74,7 @@ def save_beside(given: dict[str, Any]) -> None:
 
 def _read(path: str, given: dict[str, Any]) -> tuple[tuple[Any, Any], dict[str, tuple[Any, Any]]]:
     """Features and labels to train on, and those of the holdout parts by their names."""
-    from sylvan.cli.io.inputs import open_input
+    from sylvan.cli.io.inputs import MatrixInput, open_input
 
     source = open_input(path, given, part="trn")
     holdout = {}
@@ -94,7 +94,7 @@ def _read(path: str, given: dict[str, Any]) -> tuple[tuple[Any, Any], dict[str, 
     X: Any
     X, Y = source.read()
     for other in holdout.values():  # which count their features as the training file does
-        if other.format == "svmlight" and other.first_feature is None:
+        if isinstance(source, MatrixInput) and isinstance(other, MatrixInput) and other.first_feature is None:
             other.first_feature = source.first_feature
     return (X, Y), {part: holdout[part].read() for part in holdout}
 

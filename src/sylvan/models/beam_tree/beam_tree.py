@@ -357,8 +357,7 @@ class BeamTreeClassifier(BeamTreeUpdates):
         ----------
         X : sparse matrix or array of shape (n, n_features_)
         k : int, optional
-            Classes a row; by default all, where there are no more than 1,000, and else 100, so that nothing of the size
-            of rows times classes is made.
+            Classes a row; by default all, where there are no more than 1,000, and else 100.
         exact : bool, default False
             Score every class. Otherwise probabilities are those among the classes that the search reached, a beam of
             10 below nodes of 10 children 100, which makes the likely ones a little too large.
@@ -368,8 +367,7 @@ class BeamTreeClassifier(BeamTreeUpdates):
         Returns
         -------
         ndarray of float32, shape (n, n_labels_)
-            With rows that sum to 1, for all of no more than 1,000 classes; else a csr_matrix, or a ``csr_array``, where
-            scikit-learn is set to ``sparse_interface="sparray"``.
+            With rows that sum to 1, for all of no more than 1,000 classes; else sparse, as :meth:`XRLinear.predict_proba`.
 
         Examples
         --------
