@@ -367,7 +367,7 @@ class BeamTreeClassifier(BeamTreeUpdates):
         Returns
         -------
         ndarray of float32, shape (n, n_labels_)
-            With rows that sum to 1, for all of no more than 1,000 classes; else sparse, as :meth:`XRLinear.predict_proba`.
+            With rows that sum to 1, for all of no more than 1,000 classes; else a sparse matrix, as from other models.
 
         Examples
         --------
