@@ -222,15 +222,11 @@ def numbers_of(value: Any, name: str) -> Any:
         return frame.numbers() if frame.kind == NUMBERS else np.asarray(frame.listed(), object)
     others = [column for column in frame.columns if column.kind != NUMBERS]
     if others:
-        vectors = next((column for column in others if column.kind == LISTS), None)
-        if vectors is not None:
-            raise DataError(
-                f"{name} must hold numbers, but column {vectors.name!r} holds a list in each row. If these are the "
-                f"vectors, give {name}[{vectors.name!r}] alone."
-            )
+        lists = next((f" If {one.name!r} has the vectors, give {name}[{one.name!r}] alone." for one in others
+                      if one.kind == LISTS), "")  # fmt: skip
         raise DataError(
             f"{name} must hold numbers, but {_shown(others)} {'does' if len(others) == 1 else 'do'}n't. Leave out what "
-            "isn't a feature, turn categories into numbers, and give texts to a TextModel."
+            f"isn't a feature, turn categories into numbers, and give texts to a TextModel.{lists}"
         )
     return frame.numbers()
 

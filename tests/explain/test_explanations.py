@@ -145,8 +145,10 @@ def test_a_text_model_speaks_in_words(tagger: tuple) -> None:
 
 def test_a_row_without_known_features(tagger: tuple, model: XRLinear) -> None:
     words = "no feature that the model knows: only the intercepts speak"
-    found = tagger[0].explain("zzz", "Baking")
+    found = tagger[0].explain("zzz", "Baking", unknown="prior")
     assert found.n_known == 0 and words in found.text() and words in found.html()
+    found = tagger[0].explain("zzz", "Baking")
+    assert found.place is None and "knows no word of this text: it gives it no labels." in found.text()
     step = model.explain(sp.csr_matrix((1, 40)), 3).trees[0].paths[0].steps[0]
     assert step.positive == step.negative == () and step.score == pytest.approx(step.intercept)
 

@@ -26,7 +26,8 @@ class Fitted:
         """What the server must answer, of the model itself."""
         top = self.model.rank(list(texts), k=k)
         return [
-            {"labels": [name for name in names if name is not None], "scores": [float(s) for s in scores[: len(names)]]}
+            {"labels": list(names), "scores": [float(s) for s in scores[: len(names)]]}
+            | ({} if names else {"unknown": True})
             for names, scores in zip(top.names, top.scores, strict=True)
         ]
 
