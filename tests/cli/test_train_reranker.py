@@ -61,7 +61,7 @@ def test_without_a_folder_or_members_it_says_so(call: Any, rows: Path) -> None:
     wrong = call("train", "reranker", file, "--model", str(rows / "m"), *MEMBERS, "--set", "scorer=forest")
     assert wrong.code == 2 and "must be one of 'lightgbm'" in wrong.err
     order = call("train", "reranker", file, "--model", str(rows / "m"), *QUICK, "--set", "objective=rank")
-    assert order.code == 2 and "must be 'right' with scorer='trees'" in order.err
+    assert order.code == 2 and "must be 'right' with --set scorer=trees" in order.err
     texts = call("train", "reranker", file, "--model", str(rows / "m"), "--label-texts", str(rows / "names.tsv"),
                  *MEMBERS, *TREES)  # fmt: skip
     assert texts.code == 2 and "for a LexicalMatcher, or a label_encoder. No member is one" in texts.err

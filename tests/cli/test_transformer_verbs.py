@@ -147,7 +147,7 @@ def test_matrices_and_options_of_others_are_refused(call: Any, folder: Path, sav
         (("train", "xr-transformer", train, *own, "--set", "ranker__beam=0"), "'beam' parameter of XRLinear must be"),
         (("train", "xr-transformer", train, *own, "--set", "ranker__seed=1"), "'seed' parameter of XRTransformer is"),
         (("train", "xr-transformer", train, *own, "--set", "ranker=1"), "as in ranker__branching"),
-        (("train", "x-transformer", train, *own, "--set", "ranker__n_trees=2"), "must have n_trees=1"),
+        (("train", "x-transformer", train, *own, "--set", "ranker__n_trees=2"), "must have --set n_trees=1"),
         (
             ("train", "xr-transformer", train, *own, "--set", "vectorizer__min_df=2", "--min-df", "3"),
             "--set vectorizer__min_df and --set-text min_df say the same thing",
@@ -181,8 +181,8 @@ def test_notes_and_missing_packages_are_sentences(
     assert outcome.code == 0
     assert outcome.err.splitlines() == [
         "Note: 3 of 9 texts with labels are empty: nothing can be learned from them.",
-        "Note: 3 of 9 texts are longer than max_length=256 tokens: the encoder sees their beginnings only (TF-IDF sees "
-        "them whole).",
+        "Note: 3 of 9 texts are longer than --set max_length=256 tokens: the encoder sees their beginnings only (TF-IDF "
+        "sees them whole).",
     ]
 
     def missing(model: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _AT = (1, 3, 5)
-_NOTES, _FIGURES = 512, 4096  # bytes of the manifest for what was done, and for what was measured
+_NOTES, _FIGURES = 512, 4096  # bytes of the manifest for what was done and learned from, and for what was measured
 
 
 @click.command("compress", short_help="Make a saved model smaller.")
@@ -61,16 +60,14 @@ def command(
     loaded = load_model(model, (), given["threads"])
     if not isinstance(loaded, Compressible):
         raise ParameterError(f"{model!r} holds a {type(loaded).__name__}, which has no weights to prune.")
-    learned_from = training_files([model])
     sources = [] if rows is None else [input_for(loaded, model, rows, given) for _ in range(2)]
     with quiet(given["quiet"]):
-        room = _NOTES + len(json.dumps(learned_from)) + (0 if rows is None else _FIGURES)
-        small = loaded.compress(limit, weight_dtype, room=room)
+        small = loaded.compress(limit, weight_dtype, room=_NOTES if rows is None else _NOTES + _FIGURES)
         results = [measure(each, source, _AT) for each, source in zip((loaded, small), sources, strict=False)]
     state, before = small.to_state(), store.saved_bytes(loaded.to_state())
     types = sorted(small.weight_dtypes())
     state.meta[COMPRESSED] = {"bytes_before": before, "max_size": limit, "weight_dtypes": types}
-    state.meta[TRAINED_ON] = learned_from
+    state.meta[TRAINED_ON] = training_files([model])
     if rows is not None:
         state.meta[COMPRESSED]["measures_before"] = results[0].as_json()["measures"]
         state.meta[MEASURED] = {"on": os.path.basename(os.path.abspath(rows)), **results[1].as_json()}
