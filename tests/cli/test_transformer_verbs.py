@@ -181,8 +181,8 @@ def test_notes_and_missing_packages_are_sentences(
     assert outcome.code == 0
     assert outcome.err.splitlines() == [
         "Note: 3 of 9 texts with labels are empty: nothing can be learned from them.",
-        "Note: 3 of 9 texts are longer than --set max_length=256 tokens: the encoder sees their beginnings only (TF-IDF "
-        "sees them whole).",
+        "Note: 3 of 9 texts are longer than --set max_length=256 tokens: the encoder sees their beginnings only "
+        "(TF-IDF sees them whole).",
     ]
 
     def missing(model: Any) -> Any:
