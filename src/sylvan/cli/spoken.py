@@ -23,7 +23,8 @@ _BOTH = re.compile(rf"{_BEGIN}(?:{_ARGUMENT}|{_CALL}|[a-z]+_\w+) \((--[a-z](?:[^
 _SETTER = re.compile(rf"\bset_params\(({_ARGUMENT})\)")
 _PARAMETER = re.compile(r"\bThe '(\w+)' parameter(?! of [A-Z])(?: of \w+)?")
 _WORD = re.compile(
-    rf"--[\w-]+[ =]{_ARGUMENT}|--set[\w-]* \w+|{_BEGIN}(?:(?P<name>[a-z_]\w*)=(?P<value>{_VALUE})|(?P<bare>[a-z]+_\w+)){_END}"
+    rf"--[\w-]+[ =]{_ARGUMENT}|--set[\w-]* \w+|"
+    rf"{_BEGIN}(?:(?P<name>[a-z_]\w*)=(?P<value>{_VALUE})|(?P<bare>[a-z]+_\w+)){_END}"
 )
 
 
