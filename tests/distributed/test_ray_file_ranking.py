@@ -80,8 +80,8 @@ def test_every_form_has_the_answers_of_one_machine(cluster: Any, saved: Saved, s
     assert ranked.paths == [str(folder / "out" / path.name) for path in (*shards, packed, columns)]
     assert (ranked.n_rows, ranked.n_ranked) == (320, 5)
     for path in shards:
-        assert (folder / "out" / path.name).read_bytes() == predicted(saved.folder, path, "-k", "5")
-    assert gzip.decompress((folder / "out" / "a.jsonl.gz").read_bytes()) == predicted(saved.folder, packed, "-k", "5")
+        assert (folder / "out" / path.name).read_bytes() == predicted(saved.folder, path, "-k", "5", "--scores")
+    assert gzip.decompress((folder / "out" / "a.jsonl.gz").read_bytes()) == predicted(saved.folder, packed, "-k", "5", "--scores")
     table = parquet.read_table(folder / "out" / "b.parquet")
     top = saved.model.rank(saved.texts[:40], 5)
     assert table["labels"].to_pylist() == top.names
@@ -94,7 +94,7 @@ def test_the_format_that_is_asked_for(cluster: Any, saved: Saved, shards: list[P
     data.write_parquet(columns, saved.texts[:40])
     lines = sylvan.distributed.rank_files([columns], saved.folder, folder / "lines", 5, format="jsonl")
     assert Path(lines.paths[0]).name == "0.jsonl"
-    assert Path(lines.paths[0]).read_bytes() == predicted(saved.folder, shards[0], "-k", "5")
+    assert Path(lines.paths[0]).read_bytes() == predicted(saved.folder, shards[0], "-k", "5", "--scores")
     made = sylvan.distributed.rank_files(shards[:1], saved.folder, folder / "columns", 5, format="parquet")
     assert Path(made.paths[0]).name == "0.parquet" and Path(made.paths[0]).read_bytes()[:4] == b"PAR1"
 
@@ -207,7 +207,7 @@ def test_a_worker_that_is_killed_is_replaced(cluster: Any, saved: Saved, shards:
     ranked = rank_sources(sources, Ranker.of(saved.folder, 5), str(tmp_path / "out"))
     assert (tmp_path / "mark").exists() and ranked.n_ranked == 3
     for path in shards:
-        assert (tmp_path / "out" / path.name).read_bytes() == predicted(saved.folder, path, "-k", "5")
+        assert (tmp_path / "out" / path.name).read_bytes() == predicted(saved.folder, path, "-k", "5", "--scores")
     assert not list((tmp_path / "out").glob(".*"))  # what the killed worker had begun is gone
 
 
