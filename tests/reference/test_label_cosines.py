@@ -308,7 +308,7 @@ def test_one_ranking_of_labels_with_and_without_rows(tagger: dict[str, Any], k: 
     allowed, yes = draw_labels(data.draw, n, N_LABELS)
     denied, no = draw_labels(data.draw, n, N_LABELS)
     may = [(yes[row] if yes else everything) - (no[row] if no else set()) for row in range(n)]
-    top = model.rank(asked, k, allowed=allowed, denied=denied)
+    top = model.rank(asked, k, allowed=allowed, denied=denied, unknown="prior")
 
     X, T = (model.vectorizer.transform(each).toarray().astype(float) for each in (asked, [of[name] for name in names]))
     Q, V = (plain(encoded(tagger["encoder"], each)) for each in (asked, [of[name] for name in names]))

@@ -261,7 +261,7 @@ def test_one_ranking_of_labels_with_and_without_rows(
     denied, no = draw_labels(data.draw, n, n_labels)
     everything = set(range(n_labels))
     may = [(yes[row] if yes else everything) - (no[row] if no else set()) for row in range(n)]
-    top = model.rank(asked, k, allowed=allowed, denied=denied)
+    top = model.rank(asked, k, allowed=allowed, denied=denied, unknown="prior")
 
     X = model.vectorizer.transform(asked)
     texts = {label: text.astype(float) for label, text in enumerate(known.texts.to_scipy().toarray())}
