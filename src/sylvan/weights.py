@@ -477,11 +477,10 @@ def block_bits(n_features: int, n_rows: int, n_clusters: int, packed: bool = Fal
     def bits_for(rows_per_block: int) -> int:
         return int(min(16, np.log2(max(1.0, rows_per_block * n_features / per_cluster))))
 
-    bits = bits_for(ROWS_PER_BLOCK)
     if not packed:
-        return bits
+        return bits_for(ROWS_PER_BLOCK)
     # Keys grow to two bytes where blocks get larger than 256 features, which may take more than fewer starts save.
-    choices = range(bits, bits_for(PACKED_ROWS_PER_BLOCK) + 1)
+    choices = range(bits_for(ROWS_PER_BLOCK), bits_for(PACKED_ROWS_PER_BLOCK) + 1)
     return min(choices, key=lambda bits: _rows_bytes(n_features, n_rows, n_clusters, bits))
 
 

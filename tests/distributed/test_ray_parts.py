@@ -55,7 +55,7 @@ def test_xr_linear(
         spread = XRLinear(n_jobs=1, n_trees=3, max_leaf=20).fit(X, Y, **given)
     same_bits(plain, spread)
     names = {phase.name.partition(" ")[0] for phase in runner.phases}
-    assert names == {"Reading", "Embedding", "Clustering", "Training", "Searching"}
+    assert names == {"Reading", "Embedding", "Clustering", "Training", "Looking", "Searching"}
     assert not (tmp_path / "work").exists()
     if stored:  # what workers write doesn't come back to the driver
         assert sum(phase.bytes_returned for phase in runner.phases if phase.name.startswith("Training")) == 0

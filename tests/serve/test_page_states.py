@@ -173,7 +173,7 @@ def test_a_new_version_is_noted(open_page: Any, locked: Service) -> None:
             break
         page.wait_for_timeout(50)
         assert i < 199, "the service didn't take the new version"
-    tag(page, "gardening")
+    tag(page, "A history of gardening")
     expect(page.locator("#version-text")).to_contain_text("A new version of plain answers")
     after = locked.ask("v1/models/plain", key=KEY)["version"]
     expect(page.locator("#about")).to_contain_text(after)

@@ -59,7 +59,7 @@ def test_a_language_model_with_a_tree(call: Any, texts: Path, tmp_path: Path) ->
     assert written["settings"]["loss"] == "beam-tree" and written["test"]["perplexity"] < 14
     for wrong, said in (
         (("--set-loss", "tree=oak"), "'tree' parameter of 'beam-tree' must be one of 'frequency', 'kmeans', 'random'"),
-        (("--set-loss", "bias=true"), "must have bias=False"),
+        (("--set-loss", "bias=true"), "must have --set bias=false"),
         (("--set", "shared=true"), "'beam-tree' has no parameter 'shared'"),
     ):
         refused = call(*words, *wrong, "--out", str(tmp_path / "other"))
@@ -121,7 +121,7 @@ WRONG = {
         ("language-model", "{texts}", "--set", "n_samples=3", "--samples", "4", "--out", "{out}"), "the same thing"),
     "no value": (("language-model", "{texts}", "--set-loss", "x", "--out", "{out}"), "--set-loss takes name=value"),
     "no such device": (("language-model", "{texts}", "--device", "abacus", "--out", "{out}"), "--device abacus"),
-    "no epochs": (("language-model", "{texts}", *SMALL, "--epochs", "0", "--out", "{out}"), "'epochs'"),
+    "no epochs": (("language-model", "{texts}", *SMALL, "--epochs", "0", "--out", "{out}"), "--epochs must"),
     "a seed twice": (("language-model", "{texts}", "--seed", "1", "--seed", "1", "--out", "{out}"), "twice"),
 }  # fmt: skip
 

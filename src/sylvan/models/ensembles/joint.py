@@ -117,7 +117,7 @@ class JointModel(Compressible):
             if vocabulary is None:
                 Y = labels
             elif not sp.issparse(Y):
-                Y = Y.tolist() if isinstance(Y, np.ndarray) else list(Y)  # names, which every member learns
+                Y = np.asarray(Y).tolist() if hasattr(Y, "__array__") else list(Y)  # names, which every member learns
             n_rows = X.shape[0]
         weight = None if sample_weight is None else validate.sample_weight(sample_weight, n_rows)
         return GivenTraining(X, Y, n_rows, weight, named, single_label)

@@ -21,9 +21,10 @@ from sylvan.topk import TopK
 __all__ = ["UnseenRows"]
 
 _NEAR_1 = 1e-3  # lengths this near to 1 are 1, but for rounding
-_BLOCK = 1 << 16  # rows whose features are looked through at once
+_BLOCK, _STEP = 1 << 16, 1 << 11  # rows whose features one job looks through, and how many it holds at once
 _RARE = 10  # a label with more rows is where it is without any one of them
-_MOST_VALUES, _BLOCK_VALUES = 1024, 1 << 22  # of an embedding; of similarities that are held at once
+_MOST_VALUES = 1024  # of an embedding
+_LABELS_AT_ONCE, _BLOCK_VALUES = 512, 1 << 19  # whose clusters are looked for; similarities that are held
 
 
 class UnseenRows:
@@ -97,12 +98,15 @@ def _columns_outside(
     features: Rows, of_row: npt.NDArray[np.uint8], columns: npt.NDArray[np.int32], count: int, first: int, last: int
 ) -> npt.NDArray[np.bool_]:
     """Which columns some rows have, of those outside of each fold, by shape (n_folds, n_columns)."""
-    block = features.take(np.arange(first, last))
-    at = np.minimum(np.searchsorted(columns, block.indices), max(len(columns) - 1, 0))
-    asked = columns[at] == block.indices if len(columns) else np.zeros(block.nnz, bool)
-    fold = np.repeat(of_row[first:last], np.diff(block.indptr))
     found = np.zeros((count + 1, len(columns)), bool)  # by the fold of the rows that have the column
-    found[fold[asked], at[asked]] = True
+    place_of = np.full(features.shape[1], -1, np.int32)
+    place_of[columns] = np.arange(len(columns))
+    for start in range(first, last, _STEP):
+        stop = min(last, start + _STEP)
+        block = features.take(np.arange(start, stop))
+        places, fold = place_of[block.indices], np.repeat(of_row[start:stop], np.diff(block.indptr))
+        asked = places >= 0
+        found[fold[asked], places[asked]] = True
     return np.stack([np.delete(found, own, axis=0).any(axis=0) for own in range(1, count + 1)])
 
 
@@ -123,7 +127,7 @@ def placed_by_own_rows(
     all_rows = labels.to_scipy().T.tocsr()
     moved = [np.zeros(len(row), bool) for _ in trees]
     places = [_Centroids(tree, embeddings) for tree in trees]
-    step = max(1, _BLOCK_VALUES // max(len(tree.cluster_sizes) for tree in trees))
+    step = min(_LABELS_AT_ONCE, max(1, _BLOCK_VALUES // max(len(tree.cluster_sizes) for tree in trees)))
     for first in range(0, len(row), step):
         own = slice(first, first + step)
         others = all_rows[label[own]]
@@ -151,8 +155,9 @@ class _Centroids:
         self.of_label[tree.leaf_labels] = tree.parents(tree.depth - 1)
         ones, labels = np.ones(tree.n_labels, np.float32), np.arange(tree.n_labels)
         members = sp.csr_matrix((ones, (self.of_label, labels)), shape=(n_clusters, tree.n_labels))
-        sums = Csr.of(sp.csr_matrix(members @ embeddings))
-        self._sums, self._lengths = sums.to_scipy().T, np.maximum(np.sqrt(sums.row_squares()), 1e-12)
+        sums = sp.csr_matrix(members @ embeddings)
+        lengths = np.sqrt(Csr.of(sums).row_squares())
+        self._sums, self._lengths = sums.T.tocsr(), np.maximum(lengths, 1e-12).astype(np.float32)
 
     def nearest(
         self, vectors: sp.csr_matrix, own: sp.csr_matrix, clusters: npt.NDArray[np.int64]
@@ -160,5 +165,6 @@ class _Centroids:
         """The nearest cluster of labels' vectors, where these labels' own embeddings don't count in theirs."""
         near = (vectors @ self._sums).toarray()
         near[np.arange(len(clusters)), clusters] -= np.asarray(vectors.multiply(own).sum(axis=1)).ravel()
-        result: npt.NDArray[np.int64] = (near / self._lengths).argmax(axis=1)
+        near /= self._lengths
+        result: npt.NDArray[np.int64] = near.argmax(axis=1)
         return result
