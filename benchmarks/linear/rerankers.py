@@ -27,10 +27,7 @@ from benchmarks.common.encoders import encoder_folder
 
 Record = dict[str, Any]
 SLICES = (("head", 50, 10**9), ("torso", 10, 49), ("tail", 1, 9), ("never", 0, 0))  # by rows of training
-ORDERS = (
-    ("lightgbm", "right"), ("lightgbm", "rank"), ("xgboost", "right"), ("xgboost", "rank"), ("scikit-learn", "right"),
-    ("trees", "right"), ("neural", "right"), ("neural", "rank"),
-)  # fmt: skip
+ORDERS = (("lightgbm", "right"), ("lightgbm", "rank"), ("trees", "right"))
 _DEPTH = 10
 _MS_TEXTS = 500
 
@@ -150,7 +147,7 @@ def one(job: Record) -> Record:
 
 def import_libraries() -> None:
     """Those that learn orders, where they are installed, so that no training is charged for it."""
-    from sylvan.models.reranker.learning import need_library
+    from sylvan.ranking.lightgbm_trees import need_library
 
     for name in dict.fromkeys(name for name, _ in ORDERS):
         with suppress(ImportError):

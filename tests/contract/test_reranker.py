@@ -1,4 +1,4 @@
-"""Reranker holds the contract: over matrices, by trees and by a network, and over texts with labels' own words."""
+"""Reranker holds the contract: over matrices, and over texts with labels' own words."""
 
 from __future__ import annotations
 
@@ -67,15 +67,6 @@ class TestReranker(OrderContract, MatrixContract):
         return Reranker(
             [tree, NeighborRanker(n_neighbors=10, **jobs)], scorer="trees", n_trees=5, depth=2, **of_reranker(params)
         )
-
-
-class TestNeuralReranker(OrderContract, MatrixContract):
-    """Two trees, in the order of a network."""
-
-    def make(self, **params: Any) -> Reranker:
-        pytest.importorskip("torch")
-        members = [XRLinear(**{"branching": 2, "max_leaf": m, "n_jobs": 1, **params}) for m in (3, 4)]
-        return Reranker(members, scorer="neural", objective="rank", **of_reranker(params))
 
 
 class TestTextReranker(OrderContract, TextContract):

@@ -281,18 +281,6 @@ def reranker(folder: Path) -> None:
     model.save(folder)
 
 
-def neural_reranker(folder: Path) -> None:
-    """In the order of a network, without any columns of the caller's; it loads without PyTorch."""
-    from sylvan import Reranker, XRLinear
-    from sylvan.ranking.layered_scorer import LayeredScorer
-
-    model = Reranker.of_fitted([XRLinear(max_leaf=30).fit(*known())])
-    n, rng = len(model.feature_names_), np.random.default_rng(0)
-    arrays = [rng.normal(size=size).astype(np.float32) for size in (n, n, (n, 3), 3, 3)]
-    model.scorer_ = LayeredScorer(*arrays, 0.5)
-    model.save(folder)
-
-
 def _vectors() -> Any:
     return np.random.default_rng(4).normal(size=(40, 3)).astype(np.float32)
 
@@ -402,7 +390,6 @@ SPECIMENS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "ensemble": (ensemble, "sylvan", "Ensemble.save"),
     "text-ensemble": (text_ensemble, "sylvan", "Ensemble.save"),
     "reranker": (reranker, "sylvan", "Reranker.save"),
-    "neural-reranker": (neural_reranker, "sylvan", "Reranker.save"),
     "text-model": (text_model, "sylvan", "TextModel.save"),
     "text-model-label-texts": (label_texts, "sylvan", "TextModel.unlearned_labels_"),
     "text-model-label-encoder": (label_encoder, "sylvan.neural", "BagTextEncoder"),

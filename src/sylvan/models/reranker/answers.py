@@ -17,8 +17,9 @@ from sylvan.models.ensembles.joint import JointModel
 from sylvan.models.ensembles.members import LabelIds, take
 from sylvan.models.reranker.candidates import ColumnMaker, column_names, own_ids
 from sylvan.models.reranker.explained import candidate_notes
-from sylvan.models.reranker.learning import Scorer, order_by
+from sylvan.models.reranker.learning import order_by
 from sylvan.parallel import map_parallel, resolve_jobs, split_ranges
+from sylvan.ranking.boosted_trees import BoostedTrees
 from sylvan.ranking.candidate_columns import LabelFacts
 from sylvan.ranking.ensemble import combine_rankings
 from sylvan.ranking.tail import tail_of
@@ -36,7 +37,7 @@ class RerankerAnswers(JointModel):
     objective: str
     tail: str | None
     columns: Callable[[Any, TopK], Any] | None
-    scorer_: Scorer | None
+    scorer_: BoostedTrees | None
     _facts: LabelFacts
     _values: npt.NDArray[np.float32]
     _n_own: int | None

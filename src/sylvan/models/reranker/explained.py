@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from sylvan.models.reranker.learning import Scorer
 from sylvan.ranking.boosted_trees import BoostedTrees
 from sylvan.ranking.tree_contributions import contributions
 from sylvan.topk import TopK
@@ -17,7 +16,7 @@ __all__ = ["candidate_notes"]
 
 
 def candidate_notes(
-    candidates: TopK, columns: npt.NDArray[np.float32], label: int, scorer: Scorer | None, names: Sequence[str],
+    candidates: TopK, columns: npt.NDArray[np.float32], label: int, scorer: BoostedTrees | None, names: Sequence[str],
     top: int,
 ) -> tuple[str, ...]:
     """Where a label stands among one row's candidates, and which columns move it.
@@ -27,7 +26,7 @@ def candidate_notes(
     candidates : TopK of shape (1, k)
     columns : ndarray of float32, shape (1, k, n_features)
     label : int
-    scorer : Scorer or None
+    scorer : BoostedTrees or None
     names : sequence of str, length n_features
     top : int
         Most columns that are named.
@@ -41,7 +40,7 @@ def candidate_notes(
     if scorer is None:
         return (f"{first} Candidates are in that order: nothing better could be learned.",)
     row = columns[0, at]
-    if not isinstance(scorer, BoostedTrees) or scorer.covers is None:
+    if scorer.covers is None:
         return (first,)
     expected, added = contributions(scorer, row)
     order = np.argsort(-np.abs(added), kind="stable")[:top]

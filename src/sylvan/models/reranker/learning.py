@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -10,18 +10,16 @@ import numpy.typing as npt
 from sylvan import store
 from sylvan.ranking.boosted_trees import BoostedTrees
 from sylvan.ranking.calibrate import Calibrator
-from sylvan.ranking.layered_scorer import LayeredScorer
-from sylvan.ranking.tree_libraries import GROWERS, Growing, Rows, library
+from sylvan.ranking.lightgbm_trees import GROWERS, Growing, Rows
 from sylvan.topk import TopK, ranking_order
 
 __all__ = [
-    "LEAST_ROWS", "ORDERS", "RIGHT_ALONE", "SCORERS", "Candidates", "Learned", "Scorer", "kind_of", "learned",
-    "need_library", "order_by", "ordering_rows", "scorer_from",
+    "LEAST_ROWS", "ORDERS", "SCORERS", "Candidates", "Learned", "learned", "order_by", "ordering_rows",
+    "scorer_from",
 ]  # fmt: skip
 
-SCORERS = ("lightgbm", "xgboost", "scikit-learn", "trees", "neural")
+SCORERS = tuple(GROWERS)
 ORDERS = ("rank", "right")
-RIGHT_ALONE = ("scikit-learn", "trees")  # learn what is right, not an order
 LEAST_ROWS = 200
 _LEAST_RIGHT = 50  # candidates
 _LEAST_CALIBRATING = 1_000  # rows: with fewer, curves are further from the truth than the scorer's own probabilities
@@ -30,18 +28,6 @@ _CUTOFFS = (1, 3, 5)
 _ALL_WRONG = 5  # places of which all wrong candidates teach
 
 _Floats = npt.NDArray[np.float32]
-
-
-class Scorer(Protocol):
-    """What gives candidates a score by their columns."""
-
-    def scores(self, columns: _Floats) -> _Floats:
-        """Log odds, or what orders a row's candidates; one for each row of shape (n, n_features)."""
-        ...
-
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """The arrays by the names that they are stored under."""
-        ...
 
 
 class Candidates(NamedTuple):
@@ -84,7 +70,7 @@ class Candidates(NamedTuple):
 class Learned(NamedTuple):
     """An order, None where the mean score's was better or nothing could be learned, and its probabilities' curves."""
 
-    scorer: Scorer | None
+    scorer: BoostedTrees | None
     calibrator: Calibrator | None
 
 
@@ -119,12 +105,11 @@ def learned(given: Candidates, name: str, growing: Growing, calibration: str | N
     """
     checked = np.random.default_rng(growing.seed).permutation(len(given.weight)) % _CHECKED == 0
     check, teach = given.some(checked), given.some(~checked)
-    drawn = growing.objective == "right" and name != "neural"  # a network learns worse from few that count much
-    scorer, rows = None, teach.listed(growing.seed if drawn else None)
+    scorer, rows = None, teach.listed(growing.seed if growing.objective == "right" else None)
     n_wrong = int((~rows.right & (rows.weight > 0)).sum())
     n_right = min(int(part.right[part.weight > 0].sum()) for part in (teach, check))
     if n_right >= _LEAST_RIGHT and n_wrong:
-        scorer = _trained(name, rows, growing)
+        scorer = GROWERS[name](rows, growing)
     top, right = check.top, check.right  # by the mean
     if scorer is not None:
         scores = _scored(scorer, check.top, check.columns)
@@ -141,28 +126,6 @@ def learned(given: Candidates, name: str, growing: Growing, calibration: str | N
     return Learned(scorer, calibrator)
 
 
-def need_library(name: str) -> None:
-    """Refuse a scorer whose library isn't installed, before anything is trained.
-
-    Raises
-    ------
-    ImportError
-        With what installs it.
-    """
-    if name == "neural":
-        import sylvan.neural.candidate_network  # noqa: F401  # says what is missing
-    elif name != "trees":
-        library(name)
-
-
-def _trained(name: str, rows: Rows, growing: Growing) -> Scorer:
-    if name == "neural":
-        from sylvan.neural.candidate_network import train_network
-
-        return train_network(rows, growing)
-    return GROWERS[name](rows, growing)
-
-
 def _quality(right: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
     """The sum of P@1, P@3 and P@5 of each row."""
     sums: npt.NDArray[np.float64] = np.sum([right[:, :k].sum(axis=1) / k for k in _CUTOFFS], axis=0, dtype=np.float64)
@@ -175,7 +138,7 @@ def _worse(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64], weight:
     return bool(gains.mean() + gains.std() / np.sqrt(len(gains)) < 0)
 
 
-def order_by(scorer: Scorer | None, candidates: TopK, columns: _Floats) -> TopK:
+def order_by(scorer: BoostedTrees | None, candidates: TopK, columns: _Floats) -> TopK:
     """Candidates in their learned order, with scores in [0, 1]; in that of their mean score without a scorer.
 
     Among equal scores the lower label comes first.
@@ -186,7 +149,7 @@ def order_by(scorer: Scorer | None, candidates: TopK, columns: _Floats) -> TopK:
     return _in_order(candidates.labels, scores, ranking_order(candidates.labels, scores))
 
 
-def _scored(scorer: Scorer, candidates: TopK, columns: _Floats) -> _Floats:
+def _scored(scorer: BoostedTrees, candidates: TopK, columns: _Floats) -> _Floats:
     """The score of each candidate in [0, 1]; -inf where there is none."""
     there = candidates.labels >= 0
     scores = np.full(there.shape, -np.inf, np.float32)
@@ -199,21 +162,12 @@ def _in_order(labels: npt.NDArray[np.int32], scores: _Floats, order: npt.NDArray
     return TopK(np.take_along_axis(labels, order, axis=1), np.take_along_axis(scores, order, axis=1))
 
 
-def scorer_from(state: store.State, n_features: int) -> Scorer | None:
+def scorer_from(state: store.State, n_features: int) -> BoostedTrees | None:
     """The stored order, verified against the number of columns.
 
     Raises
     ------
     ModelError
     """
-    kind = store.need_choice(state, "order", ("mean", "trees", "layers"))
-    if kind == "mean":
-        return None
-    return (BoostedTrees if kind == "trees" else LayeredScorer).from_state(state, n_features)
-
-
-def kind_of(scorer: Scorer | None) -> str:
-    """What a scorer is, as it is stored."""
-    if scorer is None:
-        return "mean"
-    return "trees" if isinstance(scorer, BoostedTrees) else "layers"
+    mean = store.need_choice(state, "order", ("mean", "trees")) == "mean"
+    return None if mean else BoostedTrees.from_state(state, n_features)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import store, validate
-from sylvan.errors import DataError
+from sylvan.errors import DataError, ModelError
 from sylvan.frames import labels_of
 from sylvan.metrics.rows import hits
 from sylvan.models.encoders.described import described_encoder, made_encoder
@@ -19,11 +19,11 @@ from sylvan.models.encoders.encoded_labels import EncodedLabels
 from sylvan.models.ensembles.members import joint_counts, known_labels
 from sylvan.models.reranker.answers import RerankerAnswers
 from sylvan.models.reranker.candidates import MOST_OWN, column_names
-from sylvan.models.reranker.learning import LEAST_ROWS, Candidates, kind_of, learned, need_library, scorer_from
+from sylvan.models.reranker.learning import LEAST_ROWS, SCORERS, Candidates, learned, scorer_from
 from sylvan.parallel import one_at_a_time, resolve_jobs
 from sylvan.ranking.candidate_columns import LabelFacts
 from sylvan.ranking.ensemble import fit_weights
-from sylvan.ranking.tree_libraries import Growing
+from sylvan.ranking.lightgbm_trees import Growing, need_library
 from sylvan.topk import TopK, resized
 from sylvan.validate import Csr
 from sylvan.wording import counted
@@ -32,6 +32,7 @@ __all__ = ["RerankerOrder"]
 
 _Self = TypeVar("_Self", bound="RerankerOrder")
 _WEIGHED = 20  # of a member's answers, by which it is weighed
+_STRUCK = ("xgboost", "scikit-learn", "neural")  # scorers that there were
 _LEAST_SHARE = 0.25  # of an equal weight
 
 
@@ -87,7 +88,7 @@ class RerankerOrder(RerankerAnswers):
         DataError
             When the arrays are malformed, or there are too few rows to learn from.
         ImportError
-            When the library of the scorer isn't installed.
+            With ``scorer="lightgbm"`` when LightGBM isn't installed.
         """
         self._need_fit("fit_order")
         self.check_params()
@@ -153,8 +154,10 @@ class RerankerOrder(RerankerAnswers):
     # ---------------------------------------- storing
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
-        meta = {"n_members": len(self.members), "order": kind_of(self.scorer_), "n_own": self._n_own or 0}
-        meta["n_columns"] = len(self.feature_names_)
+        meta = {
+            "n_members": len(self.members), "order": "mean" if self.scorer_ is None else "trees",
+            "n_own": self._n_own or 0, "n_columns": len(self.feature_names_),
+        }  # fmt: skip
         arrays: dict[str, npt.NDArray[Any]] = {"weights": self.weights_, "label_columns": self._values}
         arrays |= self._facts.to_arrays()
         if self.scorer_ is not None:
@@ -176,6 +179,11 @@ class RerankerOrder(RerankerAnswers):
     @classmethod
     def _params_from(cls, state: store.State) -> dict[str, Any]:
         params = super()._params_from(state)
+        if params["scorer"] in _STRUCK:
+            raise ModelError(
+                f"{state.where!r} was saved with scorer={params['scorer']!r}, which Sylvan no longer has. Train it "
+                f"again, with {' or '.join(repr(name) for name in SCORERS)}."
+            )
         return {**params, "columns": None, "label_encoder": made_encoder(state, params["label_encoder"])}
 
     def _restore(self, state: store.State) -> None:

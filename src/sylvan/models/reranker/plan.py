@@ -21,7 +21,7 @@ from sylvan.runtime.plan import Phase, Plan, state_bytes, timed
 __all__ = ["reranker_plan"]
 
 # Seconds for each column of a candidate: to make it, and for each tree to learn from it, with LightGBM on one thread,
-# as benchmarks/linear/rerankers.py has them; other libraries take longer.
+# as benchmarks/linear/rerankers.py has them; Sylvan's own trees take longer.
 _MAKING, _LEARNING = 2e-8, 2e-9
 _TRIED = 2_000  # rows, of members without a plan
 _TEACHING = 0.8  # of the rows

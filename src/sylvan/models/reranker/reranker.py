@@ -28,21 +28,16 @@ from sylvan.models.ensembles.members import (
 )
 from sylvan.models.lexical.lexical_matcher import LexicalMatcher
 from sylvan.models.reranker.candidates import label_values
-from sylvan.models.reranker.learning import (
-    ORDERS,
-    RIGHT_ALONE,
-    SCORERS,
-    Scorer,
-    need_library,
-    ordering_rows,
-)
+from sylvan.models.reranker.learning import ORDERS, SCORERS, ordering_rows
 from sylvan.models.reranker.order import RerankerOrder
 from sylvan.models.reranker.plan import reranker_plan
 from sylvan.models.reranker.presets import RERANKER_PRESETS, reranker_members
 from sylvan.models.text_estimator import UNKNOWN
 from sylvan.params import Choice, Instance, Range, Seed, Threads, attribute, check_value, parameterized
+from sylvan.ranking.boosted_trees import BoostedTrees
 from sylvan.ranking.calibrate import Method
 from sylvan.ranking.candidate_columns import LabelFacts
+from sylvan.ranking.lightgbm_trees import need_library
 from sylvan.ranking.tail import Tail
 from sylvan.runtime.checkpoint import identity_of, opened
 from sylvan.runtime.plan import Plan
@@ -63,26 +58,25 @@ class Reranker(RerankerOrder):
     The members' best labels of a row are its candidates. What speaks for each (every member's probability and place,
     how often the label occurs, with which of the other candidates it occurs together, and, where a
     :class:`LexicalMatcher` is a member, how its own words stand in the text and what names and relations tie it to
-    other candidates) is weighed by boosted trees or a small network. They learn from training rows that the members
-    were asked for as if they had never seen them.
+    other candidates) is weighed by boosted trees. They learn from training rows that the members were asked for as if
+    they had never seen them.
 
     Parameters
     ----------
     members : list of Estimator
         All over matrices, or all over texts, as of an :class:`Ensemble`.
-    scorer : {"lightgbm", "xgboost", "scikit-learn", "trees", "neural"}, default "lightgbm"
-        What learns the order. The first needs ``pip install "sylvan[rerank]"``; of the others, the library that it is
-        named after, or PyTorch; ``"trees"``, Sylvan's own, needs nothing and takes longer. Only training needs the
-        library.
+    scorer : {"lightgbm", "trees"}, default "lightgbm"
+        What grows the trees: LightGBM, which needs ``pip install "sylvan[rerank]"``, for training only; or Sylvan
+        itself, which needs nothing and takes longer.
     objective : {"right", "rank"}, default "right"
         To tell right candidates from wrong ones, each by itself; or to put a row's right candidates before its wrong
-        ones, which ``"scikit-learn"`` and ``"trees"`` can't learn.
+        ones, which ``"trees"`` can't learn.
     n_trees : int, default 200
         Number of boosted trees.
     depth : int, default 6
         Layers of splits of a tree, at most.
     learning_rate : float, default 0.05
-        What each tree's answer is multiplied with. The network's steps begin at a tenth of it.
+        What each tree's answer is multiplied with.
     candidates : int, default 60
         Number of labels of a row that are ordered: those of the highest mean probability of the members, each by its
         weight. Other labels aren't ranked.
@@ -111,7 +105,7 @@ class Reranker(RerankerOrder):
 
     Attributes
     ----------
-    scorer_ : BoostedTrees, LayeredScorer or None
+    scorer_ : BoostedTrees or None
         None where the order of the mean probabilities was clearly better, or there was too little to learn from.
     feature_names_ : tuple of str
         The columns.
@@ -163,7 +157,7 @@ class Reranker(RerankerOrder):
     _ids: LabelIds = attribute()
     text_fields_: tuple[str, ...] = attribute(("text",))
     labels_field_: str = attribute("labels")
-    scorer_: Scorer | None = attribute()
+    scorer_: BoostedTrees | None = attribute()
     _facts: LabelFacts = attribute()
     _values: npt.NDArray[np.float32] = attribute()
     _n_own: int | None = attribute(None)
@@ -206,10 +200,9 @@ class Reranker(RerankerOrder):
         ParameterError
         """
         super().check_params(names)
-        if self.objective == "rank" and self.scorer in RIGHT_ALONE:
+        if self.objective == "rank" and self.scorer == "trees":
             raise ParameterError(
-                f"The 'objective' parameter of Reranker must be 'right' with scorer={self.scorer!r}. Got 'rank' "
-                "instead."
+                "The 'objective' parameter of Reranker must be 'right' with scorer='trees'. Got 'rank' instead."
             )
 
     def fit(
@@ -241,7 +234,7 @@ class Reranker(RerankerOrder):
         ParameterError
             When a parameter is out of its range.
         ImportError
-            When the library of the scorer isn't installed.
+            With ``scorer="lightgbm"`` when LightGBM isn't installed.
         """
         given = self._given(X, Y, sample_weight)
         need_library(self.scorer)

@@ -1,9 +1,8 @@
-"""Boosted trees that LightGBM, XGBoost and scikit-learn grow, as Sylvan's own."""
+"""How boosted trees are grown: by LightGBM, whose trees become Sylvan's own, or without any library."""
 
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -13,16 +12,12 @@ import numpy.typing as npt
 
 from sylvan.ranking.boosted_trees import NEVER, BoostedTrees
 
-__all__ = ["GROWERS", "Growing", "Rows", "library"]
+__all__ = ["GROWERS", "Growing", "Rows", "need_library"]
 
 _Floats = npt.NDArray[np.float32]
 _LEAST_OF_LEAF = {"right": 60, "rank": 200}  # candidates, of which the first objective is given about a third
 _SHARE_OF_COLUMNS = 0.5  # that a tree looks at
 _ZERO = np.float32(1e-35)  # what LightGBM takes for 0 has no greater magnitude
-_LIBRARIES = {  # the module, its name and what to install
-    "lightgbm": ("lightgbm", "LightGBM", '"sylvan[rerank]"'), "xgboost": ("xgboost", "XGBoost", "xgboost"),
-    "scikit-learn": ("sklearn.ensemble", "scikit-learn", "scikit-learn"),
-}  # fmt: skip
 
 
 class Growing(NamedTuple):
@@ -66,7 +61,7 @@ class Rows(NamedTuple):
 
 def _lightgbm(rows: Rows, growing: Growing) -> BoostedTrees:
     """As LightGBM grows them (Ke et al. 2017); lambdarank is LambdaMART (Burges 2010)."""
-    lightgbm = library("lightgbm")
+    lightgbm = need_library("lightgbm")
     parameters = {
         "objective": "lambdarank" if growing.objective == "rank" else "binary", "max_depth": growing.depth,
         "num_leaves": max(2, min(31, 2**growing.depth)), "learning_rate": growing.learning_rate,
@@ -89,63 +84,7 @@ def _lightgbm(rows: Rows, growing: Growing) -> BoostedTrees:
         read(node["right_child"], place, 2 * at + 2)
 
     roots = [tree["tree_structure"] for tree in booster.dump_model()["tree_info"]]
-    return _complete(roots, growing.depth, read, 0.0)
-
-
-def _xgboost(rows: Rows, growing: Growing) -> BoostedTrees:
-    """As XGBoost grows them (Chen & Guestrin 2016), on one thread: its sums depend on their number."""
-    xgboost = library("xgboost")
-    parameters = {
-        "objective": "rank:ndcg" if growing.objective == "rank" else "binary:logistic", "max_depth": growing.depth,
-        "eta": growing.learning_rate, "min_child_weight": 5, "seed": growing.seed, "nthread": 1, "tree_method": "hist",
-        "colsample_bytree": _SHARE_OF_COLUMNS,
-        "base_score": 0.5, "verbosity": 0,
-    }  # fmt: skip
-    if growing.objective == "rank":
-        of_rows = rows.weight[np.cumsum(np.append(0, rows.groups[:-1]))]
-        data = xgboost.DMatrix(rows.columns, rows.right.astype(np.float32), weight=of_rows)
-        data.set_group(rows.groups)
-        parameters["base_score"] = 0.0
-    else:
-        data = xgboost.DMatrix(rows.columns, rows.right.astype(np.float32), weight=rows.weight)
-    booster = xgboost.train(parameters, data, growing.n_trees)
-
-    def read(node: Mapping[str, Any], place: _Places, at: int) -> None:
-        if "leaf" in node:
-            place.leaf(at, node["leaf"], node["cover"])
-            return
-        below = np.nextafter(np.float32(node["split_condition"]), np.float32(-np.inf))
-        place.split(at, int(node["split"].removeprefix("f")), below)
-        children = {child["nodeid"]: child for child in node["children"]}
-        read(children[node["yes"]], place, 2 * at + 1)
-        read(children[node["no"]], place, 2 * at + 2)
-
-    dump = [json.loads(text) for text in booster.get_dump(dump_format="json", with_stats=True)]
-    return _complete(dump, growing.depth, read, 0.0)
-
-
-def _scikit_learn(rows: Rows, growing: Growing) -> BoostedTrees:
-    """As scikit-learn's HistGradientBoostingClassifier grows them, which learns what is right, not an order."""
-    ensemble = library("scikit-learn")
-    model = ensemble.HistGradientBoostingClassifier(
-        max_iter=growing.n_trees, max_depth=growing.depth, learning_rate=growing.learning_rate,
-        min_samples_leaf=_LEAST_OF_LEAF["right"], max_features=_SHARE_OF_COLUMNS, early_stopping=False,
-        random_state=growing.seed,
-    ).fit(rows.columns, rows.right, rows.weight)  # fmt: skip
-    base = float(np.ravel(model._baseline_prediction)[0])
-    trees = [predictors[0].nodes for predictors in model._predictors]
-
-    def read(pair: tuple[Any, int], place: _Places, at: int) -> None:
-        nodes, number = pair
-        node = nodes[number]
-        if node["is_leaf"]:
-            place.leaf(at, float(node["value"]), int(node["count"]))
-            return
-        place.split(at, int(node["feature_idx"]), _float_below(float(node["num_threshold"])))
-        read((nodes, int(node["left"])), place, 2 * at + 1)
-        read((nodes, int(node["right"])), place, 2 * at + 2)
-
-    return _complete([(nodes, 0) for nodes in trees], growing.depth, read, base)
+    return _complete(roots, growing.depth, read)
 
 
 def _own(rows: Rows, growing: Growing) -> BoostedTrees:
@@ -156,9 +95,9 @@ def _own(rows: Rows, growing: Growing) -> BoostedTrees:
     )  # fmt: skip
 
 
-GROWERS: Mapping[str, Callable[[Rows, Growing], BoostedTrees]] = MappingProxyType({
-    "lightgbm": _lightgbm, "xgboost": _xgboost, "scikit-learn": _scikit_learn, "trees": _own,
-})  # fmt: skip
+GROWERS: Mapping[str, Callable[[Rows, Growing], BoostedTrees]] = MappingProxyType(
+    {"lightgbm": _lightgbm, "trees": _own}
+)
 
 
 class _Places:
@@ -183,7 +122,7 @@ class _Places:
         self.covers[first - self.n_splits] = cover
 
 
-def _complete(roots: list[Any], depth: int, read: Callable[[Any, _Places, int], None], base: float) -> BoostedTrees:
+def _complete(roots: list[Any], depth: int, read: Callable[[Any, _Places, int], None]) -> BoostedTrees:
     made = []
     for root in roots:
         place = _Places(depth)
@@ -191,7 +130,7 @@ def _complete(roots: list[Any], depth: int, read: Callable[[Any, _Places, int], 
         made.append(place)
     return BoostedTrees(
         np.stack([place.features for place in made]), np.stack([place.thresholds for place in made]),
-        np.stack([place.leaves for place in made]), base, np.stack([place.covers for place in made]),
+        np.stack([place.leaves for place in made]), 0.0, np.stack([place.covers for place in made]),
     )  # fmt: skip
 
 
@@ -210,16 +149,14 @@ def _around_zero(threshold: np.float32) -> np.float32:
     return _ZERO if threshold >= 0 else lowest
 
 
-def library(name: str) -> Any:
-    """The module of a kind of trees.
-
-    Raises
-    ------
-    ImportError
-        With what installs it.
-    """
-    module, words, package = _LIBRARIES[name]
+def need_library(name: str) -> Any:
+    """LightGBM, where it is what grows the trees; refused before anything is trained where it isn't installed."""
+    if name != "lightgbm":
+        return None
     try:
-        return importlib.import_module(module)
+        return importlib.import_module("lightgbm")
     except ImportError:
-        raise ImportError(f"A Reranker with scorer={name!r} needs {words}: pip install {package}.") from None
+        raise ImportError(
+            "A Reranker with scorer='lightgbm' needs LightGBM: pip install \"sylvan[rerank]\". scorer='trees' needs "
+            "nothing."
+        ) from None

@@ -1,4 +1,4 @@
-"""Trees that libraries grow give the library's own raw predictions, at the thresholds too."""
+"""Trees that LightGBM grows give its own raw predictions, at the thresholds too."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 from sylvan.ranking.boosted_trees import NEVER, BoostedTrees
-from sylvan.ranking.tree_libraries import GROWERS, Growing, Rows, library
+from sylvan.ranking.lightgbm_trees import GROWERS, Growing, Rows, need_library
 
 GROWING = Growing("right", n_trees=12, depth=5, learning_rate=0.3, seed=0, n_jobs=1)
-KINDS = [
-    ("lightgbm", "right"), ("lightgbm", "rank"), ("xgboost", "right"), ("xgboost", "rank"), ("scikit-learn", "right"),
-]  # fmt: skip
+OBJECTIVES = ["right", "rank"]
+KINDS = [("lightgbm", "right"), ("lightgbm", "rank"), ("trees", "right")]
 Raw = Callable[[np.ndarray], np.ndarray]
 
 
@@ -31,17 +30,10 @@ def drawn(n: int = 3000, seed: int = 0) -> Rows:
     return Rows(columns, right, rng.integers(1, 4, n).astype(np.float32), groups.astype(np.int64))
 
 
-def grown(name: str, rows: Rows, growing: Growing, patch: pytest.MonkeyPatch) -> tuple[BoostedTrees, Raw]:
-    """The trees, and the raw prediction of the library's model that they were made from."""
+def grown(rows: Rows, growing: Growing, patch: pytest.MonkeyPatch) -> tuple[BoostedTrees, Raw]:
+    """The trees, and the raw prediction of LightGBM's model that they were made from."""
     made: list[Any] = []
-    if name == "scikit-learn":
-        kind = pytest.importorskip("sklearn.ensemble").HistGradientBoostingClassifier
-        fit = kind.fit
-        with patch.context() as here:
-            here.setattr(kind, "fit", lambda self, *args, **options: made.append(self) or fit(self, *args, **options))
-            trees = GROWERS[name](rows, growing)
-        return trees, lambda columns: made[0].decision_function(columns)
-    module = pytest.importorskip(name)
+    module = pytest.importorskip("lightgbm")
     train = module.train
 
     def watched(*args: Any, **options: Any) -> Any:
@@ -50,10 +42,8 @@ def grown(name: str, rows: Rows, growing: Growing, patch: pytest.MonkeyPatch) ->
 
     with patch.context() as here:
         here.setattr(module, "train", watched)
-        trees = GROWERS[name](rows, growing)
-    if name == "lightgbm":
-        return trees, lambda columns: made[0].predict(columns, raw_score=True)
-    return trees, lambda columns: made[0].predict(module.DMatrix(columns), output_margin=True)
+        trees = GROWERS["lightgbm"](rows, growing)
+    return trees, lambda columns: made[0].predict(columns, raw_score=True)
 
 
 def at_thresholds(trees: BoostedTrees, rows: Rows) -> np.ndarray:
@@ -77,11 +67,11 @@ def same(found: np.ndarray, expected: np.ndarray) -> None:
     np.testing.assert_allclose(found, expected, atol=2e-6, rtol=2e-6)
 
 
-@pytest.mark.parametrize(("name", "objective"), KINDS)
+@pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("depth", [1, 3, 5])
-def test_scores_are_the_librarys(name: str, objective: str, depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scores_are_the_librarys(objective: str, depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = drawn()
-    trees, raw = grown(name, rows, GROWING._replace(objective=objective, depth=depth), monkeypatch)
+    trees, raw = grown(rows, GROWING._replace(objective=objective, depth=depth), monkeypatch)
     assert trees.features.shape == (12, 2**depth - 1)
     same(trees.scores(rows.columns), raw(rows.columns))
     asked = at_thresholds(trees, rows)
@@ -93,9 +83,9 @@ def test_scores_are_the_librarys(name: str, objective: str, depth: int, monkeypa
     same(trees.scores(far), raw(far))
 
 
-@pytest.mark.parametrize(("name", "objective"), [*KINDS, ("trees", "right")])
+@pytest.mark.parametrize(("name", "objective"), KINDS)
 def test_threads_and_another_time_do_not_change_a_bit(name: str, objective: str) -> None:
-    pytest.importorskip({"scikit-learn": "sklearn", "trees": "numpy"}.get(name, name))
+    pytest.importorskip(name if name == "lightgbm" else "numpy")
     one, again, two = (
         GROWERS[name](drawn(), GROWING._replace(objective=objective, n_jobs=n_jobs)) for n_jobs in (1, 1, 2)
     )
@@ -104,25 +94,25 @@ def test_threads_and_another_time_do_not_change_a_bit(name: str, objective: str)
             assert array.tobytes() == same_array.tobytes()
 
 
-@pytest.mark.parametrize(("name", "objective"), [*KINDS, ("trees", "right")])
+@pytest.mark.parametrize(("name", "objective"), KINDS)
 def test_a_tree_that_is_a_single_leaf(name: str, objective: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where columns say nothing, there is nothing to split."""
     rows = drawn()
     rows = rows._replace(columns=np.ones_like(rows.columns))
     growing = GROWING._replace(objective=objective, depth=2, n_trees=3)
-    trees = GROWERS[name](rows, growing) if name == "trees" else grown(name, rows, growing, monkeypatch)[0]
+    trees = GROWERS[name](rows, growing) if name == "trees" else grown(rows, growing, monkeypatch)[0]
     assert (trees.thresholds == NEVER).all() and trees.leaves.shape[1] == 4
     asked = np.array([[1] * 5, [-9] * 5, [3.4e38] * 5], np.float32)
     found = trees.scores(asked)
     assert (found == found[0]).all()
     if name != "trees":
-        same(found, grown(name, rows, growing, monkeypatch)[1](asked))
+        same(found, grown(rows, growing, monkeypatch)[1](asked))
 
 
-@pytest.mark.parametrize(("name", "objective"), [*KINDS, ("trees", "right")])
+@pytest.mark.parametrize(("name", "objective"), KINDS)
 def test_covers_are_of_the_rows_that_came(name: str, objective: str) -> None:
     """Each leaf has those of the training rows that came to it, as the library counts or weighs them."""
-    pytest.importorskip({"scikit-learn": "sklearn", "trees": "numpy"}.get(name, name))
+    pytest.importorskip(name if name == "lightgbm" else "numpy")
     rows = drawn()
     trees = GROWERS[name](rows, GROWING._replace(objective=objective, n_trees=1, depth=2))
     assert trees.covers is not None and trees.covers.shape == trees.leaves.shape
@@ -132,16 +122,15 @@ def test_covers_are_of_the_rows_that_came(name: str, objective: str) -> None:
         leaf = 2 * leaf + 1 + right
     came = np.bincount(leaf - 3, minlength=4)
     assert ((trees.covers[0] > 0) == (came > 0)).all()
-    if name in ("lightgbm", "scikit-learn"):
+    if name == "lightgbm":
         assert trees.covers[0].tolist() == came.tolist()
 
 
-@pytest.mark.parametrize("name", ["lightgbm", "xgboost", "scikit-learn"])
-def test_a_library_that_is_missing_is_named_with_what_installs_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lightgbm_is_named_with_what_installs_it_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(module: str, *args: Any) -> Any:
         raise ModuleNotFoundError(f"No module named {module!r}")
 
     monkeypatch.setattr(importlib, "import_module", absent)
-    package = "sylvan.rerank" if name == "lightgbm" else name
-    with pytest.raises(ImportError, match=f"scorer={name!r} needs .*: pip install .*{package}"):
-        library(name)
+    with pytest.raises(ImportError, match=r"scorer='lightgbm' needs .*: pip install .*sylvan.rerank.*'trees'"):
+        need_library("lightgbm")
+    assert need_library("trees") is None
