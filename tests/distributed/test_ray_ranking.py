@@ -130,7 +130,8 @@ def test_dense_features(form: str, cluster: Any, tmp_path: Path) -> None:
     rows = [{"vector": row if form == "tensors" else row.tolist()} for row in X]
     result = sylvan.distributed.rank(ray_data.from_items(rows), tmp_path / "m", 4, features="vector").take_all()
     top = model.rank(X, 4)
-    assert [list(row["labels"]) for row in result] == [[str(model.classes_[label]) for label in row] for row in top.labels]
+    names = [[str(model.classes_[label]) for label in labels] for labels in top.labels]
+    assert [list(row["labels"]) for row in result] == names
     assert bits(result) == expected_bits(top)
 
 

@@ -30,7 +30,7 @@ def test_a_function_is_not_stored(fitted: Reranker, tmp_path: Path) -> None:
         lambda: loaded.rank(X), lambda: loaded.predict(X), lambda: loaded.candidate_columns(X),
         lambda: loaded.fit_order(*pairs(300)), lambda: loaded.explain(X[:1], 0),
     ):  # fmt: skip
-        with pytest.raises(ParameterError, match="1 column of a function.*give it again, as the parameter 'columns'"):
+        with pytest.raises(ParameterError, match=r"1 column of a function.*give it again, as the parameter 'columns'"):
             call()
     assert bits(loaded.set_params(columns=parity).rank(X)) == bits(fitted.rank(X))
     loaded.set_params(columns=lambda rows, top: np.zeros((*top.labels.shape, 2)))
