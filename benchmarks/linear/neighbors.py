@@ -15,8 +15,8 @@ import scipy.sparse as sp
 from benchmarks.common import datasets, measure, records
 from benchmarks.common.process import say
 from benchmarks.linear import defaults
+from benchmarks.linear.macro import MEASURES, select_macro
 from sylvan import NeighborRanker, TopK, XRLinear, metrics
-from sylvan.ranking.macro import MEASURES, select_macro
 
 WEIGHTS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5)
 AT = (1, 3, 5)

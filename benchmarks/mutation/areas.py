@@ -52,7 +52,6 @@ _TESTS = {
     "ranking/ensemble.py": "reference/test_combine_rankings models/ensembles/test_ensemble",
     "ranking/estimate.py": "ranking/test_estimate models/xr/test_plan",
     "ranking/linear.py": f"ranking/test_solved {_XR} ranking/test_memory",
-    "ranking/macro.py": "ranking/test_tail",
     "ranking/pruning.py": "models/test_compress",
     "ranking/relevance.py": "models/transformer/test_cost_weights models/xr/test_relevance",
     "ranking/removal.py": "ranking/test_removal",

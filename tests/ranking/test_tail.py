@@ -1,25 +1,20 @@
-"""Rankings weighed for rare labels, and labels chosen for all rows together."""
+"""Rankings weighed for rare labels."""
 
 from __future__ import annotations
 
 import copy
-import itertools
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from contract.data import known
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from reference import linear_reference as reference
 
 import sylvan
 from sylvan import NeighborRanker, TextModel, TopK, XRLinear, metrics
 from sylvan.errors import DataError, ParameterError
 from sylvan.models.base import Estimator
-from sylvan.ranking.macro import MEASURES, expected_macro, select_macro
 from sylvan.ranking.tail import label_gains, reweigh
 
 DATA = known(n_labels=9, rows_per_label=7)
@@ -143,61 +138,3 @@ def test_reweighing_pads_and_breaks_ties() -> None:
     found = reweigh(top, np.array([1, 1, 1, 1, 1, 0.5], np.float32), 4)
     assert found.labels.tolist() == [[2, 5, -1, -1]]
     assert found.scores.tolist() == [[0.25, 0.25, -np.inf, -np.inf]]
-
-
-@settings(max_examples=30)
-@given(st.integers(0, 2**32), st.tuples(*[st.integers(1, 4)] * 3), st.sampled_from(sorted(MEASURES)))
-def test_macro_selection_is_the_best_that_row_by_row_gives(
-    seed: int, shape: tuple[int, int, int], measure: str
-) -> None:
-    n, n_labels, k = shape
-    random = np.random.default_rng(seed)
-    chances = (random.integers(1, 64, (n, n_labels)) / 64).astype(np.float32)
-    probabilities = sp.csr_matrix(chances)
-    top = select_macro(probabilities, k, measure, tolerance=0)
-    k = min(k, n_labels)
-    assert ((top.labels >= 0).sum(axis=1) == k).all()
-    reached, best = expected_macro(probabilities, top, measure), reference.best_macro(chances, k, measure)
-    order = np.argsort(-chances, axis=1, kind="stable")[:, :k].astype(np.int32)
-    plain = expected_macro(probabilities, TopK(order, np.ones(order.shape, np.float32)), measure)
-    assert plain - 1e-6 <= reached <= best + 1e-6
-    if measure == "recall":
-        assert reached == pytest.approx(best, rel=1e-6)
-    for row, labels in itertools.product(range(n), itertools.combinations(range(n_labels), k)):
-        other = TopK(top.labels[:, :k].copy(), top.scores[:, :k])
-        other.labels[row] = labels
-        assert expected_macro(probabilities, other, measure) <= reached + 1e-5, "no one row can do better"
-
-
-def test_macro_selection_takes_what_rank_and_predict_proba_give() -> None:
-    model = NeighborRanker(n_neighbors=8).fit(DATA.X, RARE)
-    top = model.rank(DATA.X, k=9)
-    first, second = select_macro(top, 3), select_macro(model.predict_proba(DATA.X), 3)
-    assert (first.labels == second.labels).all() and (first.scores == second.scores).all()
-    filled = np.where(first.labels >= 0, first.scores, -np.inf)
-    assert (filled[:, :-1] >= filled[:, 1:]).all()
-    assert metrics.coverage(RARE, first, at=3)[3] >= metrics.coverage(RARE, top, at=3)[3]
-
-
-def test_macro_selection_of_rows_without_candidates() -> None:
-    top = select_macro(sp.csr_matrix((2, 3), dtype=np.float32), 2)
-    assert top.labels.tolist() == [[-1, -1], [-1, -1]]
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({"k": 0}, "'k' parameter of select_macro"),
-        ({"measure": "ndcg"}, "'measure' parameter must be one of 'precision', 'recall', 'f1'"),
-        ({"max_passes": 0}, "'max_passes' parameter of select_macro"),
-        ({"tolerance": -1.0}, "'tolerance' parameter must be a float"),
-    ],
-)
-def test_parameters_of_macro_selection_are_held(change: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(ParameterError, match=sentence):
-        select_macro(sp.csr_matrix(np.eye(2)), **{"k": 1, **change})
-
-
-def test_probabilities_are_held() -> None:
-    with pytest.raises(DataError, match=r"probabilities must be in \[0, 1\]. Got values from 1.0 to 2.0"):
-        select_macro(sp.csr_matrix(np.diag([1.0, 2.0])), 1)

@@ -11,8 +11,6 @@ import scipy.sparse as sp
 
 from sylvan import validate
 from sylvan.errors import DataError
-from sylvan.parallel import progress
-from sylvan.params import Choice, Number, check_value
 from sylvan.topk import TopK
 
 __all__ = ["MEASURES", "expected_macro", "select_macro"]
@@ -52,7 +50,7 @@ def expected_macro(probabilities: sp.csr_matrix, top: TopK, measure: str = "f1")
     --------
     >>> import numpy as np, scipy.sparse as sp
     >>> from sylvan import TopK
-    >>> from sylvan.ranking.macro import expected_macro
+    >>> from benchmarks.linear.macro import expected_macro
     >>> probabilities = sp.csr_matrix(np.array([[0.75, 0.25], [0.75, 0.0]]))
     >>> top = TopK(np.array([[1], [0]], np.int32), np.ones((2, 1), np.float32))
     >>> expected_macro(probabilities, top, "recall")
@@ -94,8 +92,6 @@ def select_macro(
     ------
     DataError
         When a probability isn't in [0, 1].
-    ParameterError
-        When another parameter is out of its range.
 
     Notes
     -----
@@ -109,24 +105,18 @@ def select_macro(
     Examples
     --------
     >>> import numpy as np, scipy.sparse as sp
-    >>> from sylvan.ranking.macro import select_macro
+    >>> from benchmarks.linear.macro import select_macro
     >>> probabilities = sp.csr_matrix(np.array([[0.75, 0.25], [0.75, 0.0]]))
     >>> select_macro(probabilities, k=1).labels.tolist()
     [[1], [0]]
     """
-    k = validate.count(k, "k", owner="select_macro")
-    max_passes = validate.count(max_passes, "max_passes", owner="select_macro")
-    check_value("measure", measure, Choice(tuple(MEASURES)))
-    check_value("tolerance", tolerance, Number(float, 0))
     chances = _checked(probabilities)
     search = _Ascent(chances, k, MEASURES[measure])
-    with progress("Choosing labels", max_passes) as bar:
-        for _ in range(max_passes):
-            before = search.objective()
-            search.visit_all()
-            bar.update()
-            if search.objective() - before <= tolerance * before:
-                break
+    for _ in range(max_passes):
+        before = search.objective()
+        search.visit_all()
+        if search.objective() - before <= tolerance * before:
+            break
     return search.answer()
 
 
