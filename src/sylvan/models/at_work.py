@@ -45,15 +45,7 @@ class Source(Protocol):
 
 
 def load_ranking(folder: str) -> Estimator:
-    """The model in ``folder``, or of a repository of the Hugging Face Hub after ``hf://``, mapped into memory.
-
-    Raises
-    ------
-    ModelError
-        When there is no model, or what is there can't rank.
-    HubError, ParameterError, ImportError
-        As :func:`sylvan.from_pretrained`.
-    """
+    """The model in ``folder``, or of a repository of the Hugging Face Hub after ``hf://``, mapped into memory."""
     loaded = from_pretrained(folder) if folder.startswith(SCHEME) else load(folder)
     if not isinstance(loaded, Estimator):
         raise ModelError(f"{folder!r} holds a {type(loaded).__name__}, which is no model that ranks labels.")
@@ -107,9 +99,7 @@ def rank_blocks(
     **options: Any,
 ) -> Iterator[tuple[TopK, list[list[str]] | None, Any, int]]:
     """Answers, their names, the right labels and the number of unknown texts for a block of rows after another.
-
-    Arguments as of :func:`answer`.
-    """
+    Arguments as of :func:`answer`."""
     for rows, labels in source.blocks(with_labels if source.is_text else model.n_features_):
         top, names = answer(model, rows, k, rule, **options)
         yield top, names, labels, int(unknown_texts(model, rows, top).sum())
@@ -129,11 +119,9 @@ def unknown_texts(model: Any, rows: Any, top: TopK) -> npt.NDArray[np.bool_]:
 def answer(
     model: Any, rows: Any, k: int | None, rule: Mapping[str, Any] | None = None, **options: Any
 ) -> tuple[TopK, list[list[str]] | None]:
-    """Answers for a block of rows, and their names where labels have any.
-
-    There are no more than ``k`` answers a row, and no more than the model has labels. ``options`` go to its ``rank``.
-    With a ``rule``, the arguments of ``choose``, they are those that it picks, with probabilities for scores.
-    """
+    """Answers for a block of rows, and their names where labels have any. There are no more than ``k`` answers a row,
+    and no more than the model has labels. ``options`` go to its ``rank``. With a ``rule``, the arguments of ``choose``,
+    they are those that it picks, with probabilities for scores."""
     k = None if k is None else min(k, model.n_labels_)
     top = model.rank(rows, k, **options) if rule is None else model.choose(rows, k=k, **rule, **options)
     return top, names_by_row(top.labels, top.vocabulary.__getitem__) if isinstance(top, NamedTopK) else None

@@ -89,13 +89,7 @@ class Estimator(SklearnMixin):
         return None
 
     def update(self: _Self, X: Any = None, Y: Any = None, sample_weight: Any = None, **options: Any) -> _Self:
-        """Learn new rows, with labels old and new, and forget others; see :meth:`XRLinear.update`.
-
-        Raises
-        ------
-        UnsupportedError
-            From models that have to be trained anew.
-        """
+        """Learn new rows, with labels old and new, and forget others; see :meth:`XRLinear.update`."""
         raise UnsupportedError(f"{type(self).__name__} can't be brought up to date: train it anew with all rows.")
 
     def plan_update(self, X: Any = None, Y: Any = None, sample_weight: Any = None, **options: Any) -> Any:

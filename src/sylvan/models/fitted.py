@@ -42,13 +42,7 @@ class Fitted(Parameterized, HubMixin):
 
     @classmethod
     def from_state(cls: type[_Self], state: store.State) -> _Self:
-        """What :meth:`to_state` gave, verified.
-
-        Raises
-        ------
-        ModelError
-            When something is missing, of the wrong kind or inconsistent.
-        """
+        """What :meth:`to_state` gave, verified."""
         store.need_kind(state, cls.kind, cls.layout)
         try:
             made = cls(**cls._params_from(state))

@@ -22,13 +22,10 @@ _SHARE, _FEW = 10, 500
 def holdout_folds(
     n_rows: int, n_folds: int, weight: npt.NDArray[np.float32] | None = None, most: int = MOST_ROWS
 ) -> list[npt.NDArray[np.int32]]:
-    """Disjoint sets of rows, rising row ids; none where there are too few rows to learn anything from.
-
-    A fold is a tenth of the rows, yet 500 as long as that is no more than a quarter, and ``most`` at most: what a
-    calibrator gains from more is small, and every held-out row costs time. Rows of no weight stay out of it. Which
-    rows are taken depends on their number alone, not on a model's seed, so that models of one ensemble can hold out
-    the same.
-    """
+    """Disjoint sets of rows, rising row ids; none where there are too few rows to learn anything from. A fold is a
+    tenth of the rows, yet 500 as long as that is no more than a quarter, and ``most`` at most: what a calibrator gains
+    from more is small, and every held-out row costs time. Rows of no weight stay out of it. Which rows are taken
+    depends on their number alone, not on a model's seed, so that models of one ensemble can hold out the same."""
     rows = np.arange(n_rows, dtype=np.int32) if weight is None else np.flatnonzero(weight > 0).astype(np.int32)
     size = min(max(len(rows) // _SHARE, min(_FEW, len(rows) // 4)), most, len(rows) // (n_folds + 1))
     if size < MIN_EACH:
@@ -49,19 +46,7 @@ def calibrated(
     labels: Csr,
     weight: npt.NDArray[np.float32] | None = None,
 ) -> Calibrator | None:
-    """A calibrator from answers to rows that were held out; None where they are too few.
-
-    Parameters
-    ----------
-    method : {"isotonic", "platt"}
-    top : TopK of shape (n_held_out, k)
-        Answers by models that weren't trained on the rows, with scores in [0, 1].
-    rows : ndarray of int32, shape (n_held_out,)
-        Their row ids.
-    labels : Csr
-        Of all training rows.
-    weight : ndarray of float32, shape (n,), optional
-        Weights of rows.
-    """
+    """A calibrator from answers to rows that were held out; None where they are too few."""
+    # Shapes: top (n_held_out, k); rows (n_held_out,); weight (n,)
     right = hits(top, take_rows(labels, rows))
     return Calibrator.fit(method, top, right, None if weight is None else weight[rows])

@@ -36,36 +36,15 @@ NamedTexts = dict[str, str]
 
 @dataclass(frozen=True)
 class Described:
-    """What fit was told of labels' texts.
-
-    Attributes
-    ----------
-    labels : dict of str to str
-    judged : list of str
-        The texts of the rows that the curve is fitted to, where they have to be encoded.
-    encoder : TextEncoder or None
-        What encodes these, and the labels' texts.
-    """
+    """What fit was told of labels' texts."""
 
     labels: NamedTexts
-    judged: list[str]
-    encoder: TextEncoder | None
+    judged: list[str]  # the texts of the rows that the curve is fitted to, where they have to be encoded
+    encoder: TextEncoder | None  # what encodes these, and the labels' texts
 
 
 def named_texts(label_texts: Any, names: Iterable[str]) -> NamedTexts:
-    """The text of each label that has one, from a caller's ``label_texts``.
-
-    Parameters
-    ----------
-    label_texts : mapping of str to (str or list of str), or "names"
-        With "names", each of ``names`` is its own text.
-    names : iterable of str
-
-    Raises
-    ------
-    DataError
-        When it is anything else.
-    """
+    """The text of each label that has one, from a caller's ``label_texts``."""
     if isinstance(label_texts, str) and label_texts == "names":
         return {name: name for name in names}
     if not isinstance(label_texts, Mapping):
@@ -87,48 +66,22 @@ def named_texts(label_texts: Any, names: Iterable[str]) -> NamedTexts:
 
 @dataclass(frozen=True, eq=False)
 class LabelTexts:
-    """What a text model keeps of its labels' texts.
+    """What a text model keeps of its labels' texts."""
 
-    Attributes
-    ----------
-    texts : Csr of shape (n_labels, n_features)
-        The features of each label's text; empty where it has none, or no known word.
-    rows : ndarray of int64, shape (m,)
-        The ids of the training rows that are labels' texts; -1 in a model that keeps no rows.
-    labels : ndarray of int32, shape (m,)
-        The labels of these rows; of several rows of a label, which is then merged, the first is its own text.
-    contexts : WordContexts
-        What rows look like whose labels have a word in their texts.
-    curve : ndarray of float64, shape (4,) or with vectors (6,), or None
-        What makes probabilities of :class:`~sylvan.ranking.text_evidence.TextScorer`'s evidence; None where there were
-        too few rows to learn it from.
-    vectors : LabelVectors, optional
-        Of a model with a text encoder for its labels.
-    """
-
-    texts: Csr
-    rows: npt.NDArray[np.int64]
-    labels: _Ids
-    contexts: WordContexts
+    texts: Csr  # shape (n_labels, n_features): the features of each label's text
+    rows: npt.NDArray[np.int64]  # shape (m,): the ids of the training rows that are labels' texts
+    labels: _Ids  # shape (m,): the labels of these rows
+    contexts: WordContexts  # what rows look like whose labels have a word in their texts
+    # shape (4,) or with vectors (6,), or None: what makes probabilities of `TextScorer`'s evidence
     curve: npt.NDArray[np.float64] | None
-    vectors: LabelVectors | None = None
+    vectors: LabelVectors | None = None  # of a model with a text encoder for its labels
 
     def learned_from(
         self, features: Csr, truth: Csr, weight: npt.NDArray[np.float32] | None, judged: _Ids,
         vectors: npt.NDArray[np.float16] | None, n_jobs: int | None,
     ) -> LabelTexts:  # fmt: skip
-        """With contexts and curve of training rows, of which none is a label's text.
-
-        Parameters
-        ----------
-        features, truth : Csr of shape (n, d) and (n, n_labels)
-        weight : ndarray of float32, shape (n,), or None
-        judged : ndarray of int32, shape (m,)
-            The rows that the curve is fitted to, rising.
-        vectors : ndarray of float16, shape (m, dim), or None
-            The encoder's of these rows, where the labels' texts have such.
-        n_jobs : int or None
-        """
+        """With contexts and curve of training rows, of which none is a label's text."""
+        # Shapes: features, truth (n, d); weight (n,); judged (m,); vectors (m, dim)
         both = None if self.vectors is None or vectors is None else (self.vectors.labels, vectors)
         curve = fitted_curve(features, truth, self.texts, judged, weight, n_jobs, both)
         means = row_means(features.to_scipy(), truth.to_scipy(), n_jobs)
@@ -222,12 +175,7 @@ class LabelTexts:
 
     @classmethod
     def from_state(cls, state: store.State, n_labels: int, n_features: int) -> LabelTexts:
-        """From :meth:`to_state`'s result, verified.
-
-        Raises
-        ------
-        ModelError
-        """
+        """From :meth:`to_state`'s result, verified."""
         store.need_kind(state, KIND)
         labels = store.need_range(state, "labels", 0, n_labels - 1, np.int32, (None,))
         rows = store.need_range(state, "rows", -1, 2**62, np.int64, (len(labels),))

@@ -17,22 +17,11 @@ _Vectors = npt.NDArray[np.float16]
 
 @dataclass(frozen=True, eq=False)
 class LabelVectors:
-    """Vectors of length 1, in half precision.
+    """Vectors of length 1, in half precision."""
 
-    Attributes
-    ----------
-    labels : ndarray of float16, shape (n_labels, dim)
-        Of each label's text; zeros where it has none.
-    judged : ndarray of int64, shape (m,)
-        The ids of the training rows that the curve is fitted to, rising; none in a model that keeps no rows, whose
-        curve stays as it is.
-    rows : ndarray of float16, shape (m, dim)
-        Of these rows' texts.
-    """
-
-    labels: _Vectors
-    judged: npt.NDArray[np.int64]
-    rows: _Vectors
+    labels: _Vectors  # shape (n_labels, dim): of each label's text; zeros where it has none
+    judged: npt.NDArray[np.int64]  # shape (m,): the ids of the training rows that the curve is fitted to, rising
+    rows: _Vectors  # shape (m, dim): of these rows' texts
 
     @classmethod
     def empty(cls, n_labels: int, judged: npt.NDArray[np.int64], rows: _Vectors) -> LabelVectors:
@@ -61,12 +50,7 @@ class LabelVectors:
 
     @classmethod
     def from_state(cls, state: store.State, n_labels: int) -> LabelVectors | None:
-        """From what :meth:`to_arrays` gave, verified; None where there is nothing.
-
-        Raises
-        ------
-        ModelError
-        """
+        """From what :meth:`to_arrays` gave, verified; None where there is nothing."""
         if "vectors.labels" not in state.arrays:
             return None
         labels = store.need_array(state, "vectors.labels", np.float16, (n_labels, None))

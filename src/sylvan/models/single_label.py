@@ -23,15 +23,9 @@ _Self = TypeVar("_Self", bound="SingleLabel")
 
 
 class SingleLabel(LabelChanges):
-    """Base of models that know whether ``fit`` was given one class a row.
+    """Base of models that know whether ``fit`` was given one class a row."""
 
-    Attributes
-    ----------
-    single_label_ : bool
-        Whether it was, as an array, list or column of class ids or names; then ``predict`` gives classes.
-    """
-
-    single_label_: bool = False
+    single_label_: bool = False  # whether it was, as an array, list or column of class ids or names
 
     def to_state(self) -> store.State:
         state = super().to_state()
@@ -80,14 +74,7 @@ class SingleLabel(LabelChanges):
 
 
 def one_class_a_row(Y: Any) -> bool:
-    """Whether labels are one class id or name for each row, and not lists, a matrix or a frame with several columns.
-
-    Examples
-    --------
-    >>> from sylvan.models.single_label import one_class_a_row
-    >>> one_class_a_row(["sea", "land"]), one_class_a_row([["sea"], ["land"]])
-    (True, False)
-    """
+    """Whether labels are one class id or name for each row, and not lists, a matrix or a frame with several columns."""
     Y = numpy_of(labels_of(Y), "Y")
     if hasattr(Y, "__array__") and not sp.issparse(Y):
         array = np.asarray(Y)

@@ -39,12 +39,10 @@ class SklearnMixin(MetadataRouting, SingleLabel):
         return "n_labels_" in self.__dict__
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn's tools ask before they use an estimator; only they load scikit-learn.
-
-        A model of matrices is a classifier, of one class or several labels a row, so that folds are stratified where
-        there is one. A model of texts says so once it is fitted on one class a row: its labels are mostly lists, which
-        scikit-learn refuses to stratify.
-        """
+        """What scikit-learn's tools ask before they use an estimator; only they load scikit-learn. A model of matrices
+        is a classifier, of one class or several labels a row, so that folds are stratified where there is one. A model
+        of texts says so once it is fitted on one class a row: its labels are mostly lists, which scikit-learn refuses
+        to stratify."""
         from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
 
         texts = bool(getattr(self, "takes_texts", False))

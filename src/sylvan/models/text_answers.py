@@ -38,9 +38,7 @@ _opening = threading.RLock()  # not a model's own: locks can't be copied
 
 class _Asked(NamedTuple):
     """Texts that are asked for: their features, and the label encoder's vectors where labels are scored by such.
-
-    ``answered`` are those that get labels that rows have taught; ``readable`` those that get others.
-    """
+    ``answered`` are those that get labels that rows have taught; ``readable`` those that get others."""
 
     rows: Csr
     vectors: npt.NDArray[np.float32] | None
@@ -53,16 +51,10 @@ def _untailed(options: dict[str, Any]) -> dict[str, Any]:
 
 
 class TextAnswers(TextEstimator):
-    """Base of TextModel: joins the answers of its model with those for labels that no row has taught it.
-
-    Attributes
-    ----------
-    label_texts_ : LabelTexts or None
-        Of a model whose labels have texts.
-    """
+    """Base of TextModel: joins the answers of its model with those for labels that no row has taught it."""
 
     vectorizer: TfidfVectorizer
-    label_texts_: LabelTexts | None = None
+    label_texts_: LabelTexts | None = None  # of a model whose labels have texts
     _label_encoder: TextEncoder | SavedEncoder | None = None  # opened when it is first needed
 
     @property

@@ -36,23 +36,12 @@ UNKNOWN_TEXT = "The model knows no word of this text: it gives it no labels."
 
 
 class TextEstimator(Estimator):
-    """Base of the models over texts; a concrete one says what a text's features are and which model ranks them.
+    """Base of the models over texts; a concrete one says what a text's features are and which model ranks them."""
 
-    Attributes
-    ----------
-    vocabulary_ : Vocabulary
-        The label names; ``vocabulary_[label]`` is the name of a label id.
-    text_fields_ : tuple of str
-        The fields of JSON lines whose joined texts the model was trained on. The command line reads other files in the
-        same way. You may set it; ``("text",)`` by default.
-    labels_field_ : str
-        The field of their labels, in the same way; "labels" by default.
-    """
-
-    vocabulary_: Vocabulary
+    vocabulary_: Vocabulary  # the label names; `vocabulary_[label]` is the name of a label id
     unknown: str = "none"
-    text_fields_: tuple[str, ...] = ("text",)
-    labels_field_: str = "labels"
+    text_fields_: tuple[str, ...] = ("text",)  # the fields of JSON lines whose joined texts the model was trained on
+    labels_field_: str = "labels"  # the field of their labels, in the same way; "labels" by default
 
     def inner(self) -> Estimator:
         """The model over matrices that ranks the features of texts."""
@@ -181,45 +170,7 @@ class TextEstimator(Estimator):
         unknown: str | None = None,
         **options: Any,
     ) -> Explanation:
-        """Why the model gives ``label`` to a text, or why it doesn't.
-
-        Parameters
-        ----------
-        x : str, or list of one
-        label : str or int
-            The label's name.
-        top : int
-            Most words listed for, and most against, each node on the label's path.
-        examples : pair (texts, label_lists), NeighborRanker, or pair (NeighborRanker, texts), optional
-            Training texts and their labels, or a ranker fitted on this model's features of them (or a TextModel of
-            one), with the texts if they are to be shown; the nearest of those that have the label are added.
-        n_examples : int
-            How many of them.
-        unknown : {"none", "prior"}, optional
-            As :meth:`rank` takes it. A text that gets no labels is explained by a note alone.
-        **options
-            What the model's ``rank`` takes too, such as ``beam=20``.
-
-        Returns
-        -------
-        Explanation
-            Data, with ``text()``, ``html()`` and ``save(path)``.
-
-        Raises
-        ------
-        NotFittedError
-            Before ``fit``.
-        DataError
-            When ``x`` is not one string, or there is no such label; with the names that look like it.
-
-        Examples
-        --------
-        >>> from sylvan import TextModel
-        >>> tagger = TextModel().fit(["whales at sea", "bread and cakes"], [["Whaling"], ["Baking"]])
-        >>> found = tagger.explain("the white whales", "Whaling")
-        >>> found.place, found.trees[0].paths[0].steps[-1].positive[0].name
-        (1, 'whales')
-        """
+        """Why the model gives ``label`` to a text, or why it doesn't."""
         self._need_fit("explain")
         texts = check_texts([x] if isinstance(x, str) else x, type(self).__name__)
         if len(texts) != 1:
@@ -327,13 +278,7 @@ class TextEstimator(Estimator):
 
 
 def thresholds_by_name(threshold: Any, vocabulary: Vocabulary) -> Any:
-    """``threshold`` with a dict from names turned into one number a label, 0.5 for those that it lacks.
-
-    Raises
-    ------
-    DataError
-        When it names a label that there isn't.
-    """
+    """``threshold`` with a dict from names turned into one number a label, 0.5 for those that it lacks."""
     if not isinstance(threshold, Mapping):
         return threshold
     labels: list[int] = []
@@ -348,13 +293,7 @@ def thresholds_by_name(threshold: Any, vocabulary: Vocabulary) -> Any:
 
 
 def check_texts(texts: Iterable[str], owner: str = "This model") -> list[str]:
-    """``texts`` as a list of strings; ``owner`` is who takes them, in errors.
-
-    Raises
-    ------
-    DataError
-        When it is one string, or holds anything else.
-    """
+    """``texts`` as a list of strings; ``owner`` is who takes them, in errors."""
     if isinstance(texts, str | bytes):
         raise DataError("texts must be a list of strings. Got one string instead: put it into a list.")
     texts = texts_of(texts)
@@ -368,22 +307,7 @@ def check_texts(texts: Iterable[str], owner: str = "This model") -> list[str]:
 
 
 def _nearest_texts(model: TextEstimator, texts: list[str], name: str, examples: Any, n: int) -> tuple[Example, ...]:
-    """The ``n`` training texts of a label that are nearest to the one in ``texts``.
-
-    Parameters
-    ----------
-    model : TextEstimator
-    texts : list of one str
-    name : str
-        Of the label.
-    examples : pair (texts, label_lists), NeighborRanker, TextModel of one, or pair of either and its texts
-    n : int
-
-    Raises
-    ------
-    DataError
-        When ``examples`` is nothing of these, or its parts don't fit each other or the model.
-    """
+    """The ``n`` training texts of a label that are nearest to the one in ``texts``."""
     pair = examples if isinstance(examples, tuple | list) and len(examples) == 2 else (examples, None)
     if isinstance(pair[0], Estimator):
         known = None if pair[1] is None else check_texts(pair[1])

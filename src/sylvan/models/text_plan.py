@@ -28,12 +28,7 @@ _TIMED_TEXTS = 64  # of each kind that go through an encoder to see how long it 
 
 
 def need_plan(model: Any) -> None:
-    """Say that a model's training can't be estimated, if that is so.
-
-    Raises
-    ------
-    ParameterError
-    """
+    """Say that a model's training can't be estimated, if that is so."""
     if not hasattr(model, "plan"):
         raise ParameterError(
             f"{type(model).__name__} has no plan: only trainings of XRLinear and BeamTreeClassifier can be estimated."

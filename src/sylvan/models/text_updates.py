@@ -32,30 +32,15 @@ _Self = TypeVar("_Self", bound="TextUpdates")
 
 @dataclass(frozen=True)
 class _Asked:
-    """What an update was asked for, in the model's own terms.
-
-    Attributes
-    ----------
-    vectorizer : TfidfVectorizer
-    vocabulary : Vocabulary
-    given : tuple
-        X, Y and sample_weight of the model's update; texts of labels are their last rows.
-    options : dict
-        Of the model's update.
-    texts : Csr of shape (m, d)
-        The features of labels' texts that come.
-    labels : ndarray of int32, shape (m,)
-        Whose they are.
-    vectors : pair of ndarrays, or None
-        Labels that are given texts, and the label encoder's vectors of these, in a model whose labels have such.
-    """
+    """What an update was asked for, in the model's own terms."""
 
     vectorizer: TfidfVectorizer
     vocabulary: Vocabulary
-    given: tuple[Any, Any, Any]
-    options: dict[str, Any]
-    texts: Csr
-    labels: npt.NDArray[np.int32]
+    given: tuple[Any, Any, Any]  # X, Y and sample_weight of the model's update; texts of labels are their last rows
+    options: dict[str, Any]  # of the model's update
+    texts: Csr  # shape (m, d): the features of labels' texts that come
+    labels: npt.NDArray[np.int32]  # shape (m,): whose they are
+    # labels that are given texts, and the label encoder's vectors of these, in a model whose labels have such
     vectors: tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]] | None
 
 

@@ -30,21 +30,11 @@ _DENSE = 0.25  # share of stored values from which rows are taken as dense ones
 
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """The classes of a model, in the order of their ids.
+    """The classes of a model, in the order of their ids."""
 
-    Attributes
-    ----------
-    n : int
-        How many; without names they are the ids 0 to n - 1 themselves.
-    vocabulary : Vocabulary or None
-        What they are called: strings, or ints other than these ids.
-    listed : bool
-        Whether they were named, and are not the columns of a matrix.
-    """
-
-    n: int
-    vocabulary: Vocabulary | None = None
-    listed: bool = True
+    n: int  # how many; without names they are the ids 0 to n - 1 themselves
+    vocabulary: Vocabulary | None = None  # what they are called: strings, or ints other than these ids
+    listed: bool = True  # whether they were named, and are not the columns of a matrix
 
     @cached_property
     def array(self) -> npt.NDArray[Any]:
@@ -62,13 +52,7 @@ class Classes:
         return self.n == other.n and np.array_equal(self.array, other.array)
 
     def find(self, y: Any, *, owner: str | None = None) -> Ids:
-        """The id of each row's class; -1 for one that isn't here, or a DataError where there is an ``owner``.
-
-        Raises
-        ------
-        DataError
-            For anything but one class a row.
-        """
+        """The id of each row's class; -1 for one that isn't here, or a DataError where there is an ``owner``."""
         given, ids = classes_of(y)
         numbers_ = ids.astype(np.int64)
         if given.listed and (given.vocabulary is not None or self.vocabulary is not None):
@@ -84,15 +68,8 @@ class Classes:
         return np.where(missing, -1, numbers_).astype(np.int32)
 
     def with_those_of(self, y: Any) -> Classes:
-        """These classes and behind them those of ``y`` that aren't among them, in sorted order.
-
-        What is no class beside these, such as a string beside numbers, is left for :meth:`find` to refuse.
-
-        Raises
-        ------
-        DataError
-            For anything but one class a row.
-        """
+        """These classes and behind them those of ``y`` that aren't among them, in sorted order. What is no class beside
+        these, such as a string beside numbers, is left for :meth:`find` to refuse."""
         given = classes_of(y)[0]
         if self.vocabulary is None and given.vocabulary is None:
             return self if given.n <= self.n else Classes(given.n)
@@ -129,12 +106,7 @@ class Classes:
         return self.vocabulary.get(int(label)) if isinstance(self.vocabulary, Numbers) else None
 
     def values_from(self, state: store.State) -> Classes:
-        """These classes, or those of a model that was saved with its numbers as an array.
-
-        Raises
-        ------
-        ModelError
-        """
+        """These classes, or those of a model that was saved with its numbers as an array."""
         if "class_values" not in state.arrays:
             return self
         values = store.need_array(state, "class_values", np.int64, (self.n,))
@@ -144,31 +116,8 @@ class Classes:
 
 
 def classes_of(y: Any, *, name: str = "y") -> tuple[Classes, Ids]:
-    """The classes of a target and the id of each row's.
-
-    Parameters
-    ----------
-    y : array-like of shape (n,), list of lists of one, or matrix of shape (n, n_classes)
-        Strings or ints: what occurs is a class, in sorted order. A matrix has a column for each class and one entry in
-        each row; a data frame's columns are the classes' names.
-
-    Returns
-    -------
-    Classes
-    ndarray of int32, shape (n,)
-
-    Raises
-    ------
-    DataError
-        For rows of no class or of several, NaN, fractions, and words among numbers.
-
-    Examples
-    --------
-    >>> from sylvan.models.beam_tree.examples import classes_of
-    >>> classes, ids = classes_of(["sea", "land", "sea"])
-    >>> classes.array.tolist(), ids.tolist()
-    (['land', 'sea'], [1, 0, 1])
-    """
+    """The classes of a target and the id of each row's."""
+    # Shape: y (n,); returns (n,)
     if label_columns(y) is None:
         y = labels_of(y, name)
         if not sp.issparse(y) and not isinstance(y, Csr) and getattr(y, "ndim", 1) == 2 and y.shape[1] == 1:
@@ -191,12 +140,7 @@ def classes_of(y: Any, *, name: str = "y") -> tuple[Classes, Ids]:
 
 
 def first_classes(y: Any, classes: Any, class_weight: Any, known: Classes | None) -> Classes | None:
-    """The classes that ``partial_fit`` was given; None where a matrix ``y`` has them, or they are ``known`` already.
-
-    Raises
-    ------
-    DataError, ParameterError
-    """
+    """The classes that ``partial_fit`` was given; None where a matrix ``y`` has them, or they are ``known`` already."""
     refuse_balanced(class_weight)
     given = None if classes is None else classes_of(classes, name="classes")[0]
     if given is not None and not given.n:
@@ -212,12 +156,7 @@ def first_classes(y: Any, classes: Any, class_weight: Any, known: Classes | None
 
 
 def refuse_balanced(class_weight: Any) -> None:
-    """Refuse weights of classes that depend on all rows, of those who learn some alone.
-
-    Raises
-    ------
-    ParameterError
-    """
+    """Refuse weights of classes that depend on all rows, of those who learn some alone."""
     if class_weight == "balanced":
         raise ParameterError(
             "class_weight='balanced' is not for partial_fit or update, which don't see all rows at once: give a dict "
@@ -227,20 +166,12 @@ def refuse_balanced(class_weight: Any) -> None:
 
 @dataclass(frozen=True)
 class Examples:
-    """What is learned from: rows, the id of each one's class, and weights.
+    """What is learned from: rows, the id of each one's class, and weights."""
 
-    Attributes
-    ----------
-    X : Csr or ndarray of float32, shape (n, d)
-    ids : ndarray of int32, shape (n,)
-    n_classes : int
-    weight : ndarray of float32, shape (n,), or None
-    """
-
-    X: Any
-    ids: npt.NDArray[np.int32]
+    X: Any  # shape (n, d)
+    ids: npt.NDArray[np.int32]  # shape (n,)
     n_classes: int
-    weight: npt.NDArray[np.float32] | None = None
+    weight: npt.NDArray[np.float32] | None = None  # shape (n,), or None
 
     @property
     def n_features(self) -> int:
@@ -275,24 +206,7 @@ class Examples:
         rows: Csr | Float32 | None = None,
         names: Vocabulary | None = None,
     ) -> tuple[Examples, Classes]:
-        """What ``fit`` or ``partial_fit`` was given, verified, and the classes.
-
-        Parameters
-        ----------
-        X, y, sample_weight, class_weight : as in ``BeamTreeClassifier``
-        classes : Classes, optional
-            All that there are; by default those of ``y``.
-        owner : str
-            Who learns, for errors.
-        rows : Csr or ndarray of float32, optional
-            X, verified already. Otherwise rows become dense where a quarter of their values are stored.
-        names : Vocabulary, optional
-            What the columns of ``y`` are called, for the weights of classes.
-
-        Raises
-        ------
-        DataError, ParameterError
-        """
+        """What ``fit`` or ``partial_fit`` was given, verified, and the classes."""
         verified: Any = rows
         if rows is None:
             verified = validate.dense_features(X)
@@ -334,15 +248,8 @@ def _row_weights(
     weight: npt.NDArray[np.float32] | None,
     names: Vocabulary | None = None,
 ) -> npt.NDArray[np.float32] | None:
-    """The weight of each row: its own times its class's; None where all are 1.
-
-    With ``names``, classes are called by these, ints by their digits.
-
-    Raises
-    ------
-    ParameterError
-        For a class that there isn't, and when no row has a weight.
-    """
+    """The weight of each row: its own times its class's; None where all are 1. With ``names``, classes are called by
+    these, ints by their digits."""
     if class_weight is None:
         return weight
     present, place = np.unique(ids, return_inverse=True)  # of all classes there may be very many

@@ -199,12 +199,7 @@ class Bound:
 
     @classmethod
     def from_state(cls, state: store.State) -> Bound:
-        """What :meth:`to_json` gave, verified.
-
-        Raises
-        ------
-        ModelError
-        """
+        """What :meth:`to_json` gave, verified."""
         return cls(
             store.need_choice(state, "trained_loss", tuple(LOSSES)),
             store.need_float(state, "trained_bias", 0),
@@ -218,12 +213,7 @@ class Bound:
         return {f"trained_{name}": value for name, value in vars(self).items()}
 
     def refuse_changes(self, model: BeamTreeParameters, tree: LabelTree) -> None:
-        """Refuse to go on with parameters that the weights, of the edges of ``tree``, can't be carried over to.
-
-        Raises
-        ------
-        ParameterError
-        """
+        """Refuse to go on with parameters that the weights, of the edges of ``tree``, can't be carried over to."""
         if (model.loss, model.bias) != (self.loss, self.bias):
             raise ParameterError(
                 f"loss={self.loss!r} and bias={self.bias:g} were what the first call learned with; partial_fit can't "

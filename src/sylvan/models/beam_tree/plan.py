@@ -24,15 +24,7 @@ _RATE = 1e-3  # any that stays within bounds
 
 
 def plan_training(learning: Learning, runner: Runner) -> Plan:
-    """The plan of a training: its tree is made, its other jobs are asked for their cost, which is in rows shown.
-
-    Raises
-    ------
-    DataError
-        As ``fit``.
-    MemoryLimitError
-        When the weights alone need more memory than there is.
-    """
+    """The plan of a training: its tree is made, its other jobs are asked for their cost, which is in rows shown."""
     learning.need_room()
     now, available = resident_bytes(), available_bytes()
     with timed(runner.n_jobs) as making:

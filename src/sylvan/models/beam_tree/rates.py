@@ -36,38 +36,21 @@ Tried = tuple[ClassTraining, Marks]
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """Trainings of a part of the rows with several optimisers and rates, judged by the others.
-
-    Attributes
-    ----------
-    examples, holdout : Examples
-    shown : ndarray of int64
-        The examples of a pass.
-    stops_early : bool
-        Whether enough rows judge to tell the best number of passes.
-    training : ClassTraining
-    optimizers : tuple of str
-    epochs : int
-        Passes at most.
-    tree, noise, scores, beam, n_jobs
-        As in training.
-    size : int
-        Bytes of a trial's weights.
-    """
+    """Trainings of a part of the rows with several optimisers and rates, judged by the others."""
 
     examples: Examples
     holdout: Examples
-    shown: npt.NDArray[np.int64]
-    stops_early: bool
+    shown: npt.NDArray[np.int64]  # the examples of a pass
+    stops_early: bool  # whether enough rows judge to tell the best number of passes
     training: ClassTraining
     optimizers: tuple[str, ...]
-    epochs: int
-    tree: LabelTree
+    epochs: int  # passes at most
+    tree: LabelTree  # tree, noise, scores, beam, n_jobs: as in training
     noise: ClassNoise | None
     scores: str
     beam: int
     n_jobs: int
-    size: int
+    size: int  # bytes of a trial's weights
 
     @classmethod
     def of(
@@ -98,10 +81,8 @@ class Trials:
         return max(len(self.shown), min(_FEWEST_SHOWN, self.epochs * len(self.shown)))
 
     def best(self, runner: Runner) -> tuple[ClassTraining, int]:
-        """The training that ranks held-out rows best, and after how many passes it does.
-
-        All rates have one pass; of each optimiser the best then have up to ``epochs``, and end when they get worse.
-        """
+        """The training that ranks held-out rows best, and after how many passes it does. All rates have one pass; of
+        each optimiser the best then have up to ``epochs``, and end when they get worse."""
         first = self._reached("first", [self._rates(name) for name in self.optimizers], 1, runner)
         if not first:  # rather any rate than none
             return self._rates(self.optimizers[0])[0], self.epochs
@@ -158,11 +139,8 @@ def _finals(first: list[Tried], optimizer: str) -> list[ClassTraining]:
 
 
 def _middle(tried: list[Tried]) -> Tried:
-    """The training that ranked holdout rows best at its best pass.
-
-    Of several, which few or easy rows leave, the middle rate of the last optimiser: AdaGrad's rate depends least on
-    the size of the features.
-    """
+    """The training that ranked holdout rows best at its best pass. Of several, which few or easy rows leave, the middle
+    rate of the last optimiser: AdaGrad's rate depends least on the size of the features."""
     best = max(_smooth(marks).max() for _, marks in tried)
     equal = [one for one in tried if _smooth(one[1]).max() == best]
     equal = [one for one in equal if one[0].optimizer == equal[-1][0].optimizer]
@@ -176,20 +154,16 @@ def _best_pass(marks: Marks) -> int:
 
 
 def _smooth(marks: Marks) -> npt.NDArray[np.float64]:
-    """One mark a pass: the mean of both, of the pass and those beside it.
-
-    What counts is the share of rows whose class is first, but of a few thousand rows it moves by chance, and the places
-    of all classes and neighbouring passes move less together.
-    """
+    """One mark a pass: the mean of both, of the pass and those beside it. What counts is the share of rows whose class
+    is first, but of a few thousand rows it moves by chance, and the places of all classes and neighbouring passes move
+    less together."""
     means = marks.mean(axis=1)
     return np.array([round(float(means[max(at - 1, 0) : at + 2].mean()), 9) for at in range(len(means))])
 
 
 def _tried(trials: Trials, training: ClassTraining, n_passes: int, shown: npt.NDArray[np.int64]) -> Marks:
-    """After each pass the share of holdout rows whose class is ranked first, and the mean of 1 / its place.
-
-    NaN where scores left the range of numbers.
-    """
+    """After each pass the share of holdout rows whose class is ranked first, and the mean of 1 / its place. NaN where
+    scores left the range of numbers."""
     trainer, marks = new_trainer(trials.examples, training, trials.tree, trials.noise, trials.scores), []
     worse, most = 0, -math.inf
     for number in range(n_passes):

@@ -34,10 +34,8 @@ def rank_by_beam(
     raw: bool = False,
     n_jobs: int = 1,
 ) -> TopK:
-    """The ``k`` best classes of those below the beam's nodes, with the logarithms of their shares among these.
-
-    The probabilities of a hierarchical softmax are taken as they are; with ``raw`` every score is, which is faster.
-    """
+    """The ``k`` best classes of those below the beam's nodes, with the logarithms of their shares among these. The
+    probabilities of a hierarchical softmax are taken as they are; with ``raw`` every score is, which is faster."""
     if weights.is_flat:
         return rank_exactly(weights, X, k, loss=loss, bias=bias, labels=labels, raw=raw, n_jobs=n_jobs)
     log_probabilities = loss == "hsm"

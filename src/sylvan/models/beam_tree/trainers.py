@@ -62,12 +62,7 @@ def state_arrays(
 def weights_from(
     state: store.State, tree: LabelTree, n_features: int, by_feature: bool, scores: str, *, averaged: bool
 ) -> tuple[ClassWeights, ClassWeights]:
-    """What :func:`state_arrays` was given, verified.
-
-    Raises
-    ------
-    ModelError
-    """
+    """What :func:`state_arrays` was given, verified."""
     weights = ClassWeights.from_arrays(state, tree, n_features, by_feature=by_feature, scores=scores)
     if not averaged:
         return weights, weights

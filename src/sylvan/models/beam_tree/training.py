@@ -34,68 +34,34 @@ _N_ARRAYS = {"sgd": 1, "adagrad": 2, "averaged_sgd": 3}  # of the size of the we
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """What training from nothing gives.
+    """What training from nothing gives."""
 
-    Attributes
-    ----------
-    weights : ClassWeights
-        With what training goes on from.
-    training : ClassTraining
-        With the optimiser and the learning rate that were chosen.
-    history : ndarray of float64, shape (n_epochs, 2)
-        Each pass's mean loss, and the share of rows whose class was among the candidates.
-    n_shown : int
-        Examples shown.
-    """
-
-    weights: ClassWeights
-    training: ClassTraining
+    weights: ClassWeights  # with what training goes on from
+    training: ClassTraining  # with the optimiser and the learning rate that were chosen
+    # shape (n_epochs, 2): each pass's mean loss, and the share of rows whose class was among the candidates
     history: npt.NDArray[np.float64]
-    n_shown: int
+    n_shown: int  # examples shown
 
 
 @dataclass(frozen=True, eq=False)
 class Learning:
-    """What is learned from, and how; every piece of the work is a job.
-
-    Attributes
-    ----------
-    examples : Examples
-    training : ClassTraining
-    optimizers : tuple of str
-        Those that are tried, each with learning rates of its own, of which the best takes the place of the training's;
-        empty for the training as it is.
-    noise : ClassNoise or None
-    scores : {"own", "path"}
-        As of :class:`~sylvan.matching.class_beam.ClassWeights`.
-    tree : LabelTree or {"kmeans", "random", "frequency"}
-    branching, beam, epochs : int
-    owner : str
-        Who learns, for errors.
-    in_order : bool
-        Whether passes show rows as they are given, not in an order drawn anew.
-    """
+    """What is learned from, and how; every piece of the work is a job."""
 
     examples: Examples
     training: ClassTraining
+    # those that are tried, each with learning rates of its own, of which the best takes the place of the training's
     optimizers: tuple[str, ...]
     noise: ClassNoise | None
-    scores: str
+    scores: str  # as of `ClassWeights`
     tree: LabelTree | str
     branching: int
     beam: int
     epochs: int
-    owner: str
-    in_order: bool = False
+    owner: str  # who learns, for errors
+    in_order: bool = False  # whether passes show rows as they are given, not in an order drawn anew
 
     def need_room(self) -> None:
-        """Refuse weights that the machine has no memory for.
-
-        Raises
-        ------
-        MemoryLimitError
-            With the sizes and what would take less.
-        """
+        """Refuse weights that the machine has no memory for."""
         n_classes, n_features = self.examples.n_classes, self.examples.X.shape[1]
         n_edges = layer = n_classes
         while self.training.loss in TREE_LOSSES and layer > self.branching:
@@ -149,15 +115,7 @@ class Learning:
 
 
 def learn(learning: Learning, runner: Runner, force: bool = False) -> Learned:
-    """Make the tree, choose the learning rate where that is "auto", and train.
-
-    Raises
-    ------
-    MemoryLimitError
-        Unless ``force`` is given, when the machine has no memory for the weights.
-    DataError
-        When a given tree doesn't hold each class in one leaf, or the weights leave the range of numbers.
-    """
+    """Make the tree, choose the learning rate where that is "auto", and train."""
     if not force:
         learning.need_room()
     tree = runner.one(learning.tree_job(runner.n_jobs))
@@ -172,20 +130,9 @@ def learn(learning: Learning, runner: Runner, force: bool = False) -> Learned:
 
 
 def learn_on(learning: Learning, weights: ClassWeights, step: int, n_averaged: int) -> npt.NDArray[np.float64]:
-    """One more pass, which changes the weights where they are.
-
-    ``step`` examples were shown before, of which the last ``n_averaged`` are in the averages.
-
-    Returns
-    -------
-    ndarray of float64, shape (1, 2)
-        As in the history of :class:`Learned`.
-
-    Raises
-    ------
-    DataError
-        When weights go out of bounds; they are lost then.
-    """
+    """One more pass, which changes the weights where they are. ``step`` examples were shown before, of which the last
+    ``n_averaged`` are in the averages."""
+    # Returns shape (1, 2)
     rows = learning.examples.weighted()
     trainer = trainer_of(learning.examples, learning.training, weights, learning.noise, step, n_averaged)
     show = partial(train_pass, trainer, in_order=learning.in_order)
@@ -194,18 +141,7 @@ def learn_on(learning: Learning, weights: ClassWeights, step: int, n_averaged: i
 
 
 def train_pass(trainer: ClassTrainer, rows: npt.NDArray[np.int64], in_order: bool = False) -> tuple[float, float]:
-    """A pass over ``rows``, in an order of its own or as they are.
-
-    Returns
-    -------
-    tuple of float
-        The mean loss, and the share of rows that candidates covered.
-
-    Raises
-    ------
-    DataError
-        When weights go out of bounds; they are lost then.
-    """
+    """A pass over ``rows``, in an order of its own or as they are."""
     if not in_order:
         rows = rows[np.random.default_rng([trainer.training.seed, 2, trainer.step]).permutation(len(rows))]
     done = trainer.run(rows)

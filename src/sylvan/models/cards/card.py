@@ -180,27 +180,7 @@ def read_card(
     folder: str, *, levels: int, branches: int, n_labels: int, names: Vocabulary | None = None,
     titles: Titles | None = None,
 ) -> Card:  # fmt: skip
-    """Look at the model in ``folder``.
-
-    Parameters
-    ----------
-    folder : str
-    levels, branches : int
-        How much of a tree is drawn.
-    n_labels : int
-        How many of the most frequent labels are listed.
-    names : Vocabulary, optional
-        What the labels of a model over matrices are called.
-    titles : Titles, optional
-        What people call labels whose names are codes.
-
-    Raises
-    ------
-    ModelError
-        When there is no model, or it is damaged.
-    DataError
-        When there are not as many ``names`` as labels, or the ``titles`` are of none of them.
-    """
+    """Look at the model in ``folder``."""
     state, shown = store.load(folder), {"levels": levels, "branches": branches, "n_labels": n_labels}
     return card_of(state, rebuild(state), folder, **shown, names=names, titles=titles)
 
@@ -384,13 +364,7 @@ def _frequent(model: Any, n: int, name: Callable[[int], str]) -> Iterator[tuple[
 
 
 def _measured(state: store.State) -> dict[str, Any] | None:
-    """The figures that training took, in the form in which it writes them.
-
-    Raises
-    ------
-    ModelError
-        When they have another form.
-    """
+    """The figures that training took, in the form in which it writes them."""
     result = state.meta.get(MEASURED)
     if result is None:
         return None
@@ -407,13 +381,7 @@ def _measured(state: store.State) -> dict[str, Any] | None:
 
 
 def _compressed(state: store.State) -> dict[str, Any] | None:
-    """What ``sylvan compress`` says of a model that it made.
-
-    Raises
-    ------
-    ModelError
-        When that has another form.
-    """
+    """What ``sylvan compress`` says of a model that it made."""
     result = state.meta.get(COMPRESSED)
     if result is None:
         return None

@@ -205,23 +205,14 @@ def _escaped(text: str) -> str:
 
 def card_state(folder: str) -> str | None:
     """Which model the README.md of a folder describes: its manifest's checksum; "" for a README.md of somebody else.
-
-    None where there is no README.md.
-    """
+    None where there is no README.md."""
     text = readme.read(folder)
     return None if text is None else readme.card_checksum(text)
 
 
 def write_card(card: Card) -> str:
-    """Write the README.md into the model's folder, over none but one that was written so; its path.
-
-    Metadata for the Hugging Face Hub that stands before such a card stays.
-
-    Raises
-    ------
-    DataError
-        When there is a README.md that somebody else wrote, or nothing may be written there.
-    """
+    """Write the README.md into the model's folder, over none but one that was written so; its path. Metadata for the
+    Hugging Face Hub that stands before such a card stays."""
     path = os.path.join(card.folder, readme.NAME)
     before = readme.read(card.folder)
     if before is not None and not readme.card_checksum(before):

@@ -20,13 +20,7 @@ _KINDS = {  # and how many
 
 
 def history_of(state: store.State) -> list[dict[str, Any]]:
-    """The notes of earlier updates, oldest first.
-
-    Raises
-    ------
-    ModelError
-        When they have another form.
-    """
+    """The notes of earlier updates, oldest first."""
     result = state.meta.get(HISTORY, [])
     sound = isinstance(result, list) and all(
         isinstance(note, dict)

@@ -19,13 +19,7 @@ _NAMES = {"P": "precision", "R": "recall", "nDCG": "ndcg"}  # the Hub's, for mea
 
 
 def hub_description(folder: str, repository: str) -> Description:
-    """The card of the model in ``folder`` as that of a repository.
-
-    Raises
-    ------
-    ModelError
-        When there is no model, or it is damaged.
-    """
+    """The card of the model in ``folder`` as that of a repository."""
     state = store.load(folder)
     model = rebuild(state)
     card = card_of(state, model, folder, levels=_LEVELS, branches=_BRANCHES, n_labels=_LABELS)

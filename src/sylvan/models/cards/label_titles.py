@@ -23,20 +23,7 @@ class Titles(Protocol):
 def names_of(
     known: Sequence[str] | None, n_labels: int, titles: Titles | None
 ) -> tuple[Callable[[int], str], Callable[[int], str]]:
-    """What labels are called by their ids: in a drawing, and in a list, where the code follows the title.
-
-    Parameters
-    ----------
-    known : sequence of str or None
-        The labels' names.
-    n_labels : int
-    titles : Titles or None
-
-    Raises
-    ------
-    DataError
-        When no label has a title.
-    """
+    """What labels are called by their ids: in a drawing, and in a list, where the code follows the title."""
     name: Callable[[int], str] = "label {}".format if known is None else known.__getitem__
     if titles is None:
         return name, name
@@ -55,13 +42,6 @@ def names_of(
 
 def distinct_titles(codes: Sequence[str], title_of: Callable[[str], str | None]) -> list[str]:
     """What each label is called: the code where it has no title, and title and code where others have the same title.
-
-    Examples
-    --------
-    >>> from sylvan.models.cards.label_titles import distinct_titles
-    >>> titles = {"u:1": "Bank", "u:2": "Bank", "u:3": "Sea"}
-    >>> distinct_titles(["u:1", "u:2", "u:3", "u:4"], titles.get)
-    ['Bank (u:1)', 'Bank (u:2)', 'Sea', 'u:4']
     """
     found = [title_of(code) or code for code in codes]
     times = Counter(map(_same_name, found))

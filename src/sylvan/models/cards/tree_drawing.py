@@ -20,10 +20,8 @@ _ROW, _COLUMN, _LONGEST = 24, 370, 44  # pixels a line and a level of the pictur
 
 @dataclass(frozen=True)
 class Branch:
-    """A node, those of its children that are shown, and how many are not.
-
-    ``more`` is 0 where a node's children aren't drawn at all: its title says how many labels it holds.
-    """
+    """A node, those of its children that are shown, and how many are not. ``more`` is 0 where a node's children aren't
+    drawn at all: its title says how many labels it holds."""
 
     title: str
     children: tuple[Branch, ...] = ()
@@ -42,20 +40,8 @@ class Branch:
 def outline(
     tree: LabelTree, levels: int, branches: int, name: Callable[[int], str], counts: np.ndarray | None = None
 ) -> Branch:
-    """The top of a tree.
-
-    Parameters
-    ----------
-    tree : LabelTree
-    levels : int
-        Layers shown.
-    branches : int
-        Children shown of a node: those that training saw most often.
-    name : function
-        From a label id to what it is called.
-    counts : ndarray of shape (n_labels,), optional
-        How often training saw each label.
-    """
+    """The top of a tree."""
+    # Shape: counts (n_labels,)
     seen = np.ones(tree.n_labels, np.int64) if counts is None else np.asarray(counts, np.int64)
     before = np.concatenate(([0], np.cumsum(seen[tree.leaf_labels])))
 

@@ -29,11 +29,9 @@ def dense_features(
     cache: str | os.PathLike[str] | None = None, engine: Any = None, normalize: bool = True,
     description: str = "Encoding texts", runner: Runner | None = None,
 ) -> npt.NDArray[np.float32]:  # fmt: skip
-    """The encoder's vectors of texts (or of their ids), of length 1 or, without ``normalize``, as they are.
-
-    In float32 whatever the engine trains in: rankers learn from the same vectors that they are asked with. A ``runner``
-    is given what :func:`~sylvan.neural.text.embedding.embed` gives it.
-    """
+    """The encoder's vectors of texts (or of their ids), of length 1 or, without ``normalize``, as they are. In float32
+    whatever the engine trains in: rankers learn from the same vectors that they are asked with. A ``runner`` is given
+    what :func:`~sylvan.neural.text.embedding.embed` gives it."""
     from sylvan.neural.loop.memory import memory_sentences
     from sylvan.neural.text.embedding import embed
 
@@ -50,10 +48,8 @@ def dense_features(
 def encoded(
     encoder: TextEncoder, texts: list[str], n_jobs: int | None, description: str = "Encoding texts"
 ) -> npt.NDArray[np.float32]:
-    """Vectors of length 1, or of zeros for texts with nothing in them; computed on a GPU where there is one.
-
-    A few texts are encoded on one thread: on a busy machine, threads that wait for one another take far longer.
-    """
+    """Vectors of length 1, or of zeros for texts with nothing in them; computed on a GPU where there is one. A few
+    texts are encoded on one thread: on a busy machine, threads that wait for one another take far longer."""
     n_jobs = 1 if len(texts) < FEW_TEXTS else n_jobs
     vectors = dense_features(encoder, texts, device="auto", n_jobs=n_jobs, description=description)
     vectors[[not text.strip() for text in texts]] = 0
@@ -61,13 +57,7 @@ def encoded(
 
 
 def place(encoder: TextEncoder, device: str) -> None:
-    """Bring an encoder's weights to a device; "auto" is a GPU where there is one.
-
-    Raises
-    ------
-    ParameterError
-        When there is no such device.
-    """
+    """Bring an encoder's weights to a device; "auto" is a GPU where there is one."""
     import torch
 
     from sylvan.neural.loop.memory import out_of_memory

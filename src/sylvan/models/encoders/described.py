@@ -52,13 +52,7 @@ def described_encoder(encoder: Any) -> JSON:
 
 
 def made_part(state: store.State, name: str, kind: type[Parameterized], params: Any) -> Any:
-    """A part of the parameters that the manifest holds.
-
-    Raises
-    ------
-    ModelError
-        When they are none of that class.
-    """
+    """A part of the parameters that the manifest holds."""
     if params is None:
         return None
     try:
@@ -74,13 +68,7 @@ def made_part(state: store.State, name: str, kind: type[Parameterized], params: 
 
 
 def made_encoder(state: store.State, described: Any) -> Any:
-    """What :func:`described_encoder` described: a word, or a new encoder, not opened, for which PyTorch is needed.
-
-    Raises
-    ------
-    ModelError
-        When it is no encoder of Sylvan's.
-    """
+    """What :func:`described_encoder` described: a word, or a new encoder, not opened, for which PyTorch is needed."""
     if not isinstance(described, dict):
         return described
     from sylvan import neural

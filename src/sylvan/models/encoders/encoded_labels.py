@@ -34,21 +34,12 @@ def first_terms(label_texts: Any, names: Iterable[str]) -> list[str]:
 
 
 class EncodedLabels:
-    """A text encoder, and its vectors of labels' texts.
-
-    Parameters
-    ----------
-    encoder : TextEncoder or SavedEncoder
-        A saved one is opened when it is first needed.
-    vectors : ndarray of float16, shape (n_labels, dim)
-        Of length 1; zeros for a label without a text.
-    by_name : bool
-        Whether labels are called by their names, so that new labels have texts as well.
-    """
+    """A text encoder, and its vectors of labels' texts."""
 
     def __init__(
         self, encoder: TextEncoder | SavedEncoder, vectors: npt.NDArray[np.float16], by_name: bool
     ) -> None:
+        # Shape: vectors (n_labels, dim)
         self._encoder, self.vectors, self.by_name = encoder, vectors, by_name
 
     @classmethod
@@ -65,21 +56,8 @@ class EncodedLabels:
         return encoded(self._opened(), texts, n_jobs)
 
     def columns(self, vectors: _Floats, labels: npt.NDArray[np.int32]) -> _Floats:
-        """Of every candidate, how near its text is to the row.
-
-        Parameters
-        ----------
-        vectors : ndarray of float32, shape (n, dim)
-            Of the rows.
-        labels : ndarray of int32, shape (n, k)
-            Candidates; -1 where there is none.
-
-        Returns
-        -------
-        ndarray of float32, shape (n, k, 2)
-            The ``cosine`` of the two vectors, 0 for a label without a text; and how far it is ``below_best``, the
-            highest cosine of a candidate of the row. Zeros where there is no candidate.
-        """
+        """Of every candidate, how near its text is to the row."""
+        # Shapes: vectors (n, dim); labels (n, k); returns (n, k, 2)
         result = np.zeros((*labels.shape, len(OF_ENCODER)), np.float32)
         of_labels = self.vectors[np.maximum(labels, 0)].astype(np.float32)
         # An einsum adds up in one order, whatever the number of rows; a product by BLAS doesn't.
@@ -128,12 +106,7 @@ class EncodedLabels:
 
     @classmethod
     def from_state(cls, state: store.State, n_labels: int) -> EncodedLabels | None:
-        """From the arrays and files of a model, verified; None where there is no encoder.
-
-        Raises
-        ------
-        ModelError
-        """
+        """From the arrays and files of a model, verified; None where there is no encoder."""
         if "encoded.vectors" not in state.arrays:
             return None
         vectors = store.need_range(state, "encoded.vectors", -1.01, 1.01, np.float16, (n_labels, None))

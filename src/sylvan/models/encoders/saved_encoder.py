@@ -68,21 +68,8 @@ def encoder_extra(state: store.State) -> str | None:
 
 
 class SavedEncoder:
-    """The files of a loaded model's encoder.
-
-    They are mapped at once, which takes no time and preserves their contents although a save replaces them, and read
-    when the encoder is first asked for: only that loads PyTorch.
-
-    Parameters
-    ----------
-    state : State
-        Of the model, loaded.
-
-    Raises
-    ------
-    ModelError
-        When the model has no encoder.
-    """
+    """The files of a loaded model's encoder. They are mapped at once, which takes no time and preserves their contents
+    although a save replaces them, and read when the encoder is first asked for: only that loads PyTorch."""
 
     def __init__(self, state: store.State) -> None:
         if _NEEDED not in state.files:
@@ -96,15 +83,7 @@ class SavedEncoder:
         return self  # nothing in it changes
 
     def open(self) -> TextEncoder:
-        """The encoder with its weights.
-
-        Raises
-        ------
-        ModelError
-            When a file was altered or holds no encoder.
-        ImportError
-            When PyTorch or transformers isn't installed.
-        """
+        """The encoder with its weights."""
         from sylvan.neural import open_encoder
 
         if self._there():
@@ -114,11 +93,6 @@ class SavedEncoder:
 
     def open_beside(self, vectors: npt.NDArray[Any]) -> TextEncoder:
         """The encoder with its weights, whose vectors are as long as those of labels' texts that were stored with it.
-
-        Raises
-        ------
-        ModelError
-            When they aren't, and as :meth:`open`.
         """
         encoder, dim = self.open(), vectors.shape[1]
         if encoder.dim_out != dim:

@@ -17,21 +17,7 @@ __all__ = ["explain_texts"]
 
 
 def explain_texts(model: Any, texts: list[str], label: int, top: int, options: Mapping[str, Any]) -> Explanation:
-    """The explanation of one text by the members that know the label, numbered through.
-
-    Parameters
-    ----------
-    model : Ensemble or Reranker
-        Over texts.
-    texts : list of str
-        One text.
-    label : int
-        In the ensemble's ids.
-    top : int
-        How many terms are listed.
-    options : mapping
-        Others of ``explain``, and those of ``rank``.
-    """
+    """The explanation of one text by the members that know the label, numbered through."""
     name = model.vocabulary_[label]
     own = {key: value for key, value in options.items() if key not in ("examples", "n_examples")}
     shown = {key: value for key, value in options.items() if key not in own}

@@ -118,10 +118,8 @@ def fit_members(
     members: Sequence[Estimator], X: Any, Y: Any, options: Mapping[str, Any], checkpoint: Checkpoint | None, name: str,
     rows: npt.NDArray[np.int32] | None = None, own_options: Sequence[Mapping[str, Any]] = (),
 ) -> tuple[list[Estimator], list[TopK | None]]:  # fmt: skip
-    """Fresh members, trained; each with a checkpoint of its own inside that of all.
-
-    With ``rows`` to hold out, their answers too, where they have any. With ``own_options``, those of each member too.
-    """
+    """Fresh members, trained; each with a checkpoint of its own inside that of all. With ``rows`` to hold out, their
+    answers too, where they have any. With ``own_options``, those of each member too."""
     fitted: list[Estimator] = []
     tops: list[TopK | None] = []
     for at, member in enumerate(members):
@@ -148,28 +146,9 @@ def held_out_answers(
     member: Estimator, fitted: Estimator, X: Any, Y: Any, rows: npt.NDArray[np.int32], options: Mapping[str, Any],
     checkpoint: Checkpoint | None, name: str,
 ) -> TopK:  # fmt: skip
-    """Answers to some rows by another model of the member's parameters, trained without them.
-
-    For models whose :meth:`Estimator.fit_holding_out` gives none.
-
-    Parameters
-    ----------
-    member, fitted : Estimator
-        Before and after its training on all rows.
-    X, Y : all rows and their labels
-    rows : ndarray of int32
-        Rising row ids.
-    options : mapping
-        Of ``fit``.
-    checkpoint : Checkpoint or None
-    name : str
-        Of the checkpoint inside it.
-
-    Returns
-    -------
-    TopK of shape (n, k)
-        In the label ids of ``fitted``.
-    """
+    """Answers to some rows by another model of the member's parameters, trained without them. For models whose
+    :meth:`Estimator.fit_holding_out` gives none."""
+    # Returns shape (n, k)
     n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
     rest = np.setdiff1d(np.arange(n_rows, dtype=np.int32), rows)
     part = dict(options)

@@ -23,19 +23,11 @@ __all__ = ["BuiltIndex", "build_index"]
 
 @dataclass(frozen=True, eq=False)
 class BuiltIndex:
-    """What was built.
-
-    Attributes
-    ----------
-    vectors : BucketedVectors
-    rounds : Rounds
-    tuning : Tuning or None
-        None where ``probes`` is given, or there are no holdout queries.
-    """
+    """What was built."""
 
     vectors: BucketedVectors
     rounds: Rounds
-    tuning: Tuning | None
+    tuning: Tuning | None  # None where `probes` is given, or there are no holdout queries
 
 
 def build_index(
@@ -50,21 +42,8 @@ def build_index(
     checkpoint: Checkpoint | str | os.PathLike[str] | None,
     runner: Runner | None,
 ) -> BuiltIndex:
-    """Learn buckets of the vectors, and measure how to search in them.
-
-    Parameters
-    ----------
-    vectors : ndarray of float32, shape (n, d)
-        As an index takes them.
-    queries, neighbors, checkpoint, runner
-        As :meth:`IRLIIndex.fit` takes them.
-    metric : {"euclidean", "angular", "inner_product"}
-    parameters : dict
-        Of the index.
-    estimator : str
-        The name of its class.
-    n_jobs : int
-    """
+    """Learn buckets of the vectors, and measure how to search in them."""
+    # Shape: vectors (n, d)
     from sylvan.models.irli.training import one_thread
 
     sizes = IndexSizes.of(parameters, *vectors.shape)

@@ -26,29 +26,15 @@ _SHARES = (256, 128, 64, 32, 16)  # of all labels, how small a part the candidat
 
 @dataclass(frozen=True, eq=False)
 class RecallJudge:
-    """Scores by the recall of candidates, averaged over several numbers of them.
+    """Scores by the recall of candidates, averaged over several numbers of them. Called with Buckets and a
+    BucketNetwork, it gives "score", and "recall at N" for each number of candidates: a 256th of the labels, a 128th,
+    and so on to a sixteenth."""
 
-    Called with Buckets and a BucketNetwork, it gives "score", and "recall at N" for each number of candidates: a 256th
-    of the labels, a 128th, and so on to a sixteenth.
-
-    Parameters
-    ----------
-    X : ndarray of float32, or CSR matrix, of shape (n, n_features)
-    truths : csr_matrix of shape (n, n_labels)
-        The right labels of each row.
-    probes : int, optional
-        Buckets looked into in each repetition; a sixteenth of them, at least 10, by default.
-    order : {"probability", "votes"}
-        Which candidates come first.
-    n_jobs : int
-        Threads.
-    """
-
-    X: Any
-    truths: sp.csr_matrix
-    probes: int | None = None
-    order: str = "probability"
-    n_jobs: int = 1
+    X: Any  # shape (n, n_features)
+    truths: sp.csr_matrix  # shape (n, n_labels): the right labels of each row
+    probes: int | None = None  # buckets looked into in each repetition; a sixteenth of them, at least 10, by default
+    order: str = "probability"  # which candidates come first
+    n_jobs: int = 1  # threads
 
     def __call__(self, buckets: Buckets, network: BucketNetwork) -> dict[str, float]:
         n, n_jobs = self.X.shape[0], self.n_jobs
@@ -69,10 +55,8 @@ class RecallJudge:
 
 @dataclass(frozen=True, eq=False)
 class PrecisionJudge:
-    """Scores by the mean of P@1, P@3 and P@5 of labels that are ranked as ``query`` says.
-
-    The other parameters are those of :class:`RecallJudge`.
-    """
+    """Scores by the mean of P@1, P@3 and P@5 of labels that are ranked as ``query`` says. The other parameters are
+    those of :class:`RecallJudge`."""
 
     X: Any
     truths: sp.csr_matrix
@@ -89,21 +73,8 @@ class PrecisionJudge:
 
 
 def candidate_recall(candidates: Candidates, truths: sp.csr_matrix, limits: list[int]) -> npt.NDArray[np.float64]:
-    """Which share of its right labels each row has among its first candidates.
-
-    Parameters
-    ----------
-    candidates : Candidates
-        Best first.
-    truths : csr_matrix of shape (n, n_labels)
-    limits : list of int
-        How many candidates count.
-
-    Returns
-    -------
-    ndarray of float64, shape (n, len(limits))
-        1 for rows without a label.
-    """
+    """Which share of its right labels each row has among its first candidates."""
+    # Shape: truths (n, n_labels); returns (n, len(limits))
     n, n_labels = truths.shape
     rows = np.repeat(np.arange(n, dtype=np.int64), candidates.counts())
     places = np.arange(len(rows)) - np.repeat(candidates.offsets[:-1], candidates.counts())

@@ -40,24 +40,14 @@ Rows = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class LearnedPartitions:
-    """What :func:`learn_partitions` learned.
-
-    Attributes
-    ----------
-    buckets : Buckets
-    network : BucketNetwork
-    rounds : tuple of Round
-        All that were tried.
-    best_round : int
-        The number of the one whose partitions these are.
-    row_sums : ndarray of float32, shape (n_features, n_repetitions), or None
-        Adagrad's sums of squares of sparse features, by which training can go on.
-    """
+    """What :func:`learn_partitions` learned."""
 
     buckets: Buckets
     network: BucketNetwork
-    rounds: tuple[Round, ...]
-    best_round: int
+    rounds: tuple[Round, ...]  # all that were tried
+    best_round: int  # the number of the one whose partitions these are
+    # shape (n_features, n_repetitions), or None: adagrad's sums of squares of sparse features, by which training can go
+    # on
     row_sums: Float32 | None = None
 
 
@@ -72,56 +62,11 @@ def learn_partitions(
     row_weights: Float32 | None = None,
     runner: Runner | None = None,
 ) -> LearnedPartitions:
-    """Learn partitions of the labels and networks that predict an input's buckets, in turns.
-
-    Labels are hashed into buckets, with a function for each repetition. Then, round by round, the networks are trained
-    for some epochs to say which buckets hold a label of an input, and each label is moved to the least loaded of the
-    buckets that it has most affinity to.
-
-    Parameters
-    ----------
-    X : ndarray of float32, or csr_matrix of float32, of shape (n, n_features)
-        Inputs; of sparse ones the first layer is an embedding bag.
-    truths : csr_matrix of shape (n, n_labels)
-        The labels of each input; for vectors, its nearest neighbours in the base. Values don't matter.
-    settings : LearningSettings
-    label_vectors : ndarray of float32, shape (n_labels, n_features), optional
-        Where labels are vectors of the inputs' space, the networks' answers to these are their affinity (Definition 2).
-        Without them a label's affinity is the sum over its inputs (Definition 1), and labels without any stay where
-        hashing put them.
-    judge : callable, optional
-        Scores a round; see :mod:`sylvan.models.irli.judge`. With rounds="auto" and no judge, a tenth of the rows, at
-        most 1,000, is the holdout of all but the final epochs, for a :class:`~sylvan.models.irli.judge.RecallJudge`;
-        fewer than 200 rows have none to spare, and one round is made.
-    holdout : ndarray of int64, optional
-        Rows that only the final epochs learn from, because the judge scores by them.
-    row_weights : ndarray of float32, shape (n,), optional
-        Factor of each row's loss.
-    runner : Runner, optional
-        Who runs the jobs: the training of each group of repetitions in each round, the moves, the judging. A group is
-        trained on one thread, so that the bits are the same for any number of threads.
-
-    Returns
-    -------
-    LearnedPartitions
-
-    Raises
-    ------
-    ImportError
-        When PyTorch isn't installed.
-    DataError
-
-    Examples
-    --------
-    >>> import numpy as np, scipy.sparse as sp
-    >>> from sylvan.models.irli.learning import learn_partitions
-    >>> from sylvan.models.irli.settings import LearningSettings
-    >>> X = np.eye(8, dtype=np.float32).repeat(20, axis=0)  # 8 groups of inputs, 3 labels each
-    >>> truths = sp.csr_matrix(np.kron(np.eye(8), np.ones((20, 3))))
-    >>> learned = learn_partitions(X, truths, LearningSettings(8, n_repetitions=2, hidden=16, choices=2, rounds=2))
-    >>> learned.rounds[-1].affinity_after > learned.rounds[0].affinity_after
-    True
-    """
+    """Learn partitions of the labels and networks that predict an input's buckets, in turns. Labels are hashed into
+    buckets, with a function for each repetition. Then, round by round, the networks are trained for some epochs to say
+    which buckets hold a label of an input, and each label is moved to the least loaded of the buckets that it has most
+    affinity to."""
+    # Shapes: X (n, n_features); truths (n, n_labels); label_vectors (n_labels, n_features); row_weights (n,)
     need_torch("Learning partitions")
     from sylvan.models.irli.training import one_thread
 
@@ -146,21 +91,7 @@ def fit_partitions(
     runner: Runner | None,
     **options: Any,
 ) -> LearnedPartitions:
-    """What an estimator's ``fit`` learns, on the runner that it was given.
-
-    Parameters
-    ----------
-    estimator : str
-        The name of its class.
-    parameters : mapping
-        Its parameters, of which some are settings of learning; ``n_buckets`` is a number.
-    data : mapping
-        What ``fit`` was given, which identifies the training in its checkpoint.
-    X, truths, **options
-        As :func:`learn_partitions` takes them.
-    n_jobs, checkpoint, runner
-        As :func:`~sylvan.runtime.opened_runner` takes them.
-    """
+    """What an estimator's ``fit`` learns, on the runner that it was given."""
 
     def identity() -> dict[str, Any]:
         return identity_of(estimator, {name: parameters[name] for name in parameters if name != "n_jobs"}, **data)

@@ -14,15 +14,7 @@ _MOST_LOSSES = 5  # of one list of calls: a shard that its node has no memory fo
 
 
 class LostShardsError(SylvanError):
-    """Raised by a :class:`~sylvan.models.irli.shard_workers.ShardExecutor` when workers of shards have ended.
-
-    Parameters
-    ----------
-    lost : dict of int to str
-        Why, by the numbers of the shards.
-    answers : sequence
-        Those of all shards, None for the lost ones and those that weren't called.
-    """
+    """Raised by a :class:`~sylvan.models.irli.shard_workers.ShardExecutor` when workers of shards have ended."""
 
     def __init__(self, lost: Mapping[int, str], answers: Sequence[Any]) -> None:
         self.lost, self.answers = dict(sorted(lost.items())), list(answers)
@@ -35,21 +27,7 @@ class LostShardsError(SylvanError):
 def run_calls(
     executor: ShardExecutor, calls: Sequence[ShardCall | None], sources: Sequence[ShardCall] | None = None
 ) -> list[Any]:
-    """The shards' answers; those that are lost meanwhile are started again and asked again.
-
-    Parameters
-    ----------
-    executor : ShardExecutor
-    calls : sequence of ShardCall or None
-        One a shard. Of those of :data:`~sylvan.models.irli.shard_workers.STARTING` each is its own source.
-    sources : sequence of ShardCall, optional
-        What makes each shard what it is; None where nothing does any more.
-
-    Raises
-    ------
-    SylvanError
-        When a shard is lost whose source is unknown, or again and again.
-    """
+    """The shards' answers; those that are lost meanwhile are started again and asked again."""
     try:
         return executor.run(calls)
     except LostShardsError as lost:

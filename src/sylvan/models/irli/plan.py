@@ -31,26 +31,13 @@ _TUNED = 4  # judgements that the tuning takes as long as, about
 
 @dataclass(frozen=True)
 class IndexPlanning:
-    """What is built, and of what.
+    """What is built, and of what."""
 
-    Attributes
-    ----------
-    vectors : ndarray of float32, shape (n, d)
-    metric : {"euclidean", "angular", "inner_product"}
-    parameters : dict
-        Of the index.
-    n_queries : int or None
-        Given training queries; None where rows of the base are taken.
-    finds_neighbors : bool
-        Whether their neighbours are computed.
-    n_jobs : int
-    """
-
-    vectors: npt.NDArray[np.float32]
+    vectors: npt.NDArray[np.float32]  # shape (n, d)
     metric: str
-    parameters: dict[str, Any]
-    n_queries: int | None
-    finds_neighbors: bool
+    parameters: dict[str, Any]  # of the index
+    n_queries: int | None  # given training queries; None where rows of the base are taken
+    finds_neighbors: bool  # whether their neighbours are computed
     n_jobs: int
 
     def plan(self) -> Plan:

@@ -25,34 +25,21 @@ _FORMATS = (".png", ".svg", ".pdf")
 
 @dataclass(frozen=True, eq=False)
 class BucketReport:
-    """How balanced a model's buckets are, how its training went, and how many candidates its queries have.
+    """How balanced a model's buckets are, how its training went, and how many candidates its queries have."""
 
-    Attributes
-    ----------
-    n_labels, n_buckets, n_repetitions : int
-        Labels, or vectors, that a query can find, and the buckets that they are parted into.
-    load_deviation : ndarray of float64, shape (n_repetitions,)
-        Standard deviation of the number of labels in a bucket; Table 3 of the paper.
-    largest_load : ndarray of int64, shape (n_repetitions,)
-    rounds : tuple of Round
-        Each with the share of labels that moved, and the affinity that Theorem 1 of the paper says grows.
-    best_round : int
-        The number of the one whose partitions the model has.
-    candidates : ndarray of int64, shape (n_queries,)
-        Candidates that the model's own settings leave a query.
-    counted : ndarray of int64, shape (n_queries,)
-        Counters raised for them.
-    """
-
+    # n_labels, n_buckets, n_repetitions: labels, or vectors, that a query can find, and the buckets that they are
+    # parted into
     n_labels: int
     n_buckets: int
     n_repetitions: int
+    # shape (n_repetitions,): standard deviation of the number of labels in a bucket; Table 3 of the paper
     load_deviation: npt.NDArray[np.float64]
-    largest_load: npt.NDArray[np.int64]
+    largest_load: npt.NDArray[np.int64]  # shape (n_repetitions,)
+    # each with the share of labels that moved, and the affinity that Theorem 1 of the paper says grows
     rounds: tuple[Round, ...]
-    best_round: int
-    candidates: npt.NDArray[np.int64]
-    counted: npt.NDArray[np.int64]
+    best_round: int  # the number of the one whose partitions the model has
+    candidates: npt.NDArray[np.int64]  # shape (n_queries,): candidates that the model's own settings leave a query
+    counted: npt.NDArray[np.int64]  # shape (n_queries,): counters raised for them
 
     @classmethod
     def of(
@@ -123,13 +110,7 @@ class BucketReport:
         return line + ("  best" if one.number == self.best_round else "")
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Draw the report into a PNG, SVG or PDF file.
-
-        Raises
-        ------
-        DataError
-            For another format, a file that can't be written, and when matplotlib is missing.
-        """
+        """Draw the report into a PNG, SVG or PDF file."""
         name = os.fspath(path)
         if os.path.splitext(name)[1].lower() not in _FORMATS:
             raise DataError(

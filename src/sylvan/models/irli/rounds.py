@@ -28,35 +28,18 @@ _LISTS = ("moved", "load_deviation")
 
 @dataclass(frozen=True)
 class Round:
-    """One round of a training.
+    """One round of a training."""
 
-    Attributes
-    ----------
-    number : int
-        0 for the training on the hashed partition; each later round begins with a re-partition.
-    moved : tuple of float
-        Share of the labels that went to another bucket, a repetition each.
-    affinity_before, affinity_after : float
-        Theorem 1's quantity before the re-partition and after the training that follows it: the mean probability that
-        the networks give the bucket that a label is in, over labels and their inputs; NaN where it wasn't measured. See
-        :func:`~sylvan.matching.bucket_network.expected_affinity`.
-    load_deviation : tuple of float
-        Standard deviation of the buckets' loads, a repetition each.
-    loss : float
-        Mean binary cross-entropy of a row and a repetition, summed over buckets, in the round's last epoch.
-    seconds : float
-    holdout : dict of str to float
-        What the judge measured on holdout rows; its "score" decides which round is the best.
-    """
-
-    number: int
-    moved: tuple[float, ...]
+    number: int  # 0 for the training on the hashed partition; each later round begins with a re-partition
+    moved: tuple[float, ...]  # share of the labels that went to another bucket, a repetition each
+    # affinity_before, affinity_after: Theorem 1's quantity before the re-partition and after the training that follows
+    # it: the mean probability that the networks give the bucket that a label is in, over labels and their inputs
     affinity_before: float
     affinity_after: float
-    load_deviation: tuple[float, ...]
-    loss: float
+    load_deviation: tuple[float, ...]  # standard deviation of the buckets' loads, a repetition each
+    loss: float  # mean binary cross-entropy of a row and a repetition, summed over buckets, in the round's last epoch
     seconds: float
-    holdout: dict[str, float]
+    holdout: dict[str, float]  # what the judge measured on holdout rows; its "score" decides which round is the best
 
     @property
     def score(self) -> float:
@@ -84,13 +67,7 @@ class Rounds:
 
     @classmethod
     def from_state(cls, state: store.State) -> Rounds:
-        """From what :meth:`as_json` gave to a State, verified.
-
-        Raises
-        ------
-        ModelError
-            When it isn't a list of rounds.
-        """
+        """From what :meth:`as_json` gave to a State, verified."""
         rounds = state.meta.get("rounds")
         best = store.need_int(state, "best_round", 0, _MOST_ROUNDS)
         try:
@@ -144,26 +121,13 @@ class Partitions:
 
 @dataclass(frozen=True, eq=False)
 class Progress:
-    """How far a training has come: what the next round goes on from, and the best round so far.
+    """How far a training has come: what the next round goes on from, and the best round so far."""
 
-    Attributes
-    ----------
-    last : Partitions
-        Before the first round the hashed ones, with networks before any training.
-    affinity : float
-        Of the last.
-    best : Partitions
-        Of the best round.
-    rounds : tuple of Round
-    best_round : int
-        The number of the one with the highest score, the first of equals.
-    """
-
-    last: Partitions
-    affinity: float
-    best: Partitions
+    last: Partitions  # before the first round the hashed ones, with networks before any training
+    affinity: float  # of the last
+    best: Partitions  # of the best round
     rounds: tuple[Round, ...] = ()
-    best_round: int = 0
+    best_round: int = 0  # the number of the one with the highest score, the first of equals
 
     def after(self, one: Round, partitions: Partitions) -> Progress:
         """The progress once a round is made."""

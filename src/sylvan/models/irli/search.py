@@ -29,24 +29,12 @@ Counts = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """What decides which vectors are compared with a query.
+    """What decides which vectors are compared with a query."""
 
-    Attributes
-    ----------
-    probes : int
-        Buckets looked into, a repetition.
-    min_votes : int
-        Repetitions, at least, in which a candidate stands in one of them.
-    order : {"votes", "probability"}
-        By what candidates are ordered.
-    candidates : int or None
-        The first so many are compared; None for all of them.
-    """
-
-    probes: int
-    min_votes: int
-    order: str
-    candidates: int | None
+    probes: int  # buckets looked into, a repetition
+    min_votes: int  # repetitions, at least, in which a candidate stands in one of them
+    order: str  # by what candidates are ordered
+    candidates: int | None  # the first so many are compared; None for all of them
 
     def replaced(
         self,
@@ -58,13 +46,7 @@ class SearchSettings:
         order: Any = None,
         candidates: Any = None,
     ) -> SearchSettings:
-        """These settings with what is not None in their place, and no more probes than there are buckets.
-
-        Raises
-        ------
-        ParameterError
-            For what is out of range.
-        """
+        """These settings with what is not None in their place, and no more probes than there are buckets."""
         if order is not None and (not isinstance(order, str) or order not in ORDERS):
             words = ", ".join(map(repr, ORDERS))
             raise ParameterError(f"The 'order' parameter of {owner} must be one of {words}. Got {order!r} instead.")
@@ -95,21 +77,11 @@ def candidate_blocks(n_queries: int, buckets: Buckets, settings: SearchSettings)
 
 @dataclass(frozen=True, eq=False)
 class BucketedVectors:
-    """What a search needs. Nothing here is ever changed: adding and removing make another one.
+    """What a search needs. Nothing here is ever changed: adding and removing make another one."""
 
-    Attributes
-    ----------
-    base : ndarray of float32, shape (n, d)
-        Of unit length under the angular metric; zeros where a vector was removed.
-    metric : {"euclidean", "angular", "inner_product"}
-    buckets : Buckets
-        -1 where a vector was removed.
-    network : BucketNetwork
-    """
-
-    base: Vectors
+    base: Vectors  # shape (n, d): of unit length under the angular metric; zeros where a vector was removed
     metric: str
-    buckets: Buckets
+    buckets: Buckets  # -1 where a vector was removed
     network: BucketNetwork
 
     @property
@@ -209,13 +181,7 @@ class BucketedVectors:
 
     @classmethod
     def from_state(cls, state: store.State) -> BucketedVectors:
-        """From what :meth:`to_arrays` and :meth:`sizes` gave, verified.
-
-        Raises
-        ------
-        ModelError
-            When something is missing, of the wrong type or shape, or inconsistent.
-        """
+        """From what :meth:`to_arrays` and :meth:`sizes` gave, verified."""
         n_ids = store.need_int(state, "n_ids", 1, validate.MAX_COLUMNS)
         n_dimensions = store.need_int(state, "n_dimensions", 1, validate.MAX_COLUMNS)
         n_buckets = store.need_int(state, "n_buckets", 1, MOST_BUCKETS)

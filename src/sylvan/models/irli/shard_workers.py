@@ -1,8 +1,6 @@
-"""Where the shards of an index live and are asked: in processes of their own, or in this one.
-
-A distributed engine takes over by giving :class:`~sylvan.ShardedIRLIIndex` an executor of its own: it holds one
-:class:`ShardWorker` a shard wherever it likes, and calls methods of all of them at once.
-"""
+"""Where the shards of an index live and are asked: in processes of their own, or in this one. A distributed engine
+takes over by giving :class:`~sylvan.ShardedIRLIIndex` an executor of its own: it holds one :class:`ShardWorker` a shard
+wherever it likes, and calls methods of all of them at once."""
 
 from __future__ import annotations
 
@@ -32,16 +30,10 @@ _starting = threading.Lock()
 
 @dataclass(frozen=True)
 class ShardCall:
-    """A method of :class:`ShardWorker`, and what to call it with.
-
-    Attributes
-    ----------
-    method : str
-    arguments : dict of str to object
-        Plain values, NumPy arrays and Sylvan's own objects: whatever can be pickled.
-    """
+    """A method of :class:`ShardWorker`, and what to call it with."""
 
     method: str
+    # plain values, NumPy arrays and Sylvan's own objects: whatever can be pickled
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -49,13 +41,11 @@ class ShardExecutor(Protocol):
     """What has a :class:`ShardWorker` for each shard, made empty, for as long as it is open."""
 
     def run(self, calls: Sequence[ShardCall | None]) -> list[Any]:
-        """The answer of each shard to its call, in the order of the shards; shards with None aren't called.
-
-        The calls may run at the same time. When some fail, all others are finished first, and the error of the first
-        shard that failed is raised. An executor whose workers can be lost one by one raises a
+        """The answer of each shard to its call, in the order of the shards; shards with None aren't called. The calls
+        may run at the same time. When some fail, all others are finished first, and the error of the first shard that
+        failed is raised. An executor whose workers can be lost one by one raises a
         :class:`~sylvan.models.irli.lost_shards.LostShardsError`, and gives such a shard a new worker for the next call
-        of :data:`STARTING`.
-        """
+        of :data:`STARTING`."""
         ...
 
     def close(self) -> None:
@@ -71,13 +61,7 @@ class ShardWorker:
 
     @property
     def index(self) -> IRLIIndex:
-        """The shard's index.
-
-        Raises
-        ------
-        NotFittedError
-            Before it was built, loaded or taken.
-        """
+        """The shard's index."""
         if self._index is None:
             raise NotFittedError("This shard has no index yet.")
         return self._index
@@ -87,13 +71,7 @@ class ShardWorker:
         self._index = IRLIIndex(**params).fit(**arguments)
 
     def load(self, folder: str, checksum: str, part: str, n_jobs: int) -> None:
-        """Map the part of a saved index that is this shard's.
-
-        Raises
-        ------
-        ModelError
-            When the folder holds another model by now, or is damaged.
-        """
+        """Map the part of a saved index that is this shard's."""
         if store.contents(folder).get("checksum") != checksum:
             raise ModelError(f"The model in {folder!r} was replaced since it was loaded: load it again.")
         self.take(IRLIIndex.from_state(store.need_part(store.load(folder), part)), n_jobs)
@@ -148,11 +126,9 @@ class SerialExecutor:
 
 
 class ProcessExecutor:
-    """Each shard in a process of its own on this machine; they share its cores.
-
-    The processes are started anew, not forked, so a script must start its work below ``if __name__ == "__main__":``.
-    They end with :meth:`close`, and with this process.
-    """
+    """Each shard in a process of its own on this machine; they share its cores. The processes are started anew, not
+    forked, so a script must start its work below ``if __name__ == "__main__":``. They end with :meth:`close`, and with
+    this process."""
 
     def __init__(self, n_shards: int) -> None:
         import multiprocessing

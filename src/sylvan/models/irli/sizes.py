@@ -19,21 +19,12 @@ _SAMPLE = 20_000  # vectors whose directions are found
 
 @dataclass(frozen=True)
 class IndexSizes:
-    """What is learned of how much.
-
-    Attributes
-    ----------
-    n_buckets, hidden : int
-    n_components : int
-        Principal directions that the networks see; 0 where they see the vectors as they are.
-    n_queries : int
-        Rows of the base that are training queries where none are given.
-    """
+    """What is learned of how much."""
 
     n_buckets: int
     hidden: int
-    n_components: int
-    n_queries: int
+    n_components: int  # principal directions that the networks see; 0 where they see the vectors as they are
+    n_queries: int  # rows of the base that are training queries where none are given
 
     @classmethod
     def of(cls, parameters: dict[str, Any], n_vectors: int, n_dimensions: int) -> IndexSizes:
@@ -54,30 +45,9 @@ def buckets_for(n_vectors: int) -> int:
 
 
 def principal_directions(vectors: npt.NDArray[np.float32], width: int, seed: int) -> npt.NDArray[np.float32]:
-    """The orthonormal directions in which some of the vectors have the largest mean squares, largest first.
-
-    The mean isn't taken away, so that inner products of projected vectors come near those of the vectors.
-
-    Parameters
-    ----------
-    vectors : ndarray of float32, shape (n, d)
-    width : int
-        How many; d at most.
-    seed : int
-        Decides which of many vectors are looked at.
-
-    Returns
-    -------
-    ndarray of float32, shape (d, width)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sylvan.models.irli.sizes import principal_directions
-    >>> directions = principal_directions(np.array([[0, 3], [1, 0], [0, -2]], np.float32), 1, seed=0)
-    >>> np.abs(directions).tolist()
-    [[0.0], [1.0]]
-    """
+    """The orthonormal directions in which some of the vectors have the largest mean squares, largest first. The mean
+    isn't taken away, so that inner products of projected vectors come near those of the vectors."""
+    # Shape: vectors (n, d); returns (d, width)
     some = np.sort(np.random.default_rng([seed, 8]).permutation(len(vectors))[:_SAMPLE])
     shown = vectors[some].astype(np.float64)
     directions = np.linalg.eigh(shown.T @ shown)[1][:, ::-1]

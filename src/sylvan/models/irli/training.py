@@ -42,9 +42,7 @@ _MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 @contextmanager
 def one_thread() -> Iterator[None]:
     """PyTorch and NumPy's products compute on one thread in the block: threads of our own run beside each other.
-
-    Products that start threads in each of several threads wait for each other, which can take most of the time.
-    """
+    Products that start threads in each of several threads wait for each other, which can take most of the time."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -56,11 +54,9 @@ def one_thread() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class InputScale:
-    """What is taken from dense inputs, and what all inputs are multiplied with, before they reach a network.
-
-    Networks learn best from numbers around 1, whatever the unit of the inputs. Both are folded into the first layer
-    of a network once it is trained.
-    """
+    """What is taken from dense inputs, and what all inputs are multiplied with, before they reach a network. Networks
+    learn best from numbers around 1, whatever the unit of the inputs. Both are folded into the first layer of a network
+    once it is trained."""
 
     mean: Float32 | None  # (n_features,); None for sparse inputs, whose zeros must stay
     factor: float
@@ -77,41 +73,20 @@ class InputScale:
 
 
 class GroupTrainer:
-    """The networks of some repetitions in training.
-
-    Parameters
-    ----------
-    X : ndarray of float32, or csr_matrix of float32, of shape (n, n_features)
-    truths : csr_matrix of shape (n, n_labels)
-    repetitions : range
-        Which repetitions these are, of all.
-    settings : LearningSettings
-    scale : InputScale
-    row_weights : ndarray of float32, shape (n,), optional
-        Factor of each row's loss.
-    state : dict of str to ndarray, optional
-        What :meth:`state` gave, to go on from; it is copied.
-
-    Notes
-    -----
-    The loss of a row and a repetition is the binary cross-entropy of all buckets, summed, against 1 for the buckets
-    that hold a label of the row. Dense first layers, second layers and biases are moved by Adam; the first layer of
-    sparse inputs row by row, by Adagrad with one sum of squares for each feature and repetition, where a batch has
-    the feature.
-
-    What repetition r begins with and what it is shown depend on the seed, r and the epoch, not on which repetitions
-    are in the group.
-    """
+    """The networks of some repetitions in training. The loss of a row and a repetition is the binary cross-entropy of
+    all buckets, summed, against 1 for those that hold a label of the row. The first layer of sparse inputs is moved by
+    row-wise Adagrad, the rest by Adam. What repetition r begins with and is shown depends on the seed, r and the epoch,
+    not on the group."""
 
     def __init__(
         self,
-        X: Float32 | sp.csr_matrix,
-        truths: sp.csr_matrix,
-        repetitions: range,
+        X: Float32 | sp.csr_matrix,  # shape (n, n_features)
+        truths: sp.csr_matrix,  # shape (n, n_labels)
+        repetitions: range,  # which repetitions these are, of all
         settings: LearningSettings,
         scale: InputScale,
-        row_weights: npt.NDArray[Any] | None = None,
-        state: State | None = None,
+        row_weights: npt.NDArray[Any] | None = None,  # shape (n,): factor of each row's loss
+        state: State | None = None,  # what `state` gave, to go on from; it is copied
     ) -> None:
         self.weights = None if row_weights is None else torch.from_numpy(np.ascontiguousarray(row_weights, np.float32))
         self.X, self.truths, self.repetitions = X, truths, repetitions
@@ -173,22 +148,8 @@ class GroupTrainer:
         rows: npt.NDArray[np.int64] | None = None,
         fade: bool = False,
     ) -> float:
-        """Train for some epochs against the buckets of the labels.
-
-        Parameters
-        ----------
-        assignment : ndarray of int32, shape (G, n_labels)
-        epochs : int
-        rows : ndarray of int64, shape (m,) or (epochs, m), optional
-            On which rows, in all epochs or in each; all by default.
-        fade : bool
-            Let the learning rate fall to nothing, step by step.
-
-        Returns
-        -------
-        float
-            The mean loss of a row and a repetition over the last epoch, on one batch of ten.
-        """
+        """Train for some epochs against the buckets of the labels."""
+        # Shapes: assignment (G, n_labels); rows (m,)
         rows = np.arange(self.X.shape[0]) if rows is None else rows
         every = np.broadcast_to(rows, (epochs, rows.shape[-1]))
         total, losses, done = epochs * -(-every.shape[1] // self.settings.batch_size), [0.0], 0

@@ -34,23 +34,12 @@ _MEASURES = ("recall", "n_candidates", "n_counted")
 
 @dataclass(frozen=True)
 class Tuning:
-    """What a search was set to for a wished recall, and what was measured in doing so.
-
-    Attributes
-    ----------
-    settings : SearchSettings
-    recall : float
-        Share of the nearest vectors that are among the vectors compared, of the queries it was chosen for.
-    n_candidates : float
-        Vectors compared with a query, on average.
-    n_counted : float
-        Counters raised for a query, on average.
-    """
+    """What a search was set to for a wished recall, and what was measured in doing so."""
 
     settings: SearchSettings
-    recall: float
-    n_candidates: float
-    n_counted: float
+    recall: float  # share of the nearest vectors that are among the vectors compared, of the queries it was chosen for
+    n_candidates: float  # vectors compared with a query, on average
+    n_counted: float  # counters raised for a query, on average
 
     def as_json(self) -> dict[str, Any]:
         """The same as plain values."""
@@ -58,13 +47,7 @@ class Tuning:
 
     @classmethod
     def from_state(cls, state: store.State) -> Tuning:
-        """From what :meth:`as_json` gave to a State under "tuning", verified.
-
-        Raises
-        ------
-        ModelError
-            When it isn't settings with their measures.
-        """
+        """From what :meth:`as_json` gave to a State under "tuning", verified."""
         stored: Any = state.meta.get("tuning")
         try:
             settings = dict(stored["settings"])
@@ -103,29 +86,10 @@ def choose_settings(
     order: str,
     n_jobs: int,
 ) -> Tuning:
-    """The cheapest settings with which a search answers with ``nearest``.
-
-    Every number of probes is tried in turn, up to where counting alone costs more than the best so far. By
-    probability, the first candidates count, as few as hold enough of ``nearest``; by votes, candidates need the most
-    votes with which enough remain.
-
-    Parameters
-    ----------
-    network, buckets
-    inputs : ndarray of float32, shape (n, d)
-        Queries as the network takes them.
-    nearest : ndarray of int, shape (n, k)
-        The vectors that should be answers; -1 for none.
-    recall : float
-        Share of them, at least.
-    order : {"votes", "probability"}
-    n_jobs : int
-
-    Raises
-    ------
-    DataError
-        When ``nearest`` holds nothing.
-    """
+    """The cheapest settings with which a search answers with ``nearest``. Every number of probes is tried in turn, up
+    to where counting alone costs more than the best so far. By probability, the first candidates count, as few as hold
+    enough of ``nearest``; by votes, candidates need the most votes with which enough remain."""
+    # Shapes: inputs (n, d); nearest (n, k)
     if not (nearest >= 0).any():
         raise DataError("There is nothing to find: tune needs queries, and vectors beside them.")
     best: tuple[float, Tuning] | None = None
@@ -144,16 +108,7 @@ def choose_settings(
 
 
 def cost_of_counting(n_counted: float, n_vectors: int, order: str) -> float:
-    """What a query's counters cost, in multiplications of a distance; more never cost less.
-
-    Parameters
-    ----------
-    n_counted : float
-        Counters raised.
-    n_vectors : int
-        Counters there are.
-    order : {"votes", "probability"}
-    """
+    """What a query's counters cost, in multiplications of a distance; more never cost less."""
     if n_counted * _SPARSE < n_vectors:
         return _INCREMENT[order] * n_counted
     return _IN_BLOCKS * n_counted + _LOOKED_THROUGH * n_vectors

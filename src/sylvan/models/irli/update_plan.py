@@ -12,24 +12,13 @@ __all__ = ["IRLIUpdatePlan"]
 
 @dataclass(frozen=True)
 class IRLIUpdatePlan:
-    """What an update would do.
-
-    Attributes
-    ----------
-    epochs : int
-    new_rows, known_rows : int
-        That are shown in each epoch.
-    seconds : float
-        Time until the model is changed.
-    peak_bytes : int
-        Memory that the update takes beside the model and the rows.
-    """
+    """What an update would do."""
 
     epochs: int
-    new_rows: int
+    new_rows: int  # new_rows, known_rows: that are shown in each epoch
     known_rows: int
-    seconds: float
-    peak_bytes: int
+    seconds: float  # time until the model is changed
+    peak_bytes: int  # memory that the update takes beside the model and the rows
 
     def text(self) -> str:
         """The plan in a line for a terminal."""

@@ -43,21 +43,11 @@ _PLACES, _SHOWN = 7, 8  # what seeds are for
 
 @dataclass(frozen=True)
 class _Rows:
-    """What the networks go on learning from.
+    """What the networks go on learning from."""
 
-    Attributes
-    ----------
-    X : ndarray or csr_matrix of float32, shape (n, n_features)
-        New rows, and known ones behind them; all have labels.
-    truths : csr_matrix of shape (n, n_labels)
-        With new labels.
-    weights : ndarray of float32, shape (n,), or None
-    n_new : int
-    """
-
-    X: Any
-    truths: sp.csr_matrix
-    weights: npt.NDArray[np.float32] | None
+    X: Any  # shape (n, n_features): new rows, and known ones behind them; all have labels
+    truths: sp.csr_matrix  # shape (n, n_labels): with new labels
+    weights: npt.NDArray[np.float32] | None  # shape (n,), or None
     n_new: int
 
 

@@ -36,13 +36,7 @@ Answers = tuple[npt.NDArray[np.int32], npt.NDArray[np.float32], npt.NDArray[np.i
 
 
 def comparable(vectors: Any, metric: str, **checks: Any) -> Vectors:
-    """What a user gave as vectors, verified, and scaled to length one where only their angles count.
-
-    Raises
-    ------
-    DataError
-        As :func:`sylvan.validate.vectors`, and for a vector of zeros under the angular metric.
-    """
+    """What a user gave as vectors, verified, and scaled to length one where only their angles count."""
     rows = validate.vectors(vectors, **checks)
     if metric != "angular":
         return rows
@@ -53,12 +47,7 @@ def comparable(vectors: Any, metric: str, **checks: Any) -> Vectors:
 
 
 def check_metric(metric: Any) -> str:
-    """``metric``, if there is one of that name.
-
-    Raises
-    ------
-    ParameterError
-    """
+    """``metric``, if there is one of that name."""
     if not isinstance(metric, str) or metric not in METRICS:
         words = ", ".join(map(repr, METRICS))
         raise ParameterError(f"The 'metric' parameter of fit must be one of {words} or None. Got {metric!r} instead.")
@@ -66,13 +55,7 @@ def check_metric(metric: Any) -> str:
 
 
 def need_directions(rows: Vectors, metric: str, name: str) -> None:
-    """Refuse, under the angular metric, what :func:`comparable` would refuse.
-
-    Raises
-    ------
-    DataError
-        For a vector of zeros.
-    """
+    """Refuse, under the angular metric, what :func:`comparable` would refuse."""
     if metric == "angular":
         for _ in _lengths(rows, name):
             pass
@@ -101,13 +84,7 @@ def owned(rows: Vectors, given: Any) -> Vectors:
 
 
 def checked_neighbors(queries: Any, neighbors: Any, n_base: int) -> Ids | None:
-    """The neighbours that a user gave beside queries, or None.
-
-    Raises
-    ------
-    DataError
-        When they aren't rows of the base, or there are no queries.
-    """
+    """The neighbours that a user gave beside queries, or None."""
     if neighbors is None:
         return None
     if queries is None:
@@ -213,12 +190,7 @@ class VectorIndex(Fitted):
 
 
 def _check_removable(ids: Ids, removed: Ids) -> None:
-    """Refuse to remove what isn't there any more, and anything twice.
-
-    Raises
-    ------
-    DataError
-    """
+    """Refuse to remove what isn't there any more, and anything twice."""
     if removed.size:
         raise DataError(f"ids holds {int(removed[0])}, but that vector was removed before.")
     numbers, times = np.unique(ids, return_counts=True)
@@ -228,19 +200,11 @@ def _check_removable(ids: Ids, removed: Ids) -> None:
 
 @dataclass(frozen=True)
 class TrainingQueries:
-    """Queries with their nearest base vectors as an indicator, and the same of holdout queries.
+    """Queries with their nearest base vectors as an indicator, and the same of holdout queries."""
 
-    Attributes
-    ----------
-    queries : ndarray of float32, shape (n, d)
-    truths : csr_matrix of shape (n, n_base)
-    holdout : tuple of ndarray and csr_matrix, or None
-        None where there are too few queries.
-    """
-
-    queries: Vectors
-    truths: sp.csr_matrix
-    holdout: tuple[Vectors, sp.csr_matrix] | None
+    queries: Vectors  # shape (n, d)
+    truths: sp.csr_matrix  # shape (n, n_base)
+    holdout: tuple[Vectors, sp.csr_matrix] | None  # None where there are too few queries
 
     def projected(self, projection: Vectors) -> TrainingQueries:
         """The same with all queries multiplied with ``projection``."""
@@ -261,15 +225,8 @@ def training_queries(
     projection: Vectors | None = None,
 ) -> TrainingQueries:
     """Queries that a user has, with their neighbours computed where they aren't given; without any, rows of the base.
-
     With a ``projection``, the neighbours of queries to learn from are the nearest among those that are near by its
-    first directions; those of holdout queries are exact.
-
-    Raises
-    ------
-    DataError
-        When an array is malformed, the two differ in length, or a neighbour isn't a row of the base.
-    """
+    first directions; those of holdout queries are exact."""
     if queries is None:
         checked_neighbors(queries, neighbors, len(base))
         return _sampled_queries(base, metric, n_queries, n_neighbors, seed, n_jobs, projection)

@@ -30,21 +30,7 @@ def label_notes(
     text: str, forms: Sequence[tuple[str, str]], words: LabelWords, columns: Mapping[str, float], rows: MatchedRows,
     label: int, top: int,
 ) -> tuple[str, ...]:  # fmt: skip
-    """Sentences about one label in one text.
-
-    Parameters
-    ----------
-    text : str
-    forms : list of (kind, text)
-        What the label is called.
-    words : LabelWords
-    columns : mapping of str to float
-        What is known of the label in this text; see ``feature_columns``.
-    rows : MatchedRows
-    label : int
-    top : int
-        How many places of a form are shown.
-    """
+    """Sentences about one label in one text."""
     read = _read(text, words)
     notes = [note for kind, form in forms if (note := _form_note(read, kind, form, words, top))]
     if not notes:

@@ -118,12 +118,7 @@ class LexicalMatcher(LexicalAnswers):
     # ---------------------------------------- training
 
     def check_params(self, names: Any = None) -> None:
-        """Check every parameter's range, and that words are stemmed or lemmatised, not both.
-
-        Raises
-        ------
-        ParameterError
-        """
+        """Check every parameter's range, and that words are stemmed or lemmatised, not both."""
         super().check_params(names)
         if self.stem is not None and self.lemmatize is not None:
             raise ParameterError(

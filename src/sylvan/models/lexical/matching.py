@@ -28,20 +28,11 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, eq=False)
 class TextMatcher:
-    """Finds the labels whose words stand in texts.
-
-    Attributes
-    ----------
-    words : LabelWords
-    lexicon : LabelLexicon
-        As the kernel has it.
-    partial : int
-        How many labels of which only some words stand in a text are candidates.
-    """
+    """Finds the labels whose words stand in texts."""
 
     words: LabelWords
-    lexicon: kernels.LabelLexicon
-    partial: int
+    lexicon: kernels.LabelLexicon  # as the kernel has it
+    partial: int  # how many labels of which only some words stand in a text are candidates
 
     @classmethod
     def of(cls, words: LabelWords, lexicon: Lexicon, partial: int) -> TextMatcher:
@@ -75,18 +66,10 @@ class TextMatcher:
 
 @dataclass(frozen=True, eq=False)
 class LabelScorer:
-    """Scores candidates by their columns.
+    """Scores candidates by their columns."""
 
-    Attributes
-    ----------
-    rows : MatchedRows
-        What training rows say of the labels.
-    trees : BoostedTrees or None
-        None where too few rows have taught anything.
-    """
-
-    rows: MatchedRows
-    trees: BoostedTrees | None
+    rows: MatchedRows  # what training rows say of the labels
+    trees: BoostedTrees | None  # None where too few rows have taught anything
 
     def scores(self, candidates: Candidates) -> _Floats:
         """A number in (0, 1) for each."""
@@ -109,16 +92,8 @@ def right_ones(candidates: Candidates, truth: Csr, first: int) -> npt.NDArray[np
 
 
 def best(candidates: Candidates, scores: _Floats, k: int, labels: LabelFilter | None, first: int = 0) -> TopK:
-    """The ``k`` best candidates of each document, of those that may be answered; of equal ones the lower label.
-
-    Parameters
-    ----------
-    candidates : Candidates
-    scores : ndarray of float32, shape (n_candidates,)
-    k : int
-    labels : LabelFilter or None
-        Of the rows of all documents, of which those of ``candidates`` begin with ``first``.
-    """
+    """The ``k`` best candidates of each document, of those that may be answered; of equal ones the lower label."""
+    # Shape: scores (n_candidates,)
     if labels is not None:
         keep = _open(candidates, labels, first)
         candidates, scores = candidates.some(keep), scores[keep]

@@ -25,14 +25,7 @@ _KINDS = (*FORM_KINDS[:_DERIVED], "definitions")  # of stored texts, by the fiel
 
 
 def derived_names(text: str) -> tuple[str, ...]:
-    """What a heading is called in running text: without what stands in parentheses, dates and inversion.
-
-    Examples
-    --------
-    >>> from sylvan.models.lexical.stored_terms import derived_names
-    >>> derived_names("Twain, Mark, 1835-1910"), derived_names("Lear (Fictitious character)"), derived_names("whaling")
-    (('Mark Twain',), ('Lear',), ())
-    """
+    """What a heading is called in running text: without what stands in parentheses, dates and inversion."""
     plain = _PARENTHESES.sub("", text).strip()
     pieces = [piece.strip() for piece in plain.split(",") if any(c.isalpha() for c in piece)]
     if len(pieces) > 1:
@@ -43,14 +36,7 @@ def derived_names(text: str) -> tuple[str, ...]:
 
 
 def heading_parts(text: str) -> tuple[str, ...]:
-    """The parts of a heading that has several, as they stand in running text; none of others.
-
-    Examples
-    --------
-    >>> from sylvan.models.lexical.stored_terms import heading_parts
-    >>> heading_parts("Twain, Mark, 1835-1910 -- Travel"), heading_parts("whaling")
-    (('Mark Twain', 'Travel'), ())
-    """
+    """The parts of a heading that has several, as they stand in running text; none of others."""
     parts = [part for part in _PARTS.split(text.strip()) if part]
     return tuple((*derived_names(part), part)[0] for part in parts) if len(parts) > 1 else ()
 
@@ -78,22 +64,12 @@ class _StoredTexts(Sequence[str]):
 
 @dataclass(frozen=True, eq=False)
 class StoredTerms:
-    """The texts of labels by label ids.
-
-    Attributes
-    ----------
-    texts : sequence of str
-    labels : ndarray of int32, shape (n_texts,)
-        Whose each is, rising.
-    kinds : ndarray of uint8, shape (n_texts,)
-        0 preferred, 1 alternative, 2 hidden, 3 definition.
-    broader, related : ndarray of int32, shape (n, 2)
-        Pairs of a label and one that is broader, or related.
-    """
+    """The texts of labels by label ids."""
 
     texts: Sequence[str]
-    labels: npt.NDArray[np.int32]
-    kinds: npt.NDArray[np.uint8]
+    labels: npt.NDArray[np.int32]  # shape (n_texts,): whose each is, rising
+    kinds: npt.NDArray[np.uint8]  # shape (n_texts,): 0 preferred, 1 alternative, 2 hidden, 3 definition
+    # broader, related: shape (n, 2): pairs of a label and one that is broader, or related
     broader: npt.NDArray[np.int32]
     related: npt.NDArray[np.int32]
 
@@ -118,13 +94,7 @@ class StoredTerms:
         return cls(tuple(texts), np.array(labels, np.int32), np.array(kinds, np.uint8), *both)
 
     def lexicon(self, n_labels: int, stem: str | None, lemmatize: str | None) -> tuple[LabelWords, Lexicon]:
-        """What documents are matched with.
-
-        Raises
-        ------
-        ImportError
-            When the library for stems or lemmas isn't installed.
-        """
+        """What documents are matched with."""
         texts, labels, kinds = list(self.texts), self.labels.tolist(), self.kinds.tolist()
         for text, label, kind in zip(self.texts, self.labels.tolist(), self.kinds.tolist(), strict=True):
             if kind >= _DERIVED:
@@ -189,12 +159,7 @@ class StoredTerms:
 
     @classmethod
     def from_state(cls, state: store.State, n_labels: int) -> StoredTerms:
-        """From :meth:`to_arrays`' result, verified.
-
-        Raises
-        ------
-        ModelError
-        """
+        """From :meth:`to_arrays`' result, verified."""
         data = store.need_array(state, "terms.bytes", np.uint8, (None,))
         offsets = store.need_offsets(state, "terms.offsets", total=len(data))
         n = (len(offsets) - 1,)

@@ -68,16 +68,8 @@ def _counted(parts: list[_Part], truth: Csr, weight: _Weights, rows: npt.NDArray
 def matched_rows(
     matcher: TextMatcher, texts: tuple[str, ...], truth: Csr, weight: _Weights, n_jobs: int
 ) -> MatchedRows:
-    """What rows say of the labels.
-
-    Parameters
-    ----------
-    matcher : TextMatcher
-    texts : tuple of str, length n
-    truth : Csr of shape (n, n_labels)
-    weight : ndarray of float32, shape (n,)
-    n_jobs : int
-    """
+    """What rows say of the labels."""
+    # Shapes: truth (n, n_labels); weight (n,)
     parts = _parts(matcher, texts, truth, n_jobs)
     return _counted(parts, truth, weight, np.ones(len(texts), bool))
 
@@ -93,24 +85,9 @@ def learned(
     matcher: TextMatcher, texts: tuple[str, ...], truth: Csr, weight: _Weights, boosting: Boosting,
     held_out: npt.NDArray[np.int32] | None, n_jobs: int,
 ) -> Learned:  # fmt: skip
-    """What rows teach.
-
-    Parameters
-    ----------
-    matcher : TextMatcher
-    texts : tuple of str, length n
-    truth : Csr of shape (n, n_labels)
-    weight : ndarray of float32, shape (n,)
-    boosting : Boosting
-    held_out : ndarray of int32 or None
-        Rows that the trees don't learn from, and that are answered without what they say of the labels.
-    n_jobs : int
-
-    Notes
-    -----
-    How often a label was right where it was found says nothing of a row that was counted itself, so the trees learn
-    from rows of which each has the counts of other rows alone: those of four folds of five.
-    """
+    """What rows teach. How often a label was right where it was found says nothing of a row that was counted itself, so
+    the trees learn from rows of which each has the counts of other rows alone: those of four folds of five."""
+    # Shapes: truth (n, n_labels); weight (n,)
     n = len(texts)
     parts = _parts(matcher, texts, truth, n_jobs)
     everything = _counted(parts, truth, weight, np.ones(n, bool))

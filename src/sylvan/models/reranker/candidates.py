@@ -31,34 +31,16 @@ MOST_OWN = 1000  # columns that a caller adds
 
 @dataclass(frozen=True)
 class ColumnMaker:
-    """Makes the columns of candidates.
-
-    Attributes
-    ----------
-    members : sequence of Estimator
-    ids : sequence of (ndarray of int32 or None)
-        The joint ids of each member's labels.
-    own_ids : sequence of (ndarray of int32 or None)
-        As :func:`own_ids` has them: the members' ids of the joint labels.
-    facts : LabelFacts
-    values : ndarray of float32, shape (n_labels, n_values)
-        The caller's columns of labels.
-    function : callable, optional
-        The caller's columns of rows and labels.
-    n_own : int, optional
-        How many columns the function gives; None before it was first called.
-    encoded : EncodedLabels, optional
-        The encoder, and its vectors of labels' texts.
-    """
+    """Makes the columns of candidates."""
 
     members: Sequence[Estimator]
-    ids: LabelIds
-    own_ids: LabelIds
+    ids: LabelIds  # the joint ids of each member's labels
+    own_ids: LabelIds  # as `own_ids` has them: the members' ids of the joint labels
     facts: LabelFacts
-    values: _Floats
-    function: Callable[[Any, TopK], Any] | None
-    n_own: int | None
-    encoded: EncodedLabels | None
+    values: _Floats  # shape (n_labels, n_values): the caller's columns of labels
+    function: Callable[[Any, TopK], Any] | None  # the caller's columns of rows and labels
+    n_own: int | None  # how many columns the function gives; None before it was first called
+    encoded: EncodedLabels | None  # the encoder, and its vectors of labels' texts
 
     def without_rows(self, rows: Any, truth: Csr, weight: npt.NDArray[np.float32] | None) -> ColumnMaker:
         """The same, where matchers of labels' words count nothing of some rows that they have learned from."""
@@ -73,18 +55,8 @@ class ColumnMaker:
         return None if self.encoded is None else self.encoded.rows(list(rows), n_jobs)
 
     def columns(self, candidates: TopK, tops: Sequence[TopK], rows: Any, vectors: _Floats | None) -> _Floats:
-        """Columns of shape (n, k, n_features); zeros where there is no candidate.
-
-        Parameters
-        ----------
-        candidates : TopK of shape (n, k)
-        tops : sequence of TopK
-            Each member's answers.
-        rows : matrix or list of str
-            The n rows, as members take them.
-        vectors : ndarray of float32, shape (n, dim), or None
-            Those of :meth:`row_vectors`.
-        """
+        """Columns of shape (n, k, n_features); zeros where there is no candidate."""
+        # Shapes: candidates (n, k); vectors (n, dim)
         parts = [candidate_columns(candidates, tops, self.facts)]
         there = candidates.labels >= 0
         for member, own, top in zip(self.members, self.own_ids, tops, strict=True):
@@ -160,12 +132,7 @@ def column_names(
 
 
 def label_values(given: Any, n_labels: int, vocabulary: Vocabulary | None) -> _Floats:
-    """The caller's columns of labels, a row a label; zeros for labels that a mapping doesn't name.
-
-    Raises
-    ------
-    DataError
-    """
+    """The caller's columns of labels, a row a label; zeros for labels that a mapping doesn't name."""
     if given is None:
         return np.zeros((n_labels, 0), np.float32)
     if isinstance(given, Mapping):

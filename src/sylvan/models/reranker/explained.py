@@ -19,18 +19,8 @@ def candidate_notes(
     candidates: TopK, columns: npt.NDArray[np.float32], label: int, scorer: BoostedTrees | None, names: Sequence[str],
     top: int,
 ) -> tuple[str, ...]:
-    """Where a label stands among one row's candidates, and which columns move it.
-
-    Parameters
-    ----------
-    candidates : TopK of shape (1, k)
-    columns : ndarray of float32, shape (1, k, n_features)
-    label : int
-    scorer : BoostedTrees or None
-    names : sequence of str, length n_features
-    top : int
-        Most columns that are named.
-    """
+    """Where a label stands among one row's candidates, and which columns move it."""
+    # Shapes: candidates (1, k); columns (1, k, n_features)
     places = np.flatnonzero(candidates.labels[0] == label)
     n_there = int((candidates.labels[0] >= 0).sum())
     if not len(places):

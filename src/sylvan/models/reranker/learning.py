@@ -31,32 +31,21 @@ _Floats = npt.NDArray[np.float32]
 
 
 class Candidates(NamedTuple):
-    """Candidates of rows that no member has seen.
+    """Candidates of rows that no member has seen."""
 
-    Attributes
-    ----------
-    top : TopK of shape (n, k)
-        By mean score; -1 where a row has no more.
-    columns : ndarray of float32, shape (n, k, n_features)
-    right : ndarray of bool, shape (n, k)
-    weight : ndarray of float32, shape (n,)
-    """
-
-    top: TopK
-    columns: _Floats
-    right: npt.NDArray[np.bool_]
-    weight: _Floats
+    top: TopK  # shape (n, k): by mean score; -1 where a row has no more
+    columns: _Floats  # shape (n, k, n_features)
+    right: npt.NDArray[np.bool_]  # shape (n, k)
+    weight: _Floats  # shape (n,)
 
     def some(self, rows: npt.NDArray[np.bool_]) -> Candidates:
         """Those of some rows."""
         return Candidates(self.top.of_rows(rows), self.columns[rows], self.right[rows], self.weight[rows])
 
     def listed(self, seed: int | None) -> Rows:
-        """One after another, without empty places; with a seed, not all of the wrong ones.
-
-        Nearly all candidates are wrong, and the further down the list the more alike: of those at place p from 1, a
-        share of 5 / p is drawn, and each counts p / 5 times. Learned from a third, the order is as good.
-        """
+        """One after another, without empty places; with a seed, not all of the wrong ones. Nearly all candidates are
+        wrong, and the further down the list the more alike: of those at place p from 1, a share of 5 / p is drawn, and
+        each counts p / 5 times. Learned from a third, the order is as good."""
         there = self.top.labels >= 0
         share = np.broadcast_to(np.minimum(1, _ALL_WRONG / np.arange(1, there.shape[1] + 1)), there.shape)
         weight = np.broadcast_to(self.weight[:, None], there.shape)
@@ -89,20 +78,11 @@ def ordering_rows(
 
 
 def learned(given: Candidates, name: str, growing: Growing, calibration: str | None) -> Learned:
-    """The order of candidates.
-
-    Four rows in five teach it, and the fifth checks it: an order that puts fewer right labels first there than the mean
-    score does, by more than the standard error of the difference, is dropped. The calibrator is fitted on the fifth,
-    too, where it has a thousand rows or scores aren't probabilities. With fewer than 50 right candidates in either
-    part, or no wrong one, there is nothing to learn, and the order is that of the mean score.
-
-    Parameters
-    ----------
-    given : Candidates
-    name : one of SCORERS
-    growing : Growing
-    calibration : {"isotonic", "platt"} or None
-    """
+    """The order of candidates. Four rows in five teach it, and the fifth checks it: an order that puts fewer right
+    labels first there than the mean score does, by more than the standard error of the difference, is dropped. The
+    calibrator is fitted on the fifth, too, where it has a thousand rows or scores aren't probabilities. With fewer than
+    50 right candidates in either part, or no wrong one, there is nothing to learn, and the order is that of the mean
+    score."""
     checked = np.random.default_rng(growing.seed).permutation(len(given.weight)) % _CHECKED == 0
     check, teach = given.some(checked), given.some(~checked)
     scorer, rows = None, teach.listed(growing.seed if growing.objective == "right" else None)
@@ -139,10 +119,8 @@ def _worse(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64], weight:
 
 
 def order_by(scorer: BoostedTrees | None, candidates: TopK, columns: _Floats) -> TopK:
-    """Candidates in their learned order, with scores in [0, 1]; in that of their mean score without a scorer.
-
-    Among equal scores the lower label comes first.
-    """
+    """Candidates in their learned order, with scores in [0, 1]; in that of their mean score without a scorer. Among
+    equal scores the lower label comes first."""
     if scorer is None:
         return candidates
     scores = _scored(scorer, candidates, columns)
@@ -163,11 +141,6 @@ def _in_order(labels: npt.NDArray[np.int32], scores: _Floats, order: npt.NDArray
 
 
 def scorer_from(state: store.State, n_features: int) -> BoostedTrees | None:
-    """The stored order, verified against the number of columns.
-
-    Raises
-    ------
-    ModelError
-    """
+    """The stored order, verified against the number of columns."""
     mean = store.need_choice(state, "order", ("mean", "trees")) == "mean"
     return None if mean else BoostedTrees.from_state(state, n_features)

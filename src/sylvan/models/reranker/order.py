@@ -50,10 +50,8 @@ class RerankerOrder(RerankerAnswers):
     def _learn(
         self, tops: Sequence[TopK], rows: Any, truth: Csr, weight: Any, unseen: LabelFacts | None = None
     ) -> None:
-        """The order, from answers to rows as by members that haven't seen them.
-
-        Where members have seen the rows by now, ``unseen`` is what all others say of the labels.
-        """
+        """The order, from answers to rows as by members that haven't seen them. Where members have seen the rows by
+        now, ``unseen`` is what all others say of the labels."""
         jobs = resolve_jobs(self.n_jobs)
         self.weights_ = _member_weights(tops, truth, weight, jobs)
         candidates = self._candidates(tops, jobs)

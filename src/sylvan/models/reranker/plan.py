@@ -31,17 +31,7 @@ _COLUMN_BYTES = 4 * 3  # of a candidate: as made, as listed, and as bins and cop
 def reranker_plan(
     model: Any, given: GivenTraining, options: Sequence[Mapping[str, Any]], label_texts: Any
 ) -> Plan:
-    """The members' plans one after another, with the learning of the order.
-
-    Parameters
-    ----------
-    model : Reranker
-        Not fitted.
-    given : GivenTraining
-    options : sequence of mapping
-        Of each member's ``fit``.
-    label_texts : as the model's ``fit`` takes them
-    """
+    """The members' plans one after another, with the learning of the order."""
     weight = {} if given.weight is None else {"sample_weight": given.weight}
     rows = ordering_rows(given.n_rows, model.held_out, given.weight)
     plans = []

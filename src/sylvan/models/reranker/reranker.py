@@ -193,12 +193,7 @@ class Reranker(RerankerOrder):
         return cls(reranker_members(name, n_jobs), n_jobs=n_jobs).set_params(**parameters)
 
     def check_params(self, names: Any = None) -> None:
-        """Check every parameter's range, and that the scorer can learn the objective.
-
-        Raises
-        ------
-        ParameterError
-        """
+        """Check every parameter's range, and that the scorer can learn the objective."""
         super().check_params(names)
         if self.objective == "rank" and self.scorer == "trees":
             raise ParameterError(

@@ -146,12 +146,7 @@ class TransformerEstimator(TransformerUpdates):
         return self
 
     def check_params(self, names: Sequence[str] | None = None) -> None:
-        """Hold every parameter's range, those of the parts too.
-
-        Raises
-        ------
-        ParameterError
-        """
+        """Hold every parameter's range, those of the parts too."""
         super().check_params(names)
         ranker = self.ranker
         if ranker is not None and ranker.tree is not None and ranker.n_trees != 1:

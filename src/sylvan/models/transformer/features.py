@@ -22,11 +22,8 @@ def unit_terms(vectorizer: Any, terms: Csr) -> Csr:
 
 
 class Lengths(NamedTuple):
-    """How long TF-IDF's part of a row is, and the encoder's.
-
-    They are the same for all rows, those without a word among them: what the encoder has learned of clusters holds for
-    its part of a row whatever stands beside it.
-    """
+    """How long TF-IDF's part of a row is, and the encoder's. They are the same for all rows, those without a word among
+    them: what the encoder has learned of clusters holds for its part of a row whatever stands beside it."""
 
     terms: float
     dense: float
@@ -46,15 +43,8 @@ def joined(terms: Csr, dense: npt.NDArray[np.float32], lengths: Lengths) -> Csr:
 
 
 def engine_of(device: str, matcher: TransformerMatcher | None) -> Any:
-    """Where an encoder is trained; None for this process alone, on processors and without rounding.
-
-    ``matcher`` is None where it isn't trained at all.
-
-    Raises
-    ------
-    ParameterError
-        For a device on which encoders are asked, but not trained, or one that hasn't got the precision.
-    """
+    """Where an encoder is trained; None for this process alone, on processors and without rounding. ``matcher`` is None
+    where it isn't trained at all."""
     import torch
 
     if matcher is None:

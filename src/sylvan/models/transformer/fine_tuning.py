@@ -40,24 +40,15 @@ __all__ = ["FineTuned", "TunedLayer", "fine_tune"]
 
 @dataclass(frozen=True, eq=False)
 class TunedLayer:
-    """A layer that was trained.
+    """A layer that was trained."""
 
-    Attributes
-    ----------
-    layer : int
-        Which of the tree.
-    table : ndarray of float32, shape (n_nodes, dim)
-        A vector for each node, to be multiplied with embeddings, of unit length where the matcher normalises.
-    bias : ndarray of float32, shape (n_nodes,)
-    record : dict
-        Plain values: "nodes", "steps", "candidates" (how many a row has on average), "coverage" (the share of the
-        candidates' parents with a positive that the matcher alone finds), "seconds" and "history" (as
-        :class:`~sylvan.neural.History` has it).
-    """
-
-    layer: int
+    layer: int  # which of the tree
+    # shape (n_nodes, dim): a vector for each node, to be multiplied with embeddings, of unit length where the matcher
+    # normalises
     table: npt.NDArray[np.float32]
-    bias: npt.NDArray[np.float32]
+    bias: npt.NDArray[np.float32]  # shape (n_nodes,)
+    # plain values: "nodes", "steps", "candidates" (how many a row has on average), "coverage" (the share of the
+    # candidates' parents with a positive that the matcher alone finds), "seconds" and "history" (as `History` has it)
     record: dict[str, Any] = field(default_factory=dict)
 
     def weights(
@@ -69,18 +60,10 @@ class TunedLayer:
 
 @dataclass(frozen=True, eq=False)
 class FineTuned:
-    """What :func:`fine_tune` gives.
+    """What :func:`fine_tune` gives."""
 
-    Attributes
-    ----------
-    encoder : TextEncoder
-        The one that was given, trained, and in evaluation mode.
-    layers : list of TunedLayer
-        In the order of training. The encoder went on learning after all but the last.
-    """
-
-    encoder: TextEncoder
-    layers: list[TunedLayer]
+    encoder: TextEncoder  # the one that was given, trained, and in evaluation mode
+    layers: list[TunedLayer]  # in the order of training. The encoder went on learning after all but the last
 
     def history(self) -> list[dict[str, Any]]:
         """The layers' records."""
@@ -100,63 +83,11 @@ def fine_tune(
     runner: Runner | None = None,
     seed: int = 0,
 ) -> FineTuned:
-    """Train an encoder on some layers of a label tree, one after the other.
-
-    For each layer: embed all texts; solve linear rankers on the embeddings down to this layer, whose weights the
-    layer's vectors begin with; take as candidates of a row the children of nodes above it that hold a positive (TFN)
-    or that the beam of those rankers, or of the vectors learned for the layers above, reaches (MAN,
-    ``negatives_from``); minimise the squared hinge loss of the candidates over the encoder and the vectors.
-
-    Parameters
-    ----------
-    encoder : TextEncoder
-        Is trained in place.
-    rows : TokenRows
-        The texts, by ``encoder.tokenize``.
-    labels : Csr, shape (n, n_labels)
-    tree : LabelTree
-    layers : sequence of int
-        Layers of the tree, rising; ``range(tree.depth - 1)`` is XR-Transformer's choice, a single one X-Transformer's.
-    matcher : TransformerMatcher, optional
-        How; its ``precision`` and ``accumulate`` are the engine's, and its ``max_nodes`` is what ``layers`` say.
-    row_weight : ndarray of float32, shape (n,), optional
-        Factor of each row's loss, those of the linear rankers among them.
-    engine : Engine, optional
-        Where it is computed; by default where the encoder is.
-    runner : Runner, optional
-        Runs one job for each layer, one after the other. Beside a checkpoint each finished layer is written, and now
-        and then the one in work: the same call goes on from there, to the same bits. Its threads are those of the
-        linear solver and the beam search.
-    seed : int
-
-    Returns
-    -------
-    FineTuned
-
-    Raises
-    ------
-    ParameterError
-        When a parameter of the matcher is out of its range, or ``layers`` are no layers of the tree; when training
-        diverges, as it does with too high a rate: the last checkpoint within a layer is then of the time before.
-    DataError
-        When rows, labels and tree don't fit together, or no row has a label.
-    ModelError
-        When the encoder's vectors are no numbers to begin with, or processes don't see the same checkpoint.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sylvan import LabelTree, TransformerMatcher, validate
-    >>> from sylvan.models.transformer.fine_tuning import fine_tune
-    >>> from sylvan.neural import BagTextEncoder
-    >>> encoder = BagTextEncoder(dim=8, n_buckets=64)
-    >>> rows = encoder.tokenize(["red apple", "green apple", "red car", "blue car"] * 8)
-    >>> labels = validate.labels([[0], [1], [2], [3]] * 8)
-    >>> tree = LabelTree((np.array([0, 2]), np.array([0, 2, 4])), np.arange(4), 4)
-    >>> tuned = fine_tune(encoder, rows, labels, tree, [0, 1], TransformerMatcher(epochs=20, batch_size=8))
-    >>> [(record["steps"], record["candidates"], record["coverage"]) for record in tuned.history()]
-    [(80, 2.0, 1.0), (80, 4.0, 1.0)]
-    """
+    """Train an encoder on some layers of a label tree, one after the other. For each: embed all texts; solve linear
+    rankers on the embeddings down to this layer, whose weights the layer's vectors begin with; take as a row's
+    candidates the children of nodes that hold a positive (TFN) or that a beam search reaches (MAN, ``negatives_from``);
+    minimise their squared hinge loss over the encoder and the vectors."""
+    # Shapes: labels (n, n_labels); row_weight (n,)
     matcher = TransformerMatcher() if matcher is None else matcher
     return _Training(encoder, rows, labels, tree, layers, matcher, row_weight, engine, runner, seed).run()
 

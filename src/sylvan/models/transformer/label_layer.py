@@ -30,26 +30,7 @@ _COMBINE = "l3_hinge"
 
 
 class LabelLayer(Parameterized, nn.Module):
-    """One vector and one bias a node; a step reads and changes those of its candidates only.
-
-    Parameters
-    ----------
-    n_nodes, dim : int
-
-    Attributes
-    ----------
-    table : Parameter of shape (n_nodes, dim)
-        Its gradient is sparse, and that of the biases.
-    bias : Parameter of shape (n_nodes, 1)
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sylvan.models.transformer.label_layer import LabelLayer
-    >>> layer = LabelLayer(1000, 8)
-    >>> layer(torch.randn(4, 8), torch.tensor([3, 17, 999])).shape
-    torch.Size([4, 3])
-    """
+    """One vector and one bias a node; a step reads and changes those of its candidates only."""
 
     constraints: ClassVar[dict[str, Constraint]] = {"n_nodes": Number(int, 1), "dim": Number(int, 1)}
 
@@ -57,6 +38,7 @@ class LabelLayer(Parameterized, nn.Module):
         super().__init__()
         self.n_nodes, self.dim = n_nodes, dim
         self.check_params()
+        # shape (n_nodes, dim): its gradient is sparse, and that of the biases
         self.table = nn.Parameter(torch.zeros(n_nodes, dim))
         self.bias = nn.Parameter(torch.full((n_nodes, 1), -1.0))  # nothing is right until something says so
 
@@ -72,18 +54,8 @@ class LabelLayer(Parameterized, nn.Module):
         self.bias.copy_(torch.from_numpy(np.ascontiguousarray(bias)).unsqueeze(1))
 
     def forward(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
-        """Scores of some nodes, for every row.
-
-        Parameters
-        ----------
-        embeddings : Tensor of float, shape (n, dim)
-        nodes : Tensor of int64, shape (u,)
-            Distinct.
-
-        Returns
-        -------
-        Tensor of float32, shape (n, u)
-        """
+        """Scores of some nodes, for every row."""
+        # Shapes: embeddings (n, dim); nodes (u,); returns (n, u)
         # In single precision whatever the encoder computes in: these are sums of margins, and cheap beside it.
         with torch.autocast(embeddings.device.type, enabled=False):
             vectors = F.embedding(nodes, self.table, sparse=True)  # (u, dim)
@@ -92,26 +64,8 @@ class LabelLayer(Parameterized, nn.Module):
 
 
 def squared_hinge(scores: Tensor, positive: Tensor, weights: Tensor) -> Tensor:
-    """The squared hinge loss of candidates (PECOS, Eq. 15), summed over a row's and averaged over rows.
-
-    Parameters
-    ----------
-    scores : Tensor of float32, shape (n, u)
-    positive : Tensor of bool, shape (n, u)
-    weights : Tensor of float32, shape (n, u)
-        Factor of each one's loss, 0 for what is no candidate.
-
-    Returns
-    -------
-    Tensor of float32, shape ()
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sylvan.models.transformer.label_layer import squared_hinge
-    >>> squared_hinge(torch.tensor([[0.5, -2.0]]), torch.tensor([[True, False]]), torch.ones(1, 2))
-    tensor(0.2500)
-    """
+    """The squared hinge loss of candidates (PECOS, Eq. 15), summed over a row's and averaged over rows."""
+    # Shapes: scores (n, u); positive (n, u); weights (n, u); returns ()
     margins = torch.where(positive, 1 - scores, 1 + scores).clamp(min=0)
     return (weights * margins.square()).sum() / max(len(scores), 1)
 
@@ -134,31 +88,8 @@ def table_weights(
     n_features: int | None = None,
     first: int = 0,
 ) -> ClusterWeights:
-    """A table as the weights of a linear layer, which the beam search reads.
-
-    Parameters
-    ----------
-    table : ndarray of float32, shape (n_nodes, dim)
-    bias : ndarray of float32, shape (n_nodes,)
-    child_offsets : ndarray of int64, shape (n_parents + 1,)
-    n_features, first : int
-        The table's dimensions are features ``first`` to ``first + dim - 1`` of ``n_features``: where embeddings stand
-        beside other features. By default they are all there is.
-
-    Returns
-    -------
-    ClusterWeights
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sylvan.models.transformer.label_layer import dense_table, table_weights
-    >>> table = np.array([[1, 0], [2, 3]], np.float32)
-    >>> weights = table_weights(table, np.array([-1, 0.5], np.float32), np.array([0, 2]), n_features=5, first=3)
-    >>> dense_table(weights)[0]
-    array([[0., 0., 0., 1., 0.],
-           [0., 0., 0., 2., 3.]], dtype=float32)
-    """
+    """A table as the weights of a linear layer, which the beam search reads."""
+    # Shapes: table (n_nodes, dim); bias (n_nodes,); child_offsets (n_parents + 1,)
     clusters = []
     for begin, end in zip(child_offsets[:-1].tolist(), child_offsets[1:].tolist(), strict=True):
         columns = np.ascontiguousarray(table[begin:end].T)  # (dim, children)
@@ -191,42 +122,23 @@ def dense_rows(embeddings: Float32) -> Csr:
 
 @dataclass(frozen=True, eq=False)
 class LinearStart:
-    """Solves the layers of a tree on embeddings, and searches them.
-
-    Attributes
-    ----------
-    tree : LabelTree
-    relevance : list of Csr
-        Of each layer, for every row: its positives, and how much lies below each.
-    learned : ndarray of int64
-        The rows to learn from; the others are only searched for.
-    beam : int
-    cost : float
-    costs : {"l1", "l2", "max", "count", "none"}
-        Of the positives; see :func:`~sylvan.ranking.relevance.cost_weights`.
-    seed : int
-    n_jobs : int
-    row_weight : ndarray of float32, shape (n,), optional
-        Factor of each row's losses.
-    """
+    """Solves the layers of a tree on embeddings, and searches them."""
 
     tree: LabelTree
-    relevance: list[Csr]
-    learned: npt.NDArray[np.int64]
+    relevance: list[Csr]  # of each layer, for every row: its positives, and how much lies below each
+    learned: npt.NDArray[np.int64]  # the rows to learn from; the others are only searched for
     beam: int
     cost: float = 1.0
-    costs: str = "none"
+    costs: str = "none"  # of the positives; see `cost_weights`
     seed: int = 0
     n_jobs: int = 1
-    row_weight: Float32 | None = None
+    row_weight: Float32 | None = None  # shape (n,): factor of each row's losses
 
     def solve(
         self, embeddings: Float32, layer: int, known: Mapping[int, ClusterWeights] | None = None
     ) -> list[ClusterWeights]:
-        """The linear rankers of all layers down to ``layer``, on embeddings (n, dim); no weight is dropped.
-
-        ``known`` are weights of layers that are taken as they are, and searched.
-        """
+        """The linear rankers of all layers down to ``layer``, on embeddings (n, dim); no weight is dropped. ``known``
+        are weights of layers that are taken as they are, and searched."""
         above = upper_tree(self.tree, layer)
         options = LinearOptions(cost=self.cost, threshold=0.0, seed=self.seed)
         words = ["tfn"] * layer + ["tfn+man"]

@@ -17,60 +17,34 @@ Beam = npt.NDArray[np.int32]
 
 
 class CandidateBatch(NamedTuple):
-    """The candidates of some rows, as one table.
+    """The candidates of some rows, as one table."""
 
-    Attributes
-    ----------
-    nodes : ndarray of int64, shape (u,)
-        Every node that is a candidate of any of the rows, rising.
-    positive : ndarray of bool, shape (n, u)
-        Which of them are positives of which row.
-    weights : ndarray of float32, shape (n, u)
-        The factor of each one's loss; 0 where a node is no candidate of the row.
-    """
-
-    nodes: npt.NDArray[np.int64]
-    positive: npt.NDArray[np.bool_]
-    weights: npt.NDArray[np.float32]
+    nodes: npt.NDArray[np.int64]  # shape (u,): every node that is a candidate of any of the rows, rising
+    positive: npt.NDArray[np.bool_]  # shape (n, u): which of them are positives of which row
+    weights: npt.NDArray[np.float32]  # shape (n, u): the factor of each one's loss
 
 
 @dataclass(frozen=True, eq=False)
 class LayerCandidates:
-    """The candidates of every row in one layer of a tree.
+    """The candidates of every row in one layer of a tree."""
 
-    Attributes
-    ----------
-    child_offsets : ndarray of int64, shape (n_parents + 1,)
-        Parent p's children are nodes ``child_offsets[p]`` to ``child_offsets[p + 1] - 1``.
-    costs : Csr, shape (n, n_nodes)
-        The positives of each row with the factors of their losses.
-    parents : Csr, shape (n, n_parents), or None
-        The nodes of the layer above with a positive below them, all of whose children are candidates
-        (teacher forcing); None for no such candidates.
-    beam : ndarray of int32, shape (n, width), or None
-        The nodes of the layer above where the matcher looks (matcher-aware); -1 for none.
-    negative : float
-        The factor of a negative's loss.
-
-    With neither parents nor beam every node is a candidate of every row, as in the top layer.
-    """
-
+    # shape (n_parents + 1,): parent p's children are nodes `child_offsets[p]` to `child_offsets[p + 1] - 1`
     child_offsets: npt.NDArray[np.int64]
-    costs: Csr
+    costs: Csr  # shape (n, n_nodes): the positives of each row with the factors of their losses
+    # shape (n, n_parents), or None: the nodes of the layer above with a positive below them, all of whose children are
+    # candidates (teacher forcing)
     parents: Csr | None = None
+    # shape (n, width), or None: the nodes of the layer above where the matcher looks (matcher-aware); -1 for none
     beam: Beam | None = None
-    negative: float = 1.0
+    negative: float = 1.0  # the factor of a negative's loss
 
     def with_beam(self, beam: Beam) -> LayerCandidates:
         """The same with another beam."""
         return replace(self, beam=beam)
 
     def take(self, rows: npt.NDArray[np.integer[Any]]) -> CandidateBatch:
-        """The candidates of some rows.
-
-        Only what some row of the batch looks at is in it: its size depends on rows, beam and branching, not on the
-        nodes of the layer.
-        """
+        """The candidates of some rows. Only what some row of the batch looks at is in it: its size depends on rows,
+        beam and branching, not on the nodes of the layer."""
         open_parents = self._open(rows)
         if open_parents is None:
             nodes = np.arange(int(self.child_offsets[-1]), dtype=np.int64)
@@ -125,29 +99,9 @@ class LayerCandidates:
 
 
 def coverage(parents: Csr, beam: Beam | None) -> float:
-    """The share of pairs of a row and a positive node that the beam reaches.
-
-    That is the recall of the matcher alone: for these nodes the candidates of the layer below need no teacher forcing.
-
-    Parameters
-    ----------
-    parents : Csr, shape (n, n_parents)
-        The positives of the layer that the beam is of.
-    beam : ndarray of int32, shape (n, width), or None for the root, which is always looked at
-
-    Returns
-    -------
-    float in [0, 1]
-        1 where there are no pairs.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sylvan import validate
-    >>> from sylvan.models.transformer.layer_candidates import coverage
-    >>> coverage(validate.features(np.array([[1, 0, 1], [0, 1, 0]])), np.array([[0, 1], [1, -1]], np.int32))
-    0.6666666666666666
-    """
+    """The share of pairs of a row and a positive node that the beam reaches. That is the recall of the matcher alone:
+    for these nodes the candidates of the layer below need no teacher forcing."""
+    # Shapes: parents (n, n_parents); beam (n, width)
     if beam is None or parents.nnz == 0:
         return 1.0
     n_parents = np.int64(parents.shape[1])

@@ -32,49 +32,19 @@ _PLACES = 5  # places that are looked at, where there are more than twice as man
 
 @dataclass(frozen=True, eq=False)
 class LayerData:
-    """What a layer is trained and measured on.
+    """What a layer is trained and measured on."""
 
-    Attributes
-    ----------
-    rows : TokenRows
-        All texts.
-    learned, holdout : ndarray of int64
-        Which of them are trained and measured on.
-    candidates : LayerCandidates
-        Of all texts, those by teacher forcing among them.
-    row_weight : ndarray of float32, shape (n,), optional
-    """
-
-    rows: TokenRows
-    learned: npt.NDArray[np.int64]
+    rows: TokenRows  # all texts
+    learned: npt.NDArray[np.int64]  # learned, holdout: which of them are trained and measured on
     holdout: npt.NDArray[np.int64]
-    candidates: LayerCandidates
-    row_weight: npt.NDArray[np.float32] | None = None
+    candidates: LayerCandidates  # of all texts, those by teacher forcing among them
+    row_weight: npt.NDArray[np.float32] | None = None  # shape (n,)
 
 
 class LayerJob(Job):
-    """One layer: the encoder and a vector for each node, trained on candidates by the squared hinge loss.
-
-    Scores are products with embeddings of unit length, as the linear ranker at the end sees them, or as they are
-    without the matcher's ``normalize``.
-
-    Parameters
-    ----------
-    encoder : TextEncoder
-    layer : LabelLayer
-    data : LayerData
-    matcher : TransformerMatcher
-        With rates (``matcher.suited(kind)``).
-    n_steps : int
-    look : callable, optional
-        Gives the beam of the layer above for all texts as the encoder is now; needed where ``matcher.refresh`` is.
-    engine : Engine, optional
-    record : mapping
-        Plain values that checkpoints hold with the training.
-    title : str
-        What the progress bar is called.
-    seed : int
-    """
+    """One layer: the encoder and a vector for each node, trained on candidates by the squared hinge loss. Scores are
+    products with embeddings of unit length, as the linear ranker at the end sees them, or as they are without the
+    matcher's ``normalize``."""
 
     larger_is_better = True
     later_of_equals = True  # a small holdout often can't distinguish two states, and the later has learned more
@@ -84,18 +54,18 @@ class LayerJob(Job):
         encoder: TextEncoder,
         layer: LabelLayer,
         data: LayerData,
-        matcher: TransformerMatcher,
+        matcher: TransformerMatcher,  # with rates (`matcher.suited(kind)`)
         n_steps: int,
         *,
         look: Callable[[], npt.NDArray[np.int32]] | None = None,
         engine: Engine | None = None,
-        record: Mapping[str, Any] | None = None,
-        title: str = "Fine-tuning",
+        record: Mapping[str, Any] | None = None,  # plain values that checkpoints hold with the training
+        title: str = "Fine-tuning",  # what the progress bar is called
         seed: int = 0,
     ) -> None:
         self.encoder, self.layer, self.data, self.matcher = encoder, layer, data, matcher
         self.record, self.title, self.seed = dict(record or {}), title, seed
-        self.look = look
+        self.look = look  # gives the beam of the layer above for all texts as the encoder is now
         self.engine = AsItIs(encoder) if engine is None else engine
         self.candidates, self.looked = data.candidates, 0
         self.measured_at = self._measured_at()
@@ -107,12 +77,9 @@ class LayerJob(Job):
         self.schedulers = WarmupSchedule(n_steps, matcher.warmup).schedulers(self.optimizers)
 
     def _measured_at(self) -> int:
-        """The k of the P@k that the layer is measured by.
-
-        Where a row's candidates are hardly more than five, P@5 is about the same however they are ranked: the best
-        one alone is then looked at. How many a row may have depends on the tree and the beam's width, so that it is
-        known before anything is searched.
-        """
+        """The k of the P@k that the layer is measured by. Where a row's candidates are hardly more than five, P@5 is
+        about the same however they are ranked: the best one alone is then looked at. How many a row may have depends on
+        the tree and the beam's width, so that it is known before anything is searched."""
         sizes = np.sort(np.diff(self.data.candidates.child_offsets))[::-1]
         return _PLACES if int(sizes[: self.matcher.beam].sum()) >= 2 * _PLACES else 1
 

@@ -31,51 +31,21 @@ _SPARED = 4.0  # of activations, by checkpointing
 
 @dataclass(frozen=True)
 class EncoderSizes:
-    """What the memory of an encoder's training follows from.
+    """What the memory of an encoder's training follows from."""
 
-    Attributes
-    ----------
-    n_rows, n_tokens : int
-        Texts, and tokens of all of them, none longer than the encoder looks at; of a bag the numbers that words and
-        pairs of them leave.
-    n_weights : int
-        Of the encoder.
-    n_trained : int
-        Those of them that are trained, tables with sparse gradients apart.
-    n_table : int
-        Those in such tables.
-    n_wide : int
-        Values that one token leaves behind on its way through the network, for the way back.
-    n_dense : int
-        Dimensions of a text's vector.
-    batch_tokens : int
-        Tokens of one batch.
-    layer_sizes : tuple of int
-        Nodes of the layers that are trained.
-    n_terms : int
-        TF-IDF's values of all texts.
-    """
-
-    n_rows: int
+    n_rows: int  # n_rows, n_tokens: texts, and tokens of all of them, none longer than the encoder looks at
     n_tokens: int
-    n_weights: int
-    n_trained: int
-    n_table: int
-    n_wide: int
-    n_dense: int
-    batch_tokens: int
-    layer_sizes: tuple[int, ...]
-    n_terms: int = 0
+    n_weights: int  # of the encoder
+    n_trained: int  # those of them that are trained, tables with sparse gradients apart
+    n_table: int  # those in such tables
+    n_wide: int  # values that one token leaves behind on its way through the network, for the way back
+    n_dense: int  # dimensions of a text's vector
+    batch_tokens: int  # tokens of one batch
+    layer_sizes: tuple[int, ...]  # nodes of the layers that are trained
+    n_terms: int = 0  # TF-IDF's values of all texts
 
     def bytes(self) -> dict[str, int]:
-        """What each part takes, in the order in which a training needs them.
-
-        "TF-IDF": of all texts. "encoder": its weights. "its training": gradients, both moments of Adam and the best
-        weights so far, and what a batch leaves behind for the way back. "node vectors": of the layers trained, with
-        the optimiser's moments and the best so far of the largest. "embeddings": of all texts, and where an encoder is
-        trained as the sparse rows from which a layer begins, of which a solver takes a copy. "rankers": both kinds of
-        features side by side, and the solver's room for a cluster of all texts, weights apart.
-        """
+        """What each part takes, in the order in which a training needs them."""
         trains = bool(self.layer_sizes)
         moments = 4 * (4 * self.n_trained + 3 * self.n_table) + 4 * self.batch_tokens * self.n_wide
         largest, together = max(self.layer_sizes, default=0), sum(self.layer_sizes)
@@ -120,19 +90,7 @@ def sizes_of(
     encoder: TextEncoder, texts: Sequence[str], matcher: TransformerMatcher | None, layer_sizes: tuple[int, ...],
     n_terms: int,
 ) -> EncoderSizes:  # fmt: skip
-    """The sizes of one training; the tokens of texts that aren't cut yet are estimated from their characters.
-
-    Parameters
-    ----------
-    encoder : TextEncoder
-    texts : sequence of str
-    matcher : TransformerMatcher, optional
-        None where the encoder isn't fine-tuned.
-    layer_sizes : tuple of int
-        Nodes of the layers that it is fine-tuned on.
-    n_terms : int
-        TF-IDF's values of all texts.
-    """
+    """The sizes of one training; the tokens of texts that aren't cut yet are estimated from their characters."""
     tables = {id(table) for table in encoder.tables()}
     weights = list(encoder.parameters())
     trained = [weight for weight in weights if weight.requires_grad]

@@ -1,12 +1,9 @@
-"""The preset "paper": X-Transformer and XR-Transformer as their papers have them, each value with its source.
-
-Yu et al. (2022), PECOS, says in Sections 2.3.1, 4 and 6.1 what both have in common, and refers to two others for the
-rest: [7] Chang et al. (2020), Section 4.2, for X-Transformer, and [54] Zhang et al. (2021), Section 5, for
-XR-Transformer. Their settings are those of the programs that the authors published: ``run_transformer_train.sh``,
+"""The preset "paper": X-Transformer and XR-Transformer as their papers have them, each value with its source: Yu et al.
+(2022), PECOS, Sections 2.3.1, 4 and 6.1; [7] Chang et al. (2020), Section 4.2, for X-Transformer; [54] Zhang et al.
+(2021), Section 5, for XR-Transformer; and the settings of the authors' programs: ``run_transformer_train.sh``,
 ``run_transformer_predict.sh`` and ``xbert/`` of github.com/OctoberChang/X-Transformer, and ``params.json``, which is
 ``examples/xr-transformer-neurips21/params/eurlex-4k/bert/params.json`` of github.com/amzn/pecos. What differs by data
-set is Eurlex-4K's.
-"""
+set is Eurlex-4K's."""
 
 from __future__ import annotations
 

@@ -105,9 +105,7 @@ def _texts_seen(matcher: TransformerMatcher | None, n_rows: int, n_layers: int) 
 
 def _rankers(training: TransformerTraining, tree: Any, terms: Any, n_dense: int) -> tuple[Plan, float]:
     """The plan of the rankers on a part of the rows, and which share that is; what they see of the encoder is noise.
-
-    Trees of their own are taken to be like the one that the words make.
-    """
+    Trees of their own are taken to be like the one that the words make."""
     n_rows = terms.shape[0]
     rows = np.unique(np.linspace(0, n_rows - 1, min(n_rows, _PLANNED_ROWS)).astype(np.int64))
     labels = take_rows(training.labels, rows)

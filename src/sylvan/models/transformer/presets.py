@@ -66,13 +66,7 @@ def preset_part(preset: str, model_kind: str, name: str) -> Any:
 def ensemble_of(
     preset: str, model_kind: str, encoders: Sequence[Any] | None, seeds: Sequence[int] | None
 ) -> list[tuple[Any, int]]:
-    """The encoder and the seed of each of an ensemble's members; None for what the preset says.
-
-    Raises
-    ------
-    ParameterError
-        When the preset has no encoders of an ensemble.
-    """
+    """The encoder and the seed of each of an ensemble's members; None for what the preset says."""
     says = said(preset, model_kind)
     if encoders is None:
         if "encoders" not in says:
@@ -88,9 +82,7 @@ def ensemble_of(
 
 def value_of(model: Any, name: str, kind: str) -> Any:
     """A model's parameter, or where it is None the preset's for that kind of encoder; None where there is none either.
-
-    What belongs to a kind goes before what the preset says of all.
-    """
+    What belongs to a kind goes before what the preset says of all."""
     value = getattr(model, name)
     says_all = said(model.preset, model.kind)
     for says in (says_all.get(kind, {}), _KINDS[kind], says_all):

@@ -69,22 +69,8 @@ class Learned:
 
 
 class TransformerTraining:
-    """A model's parameters and the texts that it is to learn from, checked.
-
-    A concrete one says which tree and which of its layers the encoder learns, and how the rankers follow from it.
-
-    Parameters
-    ----------
-    model : XRTransformer or XTransformer
-        Its parameters are what is trained; nothing of it changes.
-    texts, label_lists, sample_weight
-        As its ``fit`` takes them.
-
-    Attributes
-    ----------
-    matcher : TransformerMatcher, optional
-        None where the encoder isn't fine-tuned.
-    """
+    """A model's parameters and the texts that it is to learn from, checked. A concrete one says which tree and which of
+    its layers the encoder learns, and how the rankers follow from it."""
 
     own_trees: ClassVar[bool] = False  # whether the rankers' trees are their own, not the one that the encoder learns
 
@@ -94,7 +80,7 @@ class TransformerTraining:
         self.name = type(model).__name__
         self.vectorizer, self.matcher = presets.vectorizer_of(model), None if model.frozen else model.part("matcher")
         self.max_nodes: int = model.part("matcher").max_nodes
-        self.texts = check_texts(texts, self.name)
+        self.texts = check_texts(texts, self.name)  # texts, label_lists, sample_weight: as its `fit` takes them
         self.vocabulary, Y = encode_labels(label_lists)
         need_as_many(len(self.texts), Y.shape[0])
         self.labels = validate.labels(Y)
@@ -144,9 +130,7 @@ class TransformerTraining:
         self, tree: LabelTree | None, features: Csr, tuned: FineTuned | None, length: float, runner: Runner, force: bool
     ) -> XRLinear:
         """The fitted rankers over the features of texts, in which the encoder's vectors have the length ``length``.
-
-        ``tree`` is the one that the encoder has learned; None where it has learned none, and rankers have their own.
-        """
+        ``tree`` is the one that the encoder has learned; None where it has learned none, and rankers have their own."""
         raise TypeError(f"{type(self).__name__} is abstract: it trains nothing.")
 
     @property
@@ -211,10 +195,8 @@ class TransformerTraining:
         return Job("embeddings", dense_features, inputs, peak_bytes=size, packing=ARRAY, title="embedding the texts")
 
     def ranker(self, tree: LabelTree | None = None) -> XRLinear:
-        """The ranker to be trained over the features, on this tree or on those that it will make of them.
-
-        What its ``normalize`` asks for is done where the features are made.
-        """
+        """The ranker to be trained over the features, on this tree or on those that it will make of them. What its
+        ``normalize`` asks for is done where the features are made."""
         ranker = presets.ranker_of(self.model).set_params(normalize=False)
         return ranker if tree is None else ranker.set_params(tree=tree, n_trees=1)
 
@@ -223,14 +205,8 @@ class TransformerTraining:
         return None if self.matcher is None else presets.matcher_of(self.model, presets.kind_of(encoder))
 
     def check_layers(self, tree: LabelTree | None) -> None:
-        """See that what was given layer by layer has as many as the tree: before, not after, hours of work.
-
-        The rankers' own trees have as many as their labels, ``branching`` and ``max_leaf`` make, as this one has.
-
-        Raises
-        ------
-        ParameterError
-        """
+        """See that what was given layer by layer has as many as the tree: before, not after, hours of work. The
+        rankers' own trees have as many as their labels, ``branching`` and ``max_leaf`` make, as this one has."""
         ranker = self.ranker(tree)
         depth = len(self._layer_sizes(ranker))
         for name in ("negatives", "combine"):

@@ -160,12 +160,7 @@ class TransformerMatcher(Parameterized):
     patience: Annotated[int | None, Range(1)] = None
 
     def check_params(self, names: Sequence[str] | None = None) -> None:
-        """Hold every parameter's range, and that there is a holdout for ``patience``.
-
-        Raises
-        ------
-        ParameterError
-        """
+        """Hold every parameter's range, and that there is a holdout for ``patience``."""
         super().check_params(names)
         if self.patience is not None and not self.holdout:
             raise ParameterError(

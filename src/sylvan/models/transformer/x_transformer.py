@@ -165,12 +165,7 @@ class XTransformer(TransformerEstimator):
         return part.set_params(n_trees=1) if name == "ranker" and self.ranker is None and part is not None else part
 
     def check_params(self, names: Sequence[str] | None = None) -> None:
-        """Hold every parameter's range, and those of the parts that one layer of clusters has no use for.
-
-        Raises
-        ------
-        ParameterError
-        """
+        """Hold every parameter's range, and those of the parts that one layer of clusters has no use for."""
         super().check_params(names)
         if self.ranker is not None and self.ranker.n_trees != 1:
             raise ParameterError(

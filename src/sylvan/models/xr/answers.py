@@ -104,9 +104,7 @@ class XRAnswers(XRParameters):
         without: Sequence[Csr] | None = None,
     ) -> TopK:  # fmt: skip
         """The best labels when scores change, tree by tree and layer by layer, with scores mapped into [0, 1].
-
-        ``without`` has labels that a tree doesn't answer, row by row.
-        """
+        ``without`` has labels that a tree doesn't answer, row by row."""
         k, combines = min(k, self.n_labels_), self.per_layer("combine", self.tree_.depth)
         options: dict[str, Any] = {"beam": self.beam, "combines": combines, "n_jobs": resolve_jobs(self.n_jobs)}
         pairs = zip(self.rankers_, changes, strict=True)
@@ -155,11 +153,9 @@ class XRAnswers(XRParameters):
         return falling(bounded) if self.per_layer("combine", self.tree_.depth)[-1] == "ranker" else bounded
 
     def _bounded(self, scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """The scores of one tree mapped into [0, 1].
-
-        For rankers' own scores this depends on the loss. Margins that training drives to 1 are distinguished by Eq. 13.
-        Their sigmoids would be close together, so that a mean over several trees would hardly distinguish good labels.
-        """
+        """The scores of one tree mapped into [0, 1]. For rankers' own scores this depends on the loss. Margins that
+        training drives to 1 are distinguished by Eq. 13. Their sigmoids would be close together, so that a mean over
+        several trees would hardly distinguish good labels."""
         combines = self.per_layer("combine", self.tree_.depth)
         if combines[-1] != "ranker":
             return np.clip(scores, 0, 1)

@@ -75,11 +75,9 @@ def clusters_for(
     ranker: TreeRanker, features: Csr, labels: Csr, n_labels: int, training: TreeTraining,
     n_rows: npt.NDArray[np.int64], max_leaf: int, run: Runner,
 ) -> list[int]:  # fmt: skip
-    """The cluster of each new label: one with room that the search sends its rows to; without any, the smallest.
-
-    A place near the top of a row's beam counts for more, and less in clusters that many rows come to anyway: of those
-    that each was trained on, there are ``n_rows``.
-    """
+    """The cluster of each new label: one with room that the search sends its rows to; without any, the smallest. A
+    place near the top of a row's beam counts for more, and less in clusters that many rows come to anyway: of those
+    that each was trained on, there are ``n_rows``."""
     tree = ranker.tree
     n_new, sizes = n_labels - tree.n_labels, tree.cluster_sizes.astype(np.int64)
     if tree.depth == 1:

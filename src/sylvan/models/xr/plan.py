@@ -52,22 +52,7 @@ def training_plan(
     model: Any, features: Rows, labels: Csr, weight: Any, about: Mapping[str, Any],
     trees: Sequence[LabelTree] | None = None, whole: TrainingSize | None = None,
 ) -> Plan:  # fmt: skip
-    """The plan of an XRLinear, from trainings on a few of the rows.
-
-    Parameters
-    ----------
-    model : XRLinear
-        Not fitted; its parameters are what is planned.
-    features, labels : Csr
-    weight : ndarray of float32, or None
-        Of the rows.
-    about : mapping
-        What ``fit`` is told about the labels.
-    trees : sequence of LabelTree, optional
-        They are made already.
-    whole : TrainingSize, optional
-        Of the training, where features and labels are a sample of its rows.
-    """
+    """The plan of an XRLinear, from trainings on a few of the rows."""
     whole = TrainingSize.of(features, labels) if whole is None else whole
     samples = _Samples(model, features, labels, weight, about, None if trees is None else trees[0], whole)
     estimate, seconds = samples.estimate()
@@ -90,15 +75,7 @@ def refuse_beyond_memory(
 
 
 class _Samples:
-    """Trainings on samples of the rows of one training.
-
-    Attributes
-    ----------
-    tree : LabelTree or None
-        One that is given.
-    n_rows : int
-        Of the last sample.
-    """
+    """Trainings on samples of the rows of one training."""
 
     def __init__(
         self, model: Any, features: Rows, labels: Csr, weight: Any, about: Mapping[str, Any], tree: LabelTree | None,
@@ -106,7 +83,7 @@ class _Samples:
     ) -> None:  # fmt: skip
         self._model, self._features, self._labels, self._whole = copy.copy(model), features, labels, whole
         self._weight, self._about, self.n_rows = weight, about, 0
-        self.tree = model.tree if tree is None else tree
+        self.tree = model.tree if tree is None else tree  # one that is given
         if self.tree is not None:
             self._sizes = tuple(self.tree.layer_sizes)
         else:
@@ -181,21 +158,7 @@ def _without_gaps(labels: Csr) -> Csr:
 def _rankers_plan(
     model: Any, estimate: RankerEstimate, whole: TrainingSize, before: Sequence[Phase], unread: int, sampled: int
 ) -> Plan:
-    """The plan of a model each of whose trees is taken to be like the first.
-
-    Parameters
-    ----------
-    model : XRLinear
-    estimate : RankerEstimate
-        Of one tree.
-    whole : TrainingSize
-    before : sequence of Phase
-        What is done before.
-    unread : int
-        Bytes of data that aren't in memory yet.
-    sampled : int
-        How many rows it was estimated from, where these aren't all.
-    """
+    """The plan of a model each of whose trees is taken to be like the first."""
     now, available = resident_bytes(), available_bytes()
     available, now = None if available is None else now + available, now + unread
     # What changes in the scores of the rows that calibrate it is little beside the solved clusters.

@@ -14,21 +14,9 @@ SPARE = 1.25  # of a matrix that is copied, so much is allocated; the system giv
 
 
 class Room:
-    """The arrays that a matrix lies in, and how much of them is used.
-
-    Matrices that share the room agree on the rows that they share: what is used once is never written again. Of two
-    that both go on from the same rows, the second is copied to a room of its own.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sylvan import validate
-    >>> from sylvan.models.xr.room import Room
-    >>> one, two = (validate.features(np.array([[number]], np.float32)) for number in (1, 2))
-    >>> both, room = Room().stacked(one, two)
-    >>> both.data.tolist(), room.stacked(both, two)[0].data.tolist()
-    ([1.0, 2.0], [1.0, 2.0, 2.0])
-    """
+    """The arrays that a matrix lies in, and how much of them is used. Matrices that share the room agree on the rows
+    that they share: what is used once is never written again. Of two that both go on from the same rows, the second is
+    copied to a room of its own."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

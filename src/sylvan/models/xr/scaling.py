@@ -22,17 +22,10 @@ _RANGE = (1e-14, 1e14)  # beyond it float32 would overflow in squares
 
 @dataclass(frozen=True)
 class Scale:
-    """What features are of another scale than TF-IDF's, whose rows have length 1.
+    """What features are of another scale than TF-IDF's, whose rows have length 1."""
 
-    Attributes
-    ----------
-    length : float
-        The usual length of their rows.
-    factors : ndarray of float32, shape (n_features,), or None
-        What makes the columns' values about 1, where they are of different units.
-    """
-
-    length: float = 1.0
+    length: float = 1.0  # the usual length of their rows
+    # shape (n_features,), or None: what makes the columns' values about 1, where they are of different units
     factors: npt.NDArray[np.float32] | None = None
 
     @classmethod

@@ -28,22 +28,12 @@ KIND = "training-rows"
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Answers to rows by models that hadn't learned them, which say what a score means.
+    """Answers to rows by models that hadn't learned them, which say what a score means."""
 
-    Attributes
-    ----------
-    ids : ndarray of int64, shape (m,)
-        Of the rows, in the order in which they were asked for.
-    scores : ndarray of float32, shape (m, k)
-        In [0, 1], best first; -inf where there is no answer.
-    right : ndarray of bool, shape (m, k)
-    weight : ndarray of float32, shape (m,)
-    """
-
-    ids: npt.NDArray[np.int64]
-    scores: npt.NDArray[np.float32]
-    right: npt.NDArray[np.bool_]
-    weight: npt.NDArray[np.float32]
+    ids: npt.NDArray[np.int64]  # shape (m,): of the rows, in the order in which they were asked for
+    scores: npt.NDArray[np.float32]  # shape (m, k): in [0, 1], best first; -inf where there is no answer
+    right: npt.NDArray[np.bool_]  # shape (m, k)
+    weight: npt.NDArray[np.float32]  # shape (m,)
 
     @classmethod
     def of(
@@ -80,50 +70,26 @@ class HeldOut:
 
 @dataclass(frozen=True, eq=False)
 class TrainingRows:
-    """The rows of a training.
+    """The rows of a training."""
 
-    Attributes
-    ----------
-    features : Csr of shape (n, d)
-        As the rankers see them.
-    labels : Csr of shape (n, n_labels)
-    weight : ndarray of float32, shape (n,), or None
-    ids : ndarray of int64, shape (n,)
-        Rising; what a row is called when it is to be forgotten. No id is given twice.
-    next_id : int
-        That of the next row that comes.
-    length : float
-        Usual length of the rows of the first training, which costs, bias and pruning are meant for.
-    solutions : list of list of LayerSolution
-        Of each tree and layer.
-    held_out : HeldOut, optional
-    norms : ndarray of float32, shape (n,), or None
-        The squared length of each row, where an update has asked for it.
-    room : Room
-        Where features lie, once an update has put others behind them.
-    unread : str
-        The folder that arrays were loaded from which :meth:`verify` hasn't read yet.
-    """
-
-    features: Csr
-    labels: Csr
-    weight: npt.NDArray[np.float32] | None
-    ids: npt.NDArray[np.int64]
-    next_id: int
-    length: float
-    solutions: list[list[LayerSolution]]
+    features: Csr  # shape (n, d): as the rankers see them
+    labels: Csr  # shape (n, n_labels)
+    weight: npt.NDArray[np.float32] | None  # shape (n,), or None
+    ids: npt.NDArray[np.int64]  # shape (n,): rising; what a row is called when it is to be forgotten
+    next_id: int  # that of the next row that comes
+    length: float  # usual length of the rows of the first training, which costs, bias and pruning are meant for
+    solutions: list[list[LayerSolution]]  # of each tree and layer
     held_out: HeldOut | None = None
+    # shape (n,), or None: the squared length of each row, where an update has asked for it
     norms: npt.NDArray[np.float32] | None = None
-    room: Room = field(default_factory=Room)
-    unread: str = ""
+    room: Room = field(default_factory=Room)  # where features lie, once an update has put others behind them
+    unread: str = ""  # the folder that arrays were loaded from which `verify` hasn't read yet
 
     def without_labels(
         self, labels: npt.NDArray[np.int32], trees: Sequence[LabelTree], by_relevance: bool
     ) -> TrainingRows:
         """When labels are removed: no row has them, and of ``trees`` the nodes that had rows by them are to be solved.
-
-        ``by_relevance`` says whether the costs of a row's other labels depend on all that it has.
-        """
+        ``by_relevance`` says whether the costs of a row's other labels depend on all that it has."""
         kept = ~np.isin(self.labels.indices, labels)
         indptr = np.concatenate(([0], np.cumsum(kept)))[self.labels.indptr].astype(np.int64)
         left = Csr(indptr, self.labels.indices[kept], self.labels.data[kept], self.labels.shape)
@@ -142,13 +108,7 @@ class TrainingRows:
         return replace(self, labels=left, solutions=solutions)
 
     def rows_of(self, ids: Any) -> npt.NDArray[np.int64]:
-        """The numbers of rows by their ids, rising.
-
-        Raises
-        ------
-        DataError
-            For an id that no row has.
-        """
+        """The numbers of rows by their ids, rising."""
         listed = validate.row_numbers(ids, max(self.next_id, 1), name="forget", what="ids of rows")
         wanted = np.unique(listed)
         at = np.searchsorted(self.ids, wanted)
@@ -184,12 +144,7 @@ class TrainingRows:
     def from_state(
         cls, state: store.State, rankers: Sequence[TreeRanker], n_features: int, n_labels: int
     ) -> TrainingRows:
-        """From :meth:`to_state`'s result; sizes are verified here, and what :meth:`verify` reads when it is needed.
-
-        Raises
-        ------
-        ModelError
-        """
+        """From :meth:`to_state`'s result; sizes are verified here, and what :meth:`verify` reads when it is needed."""
         store.need_kind(state, KIND)
         ids = store.need_array(state, "ids", np.int64, (None,))
         n = len(ids)
@@ -218,13 +173,7 @@ class TrainingRows:
         )  # fmt: skip
 
     def verify(self) -> None:
-        """Read what comes from files once, before anything is learned from it.
-
-        Raises
-        ------
-        ModelError
-            When a value is out of its range.
-        """
+        """Read what comes from files once, before anything is learned from it."""
         where = self.unread
         if not where:
             return

@@ -28,21 +28,10 @@ _LABELS_AT_ONCE, _BLOCK_VALUES = 512, 1 << 19  # whose clusters are looked for; 
 
 
 class UnseenRows:
-    """Held-out rows as rows look that the model has never seen.
-
-    A vectoriser drops the words of a new text that no training text has, and scales what is left to length 1. A
-    held-out row has columns for such words. Rankers that are solved without it have no weights there, so that its
-    scores would be lower than those of a new row that says as much: it is as long as a new row by :attr:`factors`.
-
-    Attributes
-    ----------
-    features : Csr of shape (m, d)
-        Times the factors.
-    factors : ndarray of float32, shape (m,)
-        1 where rows aren't of unit length: then nothing has scaled them.
-    known : ndarray of bool, shape (m,)
-        Whether a row has any feature of other rows. Nothing can be said of one that has none.
-    """
+    """Held-out rows as rows look that the model has never seen. A vectoriser drops the words of a new text that no
+    training text has, and scales what is left to length 1. A held-out row has columns for such words. Rankers that are
+    solved without it have no weights there, so that its scores would be lower than those of a new row that says as
+    much: it is as long as a new row by :attr:`factors`."""
 
     def __init__(self, features: Rows, folds: Sequence[npt.NDArray[np.int32]], run: Runner) -> None:
         held_out = Folds.of(folds, features.shape[0])
@@ -52,18 +41,17 @@ class UnseenRows:
         squares, n = np.square(rows.data, dtype=np.float64), len(held_out.rows)
         lengths = np.sqrt(np.bincount(row_of_value, squares, n))
         lengths_seen = np.sqrt(np.bincount(row_of_value, squares * seen, n))
-        self.known: npt.NDArray[np.bool_] = lengths_seen > 0
+        self.known: npt.NDArray[np.bool_] = lengths_seen > 0  # shape (m,): whether a row has any feature of other rows
         factors = np.ones(n)
         if (np.abs(lengths[lengths > 0] - 1) < _NEAR_1).all():
             np.divide(lengths, lengths_seen, out=factors, where=self.known)
+        # shape (m,): 1 where rows aren't of unit length: then nothing has scaled them
         self.factors = factors.astype(np.float32)
-        self.features = rows._replace(data=rows.data * self.factors[row_of_value])
+        self.features = rows._replace(data=rows.data * self.factors[row_of_value])  # shape (m, d): times the factors
 
     def changed(self, changes: RowChanges | None) -> RowChanges | None:
-        """Changes of the rows' scores, when these are as many times as long.
-
-        Intercepts aren't multiplied; what they change by without a fold is little beside the rest.
-        """
+        """Changes of the rows' scores, when these are as many times as long. Intercepts aren't multiplied; what they
+        change by without a fold is little beside the rest."""
         if changes is None:
             return None
         return changes._replace(changes=changes.changes * np.repeat(self.factors, np.diff(changes.offsets)))
@@ -113,12 +101,10 @@ def _columns_outside(
 def placed_by_own_rows(
     trees: Sequence[LabelTree], features: Rows, labels: Csr, rows: npt.NDArray[np.int32], run: Runner
 ) -> list[Csr]:
-    """Of each tree, held-out rows' labels that would stand in another cluster without the row, by row and label.
-
-    A label of few rows stands where its rows are, so that the search for one of these rows finds it; the search for a
-    new row with this label does so less often. Such labels are no answers to the row. Those count that stand in the
-    cluster whose centroid is nearest, and without the row would be nearer to another one.
-    """
+    """Of each tree, held-out rows' labels that would stand in another cluster without the row, by row and label. A
+    label of few rows stands where its rows are, so that the search for one of these rows finds it; the search for a new
+    row with this label does so less often. Such labels are no answers to the row. Those count that stand in the cluster
+    whose centroid is nearest, and without the row would be nearer to another one."""
     labels_of_rows = take_rows(labels, rows)
     counts = np.bincount(labels.indices, minlength=labels.shape[1])[labels_of_rows.indices]
     rare = (counts > 1) & (counts <= _RARE)

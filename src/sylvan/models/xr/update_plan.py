@@ -17,21 +17,11 @@ TRIED = 0.2  # seconds of jobs that are run, to see how long the others take
 
 @dataclass(frozen=True)
 class UpdatePlan:
-    """What an update would do.
+    """What an update would do."""
 
-    Attributes
-    ----------
-    nodes : tuple of int
-        How many nodes of each layer would be solved again, in all trees.
-    seconds : float
-        Time until the model is changed.
-    peak_bytes : int
-        Memory that the update takes beside the model.
-    """
-
-    nodes: tuple[int, ...]
-    seconds: float
-    peak_bytes: int
+    nodes: tuple[int, ...]  # how many nodes of each layer would be solved again, in all trees
+    seconds: float  # time until the model is changed
+    peak_bytes: int  # memory that the update takes beside the model
 
     @classmethod
     def of(
