@@ -32,39 +32,10 @@ _RANGES = {
 
 
 def hash_partition(n_labels: int, n_buckets: int, n_repetitions: int, seed: int = 0) -> npt.NDArray[np.int32]:
-    """Labels hashed into buckets, with a different function for each repetition.
-
-    A repetition draws a from 1 to p - 1 and b from 0 to p - 1, where p is the prime 2^31 - 1, and puts label x into
-    bucket ((a x + b) mod p) mod B: two labels share a bucket with a probability of at most about 1 / B.
-
-    Parameters
-    ----------
-    n_labels : int
-    n_buckets : int
-        B.
-    n_repetitions : int
-        R; the first repetitions are the same for a larger R.
-    seed : int
-
-    Returns
-    -------
-    ndarray of int32, shape (n_repetitions, n_labels)
-
-    Raises
-    ------
-    ParameterError
-        When a number is out of its range.
-
-    References
-    ----------
-    Gupta et al. (2021), "IRLI", section 3.1; Carter and Wegman (1979), "Universal classes of hash functions".
-
-    Examples
-    --------
-    >>> from sylvan.indexing.buckets import hash_partition
-    >>> hash_partition(6, 3, 2, seed=0).shape
-    (2, 6)
-    """
+    """Labels hashed into buckets, with a different function for each repetition: it draws a from 1 to p - 1 and b from
+    0 to p - 1, where p is the prime 2^31 - 1, and puts label x into bucket ((a x + b) mod p) mod B (IRLI, section 3.1;
+    Carter and Wegman 1979), so that two labels share a bucket with a probability of at most about 1 / B."""
+    # Returns shape (n_repetitions, n_labels)
     check_values(_RANGES, n_labels=n_labels, n_buckets=n_buckets, n_repetitions=n_repetitions, seed=seed)
     factors = np.random.default_rng(seed).integers((1, 0), _PRIME, (n_repetitions, 2), dtype=np.uint64)
     labels = np.arange(n_labels, dtype=np.uint64)
@@ -82,51 +53,11 @@ def least_loaded(
     loads: Any = None,
     room: int = 0,
 ) -> npt.NDArray[np.int32]:
-    """Place each label in turn into the least loaded of its best buckets.
-
+    """Place each label in turn into the least loaded of its ``best`` buckets (IRLI, section 3.2); -1 is no bucket.
     Loads are counted while labels are placed. Among buckets with equal loads, a label stays where it is if that is one
-    of them, and otherwise goes to the best of them.
-
-    Parameters
-    ----------
-    best : array of int, shape (L, K)
-        The buckets with which each label has the highest affinity, best first. -1 is no bucket; a label whose row has
-        only -1 has no affinity and stays where it is.
-    n_buckets : int
-        B; buckets are 0 to B - 1.
-    current : array of int, shape (L,), optional
-        Where each label is now; -1 for nowhere. A label without affinity that is nowhere stays there.
-    loads : array of int, shape (B,), optional
-        Number of labels already in each bucket; 0 each when None. The array isn't changed.
-    room : int
-        A bucket with a smaller load takes the labels that prefer it at once, whatever the loads of the others: a soft
-        capacity. With 0, as the paper has it, the least loaded bucket is always chosen.
-
-    Returns
-    -------
-    ndarray of int32, shape (L,)
-        The bucket of each label, -1 for those that are nowhere.
-
-    Raises
-    ------
-    DataError
-        When an array has the wrong shape or holds a bucket out of range, or a label without affinity is met and
-        ``current`` is None.
-    ParameterError
-        When a number is out of its range.
-
-    References
-    ----------
-    Gupta et al. (2021), "IRLI", section 3.2, load balancing.
-
-    Examples
-    --------
-    >>> from sylvan.indexing.buckets import least_loaded
-    >>> least_loaded([[0, 1], [0, 1], [0, 2]], 3).tolist()
-    [0, 1, 2]
-    >>> least_loaded([[0, 1], [0, 1], [-1, -1]], 3, current=[1, 1, 2]).tolist()
-    [1, 0, 2]
-    """
+    of them, and otherwise goes to the best of them; a bucket with a load below ``room`` takes the labels that prefer it
+    at once."""
+    # Shapes: best (L, K); current (L,); loads (B,); returns (L,)
     check_values(_RANGES, n_buckets=n_buckets, room=room)
     wishes = whole_numbers(best, "best", (None, None), -1, n_buckets - 1)
     n_labels = len(wishes)
@@ -146,29 +77,10 @@ def least_loaded(
 
 
 def least_loaded_at_random(best: Any, n_buckets: int, seed: Sequence[int], **options: Any) -> npt.NDArray[np.int32]:
-    """:func:`least_loaded`, placing the labels in a random order.
-
-    In the order of their ids, labels that are alike and stand beside each other, as in sorted data, would be dealt out
-    in the same way in every repetition, and what one repetition misses, the others would miss too.
-
-    Parameters
-    ----------
-    best, n_buckets, **options
-        As :func:`least_loaded` takes them.
-    seed : sequence of int
-        Decides the order; another one for each repetition.
-
-    Returns
-    -------
-    ndarray of int32, shape (L,)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sylvan.indexing.buckets import least_loaded_at_random
-    >>> np.bincount(least_loaded_at_random(np.tile([0, 1, 2], (9, 1)), 3, [0])).tolist()
-    [3, 3, 3]
-    """
+    """:func:`least_loaded`, placing the labels in a random order. In the order of their ids, labels that are alike and
+    stand beside each other, as in sorted data, would be dealt out in the same way in every repetition, and what one
+    repetition misses, the others would miss too."""
+    # Returns shape (L,)
     order = np.random.default_rng(seed).permutation(len(best))
     if options.get("current") is not None:
         options["current"] = options["current"][order]
@@ -179,37 +91,13 @@ def least_loaded_at_random(best: Any, n_buckets: int, seed: Sequence[int], **opt
 
 @dataclass(frozen=True, eq=False)
 class Buckets:
-    """R partitions of the labels into B buckets each, and the labels of every bucket.
+    """R partitions of the labels into B buckets each, and the labels of every bucket."""
 
-    Attributes
-    ----------
-    assignment : ndarray of int32, shape (R, L)
-        Bucket of each label; -1 for a label that was removed, in all repetitions at once.
-    n_buckets, n_repetitions, n_labels : int
-        B, R and L, with the labels that were removed.
-    offsets : ndarray of int64, shape (R, B + 1)
-        Where each bucket's labels are in the repetition's row of ``members``.
-    members : ndarray of int32, shape (R, L')
-        The L' labels that are not removed, bucket by bucket, rising within a bucket.
-
-    Raises
-    ------
-    DataError
-        When the arrays don't fit together.
-
-    Examples
-    --------
-    >>> from sylvan.indexing.buckets import Buckets
-    >>> buckets = Buckets.from_assignment([[0, 1, 0, 1], [1, 1, 0, 1]], 2)
-    >>> buckets.members_of(1, 1).tolist()
-    [0, 1, 3]
-    >>> buckets.loads().tolist()
-    [[2, 2], [1, 3]]
-    """
-
-    assignment: npt.NDArray[np.int32]
-    n_buckets: int
+    assignment: npt.NDArray[np.int32]  # shape (R, L): bucket of each label
+    n_buckets: int  # n_buckets, n_repetitions, n_labels: B, R and L, with the labels that were removed
+    # shape (R, B + 1): where each bucket's labels are in the repetition's row of `members`
     offsets: npt.NDArray[np.int64]
+    # shape (R, L'): the L' labels that are not removed, bucket by bucket, rising within a bucket
     members: npt.NDArray[np.int32]
     n_repetitions: int = field(init=False)
     n_labels: int = field(init=False)
@@ -242,19 +130,8 @@ class Buckets:
 
     @classmethod
     def from_assignment(cls, assignment: Any, n_buckets: int) -> Buckets:
-        """From the bucket of each label.
-
-        Parameters
-        ----------
-        assignment : array of int, shape (R, L)
-            -1 for a removed label, in all repetitions.
-        n_buckets : int
-
-        Raises
-        ------
-        DataError
-            When a bucket is out of range, or a label is removed in some repetitions only.
-        """
+        """From the bucket of each label."""
+        # Shape: assignment (R, L)
         check_values(_RANGES, n_buckets=n_buckets)
         places = whole_numbers(assignment, "assignment", (None, None), -1, n_buckets - 1)
         check_values(_RANGES, n_repetitions=len(places), n_labels=places.shape[1])
@@ -307,13 +184,7 @@ class Buckets:
 
     @classmethod
     def from_arrays(cls, state: store.State, n_buckets: int, n_repetitions: int, n_labels: int) -> Buckets:
-        """From arrays that :meth:`arrays` gave and a model was saved with, verified wholly.
-
-        Raises
-        ------
-        ModelError
-            When an array is missing, of the wrong dtype or shape, or the lists are not what the assignment says.
-        """
+        """From arrays that :meth:`arrays` gave and a model was saved with, verified wholly."""
         if not (1 <= n_buckets <= _MOST and 1 <= n_repetitions <= MOST_REPETITIONS and 0 <= n_labels <= _MOST):
             raise ModelError(
                 f"{state.where or 'The model'!r} is damaged: {n_repetitions} partitions of {n_labels} labels into "
@@ -343,13 +214,7 @@ def whole_numbers(
     high: int,
     dtype: type[np.signedinteger[Any]] = np.int32,
 ) -> npt.NDArray[Any]:
-    """``values`` as a contiguous array of whole numbers of this shape (None for any size), each in [low, high].
-
-    Raises
-    ------
-    DataError
-        When they aren't.
-    """
+    """``values`` as a contiguous array of whole numbers of this shape (None for any size), each in [low, high]."""
     try:
         array = np.asarray(values)
     except ValueError:

@@ -15,40 +15,17 @@ _Ids = npt.NDArray[np.int64]
 
 
 class GrowingClassTree:
-    """A tree with each class in one leaf, to which classes are added one after another.
-
-    Parameters
-    ----------
-    tree : LabelTree
-    branching : int
-        Most children of a node, from which on it is divided; 0 for any number.
-
-    Attributes
-    ----------
-    was : list of ndarray of int64
-        Of each layer's nodes, from the leaves up, the edge of the first tree whose weights it takes over; -1 for none.
-
-    Notes
-    -----
-    A node with too many children is cut in two between them, which gives its parent one more, and so on up to the root,
-    which gets a layer of two nodes below it: as in a B-tree, all leaves stay at the same depth. Both halves of a node
-    take its weights over, so that the sums along paths stay.
-
-    Examples
-    --------
-    >>> from sylvan import LabelTree
-    >>> from sylvan.indexing.class_growth import GrowingClassTree
-    >>> growing = GrowingClassTree(LabelTree.flat(2), branching=2)
-    >>> growing.add(beside=0)
-    >>> growing.tree().layer_sizes, growing.tree().leaf_labels.tolist()
-    ((2, 3), [0, 2, 1])
-    """
+    """A tree with each class in one leaf, to which classes are added one after another. A node with too many children
+    is cut in two between them, which gives its parent one more, and so on up to the root, which gets a layer of two
+    nodes below it: as in a B-tree, all leaves stay at the same depth. Both halves of a node take its weights over, so
+    that the sums along paths stay."""
 
     def __init__(self, tree: LabelTree, branching: int) -> None:
         self._branching = branching
         self._offsets: list[_Ids] = [offsets.copy() for offsets in tree.child_offsets[::-1]]  # the leaves' first
         self._leaves = tree.leaf_labels.astype(np.int64)
         ends = np.cumsum([0, *tree.layer_sizes])
+        # of each layer's nodes, from the leaves up, the edge of the first tree whose weights it takes over; -1 for none
         self.was: list[_Ids] = [np.arange(a, b) for a, b in itertools.pairwise(ends)][::-1]
 
     def add(self, beside: int) -> None:

@@ -153,10 +153,6 @@ def class_centers(X: Any, y: npt.ArrayLike, n_classes: int) -> npt.NDArray[np.fl
 
 def check_class_tree(tree: LabelTree, n_classes: int, *, owner: str) -> None:
     """Raise ``DataError`` unless each of ``n_classes`` classes stands in exactly one leaf of a tree given to ``owner``.
-
-    Raises
-    ------
-    DataError
     """
     if tree.n_labels != n_classes:
         raise DataError(
@@ -175,28 +171,13 @@ def check_class_tree(tree: LabelTree, n_classes: int, *, owner: str) -> None:
 
 
 def first_edges(tree: LabelTree) -> npt.NDArray[np.int64]:
-    """The number of each layer's first edge, shape (depth + 1,); the last entry is the number of edges.
-
-    An edge leads to a node from its parent, so that edges are numbered as nodes are, layer after layer.
-
-    Examples
-    --------
-    >>> from sylvan.indexing.class_tree import balanced_tree, first_edges
-    >>> first_edges(balanced_tree([4, 2, 0, 1, 3], branching=2)).tolist()
-    [0, 2, 5, 10]
-    """
+    """The number of each layer's first edge, shape (depth + 1,); the last entry is the number of edges. An edge leads
+    to a node from its parent, so that edges are numbered as nodes are, layer after layer."""
     return np.cumsum([0, *(offsets[-1] for offsets in tree.child_offsets)], dtype=np.int64)
 
 
 def class_edges(tree: LabelTree) -> npt.NDArray[np.int64]:
-    """The edges from the root to each class, shape (n_classes, depth), of a tree that holds each class once.
-
-    Examples
-    --------
-    >>> from sylvan.indexing.class_tree import balanced_tree, class_edges
-    >>> class_edges(balanced_tree([1, 2, 0], branching=2)).tolist()
-    [[1, 4], [0, 2], [1, 3]]
-    """
+    """The edges from the root to each class, shape (n_classes, depth), of a tree that holds each class once."""
     first = first_edges(tree)
     nodes = np.empty(tree.n_labels, np.int64)
     nodes[tree.leaf_labels] = np.arange(tree.n_leaves)

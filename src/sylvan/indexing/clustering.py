@@ -114,10 +114,8 @@ def clustered_order(
     n_jobs: int,
     runner: Runner | None = None,
 ) -> npt.NDArray[np.int32]:
-    """Label ids in the order of the leaves of a tree of this shape, clusters of near rows below each of its nodes.
-
-    A ``runner`` whose jobs run elsewhere is given what the first halvings leave, each part with its own rows.
-    """
+    """Label ids in the order of the leaves of a tree of this shape, clusters of near rows below each of its nodes. A
+    ``runner`` whose jobs run elsewhere is given what the first halvings leave, each part with its own rows."""
     order = np.arange(rows.shape[0], dtype=np.int32)
     given: dict[str, Any] = {"offsets": offsets, "seed": seed, "spherical": spherical, "max_iterations": max_iterations}
 

@@ -1,7 +1,5 @@
-"""Codebooks: few codewords whose combinations approximate many vectors, fitted by k-means in PyTorch.
-
-Not imported with :mod:`sylvan.indexing`, because it needs PyTorch (``pip install "sylvan[neural]"``).
-"""
+"""Codebooks: few codewords whose combinations approximate many vectors, fitted by k-means in PyTorch. Not imported with
+:mod:`sylvan.indexing`, because it needs PyTorch (``pip install "sylvan[neural]"``)."""
 
 from __future__ import annotations
 
@@ -20,18 +18,10 @@ QUANTIZERS = ("pq", "rq")
 
 
 class Codebooks(NamedTuple):
-    """Codewords, and which of them approximate each vector.
+    """Codewords, and which of them approximate each vector."""
 
-    Attributes
-    ----------
-    codewords : tuple of Tensor of float32, shape (n_codewords, size)
-        One tensor per codebook; ``size`` is the codebook's part of the dimensions for ``"pq"`` and all for ``"rq"``.
-    codes : Tensor of int64, shape (n, n_codebooks)
-        For each vector, the row of each codebook that approximates it.
-    """
-
-    codewords: tuple[Tensor, ...]
-    codes: Tensor
+    codewords: tuple[Tensor, ...]  # shape (n_codewords, size): one tensor per codebook
+    codes: Tensor  # shape (n, n_codebooks): for each vector, the row of each codebook that approximates it
 
 
 def codeword_sizes(dim: int, n_codebooks: int, quantizer: str) -> list[int]:
@@ -53,59 +43,11 @@ def fit_codebooks(
     sample_size: int | None = None,
     generator: torch.Generator | None = None,
 ) -> Codebooks:
-    """Learn codebooks by k-means, and the codes of every vector.
-
-    Product quantisation (``"pq"``) clusters parts of the dimensions, each for itself; residual quantisation
-    (``"rq"``) clusters the vectors, then what the first codewords leave over, and so on. One Lloyd iteration costs
-    a matrix product of the sample with the codewords and one sum over its rows; nothing larger than a block of
-    scores is in memory. The same bits come out for any number of threads.
-
-    Parameters
-    ----------
-    vectors : Tensor of float, shape (n, dim)
-        float16 and bfloat16 are computed with in float32.
-    n_codewords : int
-        Number of codewords of each codebook, K. If there are more than vectors, some remain unused.
-    quantizer : {"rq", "pq"}
-    n_codebooks : int
-        How many codebooks, B; at most ``dim`` for ``"pq"``.
-    weights : Tensor of float, shape (n,), optional
-        How much each vector counts in the means; not negative, and not zero for all.
-    start : sequence of Tensor, optional
-        Codewords to start from, such as those of the last fit; k-means++ chooses them when None.
-    n_iterations : int
-        Lloyd iterations of each codebook at most; it stops when no code changes.
-    sample_size : int, optional
-        Fit on that many vectors, chosen without repetition with chances that grow with their weights (and counted
-        so that the objective's expectation stays); all are assigned. All are used when None or when there aren't more.
-    generator : torch.Generator, optional
-        Where random numbers come from; PyTorch's default generator when None.
-
-    Returns
-    -------
-    Codebooks
-
-    Raises
-    ------
-    ParameterError
-        For a number out of its range or an unknown quantizer.
-    DataError
-        When vectors, weights or start have the wrong shape, or weights a value that can't be used.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sylvan.indexing.codebooks import fit_codebooks
-    >>> corners = torch.tensor([[0.0, 0.0], [0.0, 9.0], [9.0, 0.0], [9.0, 9.0]])
-    >>> books = fit_codebooks(corners, 2, quantizer="pq")
-    >>> [sorted(words.flatten().tolist()) for words in books.codewords]
-    [[0.0, 9.0], [0.0, 9.0]]
-
-    References
-    ----------
-    Jegou, Douze and Schmid, "Product quantization for nearest neighbor search" (2010); Babenko and Lempitsky, "The
-    inverted multi-index" (2014); section 4.1 of Chen et al., "Adaptive sampled softmax with inverted multi-index".
-    """
+    """Learn codebooks by k-means, and the codes of every vector. Product quantisation (``"pq"``; Jegou, Douze and
+    Schmid 2010) clusters parts of the dimensions, each for itself; residual quantisation (``"rq"``) clusters the
+    vectors, then what the first codewords leave over, and so on (section 4.1 of the MIDX paper). The same bits come out
+    for any number of threads."""
+    # Shapes: vectors (n, dim); weights (n,)
     _check(vectors, n_codewords, quantizer, n_codebooks, n_iterations, sample_size)
     sizes = codeword_sizes(vectors.shape[1], n_codebooks, quantizer)
     _check_start(start, n_codewords, sizes)

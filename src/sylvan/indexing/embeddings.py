@@ -105,11 +105,9 @@ def pifa(X: Any, Y: Any, *, max_features_per_label: int | None = 1024, n_jobs: i
 
 
 def embedding_bytes(n_labels: int, n_entries: int, n_label_entries: int, most: int | None = 1024) -> int:
-    """PIFA at its peak: each label's values, and the labels' rows beside them.
-
-    ``n_entries`` is how many feature values the rows of all labels hold together, ``n_label_entries`` the number of
-    entries of Y. A label keeps ``most`` values, or all; labels that share columns need less than is counted.
-    """
+    """PIFA at its peak: each label's values, and the labels' rows beside them. ``n_entries`` is how many feature values
+    the rows of all labels hold together, ``n_label_entries`` the number of entries of Y. A label keeps ``most`` values,
+    or all; labels that share columns need less than is counted."""
     return 8 * (n_entries if most is None else min(n_entries, n_labels * most)) + 16 * n_label_entries + 40 * n_labels
 
 
@@ -117,10 +115,8 @@ def pifa_rows(
     x: Rows, y: Csr, keep: int | None, n_jobs: int, zeros: Callable[[int, Any], npt.NDArray[Any]] | None = None,
     runner: Runner | None = None,
 ) -> Csr:  # fmt: skip
-    """:func:`pifa` of verified matrices; ``zeros(size, dtype)`` gives the arrays, those of a file for instance.
-
-    Of rows in parts, each job of the ``runner`` reads those of its labels.
-    """
+    """:func:`pifa` of verified matrices; ``zeros(size, dtype)`` gives the arrays, those of a file for instance. Of rows
+    in parts, each job of the ``runner`` reads those of its labels."""
     if isinstance(x, RowParts):
         return pifa_of_parts(x, y, keep, Runner(n_jobs) if runner is None else runner, zeros or np.empty)
     n_features = x.shape[1]
@@ -156,11 +152,9 @@ def pifa_rows(
 
 
 def _without_gaps(array: npt.NDArray[Any], moves: list[tuple[int, int]], total: int) -> npt.NDArray[Any]:
-    """Each task's values moved up to the end of the one before, in place, and what is left cut off.
-
-    Rows that share columns need less room than was there for them. That room was never written to, so it never
-    cost memory; a copy would.
-    """
+    """Each task's values moved up to the end of the one before, in place, and what is left cut off. Rows that share
+    columns need less room than was there for them. That room was never written to, so it never cost memory; a copy
+    would."""
     for (old, new), (_, stop) in itertools.pairwise(moves):
         array[new:stop] = array[old : old + stop - new]
     if not array.flags.owndata:
@@ -331,14 +325,7 @@ def embed_labels(
     runner: Runner | None = None,
 ) -> Any:
     """Embeddings of shape (L, dimensions): ``label_embeddings``, or those that ``embedding`` names.
-
-    ``zeros(size, dtype)`` gives PIFA its large arrays; a ``runner`` its jobs, where the features are in parts.
-
-    Raises
-    ------
-    DataError
-        When what was given of the labels doesn't have one row a label, or isn't there.
-    """
+    ``zeros(size, dtype)`` gives PIFA its large arrays; a ``runner`` its jobs, where the features are in parts."""
     if label_embeddings is not None:
         return _of_labels(label_embeddings, "label_embeddings", labels)
     if embedding == "pifa_lf":

@@ -18,33 +18,13 @@ _Ids = npt.NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class Grown:
-    """A tree, and what its nodes were in the tree that it comes from.
-
-    Attributes
-    ----------
-    tree : LabelTree
-    was : tuple of ndarray of int32
-        Of each layer's nodes, the number in the tree before; -1 for a node that is new.
-    came_from : tuple of ndarray of int32
-        Of each layer's clusters, the cluster before whose rows it takes over.
-
-    Notes
-    -----
-    Jasinska-Kobus, Wydmuch, Thiruvenkatachari & Dembczyński (2021), "Online probabilistic label trees", grow a tree by
-    leaves and by nodes between; here nodes are only ever divided, so that all leaves stay in the last layer.
-
-    Examples
-    --------
-    >>> from sylvan import LabelTree
-    >>> from sylvan.indexing.growth import Grown
-    >>> grown = Grown.same(LabelTree.flat(2)).with_labels([0])
-    >>> grown.tree.leaf_labels.tolist(), grown.was[0].tolist()
-    ([0, 1, 2], [0, 1, -1])
-    """
+    """A tree, and what its nodes were in the tree that it comes from. Online probabilistic label trees (Jasinska-Kobus
+    et al. 2021) grow by leaves and by nodes between; here nodes are only ever divided, so that all leaves stay in the
+    last layer."""
 
     tree: LabelTree
-    was: tuple[_Ids, ...]
-    came_from: tuple[_Ids, ...]
+    was: tuple[_Ids, ...]  # of each layer's nodes, the number in the tree before; -1 for a node that is new
+    came_from: tuple[_Ids, ...]  # of each layer's clusters, the cluster before whose rows it takes over
 
     @classmethod
     def same(cls, tree: LabelTree) -> Grown:
@@ -84,20 +64,9 @@ class Grown:
 
 
 def saved_by_rebuilding(tree: LabelTree, branching: int, max_leaf: int, beam: int) -> float:
-    """The share of a search's cost that a new tree would save, by its shape: in [0, 1).
-
-    The cost is the number of nodes that a beam scores: in each layer, that of the nodes that it follows times the usual
-    number of their children, where a cluster of many labels is met in proportion to these.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sylvan import LabelTree
-    >>> from sylvan.indexing.growth import saved_by_rebuilding
-    >>> tree = LabelTree((np.array([0, 2]), np.array([0, 9, 10])), np.arange(10), 10)
-    >>> round(saved_by_rebuilding(tree, 2, 5, beam=1), 2)
-    0.31
-    """
+    """The share of a search's cost that a new tree would save, by its shape: in [0, 1). The cost is the number of nodes
+    that a beam scores: in each layer, that of the nodes that it follows times the usual number of their children, where
+    a cluster of many labels is met in proportion to these."""
     fresh = plan_offsets(layer_plan(tree.n_placed, branching, max_leaf))
     now = _search_cost(tree.child_offsets, beam)
     return max(0.0, 1 - _search_cost(fresh, beam) / now)

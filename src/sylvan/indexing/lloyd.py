@@ -1,7 +1,5 @@
-"""Weighted k-means on PyTorch: blocked matrix products for the assignment, index-adds for the means.
-
-Not imported with :mod:`sylvan.indexing`, because it needs PyTorch.
-"""
+"""Weighted k-means on PyTorch: blocked matrix products for the assignment, index-adds for the means. Not imported with
+:mod:`sylvan.indexing`, because it needs PyTorch."""
 
 from __future__ import annotations
 
@@ -23,30 +21,10 @@ def kmeans(
     n_iterations: int = 10,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Codewords that make the (weighted) mean squared distance of rows to their nearest codeword small.
-
-    A codeword that stands for no row moves to the row that is farthest from its own.
-
-    Parameters
-    ----------
-    rows : Tensor of float32, shape (n, dim)
-    n_codewords : int
-    weights : Tensor of float32, shape (n,), optional
-        Not negative.
-    start : Tensor of float32, shape (n_codewords, dim), optional
-        k-means++ when None.
-    n_iterations : int
-        At most.
-    generator : torch.Generator, optional
-
-    Returns
-    -------
-    Tensor of float32, shape (n_codewords, dim)
-
-    References
-    ----------
-    Lloyd, "Least squares quantization in PCM" (1982); Arthur and Vassilvitskii, "k-means++" (2007).
-    """
+    """Codewords that make the (weighted) mean squared distance of rows to their nearest codeword small (Lloyd 1982),
+    from k-means++ (Arthur and Vassilvitskii 2007) where no ``start`` is given. A codeword that stands for no row moves
+    to the row that is farthest from its own."""
+    # Shapes: rows (n, dim); weights (n,); start (n_codewords, dim); returns (n_codewords, dim)
     codewords = _plus_plus(rows, n_codewords, weights, generator) if start is None else start.clone()
     codes = torch.full((len(rows),), -1, dtype=torch.int64, device=rows.device)
     for _ in range(n_iterations):

@@ -18,10 +18,8 @@ SHOWN = 3  # labels that a title names
 def frequent_labels(
     tree: LabelTree, layer: int, node: int, counts: npt.NDArray[Any] | None = None, n: int = SHOWN
 ) -> tuple[list[int], int]:
-    """The ``n`` labels of highest count below a node, lower label first among equals, and how many there are.
-
-    Without ``counts``, the labels with the lowest ids are used.
-    """
+    """The ``n`` labels of highest count below a node, lower label first among equals, and how many there are. Without
+    ``counts``, the labels with the lowest ids are used."""
     below = tree.leaves(layer, node)
     labels = np.unique(tree.leaf_labels[below.start : below.stop])
     if counts is not None:
@@ -37,17 +35,7 @@ def node_title(
     name: Callable[[int], str] = str,
     counts: npt.NDArray[Any] | None = None,
 ) -> str:
-    """A node's name, such as "Whaling, Sea stories, Voyages, … (87 labels)"; a leaf is its label.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sylvan import LabelTree
-    >>> from sylvan.indexing.naming import node_title
-    >>> tree = LabelTree((np.array([0, 2]), np.array([0, 2, 3])), np.array([2, 0, 1]), 3)
-    >>> node_title(tree, 0, 0, "abc".__getitem__, np.array([1, 5, 9]))
-    'c, a (2 labels)'
-    """
+    """A node's name, such as "Whaling, Sea stories, Voyages, … (87 labels)"; a leaf is its label."""
     labels, n_labels = frequent_labels(tree, layer, node, counts)
     words = ", ".join(name(label) for label in labels)
     if layer == tree.depth - 1:

@@ -23,19 +23,8 @@ def with_overlap(
     overlap: int,
     max_leaf: int,
 ) -> Placement:
-    """A tree of disjoint clusters with each label in up to ``overlap`` of them.
-
-    Parameters
-    ----------
-    offsets, leaf_labels : as of :class:`~sylvan.LabelTree`
-    rows : csr_matrix or ndarray of float32, shape (n_labels, dimensions)
-        Embeddings of length one.
-    overlap : int
-        Most clusters of a label, its own among them.
-    max_leaf : int
-        Most labels of a cluster: the pairs of highest cosine between a label and a cluster's centre are taken
-        first, as long as the cluster has room. A label is never added to a cluster it has nothing in common with.
-    """
+    """A tree of disjoint clusters with each label in up to ``overlap`` of them."""
+    # Shape: rows (n_labels, dimensions)
     sizes, n_labels = np.diff(offsets[-1]), leaf_labels.size
     n_clusters = sizes.size
     if overlap < 2 or n_clusters < 2:

@@ -23,23 +23,11 @@ LANES = 16  # children that the ranking kernels handle at once
 
 
 def layer_plan(n_labels: int, branching: int, max_leaf: int) -> tuple[int, ...]:
-    """Number of nodes of each layer of a balanced tree, the labels last.
-
-    The tree is as shallow as ``branching`` and ``max_leaf`` allow, and its clusters are what halving down to
-    ``max_leaf`` gives: as many as the next power of two, or up to an eighth more where that fills groups of 16 children
-    better, which the ranking kernels handle at once. Each layer above is as small as ``branching`` allows, or a divisor
-    of the one below that is near. Few wide splits at the top, most of them even, kept the most precision on
-    the sets measured.
-
-    Parameters
-    ----------
-    n_labels : int
-        Number of labels to place.
-    branching : int
-        Maximum number of children of an inner node.
-    max_leaf : int
-        Maximum number of labels in a cluster.
-    """
+    """Number of nodes of each layer of a balanced tree, the labels last. The tree is as shallow as ``branching`` and
+    ``max_leaf`` allow, and its clusters are what halving down to ``max_leaf`` gives: as many as the next power of two,
+    or up to an eighth more where that fills groups of 16 children better, which the ranking kernels handle at once.
+    Each layer above is as small as ``branching`` allows, or a divisor of the one below that is near. Few wide splits at
+    the top, most of them even, kept the most precision on the sets measured."""
     if n_labels <= max_leaf:
         return (n_labels,)
     fewest = -(-n_labels // max_leaf)
@@ -93,10 +81,8 @@ def find_fault(
     n_labels: int,
     removed: npt.NDArray[np.int32] | None = None,
 ) -> str | None:
-    """What keeps these arrays from being a label tree, as the rest of a sentence; None when nothing does.
-
-    Labels that were ``removed`` must stand in no leaf, and all others in one.
-    """
+    """What keeps these arrays from being a label tree, as the rest of a sentence; None when nothing does. Labels that
+    were ``removed`` must stand in no leaf, and all others in one."""
     removed = np.zeros(0, np.int32) if removed is None else removed
     if n_labels < 1:
         return f"it must hold at least one label, but n_labels is {n_labels}"
@@ -142,21 +128,8 @@ def find_fault(
 def offsets_without(
     offsets: Sequence[npt.NDArray[np.int64]], dropped: npt.NDArray[np.bool_]
 ) -> tuple[tuple[npt.NDArray[np.int64], ...], list[npt.NDArray[np.bool_]]]:
-    """The child offsets of a tree without some of its leaves and the nodes that these leave empty.
-
-    Parameters
-    ----------
-    offsets : sequence of ndarray of int64
-        Of each layer.
-    dropped : ndarray of bool, shape (n_leaves,)
-        Not all of them.
-
-    Returns
-    -------
-    offsets : tuple of ndarray of int64
-    kept : list of ndarray of bool
-        Which nodes of each layer stay.
-    """
+    """The child offsets of a tree without some of its leaves and the nodes that these leave empty."""
+    # Shape: dropped (n_leaves,)
     kept = [~dropped]
     results: list[npt.NDArray[np.int64]] = []
     for layer in reversed(offsets):

@@ -413,13 +413,7 @@ class LabelTree:
 
     @classmethod
     def from_state(cls, state: store.State) -> LabelTree:
-        """The tree that a State describes.
-
-        Raises
-        ------
-        ModelError
-            When an array or value is missing, or they do not make a label tree.
-        """
+        """The tree that a State describes."""
         store.need_kind(state, _KIND)
         depth = store.need_int(state, "depth", 1, MAX_DEPTH)
         n_labels = store.need_int(state, "n_labels", 1, MAX_NODES)

@@ -68,13 +68,7 @@ class Combine(PerLayer):
 
 
 def combine_rule(word: str) -> tuple[str, float]:
-    """A way to combine scores and the weight of the score above, in [0, 1]: ``("l3_hinge", 0.25)``.
-
-    Raises
-    ------
-    ValueError
-        When the weight is no such number.
-    """
+    """A way to combine scores and the weight of the score above, in [0, 1]: ``("l3_hinge", 0.25)``."""
     name, colon, text = word.partition(":")
     weight = float(text) if colon else 1.0
     if not 0 <= weight <= 1:
@@ -90,13 +84,7 @@ def _rules(combines: tuple[str, ...]) -> tuple[list[int], float, list[float]]:
 
 
 def hinge_power(combines: Sequence[str]) -> float:
-    """p of Eq. 13, which all layers with a hinge share.
-
-    Raises
-    ------
-    ParameterError
-        When they don't.
-    """
+    """p of Eq. 13, which all layers with a hinge share."""
     hinges = sorted({word for word, _ in map(combine_rule, combines) if word.endswith("_hinge")})
     if len(hinges) > 1:
         raise ParameterError(
@@ -122,9 +110,7 @@ def next_beam(
     changes: RowChanges | None = None,
 ) -> Beam:  # fmt: skip
     """The ``width`` best children of the clusters in ``above``: node ids and scores, shape (n, width), best first.
-
-    ``changes`` are added to the rankers' scores first.
-    """
+    ``changes`` are added to the rankers' scores first."""
     n_rows = features.shape[0]
     width, (rule, share) = min(width, len(weights.intercepts)), combine_rule(combine)
     nodes, scores = np.empty((n_rows, width), np.int32), np.empty((n_rows, width), np.float32)
@@ -263,13 +249,11 @@ def rank(
     n_jobs: int = 1,
     description: str | None = None,
 ) -> TopK:
-    """The ``k`` best labels of each row among those that a beam of ``beam`` clusters per layer reaches.
-
-    ``combines`` says for each layer how its scores are combined with those above; ``n_copies`` is the largest number of
-    leaves of a label. The scores of the product rules are exponentiated, those of ``"ranker"`` are the last ranker's
-    own. With a filter of ``labels``, which needs the tree's ``paths``, a cluster is opened, and takes a place in the
-    beam, only when it has a label below it that may be answered.
-    """
+    """The ``k`` best labels of each row among those that a beam of ``beam`` clusters per layer reaches. ``combines``
+    says for each layer how its scores are combined with those above; ``n_copies`` is the largest number of leaves of a
+    label. The scores of the product rules are exponentiated, those of ``"ranker"`` are the last ranker's own. With a
+    filter of ``labels``, which needs the tree's ``paths``, a cluster is opened, and takes a place in the beam, only
+    when it has a label below it that may be answered."""
     n_rows = features.shape[0]
     best, scores = np.empty((n_rows, k), np.int32), np.empty((n_rows, k), np.float32)
     handles = [weights.layer for weights in layers]

@@ -27,54 +27,22 @@ _FEWEST_ROWS = 2  # a product of one row goes another way through BLAS, to other
 
 
 class BucketNetwork:
-    """R networks of one hidden layer with ReLU, each with a score for every bucket of its repetition.
-
-    Parameters
-    ----------
-    first : ndarray of float32, shape (n_features, n_repetitions * hidden)
-        First layers of all repetitions side by side, so that one product serves them all.
-    first_bias : ndarray of float32, shape (n_repetitions * hidden,)
-    second : ndarray of float32, shape (n_repetitions, hidden, n_buckets)
-    second_bias : ndarray of float32, shape (n_repetitions, n_buckets)
-    projection : ndarray of float32, shape (n_inputs, n_features), optional
-        What inputs are multiplied with first, once for all repetitions; without it n_inputs is n_features.
-    scales : ndarray of float32, shape (n_features, n_repetitions), optional
-        Of a first layer as :func:`sylvan.matching.four_bits.rounded` gives it, which is saved in four bits a weight.
-
-    Attributes
-    ----------
-    n_inputs, n_features, n_repetitions, hidden, n_buckets : int
-        The sizes in the shapes above.
-
-    Raises
-    ------
-    DataError
-        When the shapes don't fit together.
-
-    Notes
-    -----
-    The f_r of the IRLI paper (Section 3.2): the sigmoid of a logit is the probability that the bucket holds a label of
-    the input. Sparse inputs take the rows of ``first`` that belong to their features, as an embedding bag does.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sylvan.matching.bucket_network import BucketNetwork
-    >>> first = np.eye(2, dtype=np.float32)
-    >>> second = np.array([[[4, 0, 2], [0, 4, 2]]], np.float32)  # one repetition of three buckets
-    >>> network = BucketNetwork(first, np.zeros(2, np.float32), second, np.full((1, 3), -2, np.float32))
-    >>> chosen, probabilities = network.top(np.array([[0.0, 1.0]], np.float32), 2)
-    >>> chosen.tolist(), probabilities.round(2).tolist()
-    ([[[1, 2]]], [[[0.8799999952316284, 0.5]]])
-    """
+    """R networks of one hidden layer with ReLU, each with a score for every bucket of its repetition: the f_r of the
+    IRLI paper (section 3.2). The sigmoid of a logit is the probability that the bucket holds a label of the input.
+    Sparse inputs take the rows of ``first`` that belong to their features, as an embedding bag does."""
 
     def __init__(
         self,
+        # shape (n_features, n_repetitions * hidden): first layers of all repetitions side by side, so that one product
+        # serves them all
         first: Float32,
-        first_bias: Float32,
-        second: Float32,
-        second_bias: Float32,
+        first_bias: Float32,  # shape (n_repetitions * hidden,)
+        second: Float32,  # shape (n_repetitions, hidden, n_buckets)
+        second_bias: Float32,  # shape (n_repetitions, n_buckets)
+        # shape (n_inputs, n_features): what inputs are multiplied with first, once for all repetitions
         projection: Float32 | None = None,
+        # shape (n_features, n_repetitions): of a first layer as `sylvan.matching.four_bits.rounded` gives it, which is
+        # saved in four bits a weight
         scales: Float32 | None = None,
     ) -> None:
         self.first, self.first_bias, self.second, self.second_bias = first, first_bias, second, second_bias
@@ -94,6 +62,7 @@ class BucketNetwork:
                 f"Got {projection.shape} instead."
             )
         self.n_features, self.n_repetitions, self.hidden, self.n_buckets = len(first), n_repetitions, hidden, n_buckets
+        # n_inputs, n_features, n_repetitions, hidden, n_buckets: the sizes in the shapes above
         self.n_inputs = self.n_features if projection is None else len(projection)
 
     @property
@@ -151,21 +120,8 @@ class BucketNetwork:
         return values[: X.shape[0]]
 
     def logits(self, X: Inputs) -> Float32:
-        """The logit of every bucket.
-
-        Parameters
-        ----------
-        X : ndarray of float32, or CSR matrix, of shape (n, n_features)
-
-        Returns
-        -------
-        ndarray of float32, shape (n, n_repetitions, n_buckets)
-
-        Raises
-        ------
-        DataError
-            When X has another width.
-        """
+        """The logit of every bucket."""
+        # Shape: X (n, n_features); returns (n, n_repetitions, n_buckets)
         hidden = self.hidden_values(X)
         logits = np.empty((X.shape[0], self.n_repetitions, self.n_buckets), np.float32)
         for repetition in range(self.n_repetitions):
@@ -189,28 +145,8 @@ class BucketNetwork:
         return logits[:, : len(hidden)]
 
     def top(self, X: Inputs, m: int, n_jobs: int = 1) -> tuple[npt.NDArray[np.int32], Float32]:
-        """The ``m`` best buckets of every repetition.
-
-        Parameters
-        ----------
-        X : ndarray of float32, or CSR matrix, of shape (n, n_features)
-        m : int
-            Buckets a repetition, n_buckets at most.
-        n_jobs : int
-            Threads; the answer doesn't depend on it. Which rows are asked for together may change the last bits of
-            very small networks' answers.
-
-        Returns
-        -------
-        chosen : ndarray of int32, shape (n, n_repetitions, m)
-            Best first, lower number first among equals.
-        probabilities : ndarray of float32, shape (n, n_repetitions, m)
-
-        Raises
-        ------
-        DataError
-            When X has another width, or ``m`` is not in [1, n_buckets].
-        """
+        """The ``m`` best buckets of every repetition."""
+        # Shape: X (n, n_features); returns chosen (n, n_repetitions, m), probabilities (n, n_repetitions, m)
         if not 1 <= m <= self.n_buckets:
             raise DataError(f"The best {m} buckets were asked for, but a repetition has {self.n_buckets}.")
         if isinstance(X, Csr):
@@ -259,14 +195,7 @@ class BucketNetwork:
     def from_arrays(
         cls, state: store.State, n_inputs: int, n_repetitions: int, n_buckets: int, prefix: str = "network"
     ) -> BucketNetwork:
-        """The networks that :meth:`arrays` gave to a State.
-
-        Raises
-        ------
-        ModelError
-            When an array is missing, or of another type or shape. Values aren't looked at: a NaN gives a probability
-            of 0.
-        """
+        """The networks that :meth:`arrays` gave to a State."""
         second = store.need_array(state, f"{prefix}.second", np.float32, (n_repetitions, None, n_buckets))
         width, n_features, projection = second.shape[1] * n_repetitions, n_inputs, None
         if f"{prefix}.projection" in state.arrays:
@@ -291,27 +220,9 @@ class BucketNetwork:
 
 def best_buckets(network: BucketNetwork, X: Any, truths: sp.csr_matrix, choices: int) -> npt.NDArray[np.int32]:
     """The buckets that each label has most affinity to, by the IRLI paper's Definition 1: the sum over its instances.
-
-    Parameters
-    ----------
-    network : BucketNetwork
-        Of one repetition.
-    X : ndarray of float32, or CSR matrix, of shape (n, n_features)
-    truths : csr_matrix of shape (n, n_labels)
-        Whose instance each row is; every stored value counts once.
-    choices : int
-        How many buckets a label; the paper's K.
-
-    Returns
-    -------
-    ndarray of int32, shape (n_labels, choices)
-        Best first, lower bucket first among equals; -1 for labels without an instance.
-
-    Notes
-    -----
     The sums of all labels to all buckets are never made: some buckets are computed at a time, and of these for some
-    labels at a time, and each label's best so far are compared with them.
-    """
+    labels at a time, and each label's best so far are compared with them."""
+    # Shapes: X (n, n_features); truths (n, n_labels); returns (n_labels, choices)
     n, n_labels = truths.shape
     by_label = sp.csr_matrix((np.ones(truths.nnz, np.float32), truths.indices, truths.indptr), truths.shape).T.tocsr()
     parts = [slice(start, start + network.block_rows()) for start in range(0, n, network.block_rows())]
@@ -339,19 +250,9 @@ def best_buckets(network: BucketNetwork, X: Any, truths: sp.csr_matrix, choices:
 def expected_affinity(
     network: BucketNetwork, X: Any, truths: sp.csr_matrix, assignment: npt.NDArray[np.int32], n_jobs: int = 1
 ) -> float:
-    """The mean probability of the bucket that a label is in, over inputs, their labels and repetitions.
-
-    This is what Theorem 1 of the IRLI paper says grows by a re-partition and the training after it.
-
-    Parameters
-    ----------
-    network : BucketNetwork
-    X : ndarray of float32, or CSR matrix, of shape (n, n_features)
-    truths : csr_matrix of shape (n, n_labels)
-    assignment : ndarray of int32, shape (n_repetitions, n_labels)
-    n_jobs : int
-        Threads.
-    """
+    """The mean probability of the bucket that a label is in, over inputs, their labels and repetitions. This is what
+    Theorem 1 of the IRLI paper says grows by a re-partition and the training after it."""
+    # Shapes: X (n, n_features); truths (n, n_labels); assignment (n_repetitions, n_labels)
 
     def work(part: tuple[int, int]) -> float:
         here = truths[slice(*part)]

@@ -29,25 +29,13 @@ _DTYPES = (np.int64, np.int64, np.int32, np.int32, np.float32)
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """The candidates of queries; those of query i stand at ``offsets[i]:offsets[i + 1]``.
+    """The candidates of queries; those of query i stand at ``offsets[i]:offsets[i + 1]``."""
 
-    Attributes
-    ----------
-    offsets : ndarray of int64, shape (n + 1,)
-    labels : ndarray of int32
-        Best first.
-    votes : ndarray of int32
-        In how many repetitions a bucket of the query holds the label.
-    scores : ndarray of float32
-        Sum of the probabilities of these buckets.
-    touched : ndarray of int64, shape (n,)
-        How often a counter was increased: the labels of all chosen buckets, one by one.
-    """
-
-    offsets: npt.NDArray[np.int64]
-    labels: npt.NDArray[np.int32]
-    votes: npt.NDArray[np.int32]
-    scores: npt.NDArray[np.float32]
+    offsets: npt.NDArray[np.int64]  # shape (n + 1,)
+    labels: npt.NDArray[np.int32]  # best first
+    votes: npt.NDArray[np.int32]  # in how many repetitions a bucket of the query holds the label
+    scores: npt.NDArray[np.float32]  # sum of the probabilities of these buckets
+    # shape (n,): how often a counter was increased: the labels of all chosen buckets, one by one
     touched: npt.NDArray[np.int64]
 
     def __len__(self) -> int:
@@ -69,63 +57,10 @@ def find_candidates(
     best_first: bool = True,
     n_jobs: int = 1,
 ) -> Candidates:
-    """The labels of the chosen buckets of all repetitions, each once, with its votes and its summed probability.
-
-    The cost grows with the labels that stand in the chosen buckets, not with the number of labels: counters are used
-    again by the next call, and those that a query touched are set back to 0 after it.
-
-    Parameters
-    ----------
-    buckets : Buckets
-        Of R repetitions.
-    chosen : array of int32, shape (n, R, m)
-        The buckets that each query looks into in each repetition. -1 is none; a bucket that is named twice in a
-        repetition counts once, with the probability that stands first.
-    probabilities : array of float32, shape (n, R, m)
-        Of each chosen bucket; finite and not negative, at -1 too.
-    min_votes : int
-        Labels of fewer votes are no candidates.
-    order : {"votes", "probability"}
-        ``"votes"`` as the paper counts: most votes first, then the greater sum of probabilities. ``"probability"``, an
-        extension: the greatest sum of probabilities first. The lower label is first among equals.
-    limit : int, optional
-        The first so many in this order; all when None.
-    best_first : bool
-        False leaves each query's candidates in any order, always the same, which is cheaper where they are ranked
-        anew anyway. Which ones they are doesn't change.
-    n_jobs : int
-        Number of threads; the answer doesn't depend on it.
-
-    Returns
-    -------
-    Candidates
-
-    Raises
-    ------
-    DataError
-        When the arrays' shapes don't agree, a bucket is out of range, or a probability is no finite number from 0.
-    ParameterError
-        When a parameter is out of its range.
-
-    Notes
-    -----
-    Probabilities are added up in float32, from the first repetition to the last.
-
-    References
-    ----------
-    Gupta et al. (2021), "IRLI", section 3.3.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sylvan.indexing.buckets import Buckets
-    >>> from sylvan.matching.candidates import find_candidates
-    >>> buckets = Buckets.from_assignment([[0, 0, 1, 1], [1, 0, 1, 0]], 2)
-    >>> chosen = np.array([[[1], [1]]], np.int32)
-    >>> found = find_candidates(buckets, chosen, np.array([[[0.5], [0.25]]], np.float32))
-    >>> found.labels.tolist(), found.votes.tolist(), found.scores.tolist()
-    ([2, 3, 0], [2, 1, 1], [0.75, 0.5, 0.25])
-    """
+    """The labels of the chosen buckets of all repetitions, each once, with its votes and its summed probability (IRLI,
+    section 3.3). The cost grows with the labels that stand in the chosen buckets, not with the number of labels.
+    Probabilities are added up in float32, from the first repetition to the last."""
+    # Shapes: chosen (n, R, m); probabilities (n, R, m)
     check_values(_RANGES, min_votes=min_votes, order=order, limit=limit)
     places, weights = _probes(buckets, chosen, probabilities)
     n = len(places)

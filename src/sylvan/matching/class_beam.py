@@ -32,49 +32,16 @@ Scores = Annotated[str, Choice(SCORES)]
 
 @dataclass(frozen=True, eq=False)
 class ClassWeights:
-    """A row of weights for every edge of a tree of classes, and what of them is a class's score.
+    """A row of weights for every edge of a tree of classes, and what of them is a class's score (Eq. 9 of Candidates
+    vs. Noises Estimation). Edges are numbered as :func:`sylvan.indexing.class_tree.first_edges` says. A flat tree's
+    edges are the classes."""
 
-    Edges are numbered as :func:`sylvan.indexing.class_tree.first_edges` says. A flat tree's edges are the classes.
-
-    Parameters
-    ----------
-    tree : LabelTree
-        Every class in exactly one leaf.
-    weights : ndarray of float32, shape (n_edges, n_features + 1)
-        The last column holds the intercepts. In C order, which suits dense rows, or in Fortran order, where the
-        weights of a feature lie side by side, which suits compressed rows.
-    squares : ndarray of float32, the same shape and order, optional
-        AdaGrad's sums of squared gradients, which training goes on from.
-    delays : ndarray of float32, the same shape and order, optional
-        What :meth:`averages` needs beside weights that are averaged over the steps of training.
-    scores : {"path", "own"}
-        What a node scores, and so a class: the sum over the edges on its path (the paper's Eq. 9), or its own edge
-        alone, and the edges above it only decide whether a beam search finds it.
-
-    Raises
-    ------
-    DataError
-        When a class stands in several leaves, or an array has another shape, dtype or order.
-    ParameterError
-        When ``scores`` is another word.
-
-    Notes
-    -----
-    Han et al. (2018), "Candidates vs. Noises Estimation", Eq. (9).
-
-    Examples
-    --------
-    >>> from sylvan import LabelTree
-    >>> from sylvan.matching.class_beam import ClassWeights
-    >>> weights = ClassWeights.zeros(LabelTree.random(30, branching=3, max_leaf=10), n_features=5)
-    >>> weights.weights.shape, weights.first_edges
-    ((33, 6), (0, 3, 33))
-    """
-
-    tree: LabelTree
-    weights: Float32
-    squares: Float32 | None = None
-    delays: Float32 | None = None
+    tree: LabelTree  # every class in exactly one leaf
+    weights: Float32  # shape (n_edges, n_features + 1): the last column holds the intercepts
+    squares: Float32 | None = None  # AdaGrad's sums of squared gradients, which training goes on from
+    delays: Float32 | None = None  # what `averages` needs beside weights that are averaged over the steps of training
+    # what a node scores, and so a class: the sum over the edges on its path (the paper's Eq. 9), or its own edge alone,
+    # and the edges above it only decide whether a beam search finds it
     scores: str = "path"
     first_edges: tuple[int, ...] = field(init=False, repr=False)  # of each layer, then the number of edges
     handle: Any = field(init=False, default=None, repr=False)  # the tree as the kernels see it
@@ -121,10 +88,8 @@ class ClassWeights:
         cls, tree: LabelTree, n_features: int, *, squares: bool = False, delays: bool = False,
         by_feature: bool = False, scores: str = "path",
     ) -> ClassWeights:  # fmt: skip
-        """Weights of 0, which training begins with.
-
-        ``squares`` are for AdaGrad, ``delays`` for averaging; ``by_feature`` suits compressed rows.
-        """
+        """Weights of 0, which training begins with. ``squares`` are for AdaGrad, ``delays`` for averaging;
+        ``by_feature`` suits compressed rows."""
         shape = sum(tree.layer_sizes), n_features + 1
         weights = np.zeros(shape, np.float32, order="F" if by_feature else "C")
         return cls(
@@ -146,18 +111,7 @@ class ClassWeights:
         )  # fmt: skip
 
     def averages(self, n_steps: int) -> ClassWeights:
-        """The averages of the weights over the last ``n_steps`` steps, step t of which counts t times.
-
-        Parameters
-        ----------
-        n_steps : int
-            Steps made since the delays were 0. After none of them the averages are the weights.
-
-        Raises
-        ------
-        DataError
-            Without delays.
-        """
+        """The averages of the weights over the last ``n_steps`` steps, step t of which counts t times."""
         if self.delays is None:
             raise DataError("These weights weren't averaged: they have no delays.")
         factors = 0.5 * n_steps * (n_steps + 1.0)
@@ -170,16 +124,8 @@ class ClassWeights:
         return ClassWeights(self.tree, self.weights, scores=self.scores)
 
     def regrown(self, tree: LabelTree, was: npt.NDArray[np.int64], n_features: int) -> ClassWeights:
-        """Copies for a tree that has grown and for more features.
-
-        Parameters
-        ----------
-        tree : LabelTree
-        was : ndarray of int64, shape (n_edges,)
-            The edge here that each of the tree's edges takes over; -1 for one that begins with weights of 0.
-        n_features : int
-            At least as many as there are; those behind have weights of 0.
-        """
+        """Copies for a tree that has grown and for more features."""
+        # Shape: was (n_edges,)
 
         def grown(array: Float32) -> Float32:
             made = np.zeros((len(was), n_features + 1), np.float32, order="F" if self.by_feature else "C")
@@ -225,13 +171,7 @@ class ClassWeights:
     def from_arrays(
         cls, state: store.State, tree: LabelTree, n_features: int, *, by_feature: bool, scores: str = "path"
     ) -> ClassWeights:
-        """What :meth:`to_arrays` gave, verified. Weights that are no numbers rank last.
-
-        Raises
-        ------
-        ModelError
-            When an array is missing, or of another type or shape.
-        """
+        """What :meth:`to_arrays` gave, verified. Weights that are no numbers rank last."""
         shape = sum(tree.layer_sizes), n_features + 1
         shape = shape[::-1] if by_feature else shape
         weights = store.need_array(state, "weights", np.float32, shape)
@@ -264,13 +204,7 @@ def _writeable(array: Float32) -> Float32:
 
 
 def class_features(X: Csr | Float32, n_features: int) -> Any:
-    """Rows of features as the kernels take them.
-
-    Raises
-    ------
-    DataError
-        When they have another number of columns, or a dense matrix isn't float32 in C order.
-    """
+    """Rows of features as the kernels take them."""
     if X.shape[1] != n_features:
         raise DataError(f"X has {X.shape[1]} features, but the weights are for {n_features}.")
     if isinstance(X, Csr):
@@ -292,55 +226,10 @@ def rank_classes(
     log_sums: Float32 | None = None,
     description: str | None = None,
 ) -> TopK:
-    """The ``k`` best classes of each row among those that a beam of ``beam`` nodes a layer reaches.
-
-    Parameters
-    ----------
-    weights : ClassWeights
-    X : Csr, or ndarray of float32, shape (n, n_features)
-    k : int
-        Answers a row. The last layer gives the k best of all leaves below the beam; where there are fewer, -1 ends the
-        row.
-    beam : int
-        Nodes that are opened in each layer. As many as the widest layer but the last has make the search exhaustive.
-    n_jobs : int
-        Number of threads; the answer doesn't depend on it.
-    bias : float
-        What the intercepts are multiplied with.
-    log_probabilities : bool
-        Take the log-probability of an edge among its siblings (a hierarchical softmax) in place of its score; for
-        weights whose ``scores`` are those of paths.
-    log_sums : ndarray of float32, shape (n,), optional
-        Filled with log(sum(exp)) of the scores of all classes that each row's search reached, the k best and the
-        others; 0 where that is no finite number.
-    description : str, optional
-        Title of a progress bar; none is drawn without it.
-
-    Returns
-    -------
-    TopK
-        Raw scores, best first, the lower class first among equals.
-
-    Raises
-    ------
-    DataError
-        When X doesn't fit the weights.
-    ParameterError
-        When ``k`` or ``beam`` is below 1.
-
-    Notes
-    -----
-    Han et al. (2018), Algorithm 3. A flat tree and dense rows: all scores in one product of matrices, then the best.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sylvan import LabelTree
-    >>> from sylvan.matching.class_beam import ClassWeights, rank_classes
-    >>> weights = ClassWeights(LabelTree.flat(3), np.array([[1, 0], [3, 0], [2, 0]], np.float32))
-    >>> rank_classes(weights, np.array([[1.0]], np.float32), 2, beam=1).labels.tolist()
-    [[1, 2]]
+    """The ``k`` best classes of each row among those that a beam of ``beam`` nodes a layer reaches (Algorithm 3 of
+    Candidates vs. Noises Estimation). A flat tree and dense rows: all scores in one product of matrices, then the best.
     """
+    # Shapes: X (n, n_features); log_sums (n,)
     check_value("k", k, Number(int, 1, 2**31 - 1))
     check_value("beam", beam, Number(int, 1))
     n_rows, k, beam = int(X.shape[0]), int(k), min(int(beam), weights.n_edges)
@@ -368,19 +257,8 @@ def rank_classes(
 def all_scores(
     weights: ClassWeights, X: Csr | Float32, bias: float = 1.0, *, log_probabilities: bool = False
 ) -> Float32:
-    """The exact score of every class for every row, float32 of shape (n, K).
-
-    Parameters are :func:`rank_classes`'s; with ``log_probabilities`` each row is a normalised log-distribution.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sylvan import LabelTree
-    >>> from sylvan.matching.class_beam import ClassWeights, all_scores
-    >>> weights = ClassWeights(LabelTree.flat(3), np.array([[1, 0], [3, 1], [2, 0]], np.float32))
-    >>> all_scores(weights, np.array([[2.0]], np.float32)).tolist()
-    [[2.0, 7.0, 4.0]]
-    """
+    """The exact score of every class for every row, float32 of shape (n, K). Parameters are :func:`rank_classes`'s;
+    with ``log_probabilities`` each row is a normalised log-distribution."""
     out = np.empty((int(X.shape[0]), weights.n_classes), np.float32)
     for start, scores in score_blocks(weights, X, bias, log_probabilities=log_probabilities):
         out[start : start + len(scores)] = scores
@@ -449,15 +327,7 @@ def _rank_all(
 
 
 def log_sums_of(scores: Float32, most: Float32) -> Float32:
-    """log(sum(exp)) of each row (n, m), by its largest score; 0 where that is no finite number.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sylvan.matching.class_beam import log_sums_of
-    >>> log_sums_of(np.zeros((1, 8), np.float32), np.zeros(1, np.float32)).tolist() == [np.float32(np.log(8))]
-    True
-    """
+    """log(sum(exp)) of each row (n, m), by its largest score; 0 where that is no finite number."""
     with np.errstate(all="ignore"):
         shares = scores - most[:, None]
         sums: Float32 = np.log(np.exp(shares, out=shares).sum(axis=1)) + most

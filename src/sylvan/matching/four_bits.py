@@ -15,27 +15,8 @@ Float32 = npt.NDArray[np.float32]
 
 
 def rounded(layer: Float32, n_repetitions: int) -> tuple[Float32, Float32]:
-    """The weights rounded, and their scales.
-
-    Parameters
-    ----------
-    layer : ndarray of float32, shape (n, n_repetitions * hidden)
-    n_repetitions : int
-
-    Returns
-    -------
-    layer : ndarray of float32, of the same shape
-        Each weight is a whole number from -8 to 7 times its scale.
-    scales : ndarray of float32, shape (n, n_repetitions)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sylvan.matching.four_bits import packed, rounded, unpacked
-    >>> layer, scales = rounded(np.array([[1.4, -0.7, 0.1]], np.float32), 1)
-    >>> np.rint(layer / scales).tolist(), np.array_equal(unpacked(packed(layer, scales), scales, 3), layer)
-    ([[4.0, -2.0, 0.0]], True)
-    """
+    """The weights rounded, and their scales."""
+    # Shape: layer (n, n_repetitions * hidden); returns scales (n, n_repetitions)
     result, scales = np.empty_like(layer), np.empty((len(layer), n_repetitions), np.float32)
     for start in range(0, len(layer), _ROWS):
         rows = slice(start, start + _ROWS)

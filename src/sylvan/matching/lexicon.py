@@ -30,20 +30,11 @@ _NO_LINKS = np.zeros(0, np.int32)
 
 
 class FormRows(NamedTuple):
-    """The forms of labels as word ids.
+    """The forms of labels as word ids."""
 
-    Attributes
-    ----------
-    labels : ndarray of int32, shape (n_forms,)
-    kinds : ndarray of uint8, shape (n_forms,)
-        Places in ``FORM_KINDS``, or ``DEFINITION``, or ``PART``.
-    offsets : ndarray of int64, shape (n_forms + 1,)
-    words : ndarray of int32
-    """
-
-    labels: _Ids
-    kinds: npt.NDArray[np.uint8]
-    offsets: _Offsets
+    labels: _Ids  # shape (n_forms,)
+    kinds: npt.NDArray[np.uint8]  # shape (n_forms,): places in `FORM_KINDS`, or `DEFINITION`, or `PART`
+    offsets: _Offsets  # shape (n_forms + 1,)
     words: _Ids
 
     def some(self, which: npt.NDArray[np.bool_]) -> FormRows:
@@ -59,27 +50,15 @@ class FormRows(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """Labels that may be those of some documents, and what was counted of them.
+    """Labels that may be those of some documents, and what was counted of them."""
 
-    Attributes
-    ----------
-    offsets : ndarray of int64, shape (n_documents + 1,)
-    labels : ndarray of int32, shape (n_candidates,)
-        Rising in each document.
-    found : ndarray of uint8, shape (n_candidates,)
-        Whether all words of one of the label's forms stand in one sentence.
-    counts : ndarray of float32, shape (n_candidates, len(COUNTS))
-    best_bm25 : ndarray of float32, shape (n_documents,)
-        The highest of any label.
-    n_words : ndarray of int64, shape (n_documents,)
-    """
-
-    offsets: _Offsets
-    labels: _Ids
+    offsets: _Offsets  # shape (n_documents + 1,)
+    labels: _Ids  # shape (n_candidates,): rising in each document
+    # shape (n_candidates,): whether all words of one of the label's forms stand in one sentence
     found: npt.NDArray[np.uint8]
-    counts: npt.NDArray[np.float32]
-    best_bm25: npt.NDArray[np.float32]
-    n_words: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.float32]  # shape (n_candidates, len(COUNTS))
+    best_bm25: npt.NDArray[np.float32]  # shape (n_documents,): the highest of any label
+    n_words: npt.NDArray[np.int64]  # shape (n_documents,)
 
     @property
     def documents(self) -> npt.NDArray[np.int64]:
@@ -114,52 +93,39 @@ class Candidates(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Lexicon:
-    """What the kernel matches documents with.
+    """What the kernel matches documents with."""
 
-    Attributes
-    ----------
-    phrase_first, phrase_word, phrase_fail, phrase_next, phrase_ending : ndarray of int32
-        The automaton of all forms: where the children of a node begin, the word that leads to a node, the node of the
-        longest proper suffix, the next of these at which a form ends, and the number of the form that ends at a node,
-        -1 for none (Aho & Corasick 1975). Nodes are numbered breadth first.
-    phrase_offsets, phrase_labels, phrase_kinds : ndarray of int64, int32 and uint8
-        The labels of each distinct form, and of which kind it is of them.
-    part_offsets, part_phrases : ndarray of int64 and int32
-        The parts of each label's heading in their order, as numbers of distinct forms.
-    set_first, set_word, set_ending : ndarray of int32
-        The trie of the forms as sets of words, the rarest first.
-    set_offsets, set_labels : ndarray of int64 and int32
-        The labels of each distinct set.
-    posting_offsets, posting_labels, posting_values, idf
-        The labels with each word, the parts of BM25 that don't depend on a document, and the words' weights.
-    form_offsets, form_set_offsets, form_words
-        The sets of each label, and their words.
-    broader_offsets, broader_labels, narrower_offsets, narrower_labels, related_offsets, related_labels
-        How labels are related.
-    """
-
+    # phrase_first, phrase_word, phrase_fail, phrase_next, phrase_ending: the automaton of all forms: where the children
+    # of a node begin, the word that leads to a node, the node of the longest proper suffix, the next of these at which
+    # a form ends, and the number of the form that ends at a node, -1 for none (Aho & Corasick 1975)
     phrase_first: _Ids
     phrase_word: _Ids
     phrase_fail: _Ids
     phrase_next: _Ids
     phrase_ending: _Ids
+    # phrase_offsets, phrase_labels, phrase_kinds: the labels of each distinct form, and of which kind it is of them
     phrase_offsets: _Offsets
     phrase_labels: _Ids
     phrase_kinds: npt.NDArray[np.uint8]
+    # part_offsets, part_phrases: the parts of each label's heading in their order, as numbers of distinct forms
     part_offsets: _Offsets
     part_phrases: _Ids
-    set_first: _Ids
+    set_first: _Ids  # set_first, set_word, set_ending: the trie of the forms as sets of words, the rarest first
     set_word: _Ids
     set_ending: _Ids
-    set_offsets: _Offsets
+    set_offsets: _Offsets  # set_offsets, set_labels: the labels of each distinct set
     set_labels: _Ids
+    # posting_offsets, posting_labels, posting_values, idf: the labels with each word, the parts of BM25 that don't
+    # depend on a document, and the words' weights
     posting_offsets: _Offsets
     posting_labels: _Ids
     posting_values: npt.NDArray[np.float32]
     idf: npt.NDArray[np.float32]
-    form_offsets: _Offsets
+    form_offsets: _Offsets  # form_offsets, form_set_offsets, form_words: the sets of each label, and their words
     form_set_offsets: _Offsets
     form_words: _Ids
+    # broader_offsets, broader_labels, narrower_offsets, narrower_labels, related_offsets, related_labels: how labels
+    # are related
     broader_offsets: _Offsets
     broader_labels: _Ids
     narrower_offsets: _Offsets
@@ -172,17 +138,8 @@ class Lexicon:
         cls, forms: FormRows, content: npt.NDArray[np.bool_], n_labels: int,
         broader: npt.NDArray[np.int32], related: npt.NDArray[np.int32],
     ) -> Lexicon:  # fmt: skip
-        """From the forms of labels.
-
-        Parameters
-        ----------
-        forms : FormRows
-        content : ndarray of bool, shape (n_words,)
-            Which words count in sets; a form without any of them is the set of all its words.
-        n_labels : int
-        broader, related : ndarray of int32, shape (n, 2)
-            Pairs of a label and one that is broader, or related.
-        """
+        """From the forms of labels."""
+        # Shapes: content (n_words,); broader, related (n, 2)
         n_words = len(content)
         forms = forms.some(np.diff(forms.offsets) > 0)
         named = forms.some(forms.kinds < DEFINITION)
@@ -224,12 +181,7 @@ class Lexicon:
 
     @classmethod
     def from_state(cls, state: store.State, n_labels: int, n_words: int) -> Lexicon:
-        """From :meth:`to_arrays`' result, verified.
-
-        Raises
-        ------
-        ModelError
-        """
+        """From :meth:`to_arrays`' result, verified."""
         need = _Needs(state, n_labels, n_words)
         arrays: dict[str, npt.NDArray[Any]] = {}
         for name, links in (("phrase", True), ("set", False)):

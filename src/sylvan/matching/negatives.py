@@ -42,11 +42,8 @@ def positives_job(tree: LabelTree, labels: Csr) -> Job[list[Csr]]:
 
 def layer_positives(tree: LabelTree, labels: Csr, join: np.ufunc = np.maximum, first: int = 0) -> list[Csr]:
     """For each layer of the tree from layer ``first`` on, the nodes that each row is a positive of (M of Algorithm 2,
-    line 3).
-
-    A row is a positive of a leaf that holds one of its labels, and of every node above it; the relevance of a node is
-    the highest of the labels below it, or what else ``join`` makes of them.
-    """
+    line 3). A row is a positive of a leaf that holds one of its labels, and of every node above it; the relevance of a
+    node is the highest of the labels below it, or what else ``join`` makes of them."""
     leaves = _leaves_of_labels(tree, labels)
     results = [leaves]
     for offsets in reversed(tree.child_offsets[first + 1 :]):
@@ -102,11 +99,9 @@ def near_best(
     beam: tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]], share: float, combine: str
 ) -> npt.NDArray[np.int32]:
     """The clusters of each row's beam whose score is at least a ``share`` of the row's best, and -1 for the others.
-
     What lies far below the best cluster hardly enters the ranking, and is most of what the beam holds: a ranker learns
     nothing from rows that never come near it. Rankers' own scores (``combine="ranker"``) aren't shares of anything, so
-    there all clusters count.
-    """
+    there all clusters count."""
     nodes, scores = beam
     if share == 0 or combine == "ranker":
         return nodes
@@ -128,18 +123,8 @@ def rows_job(
 def cluster_rows(
     negatives: str, parents: Csr, beam: npt.NDArray[np.int32] | None, n_clusters: int, n_rows: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-    """The training rows of each cluster: offsets of shape (n_clusters + 1,) and rising row ids.
-
-    Parameters
-    ----------
-    negatives : {"tfn", "man", "tfn+man"}
-        Rows with a positive below the cluster (teacher forcing), rows whose beam holds the cluster (matcher-aware),
-        or either.
-    parents : Csr, shape (n, n_clusters)
-        The clusters that each row is a positive of; of the top layer :func:`of_root`.
-    beam : ndarray of int32, shape (n, width), or None
-        The clusters that each row's beam holds, -1 for none.
-    """
+    """The training rows of each cluster: offsets of shape (n_clusters + 1,) and rising row ids."""
+    # Shapes: parents (n, n_clusters); beam (n, width)
     own = np.diff(parents.indptr)
     if beam is None or negatives == "tfn":
         indptr, clusters = parents.indptr, parents.indices

@@ -27,35 +27,18 @@ Nearest = tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]
 
 @dataclass(frozen=True, eq=False)
 class NeighborIndex:
-    """Rows scaled to length one, by feature where few rows have it and by row where many do.
-
-    Attributes
-    ----------
-    n_features : int
-    rare : ndarray of int32
-        The features with a list of postings, rising.
-    posting_offsets : ndarray of int64, shape (len(rare) + 1,)
-    posting_rows, posting_values : ndarray of int32 and float32
-        The rows of each, rising, and the values there.
-    frequent : ndarray of int32
-        The features that are stored row by row, rising; a place is a position in this array.
-    row_offsets : ndarray of int64, shape (n_rows + 1,)
-    row_places, row_values : ndarray of int32 and float32
-        The places of each row, rising, and the values there.
-    row_lengths : ndarray of float32, shape (n_rows,)
-        Length of each row's frequent part, never rounded down.
-    """
+    """Rows scaled to length one, by feature where few rows have it and by row where many do."""
 
     n_features: int
-    rare: npt.NDArray[np.int32]
-    posting_offsets: npt.NDArray[np.int64]
-    posting_rows: npt.NDArray[np.int32]
+    rare: npt.NDArray[np.int32]  # the features with a list of postings, rising
+    posting_offsets: npt.NDArray[np.int64]  # shape (len(rare) + 1,)
+    posting_rows: npt.NDArray[np.int32]  # posting_rows, posting_values: the rows of each, rising, and the values there
     posting_values: npt.NDArray[np.float32]
-    frequent: npt.NDArray[np.int32]
-    row_offsets: npt.NDArray[np.int64]
-    row_places: npt.NDArray[np.int32]
+    frequent: npt.NDArray[np.int32]  # the features that are stored row by row, rising
+    row_offsets: npt.NDArray[np.int64]  # shape (n_rows + 1,)
+    row_places: npt.NDArray[np.int32]  # row_places, row_values: the places of each row, rising, and the values there
     row_values: npt.NDArray[np.float32]
-    row_lengths: npt.NDArray[np.float32]
+    row_lengths: npt.NDArray[np.float32]  # shape (n_rows,): length of each row's frequent part, never rounded down
     handle: Any = field(init=False, default=None)  # the same arrays as the kernel sees them
 
     def __post_init__(self) -> None:
@@ -75,11 +58,9 @@ class NeighborIndex:
 
     @classmethod
     def build(cls, features: Csr, used: npt.NDArray[np.bool_] | None = None, *, scaled: bool = True) -> NeighborIndex:
-        """Index the rows of a matrix; those not ``used`` are nobody's neighbours.
-
-        Every value is stored once: in its feature's list, or in its row. If not ``scaled``, rows stay as long as they
-        are, and what is searched for isn't the cosine but its product with a row's length.
-        """
+        """Index the rows of a matrix; those not ``used`` are nobody's neighbours. Every value is stored once: in its
+        feature's list, or in its row. If not ``scaled``, rows stay as long as they are, and what is searched for isn't
+        the cosine but its product with a row's length."""
         n_rows, n_features = features.shape
         narrow, names = features.used_columns()
         values = features.unit_rows().data if scaled else features.data.copy()
@@ -127,11 +108,8 @@ class NeighborIndex:
         n_jobs: int = 1,
         description: str | None = None,
     ) -> Nearest:
-        """The ``n`` rows of highest cosine with each query, best first, lower row first among equals.
-
-        Only rows with a cosine above 0 are neighbours; -1 and -inf fill what is left. ``only`` flags the rows that
-        may be named.
-        """
+        """The ``n`` rows of highest cosine with each query, best first, lower row first among equals. Only rows with a
+        cosine above 0 are neighbours; -1 and -inf fill what is left. ``only`` flags the rows that may be named."""
         shape = (queries.shape[0], n)
         rows, similarities = np.empty(shape, np.int32), np.empty(shape, np.float32)
         flags = None if only is None else only.astype(np.uint8)
@@ -168,13 +146,7 @@ class NeighborIndex:
 
     @classmethod
     def from_state(cls, state: store.State, n_features: int, n_rows: int) -> NeighborIndex:
-        """From arrays that :meth:`to_arrays` gave, verified.
-
-        Raises
-        ------
-        ModelError
-            When an array is missing, of the wrong dtype or shape, or inconsistent.
-        """
+        """From arrays that :meth:`to_arrays` gave, verified."""
         arrays: dict[str, npt.NDArray[Any]] = {}
         for name in ("rare", "frequent"):
             arrays[name] = store.need_rising(state, name, 0, n_features - 1, np.int32)

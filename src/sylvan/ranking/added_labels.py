@@ -1,9 +1,7 @@
-"""Rankers of a trained tree with further labels, learned from rows of theirs alone; what was there stays as it is.
-
-The rows of known labels are unknown here. Of each label that could be mistaken for a new one, a stand-in takes the
-place of its rows: the positive part of its weights, which are a sum of rows, most of them the label's own. It is as
-long as a row, and weighs as much as all rows that the label had.
-"""
+"""Rankers of a trained tree with further labels, learned from rows of theirs alone; what was there stays as it is. The
+rows of known labels are unknown here. Of each label that could be mistaken for a new one, a stand-in takes the place of
+its rows: the positive part of its weights, which are a sum of rows, most of them the label's own. It is as long as a
+row, and weighs as much as all rows that the label had."""
 
 from __future__ import annotations
 
@@ -34,31 +32,19 @@ ANSWERS = 30  # of each new row; their labels have stand-ins, beside those of a 
 
 
 class NewRows(NamedTuple):
-    """Rows of new labels.
+    """Rows of new labels."""
 
-    Attributes
-    ----------
-    features, labels : Csr of shape (n, d) and (n, n_labels)
-        As the rankers see them, and all labels of each, known ones too.
-    weight : ndarray of float32, shape (n,), or None
-    length : float
-        The usual length of the rows of the first training.
-    worth : ndarray of float32, shape (n_known_labels,)
-        The weight of each known label's stand-in.
-    """
-
+    # features, labels: shape (n, d) and (n, n_labels): as the rankers see them, and all labels of each, known ones too
     features: Csr
     labels: Csr
-    weight: npt.NDArray[np.float32] | None
-    length: float
-    worth: npt.NDArray[np.float32]
+    weight: npt.NDArray[np.float32] | None  # shape (n,), or None
+    length: float  # the usual length of the rows of the first training
+    worth: npt.NDArray[np.float32]  # shape (n_known_labels,): the weight of each known label's stand-in
 
 
 def add_labels(ranker: TreeRanker, grown: Grown, rows: NewRows, training: TreeTraining, runner: Runner) -> TreeRanker:
-    """The ranker with the new leaves of ``grown``, whose clusters are those that there were.
-
-    All other leaves and inner nodes keep their weights, to the bit.
-    """
+    """The ranker with the new leaves of ``grown``, whose clusters are those that there were. All other leaves and inner
+    nodes keep their weights, to the bit."""
     which, jobs = added_label_jobs(ranker, grown, rows, training, runner)
     solved = [own for block in runner.run(jobs, "Learning new labels") for own in block]
     new, n_features = dict(zip(which, solved, strict=True)), rows.features.shape[1]

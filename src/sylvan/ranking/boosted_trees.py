@@ -28,29 +28,16 @@ _Doubles = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class BoostedTrees:
-    """Trees whose leaves add up to the log odds of a yes.
+    """Trees whose leaves add up to the log odds of a yes. All trees are complete: each layer's nodes split, or send
+    every row to the left. They are grown by Newton's steps on the logistic loss, as Friedman (2001, "Greedy function
+    approximation: a gradient boosting machine") and Chen and Guestrin (2016, "XGBoost") have them, over 64 bins of each
+    column."""
 
-    All trees are complete: each layer's nodes split, or send every row to the left. They are grown by Newton's steps on
-    the logistic loss, as Friedman (2001, "Greedy function approximation: a gradient boosting machine") and Chen and
-    Guestrin (2016, "XGBoost") have them, over 64 bins of each column.
-
-    Attributes
-    ----------
-    features : ndarray of int32, shape (n_trees, 2**depth - 1)
-        The column that each node asks for.
-    thresholds : ndarray of float32, shape (n_trees, 2**depth - 1)
-        A row goes to the right child where its value is above this.
-    leaves : ndarray of float32, shape (n_trees, 2**depth)
-    base : float
-        The log odds before any tree.
-    covers : ndarray of float32, shape (n_trees, 2**depth), optional
-        How many training rows, or what weight of them, came to each leaf.
-    """
-
-    features: npt.NDArray[np.int32]
-    thresholds: _Floats
-    leaves: _Floats
-    base: float
+    features: npt.NDArray[np.int32]  # shape (n_trees, 2**depth - 1): the column that each node asks for
+    thresholds: _Floats  # shape (n_trees, 2**depth - 1): a row goes to the right child where its value is above this
+    leaves: _Floats  # shape (n_trees, 2**depth)
+    base: float  # the log odds before any tree
+    # shape (n_trees, 2**depth): how many training rows, or what weight of them, came to each leaf
     covers: _Floats | None = None
 
     @classmethod
@@ -58,27 +45,8 @@ class BoostedTrees:
         cls, columns: _Floats, right: npt.NDArray[np.bool_], weight: _Floats, *, n_trees: int, depth: int,
         learning_rate: float,
     ) -> BoostedTrees:  # fmt: skip
-        """Learn from rows.
-
-        Parameters
-        ----------
-        columns : ndarray of float32, shape (n, n_features)
-            Finite.
-        right : ndarray of bool, shape (n,)
-            Which rows are a yes; some are and some aren't.
-        weight : ndarray of float32, shape (n,)
-        n_trees, depth : int
-        learning_rate : float
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sylvan.ranking.boosted_trees import BoostedTrees
-        >>> x = np.arange(200, dtype=np.float32)[:, None]
-        >>> trees = BoostedTrees.fit(x, x[:, 0] > 150, np.ones(200, np.float32), n_trees=20, depth=1, learning_rate=0.3)
-        >>> (trees.scores(x[[10, 190]]) > 0).tolist()
-        [False, True]
-        """
+        """Learn from rows."""
+        # Shapes: columns (n, n_features); right (n,); weight (n,)
         cuts = [_cuts(columns[:, at]) for at in range(columns.shape[1])]
         bins = np.column_stack([np.searchsorted(cut, columns[:, at]) for at, cut in enumerate(cuts)]).astype(np.uint8)
         mean = float(np.average(right, weights=weight))
@@ -117,12 +85,7 @@ class BoostedTrees:
 
     @classmethod
     def from_state(cls, state: store.State, n_features: int) -> BoostedTrees:
-        """From :meth:`to_arrays`' result, verified.
-
-        Raises
-        ------
-        ModelError
-        """
+        """From :meth:`to_arrays`' result, verified."""
         features = store.need_range(state, "trees.features", 0, n_features - 1, np.int32, (None, None))
         n_trees, n_splits = features.shape
         depth = int(n_splits + 1).bit_length() - 1

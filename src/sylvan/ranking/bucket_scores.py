@@ -26,21 +26,12 @@ _ROWS = 256
 
 @dataclass(frozen=True)
 class BucketQuery:
-    """How buckets are looked into.
+    """How buckets are looked into."""
 
-    Attributes
-    ----------
-    probes : int
-        The best buckets of each repetition that are; all where there are fewer.
-    min_votes : int
-        Repetitions, at least, in which a candidate stands in one of these buckets.
-    order : {"likelihood", "probability", "votes"}
-        What labels are ranked by: the product of their buckets' probabilities, 1 in 10,000 for buckets that weren't
-        looked into; their sum; or the number of repetitions they are candidates in, then the sum.
-    """
-
-    probes: int
-    min_votes: int
+    probes: int  # the best buckets of each repetition that are; all where there are fewer
+    min_votes: int  # repetitions, at least, in which a candidate stands in one of these buckets
+    # what labels are ranked by: the product of their buckets' probabilities, 1 in 10,000 for buckets that weren't
+    # looked into
     order: str
 
     def candidates(self, buckets: Buckets, network: BucketNetwork, X: Any, limit: int | None) -> Candidates:
@@ -75,22 +66,8 @@ def rank_labels(
     dense: bool = False,
     n_jobs: int = 1,
 ) -> TopK:
-    """The ``k`` best labels of each row.
-
-    Parameters
-    ----------
-    buckets : Buckets
-    network : BucketNetwork
-    X : Csr, csr_matrix or ndarray, shape (n, n_features)
-    k : int
-    query : BucketQuery
-    labels : LabelFilter, optional
-        The only ones to answer with.
-    dense : bool
-        Multiply a sparse matrix as if it were a dense one.
-    n_jobs : int
-        Threads; the answer doesn't depend on it.
-    """
+    """The ``k`` best labels of each row."""
+    # Shape: X (n, n_features)
     matrix = X.to_scipy() if isinstance(X, Csr) else X
     n = matrix.shape[0]
     top = TopK(np.full((n, k), -1, np.int32), np.full((n, k), -np.inf, np.float32))

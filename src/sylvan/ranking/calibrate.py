@@ -28,51 +28,24 @@ Doubles = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Calibrator:
-    """Curves from scores to probabilities, one for each group of positions.
-
-    The first answer of a row with a score of 0.6 is right more often than the tenth with the same score. So there is a
-    curve for each group of positions: the first, the second, ... and wider groups further down. Curves never decrease,
-    and within a row no probability exceeds the one before it: labels stay in the order of the ranking.
-
-    Attributes
-    ----------
-    method : {"isotonic", "platt"}
-    places : ndarray of int64, shape (n_groups,)
-        The position at which each group begins, increasing from 0.
-    offsets : ndarray of int64, shape (n_groups + 1,)
-        Isotonic: the knots of group g are ``offsets[g]`` to ``offsets[g + 1] - 1``. Platt: one pair per group.
-    inputs, outputs : ndarray of float64
-        Isotonic: knots, scores to probabilities, straight lines between them. Platt: slope a and intercept b of
-        ``1 / (1 + exp(-(a logit(score) + b)))``.
-    """
+    """Curves from scores to probabilities, one for each group of positions. The first answer of a row with a score of
+    0.6 is right more often than the tenth with the same score. So there is a curve for each group of positions: the
+    first, the second, ... and wider groups further down. Curves never decrease, and within a row no probability exceeds
+    the one before it: labels stay in the order of the ranking."""
 
     method: str
-    places: npt.NDArray[np.int64]
+    places: npt.NDArray[np.int64]  # shape (n_groups,): the position at which each group begins, increasing from 0
+    # shape (n_groups + 1,): isotonic: the knots of group g are `offsets[g]` to `offsets[g + 1] - 1`
     offsets: npt.NDArray[np.int64]
-    inputs: Doubles
+    inputs: Doubles  # inputs, outputs: isotonic: knots, scores to probabilities, straight lines between them
     outputs: Doubles
 
     @classmethod
     def fit(
         cls, method: str, top: TopK, right: npt.NDArray[np.bool_], weight: npt.NDArray[np.float32] | None = None
     ) -> Calibrator | None:
-        """Fit to answers for rows that the model was not trained on.
-
-        Parameters
-        ----------
-        method : {"isotonic", "platt"}
-        top : TopK of shape (n, k)
-            Scores in [0, 1], best first.
-        right : ndarray of bool, shape (n, k)
-            Which answers are true.
-        weight : ndarray of float32, shape (n,), optional
-            Weights of rows.
-
-        Returns
-        -------
-        Calibrator or None
-            None when there are fewer than 30 right or 30 wrong answers: too few to learn from.
-        """
+        """Fit to answers for rows that the model was not trained on."""
+        # Shapes: top (n, k); right (n, k); weight (n,)
         places = _groups(right, top.labels >= 0)
         if places is None:
             return None
@@ -89,13 +62,8 @@ class Calibrator:
         return cls(method, np.array(places, np.int64), offsets, np.concatenate(inputs), np.concatenate(outputs))
 
     def __call__(self, top: TopK) -> TopK:
-        """The same answers with probabilities instead of scores, strictly decreasing within a row.
-
-        Parameters
-        ----------
-        top : TopK of shape (n, k)
-            Scores in [0, 1], best first.
-        """
+        """The same answers with probabilities instead of scores, strictly decreasing within a row."""
+        # Shape: top (n, k)
         result = np.full(top.scores.shape, LEAST, np.float64)
         ends = [*self.places[1:].tolist(), top.k]
         for group, (first, last) in enumerate(zip(self.places.tolist(), ends, strict=True)):
@@ -118,13 +86,7 @@ class Calibrator:
 
     @classmethod
     def from_state(cls, state: store.State) -> Calibrator:
-        """From :meth:`to_state`'s result, verified.
-
-        Raises
-        ------
-        ModelError
-            When something is missing, of the wrong kind or inconsistent.
-        """
+        """From :meth:`to_state`'s result, verified."""
         store.need_kind(state, KIND)
         method = store.need_choice(state, "method", METHODS)
         places = store.need_offsets(state, "places")
@@ -167,11 +129,9 @@ def _groups(right: npt.NDArray[np.bool_], there: npt.NDArray[np.bool_]) -> list[
 
 def falling(probabilities: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     """Rows of probabilities as float32, each entry smaller than the one before it and as near as possible to its own.
-
     An entry that isn't smaller becomes the next float32 below the one before it, so a sparse matrix of them, which
     forgets places, still tells the order: ``min over i <= j of p_i``, less some 1e-7 of it where that is no strict
-    fall. (The bits of positive floats, read as ints, are their order: one step is one ulp.)
-    """
+    fall. (The bits of positive floats, read as ints, are their order: one step is one ulp.)"""
     bits = np.clip(probabilities, LEAST, 1 - LEAST).astype(np.float32).view(np.int32).astype(np.int64)
     steps = np.arange(bits.shape[1])
     lowered = np.minimum.accumulate(bits + steps, axis=1) - steps
@@ -183,16 +143,9 @@ def isotonic(
     scores: Doubles, right: npt.NDArray[np.bool_], weight: npt.NDArray[np.float32] | None = None
 ) -> tuple[Doubles, Doubles]:
     """The rising step function nearest to the answers in squares, as knots of a function of straight lines.
-
     Pool-adjacent-violators (Ayer, Brunk, Ewing, Reid and Silverman 1955; for probabilities Zadrozny and Elkan 2002).
     The lowest and the highest step keep a distance from 0 and 1 that falls with the answers they stand for,
-    ``1 / (2 n + 2)`` (Krichevsky and Trofimov 1981), but go no further than the step beside them.
-
-    Returns
-    -------
-    inputs, outputs : ndarray of float64
-        Scores and their probabilities, neither falling.
-    """
+    ``1 / (2 n + 2)`` (Krichevsky and Trofimov 1981), but go no further than the step beside them."""
     levels, at = np.unique(scores, return_inverse=True)
     weights = np.bincount(at, weight).astype(np.float64)
     sums = np.bincount(at, right if weight is None else right * weight).astype(np.float64)
@@ -212,11 +165,8 @@ def isotonic(
 
 
 def pool(sums: Doubles, weights: Doubles) -> npt.NDArray[np.int64]:
-    """Where the blocks of the isotonic fit to ``sums / weights`` begin.
-
-    Neighbours that fall are pooled until none do; in which order doesn't matter, so runs that fall are pooled
-    at once first.
-    """
+    """Where the blocks of the isotonic fit to ``sums / weights`` begin. Neighbours that fall are pooled until none do;
+    in which order doesn't matter, so runs that fall are pooled at once first."""
     values = sums / weights
     starts = np.flatnonzero(np.append(True, values[1:] > values[:-1]))
     blocks: list[tuple[float, float, int]] = []
@@ -233,15 +183,10 @@ def pool(sums: Doubles, weights: Doubles) -> npt.NDArray[np.int64]:
 def platt(
     scores: Doubles, right: npt.NDArray[np.bool_], weight: npt.NDArray[np.float32] | None = None
 ) -> tuple[Doubles, Doubles]:
-    """Slope and intercept of the logistic curve over ``logit(score)`` that is likeliest to give these answers.
-
-    Platt (1999) with the targets that he proposes, ``(n_right + 1) / (n_right + 2)`` and ``1 / (n_wrong + 2)``, by
-    Newton's method with step halving (Lin, Lin and Weng 2007). A slope that would be negative is 0.
-
-    Returns
-    -------
-    slope, intercept : ndarray of float64, shape (1,)
-    """
+    """Slope and intercept of the logistic curve over ``logit(score)`` that is likeliest to give these answers. Platt
+    (1999) with the targets that he proposes, ``(n_right + 1) / (n_right + 2)`` and ``1 / (n_wrong + 2)``, by Newton's
+    method with step halving (Lin, Lin and Weng 2007). A slope that would be negative is 0."""
+    # Returns slope, intercept (1,)
     x = _logit(scores)
     mass = np.ones(len(x)) if weight is None else weight.astype(np.float64)
     n_right, n_wrong = mass[right].sum(), mass[~right].sum()

@@ -29,19 +29,11 @@ _Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class LabelFacts:
-    """What training rows say of labels by themselves: how often each occurs, and which occur together.
-
-    Attributes
-    ----------
-    n_rows : int
-    counts : ndarray of int64, shape (n_labels,)
-        Rows that have each label.
-    together : Csr of shape (n_labels, n_labels)
-        Rows that have both labels, of the 100 labels that are most often with each; among equals the lower id.
-    """
+    """What training rows say of labels by themselves: how often each occurs, and which occur together."""
 
     n_rows: int
-    counts: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.int64]  # shape (n_labels,): rows that have each label
+    # shape (n_labels, n_labels): rows that have both labels, of the 100 labels that are most often with each
     together: Csr
 
     @classmethod
@@ -99,12 +91,7 @@ class LabelFacts:
 
     @classmethod
     def from_state(cls, state: store.State, n_labels: int) -> LabelFacts:
-        """From :meth:`to_arrays`' result, verified.
-
-        Raises
-        ------
-        ModelError
-        """
+        """From :meth:`to_arrays`' result, verified."""
         n_rows = int(store.need_range(state, "facts.n_rows", 0, 2**31, np.int64, (1,))[0])
         counts = store.need_range(state, "facts.counts", 0, n_rows, np.int64, (n_labels,))
         together = store.need_csr(state, "facts", (n_labels, n_labels))
@@ -146,29 +133,8 @@ def _greatest(matrix: sp.csr_matrix) -> Csr:
 
 
 def candidate_columns(candidates: TopK, tops: Sequence[TopK], facts: LabelFacts) -> _Floats:
-    """Of every candidate, what the members say, how it stands among the others, and how often labels occur.
-
-    Parameters
-    ----------
-    candidates : TopK of shape (n, k)
-        By the members' mean score, best first; -1 where a row has no more.
-    tops : sequence of TopK, each of n rows
-        Each member's answers, with scores in [0, 1].
-    facts : LabelFacts
-
-    Returns
-    -------
-    ndarray of float32, shape (n, k, 3 * n_members + 12)
-        Zeros where there is no candidate. For each member: its ``score``; ``place``, 1 over the place from 1, and 0
-        for a label that it doesn't propose; ``share``, the score divided by that of the member's best label of the row.
-        For all together: the ``mean`` score; ``mean_share``, divided by the row's best; that ``mean_best`` itself;
-        ``mean_sum``, the means of all candidates of the row; ``place``, from 0; ``members``, how many propose it;
-        ``highest``, the highest score of a member; ``label_rows``, the logarithm of 1 + the label's rows. Then, of
-        rows that have one label, the shares that have another: ``first_given``, the candidate given the row's best;
-        ``given_first``, the best given the candidate; ``together``, the sum over the row's ten best candidates but
-        itself of their mean scores times the share of their rows that have this label; ``together_most``, the
-        greatest of its terms. A pair counts where the candidate is among the labels that ``facts`` has for the other.
-    """
+    """Of every candidate, what the members say, how it stands among the others, and how often labels occur."""
+    # Shape: candidates (n, k); returns (n, k, 3 * n_members + 12)
     n, k = candidates.labels.shape
     there = candidates.labels >= 0
     n_own = len(OF_MEMBER) * len(tops)

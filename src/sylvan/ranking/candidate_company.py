@@ -24,23 +24,16 @@ _Columns = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True, eq=False)
 class LabelTies:
-    """What ties labels to each other.
+    """What ties labels to each other."""
 
-    Attributes
-    ----------
-    words : Csr of shape (n_labels, n_words)
-        The words of all names and definitions of a label, rarer ones counting for more, each row of length 1.
-    first_part, last_part : Csr of shape (n_labels, n_parts)
-        1 for the first and for the last part of a heading such as "Soldiers -- Fiction"; of several headings, for the
-        first part of the first one, and for the last part that isn't in an earlier place already.
-    broader, narrower, related : Csr of shape (n_labels, n_labels)
-        1 for each label that a label is tied to.
-    """
-
+    # shape (n_labels, n_words): the words of all names and definitions of a label, rarer ones counting for more, each
+    # row of length 1
     words: Csr
+    # first_part, last_part: shape (n_labels, n_parts): 1 for the first and for the last part of a heading such as
+    # "Soldiers -- Fiction"
     first_part: Csr
     last_part: Csr
-    broader: Csr
+    broader: Csr  # broader, narrower, related: shape (n_labels, n_labels): 1 for each label that a label is tied to
     narrower: Csr
     related: Csr
 
@@ -91,24 +84,8 @@ def _ones(offsets: npt.NDArray[np.int64], ids: _Ids, n: int) -> Csr:
 
 
 def company_columns(labels: _Ids, mean: _Floats, ties: LabelTies) -> _Floats:
-    """What the other candidates of a row, each by its mean score, say for a candidate.
-
-    Parameters
-    ----------
-    labels : ndarray of int32, shape (n, k)
-        Candidates, each once in a row; -1 where there is none.
-    mean : ndarray of float32, shape (n, k)
-        Their mean scores, at least 0.
-    ties : LabelTies
-
-    Returns
-    -------
-    ndarray of float32, shape (n, k, 7)
-        Zeros where there is no candidate. Sums over the other candidates of the row of their mean scores: for
-        ``words``, times the cosine between their names and this one's, by words; then of those alone whose headings
-        have the same ``first_part`` or ``last_part``, and that are ``broader``, ``narrower`` or ``related`` to it; for
-        ``siblings``, times the number of broader labels that both have.
-    """
+    """What the other candidates of a row, each by its mean score, say for a candidate."""
+    # Shapes: labels (n, k); mean (n, k); returns (n, k, 7)
     n, k = labels.shape
     result = np.zeros((n * k, len(OF_COMPANY)), np.float32)
     labels, mean = np.ascontiguousarray(labels), np.ascontiguousarray(mean)

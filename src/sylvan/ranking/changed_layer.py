@@ -1,9 +1,7 @@
-"""Which children of a layer have to be solved again when rows have changed, and what they are solved with.
-
-A child's dual problem (Eq. 10) loses the variables of rows that go and gains those of rows that come; the others are
-where the last solution left them. Its objective on the changed rows can be above its minimum by no more than the losses
-of the rows that came, since every minimum only grows with more rows: that bound says which children can wait.
-"""
+"""Which children of a layer have to be solved again when rows have changed, and what they are solved with. A child's
+dual problem (Eq. 10) loses the variables of rows that go and gains those of rows that come; the others are where the
+last solution left them. Its objective on the changed rows can be above its minimum by no more than the losses of the
+rows that came, since every minimum only grows with more rows: that bound says which children can wait."""
 
 from __future__ import annotations
 
@@ -31,32 +29,16 @@ HALF_LANES = LANES // 2
 
 @dataclass(frozen=True)
 class RowsNow:
-    """The rows of an update, and which they were before it.
+    """The rows of an update, and which they were before it."""
 
-    Attributes
-    ----------
-    features, labels : Csr of shape (n, d) and (n, n_labels)
-    norms : ndarray of float32, shape (n,)
-        The squared length of each row.
-    weight : ndarray of float32, shape (n,), or None
-    was : ndarray of int32, shape (n,)
-        The number that each row had, rising; -1 for one that is new.
-    n_before : int
-        How many rows there were.
-    relabelled : ndarray of int32
-        Rows that were there with other labels, rising.
-    labels_before : Csr of shape (len(relabelled), n_labels)
-        Their labels then.
-    """
-
-    features: Csr
+    features: Csr  # features, labels: shape (n, d) and (n, n_labels)
     labels: Csr
-    norms: npt.NDArray[np.float32]
-    weight: npt.NDArray[np.float32] | None
-    was: _Ids
-    n_before: int
-    relabelled: _Ids
-    labels_before: Csr
+    norms: npt.NDArray[np.float32]  # shape (n,): the squared length of each row
+    weight: npt.NDArray[np.float32] | None  # shape (n,), or None
+    was: _Ids  # shape (n,): the number that each row had, rising; -1 for one that is new
+    n_before: int  # how many rows there were
+    relabelled: _Ids  # rows that were there with other labels, rising
+    labels_before: Csr  # shape (len(relabelled), n_labels): their labels then
 
     @property
     def fresh(self) -> _Ids:
@@ -78,27 +60,18 @@ class RowsNow:
 
 @dataclass(frozen=True)
 class UpdateOptions:
-    """Which children are solved again.
+    """Which children are solved again."""
 
-    Attributes
-    ----------
-    share : float
-        A child waits while the losses of the rows that came since it was solved are at most this share of its
-        objective; with 0, only while none of these rows violates its optimality by more than the solver's tolerance.
-    search_all : bool
-        Whether all rows are searched for anew where a search brings negatives, or only those that are new.
-    """
-
+    # a child waits while the losses of the rows that came since it was solved are at most this share of its objective
     share: float
+    # whether all rows are searched for anew where a search brings negatives, or only those that are new
     search_all: bool
 
 
 @dataclass
 class ChangedCluster:
     """One cluster of a layer as it is to be: its rows, what its multipliers start from, which children are solved.
-
-    Arrays of the layer's solution are shared: what is written here is written there.
-    """
+    Arrays of the layer's solution are shared: what is written here is written there."""
 
     number: int
     came_from: int  # its number as it is stored
@@ -136,22 +109,13 @@ class _Entries:
 
 
 class ChangedLayer:
-    """What the clusters of one layer were, and what becomes of them.
-
-    Attributes
-    ----------
-    came_from : ndarray of int32, shape (n_clusters,)
-        The number of each cluster as it is stored.
-    solved : ndarray of bool, shape (n_nodes,)
-        Which children are to be solved, when :meth:`clusters` has been asked.
-    solution : LayerSolution
-        What the layer's multipliers start from, likewise.
-    """
+    """What the clusters of one layer were, and what becomes of them."""
 
     def __init__(
         self, weights: ClusterWeights, solution: LayerSolution, grown: Grown, t: int, rows: RowsNow,
         positives: Callable[[_Ids], Csr], before: Csr, training: TreeTraining, options: UpdateOptions,
     ) -> None:  # fmt: skip
+        # Shape: came_from (n_clusters,)
         self._weights, self._stored, self._rows = weights, solution, rows
         self._offsets, self._was, self.came_from = grown.tree.child_offsets[t], grown.was[t], grown.came_from[t]
         self._positives, self._before = positives, before
@@ -164,14 +128,12 @@ class ChangedLayer:
         sums[known] = np.float32(np.nan) if solution.sums is None else solution.sums[self._was[known]]
         due = pending >= STALE
         pending[due] = 0
-        self.solved = ~known | due
+        self.solved = ~known | due  # shape (n_nodes,): which children are to be solved, when `clusters` has been asked
         self._pending, self._sums, self.solution = pending, sums, solution
 
     def clusters(self, found: tuple[npt.NDArray[np.int64], _Ids], n_jobs: int) -> list[ChangedCluster]:
         """What becomes of the clusters that something has changed for, in their order; all others stay what they are.
-
-        To each, some rows have come: all its rows with ``search_all``, else those that are fresh.
-        """
+        To each, some rows have come: all its rows with ``search_all``, else those that are fresh."""
         rows, stayed = {}, {}
         for c in self._touched(found[0]):
             rows[c], stayed[c] = self._rows_of(c, found[1][int(found[0][c]) : int(found[0][c + 1])])

@@ -36,72 +36,36 @@ L2 = Annotated[float, Range(0)]
 
 @parameterized
 class ClassTraining(Parameterized):
-    r"""How classes are trained.
+    """How classes are trained: Algorithm 2 of Han, Huang and Zhang, "Candidates vs. Noises Estimation for Large
+    Multi-Class Classification Problem" (ICML 2018), and the losses that it is compared with."""
 
-    Parameters
-    ----------
-    loss : {"cane", "softmax", "nce", "blackout", "negative_sampling", "hsm"}
-        See the notes.
-    n_candidates : int
-        :math:`N_c`, the classes that CANE's beam search selects for each example: the width of its beam. As many as
-        there are classes, or more, make it the full softmax.
-    n_noises : int
-        :math:`N_n`, draws for each example, with repetition.
-    together : bool
-        For CANE, an extension: all noises in one sum; see the notes.
-    optimizer : {"averaged_sgd", "sgd", "adagrad"}
-        AdaGrad divides each weight's step by the root of its summed squared gradients. "averaged_sgd" makes the steps
-        of "sgd" and keeps what :meth:`~sylvan.matching.class_beam.ClassWeights.averages` needs.
-    learning_rate : float
-    l2 : float
-        A weight decays by ``learning_rate * l2`` of itself (with AdaGrad, the gradient holds ``l2`` times the weight)
-        whenever its edge takes a step on a row that has its feature; intercepts don't.
-    bias : float
-        What the intercepts are multiplied with; 0 for none.
-    seed : int
-        Of the draws. The same seed gives the same bits.
-    log_normalizer : float
-        :math:`\ln Z`, what NCE takes from every score. 0 lets scores be log-probabilities themselves.
-
-    Raises
-    ------
-    ParameterError
-        When a parameter is out of its range.
-
-    Notes
-    -----
-    With scores :math:`s`, the class :math:`y` of the example, noises :math:`j` and their distribution :math:`q`:
-
-    - ``"cane"``: the candidates :math:`C_x` are found by beam search, which doesn't look at :math:`y`; noises are drawn
-      outside them by :math:`q_x(j) = q(j) / (1 - \sum_{k \in C_x} q(k))`. Eqs. (2) and (3), with the gradients (7) and
-      (8) on the selected paths, (10) and (11); edges on all of them are left alone (Proposition 1). When no class is
-      left outside, the sum is the candidates' alone. With ``together``, the noises :math:`T` are in one sum,
-      :math:`\sum_{k \in C_x} e^{s_k} + \frac{1}{|T|} \sum_{j \in T} e^{s_j} / q_x(j)`, instead of giving one loss
-      each, whose mean Eq. (2) is; a :math:`y` that is no candidate takes the place of one of them. Where a class's
-      score is its own edge's (``ClassWeights.scores``), that edge alone has these gradients. Of the edges above, those
-      that the beam followed in a layer and the one on the path to :math:`y` are a softmax of their own.
-    - ``"softmax"``: Eq. (1), all classes.
-    - ``"nce"``: :math:`-\ln\sigma(s_y - \ln Z - \ln n q_y) - \sum_j \ln\sigma(\ln n q_j + \ln Z - s_j)`.
-    - ``"negative_sampling"``: :math:`-\ln\sigma(s_y) - \sum_{j \ne y} \ln\sigma(-s_j)`.
-    - ``"blackout"``: with :math:`p` the softmax over :math:`y` and the noises of :math:`s - \ln q`,
-      :math:`-\ln p_y - \sum_{j \ne y} \ln(1 - p_j)`.
-    - ``"hsm"``: a softmax over the children of every node on the path to :math:`y`.
-
-    References
-    ----------
-    L. Han, Y. Huang and T. Zhang, "Candidates vs. Noises Estimation for Large Multi-Class Classification Problem",
-    ICML 2018, Algorithm 2.
-    """
-
+    # With the scores s, the class y of the example, noises j and their distribution q:
+    # "cane": the candidates C are found by beam search, which doesn't look at y; noises are drawn outside them by
+    #   q_x(j) = q(j) / (1 - sum of q over C). Eqs. (2) and (3), with the gradients (7) and (8) on the selected paths,
+    #   (10) and (11); edges on all of them are left alone (Proposition 1). When no class is left outside, the sum is
+    #   the candidates' alone. Where a class's score is its own edge's (`ClassWeights.scores`), that edge alone has
+    #   these gradients; of the edges above, those that the beam followed in a layer and the one on the path to y are a
+    #   softmax of their own.
+    # "softmax": Eq. (1), all classes. "hsm": a softmax over the children of every node on the path to y
+    # "nce": -ln sigma(s_y - ln Z - ln n q_y) - sum over j of ln sigma(ln n q_j + ln Z - s_j)
+    # "negative_sampling": -ln sigma(s_y) - sum over j != y of ln sigma(-s_j)
+    # "blackout": with p the softmax over y and the noises of s - ln q, -ln p_y - sum over j != y of ln(1 - p_j)
     loss: Loss
-    n_candidates: Selected
-    n_noises: Selected
+    n_candidates: Selected  # classes that CANE's beam search selects for each example: the width of its beam
+    n_noises: Selected  # draws for each example, with repetition
+    # AdaGrad divides each weight's step by the root of its summed squared gradients. "averaged_sgd" makes the steps of
+    # "sgd" and keeps what `averages` needs
     optimizer: Optimizer
     learning_rate: Annotated[float, Range(0, open_low=True)]
+    # a weight decays by `learning_rate * l2` of itself (with AdaGrad, the gradient holds `l2` times the weight)
+    # whenever its edge takes a step on a row that has its feature
     l2: L2 = 0.0
-    bias: Annotated[float, Range()] = 1.0
-    seed: Annotated[int, Range(0, 2**63 - 1)] = 0
+    bias: Annotated[float, Range()] = 1.0  # what the intercepts are multiplied with; 0 for none
+    seed: Annotated[int, Range(0, 2**63 - 1)] = 0  # of the draws. The same seed gives the same bits
+    # ln Z, what NCE takes from every score. 0 lets scores be log-probabilities themselves
     log_normalizer: Annotated[float, Range()] = 0.0
+    # for CANE, an extension: all noises T in one sum, that of exp(s) over C plus the mean over T of exp(s_j) / q_x(j),
+    # instead of one loss each, whose mean Eq. (2) is; a y that is no candidate takes the place of one of them
     together: bool = False
 
     def __post_init__(self) -> None:
@@ -111,51 +75,25 @@ class ClassTraining(Parameterized):
 
 @dataclass(frozen=True)
 class Pass:
-    """What a pass over examples measured, of each example before its own step.
+    """What a pass over examples measured, of each example before its own step."""
 
-    Attributes
-    ----------
-    mean_loss : float
-        Weighted by ``row_weights``; no finite number when the learning rate was far too high, NaN without examples.
-    coverage : float
-        CANE: the share of examples whose class was among the candidates. NaN for the other losses.
-    """
-
-    mean_loss: float
-    coverage: float
+    mean_loss: float  # weighted by `row_weights`
+    coverage: float  # CANE: the share of examples whose class was among the candidates. NaN for the other losses
 
 
 @dataclass(frozen=True, eq=False)
 class ClassNoise:
-    """A distribution over classes, prepared for draws.
+    """A distribution over classes, prepared for draws."""
 
-    Attributes
-    ----------
-    probabilities, sums : ndarray of float64, shape (K,)
-        Probabilities that add up to 1, and their running sums.
-    guide : ndarray of int32, shape (K,)
-        The class that a coin of ``i / K`` falls on: where the search for one a little higher begins.
-    """
-
+    # probabilities, sums: shape (K,): probabilities that add up to 1, and their running sums
     probabilities: npt.NDArray[np.float64]
     sums: npt.NDArray[np.float64]
+    # shape (K,): the class that a coin of `i / K` falls on: where the search for one a little higher begins
     guide: npt.NDArray[np.int32]
 
     @classmethod
     def of(cls, noise: npt.ArrayLike, n_classes: int) -> ClassNoise:
-        """Prepare what is proportional to the classes' probabilities.
-
-        Raises
-        ------
-        DataError
-            When there isn't one number a class, one is negative or not finite, or all are 0.
-
-        Examples
-        --------
-        >>> from sylvan.ranking.class_training import ClassNoise
-        >>> ClassNoise.of([3, 1], 2).probabilities.tolist()
-        [0.75, 0.25]
-        """
+        """Prepare what is proportional to the classes' probabilities."""
         masses = np.asarray(noise)
         if masses.dtype.kind not in "fiu" or masses.shape != (n_classes,):
             raise DataError(
@@ -178,71 +116,22 @@ class ClassNoise:
 
 
 class ClassTrainer:
-    """Shows examples to weights, which are changed where they are, by one step for each.
-
-    Parameters
-    ----------
-    weights : ClassWeights
-        With ``squares`` for AdaGrad, with ``delays`` for averaging.
-    X : Csr, or ndarray of float32, shape (n, n_features)
-    y : ndarray of int32, shape (n,)
-        The class of each row.
-    training : ClassTraining
-    noise : ClassNoise, or array-like of shape (K,), optional
-        What the noises' probabilities are proportional to; None for all alike.
-    row_weights : ndarray of float32, shape (n,), optional
-        Factor of each row's loss; a row of weight 0 is passed over.
-    step : int
-        Examples shown before: with the seed, it settles the draws.
-    n_averaged : int
-        As many of these are in the averages, the last ones.
-
-    Attributes
-    ----------
-    weights : ClassWeights
-    training : ClassTraining
-    step, n_averaged : int
-        Examples shown so far, and those that are in the averages.
-
-    Raises
-    ------
-    DataError
-        When the arrays don't fit together, or a class or weight is out of range.
-    ParameterError
-        When ``step`` or ``n_averaged`` is out of its range, AdaGrad has no squares or averaging no delays, or the
-        weights are read-only.
-
-    Notes
-    -----
-    It is one sequence of steps, on one thread: the same seed gives the same bits. After Ctrl-C the weights are as the
-    steps made so far have left them.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sylvan import LabelTree
-    >>> from sylvan.matching.class_beam import ClassWeights, rank_classes
-    >>> from sylvan.ranking.class_training import ClassTrainer, ClassTraining
-    >>> X, y = np.eye(6, dtype=np.float32), np.arange(6, dtype=np.int32)
-    >>> weights = ClassWeights.zeros(LabelTree.random(6, branching=2, max_leaf=2), 6)
-    >>> training = ClassTraining("cane", n_candidates=2, n_noises=1, optimizer="sgd", learning_rate=0.5)
-    >>> ClassTrainer(weights, X, y, training).run(np.tile(np.arange(6), 100)).coverage > 0.9
-    True
-    >>> rank_classes(weights, X, 1, beam=2).labels.ravel().tolist()
-    [0, 1, 2, 3, 4, 5]
-    """
+    """Shows examples to weights, which are changed where they are, by one step for each. It is one sequence of steps,
+    on one thread: the same seed gives the same bits. After Ctrl-C the weights are as the steps made so far have left
+    them."""
 
     def __init__(
         self,
-        weights: ClassWeights,
-        X: Csr | Float32,
-        y: npt.NDArray[np.int32],
+        weights: ClassWeights,  # with `squares` for AdaGrad, with `delays` for averaging
+        X: Csr | Float32,  # shape (n, n_features)
+        y: npt.NDArray[np.int32],  # shape (n,): the class of each row
         training: ClassTraining,
         *,
+        # shape (K,): what the noises' probabilities are proportional to; None for all alike
         noise: ClassNoise | npt.ArrayLike | None = None,
-        row_weights: Float32 | None = None,
-        step: int = 0,
-        n_averaged: int = 0,
+        row_weights: Float32 | None = None,  # shape (n,): factor of each row's loss; a row of weight 0 is passed over
+        step: int = 0,  # examples shown before: with the seed, it settles the draws
+        n_averaged: int = 0,  # as many of these are in the averages, the last ones
     ) -> None:
         check_value("step", step, Number(int, 0, 2**63 - 1))
         check_value("n_averaged", n_averaged, Number(int, 0, 2**63 - 1))
@@ -275,13 +164,7 @@ class ClassTrainer:
             self._noise = noise.probabilities, noise.sums, noise.guide
 
     def run(self, order: npt.NDArray[np.int64]) -> Pass:
-        """One step for each row of ``order``, in this order; a row may be shown again.
-
-        Raises
-        ------
-        DataError
-            When a row is out of range.
-        """
+        """One step for each row of ``order``, in this order; a row may be shown again."""
         rows = _whole(order, "order", self.n_rows, np.int64)
         rate, sums = float(self.training.learning_rate), np.zeros(3)
         for first, last in split_ranges(len(rows), self._rows_at_once):
@@ -298,13 +181,7 @@ class ClassTrainer:
 
 
 def _beside(weights: ClassWeights, optimizer: str) -> tuple[Float32 | None, Float32 | None]:
-    """The squares and the delays that the optimiser writes to, beside the weights.
-
-    Raises
-    ------
-    ParameterError
-        When one of them is missing, or an array is read-only.
-    """
+    """The squares and the delays that the optimiser writes to, beside the weights."""
     stored, squares, delays = weights.stored
     squares, delays = squares if optimizer == "adagrad" else None, delays if optimizer == "averaged_sgd" else None
     if optimizer == "adagrad" and squares is None:

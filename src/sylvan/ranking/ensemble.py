@@ -35,29 +35,8 @@ def combine_rankings(
     places: int | None = None,
     n_jobs: int = 1,
 ) -> TopK:
-    """The ``k`` best labels of several rankings together, best first, lower label first among equals.
-
-    Parameters
-    ----------
-    tops : sequence of TopK, each of n rows
-        Their scores lie in [0, 1]; a label that a ranking lacks gains nothing from it.
-    weights : ndarray of float64, one a ranking
-        Above 0, of sum 1.
-    k : int
-    how : {"score", "count", "average_rank", "reciprocal_rank"}
-        What a label gains from a ranking, times its weight: its score there; a vote when it is among the first
-        ``votes``, where scores only decide between labels whose votes weigh the same; or by its place from 1,
-        1 - (place - 1) / ``places``, whose mean orders labels as their mean place does; or 1 / its place.
-    votes : int
-    places : int, optional
-        How many places rankings have: a label that one lacks counts as in the place after. By default those of the
-        longest of ``tops``.
-    n_jobs : int
-
-    Returns
-    -------
-    TopK of shape (n, k), scores in [0, 1]
-    """
+    """The ``k`` best labels of several rankings together, best first, lower label first among equals."""
+    # Returns shape (n, k)
     if how == "count":
         return _by_votes(tops, weights, k, votes, n_jobs)
     labels = np.concatenate([top.labels for top in tops], axis=1)
@@ -68,10 +47,8 @@ def combine_rankings(
 
 
 def mean_score(tops: Sequence[TopK], k: int, n_jobs: int = 1) -> TopK:
-    """The ``k`` labels of highest mean score, best first, lower label first among equals.
-
-    Scores lie in [0, 1]; a ranking that lacks a label gives it 0.
-    """
+    """The ``k`` labels of highest mean score, best first, lower label first among equals. Scores lie in [0, 1]; a
+    ranking that lacks a label gives it 0."""
     return combine_rankings(tops, np.full(len(tops), 1 / len(tops)), k, n_jobs=n_jobs)
 
 
@@ -90,10 +67,8 @@ def _own_gains(top: TopK, how: str, places: int) -> npt.NDArray[np.float32]:
 
 
 def _by_votes(tops: Sequence[TopK], weights: _Floats, k: int, votes: int, n_jobs: int) -> TopK:
-    """The labels whose votes weigh most in each row, those of equal votes by their scores.
-
-    A label's score is the weight of its votes and, within the least difference of two such weights, its mean score.
-    """
+    """The labels whose votes weigh most in each row, those of equal votes by their scores. A label's score is the
+    weight of its votes and, within the least difference of two such weights, its mean score."""
     labels, scores = (np.concatenate([getattr(top, name) for top in tops], axis=1) for name in ("labels", "scores"))
     widths = [top.k for top in tops]
     weight = np.repeat(weights, widths)
@@ -150,31 +125,10 @@ def fit_weights(
     tops: Sequence[TopK], truth: Csr, *, how: str = "score", votes: int = 10, places: int | None = None,
     sample_weight: npt.NDArray[np.float32] | None = None, n_jobs: int = 1,
 ) -> _Floats:  # fmt: skip
-    """Weights of rankings that make the mean of P@1, P@3 and P@5 of their join greatest.
-
-    Parameters
-    ----------
-    tops : sequence of TopK
-        The rankings' answers for rows that none of them learned from.
-    truth : Csr of shape (n, L)
-        Those rows' labels.
-    how, votes, places, n_jobs
-        As in :func:`combine_rankings`.
-    sample_weight : ndarray of float32, shape (n,), optional
-        Of each row in the mean.
-
-    Returns
-    -------
-    ndarray of float64, one a ranking
-        At least 0, of sum 1.
-
-    Notes
-    -----
-    Precision is a step function of the weights, without a slope to follow, so that they are searched: from equal
-    weights, each in turn is made larger or smaller by a step, all are divided by their sum, and what improves is
-    kept, until no such change does; then with half the step, down to 1/32. The search draws nothing, and ends at
-    weights that no such change betters, which needn't be the best of all.
-    """
+    """Weights of rankings that make the mean of P@1, P@3 and P@5 of their join greatest. Precision has no slope to
+    follow, so they are searched: from equal weights, each in turn is made larger or smaller by a step, all are divided
+    by their sum, and what improves is kept, until nothing does; then with half the step, down to 1/32."""
+    # Shapes: truth (n, L); sample_weight (n,)
     weights = np.full(len(tops), 1 / len(tops))
     if len(tops) == 1:
         return weights

@@ -1,9 +1,7 @@
-"""What training the rankers of a tree will take: from trainings on a few of the rows, carried over to all of them.
-
-The time of a training is nearly proportional to the entries of its rows. What a node's weights are as rows grow follows
-a power of the node's positive rows, as vocabularies grow (Heaps' law): weights are its rows' features, of which ever
-fewer are new. What holds memory is counted from sizes, by the functions that the training itself counts with.
-"""
+"""What training the rankers of a tree will take: from trainings on a few of the rows, carried over to all of them. The
+time of a training is nearly proportional to the entries of its rows. What a node's weights are as rows grow follows a
+power of the node's positive rows, as vocabularies grow (Heaps' law): weights are its rows' features, of which ever
+fewer are new. What holds memory is counted from sizes, by the functions that the training itself counts with."""
 
 from __future__ import annotations
 
@@ -36,22 +34,13 @@ _LAST_RANGE, _CLUSTERS_RANGE = (0.4, 1.0), (0.0, 0.5)
 
 @dataclass(frozen=True)
 class TrainingSize:
-    """How large the data of a training are.
-
-    Attributes
-    ----------
-    n_rows, n_labels, n_columns : int
-    n_entries : int
-        Feature values of all rows.
-    n_positives : int
-        Labels of all rows.
-    """
+    """How large the data of a training are."""
 
     n_rows: int
     n_labels: int
     n_columns: int
-    n_entries: int
-    n_positives: int
+    n_entries: int  # feature values of all rows
+    n_positives: int  # labels of all rows
 
     @classmethod
     def of(cls, features: Rows, labels: Csr) -> TrainingSize:
@@ -67,37 +56,22 @@ class TrainingSize:
 
 @dataclass(frozen=True)
 class LayerEstimate:
-    """One layer of a tree.
-
-    Attributes
-    ----------
-    n_clusters, n_nodes : int
-    n_positives : float
-        Positive rows of all nodes together.
-    n_own, n_pairs : float
-        Rows of all clusters with a label in them, and rows that they are trained on.
-    largest : float
-        Rows of the largest cluster.
-    n_weights, n_rows : float
-        Weights, and features that have any, over all clusters.
-    known, solver, laid_out : int
-        Bytes: of the rows and positives, of a thread that solves the largest cluster, of the finished layer.
-    magnitudes : ndarray of float32
-        Absolute weights, some of them.
-    """
+    """One layer of a tree."""
 
     n_clusters: int
     n_nodes: int
-    n_positives: float
-    n_own: float
+    n_positives: float  # positive rows of all nodes together
+    n_own: float  # n_own, n_pairs: rows of all clusters with a label in them, and rows that they are trained on
     n_pairs: float
-    largest: float
-    n_weights: float
+    largest: float  # rows of the largest cluster
+    n_weights: float  # n_weights, n_rows: weights, and features that have any, over all clusters
     n_rows: float
+    # known, solver, laid_out: bytes: of the rows and positives, of a thread that solves the largest cluster, of the
+    # finished layer
     known: int
     solver: int
     laid_out: int
-    magnitudes: npt.NDArray[np.float32]
+    magnitudes: npt.NDArray[np.float32]  # absolute weights, some of them
 
     @property
     def solved(self) -> int:
@@ -112,28 +86,14 @@ class LayerEstimate:
 
 @dataclass(frozen=True)
 class RankerEstimate:
-    """The rankers of one tree.
-
-    Attributes
-    ----------
-    layers : tuple of LayerEstimate
-    stages : tuple of tuple of int
-        The layers that are known together, with a search before the next ones.
-    row_entries : float
-        Entries of a row.
-    n_jobs : int
-    work : float
-        Seconds of one thread.
-    beams : int
-        Bytes of the search's answers.
-    """
+    """The rankers of one tree."""
 
     layers: tuple[LayerEstimate, ...]
-    stages: tuple[tuple[int, ...], ...]
-    row_entries: float
+    stages: tuple[tuple[int, ...], ...]  # the layers that are known together, with a search before the next ones
+    row_entries: float  # entries of a row
     n_jobs: int
-    work: float
-    beams: int
+    work: float  # seconds of one thread
+    beams: int  # bytes of the search's answers
 
     @property
     def seconds(self) -> float:
@@ -148,10 +108,8 @@ class RankerEstimate:
         return sum(layer.laid_out for layer in self.layers)
 
     def peak_bytes(self, n_jobs: int | None = None, share: float = 1.0) -> int:
-        """At the worst moment, beside what the process held before.
-
-        With other threads, or only a ``share`` of the weights, if asked.
-        """
+        """At the worst moment, beside what the process held before. With other threads, or only a ``share`` of the
+        weights, if asked."""
         n_clusters = sum(layer.n_clusters for layer in self.layers)
         at_once = min(self.n_jobs if n_jobs is None else n_jobs, n_clusters)
         solver = max(layer.solver for layer in self.layers) * at_once
@@ -216,21 +174,7 @@ def carried_over(
     fewer: tuple[TrainingSize, RankerEstimate], more: tuple[TrainingSize, RankerEstimate], whole: TrainingSize,
     sizes: Sequence[int], training: TreeTraining, weighted: bool = False,
 ) -> RankerEstimate:  # fmt: skip
-    """What training on all rows takes, by what training on some and on more of them took.
-
-    Parameters
-    ----------
-    fewer, more : (TrainingSize, RankerEstimate)
-        Trainings on samples of the rows, by the same parameters.
-    whole : TrainingSize
-        Of all rows.
-    sizes : sequence of int
-        Nodes of each layer of the tree of all labels.
-    training : TreeTraining
-        For that tree.
-    weighted : bool
-        Whether rows or labels have weights.
-    """
+    """What training on all rows takes, by what training on some and on more of them took."""
     (size, seen), before = more, fewer[1]
     layers = []
     for t, n_nodes in enumerate(sizes):

@@ -17,39 +17,20 @@ TIED = 1e-6  # where a vector stands in a product decides on the last bits of it
 
 
 class Near(NamedTuple):
-    """Candidates of rows.
+    """Candidates of rows."""
 
-    Attributes
-    ----------
-    row : ndarray of int64, shape (m,)
-        Rising.
-    place : ndarray of int32, shape (m,)
-        Of labels among those that are scored; rising in each row.
-    cosine : ndarray of float32, shape (m,)
-    usual : ndarray of float64, shape (n,)
-        Of each row, the mean of its highest cosines with any label, those below 0 counting as 0.
-    """
-
-    row: npt.NDArray[np.int64]
-    place: _Ids
-    cosine: npt.NDArray[np.float32]
+    row: npt.NDArray[np.int64]  # shape (m,): rising
+    place: _Ids  # shape (m,): of labels among those that are scored; rising in each row
+    cosine: npt.NDArray[np.float32]  # shape (m,)
+    # shape (n,): of each row, the mean of its highest cosines with any label, those below 0 counting as 0
     usual: npt.NDArray[np.float64]
 
 
 class LabelCosines:
-    """The cosines of rows with some labels.
-
-    Parameters
-    ----------
-    vectors : ndarray of shape (n_labels, dim)
-        Of all labels, of length 1, or zeros.
-    labels : ndarray of int32
-        Those that are scored.
-    n_usual : int
-        How many of the highest cosines say how near a row is to labels at all.
-    """
+    """The cosines of rows with some labels."""
 
     def __init__(self, vectors: _Vectors, labels: _Ids, n_usual: int) -> None:
+        # Shape: vectors (n_labels, dim)
         self._vectors = np.ascontiguousarray(vectors, np.float32)
         self._labels, self._n_usual = labels, n_usual
 
@@ -60,18 +41,8 @@ class LabelCosines:
     def near(
         self, rows: _Vectors, places: _Ids, n: int, masks: list[npt.NDArray[np.bool_]] | None = None
     ) -> Near:
-        """The ``n`` nearest labels of each row, with those that are as near as the last, beside its candidates.
-
-        Parameters
-        ----------
-        rows : ndarray of shape (n_rows, dim)
-            Of length 1, or zeros.
-        places : ndarray of int32, shape (n_rows, c)
-            Places of the candidates of other kinds; -1 for none.
-        n : int
-        masks : list of ndarray of bool, optional
-            Which of the labels may be named: one for all rows, or one a row.
-        """
+        """The ``n`` nearest labels of each row, with those that are as near as the last, beside its candidates."""
+        # Shapes: rows (n_rows, dim); places (n_rows, c)
         rows = np.asarray(rows, np.float32)
         n_block = max(1, BLOCK_COSINES // max(1, len(self._vectors)))
         blocks, usual = [], np.zeros(len(rows))

@@ -26,23 +26,14 @@ _Doubles = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class MatchedRows:
-    """In how many rows labels were candidates, and in how many of these they were right; sums of rows' weights.
-
-    Attributes
-    ----------
-    n_rows : float
-    labels : ndarray of float64, shape (n_labels,)
-        Rows that have the label.
-    found, found_right : ndarray of float64, shape (n_labels,)
-        Rows in which all its words were found, and those of them that have it.
-    partial, partial_right : ndarray of float64, shape (n_labels,)
-        The same of rows in which it was a candidate for some of its words.
-    """
+    """In how many rows labels were candidates, and in how many of these they were right; sums of rows' weights."""
 
     n_rows: float
-    labels: _Doubles
+    labels: _Doubles  # shape (n_labels,): rows that have the label
+    # found, found_right: shape (n_labels,): rows in which all its words were found, and those of them that have it
     found: _Doubles
     found_right: _Doubles
+    # partial, partial_right: shape (n_labels,): the same of rows in which it was a candidate for some of its words
     partial: _Doubles
     partial_right: _Doubles
 
@@ -113,49 +104,14 @@ class MatchedRows:
 
     @classmethod
     def from_state(cls, state: store.State, name: str, n_labels: int) -> MatchedRows:
-        """From :meth:`to_array`'s result in a state, verified.
-
-        Raises
-        ------
-        ModelError
-        """
+        """From :meth:`to_array`'s result in a state, verified."""
         rows = store.need_range(state, name, 0, 1e15, np.float64, (6, n_labels))
         return cls(float(rows[0, 0]), *rows[1:])
 
 
 def feature_columns(candidates: Candidates, rows: MatchedRows) -> npt.NDArray[np.float32]:
-    """The columns of every candidate.
-
-    Parameters
-    ----------
-    candidates : Candidates
-    rows : MatchedRows
-        What training rows say of the labels.
-
-    Returns
-    -------
-    ndarray of float32, shape (n_candidates, len(FEATURES))
-        In the order of ``FEATURES``:
-
-        - preferred, alternative, hidden, derived: log(1 + how often forms of this kind stand as phrases);
-        - sentences: log(1 + in how many sentences all words of one of its forms stand);
-        - inside: the share of them where each of these words is also one of a larger form of any label there;
-        - first, spread: where the first of them begins and how far the last is from it, as shares of the document's
-          words; 1 and 0 without any;
-        - words: the number of words of the largest form found; capitals: the share of its phrases whose last word has a
-          capital, not counting a sentence's first word; others: log(1 + how many labels have the same words), the least
-          of its forms;
-        - share: the largest share, by inverse label frequency, of a form's words that stand anywhere; bm25: of the
-          label's forms and definitions as one document; bm25_share: the same by the highest of any label;
-        - parts: of a heading that has parts, as "Whales -- Hunting", the share of these that stand as phrases;
-        - length: log(1 + words of the document);
-        - broader, narrower, related: log(1 + how many of these labels are found too);
-        - found_rows: log of the share of training rows in which it was found, one more of both; label_rows: of those
-          that have it;
-        - keyphraseness: of the training rows in which it was found, or only some of its words were, the share that has
-          it; with two rows' worth of the share of all labels;
-        - tf_idf: sentences times -found_rows.
-    """
+    """The columns of every candidate."""
+    # Returns shape (n_candidates, len(FEATURES))
     counts = dict(zip(COUNTS, candidates.counts.T.astype(np.float64), strict=True))
     of = candidates.documents
     n_words = np.maximum(candidates.n_words, 1)[of]
@@ -199,12 +155,8 @@ _USUAL_WEIGHTS = np.array([_USUAL.get(name, 0.0) for name in FEATURES], np.float
 
 
 def usual_scores(columns: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Log odds of candidates as labels usually are, without any training row.
-
-    Parameters
-    ----------
-    columns : ndarray of float32, shape (n_candidates, len(FEATURES))
-    """
+    """Log odds of candidates as labels usually are, without any training row."""
+    # Shape: columns (n_candidates, len(FEATURES))
     # A sum a row, whatever else is asked with it: a matrix product may add up in another order.
     scores: npt.NDArray[np.float32] = (columns * _USUAL_WEIGHTS).sum(axis=1) + np.float32(_USUAL_BASE)
     return scores.astype(np.float32)

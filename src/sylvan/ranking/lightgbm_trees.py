@@ -21,17 +21,9 @@ _ZERO = np.float32(1e-35)  # what LightGBM takes for 0 has no greater magnitude
 
 
 class Growing(NamedTuple):
-    """How trees are grown.
+    """How trees are grown."""
 
-    Attributes
-    ----------
-    objective : {"rank", "right"}
-        To put a row's right candidates before its wrong ones (LambdaMART), or to tell right ones from wrong ones.
-    n_trees, depth : int
-    learning_rate : float
-    seed, n_jobs : int
-    """
-
+    # to put a row's right candidates before its wrong ones (LambdaMART), or to tell right ones from wrong ones
     objective: str
     n_trees: int
     depth: int
@@ -41,22 +33,12 @@ class Growing(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Candidates to learn from.
+    """Candidates to learn from."""
 
-    Attributes
-    ----------
-    columns : ndarray of float32, shape (n, n_features)
-        Finite.
-    right : ndarray of bool, shape (n,)
-    weight : ndarray of float32, shape (n,)
-    groups : ndarray of int64, shape (n_rows,)
-        How many consecutive candidates each row has; none has none.
-    """
-
-    columns: _Floats
-    right: npt.NDArray[np.bool_]
-    weight: _Floats
-    groups: npt.NDArray[np.int64]
+    columns: _Floats  # shape (n, n_features): finite
+    right: npt.NDArray[np.bool_]  # shape (n,)
+    weight: _Floats  # shape (n,)
+    groups: npt.NDArray[np.int64]  # shape (n_rows,): how many consecutive candidates each row has; none has none
 
 
 def _lightgbm(rows: Rows, growing: Growing) -> BoostedTrees:

@@ -42,12 +42,10 @@ _Sizes = TypeVar("_Sizes", int, Any)
 
 @dataclass(frozen=True)
 class LinearOptions:
-    """What Eq. 10 leaves open: the loss, the costs of its terms and when to stop.
-
-    ``cost`` is the factor of the losses beside half the squared norm of the weights (liblinear's C), times
-    ``positive_cost`` or ``negative_cost``; ``bias`` the value of a constant feature, 0 for none; a child stops when its
-    projected gradients lie within ``tolerance``; weights below ``threshold`` in magnitude are dropped.
-    """
+    """What Eq. 10 leaves open: the loss, the costs of its terms and when to stop. ``cost`` is the factor of the losses
+    beside half the squared norm of the weights (liblinear's C), times ``positive_cost`` or ``negative_cost``; ``bias``
+    the value of a constant feature, 0 for none; a child stops when its projected gradients lie within ``tolerance``;
+    weights below ``threshold`` in magnitude are dropped."""
 
     loss: str = "squared_hinge"
     cost: float = 1.0
@@ -62,7 +60,6 @@ class LinearOptions:
 
     def for_rows_of(self, length: float) -> LinearOptions:
         """What these options, meant for rows of length 1, are for longer or shorter ones: the same scores are learned.
-
         With w = v / length, Eq. 10 in v for rows of length 1 is that in w for the rows as they are, with these costs.
         """
         return replace(self, cost=self.cost / length**2, bias=self.bias * length, threshold=self.threshold / length)
@@ -70,38 +67,21 @@ class LinearOptions:
 
 @dataclass(frozen=True)
 class LayerProblem:
-    """One layer to train.
+    """One layer to train."""
 
-    Attributes
-    ----------
-    child_offsets : ndarray of int64, shape (n_clusters + 1,)
-        Cluster c's children are nodes ``child_offsets[c]`` to ``child_offsets[c + 1] - 1``.
-    positives : Csr, shape (n, n_nodes)
-        The nodes that each row is a positive of, with its relevance.
-    row_offsets, rows : ndarray of int64 and int32
-        Cluster c's training rows are ``rows[row_offsets[c]:row_offsets[c + 1]]``, rising.
-    weighted : bool
-        Whether the relevance counts as a cost; otherwise each positive counts 1.
-    keeps : bool
-        Whether the multipliers of the solution are asked for.
-    start : LayerSolution, optional
-        Whose multipliers, of the same clusters, rows and children, the solver starts from.
-    warm_rounds : int
-        Of the solver, for children that start from multipliers, which brings these as near to their minimum as they
-        were; they aren't verified at the end by visiting every row once more. 0 for a solution like any other's.
-    first : int
-        The number in its layer of the first cluster that is here, which seeds depend on.
-    """
-
+    # shape (n_clusters + 1,): cluster c's children are nodes `child_offsets[c]` to `child_offsets[c + 1] - 1`
     child_offsets: npt.NDArray[np.int64]
-    positives: Csr
+    positives: Csr  # shape (n, n_nodes): the nodes that each row is a positive of, with its relevance
+    # row_offsets, rows: cluster c's training rows are `rows[row_offsets[c]:row_offsets[c + 1]]`, rising
     row_offsets: npt.NDArray[np.int64]
     rows: npt.NDArray[np.int32]
-    weighted: bool = False
-    keeps: bool = False
+    weighted: bool = False  # whether the relevance counts as a cost; otherwise each positive counts 1
+    keeps: bool = False  # whether the multipliers of the solution are asked for
+    # whose multipliers, of the same clusters, rows and children, the solver starts from
     start: LayerSolution | None = None
+    # of the solver, for children that start from multipliers, which brings these as near to their minimum as they were
     warm_rounds: int = 0
-    first: int = 0
+    first: int = 0  # the number in its layer of the first cluster that is here, which seeds depend on
 
     def part(self, clusters: range) -> tuple[LayerProblem, npt.NDArray[np.int32]]:
         """Some clusters with what only they learn from, and the ids of their rows, by whose places rows now go."""
@@ -121,19 +101,11 @@ class LayerProblem:
 
 @dataclass(frozen=True)
 class Folds:
-    """Rows to be held out, fold by fold.
+    """Rows to be held out, fold by fold."""
 
-    Attributes
-    ----------
-    rows : ndarray of int32, shape (n_held_out,)
-        Of all folds, rising row ids.
-    of_row : ndarray of uint8, shape (n,), or None without folds
-        The fold of each row, from 1; 0 for rows that are never held out.
-    count : int
-    """
-
+    # shape (n_held_out,): of all folds, rising row ids
     rows: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
-    of_row: npt.NDArray[np.uint8] | None = None
+    of_row: npt.NDArray[np.uint8] | None = None  # shape (n,), or None without folds: the fold of each row, from 1
     count: int = 0
 
     @classmethod
@@ -166,19 +138,7 @@ def squared_norms(features: Csr | RowParts) -> npt.NDArray[np.float32]:
 def solver_bytes(
     n_rows: _Sizes, n_entries: _Sizes, n_used: _Sizes, n_columns: int, n_children: _Sizes, weighted: bool,
 ) -> _Sizes:  # fmt: skip
-    """What a thread holds while it solves one cluster, or each of several.
-
-    Parameters
-    ----------
-    n_rows, n_entries : int or ndarray of int64
-        The cluster's training rows and their feature values.
-    n_used, n_columns : likewise
-        Different features among these; features of the whole matrix.
-    n_children : likewise
-        Models of the cluster.
-    weighted : bool
-        Whether rows or positives have weights, which doubles the numbers a row.
-    """
+    """What a thread holds while it solves one cluster, or each of several."""
     rows = (20 + 64 * (2 if weighted else 1)) * n_rows
     features = (64 + 20) * n_used + 4 * n_columns
     # Weights that stay, in the solver's room, on their way and at their place: at most two of three where everything
@@ -199,25 +159,10 @@ def block_jobs(
     folds: Folds | None = None,
     sample_weight: npt.NDArray[np.float32] | None = None,
 ) -> list[Job[SolvedBlock]]:
-    """The clusters of a layer as jobs, small ones in blocks.
-
-    Layers that are known together (with teacher-forced negatives, all of them) are best run as one list, so that the
-    single cluster of the top layer keeps one thread busy while the others go on below it. Which clusters make a block
-    depends on the data alone.
-
-    Parameters
-    ----------
-    features : Csr or RowParts
-        Of rows in parts, a job reads those that its clusters learn from.
-    norms : ndarray of float32, shape (n,)
-        The features' squared length, row by row; see :func:`squared_norms`.
-    problem : LayerProblem
-    layer : int
-        Its number, which the seeds depend on.
-    folds : Folds, optional
-        Rows to be held out: their scores are also asked for as they would be without the rows of their fold. That
-        costs one more pass over the other rows, from the solution with all rows.
-    """
+    """The clusters of a layer as jobs, small ones in blocks. Layers that are known together (with teacher-forced
+    negatives, all of them) are best run as one list, so that the single cluster of the top layer keeps one thread busy
+    while the others go on below it. Which clusters make a block depends on the data alone."""
+    # Shape: norms (n,)
     folds = Folds() if folds is None else folds
     features, columns = features.used_columns()  # each thread numbers all columns, of which very many may be empty
     n_columns = features.shape[1]
@@ -317,9 +262,7 @@ def _solve_cluster(
     seed: int,
 ) -> ClusterRows:
     """Renumber the cluster's features, solve its children in groups of :data:`LANES`, gather the weights that are left.
-
-    Changes of the scores of held-out rows are appended to ``changed``, multipliers to ``kept``.
-    """
+    Changes of the scores of held-out rows are appended to ``changed``, multipliers to ``kept``."""
     rows = problem.rows[problem.row_offsets[cluster] : problem.row_offsets[cluster + 1]]
     first, last = int(problem.child_offsets[cluster]), int(problem.child_offsets[cluster + 1])
     multipliers = None if kept is None else np.zeros((len(rows), last - first), np.float16)

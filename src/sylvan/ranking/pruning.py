@@ -12,13 +12,7 @@ __all__ = ["largest_weights", "prune_layer"]
 
 
 def prune_layer(weights: ClusterWeights, share: float, weight_dtype: str, n_jobs: int = 1) -> ClusterWeights:
-    """A layer with a ``share`` in [0, 1] of each cluster's weights, the largest.
-
-    Raises
-    ------
-    ModelError
-        When the layer is that of a damaged model.
-    """
+    """A layer with a ``share`` in [0, 1] of each cluster's weights, the largest."""
     if share >= 1 and weight_dtype == weights.weight_dtype:
         return weights
     n_clusters = len(weights.row_offsets) - 1

@@ -17,66 +17,15 @@ COSTS: tuple[Cost, ...] = get_args(Cost)
 
 
 def relevance_layers(tree: LabelTree, labels: Csr) -> list[Csr]:
-    """For each layer of the tree, how much of each row lies below each node.
-
-    The relevance of a leaf is that of its label; that of a node is the sum of its children's, so with relevances of 1
-    the number of the row's labels below it: the cluster that holds three of them matters three times as much as the
-    one that holds one.
-
-    Parameters
-    ----------
-    tree : LabelTree
-    labels : Csr, shape (n, n_labels)
-
-    Returns
-    -------
-    list of Csr
-        One a layer, of shape (n, nodes of the layer).
-
-    Notes
-    -----
-    Zhang, Chang, Yu & Dhillon (2021), "Fast multi-resolution transformer fine-tuning for extreme multi-label text
-    classification": :math:`R^{(D)} = Y` and :math:`R^{(t-1)} = R^{(t)} C^{(t)}`. A label of several leaves counts in
-    each of them.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sylvan import LabelTree, validate
-    >>> from sylvan.ranking.relevance import relevance_layers
-    >>> tree = LabelTree((np.array([0, 2]), np.array([0, 2, 4])), np.arange(4), 4)
-    >>> clusters, leaves = relevance_layers(tree, validate.labels([[0, 1, 3]], n_labels=4))
-    >>> clusters.to_scipy().toarray()
-    array([[2., 1.]], dtype=float32)
-    """
+    """For each layer of the tree, how much of each row lies below each node: R^(D) = Y and R^(t-1) = R^(t) C^(t) (Zhang
+    et al. 2021, XR-Transformer). The relevance of a leaf is that of its label; that of a node is the sum of its
+    children's. A label of several leaves counts in each of them."""
+    # Shape: labels (n, n_labels)
     return layer_positives(tree, labels, np.add)
 
 
 def cost_weights(relevance: Csr, norm: str = "l1") -> Csr:
-    """The factor of each positive's loss: its relevance over the size of the row's.
-
-    Parameters
-    ----------
-    relevance : Csr
-        Of one layer, from :func:`relevance_layers`.
-    norm : {"l1", "l2", "max", "count", "none"}
-        What a row is divided by: with ``"l1"`` the sum of its relevances, so that all rows weigh the same; with
-        ``"l2"`` their length, with ``"max"`` the largest. ``"count"`` divides by nothing. ``"none"`` makes every factor
-        1: no costs.
-
-    Returns
-    -------
-    Csr
-        Of the same nodes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sylvan import validate
-    >>> from sylvan.ranking.relevance import cost_weights
-    >>> cost_weights(validate.features(np.array([[2, 1, 1]]))).data
-    array([0.5 , 0.25, 0.25], dtype=float32)
-    """
+    """The factor of each positive's loss: its relevance over the size of the row's."""
     if norm == "none":
         return relevance._replace(data=np.ones_like(relevance.data))
     if norm == "count":

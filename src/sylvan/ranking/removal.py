@@ -19,23 +19,8 @@ def layer_without(
     kept_clusters: npt.NDArray[np.bool_],
     child_offsets: npt.NDArray[np.int64],
 ) -> ClusterWeights:
-    """A layer without the weights of some nodes; all others stay what they are, to the bit.
-
-    Parameters
-    ----------
-    layer : ClusterWeights
-    kept : ndarray of bool, shape (n_nodes,)
-        The nodes that stay.
-    kept_clusters : ndarray of bool, shape (n_clusters,)
-        The clusters that stay: those with such a node.
-    child_offsets : ndarray of int64
-        Of what is left.
-
-    Raises
-    ------
-    ModelError
-        When the layer is that of a damaged model.
-    """
+    """A layer without the weights of some nodes; all others stay what they are, to the bit."""
+    # Shapes: kept (n_nodes,); kept_clusters (n_clusters,)
     clusters = []
     bounds = itertools.pairwise(layer.child_offsets.tolist())
     for c, (first, last) in enumerate(bounds):

@@ -25,30 +25,19 @@ _LARGEST, _SMALLEST = np.float32(np.finfo(np.float16).max), np.float32(np.finfo(
 
 @dataclass(frozen=True, eq=False)
 class LayerSolution:
-    """The rows that each cluster of a layer was solved with, and what the dual problem says of them.
+    """The rows that each cluster of a layer was solved with, and what the dual problem says of them."""
 
-    Attributes
-    ----------
-    child_offsets : ndarray of int64, shape (n_clusters + 1,)
-        Cluster c's children are nodes ``child_offsets[c]`` to ``child_offsets[c + 1] - 1``.
-    row_offsets, rows : ndarray of int64 and int32
-        Cluster c's rows are ``rows[row_offsets[c]:row_offsets[c + 1]]``, rising.
-    multipliers : ndarray of float16
-        The dual variables, in units of the cost, of each cluster's rows and children, one cluster after the other.
-    pending : ndarray of float32, shape (n_nodes,)
-        Losses, in units of the cost, that have come to each node since it was solved; ``STALE`` if it must be solved.
-    known : bool
-        False when the multipliers are all 0, as nobody has kept them.
-    sums : ndarray of float32, shape (n_nodes,), or None
-        Of each node's multipliers, NaN where nobody has asked for it yet; written where they are computed.
-    """
-
+    # shape (n_clusters + 1,): cluster c's children are nodes `child_offsets[c]` to `child_offsets[c + 1] - 1`
     child_offsets: npt.NDArray[np.int64]
+    # row_offsets, rows: cluster c's rows are `rows[row_offsets[c]:row_offsets[c + 1]]`, rising
     row_offsets: npt.NDArray[np.int64]
     rows: npt.NDArray[np.int32]
+    # the dual variables, in units of the cost, of each cluster's rows and children, one cluster after the other
     multipliers: npt.NDArray[np.float16]
+    # shape (n_nodes,): losses, in units of the cost, that have come to each node since it was solved
     pending: npt.NDArray[np.float32]
-    known: bool = True
+    known: bool = True  # False when the multipliers are all 0, as nobody has kept them
+    # shape (n_nodes,), or None: of each node's multipliers, NaN where nobody has asked for it yet
     sums: npt.NDArray[np.float32] | None = None
     _begin: Any = None
 
@@ -87,18 +76,8 @@ class LayerSolution:
         changed: Mapping[int, npt.NDArray[np.int32]], now: npt.NDArray[np.int32] | None,
         pending: npt.NDArray[np.float32], sums: npt.NDArray[np.float32],
     ) -> LayerSolution:  # fmt: skip
-        """With other rows in some clusters, whose multipliers are yet to be written.
-
-        Parameters
-        ----------
-        child_offsets, came_from
-            As :func:`sylvan.changed_weights.with_clusters` takes them.
-        changed : mapping of int to ndarray of int32
-            The rows of these clusters, by their new numbers.
-        now : ndarray of int32, or None
-            The number that each row has now, where it has another one.
-        pending, sums : ndarray of float32, shape (n_nodes,)
-        """
+        """With other rows in some clusters, whose multipliers are yet to be written."""
+        # Shape: pending, sums (n_nodes,)
         sizes = np.diff(self.row_offsets)[came_from]
         sizes[list(changed)] = [len(rows) for rows in changed.values()]
         offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
@@ -155,12 +134,7 @@ class LayerSolution:
 
     @classmethod
     def from_arrays(cls, state: store.State, prefix: str, child_offsets: npt.NDArray[np.int64]) -> LayerSolution:
-        """What :meth:`to_arrays` stored; sizes and offsets are verified here, all else by :meth:`verify`.
-
-        Raises
-        ------
-        ModelError
-        """
+        """What :meth:`to_arrays` stored; sizes and offsets are verified here, all else by :meth:`verify`."""
         n_clusters, n_nodes = len(child_offsets) - 1, int(child_offsets[-1])
         offsets = store.need_offsets(state, f"{prefix}.row_offsets", length=n_clusters + 1)
         n_multipliers = int((np.diff(offsets) * np.diff(child_offsets)).sum())
@@ -172,13 +146,7 @@ class LayerSolution:
         )  # fmt: skip
 
     def verify(self, n_rows: int, where: str) -> None:
-        """Make sure that rows are some of ``n_rows``, rising in each cluster, and numbers finite and not negative.
-
-        Raises
-        ------
-        ModelError
-            Which names ``where`` the arrays come from.
-        """
+        """Make sure that rows are some of ``n_rows``, rising in each cluster, and numbers finite and not negative."""
         inner = np.ones(max(len(self.rows) - 1, 0), bool)
         edges = self.row_offsets[1:-1]
         inner[edges[(edges > 0) & (edges < len(self.rows))] - 1] = False
@@ -204,10 +172,8 @@ def rounded(multipliers: npt.NDArray[np.float32]) -> npt.NDArray[np.float16]:
 
 
 def widened(multipliers: npt.NDArray[np.float16]) -> npt.NDArray[np.float32]:
-    """Multipliers as floats, times a power of two, 1 / :data:`WIDENED`: several times as fast as a conversion.
-
-    The bits of a half that isn't negative are moved to where a float has them.
-    """
+    """Multipliers as floats, times a power of two, 1 / :data:`WIDENED`: several times as fast as a conversion. The bits
+    of a half that isn't negative are moved to where a float has them."""
     bits = multipliers.view(np.uint16).astype(np.uint32)
     bits <<= np.uint32(13)
     return bits.view(np.float32)

@@ -25,23 +25,12 @@ Triples = tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.flo
 
 @dataclass(frozen=True, eq=False)
 class SolvedBlock:
-    """Some clusters of a layer, and what the scores of held-out rows would change by without their fold.
+    """Some clusters of a layer, and what the scores of held-out rows would change by without their fold. A large
+    training has all weights of a layer here before it knows the codebook that makes bytes of them."""
 
-    A large training has all weights of a layer here before it knows the codebook that makes bytes of them.
-
-    Attributes
-    ----------
-    n_children : ndarray of int64, shape (n_clusters,)
-    arrays : mapping
-        ``features`` (int32) and ``lengths`` (less one) of the rows of all clusters, one behind the other, ``children``
-        and ``weights`` (float32) of their entries, ``intercepts``, and ``ends`` (int64) of each cluster's rows and
-        entries. Lengths and children have the narrowest type that holds the numbers of the layer's children.
-        ``changed_rows``, ``changed_nodes`` and ``changes`` (float32) say what is added to the score of a held-out row
-        (by its id) for a node of the layer; a row's nodes rise, and changes that are next to nothing aren't there.
-        Where multipliers are kept, ``multipliers`` (float16) are those of the clusters' rows and children.
-    """
-
-    n_children: npt.NDArray[np.int64]
+    n_children: npt.NDArray[np.int64]  # shape (n_clusters,)
+    # `features` (int32) and `lengths` (less one) of the rows of all clusters, one behind the other, `children` and
+    # `weights` (float32) of their entries, `intercepts`, and `ends` (int64) of each cluster's rows and entries
     arrays: Arrays
 
     @classmethod
@@ -120,10 +109,8 @@ def solved_bytes(n_weights: int, n_rows: int, n_children: int) -> int:
 def block_packing(
     n_children: npt.NDArray[np.int64], most_children: int, n_rows: npt.NDArray[np.int64] | None = None
 ) -> Packing[SolvedBlock]:
-    """How a block of clusters with so many children each is stored, and what is verified of it when it is read.
-
-    With ``n_rows`` of each cluster, it holds multipliers.
-    """
+    """How a block of clusters with so many children each is stored, and what is verified of it when it is read. With
+    ``n_rows`` of each cluster, it holds multipliers."""
     n_multipliers = None if n_rows is None else int((n_rows * n_children).sum())
 
     def unpack(arrays: Arrays) -> SolvedBlock:

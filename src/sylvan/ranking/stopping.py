@@ -23,34 +23,17 @@ _BLOCK_VALUES = 1 << 20  # doubles of the table of one block of rows
 
 @dataclass(frozen=True, eq=False)
 class StoppingRule:
-    """Which of a row's ranked labels to answer.
+    """Which of a row's ranked labels to answer."""
 
-    Attributes
-    ----------
-    depth : int
-        Number of answers that it looks at.
-    k : int or None
-        Most answers.
-    threshold : float, ndarray of float32 of shape (n_labels,), or None
-    f1 : bool
-    precision : float or None
-    """
-
-    depth: int
-    k: int | None
-    threshold: float | npt.NDArray[np.float32] | None
+    depth: int  # number of answers that it looks at
+    k: int | None  # most answers
+    threshold: float | npt.NDArray[np.float32] | None  # shape (n_labels,), or None
     f1: bool
     precision: float | None
 
     @classmethod
     def of(cls, k: Any, threshold: Any, expected: Any, precision: Any, n_labels: int) -> StoppingRule:
-        """The rule that the arguments of ``predict`` name.
-
-        Raises
-        ------
-        ParameterError
-            When they name two, or one is out of its range.
-        """
+        """The rule that the arguments of ``predict`` name."""
         given = {"threshold": threshold, "expected": expected, "precision": precision}
         named = [name for name, value in given.items() if value is not None]
         if len(named) > 1:
@@ -118,15 +101,9 @@ def keep(top: TopK, chosen: npt.NDArray[np.bool_]) -> TopK:
 
 
 def lengths_for_precision(probabilities: npt.NDArray[Any], precision: float) -> npt.NDArray[np.int64]:
-    """How long each row's list may be for an expected precision of at least ``precision``.
-
-    The expected precision of the first m answers is the mean of their probabilities.
-
-    Parameters
-    ----------
-    probabilities : array of shape (n, k)
-        Falling within a row; 0 where there is no answer.
-    """
+    """How long each row's list may be for an expected precision of at least ``precision``. The expected precision of
+    the first m answers is the mean of their probabilities."""
+    # Shape: probabilities (n, k)
     places = np.arange(1, probabilities.shape[1] + 1)
     # Sums of float32 values in double precision: a mean that is the bound itself must not fall short of it.
     enough = np.cumsum(probabilities, axis=1, dtype=np.float64) >= precision * places * (1 - 1e-9)
@@ -135,10 +112,8 @@ def lengths_for_precision(probabilities: npt.NDArray[Any], precision: float) -> 
 
 
 def lengths_for_f1(probabilities: npt.NDArray[Any], most: int | None = None) -> npt.NDArray[np.int64]:
-    """How many answers make the expected F1 of each row greatest: at least one, at most ``most``.
-
-    Parameters and source as in :func:`expected_f1`; of equally good lengths the shortest.
-    """
+    """How many answers make the expected F1 of each row greatest: at least one, at most ``most``. Parameters and source
+    as in :func:`expected_f1`; of equally good lengths the shortest."""
     n, k = probabilities.shape
     if not k:
         return np.zeros(n, np.int64)
@@ -148,22 +123,12 @@ def lengths_for_f1(probabilities: npt.NDArray[Any], most: int | None = None) -> 
 
 
 def expected_f1(probabilities: npt.NDArray[Any]) -> Doubles:
-    """The expected F1 of answering with the first 1, 2, ..., k labels of each row, exactly.
-
-    Labels are taken to be true independently of each other, each with its probability; labels that aren't among the
-    k count as wrong. With T of the first m labels true and R of the others, F1 is ``2 T / (m + T + R)``. Its mean
-    takes a table of T's distribution, and ``E[1 / (s + R)]`` for every s from that of one label less: O(k^2) a row
-    (Ye, Chai, Lee and Chieu 2012, "Optimizing F-measure: A tale of two approaches", Section 4).
-
-    Parameters
-    ----------
-    probabilities : array of shape (n, k)
-        0 where there is no answer.
-
-    Returns
-    -------
-    ndarray of float64, shape (n, k)
-    """
+    """The expected F1 of answering with the first 1, 2, ..., k labels of each row, exactly. Labels are taken to be true
+    independently of each other, each with its probability; labels that aren't among the k count as wrong. With T of the
+    first m labels true and R of the others, F1 is ``2 T / (m + T + R)``. Its mean takes a table of T's distribution,
+    and ``E[1 / (s + R)]`` for every s from that of one label less: O(k^2) a row (Ye, Chai, Lee and Chieu 2012,
+    "Optimizing F-measure: A tale of two approaches", Section 4)."""
+    # Shape: probabilities (n, k); returns (n, k)
     n, k = probabilities.shape
     result = np.zeros((n, k))
     rows = max(1, _BLOCK_VALUES // max(1, k * (k + 1)))

@@ -49,13 +49,7 @@ def _numbers(tail: str) -> tuple[float, float] | None:
 
 
 def tail_of(own: str | None, asked: Any) -> str | None:
-    """What a model's own ``tail`` and the one that ``rank`` is asked for come to; None for no weighing.
-
-    Raises
-    ------
-    ParameterError
-        When ``asked`` is no such word.
-    """
+    """What a model's own ``tail`` and the one that ``rank`` is asked for come to; None for no weighing."""
     if asked is not None and not Tail().accepts(asked):
         raise ParameterError(f"The 'tail' parameter of rank must be {Tail().describe()}. Got {asked!r} instead.")
     tail = own if asked is None else str(asked)
@@ -63,31 +57,10 @@ def tail_of(own: str | None, asked: Any) -> str | None:
 
 
 def label_gains(tail: str, counts: npt.NDArray[np.int64], n_rows: int) -> npt.NDArray[np.float32]:
-    """The gain of each label when it is answered correctly, in (0, 1]; that of the rarest labels is 1.
-
-    Parameters
-    ----------
-    tail : {"psp", "psp:A,B", "macro_recall"}
-        The inverse of a label's propensity (Jain, Prabhu & Varma 2016), or of its frequency.
-    counts : ndarray of int64, shape (L,)
-        Training rows of each label; for ``"macro_recall"`` a label without rows counts as if it had one.
-    n_rows : int
-        Training rows.
-
-    Notes
-    -----
-    With a label's probability p the expected gain of answering it is p times its gain, so that the k highest products
-    maximise the expected PSP@k (before it is normalised), or macro-averaged recall at k: for a linear utility the best
-    k labels of a row are those of highest weighed probability (Schultheis, Wydmuch, Kotłowski, Babbar & Dembczyński
-    2024, "Consistent algorithms for multi-label classification with macro-at-k metrics", ICLR; arXiv 2401.16594).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sylvan.ranking.tail import label_gains
-    >>> label_gains("macro_recall", np.array([4, 2, 1]), 4).tolist()
-    [0.25, 0.5, 1.0]
-    """
+    """The gain of each label when it is answered correctly, in (0, 1]; that of the rarest labels is 1. The k labels
+    with the highest products of gain and probability maximise the expected PSP@k (before it is normalised), or
+    macro-averaged recall at k (Schultheis et al. 2024, arXiv 2401.16594)."""
+    # Shape: counts (L,)
     if tail == "macro_recall":
         chance = np.maximum(counts, 1).astype(np.float64)
     else:
@@ -97,17 +70,7 @@ def label_gains(tail: str, counts: npt.NDArray[np.int64], n_rows: int) -> npt.ND
 
 
 def reweigh(top: TopK, gains: npt.NDArray[np.float32], k: int) -> TopK:
-    """The ``k`` answers of highest score times gain, best first; among equal scores the lower label comes first.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sylvan import TopK
-    >>> from sylvan.ranking.tail import reweigh
-    >>> top = TopK(np.array([[0, 1]], np.int32), np.array([[0.75, 0.5]], np.float32))
-    >>> reweigh(top, np.array([0.5, 1.0], np.float32), 1)
-    TopK(labels=array([[1]], dtype=int32), scores=array([[0.5]], dtype=float32))
-    """
+    """The ``k`` answers of highest score times gain, best first; among equal scores the lower label comes first."""
     present = top.labels >= 0
     scores = np.where(present, top.scores * gains[np.maximum(top.labels, 0)], -np.inf).astype(np.float32)
     order = ranking_order(top.labels, scores)[:, :k]

@@ -26,27 +26,10 @@ def fitted_curve(
     features: Csr, labels: Csr, texts: Csr, held_out: _Ids, weight: npt.NDArray[np.float32] | None = None,
     n_jobs: int | None = 1, vectors: tuple[_Vectors, _Vectors] | None = None,
 ) -> _Floats | None:  # fmt: skip
-    """The curve that makes probabilities of evidence.
-
-    Fitted to labels that have rows as if they had none: a fifth of them at a time is left out of what the others'
-    words say of rows, and so are the rows ``held_out``, for which they are judged.
-
-    Parameters
-    ----------
-    features, labels : Csr of shape (n, d) and (n, L)
-    texts : Csr of shape (L, d)
-    held_out : ndarray of int32
-        Rows, rising.
-    weight : ndarray of float32, shape (n,), optional
-    n_jobs : int, optional
-    vectors : pair of ndarrays of shape (L, dim) and (len(held_out), dim), optional
-        An encoder's vectors of the labels' texts and of the rows that are held out, of length 1.
-
-    Returns
-    -------
-    ndarray of float64, shape (4,) or with vectors (6,), or None
-        The intercept and the slopes; None where too few labels of these rows have texts to learn it from.
-    """
+    """The curve that makes probabilities of evidence. Fitted to labels that have rows as if they had none: a fifth of
+    them at a time is left out of what the others' words say of rows, and so are the rows ``held_out``, for which they
+    are judged."""
+    # Shapes: features, labels (n, d); texts (L, d); weight (n,); vectors (L, dim); returns (4,)
     X, Y, Z = features.to_scipy(), labels.to_scipy(), texts.to_scipy()
     rest = np.ones(X.shape[0], bool)
     rest[held_out] = False

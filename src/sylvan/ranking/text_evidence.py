@@ -1,10 +1,8 @@
-"""How well labels fit rows by the labels' own texts, for labels that no row has taught a model yet.
-
-Three things speak for a label that has no row: the words that its text shares with the row; the words of rows whose
-labels have such words in their texts, which is a sparse map from words of labels to words of rows; and how much of the
-label's text the row holds. Where there is a text encoder, the cosine of its vectors is a fourth. A logistic curve,
-fitted to labels whose rows were left out, makes a probability of them.
-"""
+"""How well labels fit rows by the labels' own texts, for labels that no row has taught a model yet. Three things speak
+for a label that has no row: the words that its text shares with the row; the words of rows whose labels have such words
+in their texts, which is a sparse map from words of labels to words of rows; and how much of the label's text the row
+holds. Where there is a text encoder, the cosine of its vectors is a fourth. A logistic curve, fitted to labels whose
+rows were left out, makes a probability of them."""
 
 from __future__ import annotations
 
@@ -48,26 +46,14 @@ def has_text(texts: Csr, vectors: _Vectors | None) -> npt.NDArray[np.bool_]:
 
 
 class TextScorer:
-    """How well some labels fit rows, by the labels' texts.
-
-    Parameters
-    ----------
-    texts : Csr of shape (n_labels, d)
-        The features of each label's text; empty where a label has none.
-    labels : ndarray of int32
-        The labels that are scored, rising.
-    contexts : WordContexts
-    index : NeighborIndex, optional
-        Of all ``texts``.
-    vectors : ndarray of shape (n_labels, dim), optional
-        An encoder's vectors of all texts, of length 1; zeros where a label has none.
-    """
+    """How well some labels fit rows, by the labels' texts."""
 
     def __init__(
         self, texts: Csr, labels: _Ids, contexts: WordContexts, index: NeighborIndex | None = None,
-        vectors: _Vectors | None = None,
+        vectors: _Vectors | None = None,  # shape (n_labels, dim): an encoder's vectors of all texts, of length 1
     ) -> None:  # fmt: skip
-        self.labels = labels
+        # Shape: texts (n_labels, d)
+        self.labels = labels  # the labels that are scored, rising
         self._every = NeighborIndex.build(texts) if index is None else index
         self._own = take_rows(texts, labels).unit_rows()
         own = self._own.to_scipy()
@@ -84,21 +70,9 @@ class TextScorer:
     def evidence(
         self, rows: Csr, n_candidates: int, allowed: LabelFilter | None = None, vectors: _Vectors | None = None
     ) -> tuple[_Places, _Ids, _Floats]:
-        """What speaks for the ``n_candidates`` most similar labels of each row.
-
-        With ``vectors``, the encoder's of the rows, of shape (n, dim), as many labels of the highest cosines are
-        candidates besides.
-
-        Returns
-        -------
-        row : ndarray of int64, shape (m,)
-            Rising; labels that share no feature with a row, and aren't near it, aren't candidates.
-        label : ndarray of int32, shape (m,)
-        evidence : ndarray of float64, shape (m, 3) or (m, 5)
-            The logarithms of the label's similarity, of the row's similarity to texts of labels at all, and of the sum
-            of the label's features that the row has; with vectors those of their cosine and of the mean of the row's
-            highest cosines with texts of labels.
-        """
+        """What speaks for the ``n_candidates`` most similar labels of each row. With ``vectors``, the encoder's of the
+        rows, of shape (n, dim), as many labels of the highest cosines are candidates besides."""
+        # Returns row (m,), label (m,), evidence (m, 3)
         n = min(n_candidates, len(self.labels))
         places, similar = self._candidates(rows, n, allowed)
         row, at = np.nonzero(places >= 0)

@@ -37,13 +37,10 @@ RELEASED = 1 << 26  # bytes of solved clusters that are laid out, until what the
 
 @dataclass(frozen=True)
 class TreeTraining:
-    """How the rankers of a tree are trained.
-
-    ``negatives`` and ``combines`` hold one word a layer; ``beam`` is the width of the search that gives matcher-aware
-    negatives, of which those clusters count whose score is at least ``man_threshold`` of the row's best. ``relevance``
-    is the norm of costs by how much of a row lies below a node; without one, what is given of labels counts, and of a
-    node the highest below it.
-    """
+    """How the rankers of a tree are trained. ``negatives`` and ``combines`` hold one word a layer; ``beam`` is the
+    width of the search that gives matcher-aware negatives, of which those clusters count whose score is at least
+    ``man_threshold`` of the row's best. ``relevance`` is the norm of costs by how much of a row lies below a node;
+    without one, what is given of labels counts, and of a node the highest below it."""
 
     negatives: Sequence[str]
     combines: Sequence[str]
@@ -59,22 +56,13 @@ class TreeTraining:
 
 
 class Trained(NamedTuple):
-    """What :func:`train_rankers` gives.
-
-    Attributes
-    ----------
-    ranker : TreeRanker
-    changes : list of RowChanges or None
-        One a layer: what the scores of all held-out rows, in the order of their ids, change by when rankers are trained
-        without the rows of their set, as :meth:`TreeRanker.rank_changed` takes them. None without a holdout, and for
-        layers that were known.
-    solutions : list of LayerSolution, or None
-        One a layer, where they are to be kept.
-    """
+    """What :func:`train_rankers` gives."""
 
     ranker: TreeRanker
+    # one a layer: what the scores of all held-out rows, in the order of their ids, change by when rankers are trained
+    # without the rows of their set, as `TreeRanker.rank_changed` takes them
     changes: list[RowChanges | None]
-    solutions: list[LayerSolution] | None = None
+    solutions: list[LayerSolution] | None = None  # one a layer, where they are to be kept
 
 
 def train_rankers(
@@ -89,11 +77,9 @@ def train_rankers(
     known: Mapping[int, ClusterWeights] | None = None,
     keeps: bool = False,
 ) -> Trained:
-    """Phases 2 and 3: the rows that each layer's clusters learn from, then their rankers.
-
-    ``holdout`` are sets of row ids; ``known`` weights of layers that were learned elsewhere and are taken as they are.
-    With ``keeps``, how each layer was solved is kept for updates.
-    """
+    """Phases 2 and 3: the rows that each layer's clusters learn from, then their rankers. ``holdout`` are sets of row
+    ids; ``known`` weights of layers that were learned elsewhere and are taken as they are. With ``keeps``, how each
+    layer was solved is kept for updates."""
     runner, known = Runner() if runner is None else runner, known or {}
     n_rows, folds = features.shape[0], Folds.of(holdout, features.shape[0])
     if training.relevance is None:
@@ -177,10 +163,8 @@ def _by_row(blocks: Sequence[Triples], folds: Folds) -> RowChanges:
 
 
 def solved_together(costs: Mapping[int, float], n_clusters: Mapping[int, int]) -> list[list[int]]:
-    """The parts that a stage's layers are solved in, one after the other: all at once, unless that is very much.
-
-    By the layers' numbers, with what solving each costs. The last layer comes first: it has most of the weights.
-    """
+    """The parts that a stage's layers are solved in, one after the other: all at once, unless that is very much. By the
+    layers' numbers, with what solving each costs. The last layer comes first: it has most of the weights."""
     layers = sorted(costs)
     if sum(costs.values()) < LARGE_STAGE:
         return [layers]
@@ -189,10 +173,8 @@ def solved_together(costs: Mapping[int, float], n_clusters: Mapping[int, int]) -
 
 
 def training_stages(negatives: Sequence[str], known: Mapping[int, ClusterWeights] | None = None) -> list[list[int]]:
-    """Layers that can be solved together, as none of them learns from a search through another.
-
-    With teacher-forced negatives in all layers but the first, whose one cluster every row finds, that is all of them.
-    """
+    """Layers that can be solved together, as none of them learns from a search through another. With teacher-forced
+    negatives in all layers but the first, whose one cluster every row finds, that is all of them."""
     known = known or {}
     stages: list[list[int]] = []
     for t, scheme in enumerate(negatives):
@@ -224,10 +206,8 @@ def _laid_out(
     runner: Runner,
 ) -> tuple[list[ClusterWeights], list[list[Triples]], list[npt.NDArray[np.float16]]]:
     """The layers of a stage from their solved blocks, which are let go, their blocks' changes of scores, and the
-    layers' multipliers.
-
-    ``blocks`` holds the clusters of each block and ``offsets`` where each cluster's children begin, layer by layer.
-    """
+    layers' multipliers. ``blocks`` holds the clusters of each block and ``offsets`` where each cluster's children
+    begin, layer by layer."""
     place = [(at, clusters) for at, layer in enumerate(blocks) for clusters in layer]
     sizes = [np.zeros(len(each) - 1, ClusterRows.SIZES) for each in offsets]
     for number, block in solved.scan():

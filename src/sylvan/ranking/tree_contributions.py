@@ -15,26 +15,10 @@ _Doubles = npt.NDArray[np.float64]
 
 
 def contributions(trees: BoostedTrees, row: npt.NDArray[np.float32]) -> tuple[float, _Doubles]:
-    """The expected answer, and what each column of a row adds to it; together they are the row's answer.
-
-    Parameters
-    ----------
-    trees : BoostedTrees
-        With ``covers``.
-    row : ndarray of float32, shape (n_features,)
-
-    Returns
-    -------
-    float, ndarray of float64 of shape (n_features,)
-
-    Notes
-    -----
-    These are the path-dependent Shapley values of Lundberg, Erion & Lee (2018, "Consistent individualized feature
-    attribution for tree ensembles"): where a column isn't known, a node sends a row both ways, by the shares of
-    training rows. A path to a leaf is then a game whose worth is a product with a factor for each column on it: 1 or 0
-    when the column is known, and a share when it isn't. With d columns, a column's value in it is the sum over k of
-    k! (d - 1 - k)! / d! times the coefficient of y^k in the product of the others' (share + y known).
-    """
+    """The expected answer, and what each column of a row adds to it; together they are the row's answer. These are the
+    path-dependent Shapley values of Lundberg, Erion & Lee (2018): where a column isn't known, a node sends a row both
+    ways, by the shares of training rows."""
+    # Shape: row (n_features,); returns (n_features,)
     features, known, share, worth = _paths(trees, row)
     expected = trees.base + float((worth * share.prod(axis=1)).sum())
     depth = features.shape[1]
@@ -55,12 +39,10 @@ def contributions(trees: BoostedTrees, row: npt.NDArray[np.float32]) -> tuple[fl
 def _paths(
     trees: BoostedTrees, row: npt.NDArray[np.float32]
 ) -> tuple[npt.NDArray[np.int64], _Doubles, _Doubles, _Doubles]:
-    """Of each leaf that counts: the columns on its path, whether the row goes it, shares of rows, and its value.
-
-    A column that a path has twice is one factor; the second is 1 either way, which no column gains from. A leaf counts
+    """Of each leaf that counts: the columns on its path, whether the row goes it, shares of rows, and its value. A
+    column that a path has twice is one factor; the second is 1 either way, which no column gains from. A leaf counts
     unless a split on its path sends neither the row nor any training row that way. Below a node that no training row
-    came to, all go to the left.
-    """
+    came to, all go to the left."""
     if trees.covers is None:
         raise ValueError("Trees without covers say nothing of their columns.")
     n_trees, n_leaves = trees.leaves.shape

@@ -29,17 +29,10 @@ KIND = "tree-ranker"
 
 @dataclass(frozen=True, eq=False)
 class TreeRanker:
-    """A tree and its trained layers.
-
-    Attributes
-    ----------
-    tree : LabelTree
-    layers : list of ClusterWeights
-        One a layer of the tree.
-    """
+    """A tree and its trained layers."""
 
     tree: LabelTree
-    layers: list[ClusterWeights]
+    layers: list[ClusterWeights]  # one a layer of the tree
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_paths"}
@@ -101,13 +94,7 @@ class TreeRanker:
 
     @classmethod
     def from_state(cls, state: store.State, n_features: int) -> TreeRanker:
-        """What :meth:`to_state` gave, verified.
-
-        Raises
-        ------
-        ModelError
-            When something is missing, of the wrong kind or inconsistent.
-        """
+        """What :meth:`to_state` gave, verified."""
         tree = LabelTree.from_state(store.need_part(state, "tree", "label-tree"))
         bits = state.meta.get("block_bits")
         if (

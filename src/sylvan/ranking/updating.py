@@ -39,26 +39,7 @@ def update_rankers(
     options: UpdateOptions,
     runner: Runner,
 ) -> tuple[TreeRanker, list[LayerSolution]]:
-    """Rankers for changed rows, labels and tree, from those there are.
-
-    Parameters
-    ----------
-    ranker : TreeRanker
-    solutions : sequence of LayerSolution
-        How each layer of it was solved.
-    grown : Grown
-        The tree as it is to be.
-    rows : RowsNow
-    training : TreeTraining
-        As :func:`~sylvan.ranking.training.train_rankers` had it.
-    options : UpdateOptions
-    runner : Runner
-
-    Returns
-    -------
-    ranker : TreeRanker
-    solutions : list of LayerSolution
-    """
+    """Rankers for changed rows, labels and tree, from those there are."""
     update = _Update(ranker, solutions, grown, rows, training, options, runner)
     layers: list[ClusterWeights] = []
     result: list[LayerSolution] = []
@@ -82,11 +63,8 @@ def planned_update(
     options: UpdateOptions,
     runner: Runner,
 ) -> tuple[list[int], list[Job[SolvedBlock]]]:
-    """How many nodes of each layer :func:`update_rankers` would solve, about, and the jobs that would.
-
-    Rows are searched for by the rankers as they are. No cluster may be split: ``grown`` has new labels
-    alone.
-    """
+    """How many nodes of each layer :func:`update_rankers` would solve, about, and the jobs that would. Rows are
+    searched for by the rankers as they are. No cluster may be split: ``grown`` has new labels alone."""
     update = _Update(ranker, solutions, grown, rows, training, options, runner)
     counts, every = [], []
     for t in range(grown.tree.depth):

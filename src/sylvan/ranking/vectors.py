@@ -26,48 +26,8 @@ Nearest = tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]
 def nearest_candidates(
     queries: Any, base: Any, candidates: Candidates, k: int, metric: str, n_jobs: int = 1
 ) -> Nearest:
-    """The ``k`` candidates of each query that are truly nearest.
-
-    Parameters
-    ----------
-    queries : array of float32, shape (n, dim)
-    base : array of float32, shape (L, dim)
-        The vectors that the candidates' labels name. For ``"angular"`` both arrays hold vectors of length one.
-    candidates : Candidates
-        Of n queries, in any order.
-    k : int
-    metric : {"euclidean", "angular", "inner_product"}
-        The length of the difference, one minus the inner product (never below 0), or the inner product itself, of
-        which the largest is nearest.
-    n_jobs : int
-        Number of threads; the answer doesn't depend on it.
-
-    Returns
-    -------
-    ids : ndarray of int32, shape (n, k)
-        Nearest first, the lower id first among equals; -1 where there are no more candidates.
-    distances : ndarray of float32, shape (n, k)
-        At -1 infinity, for ``"inner_product"`` minus infinity.
-
-    Raises
-    ------
-    DataError
-        When the arrays' shapes don't agree, or a candidate is no row of ``base``.
-    ParameterError
-        When a parameter is out of its range.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sylvan.indexing.buckets import Buckets
-    >>> from sylvan.matching.candidates import find_candidates
-    >>> from sylvan.ranking.vectors import nearest_candidates
-    >>> base = np.array([[0, 0], [0, 3], [4, 0]], np.float32)
-    >>> found = find_candidates(Buckets.from_assignment([[0, 1, 1]], 2), [[[1]]], [[[1.0]]])
-    >>> ids, distances = nearest_candidates(base[:1], base, found, 3, "euclidean")
-    >>> ids.tolist(), distances.tolist()
-    ([[1, 2, -1]], [[3.0, 4.0, inf]])
-    """
+    """The ``k`` candidates of each query that are truly nearest."""
+    # Shapes: queries (n, dim); base (L, dim); returns ids (n, k), distances (n, k)
     kind, (rows, vectors) = _checked(k, metric), _pair(queries, base)
     if len(candidates) != len(rows):
         raise DataError(f"The candidates of {len(rows)} queries are needed. Got those of {len(candidates)} instead.")
@@ -94,46 +54,10 @@ def exact_neighbors(
     n_jobs: int = 1,
     description: str | None = None,
 ) -> Nearest:
-    """The ``k`` rows of ``base`` nearest to each query, each of which is compared.
-
-    Blocks of queries meet blocks of rows that fit the processor's cache; only the k best distances are stored. A
-    distance has the same bits here and in :func:`nearest_candidates`.
-
-    Parameters
-    ----------
-    queries : array of float32, shape (n, dim)
-    base : array of float32, shape (L, dim)
-        For ``"angular"`` both arrays hold vectors of length one.
-    k : int
-    metric : {"euclidean", "angular", "inner_product"}
-    excluded : array of int, shape (n,), optional
-        A row of ``base`` that is no answer, for each query, such as the query itself; -1 for none.
-    n_jobs : int
-        Number of threads; the answer doesn't depend on it.
-    description : str, optional
-        Title of a progress bar; none is drawn without it.
-
-    Returns
-    -------
-    ids : ndarray of int32, shape (n, k)
-    distances : ndarray of float32, shape (n, k)
-        As :func:`nearest_candidates` gives them.
-
-    Raises
-    ------
-    DataError
-        When the arrays' shapes don't agree, or a row to exclude is out of range.
-    ParameterError
-        When a parameter is out of its range.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sylvan.ranking.vectors import exact_neighbors
-    >>> base = np.array([[0, 0], [0, 3], [4, 0]], np.float32)
-    >>> exact_neighbors(base, base, 1, "euclidean", excluded=[0, 1, 2])[0].tolist()
-    [[1], [0], [0]]
-    """
+    """The ``k`` rows of ``base`` nearest to each query, each of which is compared. Blocks of queries meet blocks of
+    rows that fit the processor's cache; only the k best distances are stored. A distance has the same bits here and in
+    :func:`nearest_candidates`."""
+    # Shapes: queries (n, dim); base (L, dim); excluded (n,); returns ids (n, k), distances (n, k)
     kind, (rows, vectors) = _checked(k, metric), _pair(queries, base)
     own = None
     if excluded is not None:

@@ -22,15 +22,9 @@ ROWS = 1024  # ballots that a thread takes at a time
 
 @dataclass(frozen=True)
 class Voted(TopK):
-    """Labels by vote, and the neighbours who voted.
+    """Labels by vote, and the neighbours who voted."""
 
-    Attributes
-    ----------
-    nearest : pair of ndarrays of int32 and float32, shape (n, n_neighbors)
-        The rows nearest to each, nearest first, and their similarities; -1 and -inf where there are no more.
-    """
-
-    nearest: Nearest
+    nearest: Nearest  # shape (n, n_neighbors): the rows nearest to each, nearest first, and their similarities
 
     @classmethod
     def of(cls, top: TopK, nearest: Nearest) -> Voted:
@@ -44,25 +38,13 @@ class Voted(TopK):
 
 @dataclass(frozen=True, eq=False)
 class LabelRows:
-    """The labels of the rows that vote.
+    """The labels of the rows that vote."""
 
-    Attributes
-    ----------
-    offsets : ndarray of int64, shape (n_rows + 1,)
-    labels : ndarray of int32
-        The labels of each row.
-    n_labels : int
-    relevance : ndarray of float32, one a label of a row, or None
-        Share in (0, 1] of the row's vote that each label gets; None where all get the whole.
-    row_weights : ndarray of float32, shape (n_rows,), or None
-        Factor of each row's vote; None where all count alike.
-    """
-
-    offsets: npt.NDArray[np.int64]
-    labels: npt.NDArray[np.int32]
+    offsets: npt.NDArray[np.int64]  # shape (n_rows + 1,)
+    labels: npt.NDArray[np.int32]  # the labels of each row
     n_labels: int
-    relevance: npt.NDArray[np.float32] | None = None
-    row_weights: npt.NDArray[np.float32] | None = None
+    relevance: npt.NDArray[np.float32] | None = None  # share in (0, 1] of the row's vote that each label gets
+    row_weights: npt.NDArray[np.float32] | None = None  # shape (n_rows,), or None: factor of each row's vote
 
     @classmethod
     def build(cls, labels: Csr, row_weights: npt.NDArray[np.float32] | None) -> LabelRows:
@@ -74,12 +56,10 @@ class LabelRows:
     def vote(
         self, nearest: Nearest, power: float, k: int, *, labels: LabelFilter | None = None, n_jobs: int = 1
     ) -> TopK:
-        """The ``k`` labels of most votes for each list of neighbours, best first, lower label first among equals.
-
-        A neighbour's vote weighs its similarity to the power of ``power``; a label's score in [0, 1] is the share of
-        all the weight that voted for it. Labels without a vote aren't named,
-        nor those that ``labels`` leaves closed; the shares are the same with and without.
-        """
+        """The ``k`` labels of most votes for each list of neighbours, best first, lower label first among equals. A
+        neighbour's vote weighs its similarity to the power of ``power``; a label's score in [0, 1] is the share of all
+        the weight that voted for it. Labels without a vote aren't named, nor those that ``labels`` leaves closed; the
+        shares are the same with and without."""
         rows, similarities = nearest
         shape = (rows.shape[0], k)
         best, scores = np.empty(shape, np.int32), np.empty(shape, np.float32)
@@ -122,13 +102,7 @@ class LabelRows:
 
     @classmethod
     def from_state(cls, state: store.State, n_rows: int, n_labels: int) -> LabelRows:
-        """From arrays that :meth:`to_arrays` gave, verified.
-
-        Raises
-        ------
-        ModelError
-            When an array is missing, of the wrong dtype or shape, or inconsistent.
-        """
+        """From arrays that :meth:`to_arrays` gave, verified."""
         labels = store.need_range(state, "labels", 0, n_labels - 1, np.int32, (None,))
         offsets = store.need_offsets(state, "label_offsets", total=len(labels), length=n_rows + 1)
         relevance = row_weights = None

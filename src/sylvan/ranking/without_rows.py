@@ -18,21 +18,7 @@ __all__ = ["solutions_of"]
 def solutions_of(
     ranker: TreeRanker, features: Csr, labels: Csr, training: TreeTraining, runner: Runner | None = None
 ) -> list[LayerSolution]:
-    """How a ranker's layers were solved, as far as its rows say it: the multipliers aren't known.
-
-    Parameters
-    ----------
-    ranker : TreeRanker
-    features, labels : Csr
-        Of all rows that it was trained on.
-    training : TreeTraining
-    runner : Runner, optional
-
-    Returns
-    -------
-    list of LayerSolution
-        One a layer.
-    """
+    """How a ranker's layers were solved, as far as its rows say it: the multipliers aren't known."""
     runner = Runner() if runner is None else runner
     tree, n_rows = ranker.tree, features.shape[0]
     positives, beam = layer_positives(tree, labels), root_beam(n_rows)

@@ -23,32 +23,16 @@ BLOCK_PRODUCTS = 1 << 24
 
 @dataclass(frozen=True, eq=False)
 class WordContexts:
-    """What rows look like whose labels have a word in their texts.
+    """What rows look like whose labels have a word in their texts."""
 
-    Attributes
-    ----------
-    words : ndarray of int32, shape (w,)
-        Features, rising.
-    means : Csr of shape (w, d)
-        Of each word, the weighted mean of its labels' rows, at length 1 before all but its largest values are dropped.
-    """
-
-    words: _Ids
+    words: _Ids  # shape (w,): features, rising
+    # shape (w, d): of each word, the weighted mean of its labels' rows, at length 1 before all but its largest values
+    # are dropped
     means: Csr
 
     @classmethod
     def of(cls, label_rows: sp.csr_matrix, texts: sp.csr_matrix) -> WordContexts:
-        """From :func:`row_means` of some labels and the features of their texts, both of shape (m, d).
-
-        Examples
-        --------
-        >>> import scipy.sparse as sp
-        >>> from sylvan.ranking.text_evidence import WordContexts
-        >>> rows, texts = sp.csr_matrix([[0.0, 3, 4], [5, 0, 0]]), sp.csr_matrix([[0.0, 1, 0], [0, 0, 1]])
-        >>> contexts = WordContexts.of(rows, texts)
-        >>> contexts.words.tolist(), contexts.means.to_scipy().toarray().astype(float).round(1).tolist()
-        ([1, 2], [[0.0, 0.6, 0.8], [1.0, 0.0, 0.0]])
-        """
+        """From :func:`row_means` of some labels and the features of their texts, both of shape (m, d)."""
         by_word = texts.T.tocsr()
         words = np.flatnonzero(np.diff(by_word.indptr)).astype(np.int32)
         by_word = by_word[words]
@@ -92,12 +76,7 @@ class WordContexts:
 
     @classmethod
     def from_state(cls, state: store.State, n_features: int) -> WordContexts:
-        """From what :meth:`to_arrays` gave, verified.
-
-        Raises
-        ------
-        ModelError
-        """
+        """From what :meth:`to_arrays` gave, verified."""
         words = store.need_rising(state, "words", 0, n_features - 1, np.int32)
         return cls(words, store.need_csr(state, "contexts", (len(words), n_features)))
 
