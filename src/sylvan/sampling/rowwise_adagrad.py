@@ -1,7 +1,5 @@
-"""Adagrad for tables of embeddings: one step size a row, and only the rows that have a gradient are touched.
-
-Beside it the warning of optimisers that undo what a sampled loss corrects.
-"""
+"""Adagrad for tables of embeddings: one step size a row, and only the rows that have a gradient are touched. Beside it
+the warning of optimisers that undo what a sampled loss corrects."""
 
 from __future__ import annotations
 

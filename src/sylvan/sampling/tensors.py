@@ -36,19 +36,7 @@ def without_gradient(function: _Function) -> _Function:
 
 
 def need_tensor(value: Any, what: str) -> None:
-    """Check that ``value`` is a tensor.
-
-    Parameters
-    ----------
-    value : object
-    what : str
-        What the error calls it, as the beginning of a sentence: "The queries given to MIDX".
-
-    Raises
-    ------
-    DataError
-        When it isn't one, with what would make it one.
-    """
+    """Check that ``value`` is a tensor."""
     if not isinstance(value, Tensor):
         raise DataError(f"{what} must be a torch.Tensor. Got {_received(value)}")
 
@@ -61,11 +49,8 @@ def need_floats(value: Any, what: str) -> None:
 
 
 def need_integers(value: Any, what: str) -> Tensor:
-    """``value`` as int64, after a check that it is a tensor of integers.
-
-    Before any comparison: PyTorch wraps a bound to the dtype of the tensor that it is compared with, so that no uint8
-    is below 40,000.
-    """
+    """``value`` as int64, after a check that it is a tensor of integers. Before any comparison: PyTorch wraps a bound
+    to the dtype of the tensor that it is compared with, so that no uint8 is below 40,000."""
     need_tensor(value, what)
     if value.is_floating_point() or value.is_complex() or value.dtype == torch.bool:
         raise DataError(f"{what} must be of an integer dtype. Got {value.dtype} instead.")
@@ -101,11 +86,9 @@ def blocks(n: int, size_of_one: int) -> Iterator[slice]:
 
 
 def products(left: Tensor, right: Tensor) -> Tensor:
-    """``left @ right.mT`` of (k, n, dim) and (k, m, dim) or (m, dim); the same bits for any number of threads.
-
-    As found with MKL: many small products are dealt out whole, but few are cut to the threads, and the ends of rows
-    and columns are then worked out differently. There are no ends when both sizes are multiples of 16.
-    """
+    """``left @ right.mT`` of (k, n, dim) and (k, m, dim) or (m, dim); the same bits for any number of threads. As found
+    with MKL: many small products are dealt out whole, but few are cut to the threads, and the ends of rows and columns
+    are then worked out differently. There are no ends when both sizes are multiples of 16."""
     n, m = left.shape[1], right.shape[-2]
     if len(left) < _MANY_PRODUCTS:
         left, right = _to_sixteens(left), _to_sixteens(right)
@@ -128,21 +111,8 @@ def _to_sixteens(rows: Tensor) -> Tensor:
 
 
 def invert(heights: Tensor, coins: Tensor) -> tuple[Tensor, Tensor]:
-    """Where uniform numbers fall among running sums, and how far into that part each lies, from 0 to below 1.
-
-    Parameters
-    ----------
-    heights : Tensor of float64, shape (..., m)
-        Running sums, at least one of them positive.
-    coins : Tensor of float64, shape (..., n)
-        From 0 to below 1.
-
-    Returns
-    -------
-    places : Tensor of int64, shape (..., n)
-        Never a part of weight 0, whatever the rounding.
-    rest : Tensor of float64, shape (..., n)
-    """
+    """Where uniform numbers fall among running sums, and how far into that part each lies, from 0 to below 1."""
+    # Shapes: heights (..., m); coins (..., n); returns places (..., n), rest (..., n)
     total = heights[..., -1:]
     # Strictly below the total: a coin that rounding carries to it would fall off the end.
     marks = torch.minimum(coins * total, torch.nextafter(total, torch.zeros_like(total)))

@@ -25,34 +25,9 @@ TABLE_OPTIMIZERS = ("adagrad", "rowwise-adagrad", "sgd", "adam")
 def context_centers(
     before: npt.NDArray[Any], targets: npt.NDArray[Any], n_classes: int, dim: int = 64
 ) -> npt.NDArray[np.float32]:
-    """Classes with like vectors follow on like things.
-
-    For every class it is counted what came before it; the roots of the shares of each, seen from the directions in
-    which classes differ most, are its vector.
-
-    Parameters
-    ----------
-    before : ndarray of int, shape (n, m)
-        The ids in [0, n_classes) at m places before each target, or negative ones where nothing is; places count each
-        by itself.
-    targets : ndarray of int, shape (n,)
-    n_classes : int
-    dim : int
-        The most numbers of a vector.
-
-    Returns
-    -------
-    ndarray of float32, shape (n_classes, dim or fewer)
-        Zeros for a class that is no target.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sylvan.tasks.base import context_centers
-    >>> centers = context_centers(np.array([[0], [0], [1], [1]]), np.array([2, 3, 4, 4]), n_classes=5)
-    >>> bool(np.allclose(centers[2], centers[3])), bool(np.allclose(centers[2], centers[4]))
-    (True, False)
-    """
+    """Classes with like vectors follow on like things. For every class it is counted what came before it; the roots of
+    the shares of each, seen from the directions in which classes differ most, are its vector."""
+    # Shapes: before (n, m); targets (n,); returns (n_classes, dim or fewer)
     places = before.shape[1]
     real = before >= 0
     columns = (before.astype(np.int64) + n_classes * np.arange(places))[real]
@@ -75,20 +50,7 @@ def context_centers(
 def table_optimizer(
     name: str, tables: Sequence[nn.Parameter], rate: float, *, sparse: bool, warn: bool = False
 ) -> torch.optim.Optimizer:
-    """The optimiser of that name.
-
-    Parameters
-    ----------
-    name : str
-        One of :data:`TABLE_OPTIMIZERS`.
-    tables : sequence of nn.Parameter
-    rate : float
-    sparse : bool
-        Whether their gradients are sparse, which Adam has to know.
-    warn : bool
-        Whether they are class tables of a sampled loss, which Adam ruins: see
-        :func:`sylvan.sampling.check_optimizer`.
-    """
+    """The optimiser of that name."""
     made: torch.optim.Optimizer
     if name == "adagrad":
         made = RowwiseAdagrad(tables, lr=rate, elementwise=True)
@@ -111,11 +73,9 @@ def objective_optimizers(name: str, objective: ClassObjective, rate: float) -> l
 
 @parameterized
 class Task(Parameterized, Job):
-    """Base of the tasks; :class:`~sylvan.tasks.SequentialRecommendation` says what the parameters are.
-
-    A task sets ``usual_negatives``, the number of them where there are classes enough, and ``data_names``, the
-    parameters that are no settings.
-    """
+    """Base of the tasks; :class:`~sylvan.tasks.SequentialRecommendation` says what the parameters are. A task sets
+    ``usual_negatives``, the number of them where there are classes enough, and ``data_names``, the parameters that are
+    no settings."""
 
     _: KW_ONLY
     sampler: str | Sampler = "midx-aware-rq"

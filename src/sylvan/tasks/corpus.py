@@ -25,16 +25,9 @@ _SUFFIXES = (".txt", ".txt.xz", ".txt.gz")
 
 @dataclass(frozen=True, repr=False)
 class Corpus:
-    """Word ids of three texts, :data:`END` after every sentence.
+    """Word ids of three texts, :data:`END` after every sentence."""
 
-    Attributes
-    ----------
-    words : list of str
-        The word of each id, the most frequent first.
-    train, validation, test : ndarray of int32
-    """
-
-    words: list[str]
+    words: list[str]  # the word of each id, the most frequent first
     train: npt.NDArray[np.int32]
     validation: npt.NDArray[np.int32]
     test: npt.NDArray[np.int32]

@@ -251,11 +251,9 @@ def _padded(Y: sp.csr_matrix) -> Tensor:
 
 
 def checksum_of_matrices(features: sp.csr_matrix, labels: sp.csr_matrix) -> str:
-    """Checksum of where features and labels stand, and seven digits of the features' values.
-
-    Values that came of texts may differ in their last bits between processors, on which a training may well go on.
-    They are therefore summed, weighted by their places, and the sum rounded; what rows hold is counted exactly.
-    """
+    """Checksum of where features and labels stand, and seven digits of the features' values. Values that came of texts
+    may differ in their last bits between processors, on which a training may well go on. They are therefore summed,
+    weighted by their places, and the sum rounded; what rows hold is counted exactly."""
     total = 0.0
     for at in range(0, features.nnz, _AT_ONCE):
         values = features.data[at : at + _AT_ONCE].astype(np.float64)

@@ -26,23 +26,8 @@ def chunks(n_queries: int, n_classes: int, most: int | None = None) -> Iterator[
 def target_ranks(
     queries: Tensor, table: Tensor, targets: Tensor, seen: tuple[Tensor, Tensor] | None = None, most: int | None = None
 ) -> Tensor:
-    """The place of each target among all classes by falling inner product.
-
-    Parameters
-    ----------
-    queries : Tensor of float, shape (n, dim)
-    table : Tensor of float, shape (n_classes, dim)
-    targets : Tensor of int64, shape (n,)
-    seen : tuple of two Tensors of int64, shape (total,), optional
-        Rising rows of queries, and classes that are excluded from their rankings; a target always stays in.
-    most : int, optional
-        Scores in memory at a time.
-
-    Returns
-    -------
-    Tensor of int64, shape (n,)
-        1 for the best. Among equal scores the lower class comes first; a score that is no number comes last.
-    """
+    """The place of each target among all classes by falling inner product."""
+    # Shapes: queries (n, dim); table (n_classes, dim); targets (n,); seen (total,); returns (n,)
     ranks = torch.empty(len(queries), dtype=torch.int64, device=queries.device)
     ids = torch.arange(len(table), device=queries.device)
     for first, end in chunks(len(queries), len(table), most):
@@ -62,21 +47,8 @@ def target_ranks(
 
 
 def ranking_measures(ranks: Tensor, at: Sequence[int] = (10, 20, 50)) -> dict[str, float]:
-    """NDCG and recall of rankings in which one class is right: the mean of 1/log2(rank + 1), and of 1, up to k.
-
-    Parameters
-    ----------
-    ranks : Tensor of int64, shape (n,)
-    at : sequence of int
-        The k's.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sylvan.tasks.full_ranking import ranking_measures
-    >>> ranking_measures(torch.tensor([1, 3, 11]), at=[10])
-    {'ndcg@10': 0.5, 'recall@10': 0.6666666666666666}
-    """
+    """NDCG and recall of rankings in which one class is right: the mean of 1/log2(rank + 1), and of 1, up to k."""
+    # Shape: ranks (n,)
     place = ranks.double()
     gain = 1 / torch.log2(place + 1)
     results = {f"ndcg@{k}": float((gain * (ranks <= k)).mean()) for k in at}

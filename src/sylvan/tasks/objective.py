@@ -40,10 +40,8 @@ _FEWEST = 4  # classes for a head and a tail
 
 
 def usual_loss(sampler: Any, n_classes: int) -> str:
-    """The loss where none is chosen: a head and a tail where a sampler of the tail can be made.
-
-    That is where the sampler is given by name; and a batch's own targets needn't hold any of the tail.
-    """
+    """The loss where none is chosen: a head and a tail where a sampler of the tail can be made. That is where the
+    sampler is given by name; and a batch's own targets needn't hold any of the tail."""
     if isinstance(sampler, str) and sampler != "in-batch" and n_classes >= _FEWEST:
         return "head-and-tail"
     return "sampled-softmax"
@@ -51,66 +49,38 @@ def usual_loss(sampler: Any, n_classes: int) -> str:
 
 def negatives(asked: int | None, usual: int, n_classes: int) -> int:
     """How many negatives: as many as are asked for, or the task's usual number, but no more than half of the classes.
-
-    Examples
-    --------
-    >>> from sylvan.tasks.objective import negatives
-    >>> negatives(None, 1000, 50_000), negatives(None, 1000, 60), negatives(45, 1000, 60)
-    (1000, 30, 45)
     """
     return asked if asked is not None else min(usual, max(1, n_classes // 2))
 
 
 class ClassObjective(nn.Module):
-    """What the query of a batch is trained towards, from names or from objects.
-
-    Parameters
-    ----------
-    n_classes, dim : int
-        Shape of the class table.
-    sampler : str or Sampler
-        A name that :func:`sylvan.sampling.make_sampler` knows, or a sampler. Not used when the loss needs none.
-    loss : str, ClassLoss or BeamTreeHead
-        A name that :func:`sylvan.sampling.make_loss` or :func:`sylvan.sampling.make_head` knows, or such an object,
-        which then brings its sampler. A head has weights of its own, which stand for the class table.
-    n_samples : int
-        Negatives.
-    counts : array of int, shape (n_classes,)
-        How often each class is a target in training.
-    sampler_parameters, loss_parameters : mapping
-        Further parameters of what is given by name. "head-and-tail" takes ``n_head`` among those of the loss, the
-        number of classes that are scored exactly.
-    shared : bool
-        Whether a batch shares its negatives, for a loss given by name.
-    codewords : int, optional
-        Codewords of each codebook, for MIDX given by name.
-    refresh : RefreshSchedule, optional
-        When an adaptive sampler sees the table; :meth:`RefreshSchedule.for_classes
-        <sylvan.neural.RefreshSchedule.for_classes>` by default.
-    centers : callable, optional
-        Gives a matrix with a row for each class, of what is like in like classes: for a head's tree by k-means.
-    """
+    """What the query of a batch is trained towards, from names or from objects."""
 
     def __init__(
         self,
-        n_classes: int,
+        n_classes: int,  # n_classes, dim: shape of the class table
         dim: int,
         *,
-        sampler: str | Sampler,
+        sampler: str | Sampler,  # a name that `sylvan.sampling.make_sampler` knows, or a sampler
         loss: str | ClassLoss | BeamTreeHead,
-        n_samples: int,
-        counts: np.ndarray[Any, Any],
+        n_samples: int,  # negatives
+        counts: np.ndarray[Any, Any],  # shape (n_classes,): how often each class is a target in training
+        # sampler_parameters, loss_parameters: further parameters of what is given by name. "head-and-tail" takes
+        # `n_head` among those of the loss, the number of classes that are scored exactly
         sampler_parameters: Mapping[str, Any] | None = None,
         loss_parameters: Mapping[str, Any] | None = None,
-        shared: bool = False,
-        codewords: int | None = None,
+        shared: bool = False,  # whether a batch shares its negatives, for a loss given by name
+        codewords: int | None = None,  # codewords of each codebook, for MIDX given by name
         refresh: RefreshSchedule | None = None,
+        # gives a matrix with a row for each class, of what is like in like classes: for a head's tree by k-means
         centers: Callable[[], Any] | None = None,
     ) -> None:
         super().__init__()
-        self.refresh = refresh or RefreshSchedule.for_classes(n_classes)
+        self.refresh = refresh or RefreshSchedule.for_classes(n_classes)  # when an adaptive sampler sees the table
         if isinstance(sampler, str) and sampler not in SAMPLERS:  # refused also where the loss needs none
             raise ParameterError(f"There is no sampler {sampler!r}. The known ones are: {', '.join(SAMPLERS)}.")
+        # a name that `sylvan.sampling.make_loss` or `sylvan.sampling.make_head` knows, or such an object, which then
+        # brings its sampler
         self.loss: ClassLoss | BeamTreeHead
         if not isinstance(loss, str):
             self.loss = _fitting(loss, n_classes, dim)

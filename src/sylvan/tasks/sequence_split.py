@@ -20,17 +20,10 @@ _Ids = npt.NDArray[np.int64]
 
 
 class Questions(NamedTuple):
-    """Places of the items to be predicted: each is asked for from what its user did before it.
+    """Places of the items to be predicted: each is asked for from what its user did before it."""
 
-    Attributes
-    ----------
-    users : ndarray of int64, shape (n,)
-    places : ndarray of int64, shape (n,)
-        Index of the item into ``SequenceData.ids``.
-    """
-
-    users: _Ids
-    places: _Ids
+    users: _Ids  # shape (n,)
+    places: _Ids  # shape (n,): index of the item into `SequenceData.ids`
 
     def history(self, data: SequenceData, max_length: int) -> _Ids:
         """The last items before each, padded on the left with -1, shape (n, max_length)."""
@@ -55,16 +48,9 @@ class Questions(NamedTuple):
 
 
 class SequenceSplit(NamedTuple):
-    """How far each user's sequence is learned from, and the questions of validation and test.
+    """How far each user's sequence is learned from, and the questions of validation and test."""
 
-    Attributes
-    ----------
-    train_ends : ndarray of int64, shape (n_users,)
-        A user's first so many interactions are for training.
-    validation, test : Questions
-    """
-
-    train_ends: _Ids
+    train_ends: _Ids  # shape (n_users,): a user's first so many interactions are for training
     validation: Questions
     test: Questions
 
@@ -142,16 +128,9 @@ def split_sequences(data: SequenceData, split: Split = "users", seed: int = 0) -
 
 
 def windows(data: SequenceData, ends: _Ids, max_length: int) -> tuple[_Ids, _Ids]:
-    """Training rows: items, and at each place the item that follows.
-
-    A sequence longer than ``max_length`` + 1 is cut from its end, so that every interaction but the first of a user is
-    a target once.
-
-    Returns
-    -------
-    items, targets : ndarray of int64, shape (n_windows, max_length)
-        Padded on the left with -1.
-    """
+    """Training rows: items, and at each place the item that follows. A sequence longer than ``max_length`` + 1 is cut
+    from its end, so that every interaction but the first of a user is a target once."""
+    # Returns items, targets (n_windows, max_length)
     pairs = np.maximum(ends - 1, 0)
     per_user = -(-pairs // max_length)
     users = np.repeat(np.arange(len(pairs)), per_user)

@@ -68,22 +68,11 @@ def load_best(folder: str | os.PathLike[str], module: nn.Module) -> None:
 
 class TrainingFolder:
     """The folder of one training: its checkpoint, best model and results; without one the best model stays in memory.
-
-    Parameters
-    ----------
-    folder : path or None
-    writes : bool, default True
-        False for a process that only reads what another one writes.
-
-    Raises
-    ------
-    ModelError
-        When checkpoints can't be written there.
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None, writes: bool = True) -> None:
         self.folder = None if folder is None else store.folder_path(folder)
-        self.writes = writes
+        self.writes = writes  # False for a process that only reads what another one writes
         self._best: dict[str, Any] | None = None
         if self.folder is not None and writes:
             for name in _KINDS:
@@ -107,13 +96,7 @@ class TrainingFolder:
             save_tree(self._path(_CHECKPOINT), tree, kind=_KINDS[_CHECKPOINT], params=to_json(dict(identity)))
 
     def check(self, identity: Mapping[str, Any]) -> bool:
-        """Whether there is a checkpoint to go on from.
-
-        Raises
-        ------
-        ModelError
-            When it is damaged, or of a training with other settings.
-        """
+        """Whether there is a checkpoint to go on from."""
         if self.folder is None or not has_checkpoint(self.folder):
             return False
         before = store.load(self._path(_CHECKPOINT)).params

@@ -15,19 +15,9 @@ _BUCKET = 1 << 23  # numbers that travel together: 32 MiB of float32
 
 @torch.no_grad()
 def average_gradients(parameters: Sequence[Tensor], n_processes: int, control: Any) -> None:
-    """Replace each parameter's gradient by the mean over all processes, those without one counted as zeros.
-
-    Dense gradients travel in a few flat buffers. Of sparse ones the rows that a process has travel, filled up to the
-    longest process's number of them, so that nothing of a table's own size is ever made.
-
-    Parameters
-    ----------
-    parameters : sequence of Tensor
-        The same in every process, in the same order.
-    n_processes : int
-    control : process group
-        On the CPU, for which parameters have gradients and how many rows.
-    """
+    """Replace each parameter's gradient by the mean over all processes, those without one counted as zeros. Dense
+    gradients travel in a few flat buffers. Of sparse ones the rows that a process has travel, filled up to the longest
+    process's number of them, so that nothing of a table's own size is ever made."""
     import torch.distributed as dist
 
     kinds = torch.zeros((2, len(parameters)), dtype=torch.int32)
@@ -159,25 +149,8 @@ def clip_gradients(parameters: Iterable[Tensor], max_norm: float) -> Tensor:
 
 @torch.no_grad()
 def finite(module: nn.Module) -> bool:
-    """Whether every parameter is finite.
-
-    Sums are looked at, which need no memory of a table's size, and the device is waited for once.
-
-    Parameters
-    ----------
-    module : nn.Module
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sylvan.neural.loop.gradients import finite
-    >>> layer = torch.nn.Linear(2, 2)
-    >>> finite(layer)
-    True
-    >>> _ = torch.nn.init.constant_(layer.bias, float("nan"))
-    >>> finite(layer)
-    False
-    """
+    """Whether every parameter is finite. Sums are looked at, which need no memory of a table's size, and the device is
+    waited for once."""
     sums = [
         parameter.sum(dtype=torch.promote_types(parameter.dtype, torch.float32))
         for parameter in module.parameters()

@@ -16,16 +16,7 @@ _CPU_WORDS = ("can't allocate memory", "not enough memory: you tried to allocate
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that a device or the machine has no more memory.
-
-    Examples
-    --------
-    >>> from sylvan.neural.loop.memory import out_of_memory
-    >>> out_of_memory(RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 8 bytes"))
-    True
-    >>> out_of_memory(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
-    False
-    """
+    """Whether an error says that a device or the machine has no more memory."""
     if isinstance(error, SylvanError):
         return False
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
@@ -35,30 +26,7 @@ def out_of_memory(error: BaseException) -> bool:
 
 @contextmanager
 def memory_sentences(doing: str, device: str, remedy: str) -> Iterator[None]:
-    """Whatever runs out of memory in the block becomes one sentence.
-
-    Parameters
-    ----------
-    doing : str
-        What ran out of it: "Training".
-    device : str
-    remedy : str
-        What to lower, as a sentence of its own.
-
-    Raises
-    ------
-    MemoryLimitError
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sylvan.neural.loop.memory import memory_sentences
-    >>> with memory_sentences("Encoding texts", "cpu", "Lower batch_tokens."):
-    ...     raise torch.OutOfMemoryError("CUDA out of memory.")
-    Traceback (most recent call last):
-    ...
-    sylvan.errors.MemoryLimitError: Encoding texts ran out of memory on cpu (CUDA out of memory). Lower batch_tokens.
-    """
+    """Whatever runs out of memory in the block becomes one sentence."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:

@@ -1,8 +1,6 @@
-"""Several processes that train one model together: who they are, their messages and their gradients.
-
-Accelerate makes the group of processes from what ``accelerate launch`` (or ``torchrun``) puts into the environment.
-Small messages (counts, measures, decisions) go through a second group on the CPU, so that nothing waits for a GPU.
-"""
+"""Several processes that train one model together: who they are, their messages and their gradients. Accelerate makes
+the group of processes from what ``accelerate launch`` (or ``torchrun``) puts into the environment. Small messages
+(counts, measures, decisions) go through a second group on the CPU, so that nothing waits for a GPU."""
 
 from __future__ import annotations
 
@@ -25,15 +23,7 @@ _control: Any = None  # the group for small messages; there is one for the whole
 
 
 class Together:
-    """One of several processes.
-
-    Parameters
-    ----------
-    device : torch.device
-        This process's own.
-    timeout : float
-        Seconds after which a process that waits for another gives up.
-    """
+    """One of several processes."""
 
     def __init__(self, device: torch.device, timeout: float) -> None:
         global _control
@@ -114,21 +104,7 @@ class Together:
 
 
 def find_processes(device: str, timeout: float) -> Together | None:
-    """The processes that were launched, or None where this one is alone.
-
-    Parameters
-    ----------
-    device : str
-        "cpu", or "auto" or a kind of device, of which each process then has its own.
-    timeout : float
-
-    Raises
-    ------
-    ParameterError
-        When there are several, and Accelerate isn't installed.
-    SylvanError
-        When the others don't come within ``timeout`` seconds.
-    """
+    """The processes that were launched, or None where this one is alone."""
     available = torch.distributed.is_available()
     launched = _number("WORLD_SIZE") > 1 and "RANK" in os.environ
     if not available or not (launched or torch.distributed.is_initialized()):

@@ -1,9 +1,7 @@
 """Nested values with tensors in them as a folder of :mod:`sylvan.store`: arrays and JSON, nothing pickled.
-
-``state_dict`` of modules and optimisers, generators and positions are dicts and lists of tensors and plain values.
-The tensors become the folder's arrays; around them stands JSON, in which what JSON has no word for is an object with
-one key that begins with ``$``.
-"""
+``state_dict`` of modules and optimisers, generators and positions are dicts and lists of tensors and plain values. The
+tensors become the folder's arrays; around them stands JSON, in which what JSON has no word for is an object with one
+key that begins with ``$``."""
 
 from __future__ import annotations
 

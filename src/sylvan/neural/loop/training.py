@@ -332,10 +332,8 @@ class _Run:
         return bool(self.engine.agree(time.monotonic() - self.saved) >= self.limits.checkpoint_every)
 
     def _sound(self, saving: bool) -> bool:
-        """Whether losses, and weights that are to be saved, are finite numbers.
-
-        Reading a loss waits for the device, so that it is done now and then, and before anything is overwritten.
-        """
+        """Whether losses, and weights that are to be saved, are finite numbers. Reading a loss waits for the device, so
+        that it is done now and then, and before anything is overwritten."""
         if not saving and self.step % _LOOKED_AT:
             return True
         mine = math.isfinite(float(self.loss)) and (not saving or finite(self.job.module))

@@ -1,9 +1,7 @@
-"""Vectors of texts on disk, looked up by their content.
-
-A folder of shards, each written once and never changed: keys, vectors, and in the file's name their number and
-checksum. Two processes may use one folder: a shard appears at one stroke under a name that follows from what is in it,
-and one that is damaged or has gone is passed over, so that its vectors are computed and written again.
-"""
+"""Vectors of texts on disk, looked up by their content. A folder of shards, each written once and never changed: keys,
+vectors, and in the file's name their number and checksum. Two processes may use one folder: a shard appears at one
+stroke under a name that follows from what is in it, and one that is damaged or has gone is passed over, so that its
+vectors are computed and written again."""
 
 from __future__ import annotations
 
@@ -35,34 +33,7 @@ _MOST_KEYS = 1 << 22  # that a process remembers: some 100 MB
 
 
 class EmbeddingCache:
-    """The vectors that one encoder has given, by what its tokenizer made of the texts.
-
-    Parameters
-    ----------
-    folder : path
-        Made when it isn't there; several encoders may share it.
-    identity : mapping
-        What the vectors depend on besides the text: ``encoder.identity()`` and how it computed.
-    dim : int
-        Dimensions of the vectors.
-
-    Raises
-    ------
-    ParameterError
-        When the folder can't be made.
-
-    Examples
-    --------
-    >>> import numpy as np, tempfile
-    >>> from sylvan.neural import TokenRows
-    >>> from sylvan.neural.text.embedding_cache import EmbeddingCache
-    >>> cache = EmbeddingCache(tempfile.mkdtemp(), {"encoder": "mine"}, dim=2)
-    >>> rows = TokenRows.from_lists([[1, 2], [3]])
-    >>> cache.add(cache.keys(rows)[:1], np.ones((1, 2), dtype=np.float32))
-    >>> known, vectors = cache.find(cache.keys(rows))
-    >>> known.tolist(), vectors.tolist()
-    ([True, False], [[1.0, 1.0]])
-    """
+    """The vectors that one encoder has given, by what its tokenizer made of the texts."""
 
     def __init__(self, folder: str | os.PathLike[str], identity: Mapping[str, Any], dim: int) -> None:
         plain = json.dumps(dict(identity), sort_keys=True, default=str)
@@ -90,16 +61,8 @@ class EmbeddingCache:
         return keys
 
     def find(self, keys: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float32]]:
-        """Which texts are known, and their vectors.
-
-        Parameters
-        ----------
-        keys : ndarray of uint8, shape (n, 16)
-
-        Returns
-        -------
-        (known, vectors) : ndarray of bool, shape (n,); ndarray of float32, shape (known.sum(), dim)
-        """
+        """Which texts are known, and their vectors."""
+        # Shape: keys (n, 16); returns (known, vectors) (n,)
         known = np.zeros(len(keys), dtype=bool)
         vectors = np.zeros((len(keys), self._dim), dtype=np.float32)
         for name in self._shards():
@@ -113,13 +76,8 @@ class EmbeddingCache:
         return known, vectors[known]
 
     def add(self, keys: npt.NDArray[np.uint8], vectors: npt.NDArray[np.float32]) -> None:
-        """Store vectors; of a disk that is full or refuses there is a warning and nothing else.
-
-        Parameters
-        ----------
-        keys : ndarray of uint8, shape (n, 16)
-        vectors : ndarray of float32, shape (n, dim)
-        """
+        """Store vectors; of a disk that is full or refuses there is a warning and nothing else."""
+        # Shapes: keys (n, 16); vectors (n, dim)
         if not len(keys):
             return
         try:
@@ -157,11 +115,9 @@ class EmbeddingCache:
     def _look_up(
         self, name: str, keys: npt.NDArray[np.uint8]
     ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float32]] | None:
-        """Which keys a shard has, and their vectors; None for a damaged one.
-
-        A shard is read whole and verified the first time that a process looks into it. Its keys are remembered as long
-        as the file stays as it is, so that a text asked for alone costs no more than reading its vector.
-        """
+        """Which keys a shard has, and their vectors; None for a damaged one. A shard is read whole and verified the
+        first time that a process looks into it. Its keys are remembered as long as the file stays as it is, so that a
+        text asked for alone costs no more than reading its vector."""
         path = os.path.join(self._folder, name)
         try:
             status = os.stat(path)
@@ -232,11 +188,8 @@ class _Index:
         self.numbers = numbers[self.rows]
 
     def rows_of(self, keys: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
-        """The row of each key in the shard; -1 for one that it hasn't got.
-
-        Of two keys that agree in their first half, which chance makes of none, the second isn't found and is computed
-        again.
-        """
+        """The row of each key in the shard; -1 for one that it hasn't got. Of two keys that agree in their first half,
+        which chance makes of none, the second isn't found and is computed again."""
         wanted = _as_numbers(keys)
         at = np.minimum(np.searchsorted(self.numbers[:, 0], wanted[:, 0]), len(self.numbers) - 1)
         rows: npt.NDArray[np.int64] = np.where((self.numbers[at] == wanted).all(axis=1), self.rows[at], -1)

@@ -41,13 +41,7 @@ def network_folder(folder: str) -> str:
 
 
 def inside(folder: str, name: Any) -> str:
-    """A path of a folder that stays in it.
-
-    Raises
-    ------
-    ModelError
-        When it leads elsewhere or is no string.
-    """
+    """A path of a folder that stays in it."""
     parts = re.split(r"[\\/]", name) if isinstance(name, str) else [".."]
     if ".." in parts or os.path.isabs(name) or ":" in name:
         raise ModelError(f"{os.path.join(folder, 'modules.json')!r} names the path {name!r}, which leads elsewhere.")
@@ -55,13 +49,7 @@ def inside(folder: str, name: Any) -> str:
 
 
 def check_files(folder: str) -> None:
-    """Check that a folder has the files of a network and of its tokenizer.
-
-    Raises
-    ------
-    ModelError
-        When one is missing; the sentence says which.
-    """
+    """Check that a folder has the files of a network and of its tokenizer."""
     names = set(os.listdir(folder)) if os.path.isdir(folder) else set()
     if "config.json" not in names:
         more = ""
@@ -99,13 +87,7 @@ def _no_weights(names: set[str]) -> str:
 
 
 def read_json(path: str, kind: type = dict) -> Any:
-    """A JSON file that holds an object, or a list.
-
-    Raises
-    ------
-    ModelError
-        When it can't be read or holds something else.
-    """
+    """A JSON file that holds an object, or a list."""
     try:
         with open(path, "rb") as file:
             value = json.load(file)
@@ -120,13 +102,7 @@ def read_json(path: str, kind: type = dict) -> Any:
 
 
 def read_tensors(folder: str) -> dict[str, Tensor]:
-    """The tensors of a folder's ``model.safetensors``.
-
-    Raises
-    ------
-    ModelError
-        When it is missing or damaged.
-    """
+    """The tensors of a folder's ``model.safetensors``."""
     path = os.path.join(folder, _WEIGHTS)
     try:
         tensors = hugging_face.need("safetensors.torch").load_file(path)
@@ -148,13 +124,7 @@ def tensor_bytes(tensors: Mapping[str, Tensor]) -> bytes:
 
 @contextlib.contextmanager
 def written_beside(folder: str | os.PathLike[str]) -> Iterator[str]:
-    """An empty folder to write into, whose files are then moved into ``folder``, each at one stroke.
-
-    Raises
-    ------
-    ModelError
-        When ``folder`` can't be written; what was in it before is still there.
-    """
+    """An empty folder to write into, whose files are then moved into ``folder``, each at one stroke."""
     path = os.path.realpath(os.path.expanduser(os.fspath(folder)))
     waiting = ""
     try:

@@ -78,24 +78,12 @@ def open_encoder(
 
 
 def encoder_kind(source: str | os.PathLike[str]) -> str:
-    """What a word, a folder or a name on the hub stands for: "bag", "sentence" or "network".
-
-    Raises
-    ------
-    ModelError
-        When there is no such folder, and the hub can't be reached or has no such model.
-    """
+    """What a word, a folder or a name on the hub stands for: "bag", "sentence" or "network"."""
     return "bag" if source == "bag" else _kind_of_folder(find_folder(source))
 
 
 def architecture(source: str | os.PathLike[str]) -> str | None:
-    """What the configuration of a network calls its kind, such as "bert"; None where it doesn't say.
-
-    Raises
-    ------
-    ModelError
-        As :func:`encoder_kind`.
-    """
+    """What the configuration of a network calls its kind, such as "bert"; None where it doesn't say."""
     config = os.path.join(find_folder(source), "config.json")
     found = read_json(config).get("model_type") if os.path.isfile(config) else None
     return found if isinstance(found, str) else None

@@ -20,21 +20,7 @@ _OTHERS = ["onnx/*", "openvino/*", "coreml/*", "original/*", "consolidated*", "*
 
 
 def find_folder(source: str | os.PathLike[str]) -> str:
-    """The local folder that a path or a name on the hub means.
-
-    Parameters
-    ----------
-    source : path or str
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    ModelError
-        When there is none, and the hub can't be reached or has no such model.
-    """
+    """The local folder that a path or a name on the hub means."""
     path = os.path.expanduser(os.fspath(source))
     if os.path.isdir(path):
         return path

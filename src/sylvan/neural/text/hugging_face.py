@@ -1,7 +1,5 @@
-"""The only importer of sentence_transformers, transformers, peft and safetensors.
-
-It never runs code that comes with a model, reads no pickled weights, and asks nobody on the network for a local folder.
-"""
+"""The only importer of sentence_transformers, transformers, peft and safetensors. It never runs code that comes with a
+model, reads no pickled weights, and asks nobody on the network for a local folder."""
 
 from __future__ import annotations
 
@@ -51,13 +49,7 @@ _MARGIN = 16  # tokens: where a text ends may change the last few
 
 
 def need(module: str) -> Any:
-    """Import a module of an extra, or say how to get it.
-
-    Raises
-    ------
-    ImportError
-        When it isn't installed.
-    """
+    """Import a module of an extra, or say how to get it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -120,24 +112,7 @@ def explained(folder: str, what: str) -> Iterator[None]:
 
 
 def load_network(folder: str) -> tuple[Any, list[str]]:
-    """The network and the tokenizer of a local folder as the first module of a SentenceTransformer, in float32.
-
-    Parameters
-    ----------
-    folder : str
-        Its weights are safetensors (:func:`~sylvan.neural.text.encoder_files.check_files`).
-
-    Returns
-    -------
-    (module, missing)
-        sentence_transformers' ``Transformer``, and the names of a pooler's weights where the files don't hold them.
-
-    Raises
-    ------
-    ModelError
-        When it can't be loaded, its files and its settings don't fit together, or it is of a kind whose encoder can't
-        be used alone.
-    """
+    """The network and the tokenizer of a local folder as the first module of a SentenceTransformer, in float32."""
     transformers, modules = need("transformers"), need_modules()
     settings: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     # A configuration may name other files than those that were looked at.
@@ -207,20 +182,7 @@ def longest_input(model: Any) -> int | None:
 def save(
     modules: Sequence[Any], folder: str, *, prompts: dict[str, str], prompt_name: str | None, lowercase: bool
 ) -> None:
-    """Write modules as a SentenceTransformer, what a training of few of its weights added included.
-
-    Parameters
-    ----------
-    modules : sequence
-        :func:`load_network`'s first.
-    folder : str
-        An empty one.
-    prompts : dict of str to str
-    prompt_name : str, optional
-        Which of them is put before every text.
-    lowercase : bool
-        Whether texts are brought to lower case before the tokenizer sees them.
-    """
+    """Write modules as a SentenceTransformer, what a training of few of its weights added included."""
     library = need("sentence_transformers")
     with quietly():
         if hasattr(modules[0].model, "merge_and_unload"):
@@ -260,10 +222,8 @@ def tokenizer_checksum(tokenizer: Any) -> str:
 
 
 def token_ids(tokenizer: Any, texts: list[str], max_length: int) -> tuple[list[list[int]], int]:
-    """The ids of texts, special tokens included, and how many texts had to be cut at ``max_length``.
-
-    Of a long text only the beginning is tokenised, up to a space that lies well behind the last token that counts.
-    """
+    """The ids of texts, special tokens included, and how many texts had to be cut at ``max_length``. Of a long text
+    only the beginning is tokenised, up to a space that lies well behind the last token that counts."""
     limit = _CHARACTERS_A_TOKEN * max_length
     if not tokenizer.is_fast or tokenizer.truncation_side != "right":
         limit = sys.maxsize
@@ -332,13 +292,7 @@ def fold_lora(model: Any) -> None:
 
 
 def recompute_activations(model: Any) -> bool:
-    """Have the backward pass compute layers again instead of keeping what they gave: less memory, more time.
-
-    Returns
-    -------
-    bool
-        Whether the network can.
-    """
+    """Have the backward pass compute layers again instead of keeping what they gave: less memory, more time."""
     if not getattr(model, "supports_gradient_checkpointing", False):
         return False
     with quietly():

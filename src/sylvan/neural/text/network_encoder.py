@@ -29,24 +29,15 @@ _UNLIMITED = 1_000_000  # tokenizers without a limit say some 1e30
 
 
 class NetworkEncoder(TextEncoder):
-    """A tokenizer, a network, a way of pooling and layers behind it; a subclass says which.
-
-    Attributes
-    ----------
-    steps : nn.ModuleList
-        Of sentence_transformers' modules: a Transformer, a Pooling, and Dense layers. One that normalises isn't among
-        them: ``normalizes`` says whether there is one.
-    recipe : Recipe
-        What is done besides the network.
-    """
+    """A tokenizer, a network, a way of pooling and layers behind it; a subclass says which."""
 
     source: str | os.PathLike[str]
     lora_rank: int | None
     gradient_checkpointing: bool
     frozen: bool
     seed: int
-    steps: Any
-    recipe: Recipe
+    steps: Any  # of sentence_transformers' modules: a Transformer, a Pooling, and Dense layers
+    recipe: Recipe  # what is done besides the network
 
     @abstractmethod
     def _read_recipe(self, folder: str) -> Recipe:

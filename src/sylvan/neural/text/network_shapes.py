@@ -38,13 +38,7 @@ def stored_shapes(folder: str) -> Shapes:
 
 
 def shapes_in(path: str) -> dict[str, tuple[int, ...]]:
-    """The shapes of a safetensors file's tensors by their names, of its header alone.
-
-    Raises
-    ------
-    ValueError
-        When the header isn't whole.
-    """
+    """The shapes of a safetensors file's tensors by their names, of its header alone."""
     with open(path, "rb") as file:
         n_bytes = int.from_bytes(file.read(8), "little")
         if n_bytes > os.path.getsize(path) - 8:
@@ -54,13 +48,7 @@ def shapes_in(path: str) -> dict[str, tuple[int, ...]]:
 
 
 def check_counts(folder: str, stored: Shapes) -> None:
-    """Check that config.json asks for no more layers than there are tensors: even their list could fill the memory.
-
-    Raises
-    ------
-    ModelError
-        When it does, or asks for fewer than none.
-    """
+    """Check that config.json asks for no more layers than there are tensors: even their list could fill the memory."""
     path = os.path.join(folder, "config.json")
     with open(path, "rb") as file:
         config = json.load(file)
@@ -74,23 +62,7 @@ def check_counts(folder: str, stored: Shapes) -> None:
 
 
 def check_network(load: Callable[[], tuple[Any, dict[str, Any]]], folder: str, stored: Shapes) -> list[str]:
-    """Have the network loaded without memory behind its weights, and check what it reports.
-
-    Parameters
-    ----------
-    load : callable
-        Gives the network, and what transformers says of missing and other weights.
-
-    Returns
-    -------
-    list of str
-        Weights of the network's own pooling that the files don't hold: not everybody needs them.
-
-    Raises
-    ------
-    ModelError
-        When a shape differs, weights are missing, or the network has far more weights than the files, or fewer layers.
-    """
+    """Have the network loaded without memory behind its weights, and check what it reports."""
     limit = 4 * len(stored) + 1000  # files may have one tensor where the network has the three of an attention
     thread, n_made = threading.get_ident(), 0
 

@@ -22,34 +22,16 @@ _ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid")
 
 @dataclass
 class Recipe:
-    """What an encoder does besides its network.
+    """What an encoder does besides its network."""
 
-    Attributes
-    ----------
-    folder : str
-        Of the network and its tokenizer.
-    modes : tuple of str
-        Ways of pooling by sentence-transformers' names; or "pooler" alone, the network's own, until it is loaded.
-    dense : sequence of sentence_transformers' Dense
-        Layers behind the pooling.
-    normalizes : bool
-    max_length : int, optional
-    lowercase : bool
-        Whether texts are brought to lower case before the tokenizer sees them.
-    prompts : dict of str to str
-        What may be put before a text, by name.
-    prompt : str
-        What is put before every text.
-    """
-
-    folder: str
-    modes: tuple[str, ...] = ("mean",)
-    dense: Sequence[Any] = ()
+    folder: str  # of the network and its tokenizer
+    modes: tuple[str, ...] = ("mean",)  # ways of pooling by sentence-transformers' names
+    dense: Sequence[Any] = ()  # layers behind the pooling
     normalizes: bool = False
     max_length: int | None = None
-    lowercase: bool = False
-    prompts: dict[str, str] | None = None
-    prompt: str = ""
+    lowercase: bool = False  # whether texts are brought to lower case before the tokenizer sees them
+    prompts: dict[str, str] | None = None  # what may be put before a text, by name
+    prompt: str = ""  # what is put before every text
 
     def prompt_name(self) -> str | None:
         """The name of the prompt that is put before every text; None where there is none."""
@@ -59,15 +41,8 @@ class Recipe:
 
 
 def read_recipe(folder: str) -> Recipe:
-    """What the files of a folder with ``modules.json`` say.
-
-    No class is imported by a name that stands in a file: the steps are those that this module knows.
-
-    Raises
-    ------
-    ModelError
-        When they are missing or damaged, or name a step that Sylvan doesn't know.
-    """
+    """What the files of a folder with ``modules.json`` say. No class is imported by a name that stands in a file: the
+    steps are those that this module knows."""
     path = os.path.join(folder, "modules.json")
     if not os.path.isfile(path):
         raise ModelError(f"{folder!r} is not the folder of a SentenceEncoder: modules.json is missing.")
@@ -161,10 +136,8 @@ def _read_prompts(folder: str, recipe: Recipe) -> None:
 
 
 def pooler_as_dense(network: Any) -> Any:
-    """BERT's own pooling, a linear map and tanh of the first token's vector, as a layer; None where it is another.
-
-    The layer shares the pooler's weights.
-    """
+    """BERT's own pooling, a linear map and tanh of the first token's vector, as a layer; None where it is another. The
+    layer shares the pooler's weights."""
     pooler = getattr(network, "pooler", None)
     linear, activation = getattr(pooler, "dense", None), getattr(pooler, "activation", None)
     if not isinstance(linear, nn.Linear) or not isinstance(activation, nn.Tanh):

@@ -143,11 +143,9 @@ class TextEncoder(Parameterized, nn.Module, ABC):
         """Plain values that are the same for two encoders that give the same vectors: settings and checksums."""
 
     def _of_weights(self, find: Callable[[], _Found]) -> _Found:
-        """What ``find`` computes of the weights, cached until one of them is replaced or written to.
-
-        PyTorch counts how often a tensor was written to. Neither that count nor the cached tensor sees who writes
-        around it, through ``weight.data`` or NumPy; Sylvan's trainings don't.
-        """
+        """What ``find`` computes of the weights, cached until one of them is replaced or written to. PyTorch counts how
+        often a tensor was written to. Neither that count nor the cached tensor sees who writes around it, through
+        ``weight.data`` or NumPy; Sylvan's trainings don't."""
         tensors = [*self.parameters(), *self.buffers()]
         if any(tensor.is_inference() for tensor in tensors):  # which aren't counted
             return find()

@@ -17,16 +17,9 @@ _PER_GATHERED = 8
 
 
 class TreePaths(nn.Module):
-    """A tree's shape as buffers, and the sums over its edges: a class's score is the sum along its path (Eq. 9).
-
-    Edges are numbered layer after layer, as :func:`sylvan.indexing.class_tree.first_edges` says; the edge weights
-    ``table`` (n_edges, dim) and biases (n_edges,) are handed to every method.
-
-    Parameters
-    ----------
-    tree : LabelTree
-        In which each class has one leaf.
-    """
+    """A tree's shape as buffers, and the sums over its edges: a class's score is the sum along its path (Eq. 9). Edges
+    are numbered layer after layer, as :func:`sylvan.indexing.class_tree.first_edges` says; the edge weights ``table``
+    (n_edges, dim) and biases (n_edges,) are handed to every method."""
 
     edges: Tensor  # (n_classes, depth), the edges of each class's path
     labels: Tensor  # (n_classes,), the class of each leaf
@@ -47,26 +40,9 @@ class TreePaths(nn.Module):
 
     @without_gradient
     def best(self, queries: Tensor, table: Tensor, bias: Tensor | None, beam: int, k: int) -> tuple[Tensor, Tensor]:
-        """Algorithm 3: the best nodes of each layer, then of the classes below them; no loop over queries.
-
-        Parameters
-        ----------
-        queries : Tensor of float, shape (batch, dim)
-        table : Tensor of float, shape (n_edges, dim)
-        bias : Tensor of float, shape (n_edges,), optional
-        beam : int
-            Nodes followed in each layer above the classes.
-        k : int
-            Classes to find.
-
-        Returns
-        -------
-        classes : Tensor of int64, shape (batch, m)
-            Best first; m is k or less, where the tree or the beam holds fewer. Where a query reaches fewer than
-            others, its row ends in -1.
-        scores : Tensor of float32 (float64 when queries or table are), shape (batch, m)
-            Minus infinity where the class is -1.
-        """
+        """Algorithm 3: the best nodes of each layer, then of the classes below them; no loop over queries."""
+        # Shapes: queries (batch, dim); table (n_edges, dim); bias (n_edges,); returns classes (batch, m), scores
+        # (batch, m)
         with torch.autocast(queries.device.type, enabled=False):
             nodes: Tensor | None = None  # (batch, w); None for all of the layer
             scores = self._of_layer(queries, table, bias, 0)
@@ -82,11 +58,9 @@ class TreePaths(nn.Module):
             return self.labels[nodes].where(scores != -torch.inf, -1), scores  # NaN has its class, and is seen
 
     def chosen(self, queries: Tensor, table: Tensor, bias: Tensor | None, classes: Tensor) -> Tensor:
-        """Scores of each query's own classes (batch, m), up to a number for each query, with gradients.
-
-        What lies on the path of all of a query's classes is skipped: in a difference of two scores it isn't seen,
-        so that its gradient is zero (Proposition 1), here to the last bit, and its rows of the table aren't read.
-        """
+        """Scores of each query's own classes (batch, m), up to a number for each query, with gradients. What lies on
+        the path of all of a query's classes is skipped: in a difference of two scores it isn't seen, so that its
+        gradient is zero (Proposition 1), here to the last bit, and its rows of the table aren't read."""
         paths = self.edges[classes]  # (batch, m, depth)
         everywhere = (paths == paths[:, -1:]).all(dim=1, keepdim=True)  # (batch, 1, depth)
         edges = paths.where(~everywhere, paths[:, -1:, -1:])  # a skipped place reads a row that is read anyway

@@ -20,17 +20,10 @@ __all__ = ["CANELoss", "CandidateModel"]
 
 
 class CandidateModel(Parameterized, nn.Module):
-    """Base of selectors with parameters of their own. A selector without any may be a plain function instead.
+    """Base of selectors with parameters of their own. A selector without any may be a plain function instead. Called as
+    ``candidates(queries, class_embeddings) -> ids``, int64 (batch, c), places that hold none being -1."""
 
-    Called as ``candidates(queries, class_embeddings) -> ids``, int64 (batch, c), places that hold none being -1.
-
-    Attributes
-    ----------
-    n_classes, dim : int or None
-        Which class embeddings it is for; None for any.
-    """
-
-    n_classes: int | None = None
+    n_classes: int | None = None  # n_classes, dim: which class embeddings it is for; None for any
     dim: int | None = None
 
     def check_table(self, class_embeddings: Tensor) -> None:

@@ -177,12 +177,10 @@ class FrequencySubsets(CandidateModel):
 
 
 def distinct_offsets(sizes: Tensor, n: int) -> Tensor:
-    """For each of ``sizes`` (batch,), ``n`` distinct numbers below it, chosen alike: int64 (batch, n).
-
-    Where there are fewer than ``n``, the rest of the row is meaningless. The cost doesn't depend on the sizes: a small
-    range is shuffled whole, and of a large one more numbers than needed are drawn with repetition, of which the first
-    of each kind are used (a choice that treats all numbers alike, so that every set of them is as probable).
-    """
+    """For each of ``sizes`` (batch,), ``n`` distinct numbers below it, chosen alike: int64 (batch, n). Where there are
+    fewer than ``n``, the rest of the row is meaningless. The cost doesn't depend on the sizes: a small range is
+    shuffled whole, and of a large one more numbers than needed are drawn with repetition, of which the first of each
+    kind are used (a choice that treats all numbers alike, so that every set of them is as probable)."""
     width = _SPARE * n
     size = sizes.unsqueeze(1)
     small = size <= width

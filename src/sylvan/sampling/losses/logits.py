@@ -26,45 +26,13 @@ _DEVICE_BUFFER = 1 << 26
 def class_logits(
     queries: Tensor, table: Tensor, ids: Tensor, bias: Tensor | None = None, *, own: Tensor | None = None
 ) -> Tensor:
-    """Inner products of queries with the embeddings of chosen classes, in float32.
-
-    The gradient of ``table`` (and of ``bias``) is a sparse tensor when it is a leaf, so that neither backward nor
-    an optimiser that understands sparse gradients touches rows of classes that weren't chosen; it is coalesced: each
-    chosen class once, in ascending order, with the sum over its places in ``ids``. A table that was computed from
-    something else (one that isn't a leaf) gets a dense gradient of its whole size, because what comes before it in
-    the graph may not understand a sparse one.
-
-    Half-precision inputs are multiplied in float32, inside ``torch.autocast`` too: reading the rows takes the time
-    here, not multiplying them. Gradients of the gradient aren't available. ``torch.compile`` leaves this function as
-    it is, because compiled graphs don't carry sparse gradients.
-
-    Parameters
-    ----------
-    queries : Tensor of float, shape (batch, dim)
-    table : Tensor of float, shape (n_classes, dim)
-    ids : Tensor of int64, shape (batch, m), or (m,) when the batch shares the classes
-    bias : Tensor of float, shape (n_classes,), optional
-        At least -1e30 in the scores, so that masked classes (minus infinity) make no NaN.
-    own : Tensor of int64, shape (batch, p), optional
-        Further classes, each query's own, beside ``ids`` of the shape (m,): their scores come in front, and the table
-        gets one gradient for both.
-
-    Returns
-    -------
-    Tensor of float32, or float64 when ``queries`` or ``table`` is, shape (batch, m), or (batch, p + m)
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sylvan.sampling.losses.logits import class_logits
-    >>> table = torch.nn.Parameter(torch.eye(4))
-    >>> scores = class_logits(torch.tensor([[1.0, 2.0, 3.0, 4.0]]), table, torch.tensor([[3, 1, 3]]))
-    >>> scores.tolist()
-    [[4.0, 2.0, 4.0]]
-    >>> scores.sum().backward()
-    >>> table.grad.is_sparse, table.grad.coalesce().indices().tolist()
-    (True, [[1, 3]])
-    """
+    """Inner products of queries with the embeddings of chosen classes, in float32. The gradient of ``table`` (and of
+    ``bias``) is a sparse tensor when it is a leaf, so that neither backward nor an optimiser touches rows of classes
+    that weren't chosen; each chosen class has one row, in ascending order. A table that was computed from something
+    else gets a dense gradient. ``torch.compile`` leaves this function as it is, because compiled graphs don't carry
+    sparse gradients; gradients of the gradient aren't available."""
+    # Shapes: queries (batch, dim); table (n_classes, dim); ids (batch, m); bias (n_classes,); own (batch, p); returns
+    # (batch, m)
     if ids.dim() == 1:
         own = ids.new_empty(len(queries), 0) if own is None else own
         scores = _SharedScores.apply(queries, table, own, ids, table.is_leaf)  # type: ignore[no-untyped-call]

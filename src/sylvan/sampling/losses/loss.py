@@ -24,19 +24,10 @@ LOWEST_LOG_Q = -80.0
 
 
 class Positives(NamedTuple):
-    """The positives of queries, each once.
+    """The positives of queries, each once."""
 
-    Attributes
-    ----------
-    ids : Tensor of int64, shape (batch, p)
-        Classes; a place that holds none repeats a positive of its row, so that it may be gathered without touching
-        anything else.
-    present : Tensor of bool, shape (batch, p)
-        Which places hold a positive; the first of each row does.
-    """
-
-    ids: Tensor
-    present: Tensor
+    ids: Tensor  # shape (batch, p): classes
+    present: Tensor  # shape (batch, p): which places hold a positive; the first of each row does
 
     @property
     def shares(self) -> Tensor:

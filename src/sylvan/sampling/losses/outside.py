@@ -22,47 +22,22 @@ _MOST_ROUNDS = 12
 
 
 class Selection(NamedTuple):
-    """Candidates, noises and positives of a batch, and what CANE needs to know of them.
+    """Candidates, noises and positives of a batch, and what CANE needs to know of them."""
 
-    Attributes
-    ----------
-    candidates : Tensor of int64, shape (batch, c)
-    is_candidate : Tensor of bool, shape (batch, c)
-        False for padding and repetitions.
-    noises : Tensor of int64, shape (batch, n_noises)
-    noise_log_q : Tensor of float32, shape (batch, n_noises)
-        Log of q_x, the noise's probability among the classes that aren't candidates.
-    is_noise : Tensor of bool, shape (batch, n_noises)
-        False where nothing could be drawn outside the candidates.
-    covered : Tensor of bool, shape (batch, p)
-        Which positives are candidates.
-    positive_log_q : Tensor of float32, shape (batch, p)
-        Log of q_x of the positives, as if they weren't candidates.
-    """
-
-    candidates: Tensor
-    is_candidate: Tensor
-    noises: Tensor
+    candidates: Tensor  # shape (batch, c)
+    is_candidate: Tensor  # shape (batch, c): False for padding and repetitions
+    noises: Tensor  # shape (batch, n_noises)
+    # shape (batch, n_noises): log of q_x, the noise's probability among the classes that aren't candidates
     noise_log_q: Tensor
-    is_noise: Tensor
-    covered: Tensor
-    positive_log_q: Tensor
+    is_noise: Tensor  # shape (batch, n_noises): False where nothing could be drawn outside the candidates
+    covered: Tensor  # shape (batch, p): which positives are candidates
+    positive_log_q: Tensor  # shape (batch, p): log of q_x of the positives, as if they weren't candidates
 
 
 @without_gradient
 def select(noise: Sampler, n_noises: int, queries: Tensor, candidates: Tensor, positives: Tensor) -> Selection:
-    """Draw noises outside the candidates.
-
-    Parameters
-    ----------
-    noise : Sampler
-    n_noises : int
-        How many for each query.
-    queries : Tensor of float32, shape (batch, dim)
-    candidates : Tensor of int64, shape (batch, c)
-        Places without one are -1; a class that is repeated in a row counts once.
-    positives : Tensor of int64, shape (batch, p)
-    """
+    """Draw noises outside the candidates."""
+    # Shapes: queries (batch, dim); candidates (batch, c); positives (batch, p)
     with torch.autocast(queries.device.type, enabled=False):
         ids = candidates.sort(dim=1).values  # a class is seen twice when its left neighbour is the same
         present = ids >= 0
@@ -79,17 +54,8 @@ def select(noise: Sampler, n_noises: int, queries: Tensor, candidates: Tensor, p
 
 
 def cane_losses(chosen: Selection, scores: Tensor, wanted: Positives, *, together: bool) -> Tensor:
-    """The losses (batch,) of Eqs. (2) and (3), the mean over noises, and over each query's positives.
-
-    Parameters
-    ----------
-    chosen : Selection
-    scores : Tensor of float, shape (batch, c + n_noises + p)
-        Of the candidates, the noises and the positives; those of places that hold none may be anything finite.
-    wanted : Positives
-    together : bool
-        Whether the noises of a query stand in one sum.
-    """
+    """The losses (batch,) of Eqs. (2) and (3), the mean over noises, and over each query's positives."""
+    # Shape: scores (batch, c + n_noises + p)
     c, n = chosen.candidates.shape[1], chosen.noises.shape[1]
     of_candidates = scores[:, :c].masked_fill(~chosen.is_candidate, ABSENT)
     total = torch.logsumexp(of_candidates, dim=1, keepdim=True)  # (batch, 1)

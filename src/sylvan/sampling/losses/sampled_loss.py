@@ -29,13 +29,7 @@ class SampledLoss(ClassLoss):
     sparse: bool = True  # type: ignore[misc]
 
     def check_params(self, names: Sequence[str] | None = None) -> None:
-        """Check every declared constraint, and that there are at least as many classes as samples.
-
-        Raises
-        ------
-        ParameterError
-            For the first parameter out of its range, with the range and the value received.
-        """
+        """Check every declared constraint, and that there are at least as many classes as samples."""
         super().check_params(names)
         if self.n_samples > self.sampler.n_classes:
             raise ParameterError(
@@ -83,31 +77,19 @@ def accidental_hits(drawn: Tensor, positives: Positives) -> Tensor:
 
 
 class Contrast(NamedTuple):
-    """Scores of a batch's positives and of its noise, with what the sampler says of both.
+    """Scores of a batch's positives and of its noise, with what the sampler says of both."""
 
-    Attributes
-    ----------
-    positive, noise : Tensor of float, shapes (batch, p) and (batch, n_samples)
-        Scores. Places without a positive repeat another one of the row.
-    positive_log_q, noise_log_q : Tensor of float32, shapes (batch, p) or (1, p), and (batch, n_samples) or (n_samples,)
-        Log-probabilities of a draw, at least -80; the positives' are zeros unless they were asked for.
-    hits : Tensor of bool, shape (batch, n_samples)
-        Draws that are positives of their query.
-    """
-
-    positive: Tensor
+    positive: Tensor  # positive, noise: scores. Places without a positive repeat another one of the row
     noise: Tensor
-    positive_log_q: Tensor
+    positive_log_q: Tensor  # positive_log_q, noise_log_q: log-probabilities of a draw, at least -80
     noise_log_q: Tensor
-    hits: Tensor
+    hits: Tensor  # shape (batch, n_samples): draws that are positives of their query
 
 
 class NoiseLoss(SampledLoss):
-    """Base of losses that are a sum over noise for each positive; such a loss writes ``_of_each_positive``.
-
-    The loss of a query with several positives is the mean, over its distinct ones, of what each would have alone with
-    the same noise.
-    """
+    """Base of losses that are a sum over noise for each positive; such a loss writes ``_of_each_positive``. The loss of
+    a query with several positives is the mean, over its distinct ones, of what each would have alone with the same
+    noise."""
 
     _needs_positive_log_q = False
 

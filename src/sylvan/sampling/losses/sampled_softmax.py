@@ -131,13 +131,7 @@ class SampledSoftmaxLoss(CrossEntropyEstimate):
     accidental: Annotated[str | None, Choice((None, "paper", "remove", "keep"))] = None
 
     def check_params(self, names: Sequence[str] | None = None) -> None:
-        """Check every declared constraint, and that hits have a rule only where there is one to choose.
-
-        Raises
-        ------
-        ParameterError
-            For the first parameter out of its range, with the range and the value received.
-        """
+        """Check every declared constraint, and that hits have a rule only where there is one to choose."""
         super().check_params(names)
         if self.accidental is not None and self.correction != "drawn":
             raise ParameterError(

@@ -11,21 +11,11 @@ __all__ = ["Bags", "bag_sums", "bags_of_equal", "distinct_rows", "sparse_rows"]
 
 
 class Bags(NamedTuple):
-    """Places of a one-dimensional tensor, brought together by equal value.
+    """Places of a one-dimensional tensor, brought together by equal value."""
 
-    Attributes
-    ----------
-    values : Tensor of int64, shape (u,)
-        The distinct values, ascending.
-    order : Tensor of int64, shape (n,)
-        The places, those of each value beside each other in their original order.
-    starts : Tensor of int64, shape (u,)
-        Where in ``order`` the places of each value begin.
-    """
-
-    values: Tensor
-    order: Tensor
-    starts: Tensor
+    values: Tensor  # shape (u,): the distinct values, ascending
+    order: Tensor  # shape (n,): the places, those of each value beside each other in their original order
+    starts: Tensor  # shape (u,): where in `order` the places of each value begin
 
 
 def bags_of_equal(ids: Tensor) -> Bags:
@@ -38,23 +28,9 @@ def bags_of_equal(ids: Tensor) -> Bags:
 
 
 def bag_sums(rows: Tensor, places: Tensor, starts: Tensor, weights: Tensor | None = None) -> Tensor:
-    """For every bag the sum of ``rows[place]``, weighted or not, over its places.
-
-    Nothing of the size of ``places`` times ``dim`` is made, and the order of each sum doesn't depend on the number of
-    threads.
-
-    Parameters
-    ----------
-    rows : Tensor of float32 or float64, shape (n, dim)
-    places : Tensor of int64, shape (k,)
-    starts : Tensor of int64, shape (b,)
-        Where in ``places`` each bag begins, from 0 and ascending; the last bag goes on to the end.
-    weights : Tensor of the dtype of ``rows``, shape (k,), optional
-
-    Returns
-    -------
-    Tensor, shape (b, dim)
-    """
+    """For every bag the sum of ``rows[place]``, weighted or not, over its places. Nothing of the size of ``places``
+    times ``dim`` is made, and the order of each sum doesn't depend on the number of threads."""
+    # Shapes: rows (n, dim); places (k,); starts (b,); weights (k,); returns (b, dim)
     if len(starts) == 0 or len(places) == 0:
         return rows.new_zeros(len(starts), rows.shape[1])
     return torch.embedding_bag(rows.contiguous(), places, starts, False, 0, False, weights)[0]
@@ -67,10 +43,8 @@ def sparse_rows(ids: Tensor, values: Tensor, shape: torch.Size) -> Tensor:
 
 def distinct_rows(gradient: Tensor) -> tuple[Tensor, Tensor]:
     """Row numbers (u,), distinct and ascending, and values (u, ...) of a sparse gradient with one sparse dimension.
-
     Autograd forgets that a gradient is coalesced when it stores it; looking whether the row numbers ascend costs next
-    to nothing beside summing rows again.
-    """
+    to nothing beside summing rows again."""
     ids, values = gradient._indices()[0], gradient._values()
     if gradient.is_coalesced() or bool((ids[1:] > ids[:-1]).all()):
         return ids, values

@@ -21,21 +21,11 @@ THIN = 1e-200  # below this partition a product of two scores may have underflow
 
 
 class FirstStage(NamedTuple):
-    """What the first of two stages draws from.
+    """What the first of two stages draws from."""
 
-    Attributes
-    ----------
-    heights : Tensor of float64, shape (batch, n_codewords)
-        Running sums of ψ exp(score) over the first codebook's codewords.
-    second : Tensor of float64, shape (batch, n_codewords)
-        exp(score) of the second codebook's codewords.
-    partition : Tensor of float64, shape (batch,)
-        The last of the heights: Z relative to the largest scores.
-    """
-
-    heights: Tensor
-    second: Tensor
-    partition: Tensor
+    heights: Tensor  # shape (batch, n_codewords): running sums of ψ exp(score) over the first codebook's codewords
+    second: Tensor  # shape (batch, n_codewords): exp(score) of the second codebook's codewords
+    partition: Tensor  # shape (batch,): the last of the heights: Z relative to the largest scores
 
 
 def first_stage(scores: list[Tensor], counts: Tensor) -> FirstStage:
@@ -46,11 +36,9 @@ def first_stage(scores: list[Tensor], counts: Tensor) -> FirstStage:
 
 
 def within(rest: Tensor, cells: Tensor, offsets: Tensor, heights: Tensor) -> Tensor:
-    """Positions in the classes sorted by cell: the one of each cell's classes that ``rest`` falls on.
-
-    ``heights`` are running sums of the classes' parts of their cells, each of which is 1 high; empty when the classes
-    of a cell are alike.
-    """
+    """Positions in the classes sorted by cell: the one of each cell's classes that ``rest`` falls on. ``heights`` are
+    running sums of the classes' parts of their cells, each of which is 1 high; empty when the classes of a cell are
+    alike."""
     begin = offsets[cells]
     count = offsets[cells + 1] - begin
     rest = rest.nan_to_num(0.0)
@@ -77,19 +65,8 @@ def draw_in_stages(stage: FirstStage, counts: Tensor, coins: Tensor) -> tuple[Te
 
 
 def heights_of_cells(cell_scores: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
-    """Running sums of the cells' weights, and the log of each row's partition, from log-scores of any size.
-
-    Parameters
-    ----------
-    cell_scores : Tensor of float64, shape (batch, n_cells)
-    counts : Tensor of float64, shape (n_cells,)
-
-    Returns
-    -------
-    heights : Tensor of float64, shape (batch, n_cells)
-        Relative to the largest cell with classes, so that not all can underflow.
-    log_partition : Tensor of float64, shape (batch,)
-    """
+    """Running sums of the cells' weights, and the log of each row's partition, from log-scores of any size."""
+    # Shapes: cell_scores (batch, n_cells); counts (n_cells,); returns heights (batch, n_cells), log_partition (batch,)
     scores = cell_scores.masked_fill(counts == 0, -torch.inf)
     top = scores.amax(dim=1, keepdim=True)
     heights = (scores - top).exp_().mul_(counts).cumsum(dim=1)
@@ -119,16 +96,8 @@ def kernel_is_there() -> bool:
 
 def native_draw(stage: FirstStage, scores: list[Tensor], index: MultiIndex, coins: Tensor) -> Draw:
     """What :func:`sylvan.sampling.midx.cell_draws.draw_in_stages` draws with the same coins, with its log-probability.
-
-    Parameters
-    ----------
-    stage : FirstStage
-    scores : list of two Tensors of float32, shape (batch, n_codewords)
-        The log-scores that the stage was made of.
-    index : MultiIndex
-        Of two codebooks.
-    coins : Tensor of float64, shape (batch, n)
     """
+    # Shapes: scores (batch, n_codewords); coins (batch, n)
     ids = torch.empty(coins.shape, dtype=torch.int64)
     log_q = torch.empty(coins.shape, dtype=torch.float32)
     cells = [index.offsets, index.masses(), index.order, index.heights, index.own_scores]

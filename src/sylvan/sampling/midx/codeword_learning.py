@@ -61,12 +61,10 @@ def check_joint(learnable: bool | str, query_aware: bool, class_weights: Any) ->
 
 
 class CodewordLearner(nn.Module):
-    """At each refresh fits the codewords to the softmax of recent queries.
-
-    Which cell a class is in stays what k-means made of it. Given that, KL(P‖Q) is convex in the codewords: of the
-    softmax P it needs no more than each codeword's share, found once in blocks over the classes, after which a step
-    of L-BFGS costs O(queries · n_codewords · (n_codewords + dim)) at any number of classes.
-    """
+    """At each refresh fits the codewords to the softmax of recent queries. Which cell a class is in stays what k-means
+    made of it. Given that, KL(P‖Q) is convex in the codewords: of the softmax P it needs no more than each codeword's
+    share, found once in blocks over the classes, after which a step of L-BFGS costs O(queries · n_codewords ·
+    (n_codewords + dim)) at any number of classes."""
 
     def __init__(self, n_steps: int, sizes: Sequence[int], n_codewords: int) -> None:
         super().__init__()
@@ -88,10 +86,8 @@ class CodewordLearner(nn.Module):
         queries: Tensor,
         warm: bool,
     ) -> None:
-        """Give the index, rebuilt with the codewords ``means``, codewords nearer to the softmax of queries.
-
-        ``masses`` gives the queries' :func:`codeword_masses`; ``queries`` (n, dim) are as the index scores them.
-        """
+        """Give the index, rebuilt with the codewords ``means``, codewords nearer to the softmax of queries. ``masses``
+        gives the queries' :func:`codeword_masses`; ``queries`` (n, dim) are as the index scores them."""
         start = [mean.clone() for mean in means]
         if warm:  # what was learned so far is how far the codewords lie from their means
             for word, learned, mean in zip(start, index.codewords, self.means, strict=True):
@@ -121,10 +117,8 @@ class CodewordLearner(nn.Module):
 
 def codeword_masses(queries: Tensor, table: Tensor, index: MultiIndex) -> list[Tensor]:
     """Of each query's softmax, the share of the classes of each codeword: float64 (batch, n_codewords), one a codebook.
-
     Looks at every class once, in blocks; what it holds grows with neither the classes nor, but for the result, the
-    cells.
-    """
+    cells."""
     sums = [queries.new_zeros(index.n_codewords, len(queries), dtype=torch.float64) for _ in range(index.n_codebooks)]
     top = queries.new_full((len(queries),), -torch.inf)
     for rows in blocks(len(table), len(queries)):
@@ -160,10 +154,8 @@ def _divergence(scores: list[Tensor], masses: list[Tensor], weights: Tensor, ind
 def _mixtures(
     vectors: Tensor, codewords: Sequence[Tensor], index: MultiIndex, *, noisy: bool = False
 ) -> tuple[list[Tensor], Tensor]:
-    """Each codebook's weights (n, n_codewords), the softmax of inner products, and the mixtures (n, dim).
-
-    Where ``noisy``, Gumbel noise is added to the inner products, and no gradient goes through the weights.
-    """
+    """Each codebook's weights (n, n_codewords), the softmax of inner products, and the mixtures (n, dim). Where
+    ``noisy``, Gumbel noise is added to the inner products, and no gradient goes through the weights."""
 
     def of(part: Tensor, words: Tensor) -> Tensor:
         if not noisy:
@@ -184,10 +176,8 @@ def _mixtures(
 
 
 def soft_reconstruction(vectors: Tensor, codewords: Sequence[Tensor], index: MultiIndex) -> Tensor:
-    """Vectors as mixtures of codewords, weighted by the softmax of their inner products with them (section 6.2.3).
-
-    For residual quantisation the second codebook mixes for what the first mixture leaves over, and so on.
-    """
+    """Vectors as mixtures of codewords, weighted by the softmax of their inner products with them (section 6.2.3). For
+    residual quantisation the second codebook mixes for what the first mixture leaves over, and so on."""
     return _mixtures(vectors, codewords, index)[1]
 
 
@@ -201,10 +191,8 @@ def heaviest_codes(vectors: Tensor, codewords: Sequence[Tensor], index: MultiInd
 
 
 def largest_products(vectors: Tensor, codewords: Sequence[Tensor], index: MultiIndex) -> Tensor:
-    """Of each codebook the codeword with the largest inner product, int64 (n, n_codebooks).
-
-    For residual quantisation it is taken off before the next codebook has its turn.
-    """
+    """Of each codebook the codeword with the largest inner product, int64 (n, n_codebooks). For residual quantisation
+    it is taken off before the next codebook has its turn."""
     codes = []
     for rows in blocks(len(vectors), index.n_codewords):
         left, at, found = vectors[rows].float(), 0, []
@@ -221,12 +209,10 @@ def largest_products(vectors: Tensor, codewords: Sequence[Tensor], index: MultiI
 def joint_loss(
     queries: Tensor, table: Tensor, index: MultiIndex, reconstruction_weight: float, *, noisy: bool = False
 ) -> Tensor:
-    """The paper's losses for codewords that learn beside the model; differentiable in the codewords alone.
-
-    Mean over queries of log Σ p²/p', p' being the softmax with mixtures of codewords in the place of embeddings,
-    plus ``reconstruction_weight`` times the mean over classes of the squared distance of the mixtures. ``noisy`` is as
-    the authors' code has the mixtures: weights with Gumbel noise, through which no gradient goes.
-    """
+    """The paper's losses for codewords that learn beside the model; differentiable in the codewords alone. Mean over
+    queries of log Σ p²/p', p' being the softmax with mixtures of codewords in the place of embeddings, plus
+    ``reconstruction_weight`` times the mean over classes of the squared distance of the mixtures. ``noisy`` is as the
+    authors' code has the mixtures: weights with Gumbel noise, through which no gradient goes."""
     queries, table = queries.detach().float().reshape(-1, queries.shape[-1]), table.detach().float()
     with torch.autocast(queries.device.type, enabled=False):
         mixed = _mixtures(table, index.codewords, index, noisy=noisy)[1]

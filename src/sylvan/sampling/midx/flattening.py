@@ -22,21 +22,12 @@ _LEAST_GAIN = 0.25  # nats; for less an index is left as it was made, as so few 
 
 
 def flattening(index: MultiIndex, queries: Tensor, moved: Tensor, table: Tensor) -> float:
-    """What to multiply the scores of an index by, in [0, 1]: 1 but for one that is sure of the wrong classes.
-
-    The measure is the cross-entropy of the index's distribution under the softmax of queries, which is convex in the
+    """What to multiply the scores of an index by, in [0, 1]: 1 but for one that is sure of the wrong classes. The
+    measure is the cross-entropy of the index's distribution under the softmax of queries, which is convex in the
     factor; a factor of 0 makes draws uniform. Where the scores of classes spread wider than codewords can follow, an
     index is sure of the wrong classes, and its cross-entropy above the uniform one. The factor is where the
-    cross-entropy is least if that is lower by more than a quarter of a nat.
-
-    Parameters
-    ----------
-    index : MultiIndex
-        With own scores of classes, and not flattened.
-    queries, moved : Tensor of float32, shape (n, dim)
-        Queries in the table's coordinates, and the same ones in the index's.
-    table : Tensor of float, shape (n_classes, dim)
-    """
+    cross-entropy is least if that is lower by more than a quarter of a nat."""
+    # Shapes: queries, moved (n, dim); table (n_classes, dim)
     n = max(1, min(_QUERIES, _AT_ONCE // index.n_cells, len(queries)))
     chosen = torch.arange(n, device=queries.device) * len(queries) // n
     few = queries[chosen]

@@ -19,42 +19,23 @@ __all__ = ["MultiIndex", "MultiIndexSampler"]
 
 
 class MultiIndex(nn.Module):
-    """Classes sorted by cell, a cell being one codeword of each codebook; all in buffers of fixed shapes.
+    """Classes sorted by cell, a cell being one codeword of each codebook; all in buffers of fixed shapes. With one or
+    two codebooks every combination of codewords is a cell, classes or not; with more only those with classes are, in a
+    list as long as there can be, the places left over being empty cells."""
 
-    With one or two codebooks every combination of codewords is a cell, classes or not; with more only those with
-    classes are, in a list as long as there can be, the places left over being empty cells.
-
-    Attributes
-    ----------
-    order : Tensor of int32 (int64 from 2**31 classes), shape (n_classes,)
-        Classes sorted by cell.
-    offsets : Tensor of int64, shape (n_cells + 1,)
-        Where each cell's classes begin in ``order``.
-    class_cells : Tensor of the dtype of ``order``, shape (n_classes,)
-        The cell of each class.
-    cell_codes : Tensor of int64, shape (n_cells, n_codebooks)
-        The codewords of each cell.
-    unused : Tensor of bool, shape (n_codebooks, n_codewords)
-        Codewords that stand for no class at all.
-    own_scores : Tensor of float32, shape (n_classes,), or (0,) where ``weighted`` is False
-        What is added to each class's scores, the largest of them 0.
-    heights : Tensor of float64, shape (n_classes,), or (0,)
-        Running sums, along ``order``, of the classes' parts of their cells: each cell with classes is 1 high.
-    cell_masses : Tensor of float64, shape (n_cells,), or (0,)
-        Sum over each cell's classes of exp(own score).
-    factor : Tensor of float32, shape ()
-        What all scores are multiplied by; own scores are stored so.
-    """
-
-    order: Tensor
-    offsets: Tensor
-    class_cells: Tensor
-    cell_codes: Tensor
-    unused: Tensor
+    order: Tensor  # shape (n_classes,): classes sorted by cell
+    offsets: Tensor  # shape (n_cells + 1,): where each cell's classes begin in `order`
+    class_cells: Tensor  # shape (n_classes,): the cell of each class
+    cell_codes: Tensor  # shape (n_cells, n_codebooks): the codewords of each cell
+    unused: Tensor  # shape (n_codebooks, n_codewords): codewords that stand for no class at all
+    # shape (n_classes,), or (0,) where ``weighted`` is False: what is added to each class's scores, the largest of them
+    # 0
     own_scores: Tensor
+    # shape (n_classes,), or (0,): running sums, along `order`, of the classes' parts of their cells: each cell with
+    # classes is 1 high
     heights: Tensor
-    cell_masses: Tensor
-    factor: Tensor
+    cell_masses: Tensor  # shape (n_cells,), or (0,): sum over each cell's classes of exp(own score)
+    factor: Tensor  # shape (): what all scores are multiplied by; own scores are stored so
 
     def __init__(
         self,
@@ -140,10 +121,8 @@ class MultiIndex(nn.Module):
             self.set_own_scores(torch.zeros_like(self.own_scores))
 
     def set_own_scores(self, scores: Tensor) -> None:
-        """Add ``scores`` (n_classes,) to what the codewords give: classes of a cell are then not all alike.
-
-        Those more than 300 below the largest are taken as just that, so that nothing underflows.
-        """
+        """Add ``scores`` (n_classes,) to what the codewords give: classes of a cell are then not all alike. Those more
+        than 300 below the largest are taken as just that, so that nothing underflows."""
         self.own_scores.copy_((scores - scores.amax()).clamp_min(-300.0))
         cells, order = self.class_cells.long(), self.order.long()
         tops = torch.full_like(self.cell_masses, -torch.inf)
@@ -166,19 +145,8 @@ class MultiIndex(nn.Module):
         self.factor.mul_(factor)
 
     def log_scores(self, queries: Tensor, codewords: Sequence[Tensor] | None = None) -> list[Tensor]:
-        """Inner products of the queries with each codebook's codewords, less the largest of each row.
-
-        Parameters
-        ----------
-        queries : Tensor of float, shape (batch, dim)
-        codewords : sequence of Tensor, optional
-            Others than the index's own.
-
-        Returns
-        -------
-        list of Tensor of float32, shape (batch, n_codewords)
-            One a codebook; minus infinity for codewords without a class.
-        """
+        """Inner products of the queries with each codebook's codewords, less the largest of each row."""
+        # Shape: queries (batch, dim); returns (batch, n_codewords)
         rows = queries.float()
         parts = list(torch.split(rows, self.sizes, dim=1)) if self.quantizer == "pq" else [rows] * self.n_codebooks
         scores = []

@@ -17,21 +17,13 @@ _BOUND = 1e8
 
 
 class RecentQueries(nn.Module):
-    """A ring of queries; of each batch a few rows, evenly spread over it, take the place of the oldest.
+    """A ring of queries; of each batch a few rows, evenly spread over it, take the place of the oldest."""
 
-    Attributes
-    ----------
-    queries : Tensor of float32, shape (n_queries, dim)
-        Those stored; the first ``n_stored`` of them are real.
-    n_seen : int
-        How many rows were ever stored; the oldest are overwritten.
-    """
-
-    queries: Tensor
+    queries: Tensor  # shape (n_queries, dim): those stored; the first `n_stored` of them are real
 
     def __init__(self, n_queries: int, dim: int) -> None:
         super().__init__()
-        self.n_seen = 0
+        self.n_seen = 0  # how many rows were ever stored; the oldest are overwritten
         self.register_buffer("queries", torch.zeros(n_queries, dim))
 
     @property
@@ -74,21 +66,14 @@ _SHRINKAGE = 0.02  # of the covariance towards a multiple of the identity: there
 
 class QuerySpace(nn.Module):
     r"""A change of coordinates in which queries have mean zero and, as nearly as their number allows, unit covariance.
-
     With :math:`\mu` and :math:`\Sigma` the mean and covariance of recent queries, a score is
-    :math:`z \cdot q = \mu \cdot q + y \cdot u` with :math:`y = \Sigma^{-1/2} (z - \mu)` and
-    :math:`u = \Sigma^{1/2} q`. The first term is the class's own, whatever the query; in the second a distance of
-    :math:`u` is how much scores differ from query to query. The symmetric root keeps the coordinates nearly the same
-    from one fit to the next, so that codewords remain good ones to start from.
+    :math:`z \cdot q = \mu \cdot q + y \cdot u` with :math:`y = \Sigma^{-1/2} (z - \mu)` and :math:`u = \Sigma^{1/2} q`.
+    The first term is the class's own, whatever the query; in the second a distance of :math:`u` is how much scores
+    differ from query to query. The symmetric root keeps the coordinates nearly the same from one fit to the next, so
+    that codewords remain good ones to start from."""
 
-    Attributes
-    ----------
-    center : Tensor of float32, shape (dim,)
-    root, inverse_root : Tensor of float32, shape (dim, dim)
-    """
-
-    center: Tensor
-    root: Tensor
+    center: Tensor  # shape (dim,)
+    root: Tensor  # root, inverse_root: shape (dim, dim)
     inverse_root: Tensor
 
     def __init__(self, dim: int) -> None:
@@ -126,10 +111,8 @@ class QuerySpace(nn.Module):
         self, table: Tensor, moved: Tensor, codewords: Sequence[Tensor], codes: Tensor, quantizer: str
     ) -> Tensor:
         r"""What each class scores beyond the codewords, (n,): at the mean query, and for what quantisation left over.
-
         The second is :math:`\tfrac12 |u - \hat u|^2`, the logarithm of the mean of :math:`e^{y \cdot (u - \hat u)}`
-        over normally distributed :math:`y`.
-        """
+        over normally distributed :math:`y`."""
         scores = torch.empty(len(table), device=table.device)
         for rows in blocks(len(table), table.shape[1]):
             left = moved[rows] - reconstruct(codewords, codes[rows], quantizer)

@@ -338,17 +338,10 @@ class Sampler(Parameterized, nn.Module):
 
 @parameterized
 class AdaptiveSampler(Sampler):
-    """Base of samplers whose distribution depends on the query and on the class embeddings.
-
-    Parameters
-    ----------
-    n_classes, dim : int
-    stale_after : int, optional
-        Warn after so many draws without a refresh.
-    """
+    """Base of samplers whose distribution depends on the query and on the class embeddings."""
 
     adaptive: ClassVar[bool] = True
 
     dim: Annotated[int, Range(1)]
     _: KW_ONLY
-    stale_after: Annotated[int | None, Range(1)] = None
+    stale_after: Annotated[int | None, Range(1)] = None  # warn after so many draws without a refresh

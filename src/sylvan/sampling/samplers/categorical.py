@@ -11,38 +11,10 @@ __all__ = ["alias_table", "draw_alias"]
 
 
 def alias_table(weights: Tensor) -> tuple[Tensor, Tensor]:
-    """The table of the alias method, built without a loop over classes.
-
-    One cell a class: a draw picks a cell uniformly, then the cell's own class with probability ``threshold``, else
-    its ``alias``. Cells of classes below the mean are topped up, in order, from the surplus of the classes above it,
-    in order; a class whose surplus runs out within a cell is topped up itself by the next one. Which surplus a cell
-    draws on follows from the running sums of deficits and surpluses alone.
-
-    Parameters
-    ----------
-    weights : Tensor of float64, shape (n,)
-        At least 0, with a positive sum.
-
-    Returns
-    -------
-    threshold : Tensor of float64, shape (n,)
-        Exactly 0 for a class of weight 0, which is then nobody's alias either.
-    alias : Tensor of int64, shape (n,)
-
-    References
-    ----------
-    A. J. Walker, "An efficient method for generating discrete random variables with general distributions", 1977;
-    running sums in the place of its two queues as in Hübschle-Schneider and Sanders, "Parallel weighted random
-    sampling", 2019.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sylvan.sampling.samplers.categorical import alias_table
-    >>> threshold, alias = alias_table(torch.tensor([3.0, 0.0, 0.0, 1.0], dtype=torch.float64))
-    >>> threshold.tolist(), alias.tolist()
-    ([1.0, 0.0, 0.0, 1.0], [0, 0, 0, 3])
-    """
+    """The table of Walker's alias method (1977), built without a loop over classes: a draw picks a cell uniformly, then
+    the cell's own class with probability ``threshold``, else its ``alias``. Cells of classes below the mean are topped
+    up, in order, from the surplus of those above it, by running sums as in Hübschle-Schneider and Sanders (2019)."""
+    # Shape: weights (n,); returns threshold (n,), alias (n,)
     n = len(weights)
     scaled = weights * (n / weights.sum())  # mean 1
     above = scaled >= 1
@@ -71,18 +43,8 @@ def alias_table(weights: Tensor) -> tuple[Tensor, Tensor]:
 def draw_alias(
     threshold: Tensor, alias: Tensor, shape: Sequence[int], generator: torch.Generator | None = None
 ) -> Tensor:
-    """Independent draws by the table of :func:`alias_table`.
-
-    Parameters
-    ----------
-    threshold, alias : Tensor, shape (n,)
-    shape : sequence of int
-    generator : torch.Generator, optional
-
-    Returns
-    -------
-    Tensor of int64, shape ``shape``
-    """
+    """Independent draws by the table of :func:`alias_table`."""
+    # Shape: threshold, alias (n,)
     device = threshold.device
     cells = torch.randint(len(threshold), tuple(shape), generator=generator, device=device)
     coins = torch.rand(tuple(shape), generator=generator, device=device, dtype=torch.float64)

@@ -14,35 +14,8 @@ __all__ = ["class_counts"]
 
 
 def class_counts(values: Any, n_classes: int | None, *, owner: str, name: str = "counts") -> Tensor:
-    """One weight a class, checked.
-
-    Parameters
-    ----------
-    values : sequence, array or Tensor of real numbers, shape (n_classes,)
-        How often each class occurs, or any other weight; never changed.
-    n_classes : int or None
-        How many there must be; None for any number from one.
-    owner : str
-        Whose parameter it is, for the error.
-    name : str
-        What the error calls it.
-
-    Returns
-    -------
-    Tensor of float64, shape (n_classes,)
-        On the device of ``values`` when that is a tensor, else in main memory.
-
-    Raises
-    ------
-    DataError
-        When the shape is another, a weight is negative, NaN or infinite, or all are zero.
-
-    Examples
-    --------
-    >>> from sylvan.sampling.samplers.counts import class_counts
-    >>> class_counts([3, 0, 1], 3, owner="Unigram").tolist()
-    [3.0, 0.0, 1.0]
-    """
+    """One weight a class, checked."""
+    # Shape: values (n_classes,); returns (n_classes,)
     many = "" if n_classes is None else f"{n_classes} "
     wanted = f"The {name!r} of {owner} must be {many}numbers in [0, inf), one a class, not all zero."
     if isinstance(values, Tensor):

@@ -18,10 +18,8 @@ _Mass = Callable[[Tensor], Tensor]
 
 
 def draw_by_mass(masses: Tensor, n: int, last: int, generator: torch.Generator | None) -> Tensor:
-    """Columns drawn ``n`` times a row in proportion to ``masses``, shape (batch, n); none lies beyond ``last``.
-
-    Sums and random numbers are float64: float32 would never draw columns with less than 2**-24 of a row's mass.
-    """
+    """Columns drawn ``n`` times a row in proportion to ``masses``, shape (batch, n); none lies beyond ``last``. Sums
+    and random numbers are float64: float32 would never draw columns with less than 2**-24 of a row's mass."""
     ends = masses.double().cumsum(dim=1)  # (batch, columns)
     uniform = torch.rand((len(masses), n), generator=generator, device=masses.device, dtype=torch.float64)
     return torch.searchsorted(ends, uniform * ends[:, -1:], right=True).clamp_(max=last)
@@ -33,10 +31,8 @@ def row_sums(masses: Tensor) -> Tensor:
 
 
 class ClassBlocks(nn.Module):
-    """One row a class, in ``n_blocks`` blocks of ``size`` rows; the places after the last class are zeros.
-
-    The mass of a class is a function of the inner product of its row with the query's (``mass`` below).
-    """
+    """One row a class, in ``n_blocks`` blocks of ``size`` rows; the places after the last class are zeros. The mass of
+    a class is a function of the inner product of its row with the query's (``mass`` below)."""
 
     rows: Tensor
 
@@ -109,11 +105,9 @@ class ClassBlocks(nn.Module):
         return out
 
     def _masses(self, queries: Tensor, blocks: Tensor, mass: _Mass) -> Tensor:
-        """Masses of the classes of each (query, block) pair of ``blocks`` (batch, n), shape (batch * n, size).
-
-        A block's rows are far more than the query's, so pairs are sorted by block and up to ``_SHARING`` of them
-        share one copy of the rows.
-        """
+        """Masses of the classes of each (query, block) pair of ``blocks`` (batch, n), shape (batch * n, size). A
+        block's rows are far more than the query's, so pairs are sorted by block and up to ``_SHARING`` of them share
+        one copy of the rows."""
         n_pairs = blocks.numel()
         sorted_blocks, order = blocks.flatten().sort(stable=True)
         places = torch.arange(n_pairs, device=blocks.device)

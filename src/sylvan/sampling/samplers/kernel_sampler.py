@@ -23,25 +23,15 @@ _SCAN_BLOCK = 64
 
 @parameterized
 class KernelSampler(AdaptiveSampler):
-    """Base of samplers that draw a class in proportion to a kernel of query and class embedding.
-
-    A subclass turns queries and class embeddings into rows (``_rows``) whose inner product decides a class's mass
-    (``_class_mass``); for the tree, rows into features (``_features``), blocks of rows into sums of features
-    (``_feature_sums``), and the inner product with a sum into a node's mass (``_node_mass``).
-
-    Attributes
-    ----------
-    structure : str
-        ``"scan"`` weighs every class for every query, in parts, so that memory stays bounded; ``"tree"`` weighs sums
-        over many classes and comes down to a block of classes by its own steps; ``"auto"`` is the one expected to
-        be the faster of them for so many classes.
-    leaf_size : int or None
-        About how many classes make a block of the tree.
-    """
+    """Base of samplers that draw a class in proportion to a kernel of query and class embedding. A subclass turns
+    queries and class embeddings into rows (``_rows``) whose inner product decides a class's mass (``_class_mass``); for
+    the tree, rows into features (``_features``), blocks of rows into sums of features (``_feature_sums``), and the
+    inner product with a sum into a node's mass (``_node_mass``)."""
 
     _: KW_ONLY
+    # `"scan"` weighs every class for every query, in parts, so that memory stays bounded
     structure: Annotated[str, Choice(("auto", "scan", "tree"))] = "auto"
-    leaf_size: Annotated[int | None, Range(1)] = None
+    leaf_size: Annotated[int | None, Range(1)] = None  # about how many classes make a block of the tree
 
     tree: FeatureTree | None = attribute()
 

@@ -19,15 +19,9 @@ _NodeMass = Callable[[Tensor, Tensor], Tensor]
 
 class FeatureTree(nn.Module):
     """Sums of the features of the classes below each node of a complete binary tree (Blanc & Rendle 2018, Section 4).
-
     Node 1 is the root, the children of node v are 2v and 2v + 1, and the leaves, from ``n_leaves`` on, are the blocks.
     The mass of a node is ``node_mass(dots, counts)`` of the query's inner product with the sum, and of the number of
-    classes below it. Where masses of children add up to their parent's (``additive``), the probability of a
-    node is its mass over the root's; else it is the product of the branching probabilities on the way to it.
-
-    All nodes of a level are weighed by one matrix product while there are at most ``dense_nodes`` for each draw of a
-    query; further down only the children on a draw's way are, whose sums must be gathered.
-    """
+    classes below it."""
 
     sums: Tensor
 
