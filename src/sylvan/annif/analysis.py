@@ -27,16 +27,7 @@ class AnalysisWorker(annif.parallel.BaseWorker):
 
 
 def analysed(analyzer: Any, documents: Iterator[Row], jobs: int) -> Iterator[Row]:
-    """URIs and words of documents, in their order.
-
-    Parameters
-    ----------
-    analyzer : annif.analyzer.Analyzer
-    documents : iterator of (list of str, str)
-        URIs and text; read as the processes ask for more.
-    jobs : int
-        Processes, 0 for one a core; with 1 it is done here.
-    """
+    """URIs and words of documents, in their order."""
     if jobs == 1:
         yield from ((uris, joined_words(analyzer.tokenize_words, text)) for uris, text in documents)
         return

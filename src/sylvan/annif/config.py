@@ -14,10 +14,8 @@ __all__ = ["Config", "register"]
 
 
 class Config(annif.default_config.Config):
-    """Annif's default configuration; whoever imports it has Sylvan's backends.
-
-    As without a configuration, its server loads all projects at the start, and its commands only those that they need.
-    """
+    """Annif's default configuration; whoever imports it has Sylvan's backends. As without a configuration, its server
+    loads all projects at the start, and its commands only those that they need."""
 
     INITIALIZE_PROJECTS = os.environ.get("FLASK_RUN_FROM_CLI") != "true"
 

@@ -37,10 +37,8 @@ __all__ = ["ModelBackend"]
 
 
 class ModelBackend(AnnifLearningBackend):
-    """Base of the backends; a concrete one says which model a project has and what it takes of a text.
-
-    The model is a folder of Sylvan's in the project's data, whose labels are URIs; nothing in it is pickled.
-    """
+    """Base of the backends; a concrete one says which model a project has and what it takes of a text. The model is a
+    folder of Sylvan's in the project's data, whose labels are URIs; nothing in it is pickled."""
 
     MODEL_FOLDER = "sylvan-model"
     TRAIN_FILE = "sylvan-train.tsv"

@@ -34,27 +34,7 @@ DEFAULTS: Mapping[str, Any] = {
 
 
 def text_model(settings: Mapping[str, Any], n_jobs: int | None = None) -> TextModel:
-    """The model that a project's settings describe, not fitted.
-
-    Parameters
-    ----------
-    settings : mapping of str to str, int, float or bool
-        Of ``DEFAULTS`` those that aren't at their default; others, which are Annif's own, are passed over. ``model`` is
-        "linear" or "neighbors", or several of them with "+" between; ``weights`` theirs, with commas between, or "fit".
-    n_jobs : int, optional
-        Threads; None for every core.
-
-    Raises
-    ------
-    ParameterError
-        When there is no such model, or a value is out of its range.
-
-    Examples
-    --------
-    >>> from sylvan.annif.parameters import text_model
-    >>> text_model({"model": "linear+neighbors", "n_trees": "3", "weights": "2,1"}, 1).model
-    Ensemble(members=[XRLinear(n_trees=3, n_jobs=1), NeighborRanker(n_jobs=1)], weights=[2.0, 1.0], n_jobs=1)
-    """
+    """The model that a project's settings describe, not fitted."""
     given = {name: plain_value(settings.get(name, default), default) for name, default in DEFAULTS.items()}
     members = _members(given, n_jobs)
     ranker = members[0]
@@ -68,18 +48,7 @@ def text_model(settings: Mapping[str, Any], n_jobs: int | None = None) -> TextMo
 
 
 def need_known(given: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse settings that neither the backend knows nor Annif: a misspelt one would have no effect.
-
-    Raises
-    ------
-    ParameterError
-        With what may have been meant.
-
-    Examples
-    --------
-    >>> from sylvan.annif.parameters import need_known
-    >>> need_known(["name", "n_trees"], ["n_trees"])
-    """
+    """Refuse settings that neither the backend knows nor Annif: a misspelt one would have no effect."""
     names = [*known, *(name for name in _OF_ANNIF if name not in known)]
     for name in given:
         if name not in names:
@@ -92,12 +61,7 @@ def resumes(model: TextModel) -> bool:
 
 
 def need_rows(model: TextEstimator) -> None:
-    """Refuse to bring a model up to date that forgot its training rows: it would answer new labels too often.
-
-    Raises
-    ------
-    UnsupportedError
-    """
+    """Refuse to bring a model up to date that forgot its training rows: it would answer new labels too often."""
     if any(isinstance(ranker, XRLinear) and ranker.training_rows_ is None for ranker in _rankers(model)):
         raise UnsupportedError(
             "The model keeps no training rows, which it needs for learning more: set keep_rows=true for the project "
@@ -151,14 +115,7 @@ def _weights(weights: Any) -> Any:
 
 
 def plain_value(given: Any, default: Any) -> Any:
-    """A value out of a configuration file, where everything is text; what it may be is said by the model.
-
-    Examples
-    --------
-    >>> from sylvan.annif.parameters import plain_value
-    >>> [plain_value(text, default) for text, default in [("8", 10), ("0.5", 1.0), ("none", 3), ("yes", False)]]
-    [8, 0.5, None, True]
-    """
+    """A value out of a configuration file, where everything is text; what it may be is said by the model."""
     if not isinstance(given, str):
         return given
     word = given.strip().lower()

@@ -63,16 +63,7 @@ class SylvanObjective(HPObjective):
 
 
 class SylvanOptimizer(HyperparameterOptimizer):
-    """The search of the backend ``sylvan``: trains on what the project was trained on last.
-
-    Parameters
-    ----------
-    backend : SylvanBackend
-    corpus : DocumentCorpus
-        Documents that the project isn't trained on.
-    metric : str
-        Of ``annif eval``.
-    """
+    """The search of the backend ``sylvan``: trains on what the project was trained on last."""
 
     def __init__(self, backend: Any, corpus: Any, metric: str) -> None:
         super().__init__(backend, corpus, metric, SylvanObjective)

@@ -17,14 +17,7 @@ __all__ = ["subjects_of", "suggested"]
 
 
 def subjects_of(model: TextEstimator, by_uri: Callable[[str], int | None]) -> npt.NDArray[np.int32]:
-    """The number that each label has in Annif's vocabulary; -1 for those that aren't there, or are deprecated.
-
-    Parameters
-    ----------
-    model : TextEstimator
-        Its labels' names are URIs.
-    by_uri : callable
-    """
+    """The number that each label has in Annif's vocabulary; -1 for those that aren't there, or are deprecated."""
     numbers = [by_uri(uri) for uri in model.vocabulary_]
     return np.array([-1 if number is None else number for number in numbers], np.int32)
 
@@ -32,22 +25,8 @@ def subjects_of(model: TextEstimator, by_uri: Callable[[str], int | None]) -> np
 def suggested(
     model: TextEstimator, texts: list[str], limit: int, subjects: npt.NDArray[np.int32], n_subjects: int
 ) -> sp.csr_array[Any, tuple[int, int]]:
-    """The probabilities of each text's best subjects; a text without a known word has none.
-
-    Parameters
-    ----------
-    model : TextEstimator
-    texts : list of n str
-        As the backend's ``words`` gives them.
-    limit : int
-    subjects : ndarray of int32, shape (n_labels,)
-        From :func:`subjects_of`.
-    n_subjects : int
-
-    Returns
-    -------
-    csr_array of float32, shape (n, n_subjects)
-    """
+    """The probabilities of each text's best subjects; a text without a known word has none."""
+    # Shape: subjects (n_labels,); returns (n, n_subjects)
     limit = min(limit, model.n_labels_)
     if limit < 1 or not texts:
         nothing = TopK(np.empty((len(texts), 0), np.int32), np.empty((len(texts), 0), np.float32))

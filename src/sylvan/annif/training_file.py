@@ -1,7 +1,5 @@
-"""The file of what a project was trained on: a line a document, its subjects' URIs, a tab, and its words.
-
-Another training, with other parameters, reads it instead of the corpus.
-"""
+"""The file of what a project was trained on: a line a document, its subjects' URIs, a tab, and its words. Another
+training, with other parameters, reads it instead of the corpus."""
 
 from __future__ import annotations
 
@@ -19,18 +17,7 @@ _BLOCK = 2000  # documents that are in memory at a time
 
 
 def append_rows(path: str | os.PathLike[str], rows: Iterable[Row]) -> int:
-    """Write documents below those that are there, without those that lack subjects or words; how many were written.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from sylvan.annif.training_file import append_rows, read_blocks
-    >>> path = tempfile.mkdtemp() + "/train.txt"
-    >>> append_rows(path, [(["http://example.org/1"], "whale sea"), ([], "bread")])
-    1
-    >>> list(read_blocks(path))
-    [(['whale sea'], [['http://example.org/1']])]
-    """
+    """Write documents below those that are there, without those that lack subjects or words; how many were written."""
     n_rows = 0
     with open(path, "a", encoding="utf-8", newline="\n") as lines:
         for uris, words in rows:
@@ -41,13 +28,7 @@ def append_rows(path: str | os.PathLike[str], rows: Iterable[Row]) -> int:
 
 
 def read_blocks(path: str | os.PathLike[str], size: int = _BLOCK) -> Iterator[tuple[list[str], list[list[str]]]]:
-    """The documents' words and their subjects, a block at a time, as ``TextModel.fit_blocks`` takes them.
-
-    Raises
-    ------
-    DataError
-        For a line that is no such line.
-    """
+    """The documents' words and their subjects, a block at a time, as ``TextModel.fit_blocks`` takes them."""
     with open(path, encoding="utf-8", newline="\n") as lines:
         rows = (_row(line, f"Line {at} of {os.fspath(path)!r}") for at, line in enumerate(lines, 1))
         while block := list(islice(rows, size)):

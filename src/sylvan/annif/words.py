@@ -19,21 +19,7 @@ _APART = re.compile(r"\W")
 
 
 def word_vectorizer(parameters: Mapping[str, Any], n_jobs: int | None) -> TfidfVectorizer:
-    """A vectoriser of texts from :func:`joined_words`: its words are those between spaces.
-
-    Parameters
-    ----------
-    parameters : mapping
-        All of ``WORD_PARAMETERS``.
-    n_jobs : int or None
-
-    Examples
-    --------
-    >>> from sylvan.annif.words import WORD_PARAMETERS, joined_words, word_vectorizer
-    >>> vectorizer = word_vectorizer({**WORD_PARAMETERS, "ngram": 1}, 1)
-    >>> vectorizer.fit([joined_words(str.split, "a 19th-century whaler")]).get_feature_names_out().tolist()
-    ['19th_century', 'a', 'whaler']
-    """
+    """A vectoriser of texts from :func:`joined_words`: its words are those between spaces."""
     given = {name: value for name, value in parameters.items() if name in WORD_PARAMETERS and name != "ngram"}
     longest = parameters["ngram"]
     ngrams = (1, longest) if isinstance(longest, int) else longest
@@ -41,14 +27,7 @@ def word_vectorizer(parameters: Mapping[str, Any], n_jobs: int | None) -> TfidfV
 
 
 def joined_words(tokenize_words: Callable[[str], Iterable[str]], text: str) -> str:
-    """A text's words with spaces between them; inside a word there is nothing that the vectoriser would part it at.
-
-    Parameters
-    ----------
-    tokenize_words : callable
-        That of Annif's analyser.
-    text : str
-    """
+    """A text's words with spaces between them; inside a word there is nothing that the vectoriser would part it at."""
     return " ".join(_APART.sub(_letters, word) for word in tokenize_words(text) if word)
 
 

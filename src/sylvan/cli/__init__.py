@@ -10,24 +10,7 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code.
-
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        The words after ``sylvan``; those of this process by default.
-
-    Returns
-    -------
-    int
-        0 fine, 2 bad usage or input, 1 anything else, an interrupt among it.
-
-    Examples
-    --------
-    >>> from sylvan.cli import main
-    >>> main(["predict", "no-such-folder", "-"])
-    2
-    """
+    """Run one command and return its exit code."""
     sentence = b"Interrupted; nothing was written.\n"
     try:
         from sylvan.cli.app import run
@@ -43,11 +26,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _forget_interrupts() -> None:
-    """Make the interpreter end with the exit code that it is given.
-
-    Where Ctrl-C came while it ran code from a string, as it does for each dataclass of a module that it imports, it
-    remembers that and ends by the signal, although the interrupt was answered. The next string makes it forget.
-    """
+    """Make the interpreter end with the exit code that it is given. Where Ctrl-C came while it ran code from a string,
+    as it does for each dataclass of a module that it imports, it remembers that and ends by the signal, although the
+    interrupt was answered. The next string makes it forget."""
     import ctypes
 
     with contextlib.suppress(AttributeError):  # another interpreter than CPython

@@ -130,13 +130,7 @@ def _guess(name: str, known: Any) -> str:
 
 
 def _read(path: str) -> dict[str, Any]:
-    """The file's tables.
-
-    Raises
-    ------
-    DataError
-        When it can't be read or is no TOML.
-    """
+    """The file's tables."""
     if not path.lower().endswith(".toml"):
         raise DataError(f"--config takes a .toml file. Got {path!r} instead.")
     if not os.path.isfile(path):
@@ -156,10 +150,8 @@ def _read(path: str) -> dict[str, Any]:
 def commented(
     ctx: click.Context, owner: type[Parameterized], parameters: Mapping[str, Any], text: Mapping[str, Any]
 ) -> str:
-    """The whole configuration of ``ctx``'s command, with what was set set and the rest at its default.
-
-    Parameters of the model's parts that weren't set are remarks: another preset may have others than those shown.
-    """
+    """The whole configuration of ``ctx``'s command, with what was set set and the rest at its default. Parameters of
+    the model's parts that weren't set are remarks: another preset may have others than those shown."""
     from sylvan.models.text import usual_vectorizer
 
     whole, vectorizer = made(owner, parameters), usual_vectorizer(**text)

@@ -23,21 +23,7 @@ _OF_THE_RUN = ("checkpoint", "memory_limit", "force", "report")
 
 
 def need_disk(model: Any, inputs: Any, labels: Any, options: Mapping[str, Any], folders: Mapping[str, str]) -> None:
-    """Refuse a training whose model, or whose checkpoint, has no room.
-
-    Parameters
-    ----------
-    model : Estimator
-        Not fitted. One whose training can't be estimated isn't refused.
-    inputs, labels, options
-        As ``fit`` is given them.
-    folders : mapping of str to str
-        Where "model" goes and, where there is one, "checkpoint".
-
-    Raises
-    ------
-    DiskSpaceError
-    """
+    """Refuse a training whose model, or whose checkpoint, has no room."""
     if not hasattr(getattr(model, "model", model), "plan"):
         return
     free = [known for known in map(free_bytes, folders.values()) if known is not None]
@@ -55,24 +41,7 @@ def need_disk(model: Any, inputs: Any, labels: Any, options: Mapping[str, Any], 
 def save_model(
     session: Session, model: Any, folder: str, checkpoint: Any = None, training_file: str | None = None
 ) -> None:
-    """Save a model and take its checkpoint away; where the disk is full, save it on another one.
-
-    Parameters
-    ----------
-    session : Session
-        Is told where the model is, for what is said of an interruption.
-    model : Estimator
-        Fitted.
-    folder : str
-    checkpoint : Checkpoint, optional
-    training_file : str, optional
-        What the model has learned from: noted in its manifest.
-
-    Raises
-    ------
-    ModelError
-        When the model isn't in ``folder``; where it is instead, or that it is nowhere.
-    """
+    """Save a model and take its checkpoint away; where the disk is full, save it on another one."""
     try:
         model.save(folder)
     except ModelError as error:

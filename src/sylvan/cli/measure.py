@@ -142,30 +142,7 @@ def measure(
     threshold: float = THRESHOLD,
     known_labels: bool = False,
 ) -> Measured:
-    """Rank every row of ``source`` and compare the answers with its labels.
-
-    Parameters
-    ----------
-    model : Estimator
-    source : TextInput or MatrixInput
-    at : sequence of int
-        The cut-offs.
-    a, b : float
-        A and B of the propensities.
-    depth : int
-        Answers a row, if that is more than the greatest cut-off.
-    filter_labels : str, optional
-        A file of pairs of row and label that don't count as answers.
-    threshold : float
-        Labels of at least this probability are measured as a set.
-    known_labels : bool
-        Whether labels that the model doesn't know, and rows without any other, are left out; else they are missed.
-
-    Raises
-    ------
-    DataError
-        When the file holds no labels, or none that the model knows.
-    """
+    """Rank every row of ``source`` and compare the answers with its labels."""
     tops, truths, depth = [], [], max(*at, depth, _PROMISED)
     chosen = _Chosen(model, threshold)
     deep = max(depth, chosen.depth)
@@ -242,10 +219,8 @@ class _Truth:
 
 
 class _Chosen:
-    """F1 of the labels with at least some probability, block by block.
-
-    Nothing for answers that a ``tail`` ordered, whose scores are no probabilities.
-    """
+    """F1 of the labels with at least some probability, block by block. Nothing for answers that a ``tail`` ordered,
+    whose scores are no probabilities."""
 
     def __init__(self, model: Any, threshold: float) -> None:
         self._model, self._threshold = model, threshold
@@ -284,10 +259,8 @@ def _slices(model: Any, Y: sp.csr_matrix, top: TopK, at: Sequence[int]) -> dict[
 
 
 def _calibration(model: Any, Y: sp.csr_matrix, top: TopK, at: Sequence[int]) -> dict[str, dict[int, float]]:
-    """ECE of the probabilities, and of scores before calibration where there was one.
-
-    Nothing for answers that a ``tail`` ordered: their scores are gains, of which no probability can be made.
-    """
+    """ECE of the probabilities, and of scores before calibration where there was one. Nothing for answers that a
+    ``tail`` ordered: their scores are gains, of which no probability can be made."""
     inner = inner_of(model)
     if getattr(inner, "tail", None) is not None:
         return {}
@@ -366,13 +339,7 @@ def score(
 
 
 def open_test(model: Any, given: Mapping[str, Any]) -> TextInput | MatrixInput | None:
-    """What ``--test`` names, refused before the work of training where it can be; None without the option.
-
-    Raises
-    ------
-    DataError
-        When it can't be read, doesn't go with the training file, or holds no labels.
-    """
+    """What ``--test`` names, refused before the work of training where it can be; None without the option."""
     path = given["test"]
     if path is None:
         if given["test_labels"] is not None:

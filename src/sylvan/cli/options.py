@@ -141,30 +141,7 @@ input_options = together(
 
 
 def parse_settings(owner: type[Parameterized], settings: Sequence[str], option: str = "--set") -> dict[str, Any]:
-    """The parameters of ``owner`` that the words ``name=value`` give.
-
-    Parameters
-    ----------
-    owner : type
-        The class whose ``constraints`` say how a value is written and what is allowed.
-    settings : sequence of str
-        As typed after ``--set``.
-    option : str
-        What to call the option in an error.
-
-    Raises
-    ------
-    ParameterError
-        For unknown names (with the nearest known), values of the wrong form and those out of their range; one
-        message for all of them.
-
-    Examples
-    --------
-    >>> from sylvan.cli.options import parse_settings
-    >>> from sylvan import XRLinear
-    >>> parse_settings(XRLinear, ["beam=20"])
-    {'beam': 20}
-    """
+    """The parameters of ``owner`` that the words ``name=value`` give."""
     values, problems = read_settings(owner, settings, option)
     if problems:
         raise ParameterError(complain(problems))
@@ -174,10 +151,8 @@ def parse_settings(owner: type[Parameterized], settings: Sequence[str], option: 
 def read_settings(
     owner: type[Parameterized], settings: Sequence[str], option: str = "--set", preset: Mapping[str, Any] | None = None
 ) -> tuple[dict[str, Any], list[str]]:
-    """As :func:`parse_settings`, with what is wrong as a list of sentences.
-
-    ``preset`` holds values by name as a configuration file gives them; ``settings`` go before them.
-    """
+    """As :func:`parse_settings`, with what is wrong as a list of sentences. ``preset`` holds values by name as a
+    configuration file gives them; ``settings`` go before them."""
     values: dict[str, Any] = {}
     problems: list[str] = []
     for setting in settings:

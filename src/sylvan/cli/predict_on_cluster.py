@@ -49,13 +49,7 @@ def rank_into_folder(
     ranker: Ranker, model: Any, inputs: Sequence[str], folder: str, titles: LabelTitles | None,
     given: Mapping[str, Any],
 ) -> None:  # fmt: skip
-    """Rank each of some files into a file of its name.
-
-    Raises
-    ------
-    DataError
-        For an input that can't be read, and a folder that holds other rankings.
-    """
+    """Rank each of some files into a file of its name."""
     absolute = {name: os.path.abspath(given[name]) for name in _PATHS if given.get(name) is not None}
     sources = []
     for path in inputs:

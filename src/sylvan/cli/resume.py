@@ -53,25 +53,7 @@ def on_cluster(address: str | None, threads: int | None) -> Iterator[None]:
 def resumes(
     session: Session, given: Mapping[str, Any], folder: str, before: str | None, remains: Callable[[], bool]
 ) -> bool:
-    """Whether to go on with an earlier training; an interruption then says what remains of this one.
-
-    Parameters
-    ----------
-    session : Session
-    given : mapping
-        "resume" and "quiet" as the command line has them.
-    folder : str
-        Of this command's trainings.
-    before : str, optional
-        Where the earlier one lies, "An interrupted training lies in 'folder'"; None where there is none.
-    remains : callable
-        Says whether anything is there to go on from.
-
-    Raises
-    ------
-    ModelError
-        When there is an earlier training and nothing was said of it.
-    """
+    """Whether to go on with an earlier training; an interruption then says what remains of this one."""
     if before is not None and given["resume"] is None:
         raise ModelError(f"{before}: --resume goes on with it, --no-resume begins anew.")
     if before is None and given["resume"] and not given["quiet"]:
@@ -82,15 +64,7 @@ def resumes(
 
 
 def working(session: Session, model: Any, given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The checkpoint of this command, or None for a model that has none, and options for the model's ``fit``.
-
-    Raises
-    ------
-    ParameterError
-        When an option isn't for this model or is no amount of memory.
-    ModelError
-        When an interrupted training lies there and nothing was said of it.
-    """
+    """The checkpoint of this command, or None for a model that has none, and options for the model's ``fit``."""
     from sylvan.runtime.checkpoint import Checkpoint
     from sylvan.runtime.memory import parse_bytes
 

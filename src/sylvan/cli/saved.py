@@ -20,15 +20,7 @@ _RANK_PARAMETERS = ("beam", "combine", "n_neighbors", "power", "tail", OF_TEXTS)
 
 
 def load_model(folder: str, settings: Sequence[str], threads: int | None, device: str | None = None) -> Any:
-    """The model in ``folder``, its parameters changed by ``settings`` (``beam=20``), ``threads`` and ``device``.
-
-    Raises
-    ------
-    ModelError
-        When there is no model, or what is there cannot rank.
-    ParameterError
-        For a setting that is unknown, out of its range, or without effect on ranking.
-    """
+    """The model in ``folder``, its parameters changed by ``settings`` (``beam=20``), ``threads`` and ``device``."""
     loaded = load_ranking(folder)
     set_ranking(loaded, ranking_parameters(loaded, settings))
     set_threads(loaded, threads)
@@ -43,13 +35,7 @@ def codes_of(model: Any) -> Sequence[str]:
 
 
 def ranking_parameters(model: Any, settings: Sequence[str]) -> dict[str, Any]:
-    """The parameters that ``settings``, or else the configuration file of the running command, give a model.
-
-    Raises
-    ------
-    ParameterError
-        For a setting that is unknown, out of its range, or without effect on ranking.
-    """
+    """The parameters that ``settings``, or else the configuration file of the running command, give a model."""
     inner = inner_of(model)
     ctx = click.get_current_context(silent=True)
     config = Config() if ctx is None else config_of(ctx)
@@ -77,13 +63,7 @@ def _counts(name: str) -> bool:
 def input_for(
     model: Any, folder: str, path: str, given: Mapping[str, Any], part: str = "tst"
 ) -> TextInput | MatrixInput:
-    """As :func:`~sylvan.cli.io.inputs.open_input`, of texts or a matrix as the model in ``folder`` takes them.
-
-    Raises
-    ------
-    DataError
-        Also for a matrix where the model is over text, and for text where it is over matrices.
-    """
+    """As :func:`~sylvan.cli.io.inputs.open_input`, of texts or a matrix as the model in ``folder`` takes them."""
     source = open_input(path, given, model, part)
     if model.takes_texts != source.is_text:
         taken = "text" if model.takes_texts else "matrices"

@@ -29,11 +29,9 @@ _WORD = re.compile(
 
 
 def in_options(sentence: str, command: click.Command | None, names: Collection[str] = ()) -> str:
-    """A sentence of the library as one who typed ``command`` reads it.
-
-    ``rows=(X, Y)`` becomes ``--rows TRAIN`` where the command has that option, and any other argument a setting,
-    as ``--set keep_rows=true``. ``names`` are those of files, which stay as they are.
-    """
+    """A sentence of the library as one who typed ``command`` reads it. ``rows=(X, Y)`` becomes ``--rows TRAIN`` where
+    the command has that option, and any other argument a setting, as ``--set keep_rows=true``. ``names`` are those of
+    files, which stay as they are."""
     known = [] if command is None else [one for one in command.params if isinstance(one, click.Option)]
     options = {_of_python(one): one for one in known} | {one.name: one for one in known}
 

@@ -35,13 +35,7 @@ def _module_of(task: str) -> str:
 
 
 def _owner_of(task: str) -> Any:
-    """The class of the task's job.
-
-    Raises
-    ------
-    ParameterError
-        When PyTorch isn't installed.
-    """
+    """The class of the task's job."""
     module, name = importlib.import_module(_module_of(task)).OWNER
     try:
         return getattr(importlib.import_module(module), name)

@@ -18,9 +18,7 @@ __all__ = ["TitledModel"]
 @dataclass(frozen=True)
 class TitledModel:
     """A model, what its labels are called, and which code each title stands for; without titles, the model as it is.
-
-    ``names`` are the labels' names where the model itself has none.
-    """
+    ``names`` are the labels' names where the model itself has none."""
 
     model: Any
     names: Vocabulary | None = None
@@ -28,13 +26,7 @@ class TitledModel:
 
     @staticmethod
     def of(model: Any, titles: LabelTitles | None, names: Vocabulary | None = None) -> TitledModel:
-        """The model with ``titles`` for its labels, which have ``names`` unless it knows some itself.
-
-        Raises
-        ------
-        DataError
-            When the titles are of none of its labels.
-        """
+        """The model with ``titles`` for its labels, which have ``names`` unless it knows some itself."""
         if titles is None:
             return TitledModel(model, names)
         own = model.vocabulary_ is not None and names is None

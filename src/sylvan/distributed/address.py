@@ -19,24 +19,7 @@ _TIMES = "RAY_gcs_server_port_wait_time_s"
 
 
 def connect(module: Any, address: str | None, options: Mapping[str, Any]) -> None:
-    """``ray.init`` that says within a minute what is wrong.
-
-    Parameters
-    ----------
-    module : module
-        Ray, not connected yet.
-    address : str or None
-        None to start a cluster on this machine.
-    options : mapping
-        For ``ray.init``.
-
-    Raises
-    ------
-    ParameterError
-        When the address isn't a string, or is Ray Client's.
-    SylvanError
-        When there is no cluster at the address, or none can be started here.
-    """
+    """``ray.init`` that says within a minute what is wrong."""
     where = "A Ray cluster can't be started on this machine"
     if address is not None:
         where = f"The Ray cluster at {address!r} can't be reached"

@@ -20,13 +20,7 @@ __all__ = ["check_nodes", "need_ray", "ray"]
 
 
 def need_ray() -> Any:
-    """Ray, or how to get it.
-
-    Raises
-    ------
-    ImportError
-        When it isn't installed.
-    """
+    """Ray, or how to get it."""
     try:
         import ray
     except ImportError as error:
@@ -82,13 +76,7 @@ def versions() -> dict[str, str]:
 
 
 def check_nodes(module: Any) -> None:
-    """Ask every node for its versions.
-
-    Raises
-    ------
-    DataError
-        When a node has others, or doesn't answer.
-    """
+    """Ask every node for its versions."""
     own = versions()
     for name, found in ask_nodes(module, versions):
         for what, version in own.items():

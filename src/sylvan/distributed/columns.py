@@ -22,13 +22,7 @@ _Lists = tuple[npt.NDArray[Any], npt.NDArray[np.int64]]  # all numbers, one row 
 
 
 def checked_features(features: str | Sequence[str] | None) -> tuple[str, ...]:
-    """The names of the columns of features: one of vectors, or those of ids and values.
-
-    Raises
-    ------
-    ParameterError
-        For anything else.
-    """
+    """The names of the columns of features: one of vectors, or those of ids and values."""
     if features is None:
         return FEATURES
     if isinstance(features, str):
@@ -42,38 +36,20 @@ def checked_features(features: str | Sequence[str] | None) -> tuple[str, ...]:
 
 
 def texts_of_table(name: str, table: Any, fields: Sequence[str]) -> list[str]:
-    """The texts of a table's rows: strings of columns, joined by blanks; null adds nothing.
-
-    Raises
-    ------
-    DataError
-        When there is no such column, or it holds anything else.
-    """
+    """The texts of a table's rows: strings of columns, joined by blanks; null adds nothing."""
     columns_of(name, table.column_names, fields, None, "")
     records = table.select(list(dict.fromkeys(fields))).to_pylist()
     return [text for text, _, _ in records_as_rows(name, records, fields, None, None, " ", None)]
 
 
 def features_of_table(name: str, table: Any, columns: Sequence[str], n_features: int) -> Any:
-    """The features of a table's rows, of shape (n, n_features): CSR of ids and values, or dense of vectors.
-
-    Raises
-    ------
-    DataError
-        When there is no such column, or what it holds are no features of the model.
-    """
+    """The features of a table's rows, of shape (n, n_features): CSR of ids and values, or dense of vectors."""
     columns_of(name, table.column_names, columns, None, "")
     return _matrix(name, columns, [_flat(name, table.column(column), column) for column in columns], n_features)
 
 
 def features_of_lists(name: str, rows: Sequence[Sequence[Any]], columns: Sequence[str], n_features: int) -> Any:
-    """As :func:`features_of_table`, of a list of rows for each column.
-
-    Raises
-    ------
-    DataError
-        As there.
-    """
+    """As :func:`features_of_table`, of a list of rows for each column."""
     parts = []
     for column, lists in zip(columns, rows, strict=True):
         for one in lists:

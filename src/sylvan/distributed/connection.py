@@ -17,27 +17,8 @@ _users: dict[tuple[str, str], int] = {}  # of the connections that were opened h
 
 
 class Connection:
-    """What needs Ray has one while it does.
-
-    Ray is connected to one cluster at a time. Where this process is connected already, that connection is taken; one
-    that was opened here is shut down when the last that needs it has closed.
-
-    Parameters
-    ----------
-    module : module
-        Ray.
-    address : str, optional
-        As of :func:`sylvan.distributed.ray`.
-    **options
-        For ``ray.init``.
-
-    Raises
-    ------
-    SylvanError
-        When there is no cluster at the address.
-    ParameterError
-        When this process is connected to another.
-    """
+    """What needs Ray has one while it does. Ray is connected to one cluster at a time. Where this process is connected
+    already, that connection is taken; one that was opened here is shut down when the last that needs it has closed."""
 
     def __init__(self, module: Any, address: str | None = None, **options: Any) -> None:
         self._ray, self._open = module, True

@@ -130,11 +130,9 @@ def rank_sources(
     label_of: LabelOf | None = None,
     fields: Sequence[OtherFields | None] | None = None,
 ) -> RankedFiles:
-    """As :func:`rank_files`, of anything that is read in blocks, with absolute paths.
-
-    ``label_of`` gives the label of a URI; workers must be able to import it. ``fields`` says of each source which other
-    fields of its rows the output has.
-    """
+    """As :func:`rank_files`, of anything that is read in blocks, with absolute paths. ``label_of`` gives the label of a
+    URI; workers must be able to import it. ``fields`` says of each source which other fields of its rows the output
+    has."""
     need_ray()
     folder = os.path.abspath(output_folder)
     names = _names(sources, folder, format)
@@ -171,13 +169,7 @@ def _made_by(ranker: Ranker, label_of: LabelOf | None) -> dict[str, Any]:
 
 
 def _listed(name: str, labels: Any) -> str:
-    """A list of labels as JSON.
-
-    Raises
-    ------
-    ParameterError
-        When it isn't one for every row.
-    """
+    """A list of labels as JSON."""
     if isinstance(labels, str) or getattr(labels, "ndim", 1) != 1:
         raise ParameterError(f"The {name!r} parameter must be a list of labels for every row.")
     listed = list(labels.tolist() if hasattr(labels, "tolist") else labels)
@@ -243,13 +235,7 @@ def _cluster() -> Iterator[RayRunner]:
 
 
 def _check_nodes(ranker: Ranker, ranked: RankedFolder) -> None:
-    """Have every node open the model and look at the folder.
-
-    Raises
-    ------
-    ModelError, DataError
-        When one can't.
-    """
+    """Have every node open the model and look at the folder."""
     module, record = need_ray(), ranked.record
     ranker.check_nodes(module)
     for name, fault in ask_nodes(module, _unseen, str(record), checksum_of(record)):

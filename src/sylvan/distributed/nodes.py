@@ -13,29 +13,13 @@ _PATIENCE = 60.0  # seconds in which every node must have answered
 
 
 def ask_nodes(module: Any, work: Callable[..., Any], *arguments: Any) -> list[tuple[str, Any]]:
-    """What a worker of every node answers: names of nodes and answers; parameters and errors as those below.
-
-    ``work`` is a function of a module.
-    """
+    """What a worker of every node answers: names of nodes and answers; parameters and errors as those below. ``work``
+    is a function of a module."""
     return list(on_each_node(module, module.remote(num_cpus=0, max_retries=0)(work), *arguments))
 
 
 def on_each_node(module: Any, asked: Any, *arguments: Any) -> Iterator[tuple[str, Any]]:
-    """The name of each node that is there, and its answer.
-
-    Parameters
-    ----------
-    module : module
-        Ray, connected to a cluster.
-    asked : remote function
-    *arguments
-        What it is called with.
-
-    Raises
-    ------
-    DataError
-        When a node can't run it, or doesn't answer.
-    """
+    """The name of each node that is there, and its answer."""
     strategy = module.util.scheduling_strategies.NodeAffinitySchedulingStrategy
     nodes = [node for node in module.nodes() if node["Alive"]]
     answers = [

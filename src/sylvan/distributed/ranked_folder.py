@@ -30,21 +30,10 @@ def checksum_of(path: str | os.PathLike[str]) -> str:
 
 
 class RankedFolder:
-    """A folder of rankings.
-
-    Parameters
-    ----------
-    folder : str
-        Made when it is missing.
-
-    Raises
-    ------
-    DataError
-        When it can't be made, or nothing may be written there.
-    """
+    """A folder of rankings."""
 
     def __init__(self, folder: str) -> None:
-        self.folder = Path(folder)
+        self.folder = Path(folder)  # made when it is missing
         self._made_by: dict[str, Any] = {}
         self._entries: dict[str, dict[str, Any]] = {}
         self._planned: set[str] = set()  # names that are this folder's to write
@@ -61,18 +50,7 @@ class RankedFolder:
         return self.folder / RECORD
 
     def open(self, made_by: Mapping[str, Any]) -> None:
-        """Read what the folder says of itself; nobody else may write there from now on.
-
-        Parameters
-        ----------
-        made_by : mapping of str to object
-            Whatever answers depend on besides the files that are ranked, as JSON: "model" among it.
-
-        Raises
-        ------
-        DataError
-            When the folder holds rankings made by anything else, or what it says is damaged.
-        """
+        """Read what the folder says of itself; nobody else may write there from now on."""
         self._made_by = json.loads(json.dumps(made_by))
         try:
             lines = self.record.read_bytes().decode().split("\n") if self.record.exists() else []
@@ -91,13 +69,7 @@ class RankedFolder:
                 raise DataError(f"{str(self.folder)!r} holds rankings {_differs(what, old, new)}: {_ELSE}.")
 
     def finished(self, name: str, made_of: Mapping[str, Any]) -> bool:
-        """Whether a ranking is there, whole, and made of this.
-
-        Raises
-        ------
-        DataError
-            When it was made of something else, or a file of that name was written by somebody else.
-        """
+        """Whether a ranking is there, whole, and made of this."""
         path, entry = self.folder / name, self._entries.get(name)
         if not path.exists():
             self._entries.pop(name, None)

@@ -27,47 +27,20 @@ _Answers = tuple[TopK, "list[list[str]] | None"]
 
 @dataclass(frozen=True)
 class Ranker:
-    """A model in a folder and what it is asked for; small enough to be sent anywhere.
+    """A model in a folder and what it is asked for; small enough to be sent anywhere."""
 
-    Attributes
-    ----------
-    folder : str
-        Its absolute path.
-    checksum : str
-        Of its manifest: another model isn't taken for it.
-    k : int, optional
-        None with a rule alone.
-    parameters : tuple of (str, object)
-        Of the model, as far as they aren't as saved.
-    device : str, optional
-        Of its encoder.
-    rule : mapping, optional
-        The arguments of ``choose``.
-    lists : mapping of str to object
-        ``allowed`` and ``denied``, as far as they are given.
-    n_threads : int
-    """
-
-    folder: str
-    checksum: str
-    k: int | None
-    parameters: tuple[tuple[str, Any], ...] = ()
-    device: str | None = None
-    rule: Mapping[str, Any] | None = None
-    lists: Mapping[str, Any] = field(default_factory=dict)
+    folder: str  # its absolute path
+    checksum: str  # of its manifest: another model isn't taken for it
+    k: int | None  # None with a rule alone
+    parameters: tuple[tuple[str, Any], ...] = ()  # of the model, as far as they aren't as saved
+    device: str | None = None  # of its encoder
+    rule: Mapping[str, Any] | None = None  # the arguments of `choose`
+    lists: Mapping[str, Any] = field(default_factory=dict)  # `allowed` and `denied`, as far as they are given
     n_threads: int = 1
 
     @staticmethod
     def of(folder: str | os.PathLike[str], k: int | None, **more: Any) -> Ranker:
-        """The ranker of the model that is in ``folder`` now.
-
-        Raises
-        ------
-        ModelError
-            When there is no model, or what is there can't rank.
-        ParameterError
-            When k is out of its range.
-        """
+        """The ranker of the model that is in ``folder`` now."""
         path = os.path.abspath(folder)
         ranker = Ranker(path, str(store.contents(path)["checksum"]), k, **more)
         if k is not None:
@@ -80,23 +53,11 @@ class Ranker:
         return "scores" if self.rule is None else "probabilities"
 
     def model(self) -> Any:
-        """The model, mapped when this process first asks for it.
-
-        Raises
-        ------
-        ModelError
-            When there is none, or another than the one with the checksum.
-        """
+        """The model, mapped when this process first asks for it."""
         return _mapped(self.folder, self.checksum, self.parameters, self.device, self.n_threads)
 
     def inputs(self, text: str | Sequence[str] | None, features: str | Sequence[str] | None) -> tuple[str, ...]:
-        """The fields or columns that the model ranks by: of texts, by default those of its training, or of features.
-
-        Raises
-        ------
-        ParameterError
-            When the other ones are given.
-        """
+        """The fields or columns that the model ranks by: of texts, by default those of its training, or of features."""
         model = self.model()
         if model.takes_texts:
             if features is not None:
@@ -114,13 +75,7 @@ class Ranker:
         return TopK(top.labels, top.scores), names  # without the vocabulary, which each answer would carry home
 
     def check_nodes(self, module: Any) -> None:
-        """Have every node open the model, all at once.
-
-        Raises
-        ------
-        ModelError
-            When one can't.
-        """
+        """Have every node open the model, all at once."""
         for name, fault in ask_nodes(module, _fault, self):
             if fault:
                 raise ModelError(
@@ -129,15 +84,8 @@ class Ranker:
 
 
 def rank_on_cluster(runner: RayRunner, ranker: Ranker, source: Source) -> Iterator[_Answers]:
-    """Answers and their names, a block of rows after another in the order of the file.
-
-    This process reads the file, workers rank its blocks; few blocks are in memory at a time.
-
-    Raises
-    ------
-    SylvanError
-        When the file can't be read, a node can't open the model, or a block is lost again and again.
-    """
+    """Answers and their names, a block of rows after another in the order of the file. This process reads the file,
+    workers rank its blocks; few blocks are in memory at a time."""
     ranker.check_nodes(need_ray())
     blocks = source.blocks(False if source.is_text else ranker.model().n_features_)
     jobs = (

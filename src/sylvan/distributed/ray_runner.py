@@ -30,31 +30,17 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
 class RayRunner(Runner):
-    """Runs lists of jobs on a Ray cluster; see :func:`sylvan.distributed.ray`.
-
-    A job is a pure function of its inputs, so that it may be run anywhere, and again where a worker or a node is lost.
-    Small jobs are sent together. What several jobs read is sent once, into the cluster's object store, from where
-    workers map it. A single job (:meth:`one`) is run in this process.
-
-    Parameters
-    ----------
-    module : module
-        Ray, connected to a cluster.
-    n_jobs : int, optional
-        Threads of this process.
-
-    Attributes
-    ----------
-    phases : list of Phase
-        What each list of jobs moved, as far as it was arrays.
-    """
+    """Runs lists of jobs on a Ray cluster; see :func:`sylvan.distributed.ray`. A job is a pure function of its inputs,
+    so that it may be run anywhere, and again where a worker or a node is lost. Small jobs are sent together. What
+    several jobs read is sent once, into the cluster's object store, from where workers map it. A single job
+    (:meth:`one`) is run in this process."""
 
     elsewhere = True
 
     def __init__(self, module: Any, n_jobs: int | None = 1) -> None:
         super().__init__(n_jobs)
         self._ray = module
-        self.phases: list[Phase] = []
+        self.phases: list[Phase] = []  # what each list of jobs moved, as far as it was arrays
         self._call = module.remote(num_cpus=1, max_retries=_RETRIES, retry_exceptions=False)(_call)
 
     def n_shares(self) -> int:
@@ -118,15 +104,7 @@ class RayRunner(Runner):
         return self._ray.put(value)
 
     def ordered(self, jobs: Iterable[Job[Any]], common: Mapping[str, Any]) -> Iterator[Any]:
-        """The results of jobs that are made while others run, in the order of the jobs; few are there at a time.
-
-        Parameters
-        ----------
-        jobs : iterable of Job
-            Asked for the next one when there is room for it.
-        common : mapping of str to object
-            What every job reads besides its own inputs, which is sent once.
-        """
+        """The results of jobs that are made while others run, in the order of the jobs; few are there at a time."""
         pending: deque[tuple[Any, Job[Any]]] = deque()
         self.phases.append(Phase("in order", 0))
         shared = _Shared(self, self.phases[-1])
@@ -169,11 +147,9 @@ class RayRunner(Runner):
         return self._submit(once.job, shared)
 
     def _leave(self, references: Iterable[Any], error: BaseException) -> None:
-        """Cancel what has been handed over, after Ctrl-C.
-
-        After an error it runs to its end, two jobs for each CPU at most: to cancel a task whose answer is on its way
-        aborts this process (a check in Ray's task manager, seen in 2.60), which would lose the error.
-        """
+        """Cancel what has been handed over, after Ctrl-C. After an error it runs to its end, two jobs for each CPU at
+        most: to cancel a task whose answer is on its way aborts this process (a check in Ray's task manager, seen in
+        2.60), which would lose the error."""
         if isinstance(error, KeyboardInterrupt | SystemExit):
             for reference in references:
                 with suppress(Exception):
@@ -234,12 +210,7 @@ class RayRunner(Runner):
         return time.monotonic()
 
     def _check_memory(self, jobs: Sequence[Job[Any]]) -> None:
-        """Refuse jobs that no node will ever have room for, at once.
-
-        Raises
-        ------
-        MemoryLimitError
-        """
+        """Refuse jobs that no node will ever have room for, at once."""
         rooms = [node["Resources"].get("memory", 0) for node in self._ray.nodes() if node["Alive"]]
         most, largest = max(rooms, default=0), max(jobs, key=lambda job: job.peak_bytes)
         if largest.peak_bytes > most:
@@ -257,25 +228,13 @@ class _ObjectLostError(Exception):
 
 @dataclass
 class Phase:
-    """What one list of jobs moved.
-
-    Attributes
-    ----------
-    name : str
-    n_jobs : int
-    bytes_shared : int
-        Of arrays that several jobs read, which were put into the object store once.
-    bytes_sent : int
-        Of arrays that went to a single job each.
-    bytes_returned : int
-        Of arrays in results that came back to this process.
-    """
+    """What one list of jobs moved."""
 
     name: str
     n_jobs: int
-    bytes_shared: int = 0
-    bytes_sent: int = 0
-    bytes_returned: int = 0
+    bytes_shared: int = 0  # of arrays that several jobs read, which were put into the object store once
+    bytes_sent: int = 0  # of arrays that went to a single job each
+    bytes_returned: int = 0  # of arrays in results that came back to this process
 
 
 class _Shared:

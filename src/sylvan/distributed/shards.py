@@ -86,21 +86,13 @@ def ray_shards(
 
 @dataclass(frozen=True)
 class RayShards:
-    """Makes executors over a Ray cluster; see :func:`ray_shards`.
+    """Makes executors over a Ray cluster; see :func:`ray_shards`."""
 
-    Attributes
-    ----------
-    address, cpus_per_shard, memory_per_shard, start_timeout
-        As of :func:`ray_shards`.
-    options : dict
-        For ``ray.init``.
-    """
-
-    address: str | None
+    address: str | None  # address, cpus_per_shard, memory_per_shard, start_timeout: as of `ray_shards`
     cpus_per_shard: float
     memory_per_shard: int | None
     start_timeout: float
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)  # for `ray.init`
 
     @property
     def n_jobs(self) -> int:
@@ -123,11 +115,9 @@ class RayShards:
 
 
 class RayExecutor:
-    """The executor that :class:`RayShards` makes, connected to its cluster until it is closed.
-
-    See :class:`~sylvan.models.irli.shard_workers.ShardExecutor`. A shard's actor is started by the call that gives it
-    its index. Lists of calls may be run from several threads; a shard takes one call after another.
-    """
+    """The executor that :class:`RayShards` makes, connected to its cluster until it is closed. See
+    :class:`~sylvan.models.irli.shard_workers.ShardExecutor`. A shard's actor is started by the call that gives it its
+    index. Lists of calls may be run from several threads; a shard takes one call after another."""
 
     def __init__(self, n_shards: int, shards: RayShards) -> None:
         self._ray, self._shards = need_ray(), shards
@@ -143,15 +133,7 @@ class RayExecutor:
             raise
 
     def run(self, calls: Sequence[ShardCall | None]) -> list[Any]:
-        """The answers of the shards; see :class:`~sylvan.models.irli.shard_workers.ShardExecutor`.
-
-        Raises
-        ------
-        LostShardsError
-            When actors have ended, unless a call of another shard failed.
-        SylvanError
-            When the cluster has no room for all shards, or the connection to it was closed.
-        """
+        """The answers of the shards; see :class:`~sylvan.models.irli.shard_workers.ShardExecutor`."""
         if self._closed or not self._connection.is_alive():
             raise SylvanError(
                 "The connection to the Ray cluster that has the shards was closed. Call the index's close(); if it was "
@@ -216,13 +198,7 @@ class RayExecutor:
             return lost
 
     def _placed(self, made: Mapping[int, Any]) -> dict[int, str]:
-        """Wait until actors have found their places; of those that ended at once, why.
-
-        Raises
-        ------
-        SylvanError
-            When some have found none in time.
-        """
+        """Wait until actors have found their places; of those that ended at once, why."""
         asked = {number: actor.place.remote() for number, actor in made.items()}
         references, timeout = list(asked.values()), self._shards.start_timeout
         _, waiting = self._ray.wait(references, num_returns=len(references), timeout=timeout, fetch_local=False)
@@ -242,12 +218,7 @@ class RayExecutor:
         return lost
 
     def _need_room(self) -> None:
-        """Refuse shards that the cluster will never have room for, at once.
-
-        Raises
-        ------
-        SylvanError
-        """
+        """Refuse shards that the cluster will never have room for, at once."""
         n_shards = len(self._actors)
         nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
         n_places = sum(self._shards.places(resources, n_shards) for resources in nodes)

@@ -95,13 +95,7 @@ def is_parquet(path: str) -> bool:
 
 
 def stamp(path: str) -> Sequence[int]:
-    """Bytes of a file, or of all files of a folder, and when the last was written, in nanoseconds.
-
-    Raises
-    ------
-    DataError
-        When it isn't there.
-    """
+    """Bytes of a file, or of all files of a folder, and when the last was written, in nanoseconds."""
     try:
         files = [path]
         if os.path.isdir(path):

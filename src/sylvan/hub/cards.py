@@ -27,13 +27,7 @@ def register_describer(describer: Callable[[str, str], Description]) -> None:
 
 
 def describe(folder: str, repository: str) -> Description:
-    """The card of the model in ``folder`` as that of a repository.
-
-    Raises
-    ------
-    ModelError
-        When the model is damaged.
-    """
+    """The card of the model in ``folder`` as that of a repository."""
     if not _describers:
         importlib.import_module("sylvan.models")  # which nobody has needed yet
     (describer,) = _describers

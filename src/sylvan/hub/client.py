@@ -1,8 +1,5 @@
-"""The client of the Hugging Face Hub, loaded when it is first used; whatever fails with it is a sentence.
-
-The token is the client's affair: it takes it from ``HF_TOKEN`` or from where ``hf auth login`` has put it. No message
-holds it.
-"""
+"""The client of the Hugging Face Hub, loaded when it is first used; whatever fails with it is a sentence. The token is
+the client's affair: it takes it from ``HF_TOKEN`` or from where ``hf auth login`` has put it. No message holds it."""
 
 from __future__ import annotations
 
@@ -24,13 +21,7 @@ PATIENCE = 3.0  # seconds to wait for the Hub's first answer
 
 
 def need_library() -> Any:
-    """Import huggingface_hub, or say how to get it.
-
-    Raises
-    ------
-    ImportError
-        When it isn't installed.
-    """
+    """Import huggingface_hub, or say how to get it."""
     try:
         for module in ("constants", "errors", "utils"):  # which the package doesn't load by itself
             importlib.import_module(f"huggingface_hub.{module}")
@@ -57,10 +48,7 @@ def quiet(library: Any) -> Iterator[None]:
 
 
 def unreachable(library: Any) -> str:
-    """Why the Hub isn't asked; empty where somebody answers.
-
-    The client itself would try for much longer.
-    """
+    """Why the Hub isn't asked; empty where somebody answers. The client itself would try for much longer."""
     import socket
     import urllib.parse
     import urllib.request  # loads much that import sylvan does without
@@ -80,24 +68,7 @@ def unreachable(library: Any) -> str:
 
 @contextlib.contextmanager
 def asking(repository: Repository, token: str | None, doing: str, offline: str = "") -> Iterator[Any]:
-    """The client for one repository; every error of the block is a sentence.
-
-    Parameters
-    ----------
-    repository : Repository
-    token : str, optional
-        None for the one of the environment.
-    doing : str
-        What is done, as in ``"downloaded"``.
-    offline : str
-        Why the Hub isn't asked, where it isn't.
-
-    Raises
-    ------
-    HubError
-    ImportError
-        When huggingface_hub isn't installed.
-    """
+    """The client for one repository; every error of the block is a sentence."""
     library = need_library()
     api = library.HfApi(library_name="sylvan", library_version=__version__, token=token)
     try:

@@ -13,14 +13,7 @@ __all__ = ["check_links"]
 
 def check_links(folder: str, places: Iterable[str]) -> None:
     """Refuse files that lie outside of ``folder``, but for the Hub's cache, whose snapshots are links to its blobs.
-
-    Otherwise a folder from somebody else could have any file of this machine pushed, or read as a model.
-
-    Raises
-    ------
-    ModelError
-        Naming the file and where it leads.
-    """
+    Otherwise a folder from somebody else could have any file of this machine pushed, or read as a model."""
     root = os.path.realpath(folder)
     allowed, cache = [root], cache_of(root)
     if cache is not None:

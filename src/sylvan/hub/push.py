@@ -110,13 +110,7 @@ def push(
 
 
 def license_of(folder: str | os.PathLike[str]) -> str | None:
-    """The license that the README.md in a folder names in its metadata; None where it names none.
-
-    Raises
-    ------
-    DataError
-        When README.md can't be read, or its metadata isn't YAML.
-    """
+    """The license that the README.md in a folder names in its metadata; None where it names none."""
     text = readme.read(store.folder_path(folder))
     found = None if text is None else readme.metadata_of(text).get("license")
     return found if isinstance(found, str) else None

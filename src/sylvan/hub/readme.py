@@ -23,13 +23,7 @@ def mark(checksum: str) -> str:
 
 
 def read(folder: str) -> str | None:
-    """The README.md in a folder; None where there is none.
-
-    Raises
-    ------
-    DataError
-        When it can't be read.
-    """
+    """The README.md in a folder; None where there is none."""
     path = os.path.join(folder, NAME)
     try:
         if not os.path.lexists(path):
@@ -43,14 +37,7 @@ def read(folder: str) -> str | None:
 
 
 def card_checksum(text: str) -> str:
-    """The checksum of the model that a card describes; empty for a README.md that somebody else wrote.
-
-    Examples
-    --------
-    >>> from sylvan.hub.readme import card_checksum, mark
-    >>> card_checksum(mark("crc32:00c0ffee") + "\\n# Books"), card_checksum("# Books")
-    ('crc32:00c0ffee', '')
-    """
+    """The checksum of the model that a card describes; empty for a README.md that somebody else wrote."""
     match = _MARK.match(text, _body_start(text))
     return match[1] if match else ""
 
@@ -72,13 +59,7 @@ def _body_start(text: str) -> int:
 
 
 def metadata_of(text: str, path: str = NAME) -> dict[str, Any]:
-    """What stands in YAML before a README.md, which the Hub reads; empty where nothing does.
-
-    Raises
-    ------
-    DataError
-        When it isn't YAML, or isn't a mapping.
-    """
+    """What stands in YAML before a README.md, which the Hub reads; empty where nothing does."""
     match = _METADATA.match(text)
     if match is None:
         return {}

@@ -24,25 +24,7 @@ class Repository:
 
     @classmethod
     def parse(cls, source: object, revision: str | None = None) -> Repository:
-        """What ``owner/name``, ``owner/name@revision`` or either after ``hf://`` means.
-
-        Parameters
-        ----------
-        source : str
-        revision : str, optional
-            Beside a ``source`` that has none of its own.
-
-        Raises
-        ------
-        ParameterError
-            When it is no such name, or there are two revisions.
-
-        Examples
-        --------
-        >>> from sylvan.hub.repository import Repository
-        >>> Repository.parse("hf://someone/books@v1.0")
-        Repository(name='someone/books', revision='v1.0')
-        """
+        """What ``owner/name``, ``owner/name@revision`` or either after ``hf://`` means."""
         text = source.removeprefix(SCHEME) if isinstance(source, str) else ""
         name, at, own = text.partition("@")
         parts = name.split("/")

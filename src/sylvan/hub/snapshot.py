@@ -32,21 +32,9 @@ class Snapshot:
 
 
 def download(repository: Repository, token: str | None = None) -> Snapshot:
-    """Bring a model into the Hub's cache, unless it is there, with its checksums compared.
-
-    Of the repository only the manifest, the files that it names and README.md are fetched: no other file, pickled or
-    not, reaches this machine. Where the Hub can't be reached, what is in the cache is taken.
-
-    Raises
-    ------
-    HubError
-        When the Hub can't be reached and the model isn't in the cache, or has no such model or revision, or when there
-        is no room for the model.
-    ModelError
-        When the repository holds no Sylvan model, or a damaged one.
-    ImportError
-        When huggingface_hub isn't installed.
-    """
+    """Bring a model into the Hub's cache, unless it is there, with its checksums compared. Of the repository only the
+    manifest, the files that it names and README.md are fetched: no other file, pickled or not, reaches this machine.
+    Where the Hub can't be reached, what is in the cache is taken."""
     offline = unreachable(need_library())
     with asking(repository, token, "downloaded", offline) as api:
         folder = _fetch(api, repository.name, repository.revision, [_MANIFEST], offline)

@@ -30,25 +30,7 @@ class Source:
 
 
 def source_of(folder: str | os.PathLike[str], meta: Mapping[str, Any]) -> Source | None:
-    """Where the model in ``folder`` came from; None for one that wasn't pulled.
-
-    Parameters
-    ----------
-    folder : path
-    meta : mapping
-        Of the model's manifest: what it says of a folder into which it was pulled.
-
-    Raises
-    ------
-    ModelError
-        When the manifest has another form.
-
-    Examples
-    --------
-    >>> from sylvan.hub.source import source_of
-    >>> source_of("runs/m", {"pulled": {"repository": "someone/books", "revision": "5f3a"}})
-    Source(repository='someone/books', revision='5f3a')
-    """
+    """Where the model in ``folder`` came from; None for one that wasn't pulled."""
     path = os.path.realpath(folder)
     cached = _CACHED.fullmatch(os.path.basename(cache_of(path) or ""))
     if cached is not None:
@@ -63,11 +45,8 @@ def source_of(folder: str | os.PathLike[str], meta: Mapping[str, Any]) -> Source
 
 
 def cache_of(path: str) -> str | None:
-    """The folder of a repository in the Hub's cache to which a snapshot belongs; None for any other folder.
-
-    A snapshot is called ``models--owner--name/snapshots/COMMIT``, and its files are links to
-    ``models--owner--name/blobs``.
-    """
+    """The folder of a repository in the Hub's cache to which a snapshot belongs; None for any other folder. A snapshot
+    is called ``models--owner--name/snapshots/COMMIT``, and its files are links to ``models--owner--name/blobs``."""
     above, name = os.path.split(path)
     root, middle = os.path.split(above)
     is_snapshot = _COMMIT.fullmatch(name) and middle == "snapshots" and _CACHED.fullmatch(os.path.basename(root))

@@ -71,12 +71,7 @@ def app(
 
 
 def need_packages() -> None:
-    """Load what the server is made of, or say how to get it.
-
-    Raises
-    ------
-    ImportError
-    """
+    """Load what the server is made of, or say how to get it."""
     try:
         import msgspec  # noqa: F401
         import prometheus_client  # noqa: F401

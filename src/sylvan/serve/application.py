@@ -36,19 +36,12 @@ _SECURITY = [
 
 
 class App:
-    """An ASGI application that serves models; see :func:`sylvan.serve.app`.
-
-    Attributes
-    ----------
-    service : Service
-    operations : list of Operation
-        All of its routes.
-    """
+    """An ASGI application that serves models; see :func:`sylvan.serve.app`."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = checked(settings)
         self.service = Service(self.settings)
-        self.operations: list[Operation] = all_operations(self.service)
+        self.operations: list[Operation] = all_operations(self.service)  # all of its routes
         self.service.openapi = msgspec.json.encode(document(self.operations, bool(self.settings.keys)))
         routes = [
             Route(one.path, _Endpoint(one, self.service), methods=[one.method], name=f"{one.method} {one.path}")

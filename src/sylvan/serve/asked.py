@@ -49,13 +49,10 @@ class Asked:
 
 
 class RankedRow(msgspec.Struct, omit_defaults=True):
-    """The labels of one text or row, best first.
-
-    ``labels`` are names, or ids where labels have none; ``names`` is there where a vocabulary says what people call
-    them, ``id`` where the record had one. ``scores`` aren't given with a stopping rule, ``probabilities`` only with one
-    or where they are asked for.
-    ``unknown`` is there, and true, for a text of which the model knows no word: it gets no labels.
-    """
+    """The labels of one text or row, best first. ``labels`` are names, or ids where labels have none; ``names`` is
+    there where a vocabulary says what people call them, ``id`` where the record had one. ``scores`` aren't given with a
+    stopping rule, ``probabilities`` only with one or where they are asked for. ``unknown`` is there, and true, for a
+    text of which the model knows no word: it gets no labels."""
 
     labels: list[str | int]
     scores: list[float] | None = None
@@ -67,13 +64,7 @@ class RankedRow(msgspec.Struct, omit_defaults=True):
 
 
 def node_of(version: Version, word: str, what: str = "branch") -> tuple[LabelTree, int, int, int]:
-    """The tree, its number, the layer and the node of an id such as "0/1.14"; the root is in layer -1.
-
-    Raises
-    ------
-    Problem
-        When there is no such node.
-    """
+    """The tree, its number, the layer and the node of an id such as "0/1.14"; the root is in layer -1."""
     match, trees = _NODE.fullmatch(word), version.trees
     if match is None:
         raise Problem(
@@ -100,13 +91,7 @@ def labels_below(tree: LabelTree, layer: int, node: int) -> npt.NDArray[np.int32
 
 
 def check(version: Version, asked: Asked) -> None:
-    """Refuse what the model can't do, before it waits for its turn.
-
-    Raises
-    ------
-    Problem
-    SylvanError
-    """
+    """Refuse what the model can't do, before it waits for its turn."""
     for name in ("beam", "tail"):
         if getattr(asked, name) is not None and name not in version.rank_options:
             raise Problem(422, f"The {name!r} field is of no use: a {type(version.inner).__name__} has no {name}.")
@@ -123,12 +108,7 @@ def check(version: Version, asked: Asked) -> None:
 
 
 def known_label(version: Version, label: str | int, field: str) -> int:
-    """The id of a label that is given by name or id; no similar names are looked for, which takes long among many.
-
-    Raises
-    ------
-    Problem
-    """
+    """The id of a label that is given by name or id; no similar names are looked for, which takes long among many."""
     if isinstance(label, str):
         number = None if version.vocabulary is None else version.vocabulary.get(label)
         if number is None:

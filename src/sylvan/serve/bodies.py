@@ -79,10 +79,8 @@ def make_bodies(limits: Limits) -> Bodies:
             )  # fmt: skip
 
     class RankRequest(RankOptions, forbid_unknown_fields=True):
-        """Texts, or rows of features, to be ranked: exactly one of ``text``, ``texts`` and ``features``.
-
-        A text may be a record, with the fields that the model was trained on; an ``id`` comes back with the answer.
-        """
+        """Texts, or rows of features, to be ranked: exactly one of ``text``, ``texts`` and ``features``. A text may be
+        a record, with the fields that the model was trained on; an ``id`` comes back with the answer."""
 
         text: Text | Record | None = None
         texts: Annotated[list[Text | Record], Meta(max_length=limits.texts)] | None = None
@@ -90,10 +88,8 @@ def make_bodies(limits: Limits) -> Bodies:
         id: Any = msgspec.UNSET
 
     class RankLine(msgspec.Struct):
-        """A line of NDJSON: a text in the fields that the model was trained on, or a row of features.
-
-        An ``id`` comes back with the answer; other fields are passed over.
-        """
+        """A line of NDJSON: a text in the fields that the model was trained on, or a row of features. An ``id`` comes
+        back with the answer; other fields are passed over."""
 
         text: Text | None = None
         features: FeatureRow | None = None
@@ -155,13 +151,7 @@ def with_fields(kind: Any, fields: tuple[str, ...]) -> Any:
 
 
 def text_of(version: Version, text: str | Mapping[str, Any], limits: Limits, place: str = "") -> str:
-    """A text, or a record's fields joined as training joined them; ``place`` says which it is, in errors.
-
-    Raises
-    ------
-    Problem
-        When a record lacks a field that the model was trained on, or has something else than a string there.
-    """
+    """A text, or a record's fields joined as training joined them; ``place`` says which it is, in errors."""
     if isinstance(text, str):
         return text
     fields, parts = version.text_fields, []
@@ -181,13 +171,7 @@ def text_of(version: Version, text: str | Mapping[str, Any], limits: Limits, pla
 
 
 def record_at_the_top(version: Version, body: Any) -> Any:
-    """The text of a body, or the record of the model's fields at its top.
-
-    Raises
-    ------
-    Problem
-        For a text beside a record.
-    """
+    """The text of a body, or the record of the model's fields at its top."""
     names = {one.name: one.encode_name for one in msgspec.structs.fields(body) if one.name.startswith("field_")}
     record = {name: getattr(body, attribute) for attribute, name in names.items()}
     record = {name: value for name, value in record.items() if value is not msgspec.UNSET}
@@ -205,13 +189,7 @@ def _words(fields: Sequence[str]) -> str:
 def rows_of(
     version: Version, limits: Limits, text: Any, texts: list[Any] | None, features: list[FeatureRow] | None
 ) -> list[Any]:
-    """The rows of a request, as the engine takes them: texts, or pairs of indices and values.
-
-    Raises
-    ------
-    Problem
-        When it isn't exactly one kind, or not the one that the model takes.
-    """
+    """The rows of a request, as the engine takes them: texts, or pairs of indices and values."""
     takes = version.takes
     given = [name for name, value in (("text", text), ("texts", texts), ("features", features)) if value is not None]
     wanted = "'text' or 'texts'" if takes == "texts" else f"{takes!r}"
@@ -228,13 +206,7 @@ def rows_of(
 
 
 def ids_of(body: Any, n_rows: int) -> list[Any]:
-    """What answers carry back of each row: the record's ``id``, where it has one.
-
-    Raises
-    ------
-    Problem
-        For one id of several rows.
-    """
+    """What answers carry back of each row: the record's ``id``, where it has one."""
     rows: Sequence[Any] = body.texts or body.features or [body.text]
     ids = [id_of(row) for row in rows]
     if body.id is not msgspec.UNSET:

@@ -56,36 +56,13 @@ class ClientGone(Exception):
 
 
 class Call:
-    """A request: its headers, its query, its body within the limits of the server.
-
-    Attributes
-    ----------
-    scope : Scope
-        Of ASGI.
-    limits : Limits
-    id : str
-        The request's id.
-    route : str
-        The template of its path, once it is known; for the log and the metrics.
-    model : str
-        The model that it asks, or empty.
-    rows : int
-        Rows that it asks about, for the log.
-    key : str
-        The name of the API key that it came with, or empty.
-    version : str
-        The version that answered, or empty.
-    status : int
-        Of the answer, once it has begun; 0 before.
-    close : bool
-        Whether the connection ends with the answer.
-    """
+    """A request: its headers, its query, its body within the limits of the server."""
 
     def __init__(self, scope: Scope, receive: Receive, limits: Limits, id_: str) -> None:
         self.scope, self._receive, self.limits, self.id = scope, receive, limits, id_
-        self.route = self.model = self.key = self.version = ""
-        self.rows = self.status = 0
-        self.close = False
+        self.route = self.model = self.key = self.version = ""  # the template of its path, once it is known
+        self.rows = self.status = 0  # rows that it asks about, for the log
+        self.close = False  # whether the connection ends with the answer
         self._began = self._ended = False  # to read the body
 
     def header(self, name: bytes) -> str:
@@ -102,13 +79,7 @@ class Call:
         return result
 
     def query(self) -> dict[str, str]:
-        """The query's values.
-
-        Raises
-        ------
-        Problem
-            For a name that is given twice, and for what isn't UTF-8.
-        """
+        """The query's values."""
         try:
             pairs = urllib.parse.parse_qsl(
                 self.scope["query_string"].decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=100
@@ -124,10 +95,6 @@ class Call:
 
     def need_type(self, *allowed: str) -> str:
         """The media type of the body, one of ``allowed``; a body that is packed in a way that isn't known is refused.
-
-        Raises
-        ------
-        Problem
         """
         given = self.header(b"content-type").partition(";")[0].strip().lower()
         if given not in allowed:
@@ -137,14 +104,7 @@ class Call:
         return given
 
     async def body(self) -> bytes:
-        """The whole body.
-
-        Raises
-        ------
-        Problem
-            When it is larger than allowed.
-        ClientGone
-        """
+        """The whole body."""
         self._check_length()
         parts, size = [], 0
         async for data in self._parts():
@@ -223,12 +183,7 @@ class Call:
 
 
 def decode(data: bytes, kind: type[_T]) -> _T:
-    """A body as its type; a mark at its beginning that it is UTF-8 is passed over.
-
-    Raises
-    ------
-    Problem
-    """
+    """A body as its type; a mark at its beginning that it is UTF-8 is passed over."""
     data = data.removeprefix(_BOM)
     try:
         return msgspec.json.decode(data, type=kind)
@@ -240,12 +195,7 @@ Handle = Callable[[Call], Awaitable["Reply | Stream"]]
 
 
 async def send_reply(send: Send, reply: Reply | Stream, call: Call) -> None:
-    """Send an answer.
-
-    Raises
-    ------
-    ClientGone
-    """
+    """Send an answer."""
     try:
         await _send(send, reply, call)
     except OSError as error:

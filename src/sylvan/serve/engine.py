@@ -37,22 +37,9 @@ class Work:
 
 
 class Engine:
-    """One thread that answers for one model.
-
-    The event loop hands it what comes in and goes on. Kernels release the GIL, so both run at once. There is no timer:
-    what arrives while the thread computes is taken as soon as it is done, together.
-
-    Parameters
-    ----------
-    name : str
-        Of the model.
-    queue : int
-        Requests that may wait; the next is refused with 429.
-    seconds : float
-        After which a request that waits is answered with 503.
-    batched : callable, optional
-        Told the number of rows of each batch, in the thread.
-    """
+    """One thread that answers for one model. The event loop hands it what comes in and goes on. Kernels release the
+    GIL, so both run at once. There is no timer: what arrives while the thread computes is taken as soon as it is done,
+    together."""
 
     def __init__(
         self, name: str, queue: int, seconds: float, batched: Callable[[int], None] = lambda n_rows: None
@@ -66,12 +53,7 @@ class Engine:
         self._worker.close()
 
     def check_room(self) -> None:
-        """Refuse a request that would have to wait too long, before its body is read.
-
-        Raises
-        ------
-        Problem
-        """
+        """Refuse a request that would have to wait too long, before its body is read."""
         if self.waiting >= self._most:
             raise Problem(
                 429, f"The model {self.name!r} is busy: {self.waiting:,} requests wait already. Ask again later.",
@@ -81,15 +63,8 @@ class Engine:
     async def ask(
         self, key: Hashable, rows: list[Any], answer: Callable[[list[Any]], list[Any]], *, patient: bool = False
     ) -> list[Any]:
-        """The results of ``answer(rows)``, computed with the rows of others that have the same ``key``.
-
-        Who is ``patient`` waits as long as it takes, once there is room.
-
-        Raises
-        ------
-        Problem
-            When the queue is full, or time is up.
-        """
+        """The results of ``answer(rows)``, computed with the rows of others that have the same ``key``. Who is
+        ``patient`` waits as long as it takes, once there is room."""
         self.check_room()
         loop = asyncio.get_running_loop()
         result: asyncio.Future[list[Any]] = loop.create_future()

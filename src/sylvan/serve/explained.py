@@ -22,10 +22,8 @@ _MOST_SPANS = 5_000
 
 
 class Span(msgspec.Struct):
-    """A place in the text, in code points, and what its term adds to the label's score along the label's path.
-
-    Each place of a term has the weight of the whole term.
-    """
+    """A place in the text, in code points, and what its term adds to the label's score along the label's path. Each
+    place of a term has the weight of the whole term."""
 
     start: int
     end: int
@@ -46,13 +44,7 @@ def explanations(version: Version, asked: Asked, row: Any, labels: Sequence[str 
 
 
 def explained(version: Version, row: Any, label: str | int, top: int, n_examples: int, beam: int | None) -> Explained:
-    """The explanation of one label, with what a page draws.
-
-    Raises
-    ------
-    SylvanError
-        When there is no such label, or the model explains nothing.
-    """
+    """The explanation of one label, with what a page draws."""
     result = _explain(version, row, label, top, n_examples, beam)
     weights: dict[str, float] = {}
     for tree in result.trees:
@@ -101,15 +93,7 @@ def _spans(version: Version, text: str, weights: dict[str, float]) -> list[Span]
 
 
 def find_terms(text: str, weights: dict[str, float], *, by_words: bool, lowercase: bool) -> list[Span]:
-    """Where terms stand in a text; words of a term may have anything between them that is no word.
-
-    Examples
-    --------
-    >>> from sylvan.serve.explained import find_terms
-    >>> (span,) = find_terms("South  Seas", {"south seas": 1.0}, by_words=True, lowercase=True)
-    >>> span.start, span.end
-    (0, 11)
-    """
+    """Where terms stand in a text; words of a term may have anything between them that is no word."""
     read = read_text(text)
     folded = _lowered(read.text) if lowercase else read.text
     of_word = r"\w" + "".join(sorted(set(re.findall(f"[{mark_class()}]", folded))))
@@ -147,7 +131,6 @@ def _lowered(text: str) -> str:
 
 def _pattern(term: str, by_words: bool, of_word: str) -> str:
     """What finds a term: its words with anything between them that is no word, or its characters as they are.
-
     ``of_word`` is the class of what words are made of, of the marks with those of the text alone: it is compiled often.
     """
     if not by_words:

@@ -101,15 +101,7 @@ class Rate:
 
 
 class Keyring:
-    """The keys of a server.
-
-    Examples
-    --------
-    >>> from sylvan.serve.keys import ApiKey, Keyring
-    >>> ring = Keyring([ApiKey.of({"name": "web", "key": "a long enough word"}, "serve.toml")])
-    >>> ring.find("a long enough word").name, ring.find("another one")
-    ('web', None)
-    """
+    """The keys of a server."""
 
     def __init__(self, keys: Sequence[ApiKey]) -> None:
         self._keys = tuple(keys)

@@ -20,15 +20,7 @@ _MOST = 100_000  # lines that may wait to be written
 
 
 class Log:
-    """Lines that wait, and the thread that writes them.
-
-    Parameters
-    ----------
-    dropped : callable
-        Told how many lines were dropped, when too many wait.
-    stream : file, optional
-        stdout by default.
-    """
+    """Lines that wait, and the thread that writes them."""
 
     def __init__(self, dropped: Callable[[int], None], stream: TextIO | None = None) -> None:
         self._stream = sys.stdout if stream is None else stream  # None where that is closed

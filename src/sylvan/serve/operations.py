@@ -24,37 +24,16 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Operation:
-    """A method of a path.
+    """A method of a path."""
 
-    Attributes
-    ----------
-    method, path : str
-        The path as Starlette has it, with names in braces.
-    handle : callable
-        From a Call to a Reply or Stream.
-    words : str
-        What it does, a sentence.
-    answer : type, optional
-        Of the answer's JSON; None for other media types.
-    bodies : dict of str to type
-        The types of the request's body by media type; an empty dict where it has none.
-    answer_type : str
-    parameters : tuple of Parameter
-    who : {"anyone", "key", "admin"}
-        Who may call it, where keys are configured.
-    errors : tuple of int
-        Statuses of problems that it may answer, beside those of all routes.
-    tag : str
-    """
-
-    method: str
+    method: str  # method, path: the path as Starlette has it, with names in braces
     path: str
-    handle: Handle
-    words: str
-    answer: Any = None
-    bodies: dict[str, Any] = field(default_factory=dict)
+    handle: Handle  # from a Call to a Reply or Stream
+    words: str  # what it does, a sentence
+    answer: Any = None  # of the answer's JSON; None for other media types
+    bodies: dict[str, Any] = field(default_factory=dict)  # the types of the request's body by media type
     answer_type: str = JSON
     parameters: tuple[Parameter, ...] = ()
-    who: str = KEY
-    errors: tuple[int, ...] = ()
+    who: str = KEY  # who may call it, where keys are configured
+    errors: tuple[int, ...] = ()  # statuses of problems that it may answer, beside those of all routes
     tag: str = "models"

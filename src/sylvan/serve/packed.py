@@ -21,13 +21,7 @@ class Gunzip:
         self._ended = True  # between two members, or before the first
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
-        """What a part of the body unpacks to.
-
-        Raises
-        ------
-        Problem
-            When it isn't gzip.
-        """
+        """What a part of the body unpacks to."""
         while data:
             try:
                 piece = self._member.decompress(data, _PIECE)
@@ -41,23 +35,13 @@ class Gunzip:
                 yield piece
 
     def end(self) -> None:
-        """Refuse a body that ends too early.
-
-        Raises
-        ------
-        Problem
-        """
+        """Refuse a body that ends too early."""
         if not self._ended:
             raise Problem(400, "The body's gzip ends too early: it isn't whole.")
 
 
 def unpacker_of(encoding: str) -> Gunzip | None:
-    """What unpacks bodies of a Content-Encoding; None where they aren't packed.
-
-    Raises
-    ------
-    Problem
-    """
+    """What unpacks bodies of a Content-Encoding; None where they aren't packed."""
     word = encoding.strip().lower()
     if word in ("", "identity"):
         return None

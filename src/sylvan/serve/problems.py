@@ -29,10 +29,8 @@ class ProblemBody(msgspec.Struct):
 
 
 class Problem(Exception):
-    """An answer that says what is wrong; raised wherever that is found.
-
-    With a ``pause``, it is sent so many seconds later.
-    """
+    """An answer that says what is wrong; raised wherever that is found. With a ``pause``, it is sent so many seconds
+    later."""
 
     def __init__(
         self, status: int, detail: str, headers: Mapping[str, str] | None = None, pause: float = 0.0
@@ -46,19 +44,7 @@ class Problem(Exception):
 
 
 def problem_of_body(error: Exception, data: bytes, kind: Any) -> Problem:
-    """The problem with a body that isn't a ``kind``: which field, what it may be, and what was received.
-
-    Examples
-    --------
-    >>> import typing
-    >>> import msgspec
-    >>> Body = msgspec.defstruct("Body", [("k", typing.Annotated[int, msgspec.Meta(ge=1, le=9)])])
-    >>> try:
-    ...     msgspec.json.decode(b'{"k": 12}', type=Body)
-    ... except msgspec.ValidationError as error:
-    ...     print(problem_of_body(error, b'{"k": 12}', Body).detail)
-    The 'k' field must be an int in [1, 9]. Got 12 instead.
-    """
+    """The problem with a body that isn't a ``kind``: which field, what it may be, and what was received."""
     if isinstance(error, msgspec.ValidationError):
         return Problem(422, _sentence(str(error), data, kind))
     if isinstance(error, UnicodeDecodeError):

@@ -16,31 +16,18 @@ __all__ = ["Served"]
 
 
 class Served:
-    """A model by its name, whatever version of it is current.
-
-    Requests take the current version once and keep it to their end, so that every answer is of one version. A new one
-    takes its place when it is open, verified and warm; until then, and if anything is wrong with it, the old one stays.
-    A first version whose ``examples`` or ``vocabulary`` are wrong is served without them.
-
-    Attributes
-    ----------
-    folder : ServedFolder
-    current : Version or None
-        None while the first one is being opened.
-    refused : str or None
-        Why the newest version on disk isn't served.
-    looked : bool
-        Whether the folder was looked at at all.
-    engine : Engine
-    """
+    """A model by its name, whatever version of it is current. Requests take the current version once and keep it to
+    their end, so that every answer is of one version. A new one takes its place when it is open, verified and warm;
+    until then, and if anything is wrong with it, the old one stays. A first version whose ``examples`` or
+    ``vocabulary`` are wrong is served without them."""
 
     def __init__(
         self, folder: ServedFolder, limits: Limits, batched: Callable[[int], None], changed: Callable[[Served], None]
     ) -> None:
         self.folder = folder
-        self.current: Version | None = None
-        self.refused: str | None = None
-        self.looked = False
+        self.current: Version | None = None  # None while the first one is being opened
+        self.refused: str | None = None  # why the newest version on disk isn't served
+        self.looked = False  # whether the folder was looked at at all
         self.engine = Engine(folder.name, limits.queue, limits.seconds, batched)
         self._changed = changed
         self._stamp: tuple[int, ...] | None = None
@@ -58,23 +45,15 @@ class Served:
         return self.refused or " ".join(faults) or None
 
     def version(self) -> Version:
-        """The current version.
-
-        Raises
-        ------
-        Problem
-            While there is none.
-        """
+        """The current version."""
         if self.current is None:
             why = f"can't be opened: {self.refused}" if self.refused else "is being opened."
             raise Problem(503, f"The model {self.name!r} {why}", {"Retry-After": "1"})
         return self.current
 
     async def reload(self, force: bool = False) -> bool:
-        """Open what is in the folder now, if that isn't what was looked at last; whether a new version is current.
-
-        A version that can't be opened leaves the old one where it is; ``refused`` says why.
-        """
+        """Open what is in the folder now, if that isn't what was looked at last; whether a new version is current. A
+        version that can't be opened leaves the old one where it is; ``refused`` says why."""
         async with self._reloading:
             stamp = stamp_of(self.folder.folder)
             if stamp == self._stamp and self.looked and not force:

@@ -95,10 +95,8 @@ class _Server(uvicorn.Server):
 
     async def _settle(self) -> None:
         """Once the models are open: what is there by then stays, so that the garbage collector needn't go through it.
-
-        Under load it would, several times a second and for some 40 ms each time, which every request then waits for;
-        so too, without other thresholds, through what hundreds of connections hold.
-        """
+        Under load it would, several times a second and for some 40 ms each time, which every request then waits for; so
+        too, without other thresholds, through what hundreds of connections hold."""
         await self._app.service.opened()
         if self.config.workers == 1 and not self._app.service.has_open:
             self.has_nothing = self.should_exit = True
@@ -187,13 +185,7 @@ class _Process(Process):
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """A socket at an address.
-
-    Raises
-    ------
-    ParameterError
-        When the address is in use, isn't this machine's, or may not be taken.
-    """
+    """A socket at an address."""
     try:
         family, kind, number, _, address = socket.getaddrinfo(
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -217,17 +209,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
 
 
 def serve(settings: Settings) -> None:
-    """Serve until a signal ends it: SIGTERM or Ctrl-C drain, a second one ends at once.
-
-    Parameters
-    ----------
-    settings : Settings
-
-    Raises
-    ------
-    SylvanError
-        When no model can be opened, or a name or the address is wrong.
-    """
+    """Serve until a signal ends it: SIGTERM or Ctrl-C drain, a second one ends at once."""
     settings = checked(settings)
     bound = bound_socket(settings.host, settings.port)
     port = bound.getsockname()[1]

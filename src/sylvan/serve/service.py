@@ -27,31 +27,16 @@ _HOUSEKEEPING = 0.1  # seconds between two times that the log is written and gau
 
 
 class Service:
-    """The parts of a server that its routes use.
-
-    Attributes
-    ----------
-    settings : Settings
-    limits : Limits
-    bodies : Bodies
-    metrics : Metrics
-    keyring : Keyring
-    served : dict of str to Served
-        By name; empty until it is started.
-    draining : bool
-        Whether it was told to end, and answers what still comes.
-    openapi : bytes
-        The OpenAPI document.
-    """
+    """The parts of a server that its routes use."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.limits: Limits = settings.limits
         self.bodies: Bodies = make_bodies(settings.limits)
         self.metrics, self.keyring = Metrics(), Keyring(settings.keys)
-        self.served: dict[str, Served] = {}
-        self.draining = False
-        self.openapi = b"{}"
+        self.served: dict[str, Served] = {}  # by name; empty until it is started
+        self.draining = False  # whether it was told to end, and answers what still comes
+        self.openapi = b"{}"  # the OpenAPI document
         self.log: Log | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._versions: dict[str, tuple[str, str | None]] = {}  # of a model: what is current and what was refused
@@ -108,12 +93,7 @@ class Service:
             await served.reload(force=served.message is not None)
 
     def find(self, name: str) -> Served:
-        """The model of that name.
-
-        Raises
-        ------
-        Problem
-        """
+        """The model of that name."""
         result = self.served.get(name)
         if result is None:
             known = ", ".join(map(repr, self.served))
@@ -121,12 +101,7 @@ class Service:
         return result
 
     def asked(self, call: Call, parameter: str = "model") -> tuple[Served, Version]:
-        """The model that a request's path names by a parameter, and its current version; noted for log and metrics.
-
-        Raises
-        ------
-        Problem
-        """
+        """The model that a request's path names by a parameter, and its current version; noted for log and metrics."""
         served = self.find(call.params[parameter])
         call.model = served.name  # not what a client made up, which would fill log and metrics
         version = served.version()
@@ -134,10 +109,8 @@ class Service:
         return served, version
 
     def readiness(self) -> dict[str, Any]:
-        """Whether the models can answer, and what is wrong with each.
-
-        A model that can't be opened takes none of the others away: it is named, and they are ready.
-        """
+        """Whether the models can answer, and what is wrong with each. A model that can't be opened takes none of the
+        others away: it is named, and they are ready."""
         models = {
             name: {
                 "ready": served.current is not None,

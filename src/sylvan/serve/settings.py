@@ -128,15 +128,7 @@ def named_folders(words: Iterable[str]) -> list[ServedFolder]:
 
 
 def checked(settings: Settings) -> Settings:
-    """The settings with every model named.
-
-    Raises
-    ------
-    ParameterError
-        For no model at all, two of one name, a name that makes no address, and numbers out of range.
-    ModelError, ParameterError
-        When every model is without its folder or a file beside it; of several, the others are served.
-    """
+    """The settings with every model named."""
     if not settings.models:
         raise ParameterError("There is no model to serve: name a folder, or several.")
     digests = [key.digest for key in settings.keys]
@@ -196,17 +188,10 @@ def _check_numbers(part: Any, prefix: str) -> None:
 
 
 def read_settings(path: str) -> Settings:
-    """The settings of a TOML file.
-
-    At its top stand ``host``, ``port``, ``workers``, ``watch``, ``drain`` and ``log``; ``[limits]`` holds those of
-    :class:`Limits`; ``[models.NAME]`` has ``folder`` and the rest of :class:`ServedFolder`; each ``[[keys]]`` is an API
-    key, with ``name``, one of ``key``, ``env`` and ``sha256``, and optionally ``rate`` and ``admin``.
-
-    Raises
-    ------
-    DataError
-        When the file can't be read, or holds something else.
-    """
+    """The settings of a TOML file. At its top stand ``host``, ``port``, ``workers``, ``watch``, ``drain`` and ``log``;
+    ``[limits]`` holds those of :class:`Limits`; ``[models.NAME]`` has ``folder`` and the rest of :class:`ServedFolder`;
+    each ``[[keys]]`` is an API key, with ``name``, one of ``key``, ``env`` and ``sha256``, and optionally ``rate`` and
+    ``admin``."""
     try:
         with open(path, "rb") as stream:
             table = tomllib.load(stream)

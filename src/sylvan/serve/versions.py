@@ -71,31 +71,15 @@ class Examples:
 
 
 class Version:
-    """A model as it was in its folder at one time, with what is asked of it beside rankings.
-
-    Attributes
-    ----------
-    served : ServedFolder
-    model : Estimator, IRLIIndex or ShardedIRLIIndex
-    checksum : str
-        Of its manifest.
-    card : Card
-    loaded : str
-        When, in UTC (ISO 8601).
-    takes : {"texts", "features", "vectors"}
-    subjects : SubjectVocabulary or None
-        Of the setting ``vocabulary``.
-    examples : Examples or None
-    faults : list of str
-        What is wrong with its settings: the model answers without what they name.
-    """
+    """A model as it was in its folder at one time, with what is asked of it beside rankings."""
 
     def __init__(self, served: ServedFolder, model: Any, card: Card) -> None:
         self.served, self.model, self.card = served, model, card
-        self.subjects: SubjectVocabulary | None = None
+        self.subjects: SubjectVocabulary | None = None  # of the setting `vocabulary`
         self.examples: Examples | None = None
-        self.faults: list[str] = []
-        self.checksum = card.checksum
+        self.faults: list[str] = []  # what is wrong with its settings: the model answers without what they name
+        self.checksum = card.checksum  # of its manifest
+        # when, in UTC (ISO 8601)
         self.loaded = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
         self.takes = "vectors" if not isinstance(model, Estimator) else "texts" if model.takes_texts else "features"
         self._names: dict[int, str] = {}
@@ -176,10 +160,8 @@ class Version:
         return (self.model.with_label_names(new) if new else self.model), new
 
     def complete(self, prefix: str, limit: int) -> list[LabelMatch]:
-        """Labels whose name, or a word of whose name, begins with a prefix; case doesn't matter.
-
-        Those whose whole name begins with it come first, each group in alphabetical order.
-        """
+        """Labels whose name, or a word of whose name, begins with a prefix; case doesn't matter. Those whose whole name
+        begins with it come first, each group in alphabetical order."""
         wanted = prefix.casefold()
         found: dict[int, None] = {}
         for positions in self._starts:
@@ -234,13 +216,7 @@ def stamp_of(folder: str) -> tuple[int, ...] | None:
 
 
 def open_version(served: ServedFolder) -> Version:
-    """Open the model in a folder, verify all of it, and ask it once.
-
-    Raises
-    ------
-    SylvanError
-        When the folder, an array or a file beside it is missing or damaged, or can't be served.
-    """
+    """Open the model in a folder, verify all of it, and ask it once."""
     try:
         model, card = _opened(served)
         _set_threads(model, served.threads)

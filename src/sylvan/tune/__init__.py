@@ -1,9 +1,7 @@
-"""Tuning to a budget, by Optuna: ``sylvan.tune(texts, labels, budget="10m", max_size="50MB")``.
-
-Vectorisers, trees of linear models, neighbours and ensembles are tried on a holdout; what does badly on a part of the
-rows is given up (successive halving, Jamieson and Talwalkar 2016). Limits on latency, size and training time are
-checked on the final model. Optuna is loaded when a tuning begins: ``pip install "sylvan[tune]"``.
-"""
+"""Tuning to a budget, by Optuna: ``sylvan.tune(texts, labels, budget="10m", max_size="50MB")``. Vectorisers, trees of
+linear models, neighbours and ensembles are tried on a holdout; what does badly on a part of the rows is given up
+(successive halving, Jamieson and Talwalkar 2016). Limits on latency, size and training time are checked on the final
+model. Optuna is loaded when a tuning begins: ``pip install "sylvan[tune]"``."""
 
 from __future__ import annotations
 

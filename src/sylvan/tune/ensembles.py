@@ -32,27 +32,10 @@ def grow_ensemble(
     depth: int | None, n_jobs: int | None = None,
 ) -> tuple[Trial, Scores] | None:  # fmt: skip
     """The best ensemble that begins with the first of the trials, and its scores; None where one trial is better.
-
     Members are drawn one after the other, each as often as it brings more than any other does; how often is its weight.
     Whether an ensemble is better is judged by weights that were drawn on one half of the holdout and applied to the
     other, both ways, beside the trial that is the best on one half, judged on the other: of many trials the best has
-    been lucky, too.
-
-    Parameters
-    ----------
-    trials : sequence of Trial
-        The best first; each of one setting.
-    tops : sequence of TopK
-        Their answers to the holdout, with probabilities.
-    score : callable
-        The scores of a ranking.
-    allowed : callable
-        Whether an ensemble, as a trial, is within limits and time.
-    number : int
-        Of the new trial.
-    depth : int or None
-        Answers a row that the score looks at; None where that isn't a fixed number.
-    """
+    been lucky, too."""
     if len(trials) < 2:
         return None
     jobs = resolve_jobs(n_jobs)

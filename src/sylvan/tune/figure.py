@@ -67,14 +67,7 @@ def _paint(
 
 
 def tuning_page(result: Any, picture: str = "") -> str:
-    """The result of a tuning as a page: what was found, the figure, the Pareto front, all trials, the configuration.
-
-    Parameters
-    ----------
-    result : TuneResult
-    picture : str
-        The figure as SVG; none without it.
-    """
+    """The result of a tuning as a page: what was found, the figure, the Pareto front, all trials, the configuration."""
     return "".join(_parts(result, picture))
 
 

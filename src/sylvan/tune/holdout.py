@@ -23,33 +23,9 @@ _Rows = npt.NDArray[np.int32]
 def split_rows(
     labelled: npt.NDArray[np.bool_], how: str = "random", groups: Any = None, seed: int = 0
 ) -> tuple[_Rows, _Rows]:
-    """The rows to train on and the holdout rows.
-
-    The holdout is a tenth of the rows, but 2,500 as long as that is no more than a quarter, and at most 10,000.
-
-    Parameters
-    ----------
-    labelled : ndarray of bool, shape (n,)
-        Which rows have a label; others can be trained on, but not be judged by.
-    how : {"random", "last"}
-        Rows drawn at random, or the last ones of rows that are in time order.
-    groups : array of shape (n,), optional
-        Rows of one group are all in one part: drawn at random, or those of the last row's group, and so on backwards.
-    seed : int
-
-    Returns
-    -------
-    train, holdout : ndarray of int32
-        Row numbers: those to train on in time order or, at random, in a random order, so that any first part is a
-        sample; those of the holdout rising.
-
-    Raises
-    ------
-    DataError
-        For too few rows to hold any out, and for groups that don't go with them.
-    ParameterError
-        For another word than "random" and "last".
-    """
+    """The rows to train on and the holdout rows. The holdout is a tenth of the rows, but 2,500 as long as that is no
+    more than a quarter, and at most 10,000."""
+    # Shapes: labelled (n,); groups (n,)
     check_value("holdout", how, Choice(HOLDOUTS), "tune")
     n = len(labelled)
     size = min(max(n // _SHARE, min(_FEW, n // 4)), _MOST)

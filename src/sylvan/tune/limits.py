@@ -19,26 +19,7 @@ _PART = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([a-z]+)\s*", re.IGNORE
 
 
 def parse_seconds(value: Any, name: str) -> float:
-    """A duration in seconds.
-
-    Parameters
-    ----------
-    value : float or str
-        Seconds, or text such as ``"10m"``, ``"1h30m"``, ``"90s"`` or ``"1ms"``.
-    name : str
-        Its name in the error.
-
-    Raises
-    ------
-    ParameterError
-        For anything else, and for no time at all.
-
-    Examples
-    --------
-    >>> from sylvan.tune.limits import parse_seconds
-    >>> parse_seconds("1h30m", "budget"), parse_seconds("5ms", "max_latency"), parse_seconds(90, "budget")
-    (5400.0, 0.005, 90.0)
-    """
+    """A duration in seconds."""
     seconds = -1.0
     if isinstance(value, str):
         parts = _PART.findall(value)
@@ -61,31 +42,15 @@ def shown_time(seconds: float) -> str:
 
 @dataclass(frozen=True)
 class Limits:
-    """What the tuned model must hold to; None where there is no limit.
+    """What the tuned model must hold to; None where there is no limit."""
 
-    Attributes
-    ----------
-    latency : float or None
-        Most seconds of a single query, the median of some on this machine.
-    size : int or None
-        Most bytes of the saved model's folder.
-    train_time : float or None
-        Most seconds of the training on all rows.
-    """
-
-    latency: float | None = None
-    size: int | None = None
-    train_time: float | None = None
+    latency: float | None = None  # most seconds of a single query, the median of some on this machine
+    size: int | None = None  # most bytes of the saved model's folder
+    train_time: float | None = None  # most seconds of the training on all rows
 
     @classmethod
     def of(cls, max_latency: Any = None, max_size: Any = None, max_train_time: Any = None) -> Limits:
-        """The limits as a caller writes them: ``"1ms"``, ``"50MB"``, ``"5m"``.
-
-        Raises
-        ------
-        ParameterError
-            For what is no duration or no number of bytes.
-        """
+        """The limits as a caller writes them: ``"1ms"``, ``"50MB"``, ``"5m"``."""
         return cls(
             None if max_latency is None else parse_seconds(max_latency, "max_latency"),
             None if max_size is None else parse_bytes(max_size, "max_size"),

@@ -70,31 +70,15 @@ class LabelScores:
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric by its name, such as ``"P@5"``.
+    """A metric by its name, such as ``"P@5"``."""
 
-    Attributes
-    ----------
-    name : str
-        As messages show it.
-    kind : str
-        One of "P", "R", "nDCG", "PSP", "PSnDCG", "F1" and "macro-recall".
-    k : int or None
-        How many answers count; None for F1 of as many as the expected F1 says.
-    """
-
-    name: str
-    kind: str
-    k: int | None
+    name: str  # as messages show it
+    kind: str  # one of "P", "R", "nDCG", "PSP", "PSnDCG", "F1" and "macro-recall"
+    k: int | None  # how many answers count; None for F1 of as many as the expected F1 says
 
     @classmethod
     def of(cls, name: Any) -> Metric:
-        """The metric of that name.
-
-        Raises
-        ------
-        ParameterError
-            When there is none, or its k is out of range.
-        """
+        """The metric of that name."""
         match = re.fullmatch(r"([A-Za-z0-9-]+?)(?:@([0-9]+))?", name) if isinstance(name, str) else None
         kinds = {known.lower(): known for known in NAMES}
         kind = kinds.get(match[1].lower()) if match else None
@@ -115,19 +99,8 @@ class Metric:
     def scores(
         self, truth: Csr, top: TopK, counts: npt.NDArray[np.int64], n_rows: int
     ) -> RowScores | LabelScores:
-        """The score of each row of a ranking.
-
-        Parameters
-        ----------
-        truth : Csr
-            True labels; every row has one.
-        top : TopK
-            Answers, best first; for F1 without k with probabilities.
-        counts : ndarray of int64, shape (n_labels,)
-            How many of the training rows have each label.
-        n_rows : int
-            Number of training rows.
-        """
+        """The score of each row of a ranking."""
+        # Shape: counts (n_labels,)
         if self.k is None:
             top = StoppingRule.of(None, None, "f1", None, truth.shape[1])(top)
         k = max(1, top.k) if self.k is None else self.k
@@ -160,12 +133,10 @@ def bootstrap(
     best: RowScores | LabelScores, usual: RowScores | LabelScores, n_rows: int, seed: int = 0, times: int = 1000,
     confidence: float = 0.95,
 ) -> tuple[float, float]:
-    """The interval of how much better ``best`` is than ``usual``, over other holdouts of the same kind.
-
-    Both are scores of the same rows, which are drawn with replacement ``times`` times: a paired bootstrap (Efron and
-    Tibshirani 1993, "An Introduction to the Bootstrap", Section 13.3, on percentile intervals). It doesn't know that
-    the best was chosen among many on these rows, so its lower end is a little too high.
-    """
+    """The interval of how much better ``best`` is than ``usual``, over other holdouts of the same kind. Both are scores
+    of the same rows, which are drawn with replacement ``times`` times: a paired bootstrap (Efron and Tibshirani 1993,
+    "An Introduction to the Bootstrap", Section 13.3, on percentile intervals). It doesn't know that the best was chosen
+    among many on these rows, so its lower end is a little too high."""
     rng = np.random.default_rng(seed)
     differences = np.empty(times)
     for at in range(times):

@@ -17,40 +17,20 @@ HEADER = ("trial", "score", "rows", "training", "size", "query", "state", "setti
 
 @dataclass(frozen=True)
 class Trial:
-    """A setting, or an ensemble of several, and what was measured of it.
+    """A setting, or an ensemble of several, and what was measured of it."""
 
-    Attributes
-    ----------
-    number : int
-        0 for the default model; ensembles follow after all others.
-    members : tuple of Setting
-        One, or those of an ensemble.
-    weights : tuple of float
-        Of the members.
-    state : str
-        "complete" if it was measured with all training rows, "pruned" if it wasn't good enough for that, "skipped" if
-        it couldn't fit, "failed" if its training failed.
-    score : float or None
-        The metric over the holdout, after training on ``n_rows`` rows.
-    n_rows : int
-    seconds, n_bytes : float, int or None
-        Of the training on all rows and of the saved model; estimates from the rows that it was trained on.
-    latency : float or None
-        Seconds of a single query.
-    note : str
-        Why it was skipped or failed.
-    """
-
-    number: int
-    members: tuple[Setting, ...]
-    weights: tuple[float, ...] = (1.0,)
+    number: int  # 0 for the default model; ensembles follow after all others
+    members: tuple[Setting, ...]  # one, or those of an ensemble
+    weights: tuple[float, ...] = (1.0,)  # of the members
+    # "complete" if it was measured with all training rows, "pruned" if it wasn't good enough for that, "skipped" if it
+    # couldn't fit, "failed" if its training failed
     state: str = "complete"
-    score: float | None = None
+    score: float | None = None  # the metric over the holdout, after training on `n_rows` rows
     n_rows: int = 0
-    seconds: float | None = None
+    seconds: float | None = None  # seconds, n_bytes: of the training on all rows and of the saved model
     n_bytes: int | None = None
-    latency: float | None = None
-    note: str = ""
+    latency: float | None = None  # seconds of a single query
+    note: str = ""  # why it was skipped or failed
     of_trials: tuple[int, ...] = field(default=())
 
     def words(self) -> str:
@@ -96,10 +76,8 @@ def leaders(trials: Sequence[Trial]) -> list[Trial]:
 
 
 def pareto_front(trials: Sequence[Trial]) -> list[Trial]:
-    """The complete trials that no other beats: none is at least as good in score, latency, size and training time.
-
-    Best score first.
-    """
+    """The complete trials that no other beats: none is at least as good in score, latency, size and training time. Best
+    score first."""
     complete = [trial for trial in trials if trial.state == "complete" and trial.score is not None]
 
     def costs(trial: Trial) -> list[float]:

@@ -31,23 +31,11 @@ _HELPLESS = 3  # trials in a row that no time is left for
 
 
 class Search:
-    """Trials one by one on a workbench, by a study, within a budget.
-
-    Parameters
-    ----------
-    bench : Workbench
-    study : Study
-    limits : Limits
-    budget : Budget
-    max_trials : int or None
-        Of the study, earlier ones and those of other processes among them.
-    report : callable
-        Is given a line after each trial.
-    """
+    """Trials one by one on a workbench, by a study, within a budget."""
 
     def __init__(
         self, bench: Workbench, study: Study, limits: Limits, budget: Budget, max_trials: int | None,
-        report: Callable[[str], None],
+        report: Callable[[str], None],  # is given a line after each trial
     ) -> None:  # fmt: skip
         self.bench, self.study, self.limits, self.budget = bench, study, limits, budget
         self.max_trials, self.report = max_trials, report
@@ -204,12 +192,7 @@ class Search:
         return "" if plan.fits else "there is too little memory for its training"
 
     def _need_time(self, record: Trial) -> None:
-        """Refuse to go on when the budget isn't enough for one training of the default model.
-
-        Raises
-        ------
-        TuningError
-        """
+        """Refuse to go on when the budget isn't enough for one training of the default model."""
         seconds = self.budget.seconds
         if seconds is None or record.seconds is None or record.seconds <= seconds:
             return

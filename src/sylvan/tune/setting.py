@@ -30,20 +30,11 @@ MODELS: Mapping[str, type[Estimator]] = {
 
 @dataclass(frozen=True)
 class Setting:
-    """A model and the parameters that aren't at their defaults.
-
-    Attributes
-    ----------
-    model : {"xr-linear", "neighbors", "lexical", "xr-transformer", "x-transformer"}
-    parameters : dict
-        Of the model; of its parts as ``ranker__beam``.
-    text : dict
-        Of the vectoriser; empty for matrices.
-    """
+    """A model and the parameters that aren't at their defaults."""
 
     model: str
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    text: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = field(default_factory=dict)  # of the model; of its parts as `ranker__beam`
+    text: Mapping[str, Any] = field(default_factory=dict)  # of the vectoriser; empty for matrices
 
     @property
     def key(self) -> str:
@@ -110,10 +101,8 @@ def toml_of(
     members: Sequence[Setting], weights: Sequence[float], options: Mapping[str, Any] | None = None,
     pruned_to: int | None = None,
 ) -> str:  # fmt: skip
-    """A configuration file for ``sylvan train MODEL --config``, which trains the same model without tuning.
-
-    A model that was then compressed to a size has the command for that in a remark.
-    """
+    """A configuration file for ``sylvan train MODEL --config``, which trains the same model without tuning. A model
+    that was then compressed to a size has the command for that in a remark."""
     model = members[0].model if len(members) == 1 else "ensemble"
     lines = [
         f"# sylvan train {model} TRAIN --model DIR --config THIS_FILE",

@@ -1,8 +1,6 @@
-"""What a tuning chooses from: the dimensions of the space, and how a setting is varied.
-
-Every range starts from what the models declare: words are read from the constraints of their parameters, and a
-parameter's default is always among the values, so that the default model is a point of the space whatever it is.
-"""
+"""What a tuning chooses from: the dimensions of the space, and how a setting is varied. Every range starts from what
+the models declare: words are read from the constraints of their parameters, and a parameter's default is always among
+the values, so that the default model is a point of the space whatever it is."""
 
 from __future__ import annotations
 
@@ -103,28 +101,13 @@ Dimension = Words | Numbers
 
 
 class Space:
-    """The dimensions for texts or matrices, a metric and limits.
-
-    Parameters
-    ----------
-    texts : bool
-        Whether there is a vectoriser to choose.
-    tail : str, optional
-        The way of ranking that is made for the metric.
-    small : bool
-        Whether the model's size is limited, so that what makes models smaller is to be tried.
-    seed : int
-        Of every model.
-    encoder : str, optional
-        A frozen encoder of texts, as :class:`~sylvan.XRTransformer` takes it.
-    long : bool
-        Whether the texts are long, such as abstracts: other settings are then good, and those of many terms slow.
-    """
+    """The dimensions for texts or matrices, a metric and limits."""
 
     def __init__(
         self, texts: bool, tail: str | None = None, small: bool = False, seed: int = 0, encoder: str | None = None,
         long: bool = False,
     ) -> None:  # fmt: skip
+        # whether the texts are long, such as abstracts: other settings are then good, and those of many terms slow
         self.long = long
         self.texts, self.tail, self.small, self.seed = texts, tail, small, seed
         usual, neighbors, vectorizer = XRLinear(), NeighborRanker(), usual_vectorizer()

@@ -33,15 +33,7 @@ class Start:
 def starts_for(
     texts: bool, long: bool = False, small: bool = False, tail: str | None = None, encoder: bool = False
 ) -> Iterator[Start]:
-    """The settings to begin with: the default, then others, those first that bring much for their time.
-
-    Parameters
-    ----------
-    texts, long, small, tail
-        As :class:`~sylvan.tune.space.Space` takes them.
-    encoder : bool
-        Whether there is an encoder of texts.
-    """
+    """The settings to begin with: the default, then others, those first that bring much for their time."""
     tails = {} if tail is None else {"tail": tail}
     yield Start({}, whole=True)
     if tails:

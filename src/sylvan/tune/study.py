@@ -29,13 +29,7 @@ _IDENTITY = "study.json"
 
 
 def need_optuna() -> Any:
-    """Optuna, loaded; or how to get it.
-
-    Raises
-    ------
-    ImportError
-        When it isn't installed.
-    """
+    """Optuna, loaded; or how to get it."""
     try:
         import optuna
     except ImportError as error:
@@ -56,29 +50,13 @@ def data_identity(X: Any, labels: Csr, holdout: npt.NDArray[np.int32], **choices
 
 
 class Study:
-    """Trials by number, asked for and told; in memory, or in a folder that several processes may share.
-
-    Parameters
-    ----------
-    space : Space
-    seed : int
-        Of the sampler: the same seed and history give the same next trial.
-    identity : dict
-        Of the data and the choices of this tuning.
-    folder : str, optional
-        Where the study lies.
-
-    Raises
-    ------
-    ModelError
-        When a study of something else lies there, or the folder can't be written.
-    """
+    """Trials by number, asked for and told; in memory, or in a folder that several processes may share."""
 
     def __init__(self, space: Space, seed: int, identity: dict[str, Any], folder: str | None = None) -> None:
         self.optuna = need_optuna()
         self.optuna.logging.set_verbosity(logging.ERROR)
         self.space, self.seed = space, seed
-        self.folder = None if folder is None else Path(folder)
+        self.folder = None if folder is None else Path(folder)  # where the study lies
         self._tops: dict[int, TopK] = {}
         storage = None if self.folder is None else self._storage(self.folder, identity)
         with _without_warnings():
@@ -122,11 +100,6 @@ class Study:
 
     def ask(self, best: Sequence[int] = ()) -> Any:
         """The next trial of the engine: the next start, or in turns a variation of the best and what the sampler draws.
-
-        Parameters
-        ----------
-        best : sequence of int
-            Numbers of the trials that are worth varying, the best first.
         """
         trials = self._study.get_trials(deepcopy=False)
         n_before = len(trials)

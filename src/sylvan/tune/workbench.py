@@ -81,53 +81,20 @@ class Features:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a setting came to on a rung.
-
-    Attributes
-    ----------
-    scores : RowScores or LabelScores
-    seconds : float
-        Of the training, features included.
-    n_bytes : int
-        Estimated size of the saved model of all rows, pruned to ``max_bytes`` on the last rung where that is possible.
-    least_bytes : int
-        What can't be pruned of it.
-    latency : float
-        Of a single query.
-    top : TopK
-        Its answers to the holdout, with probabilities unless ``tail`` ordered them.
-    elapsed : float
-        Seconds that all of it took, the ranking of the holdout too.
-    """
+    """What a setting came to on a rung."""
 
     scores: RowScores | LabelScores
-    seconds: float
+    seconds: float  # of the training, features included
+    # estimated size of the saved model of all rows, pruned to `max_bytes` on the last rung where that is possible
     n_bytes: int
-    least_bytes: int
-    latency: float
-    top: TopK
-    elapsed: float
+    least_bytes: int  # what can't be pruned of it
+    latency: float  # of a single query
+    top: TopK  # its answers to the holdout, with probabilities unless `tail` ordered them
+    elapsed: float  # seconds that all of it took, the ranking of the holdout too
 
 
 class Workbench:
-    """Rows, labels and holdout of a tuning, and what was made of them.
-
-    Parameters
-    ----------
-    X : list of str, or Csr
-    labels : Csr
-        Of the same rows.
-    train, holdout : ndarray of int32
-        As :func:`sylvan.tune.holdout.split_rows` gives them.
-    metric : Metric
-    name_bytes : int
-        What the names of the labels take in the saved model.
-    n_jobs : int or None
-    clock : callable
-        Gives the time in seconds.
-    max_bytes : int, optional
-        What a model of the last rung's rows may take.
-    """
+    """Rows, labels and holdout of a tuning, and what was made of them."""
 
     def __init__(
         self, X: Any, labels: Csr, train: npt.NDArray[np.int32], holdout: npt.NDArray[np.int32], metric: Metric,
@@ -135,7 +102,7 @@ class Workbench:
     ) -> None:  # fmt: skip
         self.X, self.labels, self.train, self.holdout = X, labels, train, holdout
         self.metric, self.name_bytes, self.n_jobs, self.clock = metric, name_bytes, n_jobs, clock
-        self.max_bytes = max_bytes
+        self.max_bytes = max_bytes  # what a model of the last rung's rows may take
         self.texts = isinstance(X, list)
         self.rungs = rungs_of(len(train))
         self.truth = take_rows(labels, holdout)

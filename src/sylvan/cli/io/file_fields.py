@@ -26,10 +26,8 @@ _TEXTS = ("string", "large_string", "string_view")
 def fields_of(
     path: str, format_: str, delimiter: str | None = None, header: bool | None = None, texts: bool = True
 ) -> list[str]:
-    """The names of a file's fields, in its order; none where they have no names, or the file can't be read.
-
-    With ``texts``, only those of text, as far as that is known.
-    """
+    """The names of a file's fields, in its order; none where they have no names, or the file can't be read. With
+    ``texts``, only those of text, as far as that is known."""
     if format_ in FILES:
         return [] if texts else ["file"]
     if format_ in TABLES:
@@ -42,16 +40,7 @@ def fields_of(
 
 
 def delimiter_of(path: str, format_: str, columns: Sequence[str], header: bool | None) -> str:
-    """The separator of a table's cells: what its format usually has, or another mark if only that gives the columns.
-
-    Parameters
-    ----------
-    path, format_ : str
-    columns : sequence of str
-        Names of columns in the first row, or numbers from 1.
-    header : bool, optional
-        False for a table whose columns have no names.
-    """
+    """The separator of a table's cells: what its format usually has, or another mark if only that gives the columns."""
     usual = TABLES[format_]
     numbers = [int(column) for column in columns if column.isdecimal()]
     names = [] if header is False else [column for column in columns if not column.isdecimal()]

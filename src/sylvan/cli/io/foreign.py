@@ -55,21 +55,7 @@ _PAIRS = re.compile(rb"\s*(?:\d+:[-+\d.eE]+\s*)*$")
 
 
 def refuse_foreign(name: str, head: bytes, format_: str | None) -> None:
-    """Refuse a file that is none of Sylvan's formats, by what it is.
-
-    Parameters
-    ----------
-    name : str
-    head : bytes
-        Its first bytes, unpacked, as UTF-8.
-    format_ : str or None
-        The format that the user named.
-
-    Raises
-    ------
-    DataError
-        With what it is and what to do.
-    """
+    """Refuse a file that is none of Sylvan's formats, by what it is."""
     found = _kind(name, head, format_)
     if found is not None:
         what, way_out = found

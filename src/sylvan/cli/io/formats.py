@@ -57,13 +57,7 @@ def format_of_name(path: str) -> str | None:
 
 
 def detect(path: str, given: str | None) -> str:
-    """The format of ``path`` ("-" for stdin): the one that is given, else by its name, else by its content.
-
-    Raises
-    ------
-    DataError
-        When the file cannot be read, is empty, or is in none of the formats that can be recognised.
-    """
+    """The format of ``path`` ("-" for stdin): the one that is given, else by its name, else by its content."""
     if os.path.isdir(path) and given in (None, *_FOLDERS):
         return given or _folder(path)
     head = head_of(path)

@@ -83,13 +83,7 @@ class TextInput:
         yield from self.stream()
 
     def read(self) -> tuple[list[str], list[list[Any]]]:
-        """All texts and their labels, as pairs of label and relevance where the file weighs them.
-
-        Raises
-        ------
-        DataError
-            When the file is at fault or holds no labels.
-        """
+        """All texts and their labels, as pairs of label and relevance where the file weighs them."""
         self._need_labels()
         result = collect(row for block in self.stream() for row in block.rows())
         if not any(result.labels):
@@ -110,10 +104,8 @@ class TextInput:
     def stream(
         self, with_labels: bool = True, records: list[Mapping[str, Any]] | None = None
     ) -> Iterator[data.TextData]:
-        """The rows a few thousand at a time; without labels also from a file that holds none.
-
-        Where fields have names, all of each row's are appended to ``records``.
-        """
+        """The rows a few thousand at a time; without labels also from a file that holds none. Where fields have names,
+        all of each row's are appended to ``records``."""
         options = replace(self.options, text_fields=self.text_fields, labels_field=self.labels_field)
         n_rows = 0
         try:
@@ -148,10 +140,8 @@ class TextInput:
             taken.clear()
 
     def other_fields(self, output: Sequence[str], names: Sequence[str] = ()) -> OtherFields | None:
-        """Which fields of its rows an output has, whose own columns are ``output``; None where fields have no names.
-
-        By default those that are neither text nor labels; ``names`` says others, "none" that there are none.
-        """
+        """Which fields of its rows an output has, whose own columns are ``output``; None where fields have no names. By
+        default those that are neither text nor labels; ``names`` says others, "none" that there are none."""
         if self.format not in (*COLUMNS, *FILES):
             if names and tuple(names) != ("none",):
                 raise DataError(f"--output-fields is for fields with names, but {self.name} is {self.words}.")
@@ -178,27 +168,7 @@ def _pairs(result: data.TextData) -> list[list[Any]]:
 def open_input(
     path: str, given: Mapping[str, Any], model: object = None, part: str = "tst", says_unread: bool = True
 ) -> TextInput | MatrixInput:
-    """The input that the options of a command describe.
-
-    Parameters
-    ----------
-    path : str
-        A file, "-" for stdin, a folder that holds ``X.trn.npz`` and ``Y.trn.npz`` as PECOS lays them out, or the
-        folder of a matrix that is to be mapped.
-    given : mapping
-        The values of ``input_options`` and ``--threads``.
-    model : object
-        The model that the input is for: what is not given of the fields is as in its training.
-    part : str
-        Which part of such a folder is meant: "trn" or "tst".
-    says_unread : bool
-        Whether a sentence on stderr names the fields of text that aren't read, unless the command is to be quiet.
-
-    Raises
-    ------
-    DataError
-        When the file cannot be read, is empty or in no known format, or an option does not go with it.
-    """
+    """The input that the options of a command describe."""
     labels = given["labels"]
     if given.get("encoding") is not None:
         path = EncodedPath(path, given["encoding"])
@@ -234,13 +204,7 @@ def remember_base(model: Any, source: TextInput | MatrixInput, test: TextInput |
 def with_fields(
     source: TextInput | MatrixInput, columns: Sequence[str], output: str, given: Mapping[str, Any]
 ) -> TextInput | MatrixInput | RecordSource:
-    """The source of a ranking, with the rows' other fields where the output, of its own ``columns``, can have them.
-
-    Raises
-    ------
-    DataError
-        When fields are asked for that there can't be.
-    """
+    """The source of a ranking, with the rows' other fields where the output, of its own ``columns``, can have them."""
     names = given["output_fields"]
     if output.lower().endswith(".npz") or isinstance(source, MatrixInput):
         if names and names != ("none",):

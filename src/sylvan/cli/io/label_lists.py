@@ -19,24 +19,7 @@ __all__ = ["FilteredPairs", "read_labels", "read_lists", "read_names"]
 
 
 def read_lists(model: Any, allowed: str | None, denied: str | None, input_: str) -> dict[str, Any]:
-    """What ``rank`` is to be given besides: the label ids of the files that were named.
-
-    Parameters
-    ----------
-    model : Estimator
-        Of text: a line is a label's name; otherwise it is a label id.
-    allowed, denied : str or None
-        A path each, ``"-"`` for stdin; gzip and xz are recognised.
-    input_ : str
-        The path of the input, which may not be stdin as well.
-
-    Raises
-    ------
-    ParameterError
-        When two of them are stdin.
-    DataError
-        With the line, for a label that the model doesn't know.
-    """
+    """What ``rank`` is to be given besides: the label ids of the files that were named."""
     if [allowed, denied, input_].count("-") > 1:
         raise ParameterError("Only one of INPUT, --allowed and --denied can be read from stdin.")
     given = {"allowed": allowed, "denied": denied}
@@ -44,13 +27,7 @@ def read_lists(model: Any, allowed: str | None, denied: str | None, input_: str)
 
 
 def read_labels(path: str, model: Any) -> list[Any]:
-    """The labels that a file names, one a line, as the model's ``rank`` takes them; ``"-"`` for stdin.
-
-    Raises
-    ------
-    DataError
-        With the line, for a label that the model doesn't know.
-    """
+    """The labels that a file names, one a line, as the model's ``rank`` takes them; ``"-"`` for stdin."""
     source, result = "stdin" if path == "-" else path, []
     with open_read(path) as stream:
         for number, line in stream.lines():

@@ -17,21 +17,7 @@ __all__ = ["is_vocabulary", "need_language", "plain_texts", "read_given_texts"]
 
 
 def read_given_texts(path: str | None, language: str | None = None) -> dict[str, Any]:
-    """The option ``label_texts`` of a model's ``fit``; nothing without a path.
-
-    Parameters
-    ----------
-    path : str or None
-        "names"; SKOS, a CSV, or JSON lines with "uri", as :func:`sylvan.data.read_subjects` takes them; or what
-        :func:`sylvan.data.read_label_texts` takes.
-    language : str or None
-        Of the names that count, in a vocabulary of several.
-
-    Raises
-    ------
-    DataError
-        For the first line at fault, and when a vocabulary has no names in the language.
-    """
+    """The option ``label_texts`` of a model's ``fit``; nothing without a path."""
     if path is None:
         return {}
     if path == "names":
@@ -46,11 +32,6 @@ def need_language(
     subjects: data.SubjectVocabulary, language: str | None, path: str, otherwise: str = ""
 ) -> data.SubjectVocabulary:
     """A vocabulary in one language; without one, a warning says that there are several, and what holds ``otherwise``.
-
-    Raises
-    ------
-    DataError
-        When it has no names in the language.
     """
     if language is not None:
         named = [known for known in subjects.languages if known]

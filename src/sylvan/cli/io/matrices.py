@@ -29,11 +29,9 @@ _ROWS = 4096
 
 @dataclass
 class MatrixInput:
-    """A matrix of features in a file, and its labels there or in a file of their own.
-
-    ``first_feature`` is the number of the first feature in an svmlight file, 0 or 1; None to find out. ``as_trained``
-    says that it is that of the file which the model learned from.
-    ``weighted_labels`` says that the labels of a text file are written as label:weight.
+    """A matrix of features in a file, and its labels there or in a file of their own. ``first_feature`` is the number
+    of the first feature in an svmlight file, 0 or 1; None to find out. ``as_trained`` says that it is that of the file
+    which the model learned from. ``weighted_labels`` says that the labels of a text file are written as label:weight.
     """
 
     path: str
@@ -58,13 +56,7 @@ class MatrixInput:
         return "stdin" if self.path == "-" else self.path
 
     def read(self) -> tuple[Any, Any]:
-        """Features and labels of all rows.
-
-        Raises
-        ------
-        DataError
-            When a file is at fault or there are no labels.
-        """
+        """Features and labels of all rows."""
         X, Y = self._features()
         apart = self.read_labels()
         if apart is not None:
@@ -98,13 +90,7 @@ class MatrixInput:
         return X, Y
 
     def read_labels(self) -> sp.csr_matrix | None:
-        """The labels of a file of their own; None when they stand beside the features.
-
-        Raises
-        ------
-        DataError
-            Also when there are none at all.
-        """
+        """The labels of a file of their own; None when they stand beside the features."""
         if self.labels is not None:
             if is_csr_folder(self.labels):
                 return label_csr(data.open_csr(self.labels).to_scipy(), self.labels)
@@ -134,13 +120,7 @@ class MatrixInput:
         return data.load_npy(self.path), None
 
     def blocks(self, n_features: int) -> Iterator[tuple[Any, sp.csr_matrix | None]]:
-        """Features, and labels where the file holds them, a few thousand rows at a time.
-
-        Parameters
-        ----------
-        n_features : int
-            How many the model has; a file that says otherwise is refused.
-        """
+        """Features, and labels where the file holds them, a few thousand rows at a time."""
         n_rows = 0
         for X, Y in self._blocks(n_features):
             n_rows += X.shape[0]

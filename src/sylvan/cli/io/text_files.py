@@ -62,10 +62,8 @@ def stream_texts(
     path: str, format_: str, options: TextOptions, labels: bool, rows: int,
     records: list[Mapping[str, Any]] | None = None,
 ) -> Iterator[data.TextData]:  # fmt: skip
-    """The rows of a file in any of the formats, some at a time; with ``labels`` or without.
-
-    Where fields have names, all of each row's are appended to ``records``.
-    """
+    """The rows of a file in any of the formats, some at a time; with ``labels`` or without. Where fields have names,
+    all of each row's are appended to ``records``."""
     named: dict[str, Any] = {
         "text_fields": options.text_fields, "labels_field": options.labels_field, "rows": rows,
         "label_separator": options.label_separator,

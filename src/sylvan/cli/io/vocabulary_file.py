@@ -28,13 +28,7 @@ class LabelTitles:
         return self.vocabulary.label(code, self.language)
 
     def check(self, codes: Iterable[str]) -> None:
-        """Refuse a file that names none of a model's labels.
-
-        Raises
-        ------
-        DataError
-            With a label of either.
-        """
+        """Refuse a file that names none of a model's labels."""
         first = None
         for code in codes:
             if code in self.vocabulary:
@@ -49,13 +43,7 @@ class LabelTitles:
 
 
 def read_titles(given: Mapping[str, Any]) -> LabelTitles | None:
-    """The file of ``--vocabulary`` in the language of ``--language``; None without the option.
-
-    Raises
-    ------
-    DataError
-        When the file can't be read.
-    """
+    """The file of ``--vocabulary`` in the language of ``--language``; None without the option."""
     path, language = given["vocabulary"], given["language"]
     if path is None:
         if language is not None:

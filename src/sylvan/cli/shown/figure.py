@@ -21,13 +21,7 @@ CURVES_TO = 10  # the k that curves go to, at least
 
 
 def check_figures(paths: Sequence[str]) -> None:
-    """Refuse what can't be drawn, before hours of work.
-
-    Raises
-    ------
-    DataError
-        For another format than PNG, SVG and PDF, a folder that isn't there, and when matplotlib is missing.
-    """
+    """Refuse what can't be drawn, before hours of work."""
     for path in paths:
         if os.path.splitext(path)[1].lower() not in FORMATS:
             raise DataError(f"--figure takes a {', '.join(FORMATS[:-1])} or {FORMATS[-1]} file. Got {path!r} instead.")
@@ -62,19 +56,7 @@ def draw(
     reliability: Mapping[str, Any],
     slices: Mapping[str, Mapping[int, float]] | None = None,
 ) -> None:
-    """Draw an evaluation into each of ``paths``.
-
-    Parameters
-    ----------
-    paths : sequence of str
-    title : str
-    curves : mapping
-        Shares by measure ("P", "R") and k.
-    reliability : mapping of str to Reliability
-        What :func:`sylvan.metrics.reliability` gives, by name; the first is drawn strongest.
-    slices : mapping, optional
-        Recall by part of the labels (head, torso, tail) and k.
-    """
+    """Draw an evaluation into each of ``paths``."""
     panels: list[Any] = [partial(_draw_curves, curves)]
     if reliability:
         panels.append(partial(_draw_reliability, reliability))

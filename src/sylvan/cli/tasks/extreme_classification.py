@@ -49,13 +49,7 @@ options = together(
 
 
 def make_job(paths: Sequence[str], given: dict[str, Any], settings: dict[str, Any]) -> Job:
-    """The job for the rows in the one file of ``paths``.
-
-    Raises
-    ------
-    DataError
-        When there are several, a file is at fault, or the holdout files don't go with it.
-    """
+    """The job for the rows in the one file of ``paths``."""
     from sylvan.tasks.extreme_classification import ExtremeClassification
 
     if len(paths) != 1:

@@ -39,13 +39,7 @@ def options(command: Any) -> Any:
 
 
 def make_job(paths: Sequence[str], given: dict[str, Any], settings: dict[str, Any]) -> Job:
-    """The job for the texts in ``paths``.
-
-    Raises
-    ------
-    DataError
-        When there are neither one folder nor three files.
-    """
+    """The job for the texts in ``paths``."""
     from sylvan.tasks.corpus import read_corpus
     from sylvan.tasks.language_model import LanguageModel
 

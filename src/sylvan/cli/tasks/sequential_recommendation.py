@@ -53,13 +53,7 @@ options = together(
 
 
 def make_job(paths: Sequence[str], given: dict[str, Any], settings: dict[str, Any]) -> Job:
-    """The job for the interactions in the one file of ``paths``.
-
-    Raises
-    ------
-    DataError
-        When there are several, or the file is at fault.
-    """
+    """The job for the interactions in the one file of ``paths``."""
     from sylvan.data import read_sequences
     from sylvan.tasks.sequential_recommendation import SequentialRecommendation
 

@@ -1,7 +1,5 @@
-"""Annif's REST API besides: its clients, its web page and its ``http`` backend get answers from models served here.
-
-A project is a model that takes texts. Values that aren't as they should be are answered with 400, as there.
-"""
+"""Annif's REST API besides: its clients, its web page and its ``http`` backend get answers from models served here. A
+project is a model that takes texts. Values that aren't as they should be are answered with 400, as there."""
 
 from __future__ import annotations
 
@@ -142,10 +140,8 @@ def _make_bodies(limits: Limits) -> _Bodies:
 
 
 def uri_of(version: Version, label: str | int) -> str:
-    """The URI of a label: itself, or its subject's in the vocabulary, or its name, percent-encoded.
-
-    A name isn't a URI where it has blanks or the like, and Annif refuses to load such a one.
-    """
+    """The URI of a label: itself, or its subject's in the vocabulary, or its name, percent-encoded. A name isn't a URI
+    where it has blanks or the like, and Annif refuses to load such a one."""
     word, subjects = str(label), version.subjects
     if looks_like_uri(word) or (subjects is not None and word in subjects):
         return word

@@ -95,13 +95,7 @@ def _check_update(version: Version, body: Any) -> None:
 
 
 async def _run_update(folder: str, version: Version, texts: list[str], body: Any) -> str:
-    """Have ``sylvan update`` do it, in a process of its own: whatever memory it takes is gone with it.
-
-    Raises
-    ------
-    Problem
-        With the command's own sentence.
-    """
+    """Have ``sylvan update`` do it, in a process of its own: whatever memory it takes is gone with it."""
     with tempfile.TemporaryDirectory(prefix="sylvan-update-") as scratch:
         words = [sys.executable, "-m", "sylvan", "update", folder]
         if body.texts:

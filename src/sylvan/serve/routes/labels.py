@@ -33,12 +33,7 @@ class MatchingLabels(msgspec.Struct):
 
 
 def number_in(query: dict[str, str], name: str, usual: int, low: int, high: int) -> int:
-    """A whole number of a query.
-
-    Raises
-    ------
-    Problem
-    """
+    """A whole number of a query."""
     word = query.get(name, str(usual))
     if not word.isascii() or not word.isdecimal() or len(word) > 9 or not low <= int(word) <= high:
         raise Problem(422, f"The {name!r} parameter must be an int in [{low}, {high}]. Got {word!r:.60} instead.")

@@ -28,10 +28,8 @@ _BEST = 10  # labels whose paths are shown
 
 
 class TreeNode(msgspec.Struct, omit_defaults=True):
-    """A node: its most frequent labels, how many labels are below it, and its children as far as they are shown.
-
-    A leaf is one label, and has it.
-    """
+    """A node: its most frequent labels, how many labels are below it, and its children as far as they are shown. A leaf
+    is one label, and has it."""
 
     id: str
     title: str
