@@ -44,19 +44,11 @@ _OFFSETS, _RANGE, _NOT_FINITE, _UNSORTED, _ZERO, _TOO_LARGE = range(1, 7)
 
 
 class Csr(NamedTuple):
-    """A verified sparse matrix in canonical form: sorted rows, each column once, finite, no stored zero.
+    """A verified sparse matrix in canonical form: sorted rows, each column once, finite, no stored zero."""
 
-    Attributes
-    ----------
-    indptr : ndarray of int64, shape (n + 1,)
-    indices : ndarray of int32, shape (nnz,)
-    data : ndarray of float32, shape (nnz,)
-    shape : tuple of int
-    """
-
-    indptr: npt.NDArray[np.int64]
-    indices: npt.NDArray[np.int32]
-    data: npt.NDArray[np.float32]
+    indptr: npt.NDArray[np.int64]  # shape (n + 1,)
+    indices: npt.NDArray[np.int32]  # shape (nnz,)
+    data: npt.NDArray[np.float32]  # shape (nnz,)
     shape: tuple[int, int]
 
     @classmethod
@@ -130,7 +122,6 @@ class Csr(NamedTuple):
 
     def used_columns(self) -> tuple[Csr, npt.NDArray[np.int32] | None]:
         """A matrix of very many columns without those that are empty, and which ones are left; else as it is, and None.
-
         The kernels keep arrays of all columns: a hashed feature space of two thousand million must not cost gigabytes.
         """
         if self.shape[1] <= max(_FEW_COLUMNS, 2 * self.nnz):
@@ -175,23 +166,8 @@ def within(matrix: Csr, n_columns: int) -> Csr:
 
 
 def beside(left: Csr, right: npt.NDArray[np.float32]) -> Csr:
-    """A sparse matrix and, to its right, a dense one as one sparse matrix: neither is ever copied whole.
-
-    Parameters
-    ----------
-    left : Csr of shape (n, d)
-    right : ndarray of float32, shape (n, m)
-
-    Returns
-    -------
-    Csr of shape (n, d + m)
-        Zeros of ``right`` are dropped.
-
-    Raises
-    ------
-    DataError
-        When ``right`` holds NaN or infinity, or the sizes don't fit.
-    """
+    """A sparse matrix and, to its right, a dense one as one sparse matrix: neither is ever copied whole."""
+    # Shapes: left (n, d); right (n, m); returns (n, d + m)
     (n_rows, width), n_dense = left.shape, right.shape[1]
     if right.shape[0] != n_rows:
         raise DataError(f"There are {n_rows} rows of features, but {right.shape[0]} dense ones.")

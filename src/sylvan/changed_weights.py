@@ -30,28 +30,8 @@ def with_clusters(
     n_features: int,
     codebook: npt.NDArray[np.float32] | None,
 ) -> ClusterWeights:
-    """A layer with other weights in some clusters.
-
-    Parameters
-    ----------
-    layer : ClusterWeights
-    changed : mapping of int to ClusterRows
-        By the clusters' numbers in the new layer.
-    came_from : ndarray of int32, shape (n_clusters,)
-        The number that each cluster of the new layer has in this one; of those that aren't ``changed``, consecutive
-        ones are consecutive here.
-    child_offsets : ndarray of int64, shape (n_clusters + 1,)
-        Of the new layer.
-    n_features : int
-        Likewise.
-    codebook : ndarray of float32, shape (256,), or None
-        Of weights that are bytes; without one, it is made anew.
-
-    Raises
-    ------
-    ModelError
-        When the layer is that of a damaged model.
-    """
+    """A layer with other weights in some clusters."""
+    # Shapes: came_from (n_clusters,); child_offsets (n_clusters + 1,); codebook (256,)
     runs = list(runs_between(changed, len(came_from)))
     sizes = np.zeros(len(came_from), ClusterRows.SIZES)
     sizes["rows"], sizes["entries"] = np.diff(layer.row_offsets)[came_from], np.diff(layer.entry_offsets)[came_from]

@@ -15,26 +15,7 @@ _DEVICES = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm", 14: "on
 
 
 def numpy_of(value: Any, name: str) -> Any:
-    """An object with ``__dlpack__`` as a NumPy array of the same memory; anything else as it is.
-
-    Parameters
-    ----------
-    value : tensor, array, or anything
-    name : str
-        What errors call it.
-
-    Raises
-    ------
-    DataError
-        For a tensor on another device than the CPU, one that requires grad, and one that NumPy can't hold, such as of
-        bfloat16.
-
-    Examples
-    --------
-    >>> from sylvan.dlpack import numpy_of
-    >>> numpy_of([1, 2], "X")
-    [1, 2]
-    """
+    """An object with ``__dlpack__`` as a NumPy array of the same memory; anything else as it is."""
     if isinstance(value, np.ndarray) or not (hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__")):
         return value
     if getattr(value, "requires_grad", False) is True:

@@ -17,12 +17,7 @@ BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#767676"
 
 
 def need_matplotlib() -> None:
-    """Refuse to draw without matplotlib.
-
-    Raises
-    ------
-    DataError
-    """
+    """Refuse to draw without matplotlib."""
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
@@ -30,15 +25,7 @@ def need_matplotlib() -> None:
 
 
 def draw_panels(paths: Sequence[str | os.PathLike[str]], title: str, panels: Sequence[Callable[[Any], None]]) -> None:
-    """Draw panels from left to right into each of ``paths``, whose endings say the format.
-
-    Parameters
-    ----------
-    paths : sequence of path
-    title : str
-    panels : sequence of callable
-        Each is given the axes that it paints.
-    """
+    """Draw panels from left to right into each of ``paths``, whose endings say the format."""
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

@@ -1,8 +1,6 @@
-"""Data frames as what everything else takes: arrays of numbers, texts, labels.
-
-pandas is read through pandas, whatever else has Arrow's ``__arrow_c_stream__`` (polars, pyarrow, DuckDB) through
-pyarrow. Neither pandas nor polars is imported here: a frame of theirs comes from somebody who has.
-"""
+"""Data frames as what everything else takes: arrays of numbers, texts, labels. pandas is read through pandas, whatever
+else has Arrow's ``__arrow_c_stream__`` (polars, pyarrow, DuckDB) through pyarrow. Neither pandas nor polars is imported
+here: a frame of theirs comes from somebody who has."""
 
 from __future__ import annotations
 
@@ -107,14 +105,7 @@ class _ArrowColumn(Column):
 
 
 def is_frame(value: Any) -> bool:
-    """Whether it is a data frame or a column of one: of pandas, or with Arrow's interface.
-
-    Examples
-    --------
-    >>> from sylvan.frames import is_frame
-    >>> is_frame([[1.0]])
-    False
-    """
+    """Whether it is a data frame or a column of one: of pandas, or with Arrow's interface."""
     if isinstance(value, _PLAIN) or sp.issparse(value):
         return False
     return _of_pandas(value) or hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__")
@@ -132,13 +123,7 @@ def names_of(value: Any) -> list[Any]:
 
 
 def feature_names(value: Any, name: str) -> list[str] | None:
-    """What the columns of a frame are called, where they are features; None where they have no names, but numbers.
-
-    Raises
-    ------
-    DataError
-        When some names are strings and others aren't, or two are equal: the order of such columns couldn't be checked.
-    """
+    """What the columns of a frame are called, where they are features; None where they have no names, but numbers."""
     names = names_of(value)
     others = [each for each in names if not isinstance(each, str)]
     if len(others) == len(names):
@@ -155,21 +140,7 @@ def feature_names(value: Any, name: str) -> list[str] | None:
 
 
 def read_frame(value: Any, name: str) -> Table | Column:
-    """The columns of a frame, or its only one.
-
-    Parameters
-    ----------
-    value : anything that :func:`is_frame`
-    name : str
-        What errors call it.
-
-    Raises
-    ------
-    ImportError
-        When it isn't pandas's, and pyarrow isn't installed.
-    DataError
-        When the frame can't be read.
-    """
+    """The columns of a frame, or its only one."""
     if _of_pandas(value):
         if not _of_pandas(value, "DataFrame"):
             return _PandasColumn(value.to_series() if _of_pandas(value, "Index") else value)
@@ -189,13 +160,7 @@ def read_frame(value: Any, name: str) -> Table | Column:
 
 
 def need_pyarrow(what: str) -> Any:
-    """pyarrow, or a sentence that says how to get it.
-
-    Raises
-    ------
-    ImportError
-        When it isn't installed.
-    """
+    """pyarrow, or a sentence that says how to get it."""
     try:
         return importlib.import_module("pyarrow")
     except ImportError as error:
@@ -203,13 +168,7 @@ def need_pyarrow(what: str) -> Any:
 
 
 def numbers_of(value: Any, name: str) -> Any:
-    """A frame as a matrix of its numbers, a column as a vector, one of vectors as a matrix; anything else as it is.
-
-    Raises
-    ------
-    DataError
-        When a column holds something other than numbers, or its vectors differ in length; as :func:`feature_names`.
-    """
+    """A frame as a matrix of its numbers, a column as a vector, one of vectors as a matrix; anything else as it is."""
     if not is_frame(value):
         return value
     feature_names(value, name)
@@ -232,13 +191,7 @@ def numbers_of(value: Any, name: str) -> Any:
 
 
 def rows_of_vectors(rows: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
-    """Lists or arrays of one length, one a row, as a matrix.
-
-    Raises
-    ------
-    DataError
-        When one is missing, or they differ in length.
-    """
+    """Lists or arrays of one length, one a row, as a matrix."""
     sizes = np.array([len(row) if isinstance(row, _LISTS) else -1 for row in rows])
     if (sizes < 0).any():
         raise DataError(f"{name} has no vector in row {int((sizes < 0).argmax())}.")
@@ -250,14 +203,7 @@ def rows_of_vectors(rows: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
 
 
 def texts_of(value: Any, name: str = "texts") -> Any:
-    """The one column of texts of a frame, or a column, as a list of strings; anything else as it is.
-
-    Raises
-    ------
-    DataError
-        When there is no column of texts or more than one, or a text is missing; and for a dict, whose keys would be
-        taken for texts.
-    """
+    """The one column of texts of a frame, or a column, as a list of strings; anything else as it is."""
     if isinstance(value, dict):
         keys = ", ".join(map(repr, list(value)[:_SHOWN]))
         raise DataError(f"{name} must be a list of strings. Got a dict instead, with {keys}: give one of its values.")
@@ -286,15 +232,8 @@ def holds_texts(value: Any) -> bool:
 
 
 def label_columns(value: Any) -> list[str] | None:
-    """What the labels are called where a frame has a column for each label; None for all else.
-
-    Columns that are numbered from 0, as those of an array are, give no names.
-
-    Raises
-    ------
-    DataError
-        When two columns have one name.
-    """
+    """What the labels are called where a frame has a column for each label; None for all else. Columns that are
+    numbered from 0, as those of an array are, give no names."""
     if not is_frame(value):
         return None
     names = names_of(value)
@@ -313,25 +252,9 @@ def _is_indicator(value: Any) -> bool:
 
 
 def labels_of(value: Any, name: str = "Y") -> Any:
-    """Labels in a frame as lists, an array or a matrix; anything else as it is, but for a column of classes.
-
-    An array of shape (n, 1) with ints other than 0 and 1 holds classes, not relevances of a single label: it becomes
-    one of shape (n,), as scikit-learn has it.
-
-    Parameters
-    ----------
-    value : frame or column
-        A column, or a frame with one column, of strings, of class ids or of lists of these; or a frame with a column of
-        numbers for each label. A missing list is empty.
-    name : str
-        What errors call it.
-
-    Raises
-    ------
-    DataError
-        When a column of strings has a missing one, a frame's columns are neither one nor all numbers, or its only one
-        holds numbers, which may be classes, or flags of one label.
-    """
+    """Labels in a frame as lists, an array or a matrix; anything else as it is, but for a column of classes. An array
+    of shape (n, 1) with ints other than 0 and 1 holds classes, not relevances of a single label: it becomes one of
+    shape (n,), as scikit-learn has it."""
     if isinstance(value, np.ndarray) and value.ndim == 2 and value.shape[1] == 1 and value.dtype.kind in "iu":
         return value if np.isin(value, (0, 1)).all() else value[:, 0]
     if not is_frame(value):

@@ -25,48 +25,16 @@ _NONE = np.empty(0, np.int32)
 
 @dataclass(frozen=True, eq=False)
 class LabelFilter:
-    """The labels that may, or may not, be answered.
+    """The labels that may, or may not, be answered."""
 
-    Attributes
-    ----------
-    allows : bool
-        Whether the listed labels are the only allowed ones, or the denied ones.
-    shared : ndarray of int32
-        Labels listed for every row, each once.
-    rows : Csr of shape (n, n_labels), or None
-        Labels listed for single rows in addition; never together with allowed labels in ``shared``.
-    n_labels : int
-
-    Examples
-    --------
-    >>> from sylvan.label_filter import LabelFilter
-    >>> chosen = LabelFilter.of([0, 1, 2], [2], n_rows=1, n_labels=4)
-    >>> chosen.mask(0).tolist()
-    [True, True, False, False]
-    """
-
-    allows: bool
-    shared: _Ids
-    rows: Csr | None
+    allows: bool  # whether the listed labels are the only allowed ones, or the denied ones
+    shared: _Ids  # labels listed for every row, each once
+    rows: Csr | None  # shape (n, n_labels), or None: labels listed for single rows in addition
     n_labels: int
 
     @classmethod
     def of(cls, allowed: Any, denied: Any, *, n_rows: int, n_labels: int) -> LabelFilter | None:
-        """The filter for a caller's ``allowed`` and ``denied``; None when both are None.
-
-        Parameters
-        ----------
-        allowed, denied : array-like of int, mask, or None
-            Label ids for every row; or a bool mask of shape (n_labels,) for every row; or a mask for each row: a
-            sparse matrix or a bool array of shape (n_rows, n_labels); or each row's label ids, as a list of lists.
-            A label is answered when it is allowed (where that is given) and not denied.
-        n_rows, n_labels : int
-
-        Raises
-        ------
-        DataError
-            For ids out of range or of another type, and masks of another shape.
-        """
+        """The filter for a caller's ``allowed`` and ``denied``; None when both are None."""
         if allowed is None and denied is None:
             return None
         yes = None if allowed is None else _listed(allowed, "allowed", n_rows, n_labels)

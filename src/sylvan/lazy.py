@@ -13,11 +13,9 @@ __all__ = ["lazy_names", "need_torch", "typed_names"]
 
 
 def typed_names(package: str) -> dict[str, str]:
-    """Each name that a package imports under ``if TYPE_CHECKING``, and the module of the package that has it.
-
-    The imports that type checkers read are thus the only table there is. A name that is imported from the package
-    itself is a module of it. They are read from the compiled code, as a frozen application has no sources.
-    """
+    """Each name that a package imports under ``if TYPE_CHECKING``, and the module of the package that has it. The
+    imports that type checkers read are thus the only table there is. A name that is imported from the package itself is
+    a module of it. They are read from the compiled code, as a frozen application has no sources."""
     spec: Any = sys.modules[package].__spec__
     code = list(dis.get_instructions(spec.loader.get_code(package)))
     asked = next(at for at, each in enumerate(code) if each.argval == "TYPE_CHECKING" and each.opname == "LOAD_NAME")
@@ -51,13 +49,7 @@ def lazy_names(package: str, places: Mapping[str, str]) -> tuple[Callable[[str],
 
 
 def need_torch(package: str) -> None:
-    """Load PyTorch, or say how to get it.
-
-    Raises
-    ------
-    ImportError
-        When PyTorch isn't installed.
-    """
+    """Load PyTorch, or say how to get it."""
     try:
         importlib.import_module("torch")
     except ImportError as error:

@@ -43,13 +43,7 @@ _LAST = object()  # what a Worker is to end at
 
 
 def resolve_jobs(n_jobs: int | None) -> int:
-    """How many threads ``n_jobs`` means: None or -1 for every core this process may use.
-
-    Raises
-    ------
-    ParameterError
-        For 0, for numbers below -1 and for anything that is not an int.
-    """
+    """How many threads ``n_jobs`` means: None or -1 for every core this process may use."""
     if n_jobs is None or n_jobs == -1:
         if hasattr(os, "sched_getaffinity"):
             return max(1, len(os.sched_getaffinity(0)))
@@ -62,10 +56,8 @@ def resolve_jobs(n_jobs: int | None) -> int:
 
 
 def one_at_a_time(method: _Method) -> _Method:
-    """A method that changes its object, called by several threads as one after the other.
-
-    A change is made of what there was before: of two at once, the later would lose what the earlier has done.
-    """
+    """A method that changes its object, called by several threads as one after the other. A change is made of what
+    there was before: of two at once, the later would lose what the earlier has done."""
 
     @wraps(method)
     def alone(self: Any, *args: Any, **options: Any) -> Any:
@@ -83,10 +75,8 @@ def split_ranges(n: int, size: int) -> list[tuple[int, int]]:
 
 
 class Progress:
-    """A progress bar on stderr with rate and time left; silent when stderr is no terminal or ``quiet()`` holds.
-
-    tqdm is imported only when a bar is really drawn, so that ``import sylvan`` stays light.
-    """
+    """A progress bar on stderr with rate and time left; silent when stderr is no terminal or ``quiet()`` holds. tqdm is
+    imported only when a bar is really drawn, so that ``import sylvan`` stays light."""
 
     def __init__(self, description: str, total: float | None, unit: str = "it") -> None:
         self._bar: Any = None
@@ -133,9 +123,7 @@ def quiet(on: bool = True) -> Iterator[None]:
 
 def scratch() -> dict[str, npt.NDArray[Any]]:
     """Arrays that this thread uses again from one piece of work to the next, for as long as :func:`map_parallel` runs.
-
-    What is in them is whatever the last piece left; outside of :func:`map_parallel` there are none.
-    """
+    What is in them is whatever the last piece left; outside of :func:`map_parallel` there are none."""
     result: dict[str, npt.NDArray[Any]] | None = getattr(_state, "scratch", None)
     return {} if result is None else result
 
@@ -145,11 +133,9 @@ class _Ended(BaseException):
 
 
 def advance(amount: float = 1) -> None:
-    """Say, from within a piece of work of :func:`map_parallel`, that ``amount`` of its cost is done.
-
-    A long piece of work that says so moves the progress bar, and ends here when another piece has failed or after
-    Ctrl-C, for which it would be waited otherwise. Nothing happens outside of map_parallel.
-    """
+    """Say, from within a piece of work of :func:`map_parallel`, that ``amount`` of its cost is done. A long piece of
+    work that says so moves the progress bar, and ends here when another piece has failed or after Ctrl-C, for which it
+    would be waited otherwise. Nothing happens outside of map_parallel."""
     meter = getattr(_state, "meter", None)
     if meter is not None:
         meter.advance(amount)
@@ -199,27 +185,7 @@ def map_parallel(
     costs: Sequence[float] | None = None,
     description: str | None = None,
 ) -> list[_Result]:
-    """``[work(item) for item in items]`` on ``n_jobs`` threads; results in the order of ``items``.
-
-    Parameters
-    ----------
-    work : callable
-        Called once an item. It must release the GIL in its kernels to gain from threads, and its result must
-        depend on its item alone, which is what makes the bits independent of ``n_jobs``.
-    items : sequence
-    n_jobs : int
-        Number of threads; 1 runs in the caller's own.
-    costs : sequence of float, optional
-        Estimated cost of each item: the most expensive is started first, and progress is counted in cost.
-    description : str, optional
-        Title of a progress bar; none is drawn without it.
-
-    Raises
-    ------
-    Exception
-        The first error of any item, after the other threads have finished the item they are at.
-        ``KeyboardInterrupt`` likewise: no further item is started.
-    """
+    """``[work(item) for item in items]`` on ``n_jobs`` threads; results in the order of ``items``."""
     order = range(len(items)) if costs is None else sorted(range(len(items)), key=lambda i: -costs[i])
     results: list[Any] = [None] * len(items)
     total = float(sum(costs)) if costs is not None else len(items)
@@ -236,27 +202,7 @@ def map_parallel(
 
 
 class Worker:
-    """A thread that takes whatever was put before it, all at once, as soon as it is free.
-
-    Parameters
-    ----------
-    work : callable
-        Called in the thread with the list of what has come since the last call, at least one. What it raises is lost:
-        it has to hand its errors to whoever waits.
-    name : str
-        Of the thread.
-
-    Examples
-    --------
-    >>> from queue import SimpleQueue
-    >>> from sylvan.parallel import Worker
-    >>> done = SimpleQueue()
-    >>> worker = Worker(lambda items: done.put(sum(items)), "sum")
-    >>> worker.put(3)
-    >>> done.get()
-    3
-    >>> worker.close()
-    """
+    """A thread that takes whatever was put before it, all at once, as soon as it is free."""
 
     def __init__(self, work: Callable[[list[Any]], None], name: str) -> None:
         self._work = work
@@ -293,22 +239,10 @@ class Worker:
 def exit_on_interrupt(
     sentence: Callable[[], str], exit_code: int, patience: float = 0.6, answers: Callable[[], bool] = lambda: False
 ) -> Iterator[None]:
-    """End the process soon after Ctrl-C, even while its main thread is deep inside a kernel.
-
-    Python raises ``KeyboardInterrupt`` only between two of its own instructions, so a kernel that runs for
-    seconds would hold it back. Here a thread sees the signal at once, gives the main thread ``patience`` seconds
-    to leave the block by itself, and ends the process otherwise. Does nothing outside the main thread.
-
-    Parameters
-    ----------
-    sentence : callable
-        Gives the line for stderr, asked only when the process has to be ended.
-    exit_code : int
-    patience : float
-        Seconds.
-    answers : callable
-        Asked at each Ctrl-C: whether the block will answer this one itself, however long that takes.
-    """
+    """End the process soon after Ctrl-C, even while its main thread is deep inside a kernel. Python raises
+    ``KeyboardInterrupt`` only between two of its own instructions, so a kernel that runs for seconds would hold it
+    back. Here a thread sees the signal at once, gives the main thread ``patience`` seconds to leave the block by
+    itself, and ends the process otherwise. Does nothing outside the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -93,14 +93,7 @@ def fresh(*, factory: Callable[[], _T], kw_only: bool = False) -> _T:
 
 @dataclass_transform(eq_default=False, field_specifiers=(attribute, fresh))
 def parameterized(cls: _Class) -> _Class:
-    """Make a class's fields its parameters; the module's docstring says how they are written.
-
-    Raises
-    ------
-    TypeError
-        When a field is no parameter and doesn't say so, or the constructor can't be made; ``constraints`` raises it
-        for types without a range.
-    """
+    """Make a class's fields its parameters; the module's docstring says how they are written."""
     if not (isinstance(cls, type) and issubclass(cls, Parameterized)):
         raise TypeError(f"@parameterized is for subclasses of Parameterized. Got {cls!r} instead.")
     for base in cls.__mro__[: cls.__mro__.index(Parameterized)]:
@@ -309,13 +302,7 @@ class Parameterized:
         return self
 
     def check_params(self, names: Sequence[str] | None = None) -> None:
-        """Check every declared constraint, also those of parameters that have parameters.
-
-        Raises
-        ------
-        ParameterError
-            For the first parameter out of its range, with the range and the value received.
-        """
+        """Check every declared constraint, also those of parameters that have parameters."""
         names = self.parameter_names() if names is None else names
         # A subclass with a constructor of its own needn't have what it takes as attributes.
         values = {name: getattr(self, name) for name in names if name in self.constraints or hasattr(self, name)}

@@ -1,10 +1,8 @@
-"""Four-bit weights: a codebook of 16 weights a cluster, and child numbers packed beside their codes.
-
-An entry is ``child_bits + 4`` bits: the child's number, and below it the code of its weight. A few weights, those that
-one code is farthest from, take several entries of one child, whose codes' weights add up: the largest weights of a
-cluster decide most of its answers, and would need most of the codebook otherwise. Lengths of rows are four bits as
-well, so that a longer row is continued in the next, with the same key.
-"""
+"""Four-bit weights: a codebook of 16 weights a cluster, and child numbers packed beside their codes. An entry is
+``child_bits + 4`` bits: the child's number, and below it the code of its weight. A few weights, those that one code is
+farthest from, take several entries of one child, whose codes' weights add up: the largest weights of a cluster decide
+most of its answers, and would need most of the codebook otherwise. Lengths of rows are four bits as well, so that a
+longer row is continued in the next, with the same key."""
 
 from __future__ import annotations
 

@@ -220,13 +220,7 @@ class Instance(Constraint):
 
 
 def check_value(name: str, value: Any, constraint: Constraint, owner: str = "") -> None:
-    """Check the parameter ``name`` (of ``owner``, a class) against its range.
-
-    Raises
-    ------
-    ParameterError
-        When ``value`` is out of it, with the range and the value received.
-    """
+    """Check the parameter ``name`` (of ``owner``, a class) against its range."""
     if constraint.optional if value is None else constraint.accepts(value):
         return
     whose = f" of {owner}" if owner else ""

@@ -24,17 +24,7 @@ def frame_of_rankings(
     rows: Any = None,
     names: Sequence[str] | None = None,
 ) -> Any:
-    """A frame with a line for each answer, by row and then by rank; see :meth:`sylvan.TopK.to_frame`.
-
-    Raises
-    ------
-    ParameterError
-        For another library.
-    ImportError
-        When it isn't installed.
-    DataError
-        When ``rows`` isn't one value for each row.
-    """
+    """A frame with a line for each answer, by row and then by rank; see :meth:`sylvan.TopK.to_frame`."""
     if library not in LIBRARIES:
         known = ", ".join(map(repr, LIBRARIES))
         raise ParameterError(f"The 'library' parameter of to_frame must be one of {known}. Got {library!r} instead.")

@@ -18,12 +18,5 @@ def setting(name: str) -> Any:
 
 def sparse_as_set(matrix: sp.csr_matrix) -> sp.csr_matrix | sp.csr_array:
     """A sparse matrix, or a ``csr_array`` of the same arrays after ``sklearn.set_config(sparse_interface="sparray")``.
-
-    Examples
-    --------
-    >>> import scipy.sparse as sp
-    >>> from sylvan.sklearn_settings import sparse_as_set
-    >>> type(sparse_as_set(sp.csr_matrix((2, 2)))).__name__
-    'csr_matrix'
     """
     return sp.csr_array(matrix) if setting("sparse_interface") == "sparray" else matrix

@@ -8,12 +8,5 @@ __all__ = ["composed"]
 
 
 def composed(text: str) -> str:
-    """``text`` in NFC: a letter and its combining accent become the one character that Unicode has for both.
-
-    Examples
-    --------
-    >>> from sylvan.unicode_form import composed
-    >>> composed("Mu\\u0308ller") == "M\\xfcller"
-    True
-    """
+    """``text`` in NFC: a letter and its combining accent become the one character that Unicode has for both."""
     return text if text.isascii() else unicodedata.normalize("NFC", text)

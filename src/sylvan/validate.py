@@ -1,8 +1,6 @@
-"""The only place where a user's arrays are checked and converted; kernels rely on these checks.
-
-A user's object is never changed, and copied only if it isn't canonical. scipy's own flags, such as
-``has_sorted_indices``, aren't used: they become wrong when somebody writes into ``indices``.
-"""
+"""The only place where a user's arrays are checked and converted; kernels rely on these checks. A user's object is
+never changed, and copied only if it isn't canonical. scipy's own flags, such as ``has_sorted_indices``, aren't used:
+they become wrong when somebody writes into ``indices``."""
 
 from __future__ import annotations
 
@@ -49,35 +47,8 @@ _INT64 = np.dtype(np.int64)
 def features(
     X: Any, *, n_features: int | None = None, name: str = "X", min_rows: int = 0, owner: str = "the model"
 ) -> Csr:
-    """A feature matrix in canonical form.
-
-    Parameters
-    ----------
-    X : sparse matrix, sparse array, array-like or data frame of numbers, shape (n, d)
-        Any scipy format, any real dtype and index dtype; unsorted and repeated indices are sorted and summed,
-        stored zeros are dropped, so that a dense and a sparse matrix of the same values are one.
-    n_features : int, optional
-        Number of columns that ``owner`` was fitted on.
-    name : str
-        Name of the matrix in errors.
-    min_rows : int
-        Minimum number of rows.
-    owner : str
-        The class that expects ``n_features``, for the error.
-
-    Raises
-    ------
-    DataError
-        For text, NaN or infinity, complex or object values, one dimension, inconsistent sparse arrays or
-        another number of columns than ``n_features``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sylvan import validate
-    >>> validate.features(np.array([[0.0, 2.0], [1.0, 0.0]])).indices.tolist()
-    [1, 0]
-    """
+    """A feature matrix in canonical form."""
+    # Shape: X (n, d)
     kind = type(X)
     csr: Csr | None = None
     if kind is sp.csr_matrix or kind is sp.csr_array:  # rank() of single rows lives on this path
@@ -111,18 +82,9 @@ def features(
 
 
 def dense_features(X: Any, n_features: int | None = None) -> npt.NDArray[np.float32] | None:
-    """A dense array of valid numbers as float32 in C order; None for anything that :func:`features` must check.
-
-    For models that use dense rows as they are. Anything else (not an array of floats, another width, NaN, too large
-    values) is left to :func:`features`, which says what is wrong.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sylvan import validate
-    >>> validate.dense_features(np.eye(2)).dtype, validate.dense_features([[1.0]]) is None
-    (dtype('float32'), True)
-    """
+    """A dense array of valid numbers as float32 in C order; None for anything that :func:`features` must check. For
+    models that use dense rows as they are. Anything else (not an array of floats, another width, NaN, too large values)
+    is left to :func:`features`, which says what is wrong."""
     if not isinstance(X, np.ndarray) or isinstance(X, np.ma.MaskedArray) or X.ndim != 2:
         return None
     if X.dtype not in (_FLOAT32, _FLOAT64) or 0 in X.shape or X.shape[1] > MAX_COLUMNS:
@@ -145,32 +107,8 @@ def _first_unsound(dense: npt.NDArray[np.float32]) -> int | None:
 
 
 def labels(Y: Any, *, n_rows: int | None = None, n_labels: int | None = None, name: str = "Y") -> Csr:
-    """A label matrix in canonical form; its values are the relevances, all above 0.
-
-    Parameters
-    ----------
-    Y : sparse matrix, array-like of shape (n, L), sequence of sequences of int, or 1-d array of int
-        A matrix of relevances (a stored zero is no label), or each row's label ids (repeated ids count once), or one
-        class id per row; or a data frame's column of one of the latter, or a frame with a column for each label.
-    n_rows : int, optional
-        Required number of rows.
-    n_labels : int, optional
-        Number of labels; by default the matrix's columns, or one more than the highest id.
-    name : str
-        Its name in errors.
-
-    Raises
-    ------
-    DataError
-        For negative relevances, negative or fractional ids, ids beyond ``n_labels``, names instead of ids,
-        and everything that :func:`features` refuses.
-
-    Examples
-    --------
-    >>> from sylvan import validate
-    >>> validate.labels([[2, 0], [], [1]]).to_scipy().toarray().tolist()
-    [[1.0, 0.0, 1.0], [0.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
-    """
+    """A label matrix in canonical form; its values are the relevances, all above 0."""
+    # Shape: Y (n, L)
     if Y is None:
         raise DataError(f"{name} is None: requires y to be passed, but the target y is None.")
     Y = numpy_of(labels_of(Y, name), name)
@@ -194,14 +132,7 @@ def labels(Y: Any, *, n_rows: int | None = None, n_labels: int | None = None, na
 
 
 def pair(X: Any, Y: Any, *, owner: str = "the model") -> tuple[Csr, Csr]:
-    """The arguments of ``fit``: features and labels with the same number of rows, at least one of each.
-
-    Raises
-    ------
-    DataError
-        As :func:`features` and :func:`labels`; when the numbers of rows differ; and for features whose squares overflow
-        float32.
-    """
+    """The arguments of ``fit``: features and labels with the same number of rows, at least one of each."""
     x = features(X, min_rows=1, owner=owner)
     y = labels_beside(x.shape, Y)
     learnable(x)
@@ -209,13 +140,7 @@ def pair(X: Any, Y: Any, *, owner: str = "the model") -> tuple[Csr, Csr]:
 
 
 def labels_beside(shape: tuple[int, ...], Y: Any) -> Csr:
-    """Labels for the rows of features of a shape.
-
-    Raises
-    ------
-    DataError
-        As :func:`labels`; when the numbers of rows differ or there is no label.
-    """
+    """Labels for the rows of features of a shape."""
     y = labels(Y)
     if shape[0] != y.shape[0]:
         raise DataError(
@@ -228,12 +153,7 @@ def labels_beside(shape: tuple[int, ...], Y: Any) -> Csr:
 
 
 def learnable(x: Csr, first_row: int = 0) -> None:
-    """Refuse features, from a row on, whose squares overflow float32.
-
-    Raises
-    ------
-    DataError
-    """
+    """Refuse features, from a row on, whose squares overflow float32."""
     largest = max(float(x.data.max(initial=0)), -float(x.data.min(initial=0)))
     if largest > LARGEST_TRAINED:
         row = first_row + int(np.searchsorted(x.indptr, int(np.argmax(np.abs(x.data))), side="right")) - 1
@@ -244,13 +164,7 @@ def learnable(x: Csr, first_row: int = 0) -> None:
 
 
 def sample_weight(weight: Any, n_rows: int) -> npt.NDArray[np.float32] | None:
-    """One weight per row as float32, or None without weights.
-
-    Raises
-    ------
-    DataError
-        When it isn't one finite number in [0, inf) per row.
-    """
+    """One weight per row as float32, or None without weights."""
     if weight is None:
         return None
     array = real_numbers(weight, "sample_weight")
@@ -270,32 +184,8 @@ def sample_weight(weight: Any, n_rows: int) -> npt.NDArray[np.float32] | None:
 def vectors(
     X: Any, *, n_dimensions: int | None = None, name: str = "vectors", min_rows: int = 0, owner: str = "the index"
 ) -> npt.NDArray[np.float32]:
-    """Dense vectors, one per row, as float32 in C order; copied only if necessary.
-
-    Parameters
-    ----------
-    X : array-like of shape (n, d)
-    n_dimensions : int, optional
-        Number of columns that ``owner`` has.
-    name : str
-        Name of the array in errors.
-    min_rows : int
-        Minimum number of rows.
-    owner : str
-        The class that has ``n_dimensions``, for the error.
-
-    Raises
-    ------
-    DataError
-        For sparse matrices, text, NaN or infinity, another number of dimensions, another width than ``n_dimensions``,
-        and values whose squares overflow float32.
-
-    Examples
-    --------
-    >>> from sylvan import validate
-    >>> validate.vectors([[1, 2], [3, 4]]).dtype
-    dtype('float32')
-    """
+    """Dense vectors, one per row, as float32 in C order; copied only if necessary."""
+    # Shape: X (n, d)
     array = real_numbers(X, name)
     if array.ndim != 2:
         hint = " A single vector is vector.reshape(1, -1)." if array.ndim == 1 else ""
@@ -325,19 +215,7 @@ def vectors(
 
 
 def row_numbers(values: Any, n_rows: int, *, name: str, least: int = 0, what: str = "rows") -> npt.NDArray[np.int64]:
-    """Whole numbers in [``least``, ``n_rows`` - 1], in an array of any shape.
-
-    Raises
-    ------
-    DataError
-        For fractions, text and numbers out of range, with the position of the first.
-
-    Examples
-    --------
-    >>> from sylvan import validate
-    >>> validate.row_numbers([[3, -1]], 4, name="neighbors", least=-1).tolist()
-    [[3, -1]]
-    """
+    """Whole numbers in [``least``, ``n_rows`` - 1], in an array of any shape."""
     array = real_numbers(values, name)
     if array.dtype.kind == "b" and array.size:
         raise DataError(f"{name} must hold whole numbers, but is of dtype bool.")
@@ -355,13 +233,7 @@ def row_numbers(values: Any, n_rows: int, *, name: str, least: int = 0, what: st
 
 
 def count(value: Any, name: str, *, owner: str = "rank", high: int = MAX_COLUMNS) -> int:
-    """``value`` as an int in [1, high], such as ``k`` or ``beam``.
-
-    Raises
-    ------
-    ParameterError
-        For anything else, including fractions and booleans.
-    """
+    """``value`` as an int in [1, high], such as ``k`` or ``beam``."""
     if type(value) is not int:  # exact ints, the usual case, skip the slow isinstance of an abstract class
         if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
             raise _count_error(value, name, owner, high)
@@ -378,20 +250,7 @@ def _count_error(value: Any, name: str, owner: str, high: int) -> ParameterError
 def listed_ids(
     Y: Any, name: str = "Y", *, low: int = 0, high: int = MAX_COLUMNS - 1
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Label ids, one or several a row, one after another, and how many each row has.
-
-    Parameters
-    ----------
-    Y : sequence of sequences of int, or 1-d array or list of int
-    name : str
-    low, high : int
-        The range of one id a row; ids in lists are never negative.
-
-    Raises
-    ------
-    DataError
-        For names, fractions and numbers out of range.
-    """
+    """Label ids, one or several a row, one after another, and how many each row has."""
     if isinstance(Y, (str, bytes)) or not hasattr(Y, "__len__") or isinstance(Y, dict):
         raise DataError(
             f"{name} must be a matrix, lists of label ids or one class id a row, but is a {type(Y).__name__}."

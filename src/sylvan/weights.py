@@ -1,11 +1,9 @@
-"""ClusterWeights: one layer's weights, per cluster, rows keyed by feature; matching reads it, ranking makes it.
-
-Entries (child number, weight) of a cluster lie together, feature after feature. Features are cut into blocks of
+"""ClusterWeights: one layer's weights, per cluster, rows keyed by feature; matching reads it, ranking makes it. Entries
+(child number, weight) of a cluster lie together, feature after feature. Features are cut into blocks of
 ``2 ** block_bits``; a cluster stores where each block's rows and entries begin, and a row only the low bits of its
-feature (its key) and its length. A weight is a float, or one byte that points into a codebook whose magnitudes
-grow by a constant factor, so that a small weight is rounded as little as a large one, or four bits that are packed with
-the child's number (:mod:`sylvan.quantized`). Everything is offsets: a memory-mapped file is used as it lies on disk.
-"""
+feature (its key) and its length. A weight is a float, or one byte that points into a codebook whose magnitudes grow by
+a constant factor, so that a small weight is rounded as little as a large one, or four bits that are packed with the
+child's number (:mod:`sylvan.quantized`). Everything is offsets: a memory-mapped file is used as it lies on disk."""
 
 from __future__ import annotations
 
@@ -44,9 +42,7 @@ PACKED_ROWS_PER_BLOCK = 64  # of packed weights, whose starts would otherwise be
 @dataclass(frozen=True)
 class ClusterRows:
     """One cluster's weights as rows: feature ids (rising), entries a row, child numbers (rising in a row), weights.
-
-    Child numbers may be of any type of integers. Of a cluster that was stored in four bits, ``packed`` is how.
-    """
+    Child numbers may be of any type of integers. Of a cluster that was stored in four bits, ``packed`` is how."""
 
     features: npt.NDArray[np.int32]
     lengths: npt.NDArray[np.int32]
@@ -93,45 +89,25 @@ class ClusterRows:
 
 @dataclass(frozen=True, eq=False)
 class ClusterWeights:
-    """One layer's weights.
-
-    Attributes
-    ----------
-    n_features, block_bits : int
-    child_offsets : ndarray of int64, shape (n_clusters + 1,)
-        Cluster c's children are nodes ``child_offsets[c]`` to ``child_offsets[c + 1] - 1`` of the layer.
-    row_offsets, entry_offsets : ndarray of int64, shape (n_clusters + 1,)
-    block_starts : ndarray of uint32, shape (n_clusters * (n_blocks + 1) * 2,)
-        First row and first entry of each block, counted within the cluster.
-    keys : ndarray of uint8 or uint16, shape (n_rows + 16,)
-    lengths : ndarray, shape (n_rows + 16,), dtype as ``children``
-        Entries of each row, less one.
-    children : ndarray of uint8, uint16 or uint32, shape (n_entries,)
-        Child number within the cluster.
-    values : ndarray of uint8, float16 or float32, shape (n_entries,)
-        Codes into ``codebook``, or weights.
-    codebook : ndarray of float32, shape (256,), or None
-    intercepts : ndarray of float32, shape (n_nodes,)
-
-    Notes
-    -----
-    With ``weight_dtype="uint4"``, ``children`` is None, ``values`` (uint8) are the child numbers and codes of
-    :func:`~sylvan.quantized.pack_bits`, ``lengths`` (uint8) two a byte, and ``codebook`` has 16 weights a cluster.
-    ``row_offsets`` are then multiples of 2 and ``entry_offsets`` of 8, so that each cluster begins at a byte.
-    """
+    """One layer's weights. With ``weight_dtype="uint4"``, ``children`` is None, ``values`` (uint8) are the child
+    numbers and codes of :func:`~sylvan.quantized.pack_bits`, ``lengths`` (uint8) two a byte, and ``codebook`` has 16
+    weights a cluster; ``row_offsets`` are multiples of 2 and ``entry_offsets`` of 8: each cluster begins at a byte."""
 
     n_features: int
     block_bits: int
+    # shape (n_clusters + 1,): cluster c's children are nodes `child_offsets[c]` to `child_offsets[c + 1] - 1` of the
+    # layer
     child_offsets: npt.NDArray[np.int64]
-    row_offsets: npt.NDArray[np.int64]
+    row_offsets: npt.NDArray[np.int64]  # row_offsets, entry_offsets: shape (n_clusters + 1,)
     entry_offsets: npt.NDArray[np.int64]
+    # shape (n_clusters * (n_blocks + 1) * 2,): first row and first entry of each block, counted within the cluster
     block_starts: npt.NDArray[np.uint32]
-    keys: npt.NDArray[Any]
-    lengths: npt.NDArray[Any]
-    children: npt.NDArray[Any] | None
-    values: npt.NDArray[Any]
-    codebook: npt.NDArray[np.float32] | None
-    intercepts: npt.NDArray[np.float32]
+    keys: npt.NDArray[Any]  # shape (n_rows + 16,)
+    lengths: npt.NDArray[Any]  # shape (n_rows + 16,), dtype as ``children``: entries of each row, less one
+    children: npt.NDArray[Any] | None  # shape (n_entries,): child number within the cluster
+    values: npt.NDArray[Any]  # shape (n_entries,): codes into `codebook`, or weights
+    codebook: npt.NDArray[np.float32] | None  # shape (256,), or None
+    intercepts: npt.NDArray[np.float32]  # shape (n_nodes,)
     layer: Any = field(init=False, default=None)  # the same arrays as the kernels see them
 
     def __post_init__(self) -> None:
@@ -170,10 +146,8 @@ class ClusterWeights:
         weight_dtype: str = "uint8",
         codebook: npt.NDArray[np.float32] | None = None,
     ) -> ClusterWeights:
-        """Lay the clusters' rows out; with ``weight_dtype`` "uint8" and "uint4" weights are rounded to codebooks.
-
-        A given ``codebook`` of bytes is used as it is.
-        """
+        """Lay the clusters' rows out; with ``weight_dtype`` "uint8" and "uint4" weights are rounded to codebooks. A
+        given ``codebook`` of bytes is used as it is."""
         sizes = np.array([cluster.sizes(weight_dtype) for cluster in clusters], ClusterRows.SIZES)
         layout = Layout(sizes, child_offsets, n_features, weight_dtype, codebook=codebook)
         for c, cluster in enumerate(clusters):
@@ -198,12 +172,7 @@ class ClusterWeights:
         )
 
     def sound_cluster(self, c: int) -> ClusterRows:
-        """As :meth:`cluster`, verified: what a loaded model's files say of it is trusted from here on.
-
-        Raises
-        ------
-        ModelError
-        """
+        """As :meth:`cluster`, verified: what a loaded model's files say of it is trusted from here on."""
         try:
             rows = self.cluster(c)
         except (ValueError, IndexError) as error:
@@ -258,17 +227,9 @@ class ClusterWeights:
     def from_arrays(
         cls, state: store.State, prefix: str, child_offsets: npt.NDArray[np.int64], n_features: int, block_bits: int
     ) -> ClusterWeights:
-        """What :meth:`to_arrays` stored.
-
-        The sizes of all arrays and the offsets of the clusters are verified here. The starts, keys, lengths and
-        child numbers inside a cluster are compared with these by the kernels wherever they use them, so that a
-        mapped model of any size opens in milliseconds.
-
-        Raises
-        ------
-        ModelError
-            When an array is missing, or its dtype, size or offsets are wrong.
-        """
+        """What :meth:`to_arrays` stored. The sizes of all arrays and the offsets of the clusters are verified here. The
+        starts, keys, lengths and child numbers inside a cluster are compared with these by the kernels wherever they
+        use them, so that a mapped model of any size opens in milliseconds."""
         n_clusters, n_nodes = len(child_offsets) - 1, int(child_offsets[-1])
         child_types = (np.uint8, np.uint16, np.uint32)
 
@@ -308,28 +269,16 @@ class ClusterWeights:
 
 
 class Layout:
-    """A layer's arrays, filled cluster by cluster in any order.
-
-    Parameters
-    ----------
-    sizes : ndarray of dtype ``ClusterRows.SIZES``, shape (n_clusters,)
-        What :meth:`ClusterRows.sizes` says of each cluster: it settles every offset and the codebook.
-    child_offsets : ndarray of int64, shape (n_clusters + 1,)
-    n_features : int
-    weight_dtype : str
-        One of :data:`WEIGHT_DTYPES`.
-    allocate : callable
-        ``allocate(size, dtype)`` gives the large arrays, all zeros; those of a file, for instance.
-    codebook : ndarray of float32, shape (256,), optional
-        For "uint8", instead of one that the sizes settle.
-    """
+    """A layer's arrays, filled cluster by cluster in any order."""
 
     def __init__(
         self,
+        # shape (n_clusters,): what `ClusterRows.sizes` says of each cluster: it settles every offset and the codebook
         sizes: npt.NDArray[Any],
-        child_offsets: npt.NDArray[np.int64],
+        child_offsets: npt.NDArray[np.int64],  # shape (n_clusters + 1,)
         n_features: int,
-        weight_dtype: str,
+        weight_dtype: str,  # one of `WEIGHT_DTYPES`
+        # `allocate(size, dtype)` gives the large arrays, all zeros; those of a file, for instance
         allocate: Callable[[int, Any], npt.NDArray[Any]] = np.zeros,
         codebook: npt.NDArray[np.float32] | None = None,
     ) -> None:
@@ -345,6 +294,7 @@ class Layout:
         self._keys = allocate(rows + KEY_PADDING, np.uint8 if self._bits <= 8 else np.uint16)
         self._starts = allocate(len(sizes) * (_n_blocks(n_features, self._bits) + 1) * 2, np.uint32)
         self._children: npt.NDArray[Any] | None = None
+        # shape (256,): for "uint8", instead of one that the sizes settle
         self.codebook: npt.NDArray[np.float32] | None = None
         if self._packed:
             self._entry_bits = child_bits(most_children) + CODE_BITS

@@ -12,14 +12,7 @@ _HISSING = ("s", "x", "ch", "sh")
 
 
 def noun(n: float, one: str) -> str:
-    """A noun in the number that ``n`` asks for: "row" for 1, "rows" for any other.
-
-    Examples
-    --------
-    >>> from sylvan.wording import noun
-    >>> noun(1, "class"), noun(0, "class"), noun(2, "query")
-    ('class', 'classes', 'queries')
-    """
+    """A noun in the number that ``n`` asks for: "row" for 1, "rows" for any other."""
     if n == 1:
         return one
     if one in _PLURALS:
@@ -35,34 +28,12 @@ def are(n: float) -> str:
 
 
 def counted(n: int, one: str) -> str:
-    """A number and its noun.
-
-    Parameters
-    ----------
-    n : int
-    one : str
-        The noun in the singular, perhaps with words before it.
-
-    Examples
-    --------
-    >>> from sylvan.wording import counted
-    >>> counted(1, "row"), counted(17_332, "row"), counted(0, "training row")
-    ('1 row', '17,332 rows', '0 training rows')
-    """
+    """A number and its noun."""
     return f"{n:,} {noun(n, one)}"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A question that names what is spelled most like ``name``; all that there is, where nothing is like it.
-
-    Examples
-    --------
-    >>> from sylvan.wording import did_you_mean
-    >>> did_you_mean("bean", ["k", "beam"])
-    "Did you mean 'beam'?"
-    >>> did_you_mean("colour", ["k", "beam"])
-    'Known names: k, beam.'
-    """
+    """A question that names what is spelled most like ``name``; all that there is, where nothing is like it."""
     names = list(known)
     near = difflib.get_close_matches(name, names, n=1)
     return f"Did you mean {near[0]!r}?" if near else f"Known names: {', '.join(names) or 'none'}."

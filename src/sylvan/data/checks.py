@@ -14,13 +14,7 @@ __all__ = ["label_csr", "sound_csr"]
 
 
 def sound_csr(matrix: Any, name: str) -> sp.csr_matrix:
-    """``matrix`` as CSR of float32 and int32 ids, sorted, repeated entries summed; stored zeros stay.
-
-    Raises
-    ------
-    DataError
-        When it is no matrix of numbers, has ids out of range, or values that are no finite float32.
-    """
+    """``matrix`` as CSR of float32 and int32 ids, sorted, repeated entries summed; stored zeros stay."""
     if not sp.issparse(matrix):
         matrix = np.asarray(matrix)
         if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":

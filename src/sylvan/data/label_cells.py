@@ -28,12 +28,10 @@ _ITEMS = re.compile(_ITEM, re.DOTALL)
 
 
 class LabelCells:
-    """What the labels are that a cell, or a JSON string, holds.
-
-    ``separator`` is what the user said: a mark, ``None`` for one label a cell, or "auto" for ``usual``, the mark of
-    the format (None where a string is one label). A list as Python or JSON writes one is always a list, unless None
-    was said. Where no cell shows the separator, and cells look as if another stood in them, a warning says so.
-    """
+    """What the labels are that a cell, or a JSON string, holds. ``separator`` is what the user said: a mark, ``None``
+    for one label a cell, or "auto" for ``usual``, the mark of the format (None where a string is one label). A list as
+    Python or JSON writes one is always a list, unless None was said. Where no cell shows the separator, and cells look
+    as if another stood in them, a warning says so."""
 
     def __init__(self, name: str, separator: str | None, usual: str | None = None) -> None:
         if separator is not None and (not isinstance(separator, str) or not separator):
@@ -151,10 +149,8 @@ def _listed(cell: str) -> list[Any] | None:
 
 
 def _looks_split(mark: str, marked: list[str], cells: dict[str, str]) -> bool:
-    """Whether parts of cells are labels elsewhere: alone, or both first and later in cells.
-
-    "Smith, John" and "Sports/Football" are names: their parts keep their places.
-    """
+    """Whether parts of cells are labels elsewhere: alone, or both first and later in cells. "Smith, John" and
+    "Sports/Football" are names: their parts keep their places."""
     parted = [[part.strip() for part in cell.split(mark) if part.strip()] for cell in marked]
     parted = [parts for parts in parted if len(parts) > 1]
     first, later = Counter(parts[0] for parts in parted), Counter(part for parts in parted for part in parts[1:])

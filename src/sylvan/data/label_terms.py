@@ -53,28 +53,7 @@ class LabelTerms:
 
 
 def label_terms(label_texts: Any, names: Iterable[str]) -> dict[str, LabelTerms]:
-    """The terms of each label that has any, from the forms in which a caller may give them.
-
-    Parameters
-    ----------
-    label_texts : None, "names", mapping of str to (str, list of str or LabelTerms), or SubjectVocabulary
-        Of a list, the first is the preferred name, the others are alternative ones. With None or "names", each of
-        ``names`` is its label's preferred term. The labels of a vocabulary are its URIs, or, where none of ``names``
-        is one of these but some are preferred labels, its preferred labels.
-    names : iterable of str
-        Of the labels that are known from rows.
-
-    Raises
-    ------
-    DataError
-        When it is anything else.
-
-    Examples
-    --------
-    >>> from sylvan.data.label_terms import label_terms
-    >>> label_terms({"n1": ["whaling", "whale hunting"]}, [])["n1"].alternative
-    ('whale hunting',)
-    """
+    """The terms of each label that has any, from the forms in which a caller may give them."""
     if label_texts is None or (isinstance(label_texts, str) and label_texts == "names"):
         return {name: LabelTerms((name,)) for name in names}
     if hasattr(label_texts, "terms"):

@@ -173,13 +173,7 @@ def _csr(
 def read_rows(
     stream: InputStream, first: bytes, rest: Iterator[bytes], form: LineFormat, n_jobs: int, lines_before: int
 ) -> Rows:
-    """Read all rows: the block ``first``, then the blocks that ``rest`` gives.
-
-    Raises
-    ------
-    DataError
-        For the first line at fault, with file, line, what stands there and what may.
-    """
+    """Read all rows: the block ``first``, then the blocks that ``rest`` gives."""
     rows = Rows()
     wave: list[bytes] = [first] if first else []
     size = 1 if n_jobs == 1 else 4 * n_jobs  # blocks read ahead, so that no thread waits long for the last one

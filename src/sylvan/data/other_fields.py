@@ -21,31 +21,17 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class OtherFields:
-    """Which fields of a record an output has too.
+    """Which fields of a record an output has too."""
 
-    Attributes
-    ----------
-    names : tuple of str or None
-        These, in this order; with None all of them.
-    without : tuple of str
-        But never these.
-    """
-
-    names: tuple[str, ...] | None = None
-    without: tuple[str, ...] = ()
+    names: tuple[str, ...] | None = None  # these, in this order; with None all of them
+    without: tuple[str, ...] = ()  # but never these
 
     def __call__(self, record: Record) -> dict[str, Any]:
         names = record if self.names is None else self.names
         return {name: plain(record.get(name)) for name in names if name not in self.without}
 
     def check(self, records: Sequence[Record], place: str) -> None:
-        """Refuse names that none of some records has.
-
-        Raises
-        ------
-        DataError
-            With the names that they have.
-        """
+        """Refuse names that none of some records has."""
         known = dict.fromkeys(name for record in records for name in record)
         for name in self.names or ():
             if name not in known:
@@ -99,13 +85,7 @@ class RecordColumns:
         self._n_rows = 0
 
     def take(self, records: Sequence[Record]) -> tuple[str, ...]:
-        """The names of the columns, once the next records are known to have no other fields.
-
-        Raises
-        ------
-        DataError
-            When one has.
-        """
+        """The names of the columns, once the next records are known to have no other fields."""
         if self.names is None:
             self.names = tuple(dict.fromkeys(name for record in records for name in record))
         known = set(self.names)
@@ -121,13 +101,7 @@ class RecordColumns:
 
 
 def with_others(rows: Iterable[_T], others: Iterable[Record] | None) -> Iterator[tuple[_T, Record]]:
-    """Rows with their other fields, where they have any.
-
-    Raises
-    ------
-    DataError
-        When there are more of the one than of the other.
-    """
+    """Rows with their other fields, where they have any."""
     if others is None:
         yield from zip(rows, repeat({}))
         return
@@ -152,13 +126,7 @@ def plain(value: Any) -> Any:
 
 
 def arrow_column(pa: Any, values: Sequence[Any], type_: Any = None) -> Any:
-    """Values as a column of pyarrow's, of a type that is given or else theirs; of strings where all are None.
-
-    Raises
-    ------
-    DataError
-        When the values are of another type; pyarrow alone would make 2 of 2.5 among whole numbers.
-    """
+    """Values as a column of pyarrow's, of a type that is given or else theirs; of strings where all are None."""
     array = pa.array(values)
     found, types = array.type, pa.types
     if type_ is None:

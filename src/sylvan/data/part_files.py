@@ -49,25 +49,13 @@ def joined_path(folder: str, *names: str) -> str:
 
 
 def part_files(path: str) -> PartFiles:
-    """The part in a folder, or at a URL.
-
-    Raises
-    ------
-    DataError
-        When its files are missing, of another type, or don't agree.
-    """
+    """The part in a folder, or at a URL."""
     part: PartFiles = _RemotePart(path) if is_url(path) else _LocalPart(path)
     return part
 
 
 def listed(folder: str) -> list[str]:
-    """The names in a folder, or below a URL.
-
-    Raises
-    ------
-    DataError
-        When it can't be read.
-    """
+    """The names in a folder, or below a URL."""
     try:
         if is_url(folder):
             system, root = _file_system(folder)
@@ -80,13 +68,7 @@ def listed(folder: str) -> list[str]:
 
 
 def exists(path: str) -> bool:
-    """Whether there is a file.
-
-    Raises
-    ------
-    DataError
-        When a file system can't say.
-    """
+    """Whether there is a file."""
     if not is_url(path):
         return os.path.exists(path)
     system, root = _file_system(path)
@@ -192,10 +174,8 @@ class _LocalPart(_Part):
 
 
 class _RemotePart(_Part):
-    """A part on an object storage, of which ranges are read with fsspec.
-
-    Ranges that are near to each other are read together.
-    """
+    """A part on an object storage, of which ranges are read with fsspec. Ranges that are near to each other are read
+    together."""
 
     def __init__(self, path: str) -> None:
         self._system, self._root = _file_system(path)

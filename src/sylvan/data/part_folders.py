@@ -77,13 +77,7 @@ def save_parts(folder: PathLike, X: Any, Y: Any = None, *, rows_per_part: int | 
 
 
 def make_folders(paths: Sequence[str]) -> None:
-    """Folders for parts: those that stay empty, where writing is interrupted, tell that not all are there.
-
-    Raises
-    ------
-    DataError
-        When they can't be made.
-    """
+    """Folders for parts: those that stay empty, where writing is interrupted, tell that not all are there."""
     for path in paths:
         if is_url(path):
             raise DataError(f"Parts can't be written to {path!r}: write them into a folder, and copy it there.")

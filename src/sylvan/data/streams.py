@@ -127,13 +127,7 @@ class InputStream:
         return size or None
 
     def read(self, size: int = -1) -> bytes:
-        """Up to ``size`` bytes, fewer only at the end.
-
-        Raises
-        ------
-        DataError
-            When the file can't be read, its packed data are damaged or cut short, or it isn't in its encoding.
-        """
+        """Up to ``size`` bytes, fewer only at the end."""
         return self._guarded(self._unpacked.read, size)
 
     def _guarded(self, read: Callable[[int], bytes], size: int) -> bytes:
@@ -192,13 +186,7 @@ class InputStream:
 
 @contextmanager
 def open_read(path: PathLike) -> Iterator[InputStream]:
-    """Open ``path`` ("-" for stdin) for reading; packed files and UTF-16 are recognised by their first bytes.
-
-    Raises
-    ------
-    DataError
-        When there is no such file, it is a folder, may not be read, or is named .gz, say, without being so.
-    """
+    """Open ``path`` ("-" for stdin) for reading; packed files and UTF-16 are recognised by their first bytes."""
     name, encoding = shown(path), getattr(path, "encoding", None)
     if os.fspath(path) == "-":
         stdin = _stdin()
@@ -226,13 +214,7 @@ def _buffered(raw: BinaryIO) -> io.BufferedReader:
 
 
 def _stdin() -> BinaryIO:
-    """Stdin's bytes.
-
-    Raises
-    ------
-    DataError
-        When it is closed.
-    """
+    """Stdin's bytes."""
     if sys.stdin is None or sys.stdin.closed:
         raise DataError("stdin is closed: give the path of a file, or send the data by a pipe.")
     return cast(BinaryIO, sys.stdin.buffer)
@@ -284,13 +266,7 @@ class _Recoded(io.RawIOBase):
 
 
 def _zstd(name: str) -> Any:
-    """Python's module for zstd, or the package that stands in for it.
-
-    Raises
-    ------
-    DataError
-        When there is neither.
-    """
+    """Python's module for zstd, or the package that stands in for it."""
     for module in ("compression.zstd", "zstandard"):
         try:
             return importlib.import_module(module)
@@ -347,16 +323,9 @@ def encoding_of(path: PathLike) -> str | None:
 
 @contextmanager
 def open_write(path: PathLike) -> Iterator[BinaryIO]:
-    """Open ``path`` ("-" for stdout) for writing; ``.gz``, ``.xz``, ``.bz2`` and ``.zst`` are packed.
-
-    The bytes go to a file beside it that takes its name when the block ends well. When it ends badly,
-    Ctrl-C included, that file is removed and whatever stood at ``path`` is untouched.
-
-    Raises
-    ------
-    DataError
-        When the folder is missing or nothing may be written there.
-    """
+    """Open ``path`` ("-" for stdout) for writing; ``.gz``, ``.xz``, ``.bz2`` and ``.zst`` are packed. The bytes go to a
+    file beside it that takes its name when the block ends well. When it ends badly, Ctrl-C included, that file is
+    removed and whatever stood at ``path`` is untouched."""
     name = os.fspath(path)
     if name == "-":
         if sys.stdout is None or sys.stdout.closed:
@@ -394,13 +363,7 @@ def open_write(path: PathLike) -> Iterator[BinaryIO]:
 
 
 def check_ending(path: PathLike, known: tuple[str, ...]) -> str:
-    """The ending of an output's name, which tells its format; "" for a name without one, and for stdout.
-
-    Raises
-    ------
-    DataError
-        When it tells another than the known.
-    """
+    """The ending of an output's name, which tells its format; "" for a name without one, and for stdout."""
     ending = os.path.splitext(unpacked_name(path))[1]
     if ending not in known and not _is_special(path):
         listed = ", ".join(filter(None, known))

@@ -51,18 +51,8 @@ def explain_class(
     top: int,
     names: Names,
 ) -> tuple[LeafPath, int | None]:
-    """The path to a class, and where a beam of ``beam`` doesn't reach it, one that would.
-
-    Parameters
-    ----------
-    weights : ClassWeights
-    row : Csr of shape (1, n_features)
-    label : int
-    beam, bias, log_probabilities : as in :func:`sylvan.matching.class_beam.rank_classes`
-    top : int
-        Features listed per step and sign.
-    names : Names
-    """
+    """The path to a class, and where a beam of ``beam`` doesn't reach it, one that would."""
+    # Shape: row (1, n_features)
     own = _edge_scores(weights, row, bias)
     moves = _among_siblings(weights, own) if log_probabilities else own
     tree = weights.tree

@@ -24,22 +24,8 @@ def nearest_examples(
     row: Csr, label: int, examples: Any, n: int, feature_name: Callable[[int], str], n_labels: int
 ) -> tuple[Example, ...]:
     """The ``n`` rows of ``examples`` with ``label`` whose cosine with ``row`` is greatest, the lower row among equals.
-
-    Parameters
-    ----------
-    row : Csr of shape (1, n_features)
-    label : int
-    examples : pair (X, Y), or NeighborRanker
-        What the model was trained on, in the forms that ``fit`` takes, or a ranker fitted on it.
-    n : int
-    feature_name : function
-    n_labels : int
-
-    Raises
-    ------
-    DataError
-        When ``examples`` is no such pair, or doesn't fit the model.
     """
+    # Shape: row (1, n_features)
     if hasattr(examples, "nearest_with"):
         check_ranker(examples, row.shape[1], n_labels)
         result: tuple[Example, ...] = examples.nearest_with(row, label, n, feature_name)
@@ -58,13 +44,7 @@ def nearest_examples(
 
 
 def check_ranker(ranker: Any, n_features: int, n_labels: int) -> None:
-    """Refuse a ranker of other features or labels than the model's.
-
-    Raises
-    ------
-    DataError
-        With both sizes.
-    """
+    """Refuse a ranker of other features or labels than the model's."""
     if not ranker.__sklearn_is_fitted__():
         raise DataError("The NeighborRanker given as examples is not fitted yet: call its fit first.")
     if (ranker.n_features_, ranker.n_labels_) != (n_features, n_labels):

@@ -19,34 +19,7 @@ __all__ = ["Explanation"]
 
 @dataclass(frozen=True)
 class Explanation(Findings):
-    """Why a model gives a label to a row, or doesn't.
-
-    Attributes
-    ----------
-    model : str
-        The class of the model.
-    label : int
-    name : str
-    place : int or None
-        The label's place, from 1, in the ranking of all labels; None when the search doesn't reach it.
-    score : float or None
-        Its score in that ranking.
-    n_labels, n_features : int
-        Of the model.
-    n_known : int
-        Features of the row that the model knows.
-    trees : tuple of TreeVote
-    examples : tuple of Example
-        The nearest training rows with the label, where examples were given.
-    excerpt : str or None
-        How the text that is explained begins, of a text model.
-    probability : float or None
-        The calibrated probability, of a model with calibration.
-    notes : tuple of str
-        What else there is to say, as sentences.
-    code : str or None
-        What the model calls the label, where ``name`` is what a vocabulary of subjects calls it.
-    """
+    """Why a model gives a label to a row, or doesn't."""
 
     def __str__(self) -> str:
         return self.text()
@@ -65,13 +38,7 @@ class Explanation(Findings):
         return as_page([self])
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the explanation to a file: a page for ``.html``, data for ``.json``, text for anything else.
-
-        Raises
-        ------
-        DataError
-            When nothing may be written there.
-        """
+        """Write the explanation to a file: a page for ``.html``, data for ``.json``, text for anything else."""
         name = os.fspath(path).lower()
         check_ending(path, (".html", ".htm", ".json", ".txt", ".md", ""))
         if name.endswith((".html", ".htm")):

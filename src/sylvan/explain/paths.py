@@ -1,8 +1,6 @@
 """Why a tree ranks a label where it does: the path to it, how the beam treated it, and the features that weighed most.
-
 Scores come from the same kernels that ranking uses, so that they are those of the ranking; what each feature added is
-computed from the stored weights, and adds up to them.
-"""
+computed from the stored weights, and adds up to them."""
 
 from __future__ import annotations
 
@@ -52,26 +50,8 @@ def tree_votes(
 def explain_paths(
     ranker: TreeRanker, row: Csr, label: int, *, beam: int, combines: Sequence[str], top: int, names: Names
 ) -> tuple[LeafPath, ...]:
-    """The paths to all leaves of ``label``: those that the beam reaches first, then by score.
-
-    Parameters
-    ----------
-    ranker : TreeRanker
-    row : Csr of shape (1, n_features)
-    label : int
-    beam : int
-        Nodes followed per layer.
-    combines : sequence of str
-        How each layer's scores join those above.
-    top : int
-        Features listed per step and sign.
-    names : Names
-
-    Raises
-    ------
-    ModelError
-        When the weights of a loaded model are inconsistent.
-    """
+    """The paths to all leaves of ``label``: those that the beam reaches first, then by score."""
+    # Shape: row (1, n_features)
     searched = search_layers(ranker, row, beam, combines)
     results = [
         LeafPath(leaf, tuple(_steps(ranker, row, leaf, searched, beam, combines, top, names)))

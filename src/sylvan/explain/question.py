@@ -59,16 +59,7 @@ class Question:
         cls, model: Ranks, x: Any, label: Any, top: Any, options: Mapping[str, Any], *,
         feature_names: Any = None, label_names: Any = None,
     ) -> Question:  # fmt: skip
-        """The question to a fitted model.
-
-        Raises
-        ------
-        DataError
-            When ``x`` is not one row of the model's features, there is no such label, or there are not as many names
-            as features or labels.
-        ParameterError
-            For ``allowed`` and ``denied``, and for a ``top`` out of range.
-        """
+        """The question to a fitted model."""
         _refuse_filters(options)
         top = check_count(top, "top")
         row = validate.features(x, n_features=model.n_features_, owner=type(model).__name__)
@@ -125,13 +116,7 @@ def place_of(top: TopK, label: int) -> tuple[int | None, float | None]:
 
 
 def find_label(label: Any, n_labels: int, label_names: Any = None) -> int:
-    """The id of a label that is given by name or id.
-
-    Raises
-    ------
-    DataError
-        When there is none of this name, with those that look like it, or the id is out of range.
-    """
+    """The id of a label that is given by name or id."""
     if isinstance(label_names, Numbers) and isinstance(label, numbers.Integral) and not isinstance(label, bool):
         label = str(label)  # where labels are numbers, an int is a name
     if isinstance(label, str):
@@ -183,21 +168,7 @@ def _names_of(feature_names: Any, label_names: Any, counts: Any, n_features: int
 
 
 def gathered(result: Explanation, top: int, n_terms: int) -> Explanation:
-    """An explanation that lists the ``top`` strongest features a sign, with those from ``n_terms`` on added up.
-
-    Parameters
-    ----------
-    found : Explanation
-        With all features listed.
-    top : int
-    n_terms : int
-        Features before the encoder's.
-
-    Raises
-    ------
-    ParameterError
-        When ``top`` is no number from 1.
-    """
+    """An explanation that lists the ``top`` strongest features a sign, with those from ``n_terms`` on added up."""
     top = check_count(top, "top")
     trees = tuple(
         replace(tree, paths=tuple(

@@ -22,22 +22,12 @@ class Names:
 
 @dataclass(frozen=True)
 class WeighedFeature:
-    """One feature of the row in one node's linear model.
-
-    Attributes
-    ----------
-    feature : int
-    name : str
-    value : float
-        In the row.
-    weight : float
-        In the model of the node.
-    """
+    """One feature of the row in one node's linear model."""
 
     feature: int
     name: str
-    value: float
-    weight: float
+    value: float  # in the row
+    weight: float  # in the model of the node
 
     @property
     def contribution(self) -> float:
@@ -47,68 +37,34 @@ class WeighedFeature:
 
 @dataclass(frozen=True)
 class Step:
-    """One node of a path.
+    """One node of a path."""
 
-    Attributes
-    ----------
-    layer, node : int
-        Layers count from 0, the root's children; nodes as in :class:`~sylvan.LabelTree`.
-    title : str
-        The node's most frequent labels.
-    score, intercept : float
-        The node's own score: the features' contributions and the intercept.
-    so_far : float
-        The score of the path down to here, as the beam compares it: with the product rules in [0, 1].
-    place, n_siblings : int
-        The node's place, from 1, among the children of its parent, by ``so_far``.
-    opened : bool
-        Whether the beam reached the node's parent, so that the node was scored at all.
-    beam_place, n_candidates : int or None
-        The node's place among all that were scored in this layer, and how many they were.
-    followed : bool
-        Whether the beam went on from here; in the last layer, whether it was reached.
-    floor : float or None
-        ``so_far`` of the last node that the beam follows, where it had to drop some.
-    positive, negative : tuple of WeighedFeature
-        Those that weighed most, the strongest first.
-    n_weighed : int
-        Features of the row that the node's model has a weight for.
-    rest : float
-        The sum of the contributions that are not listed.
-    """
-
-    layer: int
+    layer: int  # layer, node: layers count from 0, the root's children; nodes as in `LabelTree`
     node: int
-    title: str
-    score: float
+    title: str  # the node's most frequent labels
+    score: float  # score, intercept: the node's own score: the features' contributions and the intercept
     intercept: float
-    so_far: float
-    place: int
+    so_far: float  # the score of the path down to here, as the beam compares it: with the product rules in [0, 1]
+    place: int  # place, n_siblings: the node's place, from 1, among the children of its parent, by `so_far`
     n_siblings: int
-    opened: bool
+    opened: bool  # whether the beam reached the node's parent, so that the node was scored at all
+    # beam_place, n_candidates: the node's place among all that were scored in this layer, and how many they were
     beam_place: int | None
     n_candidates: int | None
-    followed: bool
-    floor: float | None
-    positive: tuple[WeighedFeature, ...]
+    followed: bool  # whether the beam went on from here; in the last layer, whether it was reached
+    floor: float | None  # `so_far` of the last node that the beam follows, where it had to drop some
+    positive: tuple[WeighedFeature, ...]  # positive, negative: those that weighed most, the strongest first
     negative: tuple[WeighedFeature, ...]
-    n_weighed: int
-    rest: float
+    n_weighed: int  # features of the row that the node's model has a weight for
+    rest: float  # the sum of the contributions that are not listed
 
 
 @dataclass(frozen=True)
 class LeafPath:
-    """The way from the root to one leaf of a label.
-
-    Attributes
-    ----------
-    leaf : int
-    steps : tuple of Step
-        One a layer.
-    """
+    """The way from the root to one leaf of a label."""
 
     leaf: int
-    steps: tuple[Step, ...]
+    steps: tuple[Step, ...]  # one a layer
 
     @property
     def score(self) -> float:
@@ -128,73 +84,44 @@ class LeafPath:
 
 @dataclass(frozen=True)
 class TreeVote:
-    """What one tree says of a label.
+    """What one tree says of a label."""
 
-    Attributes
-    ----------
-    number : int
-        Which tree, from 0.
-    score : float
-        Its score of the label, or the one it would give were the label reached; of several trees in [0, 1], as the
-        mean takes them.
-    reached : bool
-        Whether the beam reaches the label in this tree.
-    beam : int
-        Nodes that the search followed per layer.
-    enough : int or None
-        A beam that would reach the label; None when it is reached.
-    paths : tuple of LeafPath
-        One a leaf of the label; the one that counts comes first.
-    """
-
-    number: int
-    score: float
-    reached: bool
-    beam: int
-    enough: int | None
-    paths: tuple[LeafPath, ...]
+    number: int  # which tree, from 0
+    score: float  # its score of the label, or the one it would give were the label reached
+    reached: bool  # whether the beam reaches the label in this tree
+    beam: int  # nodes that the search followed per layer
+    enough: int | None  # a beam that would reach the label; None when it is reached
+    paths: tuple[LeafPath, ...]  # one a leaf of the label; the one that counts comes first
 
 
 @dataclass(frozen=True)
 class Example:
-    """A training row that has the label, and what it shares with the row explained.
+    """A training row that has the label, and what it shares with the row explained."""
 
-    Attributes
-    ----------
-    row : int
-        Counted from 0.
-    similarity : float
-        Cosine of the two rows' features.
-    shared : tuple of str
-        The features that make the similarity, the strongest first.
-    excerpt : str or None
-        Of a text model, how the text begins.
-    """
-
-    row: int
-    similarity: float
-    shared: tuple[str, ...]
-    excerpt: str | None = None
+    row: int  # counted from 0
+    similarity: float  # cosine of the two rows' features
+    shared: tuple[str, ...]  # the features that make the similarity, the strongest first
+    excerpt: str | None = None  # of a text model, how the text begins
 
 
 @dataclass(frozen=True)
 class Findings:
-    """All that an :class:`~sylvan.explain.explanation.Explanation` says; its attributes are described there."""
+    """All that an :class:`~sylvan.explain.explanation.Explanation` says."""
 
-    model: str
+    model: str  # the class of the model
     label: int
     name: str
-    place: int | None
-    score: float | None
+    place: int | None  # the label's, from 1, in the ranking of all labels; None when the search doesn't reach it
+    score: float | None  # its score in that ranking
     n_labels: int
     n_features: int
-    n_known: int
+    n_known: int  # features of the row that the model knows
     trees: tuple[TreeVote, ...] = ()
-    examples: tuple[Example, ...] = ()
-    excerpt: str | None = None
-    probability: float | None = None
-    notes: tuple[str, ...] = ()
-    code: str | None = None
+    examples: tuple[Example, ...] = ()  # the nearest training rows with the label, where examples were given
+    excerpt: str | None = None  # of a text model, how the text that is explained begins
+    probability: float | None = None  # the calibrated one, of a model with calibration
+    notes: tuple[str, ...] = ()  # what else there is to say, as sentences
+    code: str | None = None  # what the model calls the label, where `name` is what a vocabulary of subjects calls it
 
     @property
     def title(self) -> str:

@@ -38,13 +38,7 @@ def read_bytes(path: Path) -> npt.NDArray[np.uint8]:
 
 
 def read_json(path: Path) -> Any:
-    """The content of a JSON file.
-
-    Raises
-    ------
-    ModelError
-        When it is missing, too large or no JSON.
-    """
+    """The content of a JSON file."""
     if sized_file(path) > _MOST_JSON:
         raise ModelError(f"{str(path)!r} is larger than {_MOST_JSON} bytes, which no such file is.")
     try:

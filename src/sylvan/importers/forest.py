@@ -1,9 +1,7 @@
-"""From the nodes of another library's tree to an XRLinear: one shape that all importers bring their models into.
-
-Here a tree is a list of nodes, each with its parent and the row of a weight matrix; labels may hang at any depth.
-XRLinear wants all of them in its last layer, so a label that hangs higher up gets a chain of nodes below it whose
-score is so high that it changes nothing: with hinges a slack of exactly 0, with sigmoids a logarithm of exactly 0.
-"""
+"""From the nodes of another library's tree to an XRLinear: one shape that all importers bring their models into. Here a
+tree is a list of nodes, each with its parent and the row of a weight matrix; labels may hang at any depth. XRLinear
+wants all of them in its last layer, so a label that hangs higher up gets a chain of nodes below it whose score is so
+high that it changes nothing: with hinges a slack of exactly 0, with sigmoids a logarithm of exactly 0."""
 
 from __future__ import annotations
 
@@ -34,25 +32,13 @@ _MOST_INDEX = 1 << 28  # bytes
 
 @dataclass(frozen=True)
 class Nodes:
-    """One tree's nodes, without its root.
+    """One tree's nodes, without its root."""
 
-    Attributes
-    ----------
-    parents : ndarray of int64, shape (n,)
-        The parent of each node; -1 for the root.
-    labels : ndarray of int64, shape (n,)
-        The label of a node without children; -1 for others.
-    rows : ndarray of int64, shape (n,)
-        Its row of ``weights``, :data:`CERTAIN` or :data:`IMPOSSIBLE`.
-    weights : csr_matrix of float32, shape (n_rows, n_features)
-    intercepts : ndarray of float32, shape (n_rows,)
-    """
-
-    parents: npt.NDArray[np.int64]
-    labels: npt.NDArray[np.int64]
-    rows: npt.NDArray[np.int64]
-    weights: sp.csr_matrix
-    intercepts: npt.NDArray[np.float32]
+    parents: npt.NDArray[np.int64]  # shape (n,): the parent of each node; -1 for the root
+    labels: npt.NDArray[np.int64]  # shape (n,): the label of a node without children; -1 for others
+    rows: npt.NDArray[np.int64]  # shape (n,): its row of `weights`, `CERTAIN` or `IMPOSSIBLE`
+    weights: sp.csr_matrix  # shape (n_rows, n_features)
+    intercepts: npt.NDArray[np.float32]  # shape (n_rows,)
 
 
 @dataclass(frozen=True)
@@ -67,26 +53,7 @@ def build_model(
     trees: Sequence[Nodes], n_labels: int | None, combine: str | list[str], weight_dtype: WeightDtype, where: str,
     **params: Any,
 ) -> XRLinear:  # fmt: skip
-    """An XRLinear that ranks with these trees.
-
-    Parameters
-    ----------
-    trees : sequence of Nodes
-        All over the same features.
-    n_labels : int or None
-        A label that stands in no tree gets a score of 0; by default the last one of a tree is the last of all.
-    combine, weight_dtype, **params
-        Parameters of the model; the rest are those of its default.
-    where : str
-        What errors call the model.
-
-    Raises
-    ------
-    ModelError
-        When nodes make no tree, or one that is too deep, or their labels' numbers can't be meant.
-    ParameterError
-        When a parameter is out of its range.
-    """
+    """An XRLinear that ranks with these trees."""
     model = XRLinear(combine=combine, weight_dtype=weight_dtype, n_trees=len(trees), **params)
     model.check_params()
     try:

@@ -28,14 +28,7 @@ Triples = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.flo
 
 
 def read_cbor(path: Path) -> Any:
-    """The one item of a CBOR file; in its maps, a list of numbers is an ndarray of float64.
-
-    Raises
-    ------
-    ModelError
-        When the file is missing, cut short, nested too deeply, or holds tags, lengths left open or a name twice in a
-        map; or when cbor2 isn't installed.
-    """
+    """The one item of a CBOR file; in its maps, a list of numbers is an ndarray of float64."""
     size = sized_file(path)
     try:
         import cbor2

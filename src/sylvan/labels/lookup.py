@@ -17,30 +17,8 @@ __all__ = ["ids_of_names"]
 
 
 def ids_of_names(labels: Any, vocabulary: Vocabulary, name: str) -> Any:
-    """``labels`` with every string replaced by its id in ``vocabulary``; ids and masks are left as they are.
-
-    Where the labels are :class:`Numbers`, an int is a name too.
-
-    Parameters
-    ----------
-    labels : list of str or int, list of such lists, or anything else
-        Strings are names, ints are label ids.
-    vocabulary : Vocabulary
-    name : str
-        What the errors call ``labels``.
-
-    Raises
-    ------
-    DataError
-        For a name that the vocabulary doesn't have, with one that is like it.
-
-    Examples
-    --------
-    >>> from sylvan.labels.vocabulary import Vocabulary
-    >>> from sylvan.labels.lookup import ids_of_names
-    >>> ids_of_names(["sea", 0], Vocabulary(["whaling", "sea"]), "allowed")
-    [1, 0]
-    """
+    """``labels`` with every string replaced by its id in ``vocabulary``; ids and masks are left as they are. Where the
+    labels are :class:`Numbers`, an int is a name too."""
     if labels is None or isinstance(labels, str | bytes) or sp.issparse(labels) or not isinstance(labels, Iterable):
         return labels
     kinds = "OUSiu" if isinstance(vocabulary, Numbers) else "OUS"

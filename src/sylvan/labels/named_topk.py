@@ -14,16 +14,7 @@ __all__ = ["NamedTopK"]
 
 @dataclass(frozen=True)
 class NamedTopK(TopK):
-    """A :class:`~sylvan.TopK` whose labels have names.
-
-    Attributes
-    ----------
-    labels : ndarray of int32, shape (n, k)
-    scores : ndarray of float32, shape (n, k)
-    names : list of list of str, or of int
-        The label names of each row, of the type that ``fit`` was given, best first; shorter than k where there are
-        fewer answers.
-    """
+    """A :class:`~sylvan.TopK` whose labels have names."""
 
     vocabulary: Vocabulary
 

@@ -14,28 +14,13 @@ _EASILY_COMPARED = 20_000  # names; comparing a million takes seconds
 
 
 def label_name(text: str) -> str:
-    """A label's name in its one form: composed (NFC), without surrounding blanks; ``""`` is no label.
-
-    A URI is without the angle brackets around it.
-
-    Examples
-    --------
-    >>> from sylvan.labels.names import label_name
-    >>> label_name(" Ba\\u0308ume "), label_name("  "), label_name("<http://example.org/1>")
-    ('Bäume', '', 'http://example.org/1')
-    """
+    """A label's name in its one form: composed (NFC), without surrounding blanks; ``""`` is no label. A URI is without
+    the angle brackets around it."""
     return bare_label(composed(text).strip())
 
 
 def similar_names(name: str, names: Sequence[str], n: int = 3) -> list[str]:
-    """Up to ``n`` of the names that are spelled like the one that isn't there.
-
-    Examples
-    --------
-    >>> from sylvan.labels.names import similar_names
-    >>> similar_names("wahling", ["Whaling", "Sea"])
-    ['Whaling']
-    """
+    """Up to ``n`` of the names that are spelled like the one that isn't there."""
     wanted = label_name(name).casefold()
     by_folded = {known.casefold(): known for known in names}
     if wanted in by_folded:

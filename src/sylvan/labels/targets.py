@@ -32,49 +32,17 @@ _LARGEST_NUMBER = (1 << 62) - 1
 
 @dataclass(frozen=True)
 class Targets:
-    """Labels as they were given, read.
+    """Labels as they were given, read."""
 
-    Attributes
-    ----------
-    matrix : Csr of shape (n, L)
-        The relevance of each label for each row.
-    names : Vocabulary or None
-        What the columns are called: strings, or :class:`Numbers`. None where they are 0 to L - 1: those of a matrix,
-        and classes that are so numbered.
-    listed : bool
-        Whether labels were named, one or several a row, and not given as a matrix.
-    """
-
-    matrix: Csr
-    names: Vocabulary | None
-    listed: bool
+    matrix: Csr  # shape (n, L): the relevance of each label for each row
+    names: Vocabulary | None  # what the columns are called: strings, or `Numbers`
+    listed: bool  # whether labels were named, one or several a row, and not given as a matrix
 
     @classmethod
     def read(cls, Y: Any, name: str = "Y") -> Targets:
-        """Labels in any form.
-
-        The columns of a matrix are labels, whether they occur or not. Lists and vectors name classes, strings or ints:
-        those that occur are labels, in sorted order.
-
-        Parameters
-        ----------
-        Y : matrix of shape (n, L); lists of names or ids, or of pairs (label, relevance); one name or id a row
-            Or a data frame's column of these, or a frame with a column for each label, which it names.
-        name : str
-            Its name in errors.
-
-        Raises
-        ------
-        DataError
-            When it is nothing of these.
-
-        Examples
-        --------
-        >>> from sylvan.labels.targets import Targets
-        >>> found = Targets.read([[30, 10], [20]])
-        >>> found.matrix.to_scipy().toarray().tolist(), found.names
-        ([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0]], Vocabulary(3 names: '10', '20', '30'))
-        """
+        """Labels in any form. The columns of a matrix are labels, whether they occur or not. Lists and vectors name
+        classes, strings or ints: those that occur are labels, in sorted order."""
+        # Shape: Y (n, L)
         if Y is None or isinstance(Y, str | bytes | dict | Csr):
             return cls(validate.labels(Y, name=name), None, False)
         columns = label_columns(Y)
@@ -168,29 +136,7 @@ def _say_of_column(given: Any, name: str) -> None:
 
 
 def true_labels(Y: Any, vocabulary: Vocabulary, *, unknown: str = "beyond") -> Csr:
-    """Labels in any form by the ids of a vocabulary.
-
-    Parameters
-    ----------
-    Y : as :meth:`Targets.read` takes it
-        The columns of a matrix are the vocabulary's ids; names and numbers in lists are looked up. Of a wider matrix
-        beside labels called by numbers, columns are numbers.
-    vocabulary : Vocabulary
-    unknown : {"beyond", "drop"}
-        Give labels that the vocabulary lacks ids behind its own, or leave them out.
-
-    Raises
-    ------
-    DataError
-        For a matrix of another width; and for ints beside strings, or strings beside ints, none of which is known.
-
-    Examples
-    --------
-    >>> from sylvan.labels.targets import Targets, true_labels
-    >>> known = Targets.read([[10], [20]]).names
-    >>> true_labels([[20], [30, 10]], known).to_scipy().toarray().tolist()
-    [[0.0, 1.0, 0.0], [1.0, 0.0, 1.0]]
-    """
+    """Labels in any form by the ids of a vocabulary."""
     targets, n_known = Targets.read(Y), len(vocabulary)
     if targets.names is None and not targets.listed:
         if targets.matrix.shape[1] == n_known:
@@ -236,24 +182,7 @@ def _moved(matrix: Csr, ids: npt.NDArray[np.int64], n_labels: int) -> Csr:
 def grown_labels(
     vocabulary: Vocabulary | None, n_labels: int, Y: Any, others: Iterable[str] = ()
 ) -> tuple[Vocabulary | None, Csr]:
-    """The names of a model's labels and behind them those that are new, and new rows' labels by their ids.
-
-    Parameters
-    ----------
-    vocabulary : Vocabulary or None
-        The names that the model knows; None for labels 0 to ``n_labels`` - 1.
-    n_labels : int
-    Y : as :meth:`Targets.read` takes it
-        Columns of a matrix are ids of the model. Names and numbers in lists that aren't known are new labels, in sorted
-        order.
-    others : iterable of str
-        Names of more labels, known ones or new.
-
-    Raises
-    ------
-    DataError
-        For a matrix with more columns than there are names, and for names of another kind than those that are known.
-    """
+    """The names of a model's labels and behind them those that are new, and new rows' labels by their ids."""
     targets = Targets.read(Y)
     if targets.names is None and not targets.listed and (vocabulary is None or not list(others)):
         width = targets.matrix.shape[1]
@@ -296,12 +225,7 @@ def _need_kind(names: Vocabulary, known: Vocabulary) -> None:
 
 
 def need_as_many(n_texts: int, n_rows: int) -> None:
-    """Refuse texts with the labels of another number of them.
-
-    Raises
-    ------
-    DataError
-    """
+    """Refuse texts with the labels of another number of them."""
     if n_texts != n_rows:
         raise DataError(f"X has {counted(n_texts, 'text')}, but Y has labels for {n_rows:,}.")
 
@@ -320,14 +244,7 @@ def named_rows(vocabulary: Vocabulary, labels: Any) -> list[list[str]]:
 
 
 def rows_of_names(Y: Any) -> list[Any] | None:
-    """``Y`` as a list when its labels are strings, one or several a row; None for ids and matrices.
-
-    Examples
-    --------
-    >>> from sylvan.labels.targets import rows_of_names
-    >>> rows_of_names([[], ["sea"]]), rows_of_names([[], [0]])
-    ([[], ['sea']], None)
-    """
+    """``Y`` as a list when its labels are strings, one or several a row; None for ids and matrices."""
     Y = labels_of(Y)
     if sp.issparse(Y) or isinstance(Y, str | bytes):
         return None
@@ -376,13 +293,7 @@ class LabelNumbers:
             self._weights.append(np.array([weight for row in weights for weight in row], np.float32))
 
     def finish(self) -> tuple[Vocabulary, sp.csr_matrix]:
-        """The names in their order and the label matrix, as if all labels had come at once.
-
-        Raises
-        ------
-        DataError
-            When labels are neither all strings nor all ints, or a relevance is no finite number of at least 0.
-        """
+        """The names in their order and the label matrix, as if all labels had come at once."""
         vocabulary = Vocabulary.from_labels([list(self._number_of)])
         found = map(vocabulary.get, self._number_of)
         column_of = np.array([-1 if column is None else column for column in found], np.int64)  # -1: blank

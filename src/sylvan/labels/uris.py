@@ -17,14 +17,7 @@ def bare_uri(text: str) -> str:
 
 
 def bare_label(text: str) -> str:
-    """A label without the angle brackets around it, if it is a URI: the two are one label.
-
-    Examples
-    --------
-    >>> from sylvan.labels.uris import bare_label
-    >>> bare_label("<http://example.org/whaling>"), bare_label("<urn:x:1>"), bare_label("<b>")
-    ('http://example.org/whaling', 'urn:x:1', '<b>')
-    """
+    """A label without the angle brackets around it, if it is a URI: the two are one label."""
     return bare_uri(text) if text.startswith("<") and _BRACKETED.fullmatch(text) else text
 
 

@@ -297,13 +297,7 @@ class Vocabulary(Sequence[str]):
 
     @classmethod
     def from_state(cls, state: State) -> Vocabulary:
-        """The vocabulary of a State; its arrays are used as they are, memory-mapped ones too.
-
-        Raises
-        ------
-        ModelError
-            When an array is missing or of the wrong type, or the offsets are not monotone.
-        """
+        """The vocabulary of a State; its arrays are used as they are, memory-mapped ones too."""
         need_kind(state, _KIND)
         text = need_array(state, "names", np.uint8, (None,))
         kind = Numbers if state.meta.get("numbers") is True else cls

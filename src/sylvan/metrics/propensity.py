@@ -101,13 +101,7 @@ def propensities_of_counts(counts: Any, n_rows: int, A: float = 0.55, B: float =
 
 
 def check_propensities(values: Any) -> npt.NDArray[np.float64]:
-    """Propensities as float64.
-
-    Raises
-    ------
-    DataError
-        When they aren't one number in (0, 1] a label.
-    """
+    """Propensities as float64."""
     array = np.asarray(values)
     if array.ndim != 1 or array.dtype.kind not in "fiu":
         raise DataError(f"propensities must be one number a label. Got {array.dtype} of shape {array.shape} instead.")

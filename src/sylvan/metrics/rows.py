@@ -25,23 +25,12 @@ _BLOCK_ENTRIES = 1 << 20
 
 @dataclass
 class Block:
-    """Consecutive rows, with everything that the metrics ask of them.
+    """Consecutive rows, with everything that the metrics ask of them."""
 
-    Attributes
-    ----------
-    offsets : ndarray of int64, shape (n + 1,)
-        Where each row's true labels start; a truth is one (row, true label) pair.
-    truths : ndarray of int32, shape (nnz,)
-        The true labels, row by row.
-    relevance : ndarray of float32, shape (nnz,)
-    answers : ndarray of int, shape (n, width)
-        The answers, best first; -1 where there is none.
-    """
-
-    offsets: npt.NDArray[np.int64]
-    truths: npt.NDArray[np.int32]
-    relevance: npt.NDArray[np.float32]
-    answers: npt.NDArray[np.integer[Any]]
+    offsets: npt.NDArray[np.int64]  # shape (n + 1,): where each row's true labels start
+    truths: npt.NDArray[np.int32]  # shape (nnz,): the true labels, row by row
+    relevance: npt.NDArray[np.float32]  # shape (nnz,)
+    answers: npt.NDArray[np.integer[Any]]  # shape (n, width): the answers, best first; -1 where there is none
 
     @cached_property
     def sizes(self) -> npt.NDArray[np.int64]:
@@ -64,11 +53,8 @@ class Block:
     def best_sums(
         self, gains: npt.NDArray[np.float64], weights: npt.NDArray[np.float64], at: tuple[int, ...]
     ) -> npt.NDArray[np.float64]:
-        """For each row and k, the highest sum of ``gains * weights`` that k answers can reach.
-
-        ``gains`` has shape (nnz,), ``weights`` one falling weight a position; the result has shape (n,
-        len(at)).
-        """
+        """For each row and k, the highest sum of ``gains * weights`` that k answers can reach. ``gains`` has shape
+        (nnz,), ``weights`` one falling weight a position; the result has shape (n, len(at))."""
         order = np.lexsort((-gains, self.row_of))
         place = np.arange(len(order)) - np.repeat(self.offsets[:-1], self.sizes)
         result = np.zeros((len(self.sizes), len(at)))
@@ -80,22 +66,13 @@ class Block:
 
 
 def check_truth(Y: Any, top: Any) -> validate.Csr:
-    """The true labels as canonical CSR, by the ids of the answers: those of named answers are looked up by name.
-
-    Of answers without names, lists of ids may be followed by answers beyond their highest id.
-    """
+    """The true labels as canonical CSR, by the ids of the answers: those of named answers are looked up by name. Of
+    answers without names, lists of ids may be followed by answers beyond their highest id."""
     return true_labels(Y, top.vocabulary) if isinstance(top, NamedTopK) else validate.labels(Y)
 
 
 def check_answers(top: Any, truth: validate.Csr, width: int, inferred: bool) -> TopK | sp.csr_matrix:
-    """The answers, checked against the truth; ``inferred`` says that the number of labels is only a guess.
-
-    Raises
-    ------
-    DataError
-        When ``top`` is neither TopK nor a matrix of scores, differs in rows or labels, holds NaN, has fewer than
-        ``width`` answers a row, or names a label twice in a row.
-    """
+    """The answers, checked against the truth; ``inferred`` says that the number of labels is only a guess."""
     if isinstance(top, np.ndarray) and top.ndim == 2 and top.dtype.kind == "f":  # probabilities of a few classes
         top = sp.csr_matrix(top)
     if sp.issparse(top):

@@ -32,13 +32,7 @@ def block_state(results: Sequence[tuple[str, Arrays]]) -> store.State:
 
 
 def block_names(state: store.State) -> list[str]:
-    """The names of a block's jobs.
-
-    Raises
-    ------
-    ModelError
-        When the block isn't one.
-    """
+    """The names of a block's jobs."""
     store.need_kind(state, _KIND)
     try:
         return bytes(store.need_array(state, _NAMES, np.uint8, (None,))).decode().split("\n")
@@ -47,13 +41,7 @@ def block_names(state: store.State) -> list[str]:
 
 
 def read_block(state: store.State) -> Iterator[tuple[str, dict[str, npt.NDArray[Any]]]]:
-    """Each job's name and arrays, which are parts of the block's.
-
-    Raises
-    ------
-    ModelError
-        When sizes and shapes don't agree.
-    """
+    """Each job's name and arrays, which are parts of the block's."""
     fields = sorted(name for name in state.arrays if name.startswith("field."))
     shapes = iter(store.need_array(state, _SHAPES, np.int64, (None,)).tolist())
     ends = dict.fromkeys(fields, 0)

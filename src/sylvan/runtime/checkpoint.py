@@ -1,9 +1,7 @@
-"""A training's finished parts in a folder, from which the same training resumes after an interruption.
-
-The folder contains one model folder per part, each written completely or not at all and checksummed
-(:mod:`sylvan.store`). The first one identifies the training: its parameters, and checksums of the data. A part is
-checked before it is used; a damaged one is computed again.
-"""
+"""A training's finished parts in a folder, from which the same training resumes after an interruption. The folder
+contains one model folder per part, each written completely or not at all and checksummed (:mod:`sylvan.store`). The
+first one identifies the training: its parameters, and checksums of the data. A part is checked before it is used; a
+damaged one is computed again."""
 
 from __future__ import annotations
 
@@ -205,22 +203,7 @@ class Checkpoint:
 
 
 def checksum(*arrays: npt.NDArray[Any] | None, any_integer: bool = False) -> str:
-    """A checksum of the bytes and sizes of arrays, fast enough to be taken of a whole training set.
-
-    Parameters
-    ----------
-    *arrays : ndarray, optional
-        None is skipped.
-    any_integer : bool
-        Whether all are of integers, which count the same in every integer dtype and order of bytes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sylvan.runtime.checkpoint import checksum
-    >>> checksum(np.array([1, 2], np.int32), any_integer=True) == checksum(np.array([1, 2], np.int64), any_integer=True)
-    True
-    """
+    """A checksum of the bytes and sizes of arrays, fast enough to be taken of a whole training set."""
     value = 0
     for array in arrays:
         if array is None:
@@ -236,11 +219,9 @@ def checksum(*arrays: npt.NDArray[Any] | None, any_integer: bool = False) -> str
 
 
 def identity_of(estimator: str, parameters: Mapping[str, Any], **data: Any) -> dict[str, JSON]:
-    """What identifies a training: release, estimator, parameters, and checksums of the data.
-
-    ``data`` are matrices in any form that ``fit`` takes, also rows in parts, vectors, or None; a model among the
-    parameters, such as a LabelTree, counts by its arrays.
-    """
+    """What identifies a training: release, estimator, parameters, and checksums of the data. ``data`` are matrices in
+    any form that ``fit`` takes, also rows in parts, vectors, or None; a model among the parameters, such as a
+    LabelTree, counts by its arrays."""
 
     plain: dict[str, JSON] = {}
     for name, value in parameters.items():
@@ -266,19 +247,7 @@ def identity_of(estimator: str, parameters: Mapping[str, Any], **data: Any) -> d
 
 
 def refuse_another(where: str | os.PathLike[str], before: Mapping[str, JSON], now: Mapping[str, JSON]) -> None:
-    """Hold that a checkpoint is of the training that would go on with it.
-
-    Parameters
-    ----------
-    where : path
-    before, now : mapping
-        What tells the checkpoint's training from others, and this one: plain values by names that a sentence can say.
-
-    Raises
-    ------
-    ModelError
-        When they differ; it says in what first.
-    """
+    """Hold that a checkpoint is of the training that would go on with it."""
     for key in dict.fromkeys([*now, *before]):
         old, new = before.get(key), now.get(key)
         if old == new:
@@ -298,25 +267,8 @@ def opened(
     identity: Callable[[], Mapping[str, JSON]],
     writes: bool = True,
 ) -> Iterator[Checkpoint | None]:
-    """The checkpoint while a training runs, or None; one given as a path is removed when it ends well.
-
-    A training that ends otherwise leaves what there is to go on from, and no folder without that.
-
-    Parameters
-    ----------
-    checkpoint : Checkpoint or path, optional
-    identity : callable
-        Gives what tells this training from others; not asked without a checkpoint.
-    writes : bool
-        False for a process that reads what another one of the same training opens and writes.
-
-    Raises
-    ------
-    ParameterError
-        When ``checkpoint`` is of another type.
-    ModelError
-        When it belongs to another training.
-    """
+    """The checkpoint while a training runs, or None; one given as a path is removed when it ends well. A training that
+    ends otherwise leaves what there is to go on from, and no folder without that."""
     if checkpoint is None:
         yield None
         return

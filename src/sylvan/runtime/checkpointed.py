@@ -38,26 +38,9 @@ _Result = TypeVar("_Result")
 
 
 class Checkpointed(Wrapper):
-    """Stores finished results and skips jobs that already have one.
-
-    Parameters
-    ----------
-    inner : Runner
-        Runs the others.
-    checkpoint : Checkpoint
-        Open.
-    block_bytes : int
-        Results are written together when they have about this many bytes.
-    spill : bool
-        Leave results in the checkpoint, not in memory, until they are needed.
-
-    Notes
-    -----
-    Which results come into one block, and in which order, depends on time and threads; each has its job's name.
-
-    Where the disk is full, and results are in memory besides, the training goes on without the checkpoint, which is
-    tried again later.
-    """
+    """Stores finished results and skips jobs that already have one. Which results come into one block, and in which
+    order, depends on time and threads; each has its job's name. Where the disk is full, and results are in memory
+    besides, the training goes on without the checkpoint, which is tried again later."""
 
     def __init__(
         self, inner: Runner, checkpoint: Checkpoint, block_bytes: int | None = None, spill: bool = False
@@ -317,31 +300,7 @@ def opened_runner(
     input_bytes: int = 0,
     writes: bool = True,
 ) -> Iterator[Runner]:
-    """The runner of one training, made of what ``fit`` was given and cleared up behind it.
-
-    Parameters
-    ----------
-    n_jobs : int, optional
-        Threads.
-    runner : Runner, optional
-        One that was made elsewhere; it is used as it is, and then nothing else may be given.
-    memory_limit : int or str, optional
-        As :func:`~sylvan.runtime.memory.parse_bytes` takes it; results are then in a temporary folder, or in the
-        checkpoint.
-    checkpoint : Checkpoint or path, optional
-        A path is removed when the training ends well.
-    identity : callable
-        Gives what tells this training from others.
-    input_bytes : int
-        What features and labels take, for systems that don't tell what a process holds.
-    writes : bool
-        False for all but one of several processes that train together: they read what that one writes.
-
-    Raises
-    ------
-    ParameterError, ModelError
-        When the limit is no amount of memory, or the checkpoint is another training's.
-    """
+    """The runner of one training, made of what ``fit`` was given and cleared up behind it."""
     if runner is not None:
         if memory_limit is not None or checkpoint is not None:
             raise ParameterError("Beside a 'runner', fit takes no 'memory_limit' and no 'checkpoint': it has its own.")

@@ -15,20 +15,8 @@ _current: ContextVar[Runner | None] = ContextVar("sylvan_runner", default=None)
 
 @contextmanager
 def using(runner: Runner) -> Iterator[Runner]:
-    """Trainings that begin within the block, in this thread, run their jobs on ``runner``.
-
-    A checkpoint that ``fit`` is given is added to it.
-
-    Examples
-    --------
-    >>> from sylvan.runtime import Runner
-    >>> from sylvan.runtime.current import current_runner, using
-    >>> with using(Runner(3)) as runner:
-    ...     current_runner(1) is runner
-    True
-    >>> current_runner(2).n_jobs
-    2
-    """
+    """Trainings that begin within the block, in this thread, run their jobs on ``runner``. A checkpoint that ``fit`` is
+    given is added to it."""
     token = _current.set(runner)
     try:
         yield runner

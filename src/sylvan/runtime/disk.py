@@ -35,14 +35,7 @@ def is_full(error: BaseException | None) -> bool:
 
 
 def free_bytes(folder: str | os.PathLike[str]) -> int | None:
-    """What can still be written into a folder, which needn't exist yet; None where the system doesn't say.
-
-    Examples
-    --------
-    >>> from sylvan.runtime.disk import free_bytes
-    >>> free_bytes("no/such/folder") == free_bytes(".")
-    True
-    """
+    """What can still be written into a folder, which needn't exist yet; None where the system doesn't say."""
     try:
         return shutil.disk_usage(_there(folder)).free
     except OSError:
@@ -58,13 +51,7 @@ def disk_of(folder: str | os.PathLike[str]) -> int | None:
 
 
 def need_room(needs: Iterable[Need]) -> None:
-    """Refuse what has no room, all that comes onto one disk together.
-
-    Raises
-    ------
-    DiskSpaceError
-        With the numbers.
-    """
+    """Refuse what has no room, all that comes onto one disk together."""
     disks: dict[int | None, list[Need]] = {}
     for need in needs:
         disks.setdefault(disk_of(need.folder), []).append(need)

@@ -25,19 +25,8 @@ _Cut = Callable[[Mapping[str, Any]], Mapping[str, Any]] | None
 
 
 def grouped(jobs: Sequence[Job[Any]], n_groups: int) -> list[tuple[Job[list[Any]], list[int]]]:
-    """Jobs that run several others one after the other, and the numbers of these; the most expensive first.
-
-    Each has about one of ``n_groups`` equal shares of the cost, unless one job has more. Its result is the list of
-    theirs.
-
-    Examples
-    --------
-    >>> from sylvan.runtime import Job
-    >>> from sylvan.runtime.groups import grouped
-    >>> jobs = [Job(f"power{n}", pow, {"base": 2, "exp": n}, cost=n) for n in range(4)]
-    >>> [(numbers, job()) for job, numbers in grouped(jobs, 2)]
-    [([3], [8]), ([2, 1, 0], [4, 2, 1])]
-    """
+    """Jobs that run several others one after the other, and the numbers of these; the most expensive first. Each has
+    about one of ``n_groups`` equal shares of the cost, unless one job has more. Its result is the list of theirs."""
     grain = sum(job.cost for job in jobs) / max(1, n_groups)
     groups: list[list[int]] = []
     filled = 0.0
@@ -91,16 +80,7 @@ def _one_by_one(jobs: SentAlong, **inputs: Any) -> list[Any]:
 def storing_group(
     group: Job[list[Any]], jobs: Sequence[Job[Any]], paths: Sequence[str]
 ) -> Job[list[tuple[str, list[str]]]]:
-    """A group that writes its jobs' results as blocks of a checkpoint, and answers with their places and names.
-
-    Parameters
-    ----------
-    group : Job
-    jobs : sequence of Job
-        Those of the group; all have a packing.
-    paths : sequence of str
-        Of blocks, as many as jobs; as many are used as results have different fields.
-    """
+    """A group that writes its jobs' results as blocks of a checkpoint, and answers with their places and names."""
     packs = SentAlong((job.name, job.packing.pack) for job in jobs if job.packing is not None)
     inputs = {**group.inputs, "packs": packs, "paths": tuple(paths)}
     cut = None if group.cut is None else partial(_cut_beside, group.cut)

@@ -1,7 +1,5 @@
-"""Jobs, the independent pieces of work of every training, and the runners that run them.
-
-Algorithms don't know which runner they have; runners compose.
-"""
+"""Jobs, the independent pieces of work of every training, and the runners that run them. Algorithms don't know which
+runner they have; runners compose."""
 
 from __future__ import annotations
 
@@ -27,65 +25,27 @@ _RAISED = "It was raised in the job"
 
 @dataclass(frozen=True)
 class Packing(Generic[_Result]):
-    """How a job's result is converted to named arrays, for a file or another machine, and back.
+    """How a job's result is converted to named arrays, for a file or another machine, and back."""
 
-    Attributes
-    ----------
-    pack : callable
-        From a result to its arrays. All jobs of one list give arrays of the same names and dtypes.
-    unpack : callable
-        From the arrays to the result; raises a :class:`~sylvan.errors.ModelError` where they don't make one.
-    """
-
-    pack: Callable[[_Result], Arrays]
-    unpack: Callable[[Arrays], _Result]
+    pack: Callable[[_Result], Arrays]  # from a result to its arrays
+    unpack: Callable[[Arrays], _Result]  # from the arrays to the result
 
 
 @dataclass(frozen=True)
 class Job(Generic[_Result]):
-    """A piece of work: a pure function, its inputs by name, and what is known about it in advance.
+    """A piece of work: a pure function, its inputs by name, and what is known about it in advance. Calling a job runs
+    it. It may run twice, in any process: its result depends on its inputs alone."""
 
-    Calling a job runs it. It may run twice, in any process: its result depends on its inputs alone.
-
-    Attributes
-    ----------
-    name : str
-        Unique among the jobs of the training: its result is stored under this name.
-    work : callable
-        A function of a module, called with ``inputs``; threads run in parallel where its kernels release the GIL.
-    inputs : mapping of str to object
-        Arrays in memory or mapped from files, and plain values; what many jobs read is the same object in each. A
-        :class:`Once` is an input that is only computed when a job needs it.
-    cost : float
-        In any unit that is the same for all jobs of a list: the most expensive are started first.
-    peak_bytes : int
-        Peak memory of the work, besides its inputs.
-    packing : Packing, optional
-        How the result is stored; without it, every training computes the result again.
-    title : str
-        Name of the work in messages.
-    shared : bool
-        Whether many other jobs read the result, which is then stored where all of them can read it.
-    cut : callable, optional
-        From ``inputs`` to what ``work`` is called with: a part of them that is only made when the job is run, or before
-        it is sent to another machine.
-
-    Examples
-    --------
-    >>> from sylvan.runtime import Job, Runner
-    >>> jobs = [Job(f"power{n}", pow, {"base": 2, "exp": n}) for n in range(4)]
-    >>> Runner(n_jobs=2).run(jobs)
-    [1, 2, 4, 8]
-    """
-
-    name: str
-    work: Callable[..., _Result]
-    inputs: Mapping[str, Any]
-    cost: float = 1.0
-    peak_bytes: int = 0
-    packing: Packing[_Result] | None = None
-    title: str = "this work"
-    shared: bool = False
+    name: str  # unique among the jobs of the training: its result is stored under this name
+    work: Callable[..., _Result]  # a function of a module, called with `inputs`
+    inputs: Mapping[str, Any]  # arrays in memory or mapped from files, and plain values
+    cost: float = 1.0  # in any unit that is the same for all jobs of a list: the most expensive are started first
+    peak_bytes: int = 0  # peak memory of the work, besides its inputs
+    packing: Packing[_Result] | None = None  # how the result is stored
+    title: str = "this work"  # name of the work in messages
+    shared: bool = False  # whether many other jobs read the result, which is then stored where all of them can read it
+    # from `inputs` to what `work` is called with: a part of them that is only made when the job is run, or before it is
+    # sent to another machine
     cut: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
 
     def prepared(self) -> Job[_Result]:
@@ -110,18 +70,10 @@ class Job(Generic[_Result]):
 
 @dataclass(frozen=True)
 class Folder:
-    """Where a job that is one long sequence of steps stores by itself what it has reached.
+    """Where a job that is one long sequence of steps stores by itself what it has reached."""
 
-    Attributes
-    ----------
-    path : str
-        Of a folder that needn't exist.
-    begin : callable
-        To be called before anything is written: until then a training leaves no trace.
-    """
-
-    path: str
-    begin: Callable[[], None]
+    path: str  # of a folder that needn't exist
+    begin: Callable[[], None]  # to be called before anything is written: until then a training leaves no trace
 
 
 class Once:
@@ -155,15 +107,9 @@ def _same(value: _Result) -> _Result:
 
 
 class Results(list[_Result]):
-    """The results of a list of jobs, in its order.
+    """The results of a list of jobs, in its order."""
 
-    Attributes
-    ----------
-    in_memory : bool
-        Whether they are in memory, so that any order of reading costs the same.
-    """
-
-    in_memory = True
+    in_memory = True  # whether they are in memory, so that any order of reading costs the same
 
     def scan(self) -> Iterator[tuple[int, _Result]]:
         """Each result with its number, in whichever order is the cheapest."""
@@ -178,55 +124,27 @@ class Results(list[_Result]):
 
 
 class Runner:
-    """Runs jobs on threads of this process.
-
-    Parameters
-    ----------
-    n_jobs : int, optional
-        Number of threads; None or -1 for every core. Results don't depend on it.
-    """
+    """Runs jobs on threads of this process."""
 
     elsewhere = False  # whether jobs run in other processes, with memory of their own
 
     def __init__(self, n_jobs: int | None = 1) -> None:
-        self.n_jobs = resolve_jobs(n_jobs)
+        self.n_jobs = resolve_jobs(n_jobs)  # number of threads; None or -1 for every core. Results don't depend on it
 
     def run(self, jobs: Sequence[Job[_Result]], description: str | None = None) -> Results[_Result]:
-        """The results in the order of the jobs.
-
-        Parameters
-        ----------
-        jobs : sequence of Job
-        description : str, optional
-            Title of a progress bar.
-
-        Raises
-        ------
-        Exception
-            The first error of any job.
-        """
+        """The results in the order of the jobs."""
         results: Results[_Result] = Results([None] * len(jobs))  # type: ignore[list-item]
         self.stream(jobs, results.__setitem__, description)
         return results
 
     def one(self, job: Job[_Result], agree: Callable[[bool], bool] = bool) -> _Result:
-        """The result of a single job, which may use all threads and all memory for itself.
-
-        Parameters
-        ----------
-        job : Job
-        agree : callable
-            Says by whether a result is stored whether it is taken. Where several processes run a job together, all of
-            them must answer alike: one that made what the others take would wait for them forever.
-        """
+        """The result of a single job, which may use all threads and all memory for itself."""
         return job()
 
     def each(self, jobs: Sequence[Job[_Result]]) -> list[Callable[[], _Result]]:
-        """Calls that give the results of jobs of which each may use all threads and all memory for itself.
-
-        A job is run when its result is asked for, as :meth:`one` does; where jobs run in other processes, all of them
-        are run at once, beside each other.
-        """
+        """Calls that give the results of jobs of which each may use all threads and all memory for itself. A job is run
+        when its result is asked for, as :meth:`one` does; where jobs run in other processes, all of them are run at
+        once, beside each other."""
         if self.elsewhere:
             return [partial(_same, result) for result in self.run(jobs)]
         return [partial(self.one, job) for job in jobs]
@@ -257,12 +175,7 @@ class Runner:
         return 1
 
     def need_folder(self, path: str) -> None:
-        """Refuse a folder of a checkpoint that not all processes see in which jobs run.
-
-        Raises
-        ------
-        ModelError
-        """
+        """Refuse a folder of a checkpoint that not all processes see in which jobs run."""
 
     def folder(self, name: str) -> Folder | None:
         """A folder for a job that stores what it has reached so far by itself; None where nothing is stored."""

@@ -19,10 +19,8 @@ def resident_bytes() -> int:
 
 
 def private_bytes(arrays: int = 0) -> int:
-    """Memory of this process that the system can't take back: what isn't the content of a file.
-
-    ``arrays`` is what the caller knows to be there, the answer where the system doesn't tell.
-    """
+    """Memory of this process that the system can't take back: what isn't the content of a file. ``arrays`` is what the
+    caller knows to be there, the answer where the system doesn't tell."""
     return _status_bytes("RssAnon", PRIVATE_INTERPRETER + arrays)
 
 

@@ -28,26 +28,7 @@ _AMOUNT = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?)\s*([a-z]*)\s*", re.IGNORECASE)
 
 
 def parse_bytes(value: Any, name: str = "memory_limit") -> int:
-    """An amount of memory in bytes.
-
-    Parameters
-    ----------
-    value : int or str
-        Bytes, or a number with a unit: kB, MB, GB and TB are powers of 1000, KiB, MiB and GiB of 1024.
-    name : str
-        Its name in the error.
-
-    Raises
-    ------
-    ParameterError
-        For anything else, and for less than one byte.
-
-    Examples
-    --------
-    >>> from sylvan.runtime.memory import parse_bytes
-    >>> parse_bytes("1.5GB"), parse_bytes("2 MiB"), parse_bytes(1000)
-    (1500000000, 2097152, 1000)
-    """
+    """An amount of memory in bytes."""
     amount: float = -1
     if isinstance(value, str):
         match = _AMOUNT.fullmatch(value)
@@ -72,15 +53,7 @@ def shown_bytes(n_bytes: float) -> str:
 
 
 class Gate:
-    """Starts pieces of work while there is memory for them; a single one may always start.
-
-    Parameters
-    ----------
-    capacity : int
-        Bytes that all pieces in work may take together.
-    limit, taken : int
-        The limit that this is a share of, and what was taken of it before, for the error.
-    """
+    """Starts pieces of work while there is memory for them; a single one may always start."""
 
     def __init__(self, capacity: int, limit: int = 0, taken: int = 0) -> None:
         self.capacity, self._limit, self._taken = capacity, limit, taken
@@ -88,12 +61,7 @@ class Gate:
         self._room = threading.Condition()
 
     def need(self, n_bytes: int, what: str) -> None:
-        """Refuse a limit under which ``what``, the largest piece, has no room beside everything else.
-
-        Raises
-        ------
-        MemoryLimitError
-        """
+        """Refuse a limit under which ``what``, the largest piece, has no room beside everything else."""
         if n_bytes > self.capacity:
             share = self.capacity / max(1, self._limit - self._taken)
             need = int(n_bytes / share) if share > 0 else n_bytes
@@ -114,13 +82,7 @@ class Gate:
 
 
 def need_room(need: int, limit: int, taken: int, what: str) -> None:
-    """Refuse a limit that the work can't keep.
-
-    Raises
-    ------
-    MemoryLimitError
-        With the numbers.
-    """
+    """Refuse a limit that the work can't keep."""
     if taken + need > limit:
         raise MemoryLimitError(
             f"memory_limit is {shown_bytes(limit)}, but {shown_bytes(taken)} are taken already and {what} needs about "
@@ -135,18 +97,7 @@ WORK_SHARE, ARRAY_SHARE = 5 / 8, 1 / 8
 
 
 class WithinMemory(Wrapper):
-    """Starts jobs while there is memory for them, and puts large arrays into files.
-
-    Parameters
-    ----------
-    inner : Runner
-    limit : int
-        Maximum memory of the process in bytes.
-    taken : int
-        Bytes that it holds already.
-    folder : str
-        Folder of the files, which have no names and disappear with the process.
-    """
+    """Starts jobs while there is memory for them, and puts large arrays into files."""
 
     def __init__(self, inner: Runner, limit: int, taken: int, folder: str) -> None:
         super().__init__(inner)

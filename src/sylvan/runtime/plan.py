@@ -24,32 +24,15 @@ class Phase:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a training is expected to need.
+    """What a training is expected to need."""
 
-    Attributes
-    ----------
-    seconds : float
-        Time until the model is trained, from features in memory (from texts in memory for a text model).
-    peak_bytes : int
-        Peak memory of the process, including the data and its current memory.
-    model_bytes : int
-        Size of the saved model.
-    available_bytes : int or None
-        Memory that this machine has for the process now; None if the system doesn't say.
-    phases : tuple of Phase
-    offers : tuple of str
-        What would need less memory, and how much less; least harmful first.
-    sampled_rows : int
-        The rows from which the rest was estimated; 0 if all were seen.
-    """
-
-    seconds: float
-    peak_bytes: int
-    model_bytes: int
-    available_bytes: int | None
+    seconds: float  # time until the model is trained, from features in memory (from texts in memory for a text model)
+    peak_bytes: int  # peak memory of the process, including the data and its current memory
+    model_bytes: int  # size of the saved model
+    available_bytes: int | None  # memory that this machine has for the process now; None if the system doesn't say
     phases: tuple[Phase, ...] = ()
-    offers: tuple[str, ...] = ()
-    sampled_rows: int = 0
+    offers: tuple[str, ...] = ()  # what would need less memory, and how much less; least harmful first
+    sampled_rows: int = 0  # the rows from which the rest was estimated; 0 if all were seen
 
     @property
     def fits(self) -> bool:
@@ -57,13 +40,7 @@ class Plan:
         return self.available_bytes is None or self.peak_bytes <= self.available_bytes
 
     def check(self) -> None:
-        """Refuse to go on without the memory.
-
-        Raises
-        ------
-        MemoryLimitError
-            With the numbers and with what would fit.
-        """
+        """Refuse to go on without the memory."""
         if not self.fits and self.available_bytes is not None:
             raise MemoryLimitError(
                 f"Training would take about {shown_bytes(self.peak_bytes)} of memory, but there are only "

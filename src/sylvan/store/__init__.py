@@ -1,10 +1,7 @@
-"""A model on disk: a folder of ``manifest.json`` and ``.npy`` files; atomic, checksummed, memory-mappable.
-
-Nothing in it is pickled and no file names a class: the manifest names a *kind* ("xr-linear",
-"vocabulary", ...) and the modules that know a kind register how to rebuild it. See
-:mod:`sylvan.store.write` for what makes saving atomic and :mod:`sylvan.store.read` for what is verified
-before an array reaches a kernel.
-"""
+"""A model on disk: a folder of ``manifest.json`` and ``.npy`` files; atomic, checksummed, memory-mappable. Nothing in
+it is pickled and no file names a class: the manifest names a *kind* ("xr-linear", "vocabulary", ...) and the modules
+that know a kind register how to rebuild it. See :mod:`sylvan.store.write` for what makes saving atomic and
+:mod:`sylvan.store.read` for what is verified before an array reaches a kernel."""
 
 from __future__ import annotations
 

@@ -20,13 +20,7 @@ __all__ = ["annotate", "contents"]
 
 
 def contents(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """The manifest of a model, verified, as plain values: ``checksum``, ``sylvan_version``, ``model``.
-
-    Raises
-    ------
-    ModelError
-        When there is no model, or its manifest is damaged.
-    """
+    """The manifest of a model, verified, as plain values: ``checksum``, ``sylvan_version``, ``model``."""
 
     path = folder_path(folder)
     data = read_manifest(path)
@@ -36,25 +30,8 @@ def contents(folder: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def annotate(folder: str | os.PathLike[str], notes: dict[str, JSON]) -> None:
-    """Put ``notes`` into the ``meta`` of the model in ``folder``, in one step; its arrays stay as they are.
-
-    The next model that is saved there starts without them.
-
-    Raises
-    ------
-    ModelError
-        When there is no model, or the folder can't be written; what was there before is then still there.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from sylvan import store
-    >>> folder = tempfile.mkdtemp()
-    >>> store.save(folder, store.State("example", 1))
-    >>> store.annotate(folder, {"measured": {"P": 0.9}})
-    >>> store.load(folder).meta
-    {'measured': {'P': 0.9}}
-    """
+    """Put ``notes`` into the ``meta`` of the model in ``folder``, in one step; its arrays stay as they are. The next
+    model that is saved there starts without them."""
     path = Path(os.path.realpath(folder_path(folder)))
     token = secrets.token_hex(4)
     waiting = path / f"{manifest.NAME}.{token}"

@@ -1,9 +1,7 @@
-"""Foreign files of a model: what other libraries wrote and will open again by its name, like an encoder's weights.
-
-A file is called by folders and its own name, ``encoder/config.json`` or ``encoder/1_Pooling/config.json``, and lies in
-a folder that no earlier save used, ``encoder.5f3a09c1.files/config.json``: whoever is given that folder finds the names
-that it knows in it, and what :mod:`sylvan.store.write` says of arrays holds for files too.
-"""
+"""Foreign files of a model: what other libraries wrote and will open again by its name, like an encoder's weights. A
+file is called by folders and its own name, ``encoder/config.json`` or ``encoder/1_Pooling/config.json``, and lies in a
+folder that no earlier save used, ``encoder.5f3a09c1.files/config.json``: whoever is given that folder finds the names
+that it knows in it, and what :mod:`sylvan.store.write` says of arrays holds for files too."""
 
 from __future__ import annotations
 
@@ -88,13 +86,7 @@ def folders_above(places: Iterable[str]) -> list[str]:
 
 
 def check_source(name: str, source: object) -> None:
-    """Refuse what can't be written as a file.
-
-    Raises
-    ------
-    ModelError
-        When it is neither bytes nor the path of a file that is there.
-    """
+    """Refuse what can't be written as a file."""
     if isinstance(source, bytes):
         return
     if not isinstance(source, (str, os.PathLike)):
@@ -133,13 +125,7 @@ def _chunks(source: bytes | str | os.PathLike[str]) -> Iterator[bytes]:
 
 
 def check_file(stream: BinaryIO, path: str, entry: FileEntry, checked: bool) -> None:
-    """Compare an open file with the manifest: its size, and its checksum when ``checked``.
-
-    Raises
-    ------
-    ModelError
-        Naming the file and what is wrong with it.
-    """
+    """Compare an open file with the manifest: its size, and its checksum when ``checked``."""
     size = os.fstat(stream.fileno()).st_size
     if size != entry.size:
         state = "truncated" if size < entry.size else "altered"

@@ -13,29 +13,8 @@ __all__ = ["files_of"]
 
 
 def files_of(folder: str | os.PathLike[str]) -> dict[str, int]:
-    """The files that the manifest in ``folder`` names, and their sizes as it states them.
-
-    The files themselves needn't be there. No name leads out of the folder; folders are separated by ``/``.
-
-    Returns
-    -------
-    dict of str to int
-        The manifest itself isn't among them.
-
-    Raises
-    ------
-    ModelError
-        When there is no model, or its manifest is damaged.
-
-    Examples
-    --------
-    >>> import numpy as np, tempfile
-    >>> from sylvan import store
-    >>> folder = tempfile.mkdtemp()
-    >>> store.save(folder, store.State("example", 1, arrays={"numbers": np.arange(3)}))
-    >>> [(name.split(".")[0], size) for name, size in store.files_of(folder).items()]
-    [('numbers', 152)]
-    """
+    """The files that the manifest in ``folder`` names, and their sizes as it states them. The files themselves needn't
+    be there. No name leads out of the folder; folders are separated by ``/``."""
     path = folder_path(folder)
     root = manifest.parse(read_manifest(path), os.path.join(path, manifest.NAME), __version__)
     sizes: dict[str, int] = {}

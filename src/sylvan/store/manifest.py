@@ -80,13 +80,7 @@ def file_name(name: str) -> bool:
 
 
 def dump(model: dict[str, JSON], sylvan_version: str) -> bytes:
-    """The manifest's bytes, its own checksum included.
-
-    Raises
-    ------
-    ValueError, TypeError
-        When ``model`` holds what JSON has no word for.
-    """
+    """The manifest's bytes, its own checksum included."""
     contents = {
         "format": FORMAT,
         "format_version": 2 if _has_files(model) else 1,
@@ -109,13 +103,7 @@ def checksum_of(contents: dict[str, Any]) -> str:
 
 
 def parse(data: bytes, path: str, sylvan_version: str) -> Node:
-    """The model that a manifest describes, every field checked.
-
-    Raises
-    ------
-    ModelError
-        Naming ``path`` and what is wrong with it.
-    """
+    """The model that a manifest describes, every field checked."""
     contents = _decode(data, path)
     if not isinstance(contents, dict) or contents.get("format") != FORMAT:
         raise ModelError(f"{path!r} is not the manifest of a Sylvan model: its 'format' is not {FORMAT!r}.")

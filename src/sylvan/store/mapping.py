@@ -14,11 +14,9 @@ __all__ = ["mapped_file"]
 
 
 def mapped_file(stream: BufferedReader, size: int) -> Any:
-    """The bytes of an open file, 1 at least, as a buffer that can't be written to.
-
-    Python's own mapping keeps a copy of the descriptor until it ends, so that models of a hundred arrays would use up
-    the thousand that a process may have. From Python 3.13 on it needn't; on Windows there is no such limit.
-    """
+    """The bytes of an open file, 1 at least, as a buffer that can't be written to. Python's own mapping keeps a copy of
+    the descriptor until it ends, so that models of a hundred arrays would use up the thousand that a process may have.
+    From Python 3.13 on it needn't; on Windows there is no such limit."""
     if sys.platform == "win32":
         return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
     if sys.version_info >= (3, 13):

@@ -14,13 +14,7 @@ __all__ = ["need_csr"]
 
 
 def need_csr(state: State, name: str, shape: tuple[int, int]) -> Csr:
-    """The matrix in the arrays ``name.indptr``, ``name.indices`` and ``name.data``: columns rise, values are finite.
-
-    Raises
-    ------
-    ModelError
-        When one is missing, or anything is out of its range.
-    """
+    """The matrix in the arrays ``name.indptr``, ``name.indices`` and ``name.data``: columns rise, values are finite."""
     indptr = need_offsets(state, f"{name}.indptr", length=shape[0] + 1)
     size = (int(indptr[-1]),)
     indices = need_array(state, f"{name}.indices", np.int32, size)

@@ -1,8 +1,6 @@
-"""What a kind asks of a loaded State before it trusts it; every breach is a sentence that names the file.
-
-The costs matter, because a memory-mapped model should open in milliseconds: :func:`need_array` looks at
-dtype and shape alone, the others read the array once.
-"""
+"""What a kind asks of a loaded State before it trusts it; every breach is a sentence that names the file. The costs
+matter, because a memory-mapped model should open in milliseconds: :func:`need_array` looks at dtype and shape alone,
+the others read the array once."""
 
 from __future__ import annotations
 
@@ -69,13 +67,7 @@ def _stored(state: State, name: str) -> npt.NDArray[Any]:
 def need_array(
     state: State, name: str, dtype: npt.DTypeLike | tuple[npt.DTypeLike, ...], shape: Sequence[int | None]
 ) -> npt.NDArray[Any]:
-    """The array ``name``, of this dtype (or one of several) and shape (``None`` for any size).
-
-    Raises
-    ------
-    ModelError
-        When it is missing or of another dtype or shape.
-    """
+    """The array ``name``, of this dtype (or one of several) and shape (``None`` for any size)."""
     array = _stored(state, name)
     wanted = [np.dtype(one) for one in (dtype if isinstance(dtype, tuple) else (dtype,))]
     if array.dtype not in wanted:
@@ -89,13 +81,7 @@ def need_array(
 
 
 def need_offsets(state: State, name: str, total: int | None = None, length: int | None = None) -> npt.NDArray[np.int64]:
-    """Offsets of consecutive runs, int64: at least one entry, from 0, never falling, ending at ``total``.
-
-    Raises
-    ------
-    ModelError
-        Also when the array is missing or of another dtype.
-    """
+    """Offsets of consecutive runs, int64: at least one entry, from 0, never falling, ending at ``total``."""
     array = need_array(state, name, np.int64, (length,))
     if array.size == 0:
         _refuse_array(state, name, "must hold at least one offset")
@@ -117,10 +103,8 @@ def need_range(
     dtype: npt.DTypeLike | tuple[npt.DTypeLike, ...] | None = None,
     shape: Sequence[int | None] | None = None,
 ) -> npt.NDArray[Any]:
-    """The array ``name`` with every value in [``low``, ``high``], both allowed; NaN lies in no range.
-
-    Without ``dtype`` and ``shape`` the array is taken as it is.
-    """
+    """The array ``name`` with every value in [``low``, ``high``], both allowed; NaN lies in no range. Without ``dtype``
+    and ``shape`` the array is taken as it is."""
     array = _stored(state, name)
     dtype, shape = array.dtype if dtype is None else dtype, (None,) * array.ndim if shape is None else shape
     need_array(state, name, dtype, shape)
@@ -213,25 +197,9 @@ def need_params(state: State, names: Collection[str]) -> dict[str, JSON]:
 
 
 def need_files(state: State, folder: str) -> Path:
-    """The folder in which the foreign files lie that are called ``folder/...``, every one as it was written.
-
-    Their checksums are compared, whatever was asked of the load: whoever opens the folder reads them whole. To be asked
-    for when they are opened, which may be long after the load.
-
-    Raises
-    ------
-    ModelError
-        When the model has none, one was altered or is gone, or the folder holds others than these.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from sylvan import store
-    >>> place = tempfile.mkdtemp()
-    >>> store.save(place, store.State("example", 1, files={"encoder/config.json": b"{}"}))
-    >>> (store.need_files(store.load(place), "encoder") / "config.json").read_text()
-    '{}'
-    """
+    """The folder in which the foreign files lie that are called ``folder/...``, every one as it was written. Their
+    checksums are compared, whatever was asked of the load: whoever opens the folder reads them whole. To be asked for
+    when they are opened, which may be long after the load."""
     chosen = {name: entry for name, entry in state.file_entries.items() if name.startswith(f"{folder}/")}
     if not chosen:
         _refuse(state, manifest.NAME, f"the {state.kind} needs files in {folder!r}")

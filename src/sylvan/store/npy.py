@@ -1,8 +1,6 @@
-"""The `.npy` files of a model: version 1.0, little-endian, C order, no objects; nothing is evaluated.
-
-Only what :func:`header` writes is read back (NumPy writes the same bytes), by a regular expression, so
-that a hostile header cannot reach a parser with surprises.
-"""
+"""The `.npy` files of a model: version 1.0, little-endian, C order, no objects; nothing is evaluated. Only what
+:func:`header` writes is read back (NumPy writes the same bytes), by a regular expression, so that a hostile header
+cannot reach a parser with surprises."""
 
 from __future__ import annotations
 
@@ -38,13 +36,7 @@ def header(dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> bytes:
 
 
 def parse_header(start: bytes) -> tuple[str, tuple[int, ...], int]:
-    """Dtype, shape and offset of the data from the first bytes of a file (65,546 are always enough).
-
-    Raises
-    ------
-    HeaderError
-        When the bytes aren't a header that :func:`header` could have written.
-    """
+    """Dtype, shape and offset of the data from the first bytes of a file (65,546 are always enough)."""
     if len(start) < len(MAGIC) + 2:
         raise HeaderError("is too short to be a .npy file")
     if start[:6] != MAGIC[:6]:

@@ -1,9 +1,7 @@
-"""Loading: everything is verified before an array reaches a model, and every fault is a sentence.
-
-Always verified, also when checksums are skipped: the manifest and its own checksum, each file's header
-against the manifest, each file's size against its header. Arrays then lie within their files whatever was
-altered; what the numbers in them may be is verified by each kind with the ``need_*`` helpers.
-"""
+"""Loading: everything is verified before an array reaches a model, and every fault is a sentence. Always verified, also
+when checksums are skipped: the manifest and its own checksum, each file's header against the manifest, each file's size
+against its header. Arrays then lie within their files whatever was altered; what the numbers in them may be is verified
+by each kind with the ``need_*`` helpers."""
 
 from __future__ import annotations
 
@@ -35,31 +33,7 @@ _ATTEMPTS = 20
 
 
 def load(folder: str | os.PathLike[str], *, mmap: bool = True, verify: bool | str = "auto") -> State:
-    """Read the model in ``folder``.
-
-    Parameters
-    ----------
-    folder : path
-    mmap : bool, default True
-        Map the arrays into memory instead of reading them: this takes milliseconds whatever the model's
-        size, pages are read when they are first used, and processes share them. The arrays are read-only
-        either way.
-    verify : bool or "auto", default "auto"
-        Whether to compare every file with its checksum, which reads it whole. "auto" does so when
-        ``mmap`` is False.
-
-    Returns
-    -------
-    State
-
-    Raises
-    ------
-    ModelError
-        When the folder, its manifest or a file is missing, truncated, altered, foreign, or newer than
-        this release; the sentence names the file and what is wrong with it.
-    MemoryLimitError
-        When an array does not fit into memory.
-    """
+    """Read the model in ``folder``."""
     if verify not in (True, False, "auto"):
         raise ParameterError(f"The 'verify' parameter of load must be True, False or 'auto'. Got {verify!r} instead.")
     checked = not mmap if verify == "auto" else bool(verify)
@@ -80,13 +54,7 @@ def load(folder: str | os.PathLike[str], *, mmap: bool = True, verify: bool | st
 
 
 def read_manifest(path: str) -> bytes:
-    """The bytes of the manifest in a folder.
-
-    Raises
-    ------
-    ModelError
-        When there is none, or it can't be read.
-    """
+    """The bytes of the manifest in a folder."""
     name = os.path.join(path, manifest.NAME)
     try:
         if not os.path.exists(path):

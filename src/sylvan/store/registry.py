@@ -81,13 +81,7 @@ def load(folder: str | os.PathLike[str], mmap: bool = True, *, expected: type[An
 
 
 def rebuild(state: store.State) -> Any:
-    """The object that a loaded State describes.
-
-    Raises
-    ------
-    ModelError
-        When no module knows the kind, or the State does not describe a model of its kind.
-    """
+    """The object that a loaded State describes."""
     loader = _loader_of(state.kind)
     where = state.where or "the model"
     if loader is None:

@@ -1,8 +1,6 @@
-"""Arrays that lie in a file without a name: the disk's memory, for what is made once and then only read.
-
-The system keeps what is used of them in memory as long as there is room and takes it back when there is none. They
-need no clearing up: a file goes when its array goes, or when the process ends, however it ends.
-"""
+"""Arrays that lie in a file without a name: the disk's memory, for what is made once and then only read. The system
+keeps what is used of them in memory as long as there is room and takes it back when there is none. They need no
+clearing up: a file goes when its array goes, or when the process ends, however it ends."""
 
 from __future__ import annotations
 
@@ -23,37 +21,14 @@ _CHUNK = 1 << 20
 
 
 class ScratchFiles:
-    """Makes arrays in files of a folder.
-
-    Parameters
-    ----------
-    folder : str
-        Where the disk is to be used; it must exist.
-
-    Examples
-    --------
-    >>> import numpy as np, tempfile
-    >>> from sylvan.store import ScratchFiles
-    >>> scratch = ScratchFiles(tempfile.gettempdir())
-    >>> numbers = scratch.zeros(3, np.int32)
-    >>> numbers[1:] = 7
-    >>> scratch.release()
-    >>> numbers.tolist()
-    [0, 7, 7]
-    """
+    """Makes arrays in files of a folder."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._maps: list[weakref.ref[mmap.mmap]] = []
 
     def zeros(self, size: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        """An array of ``size`` zeros, all of whose bytes have their place on the disk.
-
-        Raises
-        ------
-        MemoryLimitError
-            When the disk has no room.
-        """
+        """An array of ``size`` zeros, all of whose bytes have their place on the disk."""
         n_bytes = int(size) * np.dtype(dtype).itemsize
         if not n_bytes:
             return np.zeros(0, dtype)

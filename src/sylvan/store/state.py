@@ -21,44 +21,23 @@ JSON: TypeAlias = Any
 
 @dataclass
 class State:
-    """A model taken apart into plain values and arrays; it knows nothing of files.
+    """A model taken apart into plain values and arrays; it knows nothing of files."""
 
-    Attributes
-    ----------
-    kind : str
-        What sort of model this is: ``"xr-linear"``, ``"vocabulary"``, ...
-    version : int
-        Version of this kind's layout, from 1.
-    params : dict of str to JSON
-        The constructor's parameters.
-    meta : dict of str to JSON
-        Sizes and whatever else is needed to rebuild the model.
-    arrays : dict of str to ndarray
-        Arrays by name, like ``"layer0.keys"``: words of letters, digits and underscores, joined by dots.
-        Integers of 8 to 64 bits and floats of 16 to 64 bits.
-    parts : dict of str to State
-        Nested models, by a name without dots.
-    files : dict of str to bytes or path
-        Foreign files by name, ``"encoder/config.json"`` or ``"encoder/1_Pooling/config.json"``: one or two folders and
-        the file's own name. To be saved, what they hold or where to copy it from; loaded, where each lies. What was
-        loaded is taken out of here by :func:`sylvan.store.need_files`.
-    where : str
-        Set by :func:`sylvan.store.load`: the folder it came from, for errors.
-    array_files : dict of str to str
-        Set by :func:`sylvan.store.load`: the file of each array, for errors.
-    file_entries : dict of str to FileEntry
-        Set by :func:`sylvan.store.load`: what the manifest says of each foreign file.
-    """
-
-    kind: str
-    version: int
-    params: dict[str, JSON] = field(default_factory=dict)
-    meta: dict[str, JSON] = field(default_factory=dict)
+    kind: str  # what sort of model this is: `"xr-linear"`, `"vocabulary"`, ...
+    version: int  # version of this kind's layout, from 1
+    params: dict[str, JSON] = field(default_factory=dict)  # the constructor's parameters
+    meta: dict[str, JSON] = field(default_factory=dict)  # sizes and whatever else is needed to rebuild the model
+    # arrays by name, like `"layer0.keys"`: words of letters, digits and underscores, joined by dots
     arrays: dict[str, npt.NDArray[np.generic]] = field(default_factory=dict)
-    parts: dict[str, State] = field(default_factory=dict)
+    parts: dict[str, State] = field(default_factory=dict)  # nested models, by a name without dots
+    # foreign files by name, `"encoder/config.json"` or `"encoder/1_Pooling/config.json"`: one or two folders and the
+    # file's own name
     files: dict[str, bytes | str | os.PathLike[str]] = field(default_factory=dict)
+    # set by `sylvan.store.load`: the folder it came from, for errors
     where: str = field(default="", compare=False, repr=False)
+    # set by `sylvan.store.load`: the file of each array, for errors
     array_files: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
+    # set by `sylvan.store.load`: what the manifest says of each foreign file
     file_entries: dict[str, FileEntry] = field(default_factory=dict, compare=False, repr=False)
 
 
@@ -66,10 +45,8 @@ _loaders: dict[str, Callable[[State], object]] = {}
 
 
 def register(kind: str, loader: Callable[[State], object]) -> None:
-    """Say that ``loader(state)`` rebuilds a model of this kind; modules call it when they are imported.
-
-    ``loader`` must verify whatever the kernels later trust, with the ``need_*`` helpers of this package.
-    """
+    """Say that ``loader(state)`` rebuilds a model of this kind; modules call it when they are imported. ``loader`` must
+    verify whatever the kernels later trust, with the ``need_*`` helpers of this package."""
     _loaders[kind] = loader
 
 

@@ -1,8 +1,6 @@
-"""Earlier versions of a model in its folder, and one update at a time.
-
-An earlier version is its manifest under another name, ``earlier.000001.json``, with the files that it names: saving
-never writes into a file that is there. Going back is one rename.
-"""
+"""Earlier versions of a model in its folder, and one update at a time. An earlier version is its manifest under another
+name, ``earlier.000001.json``, with the files that it names: saving never writes into a file that is there. Going back
+is one rename."""
 
 from __future__ import annotations
 
@@ -32,10 +30,8 @@ def earlier(path: Path) -> list[Path]:
 
 
 def keep_current(path: Path, keep: int) -> None:
-    """Give the current manifest a second name, under which it stays when another takes its place.
-
-    Whoever is interrupted here leaves a name more, of what is still current, which counts as no earlier version.
-    """
+    """Give the current manifest a second name, under which it stays when another takes its place. Whoever is
+    interrupted here leaves a name more, of what is still current, which counts as no earlier version."""
     current = path / manifest.NAME
     names = [name for name in os.listdir(path) if EARLIER.fullmatch(name)]
     if keep and current.exists() and all(_bytes(path / name) != _bytes(current) for name in names):
@@ -73,13 +69,7 @@ def named_files(root: manifest.Node) -> set[str]:
 
 @contextlib.contextmanager
 def updating(folder: str | os.PathLike[str]) -> Iterator[None]:
-    """Nobody else updates the model in ``folder`` while this lasts; the lock dies with the process that holds it.
-
-    Raises
-    ------
-    ModelError
-        When another process does; it is named by its id.
-    """
+    """Nobody else updates the model in ``folder`` while this lasts; the lock dies with the process that holds it."""
     name = os.path.join(os.path.realpath(folder), LOCK)
     try:
         import fcntl

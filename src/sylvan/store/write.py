@@ -1,17 +1,9 @@
-"""Saving: whatever happens on the way, the folder holds the old model or the new one, never half of either.
-
-How: the arrays are written under names that no earlier save used (``layer0.keys.5f3a09c1.npy``) and
-synced to the disk; then the new ``manifest.json``, written beside the old one, is renamed over it. That
-rename is the one moment at which the new model replaces the old; before it the old manifest still names
-only old files, after it the new manifest names only new ones, and there is nothing to recover. Files that
-the manifest does not name, the old model's and those of a save that was killed, are then removed.
-Processes that have the old model memory-mapped keep their pages. A folder that does not exist yet is
-written beside under a hidden name and renamed as a whole, so that a first save that fails leaves nothing
-behind; one that is killed leaves the hidden folder, which the next save removes.
-
-Checksums are CRC-32: they are there to find accidents, not adversaries (what a kernel trusts is verified
-apart), find every change of up to 32 neighbouring bits, and at several GB/s cost less than the disk does.
-"""
+"""Saving: whatever happens on the way, the folder holds the old model or the new one, never half of either. The arrays
+are written under names that no earlier save used (``layer0.keys.5f3a09c1.npy``) and synced to the disk; then the new
+``manifest.json``, written beside the old one, is renamed over it: the one moment at which the new model replaces the
+old. Files that the manifest doesn't name are then removed; processes that have the old model memory-mapped keep their
+pages. A folder that doesn't exist yet is written beside under a hidden name and renamed as a whole. Checksums are
+CRC-32: they are there to find accidents, not adversaries (what a kernel trusts is verified apart)."""
 
 from __future__ import annotations
 
@@ -58,32 +50,7 @@ _FRESH_SECONDS = 10.0
 
 
 def save(folder: str | os.PathLike[str], state: State, *, keep: int = 0) -> None:
-    """Write a model to ``folder``, replacing a Sylvan model that is already there.
-
-    Parameters
-    ----------
-    folder : path
-        A folder that does not exist (its parents are made), is empty, or holds a Sylvan model. Through a
-        symbolic link the folder that it points to is written.
-    state : State
-    keep : int
-        How many of the models that were there before stay, for :func:`undo`.
-
-    Raises
-    ------
-    ModelError
-        When ``folder`` is something else, when the disk is full or refuses, or when ``state`` holds what
-        a model folder cannot. In every case what was there before is still there.
-
-    Examples
-    --------
-    >>> import numpy as np, tempfile
-    >>> from sylvan.store import State, load, save
-    >>> folder = tempfile.mkdtemp()
-    >>> save(folder, State("example", 1, arrays={"numbers": np.arange(3)}))
-    >>> load(folder).arrays["numbers"].tolist()
-    [0, 1, 2]
-    """
+    """Write a model to ``folder``, replacing a Sylvan model that is already there."""
 
     path = Path(os.path.realpath(folder_path(folder)))
     token = secrets.token_hex(4)
@@ -106,34 +73,7 @@ def save(folder: str | os.PathLike[str], state: State, *, keep: int = 0) -> None
 
 
 def undo(folder: str | os.PathLike[str], keep: int = 0) -> int:
-    """Go back to the model that was in ``folder`` before the last save that kept it, in one step.
-
-    Parameters
-    ----------
-    folder : path
-    keep : int
-        How many versions before that one stay.
-
-    Returns
-    -------
-    int
-        How many earlier versions are left.
-
-    Raises
-    ------
-    ModelError
-        When no earlier version is there, or the folder can't be written; nothing is changed then.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from sylvan import store
-    >>> folder = tempfile.mkdtemp()
-    >>> for number in range(3):
-    ...     store.save(folder, store.State("example", 1, meta={"number": number}), keep=1)
-    >>> store.undo(folder), store.load(folder).meta
-    (0, {'number': 1})
-    """
+    """Go back to the model that was in ``folder`` before the last save that kept it, in one step."""
     path = Path(os.path.realpath(folder_path(folder)))
     read_manifest(str(path))  # says that there is no model, where there is none to lock
     try:
@@ -152,17 +92,7 @@ def undo(folder: str | os.PathLike[str], keep: int = 0) -> int:
 
 
 def saved_bytes(state: State) -> int:
-    """The size of the folder that :func:`save` would write, to the byte.
-
-    Examples
-    --------
-    >>> import numpy as np, os, tempfile
-    >>> from sylvan import store
-    >>> folder, state = tempfile.mkdtemp(), store.State("example", 1, arrays={"numbers": np.arange(3)})
-    >>> store.save(folder, state)
-    >>> store.saved_bytes(state) == sum(file.stat().st_size for file in os.scandir(folder))
-    True
-    """
+    """The size of the folder that :func:`save` would write, to the byte."""
     plan = _Plan("0" * 8)
     model = plan.describe(state, "")
     for array, entry in plan.files.values():
@@ -257,13 +187,7 @@ def _check_state(state: State, path: Path) -> None:
 
 
 def check_target(folder: str | os.PathLike[str]) -> None:
-    """Refuse what :func:`save` would refuse of ``folder``, before the work of making a model is begun.
-
-    Raises
-    ------
-    ModelError
-        When ``folder`` is a file or holds something else than a Sylvan model, or may not be written.
-    """
+    """Refuse what :func:`save` would refuse of ``folder``, before the work of making a model is begun."""
     path = Path(os.path.realpath(folder_path(folder)))
     try:
         _check_target(path, str(folder))
@@ -361,10 +285,8 @@ def _dump(model: dict[str, JSON], version: str) -> bytes:
 
 
 def _write_new(path: Path, plan: _Plan, model: dict[str, JSON], token: str, version: str) -> bool:
-    """A folder of its own, written under a hidden name and renamed when it is whole.
-
-    False, and nothing written, when another process has made the folder in the meantime.
-    """
+    """A folder of its own, written under a hidden name and renamed when it is whole. False, and nothing written, when
+    another process has made the folder in the meantime."""
     beside = path.with_name(f".{path.name}.{token}.saving")
     beside.mkdir()
     try:

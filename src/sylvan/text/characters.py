@@ -1,9 +1,7 @@
-"""What a word is: every character's part in words, its lower case and more, as a table that the kernels read.
-
-A word is a run of letters, digits and underscores (Python's ``\\w``) with the combining marks between and behind them.
-Where a script puts no spaces between words, a character with its marks is a word by itself. Characters that aren't seen
-(soft hyphens, joiners, variation selectors) neither end a word nor count in it. Texts are in NFC first.
-"""
+"""What a word is: every character's part in words, its lower case and more, as a table that the kernels read. A word is
+a run of letters, digits and underscores (Python's ``\\w``) with the combining marks between and behind them. Where a
+script puts no spaces between words, a character with its marks is a word by itself. Characters that aren't seen (soft
+hyphens, joiners, variation selectors) neither end a word nor count in it. Texts are in NFC first."""
 
 from __future__ import annotations
 
@@ -82,29 +80,8 @@ _SPECIAL = str.maketrans({"Σ": "x", "İ": "x"})
 
 @lru_cache(maxsize=4)
 def character_table(lowercase: bool, rules: int = RULES, keeps_unseen: bool = False) -> npt.NDArray[np.uint32]:
-    """The table of this Python's ``str.lower``, ``\\w``, ``\\s``, categories and NFC; made in some 50 ms, once.
-
-    Parameters
-    ----------
-    lowercase : bool
-        Whether characters become lower case or stay what they are.
-    rules : int
-        ``RULES``, or ``FIRST_RULES``.
-    keeps_unseen : bool
-        Whether characters that aren't seen are parts of terms, as of words that a dictionary is asked for.
-
-    Returns
-    -------
-    ndarray of uint32, shape (SIZE,)
-        Entry c: the code point that c becomes, with the bits ``WORD``, ``UNSPACED``, ``MARK``, ``SPACE`` and ``UNSEEN``
-        of that one, and whether the text has to be composed or brought to lower case as a whole.
-
-    Examples
-    --------
-    >>> entry = int(character_table(True)[ord("Ä")])
-    >>> chr(entry & CODE_POINT), bool(entry & WORD), bool(entry & SPACE)
-    ('ä', True, False)
-    """
+    """The table of this Python's ``str.lower``, ``\\w``, ``\\s``, categories and NFC; made in some 50 ms, once."""
+    # Returns shape (SIZE,)
     codes = np.arange(SIZE, dtype="<u4")
     characters = codes.tobytes().decode("utf-32-le", "surrogatepass")
     bits = np.zeros(SIZE, dtype=np.uint32)
@@ -136,14 +113,7 @@ def is_unspaced(term: str) -> bool:
 
 
 def without_unseen(text: str) -> str:
-    """A text without the characters that aren't seen.
-
-    Examples
-    --------
-    >>> from sylvan.text.characters import without_unseen
-    >>> without_unseen("co\u00adoperation")
-    'cooperation'
-    """
+    """A text without the characters that aren't seen."""
     return text if text.isascii() else text.translate(_REMOVED)
 
 

@@ -46,20 +46,11 @@ class Scan:
 
 @dataclass
 class Rows:
-    """Counts of one chunk of documents.
+    """Counts of one chunk of documents."""
 
-    Attributes
-    ----------
-    entries : ndarray of uint64
-        Number of a term or column in the high half, its count in the low half.
-    indptr : ndarray of int64, shape (number of documents + 1,)
-    table : int
-        Which vocabulary the numbers are of.
-    """
-
-    entries: npt.NDArray[np.uint64]
-    indptr: npt.NDArray[np.int64]
-    table: int
+    entries: npt.NDArray[np.uint64]  # number of a term or column in the high half, its count in the low half
+    indptr: npt.NDArray[np.int64]  # shape (number of documents + 1,)
+    table: int  # which vocabulary the numbers are of
 
 
 def chunks(texts: tuple[str, ...]) -> list[tuple[int, int]]:
@@ -79,20 +70,9 @@ def chunks(texts: tuple[str, ...]) -> list[tuple[int, int]]:
 
 
 class TermCounter:
-    """Counts the terms of documents that come block by block.
-
-    Every thread fills a vocabulary of its own; they are merged, and terms sorted, so that nothing in the result depends
-    on which thread saw what, or where one block ends and the next begins.
-
-    Parameters
-    ----------
-    scan : Scan
-    keep_rows : bool
-        Whether each document's counts are stored.
-    n_jobs : int
-    moved : callable
-        Gives a copy of a chunk's counts that is stored; in memory by default.
-    """
+    """Counts the terms of documents that come block by block. Every thread fills a vocabulary of its own; they are
+    merged, and terms sorted, so that nothing in the result depends on which thread saw what, or where one block ends
+    and the next begins."""
 
     def __init__(
         self, scan: Scan, keep_rows: bool, n_jobs: int, moved: Callable[[npt.NDArray[Any]], npt.NDArray[Any]] = apart
@@ -124,21 +104,8 @@ class TermCounter:
     def finish(
         self, *, min_df: float, max_df: float, max_features: int | None, phrase_min_df: int = 1
     ) -> tuple[Terms, npt.NDArray[np.int64], list[Rows]]:
-        """The vocabulary, its document frequencies, and each document's counts.
-
-        Returns
-        -------
-        terms : Terms
-        n_documents : ndarray of int64, shape (n_terms,)
-            Number of documents with each term.
-        rows : list of Rows
-            In the order of the documents, numbered by column and sorted; empty unless they were stored.
-
-        Raises
-        ------
-        DataError
-            When no term is found, or none remains.
-        """
+        """The vocabulary, its document frequencies, and each document's counts."""
+        # Returns n_documents (n_terms,)
         tables, rows = self._tables, self._rows
         maps = _merge(tables)
         merged = tables[0]

@@ -1,8 +1,6 @@
-"""What a vectoriser will make of many texts, from a sample of them.
-
-A vocabulary grows with a power of what is read (Heaps' law), and so does the number of terms that occur once, twice and
-so on, whose shares follow from that power (Karlin, Journal of Mathematics and Mechanics, 1967).
-"""
+"""What a vectoriser will make of many texts, from a sample of them. A vocabulary grows with a power of what is read
+(Heaps' law), and so does the number of terms that occur once, twice and so on, whose shares follow from that power
+(Karlin, Journal of Mathematics and Mechanics, 1967)."""
 
 from __future__ import annotations
 
@@ -33,40 +31,20 @@ TERM_BYTES = 48  # of a term while texts are counted, beside its letters
 
 @dataclass(frozen=True)
 class TextEstimate:
-    """Features of some texts, and what those of all are like.
+    """Features of some texts, and what those of all are like."""
 
-    Attributes
-    ----------
-    rows : ndarray of int64
-        Numbers of the texts that were read, rising; all of them if they are few.
-    features : Csr
-        Their features.
-    n_texts, n_terms, n_entries : int
-        Of all texts: their number, columns and values.
-    seconds : float
-        With the vectoriser's threads.
-    peak_bytes, vectorizer_bytes : int
-        Memory while it is fitted, with the features that result; size of the fitted vectoriser.
-    """
-
-    rows: npt.NDArray[np.int64]
-    features: Csr
-    n_texts: int
+    rows: npt.NDArray[np.int64]  # numbers of the texts that were read, rising; all of them if they are few
+    features: Csr  # their features
+    n_texts: int  # n_texts, n_terms, n_entries: of all texts: their number, columns and values
     n_terms: int
     n_entries: int
-    seconds: float
-    peak_bytes: int
+    seconds: float  # with the vectoriser's threads
+    peak_bytes: int  # peak_bytes, vectorizer_bytes: memory while it is fitted, with the features that result
     vectorizer_bytes: int
 
 
 def estimate_texts(vectorizer: TfidfVectorizer, texts: Sequence[str]) -> TextEstimate:
-    """What ``vectorizer.fit_transform(texts)`` will take and give; the vectoriser doesn't change.
-
-    Raises
-    ------
-    DataError
-        As ``fit_transform``.
-    """
+    """What ``vectorizer.fit_transform(texts)`` will take and give; the vectoriser doesn't change."""
     documents = as_documents(texts)
     vectorizer = vectorizer.resolved(documents)
     lengths = np.asarray(kernels.tfidf_text_lengths(documents), np.int64) if documents else np.zeros(0, np.int64)

@@ -25,31 +25,15 @@ _UNKNOWN = -2
 
 
 class Places(NamedTuple):
-    """Texts as ids of labels' words.
+    """Texts as ids of labels' words."""
 
-    Attributes
-    ----------
-    offsets : ndarray of int64, shape (n_texts + 1,)
-    words : ndarray of int32, shape (n_places,)
-        -1 for a word that no label has.
-    kinds : ndarray of uint8, shape (n_places,)
-        As :class:`~sylvan.text.words.ScannedWords` has them.
-    """
-
-    offsets: npt.NDArray[np.int64]
-    words: npt.NDArray[np.int32]
-    kinds: npt.NDArray[np.uint8]
+    offsets: npt.NDArray[np.int64]  # shape (n_texts + 1,)
+    words: npt.NDArray[np.int32]  # shape (n_places,): -1 for a word that no label has
+    kinds: npt.NDArray[np.uint8]  # shape (n_places,): as `ScannedWords` has them
 
 
 def folded(word: str) -> str:
-    """A word without case and diacritics.
-
-    Examples
-    --------
-    >>> from sylvan.text.label_words import folded
-    >>> folded("Märchen"), folded("Straße")
-    ('marchen', 'strasse')
-    """
+    """A word without case and diacritics."""
     if word.isascii():
         return word.lower()
     parts = without_unseen(unicodedata.normalize("NFKD", word))
@@ -58,12 +42,6 @@ def folded(word: str) -> str:
 
 def is_content(word: str) -> bool:
     """Whether a word says anything by itself: it has a letter, and three characters where its script has an alphabet.
-
-    Examples
-    --------
-    >>> from sylvan.text.label_words import is_content
-    >>> [is_content(word) for word in ("whale", "of", "1835", "鯨")]
-    [True, False, False, True]
     """
     if not any(unicodedata.category(c)[0] == "L" for c in word):
         return False
@@ -71,19 +49,7 @@ def is_content(word: str) -> bool:
 
 
 class LabelWords:
-    """Reads texts as ids of the words of labels.
-
-    Parameters
-    ----------
-    vocabulary : Vocabulary
-        The words in their normal form; a word's place is its id.
-    stem, lemmatize : str or None
-        The language by whose stems, or lemmas, words are compared; as they are without.
-    library : str or None
-        The library that gave these forms, and its release.
-    rules : int
-        What a word is; see :mod:`sylvan.text.characters`.
-    """
+    """Reads texts as ids of the words of labels."""
 
     def __init__(
         self, vocabulary: Vocabulary, stem: str | None, lemmatize: str | None, library: str | None, rules: int = RULES
@@ -97,13 +63,7 @@ class LabelWords:
     def of_texts(
         cls, texts: tuple[str, ...], stem: str | None, lemmatize: str | None
     ) -> tuple[LabelWords, ScannedWords, npt.NDArray[np.int32]]:
-        """The words of labels' texts, the texts as they were read, and the id of each of their distinct words.
-
-        Raises
-        ------
-        ImportError
-            When the library for stems or lemmas isn't installed.
-        """
+        """The words of labels' texts, the texts as they were read, and the id of each of their distinct words."""
         forms = forms_of_language(stem, lemmatize, True)
         scanned = scan_words(texts)
         normal = _normal(scanned.distinct, forms)
@@ -115,13 +75,7 @@ class LabelWords:
         return {**self.__dict__, "_known": {}}
 
     def read(self, texts: tuple[str, ...], first: int = 0, last: int | None = None) -> Places:
-        """``texts[first:last]`` as ids.
-
-        Raises
-        ------
-        ImportError
-            When the library for stems or lemmas isn't installed.
-        """
+        """``texts[first:last]`` as ids."""
         scanned = self.scan(texts, first, last)
         return Places(scanned.offsets, self.ids(scanned.distinct)[scanned.words], scanned.kinds)
 

@@ -1,9 +1,7 @@
-"""Terms of several words: whether they pay, and how much they count.
-
-Short texts have so few words that pairs of them tell more; long texts have enough, and their pairs, most of which are
-rare, take weight from the words, and most of the time and size of a model. Beside words, pairs count half, and only
-those of two texts: at full weight they cost short texts with few rows precision.
-"""
+"""Terms of several words: whether they pay, and how much they count. Short texts have so few words that pairs of them
+tell more; long texts have enough, and their pairs, most of which are rare, take weight from the words, and most of the
+time and size of a model. Beside words, pairs count half, and only those of two texts: at full weight they cost short
+texts with few rows precision."""
 
 from __future__ import annotations
 
@@ -39,15 +37,7 @@ WORDS, PAIRS = Phrases((1, 1)), Phrases((1, 2), 0.5, 2)
 
 
 def chosen_phrases(blocks: Iterable[tuple[str, ...]], scan: Scan) -> tuple[Phrases, Iterator[tuple[str, ...]]]:
-    """What ``ngrams="auto"`` is for texts, by the first of them, and all of them again.
-
-    Parameters
-    ----------
-    blocks : iterable of tuples of str
-        However many at a time: it makes no difference.
-    scan : Scan
-        Of single words.
-    """
+    """What ``ngrams="auto"`` is for texts, by the first of them, and all of them again."""
     blocks, first, n_texts = iter(blocks), [], 0
     for block in blocks:
         first.append(block)

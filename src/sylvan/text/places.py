@@ -27,15 +27,7 @@ def _clusters() -> re.Pattern[str]:
 
 
 def read_text(text: str) -> ReadText:
-    """How a text is read.
-
-    Examples
-    --------
-    >>> from sylvan.text.places import read_text
-    >>> read = read_text("Mu\\u0308ller")
-    >>> read.text == "M\\xfcller", read.starts[1], read.ends[1]
-    (True, 1, 3)
-    """
+    """How a text is read."""
     if text.isascii():
         return ReadText(text, list(range(len(text))), list(range(1, len(text) + 1)))
     parts: list[str] = []

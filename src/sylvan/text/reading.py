@@ -154,13 +154,7 @@ class TfidfReading(TfidfColumns):
         return {_FORMS_BY: self._forms_by if forms is None else forms.library}
 
     def _take_forms_meta(self, state: store.State) -> None:
-        """Take note of what a loaded State says of the library.
-
-        Raises
-        ------
-        ModelError
-            When it should and doesn't.
-        """
+        """Take note of what a loaded State says of the library."""
         if not self.counts_forms:
             return
         said: Any = state.meta.get(_FORMS_BY)

@@ -26,23 +26,13 @@ _FAULTS = {
 @dataclass(frozen=True)
 class Terms:
     """The terms of a vocabulary, sorted by code point; a term's place is its column. Terms that were added later stand
-    behind the others, those of each time sorted.
+    behind the others, those of each time sorted."""
 
-    Attributes
-    ----------
-    data : ndarray of uint8, shape (bytes of all terms + PADDING,)
-        UTF-8, one after the other; a lone surrogate is encoded as the three bytes of its code point.
-    offsets : ndarray of int64, shape (n_terms + 1,)
-        Where each term begins and the last one ends.
-    slots : ndarray of uint64, shape (a power of two,)
-        Hash table: the high half of a term's hash and its place plus one, or 0.
-    runs : ndarray of int64
-        Where each lot of added terms begins, rising.
-    """
-
-    data: npt.NDArray[np.uint8]
-    offsets: npt.NDArray[np.int64]
+    data: npt.NDArray[np.uint8]  # shape (bytes of all terms + PADDING,): UTF-8, one after the other
+    offsets: npt.NDArray[np.int64]  # shape (n_terms + 1,): where each term begins and the last one ends
+    # shape (a power of two,): hash table: the high half of a term's hash and its place plus one, or 0
     slots: npt.NDArray[np.uint64]
+    # where each lot of added terms begins, rising
     runs: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def __len__(self) -> int:
@@ -55,13 +45,7 @@ class Terms:
         return result
 
     def decode(self) -> list[str]:
-        """The terms as strings, in the order of their columns.
-
-        Raises
-        ------
-        ModelError
-            When a loaded vocabulary's bytes are no UTF-8.
-        """
+        """The terms as strings, in the order of their columns."""
         data, offsets = self.data.tobytes(), self.offsets.tolist()
         try:
             return [data[offsets[i] : offsets[i + 1]].decode("utf-8", "surrogatepass") for i in range(len(self))]
@@ -102,13 +86,7 @@ class Terms:
 
     @classmethod
     def from_state(cls, state: store.State) -> Terms:
-        """The terms of a loaded State, after verifying all that the kernels trust.
-
-        Raises
-        ------
-        ModelError
-            When an array is missing, of another dtype, or its structure is unsound.
-        """
+        """The terms of a loaded State, after verifying all that the kernels trust."""
         terms = cls(
             store.need_array(state, "term_bytes", np.uint8, (None,)),
             store.need_array(state, "term_offsets", np.int64, (None,)),

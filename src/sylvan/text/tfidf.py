@@ -414,13 +414,7 @@ class TfidfVectorizer(TfidfReading, HubMixin):
 
     @classmethod
     def from_state(cls, state: store.State) -> TfidfVectorizer:
-        """The vectoriser of a loaded State.
-
-        Raises
-        ------
-        ModelError
-            When anything that the kernels rely on is wrong.
-        """
+        """The vectoriser of a loaded State."""
         store.need_kind(state, KIND, _WITH_RULES)
         names = [name for name in cls.parameter_names() if name != "n_jobs"]
         params = store.need_params(state, [name for name in names if name not in _OPTIONAL or name in state.params])

@@ -38,22 +38,9 @@ _MOST_KNOWN = 1 << 20  # words that are remembered; a server may meet ever more
 
 
 class WordForms(ABC):
-    """What the words of a language are counted as.
+    """What the words of a language are counted as."""
 
-    Parameters
-    ----------
-    language : str
-    lowercase : bool
-        Whether forms are in lower case.
-
-    Attributes
-    ----------
-    by_case : bool
-        Whether words are to be given as they are written, as "Haus" and "haus" are forms of different words.
-    library : str
-        The library that answers, and its release: "simplemma 2.0.0".
-    """
-
+    # whether words are to be given as they are written, as "Haus" and "haus" are forms of different words
     by_case: ClassVar[bool]
 
     def __init__(self, language: str, lowercase: bool) -> None:
@@ -75,15 +62,8 @@ class WordForms(ABC):
         return self._forms_of([word.encode("utf-8", "surrogatepass")])[0].decode("utf-8", "surrogatepass")
 
     def table(self, data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> kernels.TfidfForms:
-        """The forms of distinct words, as the kernels look them up.
-
-        Parameters
-        ----------
-        data : ndarray of uint8
-            The words in UTF-8 and, behind the last, ``PADDING`` bytes more.
-        offsets : ndarray of int64, shape (n_words + 1,)
-            Where each word begins and the last one ends.
-        """
+        """The forms of distinct words, as the kernels look them up."""
+        # Shape: offsets (n_words + 1,)
         all_words, ends = data.tobytes(), offsets.tolist()
         forms = self._forms_of([all_words[ends[i] : ends[i + 1]] for i in range(len(ends) - 1)])
         form_offsets = np.zeros(len(forms) + 1, np.int64)
@@ -174,19 +154,7 @@ def _release(library: str) -> str:
 
 @lru_cache(maxsize=8)
 def forms_of_language(stem: str | None, lemmatize: str | None, lowercase: bool) -> WordForms | None:
-    """The stems or the lemmas of a language, with all that was asked before; None where neither is given.
-
-    Raises
-    ------
-    ImportError
-        When the library isn't installed, or its release doesn't know the language.
-
-    Examples
-    --------
-    >>> from sylvan.text.word_forms import forms_of_language
-    >>> forms_of_language(None, None, True) is None
-    True
-    """
+    """The stems or the lemmas of a language, with all that was asked before; None where neither is given."""
     if stem is not None:
         return _Stems(stem, lowercase)
     return None if lemmatize is None else _Lemmas(lemmatize, lowercase)

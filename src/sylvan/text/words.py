@@ -23,46 +23,22 @@ _FIRST_UNSEEN = (0xAD, 0x200C, 0x200D)  # of the characters that aren't seen, th
 
 
 class ScannedWords(NamedTuple):
-    """The words of some texts.
+    """The words of some texts."""
 
-    Attributes
-    ----------
-    offsets : ndarray of int64, shape (n_texts + 1,)
-        Where each text's places begin.
-    words : ndarray of int32, shape (n_places,)
-        The number of a distinct word at each place.
-    starts, ends : ndarray of int32, shape (n_places,)
-        The characters of the text that the word is: from ``starts`` to before ``ends``.
-    kinds : ndarray of uint8, shape (n_places,)
-        The bits ``CAPITAL`` and ``BEGINS_SENTENCE``.
-    distinct : list of bytes
-        The distinct words in lower case, as UTF-8.
-    """
-
-    offsets: npt.NDArray[np.int64]
-    words: npt.NDArray[np.int32]
+    offsets: npt.NDArray[np.int64]  # shape (n_texts + 1,): where each text's places begin
+    words: npt.NDArray[np.int32]  # shape (n_places,): the number of a distinct word at each place
+    # starts, ends: shape (n_places,): the characters of the text that the word is: from `starts` to before `ends`
     starts: npt.NDArray[np.int32]
     ends: npt.NDArray[np.int32]
-    kinds: npt.NDArray[np.uint8]
-    distinct: list[bytes]
+    kinds: npt.NDArray[np.uint8]  # shape (n_places,): the bits `CAPITAL` and `BEGINS_SENTENCE`
+    distinct: list[bytes]  # the distinct words in lower case, as UTF-8
 
 
 @lru_cache(maxsize=2)
 def word_table(rules: int = RULES) -> npt.NDArray[np.uint32]:
-    """What each character is to the kernel that reads words; made in some 100 ms, once.
-
-    Words are those of :mod:`sylvan.text.characters`. Lower case is one character for one, so that places are the text's
-    own.
-
-    Parameters
-    ----------
-    rules : int
-        ``RULES``, or ``FIRST_RULES``, by which marks continued words too, but Han and kana alone were without spaces.
-
-    Returns
-    -------
-    ndarray of uint32, shape (SIZE,)
-    """
+    """What each character is to the kernel that reads words; made in some 100 ms, once. Words are those of
+    :mod:`sylvan.text.characters`. Lower case is one character for one, so that places are the text's own."""
+    # Returns shape (SIZE,)
     known = character_table(True)
     characters = [chr(code) for code in range(SIZE)]
     table: npt.NDArray[np.uint32] = known & np.uint32(CODE_POINT)
@@ -89,18 +65,9 @@ def word_table(rules: int = RULES) -> npt.NDArray[np.uint32]:
 def scan_words(
     texts: tuple[str, ...], first: int = 0, last: int | None = None, rules: int = RULES
 ) -> ScannedWords:  # fmt: skip
-    """The words of ``texts[first:last]``, which stay as they are: a word may be in any form of Unicode.
-
-    A sentence ends at ``!``, ``?``, ``;`` and their like in other scripts, at a blank line, and at a period that is
-    followed by a space and then not by a lower-case letter or a digit, unless it stands behind a single character.
-
-    Examples
-    --------
-    >>> from sylvan.text.words import scan_words
-    >>> found = scan_words(("The whale. A Whale!",))
-    >>> [found.distinct[word] for word in found.words], found.kinds.tolist()
-    ([b'the', b'whale', b'a', b'whale'], [3, 0, 3, 1])
-    """
+    """The words of ``texts[first:last]``, which stay as they are: a word may be in any form of Unicode. A sentence ends
+    at ``!``, ``?``, ``;`` and their like in other scripts, at a blank line, and at a period that is followed by a space
+    and then not by a lower-case letter or a digit, unless it stands behind a single character."""
     last = len(texts) if last is None else last
     offsets, words, starts, ends, kinds, data = kernels.scan_words(texts, first, last, word_table(rules))
     return ScannedWords(offsets, words, starts, ends, kinds, data.tobytes().split(b"\0")[:-1])

@@ -133,13 +133,7 @@ def _documents(
 
 
 def document_files(folder: PathLike) -> list[tuple[str, str]]:
-    """The names of a folder's texts in order, each with that of its file of subjects, or "" where it has none.
-
-    Raises
-    ------
-    DataError
-        When it is no folder or holds no texts, or a text twice.
-    """
+    """The names of a folder's texts in order, each with that of its file of subjects, or "" where it has none."""
     name, files = os.fspath(folder), dict[tuple[str, str], str]()
     try:
         listed = sorted(file for file in os.listdir(folder) if not file.startswith("."))
@@ -182,13 +176,7 @@ def _suffix(file: str) -> str:
 
 
 def read_document(path: PathLike) -> str:
-    """The text of a file.
-
-    Raises
-    ------
-    DataError
-        When it can't be read, or isn't UTF-8.
-    """
+    """The text of a file."""
     with open_read(path) as stream:
         content = stream.read()
     try:

@@ -61,10 +61,8 @@ def load_npz(path: PathLike) -> sp.csr_matrix:
 
 
 def load_npz_columns(path: PathLike) -> sp.csr_matrix:
-    """As :func:`load_npz`, transposed: each column of the file's matrix is a row of the answer.
-
-    A matrix that was stored by columns is then never turned around, which takes time and memory.
-    """
+    """As :func:`load_npz`, transposed: each column of the file's matrix is a row of the answer. A matrix that was
+    stored by columns is then never turned around, which takes time and memory."""
     return sound_csr(_read_npz(path).T, shown(path))
 
 

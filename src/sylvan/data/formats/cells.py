@@ -45,12 +45,9 @@ def _cell(text: str, delimiter: str, guards: bool) -> str:
 
 
 def read_cells(stream: InputStream, delimiter: str, quoting: bool | None) -> Iterator[tuple[str, list[str]]]:
-    """The cells of every row that isn't empty, with "file, line n".
-
-    Where nothing is said of ``quoting``, a quotation mark of a tab-separated table may be one of the text, such as an
-    inch mark: a quoted cell that doesn't close, or that goes over lines which are rows by themselves, is none, which a
-    warning says.
-    """
+    """The cells of every row that isn't empty, with "file, line n". Where nothing is said of ``quoting``, a quotation
+    mark of a tab-separated table may be one of the text, such as an inch mark: a quoted cell that doesn't close, or
+    that goes over lines which are rows by themselves, is none, which a warning says."""
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST))
     lines = _Lines(stream)
     first = next(lines, None)

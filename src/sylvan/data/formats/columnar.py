@@ -33,10 +33,8 @@ _GROUP = 4096  # rows of a row group
 def columns_of(
     name: str, columns: Sequence[str], texts: Sequence[str], labels: str | None, weights: str, advises: bool = False
 ) -> tuple[str | None, str | None]:
-    """The columns of labels and weights; every column that is asked for must be there.
-
-    With ``advises`` the error for one that isn't says how readers are told which it is.
-    """
+    """The columns of labels and weights; every column that is asked for must be there. With ``advises`` the error for
+    one that isn't says how readers are told which it is."""
     if labels == "labels" and labels not in columns and "label" in columns:
         labels = "label"
     for wanted in (*texts, labels):
@@ -177,13 +175,7 @@ def stream_parquet(
 
 
 def need_pyarrow() -> Any:
-    """pyarrow, or how to get it.
-
-    Raises
-    ------
-    DataError
-        When it isn't installed.
-    """
+    """pyarrow, or how to get it."""
     try:
         import pyarrow
     except ImportError as error:

@@ -20,23 +20,13 @@ _INDICES, _VALUES = "indices", "values"
 
 
 class FeatureRows(NamedTuple):
-    """Rows of features as a file has them, and their labels.
+    """Rows of features as a file has them, and their labels."""
 
-    Attributes
-    ----------
-    indptr : ndarray of int64, shape (n + 1,)
-    indices : ndarray of int64
-    values : ndarray of float32
-    labels : list of list of str or int
-    name : str
-        The file's, for errors.
-    """
-
-    indptr: npt.NDArray[np.int64]
+    indptr: npt.NDArray[np.int64]  # shape (n + 1,)
     indices: npt.NDArray[np.int64]
     values: npt.NDArray[np.float32]
     labels: list[list[Any]]
-    name: str
+    name: str  # the file's, for errors
 
     @property
     def n_features(self) -> int:
@@ -44,13 +34,7 @@ class FeatureRows(NamedTuple):
         return int(self.indices.max(initial=-1)) + 1
 
     def matrix(self, n_features: int) -> Csr:
-        """The features as a matrix with so many columns.
-
-        Raises
-        ------
-        DataError
-            When an index isn't one of them, or a value isn't finite.
-        """
+        """The features as a matrix with so many columns."""
         wrong = (self.indices < 0) | (self.indices >= min(n_features, MAX_COLUMNS))
         if wrong.any():
             row = int(np.searchsorted(self.indptr, int(wrong.argmax()), "right")) - 1
@@ -61,19 +45,7 @@ class FeatureRows(NamedTuple):
 
 
 def read_feature_columns(path: PathLike, labels_field: str = "labels") -> FeatureRows:
-    """Read features and labels; needs pyarrow.
-
-    Parameters
-    ----------
-    path : path-like
-        A Parquet file with the columns ``indices`` (lists of int), ``values`` (lists of numbers, as long) and
-        ``labels_field`` (lists of strings or of ints). Null stands for an empty list.
-
-    Raises
-    ------
-    DataError
-        For a missing column, one of another type, lists of other lengths, a damaged file, or without pyarrow.
-    """
+    """Read features and labels; needs pyarrow."""
     try:
         import pyarrow as pa
         from pyarrow import parquet as pq

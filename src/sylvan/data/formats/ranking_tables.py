@@ -20,10 +20,8 @@ def table_columns(key: str, titled: bool) -> tuple[str, ...]:
 
 
 class RankingTable:
-    """Lines of the row's number, its other fields, rank, label, perhaps what the label is called, and score.
-
-    A row without an answer has a line that ends in empty cells, so that none is missing.
-    """
+    """Lines of the row's number, its other fields, rank, label, perhaps what the label is called, and score. A row
+    without an answer has a line that ends in empty cells, so that none is missing."""
 
     def __init__(
         self, stream: Any, label_of: Callable[[str], str | None] | None, key: str, delimiter: str, guards: bool = False

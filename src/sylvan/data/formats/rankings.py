@@ -143,19 +143,11 @@ def open_rankings(
     guards: bool = False,
 ) -> Iterator[Writer]:
     """A writer to ``path``: a matrix when it ends in ``.npz``, Parquet for ``.parquet`` or ``.pq``, a table for
-    ``.csv`` or ``.tsv``, else JSONL.
-
-    With ``label_of``, JSONL and Parquet hold what it gives for each name as ``labels``, and the names as ``uris``; a
-    table has it in a column ``name``. The numbers beside the labels are called ``key``. "-" stands for stdout.
-    ``delimiter`` separates a table's cells, by default a comma, or a tab for ``.tsv``; with ``guards``, cells that a
-    spreadsheet would compute begin with an apostrophe.
-    A file takes its name when everything is written; until then whatever stood there stays.
-
-    Raises
-    ------
-    DataError
-        When nothing may be written there; when pyarrow is missing for Parquet.
-    """
+    ``.csv`` or ``.tsv``, else JSONL. With ``label_of``, JSONL and Parquet hold what it gives for each name as
+    ``labels``, and the names as ``uris``; a table has it in a column ``name``. The numbers beside the labels are called
+    ``key``. "-" stands for stdout. ``delimiter`` separates a table's cells, by default a comma, or a tab for ``.tsv``;
+    with ``guards``, cells that a spreadsheet would compute begin with an apostrophe. A file takes its name when
+    everything is written; until then whatever stood there stays."""
     name, usual = path.lower(), _delimiter(path)
     ending = check_ending(path, (*_LINES, *_TABLES, *PARQUET, ".npz"))
     if ending in (*PARQUET, ".npz") and not name.endswith(ending):

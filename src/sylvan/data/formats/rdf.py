@@ -27,22 +27,7 @@ _BOM, _UTF_16 = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
 
 
 def read_graph(content: bytes, form: str, name: str) -> Any:
-    """The graph of a file.
-
-    Parameters
-    ----------
-    content : bytes
-        Of the file.
-    form : str
-        Its format by rdflib's name, of ``RDF_FORMS``.
-    name : str
-        What errors call the file.
-
-    Raises
-    ------
-    DataError
-        When rdflib is missing or can't read it, or when something from elsewhere belongs to the file.
-    """
+    """The graph of a file."""
     try:
         import rdflib
     except ImportError as error:

@@ -17,22 +17,7 @@ _Texts = dict[str, dict[str, list[str]]]  # by URI and language
 
 
 def read_skos(content: bytes, form: str, name: str) -> dict[str, Any]:
-    """The concepts of a vocabulary, as the parameters of :class:`~sylvan.data.SubjectVocabulary`.
-
-    Parameters
-    ----------
-    content : bytes
-        Of the file.
-    form : str
-        Its format by rdflib's name, of ``RDF_FORMS``.
-    name : str
-        What errors call the file.
-
-    Raises
-    ------
-    DataError
-        When rdflib is missing or can't read it, something from elsewhere belongs to the file, or it holds no concepts.
-    """
+    """The concepts of a vocabulary, as the parameters of :class:`~sylvan.data.SubjectVocabulary`."""
     graph = read_graph(content, form, name)
     from rdflib.namespace import RDFS, SKOS
 

@@ -37,21 +37,8 @@ def _names(header: Iterable[str]) -> list[str]:
 
 
 def csv_records(lines: list[tuple[str, str]], name: str) -> dict[str, Any]:
-    """The subjects of a table with a header, as the parameters of :class:`~sylvan.data.SubjectVocabulary`.
-
-    Columns that aren't known, such as notations, are passed over.
-
-    Parameters
-    ----------
-    lines : list of (place, line)
-    name : str
-        What errors call the file.
-
-    Raises
-    ------
-    DataError
-        For the first line at fault.
-    """
+    """The subjects of a table with a header, as the parameters of :class:`~sylvan.data.SubjectVocabulary`. Columns that
+    aren't known, such as notations, are passed over."""
     mark = header_separator(lines[0][1]) if lines else None
     if mark is None:
         raise DataError(f"{name}, line 1: the header must name the columns uri and label or label_en, say.")
@@ -77,17 +64,7 @@ def csv_records(lines: list[tuple[str, str]], name: str) -> dict[str, Any]:
 
 
 def jsonl_records(lines: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """The subjects of JSON lines, as the parameters of :class:`~sylvan.data.SubjectVocabulary`.
-
-    Parameters
-    ----------
-    lines : iterable of (place, line)
-
-    Raises
-    ------
-    DataError
-        For the first line at fault.
-    """
+    """The subjects of JSON lines, as the parameters of :class:`~sylvan.data.SubjectVocabulary`."""
     subjects = _Subjects()
     for place, line in lines:
         if not line.strip():
