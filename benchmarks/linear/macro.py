@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ from sylvan import validate
 from sylvan.errors import DataError
 from sylvan.topk import TopK
 
-__all__ = ["MEASURES", "expected_macro", "select_macro"]
+__all__ = ["MEASURES", "Measure", "expected_macro", "select_macro"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -30,14 +30,15 @@ def _f1(right: Floats, named: Floats, true: Floats) -> Floats:
     return np.divide(2 * right, named + true, out=np.zeros_like(right), where=named + true > 0)
 
 
-MEASURES: dict[str, Callable[[Floats, Floats, Floats], Floats]] = {
+Measure = Literal["precision", "recall", "f1"]
+MEASURES: dict[Measure, Callable[[Floats, Floats, Floats], Floats]] = {
     "precision": _precision,
     "recall": _recall,
     "f1": _f1,
 }
 
 
-def expected_macro(probabilities: sp.csr_matrix, top: TopK, measure: str = "f1") -> float:
+def expected_macro(probabilities: sp.csr_matrix, top: TopK, measure: Measure = "f1") -> float:
     """What the answers ``top`` make of a measure's sum over labels, with expected counts in place of true ones.
 
     Parameters
@@ -63,7 +64,7 @@ def expected_macro(probabilities: sp.csr_matrix, top: TopK, measure: str = "f1")
 
 
 def select_macro(
-    probabilities: Any, k: int, measure: str = "f1", *, max_passes: int = 20, tolerance: float = 1e-4
+    probabilities: Any, k: int, measure: Measure = "f1", *, max_passes: int = 20, tolerance: float = 1e-4
 ) -> TopK:
     """The ``k`` labels of each row that together make a macro-averaged measure greatest, in expectation.
 

@@ -32,6 +32,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 import sys
 import types
 import typing
@@ -164,20 +165,26 @@ def _constructor(cls: type, fields: Sequence[dataclasses.Field[Any]]) -> Callabl
 
 
 def _plain_type(cls: type, written: Any) -> str:
-    """A field's type as signatures show it: without the range."""
-    kind = written
+    """A field's type as signatures show it: without the range, and str for one of a few words."""
     if isinstance(written, str):
         if written.startswith("Annotated["):
             depth, start = 0, len("Annotated[")
             for place in range(start, len(written)):
                 depth += (written[place] in "([{") - (written[place] in ")]}")
                 if written[place] == "," and depth == 0:
-                    return written[start:place]
-        kind = getattr(sys.modules[cls.__module__], written, None)  # a type with its range under one name, as Seed
-        if typing.get_origin(kind) is not Annotated:
-            return written
-    kind = kind.__origin__ if typing.get_origin(kind) is Annotated else kind
-    return kind.__name__ if isinstance(kind, type) else str(kind)
+                    return _plain_type(cls, written[start:place])
+        known = vars(sys.modules[cls.__module__])
+        if typing.get_origin(known.get(written)) is not Annotated:  # one name for a type with its range, as Seed
+            of_words = (name for name in re.findall(r"\w+", written) if typing.get_origin(known.get(name)) is Literal)
+            return re.sub("|".join([r"Literal\[[^]]*\]", *(rf"\b{name}\b" for name in of_words)]), "str", written)
+        written = known[written]
+    if typing.get_origin(written) is Annotated:
+        return _plain_type(cls, written.__origin__)
+    if typing.get_origin(written) in (typing.Union, types.UnionType):
+        return " | ".join(_plain_type(cls, part) for part in typing.get_args(written))
+    if typing.get_origin(written) is Literal:
+        return "str"
+    return "None" if written is type(None) else written.__name__ if isinstance(written, type) else str(written)
 
 
 def _constraint_of(hint: Any, inherited: Constraint | None) -> Constraint | None:

@@ -7,7 +7,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import sylvan
-from sylvan import TextModel, TfidfVectorizer, TopK, XRLinear
+from sylvan import (
+    BeamTreeClassifier,
+    Ensemble,
+    IRLIClassifier,
+    IRLIIndex,
+    LabelTree,
+    Reranker,
+    TextModel,
+    TfidfVectorizer,
+    TopK,
+    TransformerMatcher,
+    XRLinear,
+    XRTransformer,
+    metrics,
+)
 from sylvan.errors import ModelError
 from sylvan.labels.named_topk import NamedTopK
 
@@ -32,6 +46,47 @@ def parameters_have_defaults() -> None:
     XRLinear(clustering="kmean")  # type: ignore[arg-type]
     TextModel(model="xr-linear")  # type: ignore[arg-type]
     TextModel(modle=XRLinear())  # type: ignore[call-arg]
+
+
+def choices_are_words_that_editors_know() -> None:
+    XRLinear(loss="logistic", negatives=["tfn", "man"], combine="l3_hinge:0.25", negative_cost="auto")
+    XRLinear(loss="hinge2")  # type: ignore[arg-type]
+    XRLinear(negatives="tnf")  # type: ignore[arg-type]
+    XRLinear(negatives=["tfn", "mna"])  # type: ignore[list-item]
+    XRLinear(tolerance="automatic")  # type: ignore[arg-type]
+    XRLinear.preset("fast")
+    XRLinear.preset("slow")  # type: ignore[arg-type]
+    TextModel(unknown="priors")  # type: ignore[arg-type]
+    TfidfVectorizer(norm="l1", analyzer="char_wb", cjk="chars", stem="en")
+    TfidfVectorizer(norm="l3")  # type: ignore[arg-type]
+    TfidfVectorizer(analyzer="chars")  # type: ignore[arg-type]
+    Ensemble([], how="reciprocal_rank", unknown="prior", calibration=None)
+    Ensemble([], how="mean")  # type: ignore[arg-type]
+    Reranker([], scorer="trees", objective="rank")
+    Reranker([], scorer="tree")  # type: ignore[arg-type]
+    IRLIIndex(metric="angular", order="votes", n_buckets="auto")
+    IRLIIndex(metric="cosine")  # type: ignore[arg-type]
+    IRLIClassifier(order="likelihood")
+    IRLIClassifier(order="likely")  # type: ignore[arg-type]
+    BeamTreeClassifier(loss="softmax", tree="frequency", optimizer="auto", noise="unigram", class_weight="balanced")
+    BeamTreeClassifier(loss="logistic")  # type: ignore[arg-type]
+    BeamTreeClassifier(optimizer="adam")  # type: ignore[arg-type]
+    XRTransformer("bag", preset="tiny", pooling="cls", matcher=TransformerMatcher(precision="bf16", relevance="max"))
+    XRTransformer("bag", preset="small")  # type: ignore[arg-type]
+    TransformerMatcher(negatives_from="ranker")  # type: ignore[arg-type]
+
+
+def choices_of_calls_are_too(model: TextModel, top: TopK) -> None:
+    model.rank(TEXTS, unknown="prior")
+    model.rank(TEXTS, unknown="usual")  # type: ignore[arg-type]
+    XRLinear().choose(TEXTS, expected="f1")
+    XRLinear().choose(TEXTS, expected="F1")  # type: ignore[arg-type]
+    model.compress(weight_dtype="uint4")
+    model.compress(weight_dtype="int4")  # type: ignore[arg-type]
+    LabelTree.build(np.eye(4), clustering="random")
+    LabelTree.build(np.eye(4), clustering="randomly")  # type: ignore[arg-type]
+    metrics.calibration_error(LABELS, top, bins="mass")
+    metrics.calibration_error(LABELS, top, bins="masses")  # type: ignore[arg-type]
 
 
 def answers_have_names() -> None:

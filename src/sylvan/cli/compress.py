@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sylvan.cli.options import input_options, shared_options
-from sylvan.weights import WEIGHT_DTYPES
+from sylvan.weights import WEIGHT_DTYPES, WeightDtype
 
 if TYPE_CHECKING:
     from sylvan.cli.measure import Measured
@@ -29,7 +29,7 @@ _NOTES, _FIGURES = 512, 4096  # bytes of the manifest for what was done and lear
 @input_options
 @shared_options
 def command(
-    model: str, target: str, max_size: str | None, weight_dtype: str | None, rows: str | None, **given: Any
+    model: str, target: str, max_size: str | None, weight_dtype: WeightDtype | None, rows: str | None, **given: Any
 ) -> None:
     """Save a smaller copy of the model in the folder MODEL: its weights in fewer bits, then only the largest of each
     cluster of labels, as many as there is room for.

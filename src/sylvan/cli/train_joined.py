@@ -166,7 +166,7 @@ def _fit_and_save(
 Values = dict[str, Any]
 
 
-def _preset_values(kind: str, name: str | None) -> Values:
+def _preset_values(kind: str, name: Any) -> Values:
     """A preset's members as a configuration file names them."""
     values: Values = {}
     if kind == "reranker":

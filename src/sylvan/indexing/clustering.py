@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -19,15 +19,16 @@ from sylvan.params import Choice, Number, check_values
 from sylvan.runtime.jobs import Job, Runner
 from sylvan.validate import Csr
 
-__all__ = ["Embeddings", "checked_rows", "cluster_labels", "clustered_order", "deal_labels"]
+__all__ = ["Clustering", "Embeddings", "checked_rows", "cluster_labels", "clustered_order", "deal_labels"]
 
 Embeddings: TypeAlias = "sp.spmatrix | sp.sparray | Csr | npt.NDArray[Any]"
+Clustering = Literal["spherical", "kmeans", "random"]
 _Rows: TypeAlias = "Csr | npt.NDArray[np.float32]"
 _Nodes: TypeAlias = "tuple[int, int, int]"  # layer, first node, one past the last
 
 _RANGES = {
     "n_labels": Number(int, 1, MAX_NODES), "branching": Number(int, 2), "max_leaf": Number(int, 1),
-    "clustering": Choice(("kmeans", "spherical", "random")), "overlap": Number(int, 1),
+    "clustering": Choice(get_args(Clustering)), "overlap": Number(int, 1),
     "max_iterations": Number(int, 1), "seed": Number(int, 0, 2**63 - 1),
 }  # fmt: skip
 _SAMPLE = 1 << 16  # labels that a larger split iterates on before it assigns all
@@ -36,8 +37,8 @@ _ALL_STEPS = 2**31 - 1
 
 
 def cluster_labels(
-    embeddings: Embeddings, branching: int, max_leaf: int, *,
-    clustering: str, overlap: int, max_iterations: int, seed: int, n_jobs: int | None, runner: Runner | None = None,
+    embeddings: Embeddings, branching: int, max_leaf: int, *, clustering: Clustering,
+    overlap: int, max_iterations: int, seed: int, n_jobs: int | None, runner: Runner | None = None,
 ) -> Placement:  # fmt: skip
     """Labels with near embeddings below the same nodes of a balanced tree; see :meth:`sylvan.LabelTree.build`."""
     check_values(

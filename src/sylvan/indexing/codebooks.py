@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -12,9 +12,9 @@ from torch import Tensor
 from sylvan.errors import DataError, ParameterError
 from sylvan.indexing.lloyd import BLOCK_ROWS, kmeans, nearest_codewords
 
-__all__ = ["QUANTIZERS", "Codebooks", "assign_codes", "codeword_sizes", "fit_codebooks", "reconstruct"]
+__all__ = ["Codebooks", "Quantizer", "assign_codes", "codeword_sizes", "fit_codebooks", "reconstruct"]
 
-QUANTIZERS = ("pq", "rq")
+Quantizer = Literal["rq", "pq"]
 
 
 class Codebooks(NamedTuple):
@@ -24,7 +24,7 @@ class Codebooks(NamedTuple):
     codes: Tensor  # shape (n, n_codebooks): for each vector, the row of each codebook that approximates it
 
 
-def codeword_sizes(dim: int, n_codebooks: int, quantizer: str) -> list[int]:
+def codeword_sizes(dim: int, n_codebooks: int, quantizer: Quantizer) -> list[int]:
     """Number of dimensions of each codebook's codewords; ``"pq"`` shares ``dim`` out, the first ones take the rest."""
     if quantizer == "rq":
         return [dim] * n_codebooks
@@ -35,7 +35,7 @@ def fit_codebooks(
     vectors: Tensor,
     n_codewords: int,
     *,
-    quantizer: str = "rq",
+    quantizer: Quantizer = "rq",
     n_codebooks: int = 2,
     weights: Tensor | None = None,
     start: Sequence[Tensor] | None = None,
@@ -70,7 +70,7 @@ def fit_codebooks(
     return Codebooks(tuple(codewords), assign_codes(vectors, codewords, quantizer))
 
 
-def assign_codes(vectors: Tensor, codewords: Sequence[Tensor], quantizer: str) -> Tensor:
+def assign_codes(vectors: Tensor, codewords: Sequence[Tensor], quantizer: Quantizer) -> Tensor:
     """The nearest codeword of each codebook for each vector (greedily, book after book, for ``"rq"``), int64 (n, B)."""
     codes = torch.empty(len(vectors), len(codewords), dtype=torch.int64, device=vectors.device)
     for begin in range(0, len(vectors), BLOCK_ROWS):
@@ -86,7 +86,7 @@ def assign_codes(vectors: Tensor, codewords: Sequence[Tensor], quantizer: str) -
     return codes
 
 
-def reconstruct(codewords: Sequence[Tensor], codes: Tensor, quantizer: str) -> Tensor:
+def reconstruct(codewords: Sequence[Tensor], codes: Tensor, quantizer: Quantizer) -> Tensor:
     """The vectors that codes represent, (n, dim): codewords concatenated for ``"pq"``, added for ``"rq"``."""
     parts = [words[codes[:, book]] for book, words in enumerate(codewords)]
     if quantizer == "pq":
@@ -141,11 +141,12 @@ def _check_start(start: Sequence[Tensor] | None, n_codewords: int, sizes: Sequen
 
 
 def _check(
-    vectors: Tensor, n_codewords: int, quantizer: str, n_codebooks: int, n_iterations: int, sample_size: int | None
-) -> None:
+    vectors: Tensor, n_codewords: int, quantizer: Quantizer, n_codebooks: int, n_iterations: int,
+    sample_size: int | None,
+) -> None:  # fmt: skip
     if vectors.dim() != 2 or 0 in vectors.shape:
         raise DataError(f"The vectors must be a matrix of at least 1 x 1. Got {tuple(vectors.shape)} instead.")
-    if quantizer not in QUANTIZERS:
+    if quantizer not in get_args(Quantizer):
         raise ParameterError(f"The quantizer must be one of 'pq', 'rq'. Got {quantizer!r} instead.")
     numbers = {"n_codewords": n_codewords, "n_codebooks": n_codebooks, "n_iterations": n_iterations}
     if sample_size is not None:

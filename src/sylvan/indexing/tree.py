@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from sylvan import store
 from sylvan.errors import DataError, ModelError
-from sylvan.indexing.clustering import Embeddings, cluster_labels, deal_labels
+from sylvan.indexing.clustering import Clustering, Embeddings, cluster_labels, deal_labels
 from sylvan.indexing.matrices import matrices_of_placement, placement_of_matrices
 from sylvan.indexing.shape import MAX_DEPTH, MAX_NODES, find_fault, offsets_without
 from sylvan.indexing.taxonomy import Parents, place_in_taxonomy
@@ -197,7 +197,7 @@ class LabelTree:
         branching: int = 16,
         max_leaf: int = 100,
         *,
-        clustering: str = "spherical",
+        clustering: Clustering = "spherical",
         overlap: int = 1,
         max_iterations: int = 10,
         seed: int = 0,

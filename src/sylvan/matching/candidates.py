@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +15,10 @@ from sylvan.indexing.buckets import Buckets, whole_numbers
 from sylvan.parallel import map_parallel, split_ranges
 from sylvan.params import Choice, Number, check_values
 
-__all__ = ["ORDERS", "Candidates", "find_candidates"]
+__all__ = ["ORDERS", "Candidates", "Order", "find_candidates"]
 
-ORDERS = ("votes", "probability")
+Order = Literal["votes", "probability"]
+ORDERS: tuple[Order, ...] = get_args(Order)
 ROWS = 64  # queries that a thread takes at a time
 _RANGES = {
     "min_votes": Number(int, 1, 2**31 - 1),
@@ -52,7 +53,7 @@ def find_candidates(
     probabilities: Any,
     *,
     min_votes: int = 1,
-    order: str = "votes",
+    order: Order = "votes",
     limit: int | None = None,
     best_first: bool = True,
     n_jobs: int = 1,

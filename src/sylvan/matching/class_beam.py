@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +26,8 @@ ROWS = 1024  # rows a thread searches for at a time
 BLOCK = 1 << 22  # scores that are computed at once
 
 Float32 = npt.NDArray[np.float32]
-SCORES = ("own", "path")
-Scores = Annotated[str, Choice(SCORES)]
+Scores = Literal["own", "path"]
+SCORES: tuple[Scores, ...] = get_args(Scores)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class ClassWeights:
     delays: Float32 | None = None  # what `averages` needs beside weights that are averaged over the steps of training
     # what a node scores, and so a class: the sum over the edges on its path (the paper's Eq. 9), or its own edge alone,
     # and the edges above it only decide whether a beam search finds it
-    scores: str = "path"
+    scores: Scores = "path"
     first_edges: tuple[int, ...] = field(init=False, repr=False)  # of each layer, then the number of edges
     handle: Any = field(init=False, default=None, repr=False)  # the tree as the kernels see it
 
@@ -86,7 +86,7 @@ class ClassWeights:
     @classmethod
     def zeros(
         cls, tree: LabelTree, n_features: int, *, squares: bool = False, delays: bool = False,
-        by_feature: bool = False, scores: str = "path",
+        by_feature: bool = False, scores: Scores = "path",
     ) -> ClassWeights:  # fmt: skip
         """Weights of 0, which training begins with. ``squares`` are for AdaGrad, ``delays`` for averaging;
         ``by_feature`` suits compressed rows."""
@@ -152,7 +152,7 @@ class ClassWeights:
     @classmethod
     def from_stored(
         cls, tree: LabelTree, weights: Float32, squares: Float32 | None = None, delays: Float32 | None = None, *,
-        by_feature: bool = False, scores: str = "path",
+        by_feature: bool = False, scores: Scores = "path",
     ) -> ClassWeights:  # fmt: skip
         """What :attr:`stored` gave."""
         if not by_feature:
@@ -169,7 +169,7 @@ class ClassWeights:
 
     @classmethod
     def from_arrays(
-        cls, state: store.State, tree: LabelTree, n_features: int, *, by_feature: bool, scores: str = "path"
+        cls, state: store.State, tree: LabelTree, n_features: int, *, by_feature: bool, scores: Scores = "path"
     ) -> ClassWeights:
         """What :meth:`to_arrays` gave, verified. Weights that are no numbers rank last."""
         shape = sum(tree.layer_sizes), n_features + 1

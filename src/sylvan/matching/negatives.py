@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
@@ -11,11 +13,11 @@ from sylvan.runtime.jobs import Job
 from sylvan.validate import Csr
 
 __all__ = [
-    "NEGATIVES", "cluster_rows", "csr_bytes", "layer_positives", "near_best", "of_root", "pairing_bytes",
+    "Negatives", "cluster_rows", "csr_bytes", "layer_positives", "near_best", "of_root", "pairing_bytes",
     "positives_job", "rows_bytes", "rows_job",
 ]  # fmt: skip
 
-NEGATIVES = ("tfn", "man", "tfn+man")
+Negatives = Literal["tfn", "man", "tfn+man"]
 
 
 def csr_bytes(n_rows: int, n_entries: int) -> int:

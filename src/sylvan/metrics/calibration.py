@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from sylvan.topk import TopK
 
 __all__ = ["ExpectedHits", "Reliability", "calibration_error", "expected_hits", "reliability"]
 
-BINNINGS = ("width", "mass")
+Binning = Literal["width", "mass"]
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class ExpectedHits:
 
 
 def calibration_error(
-    Y: Any, top: Any, at: At = (1, 3, 5), *, n_bins: int = 15, bins: str = "width"
+    Y: Any, top: Any, at: At = (1, 3, 5), *, n_bins: int = 15, bins: Binning = "width"
 ) -> dict[int, float]:
     """ECE@k: the difference between the probabilities of the first k answers and the share that is correct.
 
@@ -124,7 +124,7 @@ def calibration_error(
     return {k: _binned(top, right, k, n_bins, bins).error for k in at}
 
 
-def reliability(Y: Any, top: Any, k: int = 5, *, n_bins: int = 15, bins: str = "width") -> Reliability:
+def reliability(Y: Any, top: Any, k: int = 5, *, n_bins: int = 15, bins: Binning = "width") -> Reliability:
     """The bins behind ECE@k, for a reliability diagram.
 
     Parameters and errors as in :func:`calibration_error`, at one k.
@@ -190,9 +190,9 @@ def _answers(Y: Any, top: Any, width: int, labelled: bool = True) -> tuple[TopK,
     return TopK(result.labels[used], result.scores[used]), hits(result, truth)[used]
 
 
-def _binned(top: TopK, right: npt.NDArray[np.bool_], k: int, n_bins: int, bins: str) -> Reliability:
+def _binned(top: TopK, right: npt.NDArray[np.bool_], k: int, n_bins: int, bins: Binning) -> Reliability:
     n_bins = validate.count(n_bins, "n_bins", owner="calibration_error")
-    if bins not in BINNINGS:
+    if bins not in get_args(Binning):
         raise ParameterError(
             f"The 'bins' parameter of calibration_error must be one of 'width', 'mass'. Got {bins!r} instead."
         )

@@ -21,7 +21,7 @@ from sylvan.metrics.rows import hits
 from sylvan.models.holdout import DEPTH, MOST_ROWS
 from sylvan.models.sklearn_mixin import SklearnMixin
 from sylvan.ranking.calibrate import Calibrator
-from sylvan.ranking.stopping import StoppingRule
+from sylvan.ranking.stopping import Expected, StoppingRule
 from sylvan.ranking.tail import label_gains, reweigh
 from sylvan.ranking.votes import LabelRows
 from sylvan.sklearn_settings import sparse_as_set
@@ -307,7 +307,7 @@ class Estimator(SklearnMixin):
         *,
         k: int | None = None,
         threshold: Any = None,
-        expected: str | None = None,
+        expected: Expected | None = None,
         precision: float | None = None,
         **options: Any,
     ) -> TopK:
@@ -408,7 +408,7 @@ class Estimator(SklearnMixin):
         *,
         k: int | None = None,
         threshold: Any = None,
-        expected: str | None = None,
+        expected: Expected | None = None,
         precision: float | None = None,
         **options: Any,
     ) -> Predicted:

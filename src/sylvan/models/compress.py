@@ -9,11 +9,11 @@ from sylvan.errors import ParameterError
 from sylvan.models.base import Estimator
 from sylvan.params import Choice, Range, check_value
 from sylvan.runtime.memory import parse_bytes, shown_bytes
-from sylvan.weights import WEIGHT_DTYPES
+from sylvan.weights import WEIGHT_DTYPES, WeightDtype
 
 __all__ = ["Compressible", "has_weights"]
 
-NARROWER = ("uint8", "uint4")  # weight types to turn to, one after the other
+NARROWER: tuple[WeightDtype, ...] = ("uint8", "uint4")  # weight types to turn to, one after the other
 LITTLE = 0.85  # a share of the weights that is better than fewer bits: measured on several sets
 ROUNDS, STRAIGHT = 8, 3  # of the search for a size, and those of them that interpolate
 NEAR = 0.01  # where it ends: this near below the size
@@ -24,7 +24,7 @@ _Self = TypeVar("_Self", bound="Compressible")
 class Compressible(Estimator):
     """Base of models whose weights can be pruned and rounded when they are trained."""
 
-    def pruned(self: _Self, share: float = 1.0, weight_dtype: str | None = None) -> _Self:
+    def pruned(self: _Self, share: float = 1.0, weight_dtype: WeightDtype | None = None) -> _Self:
         """A copy with a share of each cluster's weights, the largest, and nothing else changed.
 
         Parameters
@@ -51,7 +51,7 @@ class Compressible(Estimator):
                 "TextModel or an Ensemble."
             )
 
-    def _with_weights(self: _Self, share: float, weight_dtype: str | None) -> _Self:
+    def _with_weights(self: _Self, share: float, weight_dtype: WeightDtype | None) -> _Self:
         raise TypeError(f"{type(self).__name__} is abstract: it has no weights.")
 
     def weight_dtypes(self) -> set[str]:
@@ -59,7 +59,7 @@ class Compressible(Estimator):
         raise TypeError(f"{type(self).__name__} is abstract: it has no weights.")
 
     def compress(
-        self: _Self, max_size: int | str | None = None, weight_dtype: str | None = None, *, room: int = 0
+        self: _Self, max_size: int | str | None = None, weight_dtype: WeightDtype | None = None, *, room: int = 0
     ) -> _Self:
         """A smaller copy of the model: with fewer weights, of fewer bits.
 
@@ -113,8 +113,9 @@ class Compressible(Estimator):
         return self._searched(each, limit, (0.0, least, empty), (1.0, size))
 
     def _searched(
-        self: _Self, weight_dtype: str | None, limit: int, below: tuple[float, int, _Self], above: tuple[float, int]
-    ) -> _Self:
+        self: _Self, weight_dtype: WeightDtype | None, limit: int, below: tuple[float, int, _Self],
+        above: tuple[float, int],
+    ) -> _Self:  # fmt: skip
         """The largest share of the weights that has room, between two whose sizes lie below and above the limit."""
         for number in range(ROUNDS):
             share, size, _ = below
@@ -137,7 +138,7 @@ def has_weights(model: Estimator) -> bool:
     return isinstance(model, Compressible) and bool(model.weight_dtypes())
 
 
-def _narrower(present: set[str]) -> list[str]:
+def _narrower(present: set[str]) -> list[WeightDtype]:
     """Weight types of fewer bits than some that are present."""
     order = ("float32", "float16", *NARROWER)
     widest = min(map(order.index, present))

@@ -34,7 +34,7 @@ from sylvan.models.label_texts import (
 )
 from sylvan.models.label_vectors import LabelVectors
 from sylvan.models.single_label import one_class_a_row
-from sylvan.models.text_estimator import UNKNOWN, check_texts
+from sylvan.models.text_estimator import Unknown, check_texts
 from sylvan.models.text_plan import text_plan, with_encoding
 from sylvan.models.text_updates import TextUpdates
 from sylvan.models.xr.xr_linear import XRLinear
@@ -45,6 +45,7 @@ from sylvan.store.registry import rebuild
 from sylvan.text import TfidfVectorizer
 from sylvan.topk import TopK, answers_of
 from sylvan.validate import Csr
+from sylvan.weights import WeightDtype
 from sylvan.wording import counted
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class TextModel(TextUpdates, Compressible):
     vectorizer: TfidfVectorizer = fresh(factory=usual_vectorizer)
     model: Annotated[Estimator, Instance(words="an estimator of Sylvan over matrices")] = fresh(factory=XRLinear)
     label_encoder: Annotated[Any | None, EncoderSource()] = None
-    unknown: Annotated[str, UNKNOWN] = "none"
+    unknown: Unknown = "none"
 
     def inner(self) -> Estimator:
         """The model over matrices that ranks the features of texts: ``model``."""
@@ -379,7 +380,7 @@ class TextModel(TextUpdates, Compressible):
         if self.label_texts_ is not None:
             self.label_texts_ = self.label_texts_.without(ids)
 
-    def _with_weights(self, share: float, weight_dtype: str | None) -> TextModel:
+    def _with_weights(self, share: float, weight_dtype: WeightDtype | None) -> TextModel:
         made = copy.copy(self)
         if isinstance(self.model, Compressible):
             made.model = self.model.pruned(share, weight_dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -29,9 +29,9 @@ from sylvan.topk import TopK, answers_of
 from sylvan.validate import Csr
 from sylvan.wording import counted
 
-__all__ = ["UNKNOWN", "UNKNOWN_TEXT", "TextEstimator", "check_texts", "thresholds_by_name"]
+__all__ = ["UNKNOWN_TEXT", "TextEstimator", "Unknown", "check_texts", "thresholds_by_name"]
 
-UNKNOWN = Choice(("none", "prior"))  # what a text of which a model knows nothing gets: no labels, or what is usual
+Unknown = Literal["none", "prior"]  # what a text of which a model knows nothing gets: no labels, or what is usual
 UNKNOWN_TEXT = "The model knows no word of this text: it gives it no labels."
 
 
@@ -39,7 +39,7 @@ class TextEstimator(Estimator):
     """Base of the models over texts; a concrete one says what a text's features are and which model ranks them."""
 
     vocabulary_: Vocabulary  # the label names; `vocabulary_[label]` is the name of a label id
-    unknown: str = "none"
+    unknown: Unknown = "none"
     text_fields_: tuple[str, ...] = ("text",)  # the fields of JSON lines whose joined texts the model was trained on
     labels_field_: str = "labels"  # the field of their labels, in the same way; "labels" by default
 
@@ -96,11 +96,11 @@ class TextEstimator(Estimator):
     def _answered(self, features: Csr, texts: list[str], unknown: str | None) -> npt.NDArray[np.bool_]:
         """Which texts get labels."""
         mode = self.unknown if unknown is None else unknown
-        check_value("unknown", mode, UNKNOWN, f"{type(self).__name__}.rank")
+        check_value("unknown", mode, Choice(get_args(Unknown)), f"{type(self).__name__}.rank")
         return np.ones(len(texts), bool) if mode == "prior" else self._known(features, texts)
 
     def rank(
-        self, X: Iterable[str], k: int = 10, *, allowed: Any = None, denied: Any = None, unknown: str | None = None,
+        self, X: Iterable[str], k: int = 10, *, allowed: Any = None, denied: Any = None, unknown: Unknown | None = None,
         **options: Any,
     ) -> NamedTopK:  # fmt: skip
         """The best labels of each text, best first.
@@ -167,7 +167,7 @@ class TextEstimator(Estimator):
         *,
         examples: Any = None,
         n_examples: int = 3,
-        unknown: str | None = None,
+        unknown: Unknown | None = None,
         **options: Any,
     ) -> Explanation:
         """Why the model gives ``label`` to a text, or why it doesn't."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -12,13 +12,13 @@ from sylvan.canonical import Csr
 from sylvan.indexing.buckets import Buckets
 from sylvan.label_filter import LabelFilter
 from sylvan.matching.bucket_network import BucketNetwork
-from sylvan.matching.candidates import Candidates, find_candidates
+from sylvan.matching.candidates import Candidates, Order, find_candidates
 from sylvan.parallel import map_parallel, split_ranges
 from sylvan.topk import TopK
 
-__all__ = ["BUCKET_ORDERS", "BucketQuery", "count_candidates", "rank_labels"]
+__all__ = ["BucketOrder", "BucketQuery", "count_candidates", "rank_labels"]
 
-BUCKET_ORDERS = ("likelihood", "probability", "votes")
+BucketOrder = Literal["likelihood", "probability", "votes"]
 FLOOR = 1e-4  # probability of a bucket that wasn't looked into
 _VALUES = 1 << 21  # inputs are taken by so many chosen buckets at a time
 _ROWS = 256
@@ -32,7 +32,7 @@ class BucketQuery:
     min_votes: int  # repetitions, at least, in which a candidate stands in one of these buckets
     # what labels are ranked by: the product of their buckets' probabilities, 1 in 10,000 for buckets that weren't
     # looked into
-    order: str
+    order: BucketOrder
 
     def candidates(self, buckets: Buckets, network: BucketNetwork, X: Any, limit: int | None) -> Candidates:
         """The labels of the chosen buckets; their scores are sums of what :meth:`score` takes."""
@@ -42,7 +42,7 @@ class BucketQuery:
             np.log(probabilities, out=probabilities)
             probabilities -= np.float32(np.log(FLOOR))
             np.maximum(probabilities, 0, out=probabilities)
-        order = "votes" if self.order == "votes" else "probability"
+        order: Order = "votes" if self.order == "votes" else "probability"
         return find_candidates(buckets, chosen, probabilities, min_votes=self.min_votes, order=order, limit=limit)
 
     def score(self, candidates: Candidates, n_repetitions: int) -> npt.NDArray[np.float32]:

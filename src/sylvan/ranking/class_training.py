@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -13,24 +13,24 @@ from sylvan.canonical import Csr
 from sylvan.errors import DataError, ParameterError
 from sylvan.matching.class_beam import ClassWeights, class_features
 from sylvan.parallel import advance, split_ranges
-from sylvan.params import Choice, Number, Parameterized, Range, check_value, parameterized
+from sylvan.params import Number, Parameterized, Range, check_value, parameterized
 
 __all__ = [
     "L2", "LOSSES", "OPTIMIZERS", "TREE_LOSSES", "ClassNoise", "ClassTrainer", "ClassTraining", "Loss", "Optimizer",
     "Pass", "Selected",
 ]  # fmt: skip
 
-LOSSES = {"cane": 0, "softmax": 1, "nce": 2, "blackout": 3, "negative_sampling": 4, "hsm": 5}
+Loss = Literal["cane", "softmax", "nce", "blackout", "negative_sampling", "hsm"]
+LOSSES: dict[Loss, int] = {loss: code for code, loss in enumerate(get_args(Loss))}  # as the kernels know them
 TREE_LOSSES = ("cane", "hsm")  # the others are meant for a flat tree
 _WORK = 3e8  # products between two looks at Ctrl-C: some hundredths of a second
 
 Float32 = npt.NDArray[np.float32]
 
 # The ranges of the settings, whose defaults each model chooses for itself.
-Loss = Annotated[str, Choice(tuple(LOSSES))]
 Selected = Annotated[int, Range(1, 1 << 20)]  # classes for each example
-OPTIMIZERS = ("averaged_sgd", "sgd", "adagrad")
-Optimizer = Annotated[str, Choice(OPTIMIZERS)]
+Optimizer = Literal["averaged_sgd", "sgd", "adagrad"]
+OPTIMIZERS: tuple[Optimizer, ...] = get_args(Optimizer)
 L2 = Annotated[float, Range(0)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +14,10 @@ from sylvan.parallel import map_parallel, split_ranges
 from sylvan.topk import TopK
 from sylvan.validate import Csr
 
-__all__ = ["WAYS", "combine_rankings", "fit_weights", "mean_score"]
+__all__ = ["WAYS", "Way", "combine_rankings", "fit_weights", "mean_score"]
 
-WAYS = ("score", "count", "average_rank", "reciprocal_rank")
+Way = Literal["score", "count", "average_rank", "reciprocal_rank"]
+WAYS: tuple[Way, ...] = get_args(Way)
 ROWS = 512  # rows that a thread takes at a time
 SAME = 9  # decimals of weights of votes: what differs beyond them differs by rounding
 STEPS = (0.5, 0.25, 0.125, 0.0625, 0.03125)  # of the search for weights
@@ -30,7 +32,7 @@ def combine_rankings(
     weights: _Floats,
     k: int,
     *,
-    how: str = "score",
+    how: Way = "score",
     votes: int = 10,
     places: int | None = None,
     n_jobs: int = 1,
@@ -52,13 +54,13 @@ def mean_score(tops: Sequence[TopK], k: int, n_jobs: int = 1) -> TopK:
     return combine_rankings(tops, np.full(len(tops), 1 / len(tops)), k, n_jobs=n_jobs)
 
 
-def _gains(tops: Sequence[TopK], how: str, places: int | None) -> list[npt.NDArray[np.float32]]:
+def _gains(tops: Sequence[TopK], how: Way, places: int | None) -> list[npt.NDArray[np.float32]]:
     """What each label gains from its score or place in each ranking, before the weights."""
     places = max(top.k for top in tops) if places is None else places
     return [_own_gains(top, how, places) for top in tops]
 
 
-def _own_gains(top: TopK, how: str, places: int) -> npt.NDArray[np.float32]:
+def _own_gains(top: TopK, how: Way, places: int) -> npt.NDArray[np.float32]:
     if how == "score":
         return np.where(top.labels >= 0, top.scores, np.float32(0))
     place = np.arange(top.k, dtype=np.float32)
@@ -122,7 +124,7 @@ def _sums(labels: npt.NDArray[np.int32], gains: npt.NDArray[np.float32], k: int,
 
 
 def fit_weights(
-    tops: Sequence[TopK], truth: Csr, *, how: str = "score", votes: int = 10, places: int | None = None,
+    tops: Sequence[TopK], truth: Csr, *, how: Way = "score", votes: int = 10, places: int | None = None,
     sample_weight: npt.NDArray[np.float32] | None = None, n_jobs: int = 1,
 ) -> _Floats:  # fmt: skip
     """Weights of rankings that make the mean of P@1, P@3 and P@5 of their join greatest. Precision has no slope to

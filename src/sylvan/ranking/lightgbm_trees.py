@@ -5,14 +5,14 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from sylvan.ranking.boosted_trees import NEVER, BoostedTrees
 
-__all__ = ["GROWERS", "Growing", "Rows", "need_library"]
+__all__ = ["GROWERS", "Growing", "Rows", "Scorer", "need_library"]
 
 _Floats = npt.NDArray[np.float32]
 _LEAST_OF_LEAF = {"right": 60, "rank": 200}  # candidates, of which the first objective is given about a third
@@ -77,7 +77,8 @@ def _own(rows: Rows, growing: Growing) -> BoostedTrees:
     )  # fmt: skip
 
 
-GROWERS: Mapping[str, Callable[[Rows, Growing], BoostedTrees]] = MappingProxyType(
+Scorer = Literal["lightgbm", "trees"]
+GROWERS: Mapping[Scorer, Callable[[Rows, Growing], BoostedTrees]] = MappingProxyType(
     {"lightgbm": _lightgbm, "trees": _own}
 )
 

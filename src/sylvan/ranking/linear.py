@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,7 @@ __all__ = [
     "Folds",
     "LayerProblem",
     "LinearOptions",
+    "Loss",
     "block_jobs",
     "solver_bytes",
     "squared_norms",
@@ -34,7 +35,8 @@ __all__ = [
 
 LANES = 16  # labels solved side by side; one 64-byte line of weights a feature
 LEAST_COST = 1 << 17  # of a block of clusters, in entries of their rows times groups of children: a few milliseconds
-LOSSES = {"squared_hinge": 0, "hinge": 1, "logistic": 2}
+Loss = Literal["squared_hinge", "hinge", "logistic"]
+LOSSES: dict[Loss, int] = {loss: code for code, loss in enumerate(get_args(Loss))}  # as the kernels know them
 
 
 _Sizes = TypeVar("_Sizes", int, Any)
@@ -47,7 +49,7 @@ class LinearOptions:
     the value of a constant feature, 0 for none; a child stops when its projected gradients lie within ``tolerance``;
     weights below ``threshold`` in magnitude are dropped."""
 
-    loss: str = "squared_hinge"
+    loss: Loss = "squared_hinge"
     cost: float = 1.0
     positive_cost: float = 1.0
     negative_cost: float = 1.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,9 @@ from sylvan.params import Number
 from sylvan.topk import TopK
 from sylvan.wording import counted
 
-__all__ = ["StoppingRule", "expected_f1", "keep", "lengths_for_f1", "lengths_for_precision"]
+__all__ = ["Expected", "StoppingRule", "expected_f1", "keep", "lengths_for_f1", "lengths_for_precision"]
+
+Expected = Literal["f1"]
 
 Doubles = npt.NDArray[np.float64]
 DEPTH = 100  # answers that a rule looks at, where k doesn't ask for more
@@ -40,7 +42,7 @@ class StoppingRule:
             raise ParameterError(f"predict takes one rule for when to stop. Got {' and '.join(named)} instead.")
         if k is not None:
             k = validate.count(k, "k", owner="predict")
-        if expected not in (None, "f1"):
+        if expected not in (None, *get_args(Expected)):
             raise ParameterError(f"The 'expected' parameter of predict must be 'f1' or None. Got {expected!r} instead.")
         if precision is not None:
             precision = _share(precision, "precision", open_low=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +14,10 @@ from sylvan.matching.candidates import Candidates
 from sylvan.parallel import map_parallel, split_ranges
 from sylvan.params import Choice, Number, check_values
 
-__all__ = ["METRICS", "Nearest", "exact_neighbors", "nearest_candidates"]
+__all__ = ["METRICS", "Metric", "Nearest", "exact_neighbors", "nearest_candidates"]
 
-METRICS = ("euclidean", "angular", "inner_product")
+Metric = Literal["euclidean", "angular", "inner_product"]
+METRICS: tuple[Metric, ...] = get_args(Metric)
 ROWS = 64  # queries that a thread takes at a time
 _RANGES = {"k": Number(int, 1, 2**31 - 1), "metric": Choice(METRICS)}
 

@@ -8,7 +8,7 @@ import math
 import os
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ __all__ = [
 ]  # fmt: skip
 
 _MISSING = object()
+_Word = TypeVar("_Word", bound=str)
 
 
 def _refuse(state: State, file: str, fault: str) -> NoReturn:
@@ -176,13 +177,13 @@ def need_bool(state: State, key: str) -> bool:
     return value
 
 
-def need_choice(state: State, key: str, options: Collection[str]) -> str:
+def need_choice(state: State, key: str, options: Collection[_Word]) -> _Word:
     """The string ``key`` of ``meta`` (or else of ``params``), one of ``options``."""
     value = _value(state, key)
     if not isinstance(value, str) or value not in options:
         words = f"{key!r} of the {state.kind} must be one of {', '.join(map(repr, options))}"
         _refuse(state, manifest.NAME, f"{words}. Got {_short(value)} instead")
-    return value
+    return cast("_Word", value)
 
 
 def need_params(state: State, names: Collection[str]) -> dict[str, JSON]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +13,13 @@ from torch import nn
 
 from sylvan.neural.loop.schedule import RefreshSchedule
 from sylvan.neural.loop.training import Job
-from sylvan.params import KW_ONLY, Choice, Parameterized, Range, parameterized
+from sylvan.params import KW_ONLY, Parameterized, Range, parameterized
 from sylvan.sampling import BeamTreeHead, ClassLoss, RowwiseAdagrad, Sampler, check_optimizer
 from sylvan.tasks.objective import AUTO, ClassObjective, negatives, usual_loss
 
-__all__ = ["TABLE_OPTIMIZERS", "Task", "context_centers", "objective_optimizers", "table_optimizer"]
+__all__ = ["TableOptimizer", "Task", "context_centers", "objective_optimizers", "table_optimizer"]
 
-TABLE_OPTIMIZERS = ("adagrad", "rowwise-adagrad", "sgd", "adam")
+TableOptimizer = Literal["adagrad", "rowwise-adagrad", "sgd", "adam"]
 
 
 def context_centers(
@@ -88,7 +88,7 @@ class Task(Parameterized, Job):
     refresh: RefreshSchedule | None = None
     dropout: Annotated[float, Range(0, 1)] = 0.0
     batch_size: Annotated[int, Range(1)] = 128
-    optimizer: Annotated[str, Choice(TABLE_OPTIMIZERS)] = "rowwise-adagrad"
+    optimizer: TableOptimizer = "rowwise-adagrad"
     learning_rate: Annotated[float, Range(0, open_low=True)] = 0.001
     table_learning_rate: Annotated[float, Range(0, open_low=True)] = 0.05
     seed: Annotated[int, Range(0)] = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 import torch
@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from sylvan.errors import DataError
 from sylvan.neural.sequence.causal_transformer import CausalTransformer
 from sylvan.neural.sequence.lstm import LSTMEncoder
-from sylvan.params import KW_ONLY, Choice, Range, parameterized
-from sylvan.tasks.base import Task, context_centers, table_optimizer
+from sylvan.params import KW_ONLY, Range, parameterized
+from sylvan.tasks.base import TableOptimizer, Task, context_centers, table_optimizer
 from sylvan.tasks.corpus import END, Corpus
 
 __all__ = ["LanguageModel"]
@@ -106,7 +106,7 @@ class LanguageModel(Task):
 
     corpus: Corpus
     _: KW_ONLY
-    model: Annotated[str, Choice(("lstm", "transformer"))] = "lstm"
+    model: Literal["lstm", "transformer"] = "lstm"
     embedding: Annotated[int, Range(1)] = 200
     hidden: Annotated[int, Range(1)] = 128
     n_layers: Annotated[int, Range(1)] = 2
@@ -115,7 +115,7 @@ class LanguageModel(Task):
     length: Annotated[int, Range(1)] = 35
     batch_size: int = 20
     codewords: int = 32
-    optimizer: str = "adagrad"
+    optimizer: TableOptimizer = "adagrad"
     learning_rate: float = 0.002
     embedding_learning_rate: Annotated[float, Range(0, open_low=True)] = 0.4
     table_learning_rate: float = 0.4

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from sylvan.neural.sequence.sequence_encoder import PADDING
 __all__ = ["SPLITS", "Questions", "SequenceSplit", "split_sequences", "windows"]
 
 Split = Literal["users", "interactions", "last"]
-SPLITS = ("users", "interactions", "last")
+SPLITS: tuple[Split, ...] = get_args(Split)
 _SHARES = (0.8, 0.9)  # where training and validation end
 _Ids = npt.NDArray[np.int64]
 

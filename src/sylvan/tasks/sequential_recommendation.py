@@ -20,7 +20,7 @@ from sylvan.params import KW_ONLY, Choice, Range, parameterized
 from sylvan.runtime.checkpoint import checksum
 from sylvan.tasks.base import Task, context_centers, objective_optimizers, table_optimizer
 from sylvan.tasks.full_ranking import ranking_measures, target_ranks
-from sylvan.tasks.sequence_split import SPLITS, Questions, split_sequences, windows
+from sylvan.tasks.sequence_split import Questions, Split, split_sequences, windows
 
 __all__ = ["ENCODERS", "SequentialRecommendation"]
 
@@ -120,13 +120,13 @@ class SequentialRecommendation(Task):
 
     sequences: SequenceData
     _: KW_ONLY
-    encoder: Annotated[str | SequenceEncoder, _Encoder(tuple(ENCODERS))] = "sasrec"
+    encoder: Annotated[Literal["sasrec", "gru4rec"] | SequenceEncoder, _Encoder(tuple(ENCODERS))] = "sasrec"
     dim: Annotated[int, Range(1)] = 64
     hidden: Annotated[int, Range(1)] = 128
     max_length: Annotated[int, Range(1)] = 20
     dropout: float = 0.2
     tied: bool = True
-    split: Annotated[Literal["users", "interactions", "last"], Choice(SPLITS)] = "users"
+    split: Split = "users"
     exclude_seen: bool = True
 
     metric = "ndcg@10"
@@ -229,7 +229,7 @@ class SequentialRecommendation(Task):
 
     @torch.no_grad()
     def recommend(
-        self, histories: Iterable[Sequence[str | int]], k: int = 10, *, unknown: str = "error"
+        self, histories: Iterable[Sequence[str | int]], k: int = 10, *, unknown: Literal["error", "ignore"] = "error"
     ) -> list[list[str]]:
         """The names of the ``k`` items most probable next, for each history of item names (the last the newest).
 

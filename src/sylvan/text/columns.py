@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -12,14 +12,16 @@ from sylvan.text.frame_output import FrameOutput
 from sylvan.text.phrases import Phrases
 from sylvan.text.terms import Terms
 
-__all__ = ["TfidfColumns"]
+__all__ = ["Analyzer", "TfidfColumns"]
+
+Analyzer = Literal["word", "char", "char_wb"]
 
 
 class TfidfColumns(FrameOutput):
     """Base of TfidfVectorizer, once it is fitted."""
 
     ngrams: Any
-    analyzer: str
+    analyzer: Analyzer
     phrase_weight: float | None
     phrase_min_df: int | None
     _idf: npt.NDArray[np.float32] | None

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from sylvan import store
 from sylvan.errors import ModelError, OtherReleaseWarning, ParameterError
 from sylvan.text.characters import RULES, character_table
-from sylvan.text.columns import TfidfColumns
+from sylvan.text.columns import Analyzer, TfidfColumns
 from sylvan.text.constraints import AUTO
 from sylvan.text.counting import Scan
 from sylvan.text.documents import MOST_CHARACTERS, as_documents
 from sylvan.text.phrases import WORDS, Phrases, chosen_phrases
 from sylvan.text.word_forms import WordForms, forms_of_language
 
-__all__ = ["ANALYZERS", "CJK", "TfidfReading"]
+__all__ = ["Cjk", "TfidfReading"]
 
-ANALYZERS = ("word", "char", "char_wb")
-CJK = ("word", "bigrams", "chars")
+Cjk = Literal["word", "bigrams", "chars"]
 _PHRASES = ("phrase_weight", "phrase_min_df")
 _FORMS = ("stem", "lemmatize")
 _FORMS_BY = "forms_by"
@@ -32,7 +31,7 @@ class TfidfReading(TfidfColumns):
 
     lowercase: bool
     min_token_length: int
-    cjk: str
+    cjk: Cjk
     stem: str | None
     lemmatize: str | None
     _forms_by: str | None = None  # the library, and its release, by which words were counted in fit
@@ -137,8 +136,8 @@ class TfidfReading(TfidfColumns):
         return Scan(
             character_table(lowercase, self._rules, keeps_unseen=forms is not None),  # which dictionaries know
             (
-                ANALYZERS.index(self.analyzer),
-                CJK.index(self.cjk),
+                get_args(Analyzer).index(self.analyzer),
+                get_args(Cjk).index(self.cjk),
                 int(shortest),
                 int(longest),
                 min(int(self.min_token_length), MOST_CHARACTERS),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +16,11 @@ from sylvan.hub import HubMixin
 from sylvan.parallel import map_parallel, resolve_jobs
 from sylvan.params import Choice, Range, Threads, parameterized
 from sylvan.text.characters import FIRST_RULES, RULES
+from sylvan.text.columns import Analyzer
 from sylvan.text.constraints import DocumentShare, NgramRange
 from sylvan.text.counting import Rows, TermCounter, chunks
 from sylvan.text.documents import apart, as_documents, stacked_rows
-from sylvan.text.reading import ANALYZERS, CJK, TfidfReading
+from sylvan.text.reading import Cjk, TfidfReading
 from sylvan.text.terms import Terms
 from sylvan.text.word_forms import LEMMA_LANGUAGES, STEM_LANGUAGES
 from sylvan.wording import counted
@@ -115,7 +116,7 @@ class TfidfVectorizer(TfidfReading, HubMixin):
     """
 
     ngrams: Annotated[tuple[int, int] | str, NgramRange()] = (1, 1)
-    analyzer: Annotated[str, Choice(ANALYZERS)] = "word"
+    analyzer: Analyzer = "word"
     min_df: Annotated[float, DocumentShare()] = 1
     max_df: Annotated[float, DocumentShare()] = 1.0
     phrase_weight: Annotated[float | None, Range(0, open_low=True)] = None
@@ -124,10 +125,10 @@ class TfidfVectorizer(TfidfReading, HubMixin):
     sublinear_tf: bool = False
     smooth_idf: bool = True
     use_idf: bool = True
-    norm: Annotated[str | None, Choice(("l1", "l2"))] = "l2"
+    norm: Literal["l1", "l2"] | None = "l2"
     lowercase: bool = True
     min_token_length: Annotated[int, Range(1)] = 2
-    cjk: Annotated[str, Choice(CJK)] = "bigrams"
+    cjk: Cjk = "bigrams"
     stem: Annotated[str | None, Choice(tuple(STEM_LANGUAGES))] = None
     lemmatize: Annotated[str | None, Choice(LEMMA_LANGUAGES)] = None
     n_jobs: Threads = None

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from sylvan.parallel import resolve_jobs
-from sylvan.ranking.ensemble import combine_rankings
+from sylvan.ranking.ensemble import Way, combine_rankings
 from sylvan.topk import TopK
 from sylvan.tune.metric import LabelScores, RowScores
 from sylvan.tune.record import Trial
@@ -21,7 +21,7 @@ DRAWS = 15  # at most
 TRIED = 8  # best trials that members are drawn from, beside the best of each family
 SHORT, MOST = 20, 100  # answers a row, at least and at most, while members are drawn
 VOTES = 10  # of Ensemble, whose formula this is
-HOW = "score"
+HOW: Way = "score"
 
 Scores = RowScores | LabelScores
 Score = Callable[[TopK], Scores]

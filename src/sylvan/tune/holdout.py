@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -11,9 +11,9 @@ from sylvan.errors import DataError, ParameterError
 from sylvan.params import Choice, check_value
 from sylvan.wording import are, counted
 
-__all__ = ["HOLDOUTS", "split_rows"]
+__all__ = ["Holdout", "split_rows"]
 
-HOLDOUTS = ("random", "last")
+Holdout = Literal["random", "last"]
 LEAST = 20  # rows of a holdout
 _SHARE, _FEW, _MOST = 10, 2_500, 10_000
 
@@ -21,12 +21,12 @@ _Rows = npt.NDArray[np.int32]
 
 
 def split_rows(
-    labelled: npt.NDArray[np.bool_], how: str = "random", groups: Any = None, seed: int = 0
+    labelled: npt.NDArray[np.bool_], how: Holdout = "random", groups: Any = None, seed: int = 0
 ) -> tuple[_Rows, _Rows]:
     """The rows to train on and the holdout rows. The holdout is a tenth of the rows, but 2,500 as long as that is no
     more than a quarter, and at most 10,000."""
     # Shapes: labelled (n,); groups (n,)
-    check_value("holdout", how, Choice(HOLDOUTS), "tune")
+    check_value("holdout", how, Choice(get_args(Holdout)), "tune")
     n = len(labelled)
     size = min(max(n // _SHARE, min(_FEW, n // 4)), _MOST)
     if size < LEAST:

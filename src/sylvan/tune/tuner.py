@@ -26,7 +26,7 @@ from sylvan.parallel import quiet, resolve_jobs
 from sylvan.params import Number, check_value
 from sylvan.runtime.memory import shown_bytes
 from sylvan.tune.ensembles import grow_ensemble
-from sylvan.tune.holdout import split_rows
+from sylvan.tune.holdout import Holdout, split_rows
 from sylvan.tune.limits import Budget, Limits, parse_seconds, shown_time
 from sylvan.tune.metric import Metric, bootstrap
 from sylvan.tune.record import Trial
@@ -56,7 +56,7 @@ def tune(
     max_latency: float | str | None = None,
     max_size: int | str | None = None,
     max_train_time: float | str | None = None,
-    holdout: str = "random",
+    holdout: Holdout = "random",
     groups: Any = None,
     encoder: str | os.PathLike[str] | None = None,
     study: str | os.PathLike[str] | None = None,

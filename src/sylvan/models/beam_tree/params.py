@@ -6,7 +6,7 @@ import math
 import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -18,17 +18,25 @@ from sylvan.matching.class_beam import SCORES, Scores
 from sylvan.models.base import Estimator
 from sylvan.models.beam_tree.examples import Classes, Examples
 from sylvan.models.beam_tree.training import Learning
-from sylvan.params import Choice, Constraint, Range, Seed, Threads, parameterized
-from sylvan.ranking.class_training import L2, LOSSES, OPTIMIZERS, TREE_LOSSES, ClassNoise, ClassTraining, Loss, Selected
+from sylvan.params import Constraint, Range, Seed, Threads, parameterized
+from sylvan.ranking.class_training import (
+    L2,
+    LOSSES,
+    TREE_LOSSES,
+    ClassNoise,
+    ClassTraining,
+    Loss,
+    Optimizer,
+    Selected,
+)
 from sylvan.runtime.checkpoint import identity_of
 from sylvan.store import JSON
 
 __all__ = ["BeamTreeParameters", "Bound", "saved_tree"]
 
-TREES = ("kmeans", "random", "frequency")
+Tree = Literal["kmeans", "random", "frequency"]
 GIVEN = "given"  # what a tree is called that was a parameter
-NOISES = ("uniform", "unigram")
-AUTOMATIC = ("averaged_sgd", "adagrad")  # what "auto" tries; without trials it is the first
+AUTOMATIC: tuple[Optimizer, ...] = ("averaged_sgd", "adagrad")  # what "auto" tries; without trials it is the first
 
 
 @dataclass(frozen=True)
@@ -36,10 +44,10 @@ class TreeOf(Constraint):
     """A word that says how the tree is made, or a tree."""
 
     def accepts(self, value: Any) -> bool:
-        return isinstance(value, LabelTree) or (isinstance(value, str) and value in TREES)
+        return isinstance(value, LabelTree) or (isinstance(value, str) and value in get_args(Tree))
 
     def describe(self) -> str:
-        return f"one of {', '.join(map(repr, TREES))}, or a LabelTree"
+        return f"one of {', '.join(map(repr, get_args(Tree)))}, or a LabelTree"
 
     def _parse(self, text: str) -> Any:
         return text
@@ -85,16 +93,16 @@ class BeamTreeParameters(Estimator):
     together: bool = True
     scores: Scores = "own"
     loss: Loss = "cane"
-    tree: Annotated[str | LabelTree, TreeOf()] = "kmeans"
-    learning_rate: Annotated[float | str, Range(0, open_low=True, word="auto")] = "auto"
-    optimizer: Annotated[str, Choice(("auto", *OPTIMIZERS))] = "auto"
+    tree: Annotated[Tree | LabelTree, TreeOf()] = "kmeans"
+    learning_rate: Annotated[float | Literal["auto"], Range(0, open_low=True, word="auto")] = "auto"
+    optimizer: Literal["auto", Optimizer] = "auto"
     epochs: Annotated[int, Range(1, 1_000_000)] = 10
     l2: L2 = 0.0
     bias: Annotated[float, Range(0)] = 1.0
     beam: Annotated[int, Range(1, validate.MAX_COLUMNS)] = 10
-    noise: Annotated[str, Choice(NOISES)] = "uniform"
+    noise: Literal["uniform", "unigram"] = "uniform"
     noise_power: Annotated[float, Range(0, 10)] = 0.75
-    class_weight: Annotated[str | Mapping[Any, float] | None, ClassWeight()] = None
+    class_weight: Annotated[Literal["balanced"] | Mapping[Any, float] | None, ClassWeight()] = None
     seed: Seed = 0
     n_jobs: Threads = None
 
@@ -109,7 +117,7 @@ class BeamTreeParameters(Estimator):
         self,
         examples: Examples,
         counts: npt.NDArray[np.int64],
-        going_on: tuple[str, float] | None = None,
+        going_on: tuple[Optimizer, float] | None = None,
         epochs: int | None = None,
     ) -> Learning:
         """How these examples are learned from, where so many rows have been of each class.
@@ -138,7 +146,7 @@ class BeamTreeParameters(Estimator):
         )  # fmt: skip
 
     @property
-    def scores_of_loss(self) -> str:
+    def scores_of_loss(self) -> Scores:
         """What a class's score is: for a loss without candidates always the sum of its path."""
         return self.scores if self.loss == "cane" else "path"
 
@@ -187,7 +195,7 @@ class Bound:
 
     loss: str
     bias: float
-    scores: str
+    scores: Scores
     branching: int
     tree: str  # how it was made
 
@@ -205,7 +213,7 @@ class Bound:
             store.need_float(state, "trained_bias", 0),
             store.need_choice(state, "trained_scores", SCORES),
             store.need_int(state, "trained_branching", 2, 1 << 20),
-            store.need_choice(state, "trained_tree", (*TREES, GIVEN)),
+            store.need_choice(state, "trained_tree", (*get_args(Tree), GIVEN)),
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -11,10 +11,11 @@ import numpy.typing as npt
 
 from sylvan.canonical import Csr
 from sylvan.indexing import LabelTree
+from sylvan.matching.class_beam import Scores
 from sylvan.models.beam_tree.examples import Examples
 from sylvan.models.beam_tree.search import rank_by_beam
 from sylvan.models.beam_tree.trainers import new_trainer, ranked_by
-from sylvan.ranking.class_training import ClassNoise, ClassTrainer, ClassTraining
+from sylvan.ranking.class_training import ClassNoise, ClassTrainer, ClassTraining, Optimizer
 from sylvan.runtime import ARRAY, Job, Runner
 
 __all__ = ["Trials"]
@@ -43,19 +44,19 @@ class Trials:
     shown: npt.NDArray[np.int64]  # the examples of a pass
     stops_early: bool  # whether enough rows judge to tell the best number of passes
     training: ClassTraining
-    optimizers: tuple[str, ...]
+    optimizers: tuple[Optimizer, ...]
     epochs: int  # passes at most
     tree: LabelTree  # tree, noise, scores, beam, n_jobs: as in training
     noise: ClassNoise | None
-    scores: str
+    scores: Scores
     beam: int
     n_jobs: int
     size: int  # bytes of a trial's weights
 
     @classmethod
     def of(
-        cls, examples: Examples, training: ClassTraining, optimizers: tuple[str, ...], epochs: int, tree: LabelTree,
-        noise: ClassNoise | None, scores: str, beam: int, n_jobs: int, size: int,
+        cls, examples: Examples, training: ClassTraining, optimizers: tuple[Optimizer, ...], epochs: int,
+        tree: LabelTree, noise: ClassNoise | None, scores: Scores, beam: int, n_jobs: int, size: int,
     ) -> Trials:  # fmt: skip
         """A tenth of the rows judge. Where there are too few for a holdout, the rows that are shown do."""
         rows = examples.weighted()
@@ -94,7 +95,7 @@ class Trials:
         training, marks = _middle(finals)
         return training, _best_pass(marks) if self.stops_early else self.epochs
 
-    def _rates(self, optimizer: str) -> list[ClassTraining]:
+    def _rates(self, optimizer: Optimizer) -> list[ClassTraining]:
         """Learning rates to try, rising: steps of certain sizes, over what a row's features turn a step into."""
         examples = self.examples.only(self.shown[:_MOST_JUDGED])
         X = examples.X
@@ -131,7 +132,7 @@ class Trials:
         return found
 
 
-def _finals(first: list[Tried], optimizer: str) -> list[ClassTraining]:
+def _finals(first: list[Tried], optimizer: Optimizer) -> list[ClassTraining]:
     """The best rates of an optimiser, rising."""
     own = [tried for tried in first if tried[0].optimizer == optimizer]
     best = sorted(range(len(own)), key=lambda at: own[at][1][-1].mean(), reverse=True)[:_N_FINALS]

@@ -7,15 +7,15 @@ import numpy.typing as npt
 
 from sylvan import store
 from sylvan.indexing import LabelTree
-from sylvan.matching.class_beam import ClassWeights
+from sylvan.matching.class_beam import ClassWeights, Scores
 from sylvan.models.beam_tree.examples import Examples
-from sylvan.ranking.class_training import ClassNoise, ClassTrainer, ClassTraining
+from sylvan.ranking.class_training import ClassNoise, ClassTrainer, ClassTraining, Optimizer
 
 __all__ = ["going_on", "new_trainer", "ranked_by", "state_arrays", "trainer_of", "weights_from"]
 
 
 def new_trainer(
-    examples: Examples, training: ClassTraining, tree: LabelTree, noise: ClassNoise | None, scores: str
+    examples: Examples, training: ClassTraining, tree: LabelTree, noise: ClassNoise | None, scores: Scores
 ) -> ClassTrainer:
     """Trains weights of 0, in the order that suits the rows."""
     by_feature = not isinstance(examples.X, np.ndarray)
@@ -38,12 +38,12 @@ def trainer_of(
     )  # fmt: skip
 
 
-def going_on(weights: ClassWeights, optimizer: str) -> ClassWeights:
+def going_on(weights: ClassWeights, optimizer: Optimizer) -> ClassWeights:
     """Weights that an optimiser can go on with, from where another one ended or from its own state."""
     return weights.trainable(squares=optimizer == "adagrad", delays=optimizer == "averaged_sgd")
 
 
-def ranked_by(weights: ClassWeights, optimizer: str, n_averaged: int) -> ClassWeights:
+def ranked_by(weights: ClassWeights, optimizer: Optimizer, n_averaged: int) -> ClassWeights:
     """What classes are ranked by: the weights that training goes on from, or their averages."""
     return weights.averages(n_averaged) if optimizer == "averaged_sgd" else weights
 
@@ -60,7 +60,7 @@ def state_arrays(
 
 
 def weights_from(
-    state: store.State, tree: LabelTree, n_features: int, by_feature: bool, scores: str, *, averaged: bool
+    state: store.State, tree: LabelTree, n_features: int, by_feature: bool, scores: Scores, *, averaged: bool
 ) -> tuple[ClassWeights, ClassWeights]:
     """What :func:`state_arrays` was given, verified."""
     weights = ClassWeights.from_arrays(state, tree, n_features, by_feature=by_feature, scores=scores)

@@ -15,12 +15,12 @@ from sylvan.errors import DataError, MemoryLimitError, ModelError
 from sylvan.indexing import LabelTree, balanced_tree, class_centers, class_tree
 from sylvan.indexing.class_tree import check_class_tree
 from sylvan.indexing.tree import TREE
-from sylvan.matching.class_beam import ClassWeights
+from sylvan.matching.class_beam import ClassWeights, Scores
 from sylvan.models.beam_tree.examples import Examples
 from sylvan.models.beam_tree.rates import Trials
 from sylvan.models.beam_tree.trainers import new_trainer, trainer_of
 from sylvan.parallel import map_parallel
-from sylvan.ranking.class_training import TREE_LOSSES, ClassNoise, ClassTrainer, ClassTraining
+from sylvan.ranking.class_training import TREE_LOSSES, ClassNoise, ClassTrainer, ClassTraining, Optimizer
 from sylvan.runtime import Folder, Job, Runner, checkpointed
 from sylvan.runtime.machine import available_bytes
 from sylvan.runtime.memory import shown_bytes
@@ -50,9 +50,9 @@ class Learning:
     examples: Examples
     training: ClassTraining
     # those that are tried, each with learning rates of its own, of which the best takes the place of the training's
-    optimizers: tuple[str, ...]
+    optimizers: tuple[Optimizer, ...]
     noise: ClassNoise | None
-    scores: str  # as of `ClassWeights`
+    scores: Scores  # as of `ClassWeights`
     tree: LabelTree | str
     branching: int
     beam: int
@@ -182,7 +182,7 @@ def _train(
     training: ClassTraining,
     tree: LabelTree,
     noise: ClassNoise | None,
-    scores: str,
+    scores: Scores,
     epochs: int,
     in_order: bool,
     folder: Folder | None,

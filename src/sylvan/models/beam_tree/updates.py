@@ -21,7 +21,7 @@ from sylvan.models.beam_tree.trainers import going_on, ranked_by
 from sylvan.models.beam_tree.training import learn_on
 from sylvan.parallel import one_at_a_time, resolve_jobs
 from sylvan.params import attribute, parameterized
-from sylvan.ranking.class_training import TREE_LOSSES
+from sylvan.ranking.class_training import TREE_LOSSES, Optimizer
 
 __all__ = ["BeamTreeUpdates"]
 
@@ -35,7 +35,7 @@ class BeamTreeUpdates(BeamTreeParameters):
     """Base of BeamTreeClassifier, for what comes after its training."""
 
     weights_: ClassWeights = attribute()
-    optimizer_: str = attribute()
+    optimizer_: Optimizer = attribute()
     learning_rate_: float = attribute()
     history_: npt.NDArray[np.float64] = attribute()
     _classes: Classes = attribute()

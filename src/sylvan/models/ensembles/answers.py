@@ -10,7 +10,7 @@ import numpy as np
 from sylvan.models.ensembles.joint import JointModel
 from sylvan.models.ensembles.members import take
 from sylvan.parallel import resolve_jobs
-from sylvan.ranking.ensemble import combine_rankings
+from sylvan.ranking.ensemble import Way, combine_rankings
 from sylvan.topk import TopK
 
 __all__ = ["EnsembleAnswers"]
@@ -19,7 +19,7 @@ __all__ = ["EnsembleAnswers"]
 class EnsembleAnswers(JointModel):
     """Base of Ensemble, once its members are trained."""
 
-    how: str
+    how: Way
     votes: int
 
     @property

@@ -22,13 +22,13 @@ from sylvan.models.ensembles.members import (
     split_rows,
     take,
 )
-from sylvan.models.ensembles.presets import PRESETS, preset_members
+from sylvan.models.ensembles.presets import PRESETS, Preset, preset_members
 from sylvan.models.ensembles.weighing import EnsembleWeighing
-from sylvan.models.text_estimator import UNKNOWN
+from sylvan.models.text_estimator import Unknown
 from sylvan.parallel import one_at_a_time
 from sylvan.params import Choice, Instance, Range, Threads, attribute, check_value, parameterized
 from sylvan.ranking.calibrate import Method
-from sylvan.ranking.ensemble import WAYS
+from sylvan.ranking.ensemble import Way
 from sylvan.runtime.checkpoint import Checkpoint, identity_of, opened
 
 __all__ = ["Ensemble"]
@@ -103,13 +103,13 @@ class Ensemble(EnsembleWeighing):
     not_saved = ("members",)
 
     members: Annotated[Sequence[Estimator], Instance((list, tuple), "a list of estimators of Sylvan")]
-    how: Annotated[str, Choice(WAYS)] = "score"
+    how: Way = "score"
     weights: Annotated[Sequence[float] | str | None, Weights()] = None
     candidates: Annotated[int, Range(1, MOST_ANSWERS)] = 100
     votes: Annotated[int, Range(1, MOST_ANSWERS)] = 10
     n_jobs: Threads = None
     calibration: Method | None = "isotonic"
-    unknown: Annotated[str, UNKNOWN] = "none"
+    unknown: Unknown = "none"
 
     weights_: _Weights = attribute()
     _ids: LabelIds = attribute()
@@ -117,7 +117,7 @@ class Ensemble(EnsembleWeighing):
     labels_field_: str = attribute("labels")
 
     @classmethod
-    def preset(cls, name: str, n_jobs: int | None = None, **parameters: Any) -> Ensemble:
+    def preset(cls, name: Preset, n_jobs: int | None = None, **parameters: Any) -> Ensemble:
         """An ensemble over texts whose members have proved good together.
 
         Parameters

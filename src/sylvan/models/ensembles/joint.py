@@ -40,6 +40,7 @@ from sylvan.models.single_label import one_class_a_row
 from sylvan.models.text_estimator import check_texts, thresholds_by_name
 from sylvan.topk import TopK
 from sylvan.validate import Csr
+from sylvan.weights import WeightDtype
 
 __all__ = ["GivenTraining", "JointModel"]
 
@@ -300,7 +301,7 @@ class JointModel(Compressible):
         made = super()._renamed(names)  # so that a name is never that of two labels, also of several members
         return made._adopt(renamed_members(self.members, self._ids, names), self.weights_)
 
-    def _with_weights(self: _Self, share: float, weight_dtype: str | None) -> _Self:
+    def _with_weights(self: _Self, share: float, weight_dtype: WeightDtype | None) -> _Self:
         made = copy.copy(self)
         made.members = [
             member.pruned(share, weight_dtype) if isinstance(member, Compressible) and has_weights(member) else member

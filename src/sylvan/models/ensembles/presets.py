@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from sylvan.models.text import TextModel, usual_vectorizer
 from sylvan.models.xr.xr_linear import XRLinear
 
-__all__ = ["PRESETS", "preset_members"]
+__all__ = ["PRESETS", "Preset", "preset_members"]
 
 _FREQUENT = {"min_df": 2, "sublinear_tf": True, "max_features": 120_000}
 # Of each member the parameters of its XRLinear and of its vectoriser that aren't at their defaults. Other features make
 # other errors, and another seed another tree. Nearest rows gained nothing that held on every set.
-PRESETS: Mapping[str, tuple[tuple[Mapping[str, Any], Mapping[str, Any]], ...]] = MappingProxyType({
+Preset = Literal["accurate"]
+PRESETS: Mapping[Preset, tuple[tuple[Mapping[str, Any], Mapping[str, Any]], ...]] = MappingProxyType({
     "accurate": (
         ({}, {}),
         ({"seed": 1}, {"ngrams": (1, 2), **_FREQUENT}),
@@ -23,7 +24,7 @@ PRESETS: Mapping[str, tuple[tuple[Mapping[str, Any], Mapping[str, Any]], ...]] =
 })  # fmt: skip
 
 
-def preset_members(name: str, n_jobs: int | None = None) -> list[TextModel]:
+def preset_members(name: Preset, n_jobs: int | None = None) -> list[TextModel]:
     """The members of a preset, not fitted."""
     return [
         TextModel(usual_vectorizer(**text, n_jobs=n_jobs), XRLinear(**parameters, n_jobs=n_jobs))

@@ -16,6 +16,7 @@ from sylvan.models.irli.search import BucketedVectors
 from sylvan.models.irli.sizes import IndexSizes, principal_directions
 from sylvan.models.irli.tuning import Tuning, choose_settings, nearest_of
 from sylvan.models.irli.vectors import TrainingQueries, Vectors, training_queries
+from sylvan.ranking.vectors import Metric
 from sylvan.runtime import Checkpoint, Runner
 
 __all__ = ["BuiltIndex", "build_index"]
@@ -34,7 +35,7 @@ def build_index(
     vectors: Vectors,
     queries: Any,
     neighbors: Any,
-    metric: str,
+    metric: Metric,
     parameters: dict[str, Any],
     estimator: str,
     *,

@@ -34,8 +34,8 @@ from sylvan.models.irli.settings import (
 from sylvan.models.irli.updates import IRLIUpdates
 from sylvan.models.single_label import one_class_a_row
 from sylvan.parallel import resolve_jobs
-from sylvan.params import Choice, Range, Seed, Threads, attribute, parameterized
-from sylvan.ranking.bucket_scores import BUCKET_ORDERS, BucketQuery, count_candidates, rank_labels
+from sylvan.params import Range, Seed, Threads, attribute, parameterized
+from sylvan.ranking.bucket_scores import BucketOrder, BucketQuery, count_candidates, rank_labels
 from sylvan.ranking.tail import Tail, tail_of
 from sylvan.runtime import Checkpoint, Runner
 from sylvan.runtime.machine import available_bytes
@@ -134,7 +134,7 @@ class IRLIClassifier(IRLIUpdates):
     choices: Choices = 10
     probes: Annotated[int, Range(1, MOST_BUCKETS)] = 50
     min_votes: Repetitions = 1
-    order: Annotated[str, Choice(BUCKET_ORDERS)] = "likelihood"
+    order: BucketOrder = "likelihood"
     rounds: NumberOfRounds = "auto"
     epochs_per_round: Epochs = 4
     final_epochs: FinalEpochs = 8
@@ -244,7 +244,7 @@ class IRLIClassifier(IRLIUpdates):
         order = np.random.default_rng([self.seed, 5]).permutation(n_rows)
         return np.sort(order[: min(n_rows // 10, _MOST_HOLDOUT)])
 
-    def _query(self, probes: int | None, min_votes: int | None, order: str | None) -> BucketQuery:
+    def _query(self, probes: int | None, min_votes: int | None, order: BucketOrder | None) -> BucketQuery:
         """How buckets are looked into and labels ranked."""
         asked = {"probes": probes, "min_votes": min_votes, "order": order}
         for name, value in asked.items():
@@ -265,7 +265,7 @@ class IRLIClassifier(IRLIUpdates):
         *,
         probes: int | None = None,
         min_votes: int | None = None,
-        order: str | None = None,
+        order: BucketOrder | None = None,
         tail: str | None = None,
         allowed: Any = None,
         denied: Any = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from sylvan.errors import ParameterError
 from sylvan.indexing.buckets import Buckets
 from sylvan.lazy import need_torch
 from sylvan.matching.bucket_network import BucketNetwork
-from sylvan.matching.candidates import ORDERS
+from sylvan.matching.candidates import Order
 from sylvan.models.base import MOST_ANSWERS
 from sylvan.models.irli.building import build_index
 from sylvan.models.irli.plan import IndexPlanning
@@ -36,8 +36,8 @@ from sylvan.models.irli.settings import (
 from sylvan.models.irli.tuning import UNTUNED, Tuning, choose_settings
 from sylvan.models.irli.vectors import Answers, VectorIndex, Vectors, check_metric, checked_neighbors, comparable, owned
 from sylvan.parallel import one_at_a_time, resolve_jobs
-from sylvan.params import Choice, Range, Seed, Threads, attribute, parameterized
-from sylvan.ranking.vectors import METRICS
+from sylvan.params import Range, Seed, Threads, attribute, parameterized
+from sylvan.ranking.vectors import Metric
 from sylvan.runtime import Checkpoint, Runner
 from sylvan.runtime.plan import Plan
 
@@ -150,16 +150,16 @@ class IRLIIndex(VectorIndex):
     n_buckets: NBucketsOrAuto = "auto"
     n_repetitions: Repetitions = 16
     hidden: HiddenOrAuto = "auto"
-    n_components: Annotated[int | str, Range(1, word="auto")] = "auto"
+    n_components: Annotated[int | Literal["auto"], Range(1, word="auto")] = "auto"
     choices: Choices = 10
-    metric: Annotated[str, Choice(METRICS)] = "euclidean"
+    metric: Metric = "euclidean"
     recall: Annotated[float, Range(0, 1, open_low=True)] = 0.9
-    probes: Annotated[int | str, Range(1, word="auto")] = "auto"
-    min_votes: Annotated[int | str, Range(1, word="auto")] = "auto"
-    order: Annotated[str, Choice(ORDERS)] = "probability"
-    candidates: Annotated[int | str | None, Range(1, word="auto")] = "auto"
+    probes: Annotated[int | Literal["auto"], Range(1, word="auto")] = "auto"
+    min_votes: Annotated[int | Literal["auto"], Range(1, word="auto")] = "auto"
+    order: Order = "probability"
+    candidates: Annotated[int | Literal["auto"] | None, Range(1, word="auto")] = "auto"
     n_neighbors: Annotated[int, Range(1, MOST_ANSWERS)] = 30
-    n_queries: Annotated[int | str, Range(1, word="auto")] = "auto"
+    n_queries: Annotated[int | Literal["auto"], Range(1, word="auto")] = "auto"
     rounds: NumberOfRounds = "auto"
     epochs_per_round: Epochs = 5
     final_epochs: FinalEpochs = 5
@@ -180,9 +180,9 @@ class IRLIIndex(VectorIndex):
         base: Any,
         queries: Any = None,
         neighbors: Any = None,
-        metric: str | None = None,
+        metric: Metric | None = None,
         *,
-        checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
+        checkpoint: Checkpoint | Literal["auto"] | os.PathLike[str] | None = None,
         runner: Runner | None = None,
     ) -> IRLIIndex:
         """Index the rows of ``base``; a row's number is its id. Then set the search to the wished ``recall``.
@@ -226,7 +226,7 @@ class IRLIIndex(VectorIndex):
         self.metric, self._vectors, self._rounds, self.tuning_ = metric, built.vectors, built.rounds, built.tuning
         return self
 
-    def plan(self, base: Any, queries: Any = None, neighbors: Any = None, metric: str | None = None) -> Plan:
+    def plan(self, base: Any, queries: Any = None, neighbors: Any = None, metric: Metric | None = None) -> Plan:
         """Estimate what ``fit`` with the same arguments would need: time, memory and the size of the index.
 
         A few steps of each kind are made and timed, in a second or two. ``rounds="auto"`` is taken to be 3. The index
@@ -253,7 +253,7 @@ class IRLIIndex(VectorIndex):
         jobs = resolve_jobs(self.n_jobs)
         return IndexPlanning(vectors, metric, self.get_params(deep=False), given, neighbors is None, jobs).plan()
 
-    def _verified(self, base: Any, metric: str | None) -> tuple[Vectors, str]:
+    def _verified(self, base: Any, metric: Metric | None) -> tuple[Vectors, Metric]:
         """The vectors and the metric, and all parameters, verified."""
         self.check_params()
         if not isinstance(self.min_votes, str):
@@ -324,7 +324,7 @@ class IRLIIndex(VectorIndex):
             short = short[ids[short, last] < 0]
         return ids, distances, counts
 
-    def tune(self, queries: Any = None, recall: float = 0.9, k: int = 10, order: str | None = None) -> Tuning:
+    def tune(self, queries: Any = None, recall: float = 0.9, k: int = 10, order: Order | None = None) -> Tuning:
         """Set the search to what finds enough of the nearest at least cost, as ``fit`` did for its own queries.
 
         ``probes``, ``min_votes`` and ``candidates`` are "auto" from then on.
@@ -396,7 +396,7 @@ class IRLIIndex(VectorIndex):
         counts = self._vectors.count(vectors, self._settings("report"), resolve_jobs(self.n_jobs))
         return BucketReport.of(self._vectors.buckets, self._rounds, *counts)
 
-    def _space(self) -> tuple[str, int, int]:
+    def _space(self) -> tuple[Metric, int, int]:
         return self._vectors.metric, int(self._vectors.base.shape[1]), len(self._vectors.base)
 
     def _queries(self, queries: Any, action: str) -> tuple[Vectors, npt.NDArray[np.int32] | None]:
@@ -422,7 +422,7 @@ class IRLIIndex(VectorIndex):
     # ---------------------------------------- what was built
 
     @property
-    def metric_(self) -> str:
+    def metric_(self) -> Metric:
         """What near means here; the parameter ``metric`` is for the next ``fit``."""
         self._need_fit("metric_")
         return self._vectors.metric

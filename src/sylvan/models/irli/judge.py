@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from sylvan.indexing.buckets import Buckets
 from sylvan.matching.bucket_network import BucketNetwork
-from sylvan.matching.candidates import Candidates, find_candidates
+from sylvan.matching.candidates import Candidates, Order, find_candidates
 from sylvan.parallel import split_ranges
 from sylvan.ranking.bucket_scores import BucketQuery, rank_labels
 
@@ -33,7 +33,7 @@ class RecallJudge:
     X: Any  # shape (n, n_features)
     truths: sp.csr_matrix  # shape (n, n_labels): the right labels of each row
     probes: int | None = None  # buckets looked into in each repetition; a sixteenth of them, at least 10, by default
-    order: str = "probability"  # which candidates come first
+    order: Order = "probability"  # which candidates come first
     n_jobs: int = 1  # threads
 
     def __call__(self, buckets: Buckets, network: BucketNetwork) -> dict[str, float]:

@@ -15,7 +15,7 @@ from sylvan.models.irli.learning import grouped
 from sylvan.models.irli.settings import LearningSettings
 from sylvan.models.irli.sizes import IndexSizes
 from sylvan.models.irli.vectors import ROUGH_WIDTH
-from sylvan.ranking.vectors import exact_neighbors
+from sylvan.ranking.vectors import Metric, exact_neighbors
 from sylvan.runtime.machine import available_bytes, resident_bytes
 from sylvan.runtime.plan import Phase, Plan, timed
 
@@ -34,7 +34,7 @@ class IndexPlanning:
     """What is built, and of what."""
 
     vectors: npt.NDArray[np.float32]  # shape (n, d)
-    metric: str
+    metric: Metric
     parameters: dict[str, Any]  # of the index
     n_queries: int | None  # given training queries; None where rows of the base are taken
     finds_neighbors: bool  # whether their neighbours are computed

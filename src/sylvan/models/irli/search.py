@@ -13,10 +13,10 @@ from sylvan import store, validate
 from sylvan.errors import ParameterError
 from sylvan.indexing.buckets import Buckets, least_loaded_at_random
 from sylvan.matching.bucket_network import BucketNetwork
-from sylvan.matching.candidates import ORDERS, Candidates, find_candidates
+from sylvan.matching.candidates import ORDERS, Candidates, Order, find_candidates
 from sylvan.models.irli.settings import MOST_BUCKETS
 from sylvan.models.irli.vectors import FARTHEST, Answers, Vectors
-from sylvan.ranking.vectors import METRICS, exact_neighbors, nearest_candidates
+from sylvan.ranking.vectors import METRICS, Metric, exact_neighbors, nearest_candidates
 
 __all__ = ["ALL", "BucketedVectors", "SearchSettings", "candidate_blocks"]
 
@@ -33,7 +33,7 @@ class SearchSettings:
 
     probes: int  # buckets looked into, a repetition
     min_votes: int  # repetitions, at least, in which a candidate stands in one of them
-    order: str  # by what candidates are ordered
+    order: Order  # by what candidates are ordered
     candidates: int | None  # the first so many are compared; None for all of them
 
     def replaced(
@@ -80,7 +80,7 @@ class BucketedVectors:
     """What a search needs. Nothing here is ever changed: adding and removing make another one."""
 
     base: Vectors  # shape (n, d): of unit length under the angular metric; zeros where a vector was removed
-    metric: str
+    metric: Metric
     buckets: Buckets  # -1 where a vector was removed
     network: BucketNetwork
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from sylvan.indexing.buckets import MOST_REPETITIONS
 from sylvan.params import Parameterized, Range, Seed, parameterized
@@ -17,12 +17,12 @@ MOST_BUCKETS = 1 << 24
 
 # The ranges of the settings, whose defaults each model chooses for itself.
 NBuckets = Annotated[int, Range(1, MOST_BUCKETS)]
-NBucketsOrAuto = Annotated[int | str, Range(1, MOST_BUCKETS, word="auto")]
+NBucketsOrAuto = Annotated[int | Literal["auto"], Range(1, MOST_BUCKETS, word="auto")]
 Repetitions = Annotated[int, Range(1, MOST_REPETITIONS)]
 Hidden = Annotated[int, Range(1, 1 << 20)]
-HiddenOrAuto = Annotated[int | str, Range(1, 1 << 20, word="auto")]
+HiddenOrAuto = Annotated[int | Literal["auto"], Range(1, 1 << 20, word="auto")]
 Choices = Annotated[int, Range(1, MOST_BUCKETS)]
-NumberOfRounds = Annotated[int | str, Range(0, 1000, word="auto")]
+NumberOfRounds = Annotated[int | Literal["auto"], Range(0, 1000, word="auto")]
 Epochs = Annotated[int, Range(1)]
 FinalEpochs = Annotated[int, Range(0)]
 Rate = Annotated[float, Range(0, open_low=True)]

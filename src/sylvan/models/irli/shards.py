@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from sylvan import store, validate
 from sylvan.errors import DataError, NotFittedError
+from sylvan.matching.candidates import Order
 from sylvan.models.irli.index import IRLIIndex
 from sylvan.models.irli.lost_shards import LostShardsError, recovered, run_calls
 from sylvan.models.irli.report import BucketReport
@@ -20,6 +21,7 @@ from sylvan.models.irli.tuning import Tuning
 from sylvan.models.irli.vectors import Answers, VectorIndex, check_metric, checked_neighbors, need_directions
 from sylvan.parallel import one_at_a_time, resolve_jobs
 from sylvan.params import Constraint, Range, parameterized
+from sylvan.ranking.vectors import Metric
 from sylvan.wording import counted
 
 __all__ = ["ShardedIRLIIndex"]
@@ -89,11 +91,13 @@ class ShardedIRLIIndex(VectorIndex):
 
     index: IRLIIndex | None = None
     n_shards: Annotated[int, Range(1, _MOST_SHARDS)] = 2
-    executor: Annotated[str | Callable[[int], ShardExecutor], _Executor()] = "processes"
+    executor: Annotated[Literal["processes", "serial"] | Callable[[int], ShardExecutor], _Executor()] = "processes"
 
     # ---------------------------------------- building
 
-    def fit(self, base: Any, queries: Any = None, neighbors: Any = None, metric: str | None = None) -> ShardedIRLIIndex:
+    def fit(
+        self, base: Any, queries: Any = None, neighbors: Any = None, metric: Metric | None = None
+    ) -> ShardedIRLIIndex:
         """Index the rows of ``base``; a row's number is its id.
 
         Parameters
@@ -159,7 +163,7 @@ class ShardedIRLIIndex(VectorIndex):
         self,
         running: ShardExecutor | None,
         template: IRLIIndex,
-        metric: str,
+        metric: Metric,
         n_ids: int,
         n_vectors: int,
         n_dimensions: int,
@@ -265,7 +269,7 @@ class ShardedIRLIIndex(VectorIndex):
         nearest = np.take_along_axis(ids, best, axis=1).astype(np.int32), np.take_along_axis(distances, best, axis=1)
         return *nearest, np.sum([one[2] for one in answers], axis=0)
 
-    def tune(self, queries: Any = None, recall: float = 0.9, k: int = 10, order: str | None = None) -> list[Tuning]:
+    def tune(self, queries: Any = None, recall: float = 0.9, k: int = 10, order: Order | None = None) -> list[Tuning]:
         """Set each shard to what finds enough of the nearest in its own part; see :meth:`IRLIIndex.tune`.
 
         The recall of the nearest of all is at least as high: in their shards they are the nearest of the nearest.
@@ -301,7 +305,7 @@ class ShardedIRLIIndex(VectorIndex):
         self._need_fit("report")
         return self._all("report", queries=asked)
 
-    def _space(self) -> tuple[str, int, int]:
+    def _space(self) -> tuple[Metric, int, int]:
         return self._metric, self.n_dimensions_, self._n_ids
 
     # ---------------------------------------- processes and folders

@@ -15,7 +15,7 @@ from sylvan import store, validate
 from sylvan.errors import DataError, ModelError
 from sylvan.indexing.buckets import MOST_REPETITIONS, Buckets
 from sylvan.matching.bucket_network import BucketNetwork
-from sylvan.matching.candidates import ORDERS, find_candidates
+from sylvan.matching.candidates import ORDERS, Order, find_candidates
 from sylvan.models.irli.search import SearchSettings, candidate_blocks
 from sylvan.models.irli.settings import MOST_BUCKETS
 
@@ -83,7 +83,7 @@ def choose_settings(
     nearest: npt.NDArray[np.integer[Any]],
     *,
     recall: float,
-    order: str,
+    order: Order,
     n_jobs: int,
 ) -> Tuning:
     """The cheapest settings with which a search answers with ``nearest``. Every number of probes is tried in turn, up
@@ -107,7 +107,7 @@ def choose_settings(
     return best[1]
 
 
-def cost_of_counting(n_counted: float, n_vectors: int, order: str) -> float:
+def cost_of_counting(n_counted: float, n_vectors: int, order: Order) -> float:
     """What a query's counters cost, in multiplications of a distance; more never cost less."""
     if n_counted * _SPARSE < n_vectors:
         return _INCREMENT[order] * n_counted
@@ -138,7 +138,7 @@ class _Measured:
     """With one number of probes: where the nearest vectors stood among the candidates, and how many there were."""
 
     probes: int
-    order: str
+    order: Order
     n_wanted: int
     places: npt.NDArray[np.int64]  # rising
     votes: npt.NDArray[np.int64]  # falling
@@ -171,7 +171,7 @@ def _measure(
     inputs: npt.NDArray[np.float32],
     nearest: npt.NDArray[np.integer[Any]],
     probes: int,
-    order: str,
+    order: Order,
     n_jobs: int,
 ) -> _Measured:
     settings = SearchSettings(probes, 1, order, None)

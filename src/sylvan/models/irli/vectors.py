@@ -12,11 +12,11 @@ import scipy.sparse as sp
 
 from sylvan import validate
 from sylvan.errors import DataError, ParameterError
-from sylvan.matching.candidates import Candidates
+from sylvan.matching.candidates import Candidates, Order
 from sylvan.models.base import MOST_ANSWERS
 from sylvan.models.fitted import Fitted
 from sylvan.parallel import one_at_a_time
-from sylvan.ranking.vectors import METRICS, exact_neighbors, nearest_candidates
+from sylvan.ranking.vectors import METRICS, Metric, exact_neighbors, nearest_candidates
 
 __all__ = [
     "FARTHEST", "ROUGH_WIDTH", "Answers", "TrainingQueries", "VectorIndex", "Vectors", "check_metric",
@@ -35,7 +35,7 @@ Ids = npt.NDArray[np.integer[Any]]
 Answers = tuple[npt.NDArray[np.int32], npt.NDArray[np.float32], npt.NDArray[np.int64]]  # ids, distances, counts
 
 
-def comparable(vectors: Any, metric: str, **checks: Any) -> Vectors:
+def comparable(vectors: Any, metric: Metric, **checks: Any) -> Vectors:
     """What a user gave as vectors, verified, and scaled to length one where only their angles count."""
     rows = validate.vectors(vectors, **checks)
     if metric != "angular":
@@ -46,15 +46,16 @@ def comparable(vectors: Any, metric: str, **checks: Any) -> Vectors:
     return unit
 
 
-def check_metric(metric: Any) -> str:
+def check_metric(metric: Any) -> Metric:
     """``metric``, if there is one of that name."""
-    if not isinstance(metric, str) or metric not in METRICS:
+    found = next((known for known in METRICS if isinstance(metric, str) and metric == known), None)
+    if found is None:
         words = ", ".join(map(repr, METRICS))
         raise ParameterError(f"The 'metric' parameter of fit must be one of {words} or None. Got {metric!r} instead.")
-    return metric
+    return found
 
 
-def need_directions(rows: Vectors, metric: str, name: str) -> None:
+def need_directions(rows: Vectors, metric: Metric, name: str) -> None:
     """Refuse, under the angular metric, what :func:`comparable` would refuse."""
     if metric == "angular":
         for _ in _lengths(rows, name):
@@ -95,7 +96,7 @@ def checked_neighbors(queries: Any, neighbors: Any, n_base: int) -> Ids | None:
 class VectorIndex(Fitted):
     """What an index of vectors and one in shards have in common: what they are asked, and how it is checked."""
 
-    def _space(self) -> tuple[str, int, int]:
+    def _space(self) -> tuple[Metric, int, int]:
         """The metric, the width of a vector, and the number of ids."""
         raise TypeError(f"{type(self).__name__} is abstract: it has no vectors.")
 
@@ -148,7 +149,7 @@ class VectorIndex(Fitted):
         k: int = 10,
         probes: int | None = None,
         min_votes: int | None = None,
-        order: str | None = None,
+        order: Order | None = None,
         candidates: int | str | None = None,
         return_counts: bool = False,
     ) -> tuple[npt.NDArray[Any], ...]:
@@ -217,7 +218,7 @@ def training_queries(
     queries: Any = None,
     neighbors: Any = None,
     *,
-    metric: str,
+    metric: Metric,
     n_queries: int,
     n_neighbors: int,
     seed: int,
@@ -251,7 +252,7 @@ def training_queries(
 
 def _sampled_queries(
     base: Vectors,
-    metric: str,
+    metric: Metric,
     n_queries: int,
     n_neighbors: int,
     seed: int,
@@ -272,7 +273,7 @@ def _sampled_queries(
 
 
 def _near(
-    queries: Vectors, base: Vectors, k: int, metric: str, n_jobs: int, projection: Vectors | None
+    queries: Vectors, base: Vectors, k: int, metric: Metric, n_jobs: int, projection: Vectors | None
 ) -> npt.NDArray[np.int32]:
     """The ``k`` nearest; with a projection to be learned from, so that a few may be others that are about as near."""
     words = "Finding the nearest"

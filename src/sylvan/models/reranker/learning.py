@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +14,10 @@ from sylvan.ranking.lightgbm_trees import GROWERS, Growing, Rows
 from sylvan.topk import TopK, ranking_order
 
 __all__ = [
-    "LEAST_ROWS", "ORDERS", "SCORERS", "Candidates", "Learned", "learned", "order_by", "ordering_rows",
-    "scorer_from",
+    "LEAST_ROWS", "Candidates", "Learned", "Objective", "learned", "order_by", "ordering_rows", "scorer_from",
 ]  # fmt: skip
 
-SCORERS = tuple(GROWERS)
-ORDERS = ("rank", "right")
+Objective = Literal["rank", "right"]
 LEAST_ROWS = 200
 _LEAST_RIGHT = 50  # candidates
 _LEAST_CALIBRATING = 1_000  # rows: with fewer, curves are further from the truth than the scorer's own probabilities

@@ -19,11 +19,11 @@ from sylvan.models.encoders.encoded_labels import EncodedLabels
 from sylvan.models.ensembles.members import joint_counts, known_labels
 from sylvan.models.reranker.answers import RerankerAnswers
 from sylvan.models.reranker.candidates import MOST_OWN, column_names
-from sylvan.models.reranker.learning import LEAST_ROWS, SCORERS, Candidates, learned, scorer_from
+from sylvan.models.reranker.learning import LEAST_ROWS, Candidates, learned, scorer_from
 from sylvan.parallel import one_at_a_time, resolve_jobs
 from sylvan.ranking.candidate_columns import LabelFacts
 from sylvan.ranking.ensemble import fit_weights
-from sylvan.ranking.lightgbm_trees import Growing, need_library
+from sylvan.ranking.lightgbm_trees import GROWERS, Growing, need_library
 from sylvan.topk import TopK, resized
 from sylvan.validate import Csr
 from sylvan.wording import counted
@@ -180,7 +180,7 @@ class RerankerOrder(RerankerAnswers):
         if params["scorer"] in _STRUCK:
             raise ModelError(
                 f"{state.where!r} was saved with scorer={params['scorer']!r}, which Sylvan no longer has. Train it "
-                f"again, with {' or '.join(repr(name) for name in SCORERS)}."
+                f"again, with {' or '.join(repr(name) for name in GROWERS)}."
             )
         return {**params, "columns": None, "label_encoder": made_encoder(state, params["label_encoder"])}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from sylvan.models.base import Estimator
 from sylvan.models.ensembles.presets import PRESETS
@@ -13,19 +13,20 @@ from sylvan.models.neighbors import NeighborRanker
 from sylvan.models.text import TextModel, usual_vectorizer
 from sylvan.models.xr.xr_linear import XRLinear
 
-__all__ = ["RERANKER_PRESETS", "reranker_members"]
+__all__ = ["RERANKER_PRESETS", "RerankerPreset", "reranker_members"]
 
 # A member: its model, and the parameters of the model and of its vectoriser that aren't at their defaults.
 Member = tuple[str, Mapping[str, Any], Mapping[str, Any]]
 _TREES: tuple[Member, ...] = tuple(("xr-linear", parameters, text) for parameters, text in PRESETS["accurate"])
 _NEAREST: tuple[Member, ...] = (("neighbors", {}, {}), ("neighbors", {}, PRESETS["accurate"][2][1]))
-RERANKER_PRESETS: Mapping[str, tuple[Member, ...]] = MappingProxyType({
+RerankerPreset = Literal["accurate", "words"]
+RERANKER_PRESETS: Mapping[RerankerPreset, tuple[Member, ...]] = MappingProxyType({
     "accurate": (*_TREES, *_NEAREST),
     "words": (*_TREES, *_NEAREST, ("lexical", {}, {})),
 })  # fmt: skip
 
 
-def reranker_members(name: str, n_jobs: int | None = None) -> list[Estimator]:
+def reranker_members(name: RerankerPreset, n_jobs: int | None = None) -> list[Estimator]:
     """The members of a preset, not fitted."""
     made: list[Estimator] = []
     for model, parameters, text in RERANKER_PRESETS[name]:

@@ -28,16 +28,16 @@ from sylvan.models.ensembles.members import (
 )
 from sylvan.models.lexical.lexical_matcher import LexicalMatcher
 from sylvan.models.reranker.candidates import label_values
-from sylvan.models.reranker.learning import ORDERS, SCORERS, ordering_rows
+from sylvan.models.reranker.learning import Objective, ordering_rows
 from sylvan.models.reranker.order import RerankerOrder
 from sylvan.models.reranker.plan import reranker_plan
-from sylvan.models.reranker.presets import RERANKER_PRESETS, reranker_members
-from sylvan.models.text_estimator import UNKNOWN
+from sylvan.models.reranker.presets import RERANKER_PRESETS, RerankerPreset, reranker_members
+from sylvan.models.text_estimator import Unknown
 from sylvan.params import Choice, Instance, Range, Seed, Threads, attribute, check_value, parameterized
 from sylvan.ranking.boosted_trees import BoostedTrees
 from sylvan.ranking.calibrate import Method
 from sylvan.ranking.candidate_columns import LabelFacts
-from sylvan.ranking.lightgbm_trees import need_library
+from sylvan.ranking.lightgbm_trees import Scorer, need_library
 from sylvan.ranking.tail import Tail
 from sylvan.runtime.checkpoint import identity_of, opened
 from sylvan.runtime.plan import Plan
@@ -138,8 +138,8 @@ class Reranker(RerankerOrder):
     not_saved = ("members", "columns")
 
     members: Annotated[Sequence[Estimator], Instance((list, tuple), "a list of estimators of Sylvan")]
-    scorer: Annotated[str, Choice(SCORERS)] = "lightgbm"
-    objective: Annotated[str, Choice(ORDERS)] = "right"
+    scorer: Scorer = "lightgbm"
+    objective: Objective = "right"
     n_trees: Annotated[int, Range(1, 10_000)] = 200
     depth: Annotated[int, Range(1, 10)] = 6
     learning_rate: Annotated[float, Range(0, 1, open_low=True)] = 0.05
@@ -151,7 +151,7 @@ class Reranker(RerankerOrder):
     calibration: Method | None = "isotonic"
     n_jobs: Threads = None
     seed: Seed = 0
-    unknown: Annotated[str, UNKNOWN] = "none"
+    unknown: Unknown = "none"
 
     weights_: npt.NDArray[np.float64] = attribute()
     _ids: LabelIds = attribute()
@@ -164,7 +164,7 @@ class Reranker(RerankerOrder):
     _encoded: EncodedLabels | None = attribute(None)
 
     @classmethod
-    def preset(cls, name: str, n_jobs: int | None = None, **parameters: Any) -> Reranker:
+    def preset(cls, name: RerankerPreset, n_jobs: int | None = None, **parameters: Any) -> Reranker:
         """A reranker over texts whose members have proved good together.
 
         Parameters

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -32,17 +32,17 @@ from sylvan.models.encoders.described import (
 from sylvan.models.encoders.saved_encoder import SavedEncoder, encoder_files
 from sylvan.models.ensembles.ensemble import Ensemble
 from sylvan.models.single_label import one_class_a_row
-from sylvan.models.text_estimator import UNKNOWN, check_texts
+from sylvan.models.text_estimator import Unknown, check_texts
 from sylvan.models.transformer.features import Lengths, joined, unit_terms
 from sylvan.models.transformer.plan import plan_of
-from sylvan.models.transformer.presets import PARTS, PRESETS, ensemble_of, preset_part
+from sylvan.models.transformer.presets import PARTS, Preset, ensemble_of, preset_part
 from sylvan.models.transformer.state import need_dense_scale, need_history, need_term_scale
 from sylvan.models.transformer.training import TransformerTraining
 from sylvan.models.transformer.transformer_matcher import TransformerMatcher
 from sylvan.models.transformer.updates import TransformerUpdates
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.parallel import resolve_jobs
-from sylvan.params import Choice, Constraint, Range, Seed, Threads, attribute, check_value, parameterized
+from sylvan.params import Constraint, Range, Seed, Threads, attribute, check_value, parameterized
 from sylvan.runtime.checkpoint import Checkpoint
 from sylvan.runtime.plan import Plan
 from sylvan.text import TfidfVectorizer
@@ -92,19 +92,19 @@ class TransformerEstimator(TransformerUpdates):
     """Base of the models with a text encoder; a concrete one says how its encoder and rankers are trained."""
 
     encoder: Annotated[Any | None, EncoderSource()] = None
-    preset: Annotated[str, Choice(tuple(PRESETS))] = "base"
+    preset: Preset = "base"
     vectorizer: TfidfVectorizer | None = None
     matcher: TransformerMatcher | None = None
     ranker: XRLinear | None = None
     frozen: bool = False
     max_length: Annotated[int | None, Range(1)] = None
-    pooling: Annotated[str | None, Choice(("mean", "cls", "pooler", "last"))] = None
+    pooling: Literal["mean", "cls", "pooler", "last"] | None = None
     dense_scale: Annotated[float | None, Range(1e-30, 1e15)] = None  # what float32 and the rankers can bear
     device: Annotated[str, _Device()] = "auto"
     cache: Annotated[str | os.PathLike[str] | None, _Path()] = None
     n_jobs: Threads = None
     seed: Seed = 0
-    unknown: Annotated[str, UNKNOWN] = "none"
+    unknown: Unknown = "none"
 
     vectorizer_: TfidfVectorizer = attribute()
     ranker_: XRLinear = attribute()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from sylvan.neural import TextEncoder
 
 __all__ = [
-    "PARTS", "PRESETS", "encoder_of", "ensemble_of", "kind_of", "matcher_of", "preset_part", "ranker_of", "said",
-    "value_of", "vectorizer_of",
+    "PARTS", "PRESETS", "Preset", "encoder_of", "ensemble_of", "kind_of", "matcher_of", "preset_part", "ranker_of",
+    "said", "value_of", "vectorizer_of",
 ]  # fmt: skip
 
 PARTS: Mapping[str, type[Parameterized]] = MappingProxyType({
@@ -31,7 +31,8 @@ PARTS: Mapping[str, type[Parameterized]] = MappingProxyType({
 # that aren't at their default. What is said of one kind of encoder alone stands under the kind's name.
 # Features and negatives, and scores: the encoder has seen the rows that would calibrate them.
 _AS_THEY_ARE = {"scaling": "none", "negative_cost": 1.0, "man_threshold": 0.0, "calibration": None}
-PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
+Preset = Literal["tiny", "base", "paper"]
+PRESETS: Mapping[Preset, Mapping[str, Any]] = MappingProxyType({
     "tiny": {
         "encoder": "bag", "new_bag": {"dim": 64, "n_buckets": 1 << 14}, "dense_scale": 1.0,
         "vectorizer": {}, "matcher": {"epochs": 5.0},
@@ -51,20 +52,20 @@ _KINDS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
 })  # fmt: skip
 
 
-def said(preset: str, model_kind: str) -> Mapping[str, Any]:
+def said(preset: Preset, model_kind: str) -> Mapping[str, Any]:
     """What a preset says of a kind of model: "x-transformer" or "xr-transformer"."""
     says = PRESETS[preset]
     found: Mapping[str, Any] = says.get(model_kind, says)
     return found
 
 
-def preset_part(preset: str, model_kind: str, name: str) -> Any:
+def preset_part(preset: Preset, model_kind: str, name: str) -> Any:
     """A new vectorizer, matcher or ranker as the preset has it."""
     return PARTS[name](**said(preset, model_kind)[name])
 
 
 def ensemble_of(
-    preset: str, model_kind: str, encoders: Sequence[Any] | None, seeds: Sequence[int] | None
+    preset: Preset, model_kind: str, encoders: Sequence[Any] | None, seeds: Sequence[int] | None
 ) -> list[tuple[Any, int]]:
     """The encoder and the seed of each of an ensemble's members; None for what the preset says."""
     says = said(preset, model_kind)

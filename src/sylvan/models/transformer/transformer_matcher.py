@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from sylvan.errors import ParameterError
-from sylvan.params import Choice, Constraint, Number, Parameterized, Range, parameterized
-from sylvan.ranking.relevance import COSTS
+from sylvan.params import Constraint, Number, Parameterized, Range, parameterized
+from sylvan.ranking.relevance import Cost
 from sylvan.wording import counted
 
 __all__ = ["KINDS", "EachLayer", "TransformerMatcher"]
@@ -134,7 +134,7 @@ class TransformerMatcher(Parameterized):
     learning_rate: Annotated[float | None, Range(0)] = None
     row_learning_rate: Annotated[float, Range(0, open_low=True)] = 0.3
     label_learning_rate: Annotated[float | None, Range(0, open_low=True)] = None
-    optimizer: Annotated[str, Choice(("rowwise-adagrad", "sparse-adam"))] = "rowwise-adagrad"
+    optimizer: Literal["rowwise-adagrad", "sparse-adam"] = "rowwise-adagrad"
     weight_decay: Annotated[float, Range(0)] = 0.01
     batch_size: Annotated[int, Range(1)] = 32
     accumulate: Annotated[int, Range(1)] = 1
@@ -142,18 +142,18 @@ class TransformerMatcher(Parameterized):
     max_steps: Annotated[int | Sequence[int] | None, EachLayer(Number(int, 1))] = None
     warmup: Annotated[float, Range(0, 1)] = 0.1
     clip_norm: Annotated[float | None, Range(0, open_low=True)] = 1.0
-    precision: Annotated[str, Choice(("auto", "no", "bf16", "fp16"))] = "auto"
+    precision: Literal["auto", "no", "bf16", "fp16"] = "auto"
     lora_rank: Annotated[int | None, Range(1)] = None
     gradient_checkpointing: bool = False
     max_nodes: Annotated[int, Range(1)] = 32768
     beam: Annotated[int, Range(1)] = 20
-    negatives_from: Annotated[str, Choice(("rankers", "network"))] = "rankers"
+    negatives_from: Literal["rankers", "network"] = "rankers"
     normalize: bool = True
-    relevance: Annotated[str, Choice(COSTS)] = "l1"
+    relevance: Cost = "l1"
     negative_cost: Annotated[float, Range(0, open_low=True)] = 0.1
     bootstrap: bool = True
     bootstrap_cost: Annotated[float, Range(0, open_low=True)] = 1.0
-    bootstrap_relevance: Annotated[str, Choice(COSTS)] = "none"
+    bootstrap_relevance: Cost = "none"
     refresh: Annotated[int | None, Range(1)] = None
     holdout: Annotated[int, Range(0)] = 0
     evaluations: Annotated[int, Range(1)] = 4

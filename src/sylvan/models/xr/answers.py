@@ -29,7 +29,7 @@ from sylvan.ranking.tail import tail_of
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.topk import TopK
 from sylvan.validate import Csr
-from sylvan.weights import ClusterWeights
+from sylvan.weights import ClusterWeights, WeightDtype
 
 __all__ = ["XRAnswers"]
 
@@ -163,7 +163,7 @@ class XRAnswers(XRParameters):
             return (1 / (1 + np.exp(-np.clip(scores, -80, 80)))).astype(np.float32)
         return matching.hinge_measure(scores, matching.hinge_power(combines))
 
-    def _with_weights(self: _Self, share: float, weight_dtype: str | None) -> _Self:
+    def _with_weights(self: _Self, share: float, weight_dtype: WeightDtype | None) -> _Self:
         made, jobs = copy.copy(self), resolve_jobs(self.n_jobs)
         made.rankers_ = [ranker.pruned(share, weight_dtype, jobs) for ranker in self.rankers_]
         return made if weight_dtype is None else made.set_params(weight_dtype=weight_dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -14,15 +14,16 @@ from sylvan import store, validate
 from sylvan.data.row_parts import Rows
 from sylvan.errors import DataError, ParameterError
 from sylvan.indexing import LabelTree
+from sylvan.indexing.clustering import Clustering
 from sylvan.indexing.embeddings import Embedding, embed_labels, embedding_bytes
 from sylvan.indexing.tree import TREE
 from sylvan.matching import beam as matching
-from sylvan.matching.negatives import NEGATIVES
+from sylvan.matching.negatives import Negatives
 from sylvan.models.compress import Compressible
 from sylvan.params import Choice, PerLabel, PerLayer, Range, Seed, Threads, check_value, parameterized
 from sylvan.ranking.calibrate import Method
 from sylvan.ranking.estimate import TrainingSize
-from sylvan.ranking.linear import LANES, LOSSES, LinearOptions
+from sylvan.ranking.linear import LANES, LinearOptions, Loss
 from sylvan.ranking.relevance import Cost
 from sylvan.ranking.tail import Tail
 from sylvan.ranking.training import TreeTraining
@@ -37,6 +38,7 @@ _Self = TypeVar("_Self", bound="XRParameters")
 
 # Words that stand for two others, one for the layers above the last and one for the last. "paper" is what the paper
 # settles on (Section 3, "Choice of Negative Sampling Schemes and Transform functions").
+Scheme = Literal[Negatives, "paper"]
 PAIRS = {
     "negatives": {"paper": ("tfn", "tfn+man")},
     "combine": {"paper": ("l3_hinge", "ranker"), "damped": ("l3_hinge", "l3_hinge:0.35")},
@@ -44,7 +46,8 @@ PAIRS = {
 # "damped" after teacher forcing: its rankers know less of what lies above them.
 DAMPED_TFN = "l3_hinge:0.65"
 # Parameters that go together, by what they cost; benchmarks/linear/defaults.py measures them.
-PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
+Preset = Literal["fast", "balanced", "accurate"]
+PRESETS: Mapping[Preset, Mapping[str, Any]] = MappingProxyType({
     "fast": {"negatives": "tfn", "calibration": None},
     "balanced": {},
     "accurate": {"n_trees": 3},
@@ -65,24 +68,24 @@ class XRParameters(Compressible):
     branching: Annotated[int, Range(2)] = 16
     max_leaf: Annotated[int, Range(1)] = 100
     beam: Annotated[int, Range(1, validate.MAX_COLUMNS)] = 10
-    negatives: Annotated[str | list[str], PerLayer((*NEGATIVES, "paper"))] = "paper"
+    negatives: Annotated[Scheme | list[Scheme], PerLayer(get_args(Scheme))] = "paper"
     man_threshold: Annotated[float, Range(0, 1)] = 0.005
-    loss: Annotated[str, Choice(tuple(LOSSES))] = LinearOptions.loss
+    loss: Loss = LinearOptions.loss
     cost: Annotated[float, Range(0, open_low=True)] = LinearOptions.cost
     positive_cost: Annotated[float, Range(0, open_low=True)] = LinearOptions.positive_cost
-    negative_cost: Annotated[float | str, Range(0, open_low=True, word="auto")] = "auto"
+    negative_cost: Annotated[float | Literal["auto"], Range(0, open_low=True, word="auto")] = "auto"
     relevance: Cost | None = None
     bias: Annotated[float, Range(0)] = LinearOptions.bias
     normalize: bool = False
     scaling: Literal["auto", "none"] = "auto"
-    tolerance: Annotated[float | str, Range(0, open_low=True, word="auto")] = "auto"
-    max_iterations: Annotated[int | str, Range(1, 2**31 - 1, word="auto")] = "auto"
+    tolerance: Annotated[float | Literal["auto"], Range(0, open_low=True, word="auto")] = "auto"
+    max_iterations: Annotated[int | Literal["auto"], Range(1, 2**31 - 1, word="auto")] = "auto"
     threshold: Annotated[float, Range(0)] = LinearOptions.threshold
     max_weights_per_label: Annotated[int | None, Range(1)] = LinearOptions.max_weights_per_label
     weight_dtype: WeightDtype = "uint8"
     combine: Annotated[str | list[str], matching.Combine()] = "damped"
     embedding: Embedding = "pifa"
-    clustering: Literal["spherical", "kmeans", "random"] = "spherical"
+    clustering: Clustering = "spherical"
     overlap: Annotated[int, Range(1)] = 1
     alpha: Annotated[float | list[float] | npt.NDArray[np.float64], PerLabel(0, 1)] = 0.5
     max_features_per_label: Annotated[int | None, Range(1)] = 1024
@@ -96,12 +99,12 @@ class XRParameters(Compressible):
     n_jobs: Threads = None
     seed: Seed = 0
 
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = PRESETS
+    presets: ClassVar[Mapping[Preset, Mapping[str, Any]]] = PRESETS
     not_saved = ("tree",)  # it is saved as ``tree_``
     added = MappingProxyType({"max_features_per_label": 1024, "spectral_dimensions": 64, "keep_rows": False})
 
     @classmethod
-    def preset(cls: type[_Self], name: str, **parameters: Any) -> _Self:
+    def preset(cls: type[_Self], name: Preset, **parameters: Any) -> _Self:
         """A model with parameters that go together, and any others.
 
         Parameters

@@ -6,7 +6,7 @@ import contextlib
 import copy
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -15,10 +15,11 @@ from torch import Tensor, nn
 from sylvan.errors import ParameterError
 from sylvan.neural.loop.gradients import clip_gradients
 from sylvan.neural.loop.processes import Together, find_processes
-from sylvan.params import Choice, Parameterized, Range, parameterized
+from sylvan.params import Parameterized, Range, parameterized
 
-__all__ = ["AsItIs", "Engine", "own_seed", "random_state", "set_random_state", "untouched_randomness"]
+__all__ = ["AsItIs", "Engine", "Precision", "own_seed", "random_state", "set_random_state", "untouched_randomness"]
 
+Precision = Literal["auto", "no", "bf16", "fp16"]
 _Module = TypeVar("_Module", bound=nn.Module)
 _TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -74,7 +75,7 @@ class Engine(Parameterized):
     """
 
     device: str | torch.device = "auto"
-    precision: Annotated[str, Choice(("auto", "no", "bf16", "fp16"))] = "auto"
+    precision: Precision = "auto"
     accumulate: Annotated[int, Range(1)] = 1
     timeout: Annotated[float, Range(0, open_low=True)] = 3600.0
 
@@ -313,7 +314,7 @@ def _own_device(wanted: torch.device | None, processes: Together | None) -> torc
     return wanted
 
 
-def _precision(precision: str, device: torch.device) -> str:
+def _precision(precision: Precision, device: torch.device) -> Precision:
     if precision == "auto":
         return "bf16" if device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False) else "no"
     if precision == "fp16" and device.type != "cuda":

@@ -11,7 +11,7 @@ from sylvan.neural.text.encoder_files import read_json
 from sylvan.neural.text.hub import find_folder
 from sylvan.neural.text.sentence_encoder import SentenceEncoder
 from sylvan.neural.text.text_encoder import TextEncoder
-from sylvan.neural.text.transformer_encoder import TransformerEncoder
+from sylvan.neural.text.transformer_encoder import Pooling, TransformerEncoder
 
 __all__ = ["architecture", "encoder_kind", "open_encoder", "refuse_beside", "refuse_of_bags"]
 
@@ -20,7 +20,7 @@ def open_encoder(
     source: str | os.PathLike[str] | TextEncoder,
     *,
     max_length: int | None = None,
-    pooling: str | None = None,
+    pooling: Pooling | None = None,
     lora_rank: int | None = None,
     gradient_checkpointing: bool = False,
     frozen: bool = False,
@@ -99,7 +99,7 @@ def _kind_of_folder(folder: str) -> str:
 def refuse_beside(
     encoder: Any,
     max_length: int | None,
-    pooling: str | None,
+    pooling: Pooling | None,
     lora_rank: int | None,
     gradient_checkpointing: bool,
     frozen: bool = False,
@@ -112,7 +112,7 @@ def refuse_beside(
         )
 
 
-def refuse_of_bags(pooling: str | None, lora_rank: int | None, gradient_checkpointing: bool) -> None:
+def refuse_of_bags(pooling: Pooling | None, lora_rank: int | None, gradient_checkpointing: bool) -> None:
     """Raise a ParameterError where a bag is given what only networks have."""
     if pooling is not None or lora_rank is not None or gradient_checkpointing:
         raise ParameterError("A bag of words takes no pooling, no lora_rank and no gradient_checkpointing.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, Literal, get_args
 
 from sylvan.neural.text.network_encoder import NetworkEncoder
 from sylvan.neural.text.sentence_files import Recipe
@@ -12,7 +12,10 @@ from sylvan.params import Choice, Constraint, Flag, Instance, Number
 
 __all__ = ["TransformerEncoder"]
 
-_MODES = {"mean": "mean", "cls": "cls", "max": "max", "last": "lasttoken", "pooler": "pooler"}
+Pooling = Literal["mean", "cls", "pooler", "max", "last"]
+_MODES: dict[Pooling, str] = {
+    "mean": "mean", "cls": "cls", "max": "max", "last": "lasttoken", "pooler": "pooler",
+}  # fmt: skip
 
 
 class TransformerEncoder(NetworkEncoder):
@@ -62,7 +65,7 @@ class TransformerEncoder(NetworkEncoder):
 
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "source": Instance((str, os.PathLike), "the path of a folder or a name on the Hugging Face hub"),
-        "pooling": Choice(tuple(_MODES)),
+        "pooling": Choice(get_args(Pooling)),
         "max_length": Number(int, 1),
         "lora_rank": Number(int, 1, optional=True),
         "gradient_checkpointing": Flag(),
@@ -73,7 +76,7 @@ class TransformerEncoder(NetworkEncoder):
     def __init__(
         self,
         source: str | os.PathLike[str],
-        pooling: str = "mean",
+        pooling: Pooling = "mean",
         max_length: int = 128,
         lora_rank: int | None = None,
         gradient_checkpointing: bool = False,

@@ -11,10 +11,11 @@ from torch import Tensor, nn
 from sylvan.errors import DataError, ParameterError
 from sylvan.indexing.class_tree import check_class_tree
 from sylvan.indexing.tree import LabelTree
-from sylvan.params import KW_ONLY, Choice, Flag, Instance, Number, Parameterized, Range, parameterized
+from sylvan.params import KW_ONLY, Flag, Instance, Number, Parameterized, Range, parameterized
 from sylvan.sampling.heads.tree_paths import TreePaths
 from sylvan.sampling.losses.loss import (
     Positives,
+    Reduction,
     check_positives,
     check_range,
     check_targets,
@@ -149,7 +150,7 @@ class BeamTreeHead(Parameterized, nn.Module):
     _: KW_ONLY
     together: bool = False
     sparse: bool = True
-    reduction: Annotated[str, Choice(("mean", "sum", "none"))] = "mean"
+    reduction: Reduction = "mean"
     ignore_index: Annotated[int, Range()] = -100
 
     def __post_init__(self) -> None:

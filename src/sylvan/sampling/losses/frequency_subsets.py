@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sylvan.errors import DataError, ParameterError
-from sylvan.params import KW_ONLY, Choice, Range, attribute, parameterized
+from sylvan.params import KW_ONLY, Range, attribute, parameterized
 from sylvan.sampling.losses.cane import CandidateModel
 from sylvan.sampling.losses.loss import Positives
 from sylvan.sampling.samplers.counts import class_counts
@@ -99,8 +99,8 @@ class FrequencySubsets(CandidateModel):
     n_candidates: Annotated[int, Range(1)]
     dim: Annotated[int, Range(1)]
     _: KW_ONLY
-    split: Annotated[str, Choice(("mass", "count"))] = "mass"
-    learning: Annotated[str, Choice(("path", "own"))] = "path"
+    split: Literal["mass", "count"] = "mass"
+    learning: Literal["path", "own"] = "path"
     beam: Annotated[int, Range(1)] = 1
     order: Tensor = attribute()
     starts: Tensor = attribute()

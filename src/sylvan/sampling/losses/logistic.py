@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from typing import Annotated, Literal
 
 import torch
 import torch.nn.functional as F
@@ -88,7 +88,7 @@ class NCELoss(MaskedNoiseLoss):
     _: KW_ONLY
     log_normalizer: Annotated[float | None, Range()] = None
     learn_normalizer: bool = False
-    accidental: str = "keep"
+    accidental: Literal["remove", "keep"] = "keep"
 
     _needs_positive_log_q = True
 

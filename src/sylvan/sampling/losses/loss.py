@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from sylvan.errors import DataError
-from sylvan.params import KW_ONLY, Choice, Parameterized, Range, parameterized
+from sylvan.params import KW_ONLY, Parameterized, Range, parameterized
 from sylvan.sampling.losses.logits import class_logits
 from sylvan.sampling.tensors import eagerly, need_floats, need_integers
 
 __all__ = [
-    "LOWEST_LOG_Q", "ClassLoss", "Positives", "check_positives", "check_range", "check_targets", "counted_rows",
-    "masked_to_infinity", "no_losses", "positives", "reduced",
+    "LOWEST_LOG_Q", "ClassLoss", "Positives", "Reduction", "check_positives", "check_range", "check_targets",
+    "counted_rows", "masked_to_infinity", "no_losses", "positives", "reduced",
 ]  # fmt: skip
 
+Reduction = Literal["mean", "sum", "none"]
 # A class that a sampler never draws has the log-probability minus infinity, which would make NaN of differences; one
 # over the exponential of this one is still a float32.
 LOWEST_LOG_Q = -80.0
@@ -60,7 +61,7 @@ class ClassLoss(Parameterized, nn.Module):
 
     sparse: ClassVar[bool] = False  # a parameter of the losses whose gradient of the class table is sparse
     _: KW_ONLY
-    reduction: Annotated[str, Choice(("mean", "sum", "none"))] = "mean"
+    reduction: Reduction = "mean"
     ignore_index: Annotated[int, Range()] = -100
 
     def __post_init__(self) -> None:
@@ -228,7 +229,7 @@ def masked_to_infinity(losses: Tensor, biases: Tensor) -> Tensor:
     return losses + torch.where((biases == -torch.inf).any(dim=1), torch.inf, 0.0).to(losses.dtype)
 
 
-def reduced(losses: Tensor, counted: Tensor, outer: torch.Size, reduction: str) -> Tensor:
+def reduced(losses: Tensor, counted: Tensor, outer: torch.Size, reduction: Reduction) -> Tensor:
     """Losses of the queries not ignored, reduced; for "none" zeros stand for the others, in the shape ``outer``."""
     if reduction == "none":
         if len(losses) < len(counted):

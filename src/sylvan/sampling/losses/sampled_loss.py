@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from sylvan.errors import DataError, ParameterError
-from sylvan.params import KW_ONLY, Choice, Instance, Range, parameterized
+from sylvan.params import KW_ONLY, Instance, Range, parameterized
 from sylvan.sampling.losses.logits import class_logits
 from sylvan.sampling.losses.loss import LOWEST_LOG_Q, ClassLoss, Positives
 from sylvan.sampling.samplers.base import Draw, Sampler
@@ -119,7 +119,7 @@ class MaskedNoiseLoss(NoiseLoss):
     """Base of those that let the user choose whether draws that hit a positive count."""
 
     _: KW_ONLY
-    accidental: Annotated[str, Choice(("remove", "keep"))] = "remove"
+    accidental: Literal["remove", "keep"] = "remove"
 
     def _counting(self, of_noise: Tensor, contrast: Contrast) -> Tensor:
         """Losses of noise (…, n_samples) with zeros for the draws that don't count."""

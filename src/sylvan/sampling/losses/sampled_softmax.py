@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from sylvan.errors import ParameterError
-from sylvan.params import KW_ONLY, Choice, parameterized
+from sylvan.params import KW_ONLY, parameterized
 from sylvan.sampling.losses.estimate import CrossEntropyEstimate
 from sylvan.sampling.losses.logits import class_logits
 from sylvan.sampling.losses.loss import LOWEST_LOG_Q, Positives
@@ -127,8 +127,8 @@ class SampledSoftmaxLoss(CrossEntropyEstimate):
     """
 
     _: KW_ONLY
-    correction: Annotated[str, Choice(("all", "drawn", "others"))] = "all"
-    accidental: Annotated[str | None, Choice((None, "paper", "remove", "keep"))] = None
+    correction: Literal["all", "drawn", "others"] = "all"
+    accidental: Literal["paper", "remove", "keep"] | None = None
 
     def check_params(self, names: Sequence[str] | None = None) -> None:
         """Check every declared constraint, and that hits have a rule only where there is one to choose."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,7 @@ __all__ = [
     "START_DEVIATION",
     "CodewordLearner",
     "Learnable",
+    "Learning",
     "check_joint",
     "codeword_masses",
     "heaviest_codes",
@@ -28,8 +29,9 @@ __all__ = [
     "soft_reconstruction",
 ]
 
-GUMBEL = "joint-gumbel"
-JOINT = ("joint", GUMBEL)  # ways whose codewords are parameters
+Learning = Literal["refresh", "joint", "joint-gumbel"]
+GUMBEL: Learning = "joint-gumbel"
+JOINT: tuple[Learning, ...] = ("joint", GUMBEL)  # ways whose codewords are parameters
 START_DEVIATION = 0.01  # of the first codewords that no k-means gives
 
 
@@ -37,7 +39,7 @@ class Learnable(Constraint):
     """False, True or the name of a way of learning."""
 
     def accepts(self, value: Any) -> bool:
-        return isinstance(value, bool) or (isinstance(value, str) and value in ("refresh", *JOINT))
+        return isinstance(value, bool) or (isinstance(value, str) and value in get_args(Learning))
 
     def describe(self) -> str:
         return "True, False, 'refresh', 'joint' or 'joint-gumbel'"

@@ -28,6 +28,7 @@ from sylvan.sampling.midx.codeword_learning import (
     START_DEVIATION,
     CodewordLearner,
     Learnable,
+    Learning,
     check_joint,
     codeword_masses,
     heaviest_codes,
@@ -143,7 +144,7 @@ class MIDX(MultiIndexSampler):
     """
 
     _: KW_ONLY
-    learnable: Annotated[bool | str, Learnable()] = False
+    learnable: Annotated[bool | Learning, Learnable()] = False
     query_aware: bool = False
     n_queries: Annotated[int, Range(1)] = 256
     n_steps: Annotated[int, Range(1)] = 20

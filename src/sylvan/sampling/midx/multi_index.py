@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from sylvan.errors import ParameterError
-from sylvan.indexing.codebooks import codeword_sizes
-from sylvan.params import KW_ONLY, Choice, Range, attribute, parameterized
+from sylvan.indexing.codebooks import Quantizer, codeword_sizes
+from sylvan.params import KW_ONLY, Range, attribute, parameterized
 from sylvan.sampling.samplers.base import AdaptiveSampler
 from sylvan.sampling.samplers.counts import class_counts
 from sylvan.sampling.tensors import product
@@ -43,7 +43,7 @@ class MultiIndex(nn.Module):
         dim: int,
         n_codewords: int,
         n_codebooks: int,
-        quantizer: str,
+        quantizer: Quantizer,
         *,
         trained: bool = False,
         weighted: bool = False,
@@ -187,7 +187,7 @@ class MultiIndexSampler(AdaptiveSampler):
 
     _: KW_ONLY
     n_codewords: Annotated[int, Range(1)] = 64
-    quantizer: Annotated[str, Choice(("rq", "pq"))] = "rq"
+    quantizer: Quantizer = "rq"
     n_codebooks: Annotated[int, Range(1, 10)] = 2
     class_weights: Any = None
     n_iterations: Annotated[int, Range(1)] = 10
@@ -210,7 +210,7 @@ class MultiIndexSampler(AdaptiveSampler):
         return self.warm_iterations if self._refreshed else self.n_iterations
 
 
-def _check_books(name: str, dim: int, n_codewords: int, n_codebooks: int, quantizer: str) -> None:
+def _check_books(name: str, dim: int, n_codewords: int, n_codebooks: int, quantizer: Quantizer) -> None:
     """What the numbers of codebooks and codewords must hold together."""
     if quantizer == "pq" and n_codebooks > dim:
         raise ParameterError(

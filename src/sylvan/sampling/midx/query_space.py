@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from sylvan.indexing.codebooks import reconstruct
+from sylvan.indexing.codebooks import Quantizer, reconstruct
 from sylvan.sampling.tensors import blocks, product
 
 __all__ = ["QuerySpace", "RecentQueries", "mean_softmax"]
@@ -108,7 +108,7 @@ class QuerySpace(nn.Module):
         return product(table.float(), self.root)
 
     def own_scores(
-        self, table: Tensor, moved: Tensor, codewords: Sequence[Tensor], codes: Tensor, quantizer: str
+        self, table: Tensor, moved: Tensor, codewords: Sequence[Tensor], codes: Tensor, quantizer: Quantizer
     ) -> Tensor:
         r"""What each class scores beyond the codewords, (n,): at the mean query, and for what quantisation left over.
         The second is :math:`\tfrac12 |u - \hat u|^2`, the logarithm of the mean of :math:`e^{y \cdot (u - \hat u)}`

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
 
-from sylvan.params import KW_ONLY, Choice, Range, attribute, parameterized
+from sylvan.params import KW_ONLY, Range, attribute, parameterized
 from sylvan.sampling.samplers.base import AdaptiveSampler, Draw
 from sylvan.sampling.samplers.kernel_blocks import ClassBlocks, draw_by_mass, row_sums
 from sylvan.sampling.samplers.kernel_tree import FeatureTree
@@ -30,7 +30,7 @@ class KernelSampler(AdaptiveSampler):
 
     _: KW_ONLY
     # `"scan"` weighs every class for every query, in parts, so that memory stays bounded
-    structure: Annotated[str, Choice(("auto", "scan", "tree"))] = "auto"
+    structure: Literal["auto", "scan", "tree"] = "auto"
     leaf_size: Annotated[int | None, Range(1)] = None  # about how many classes make a block of the tree
 
     tree: FeatureTree | None = attribute()
