@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sylvan import store
 from sylvan.ranking.boosted_trees import BoostedTrees
 from sylvan.ranking.calibrate import Calibrator
-from sylvan.ranking.lightgbm_trees import GROWERS, Growing, Rows
+from sylvan.ranking.lightgbm_trees import GROWERS, Growing, Rows, Scorer
 from sylvan.topk import TopK, ranking_order
 
 __all__ = [
@@ -75,7 +75,7 @@ def ordering_rows(
     return np.sort(used[np.random.default_rng(0).permutation(len(used))[:size]]).astype(np.int32)
 
 
-def learned(given: Candidates, name: str, growing: Growing, calibration: str | None) -> Learned:
+def learned(given: Candidates, name: Scorer, growing: Growing, calibration: str | None) -> Learned:
     """The order of candidates. Four rows in five teach it, and the fifth checks it: an order that puts fewer right
     labels first there than the mean score does, by more than the standard error of the difference, is dropped. The
     calibrator is fitted on the fifth, too, where it has a thousand rows or scores aren't probabilities. With fewer than

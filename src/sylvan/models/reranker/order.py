@@ -23,7 +23,7 @@ from sylvan.models.reranker.learning import LEAST_ROWS, Candidates, learned, sco
 from sylvan.parallel import one_at_a_time, resolve_jobs
 from sylvan.ranking.candidate_columns import LabelFacts
 from sylvan.ranking.ensemble import fit_weights
-from sylvan.ranking.lightgbm_trees import GROWERS, Growing, need_library
+from sylvan.ranking.lightgbm_trees import GROWERS, Growing, Scorer, need_library
 from sylvan.topk import TopK, resized
 from sylvan.validate import Csr
 from sylvan.wording import counted
@@ -39,7 +39,7 @@ _LEAST_SHARE = 0.25  # of an equal weight
 class RerankerOrder(RerankerAnswers):
     """Base of Reranker, with what is learned from rows besides the members themselves."""
 
-    scorer: str
+    scorer: Scorer
     n_trees: int
     depth: int
     learning_rate: float
