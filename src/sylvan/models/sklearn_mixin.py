@@ -17,7 +17,6 @@ from sylvan.labels.lookup import ids_of_names
 from sylvan.labels.named_topk import NamedTopK
 from sylvan.labels.targets import Targets, true_labels
 from sylvan.labels.vocabulary import Numbers
-from sylvan.models.metadata_routing import MetadataRouting
 from sylvan.models.single_label import SingleLabel
 from sylvan.topk import TopK
 from sylvan.wording import counted
@@ -25,7 +24,7 @@ from sylvan.wording import counted
 __all__ = ["SklearnMixin"]
 
 
-class SklearnMixin(MetadataRouting, SingleLabel):
+class SklearnMixin(SingleLabel):
     """Names of labels and of features, a score, and what scikit-learn asks before it uses an estimator."""
 
     n_features_: int
