@@ -19,17 +19,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def unknown_keyword(error: TypeError, known: Collection[str], of_class: Collection[str] = ()) -> str:
-    """The words of an error; where it is of an unknown keyword, with what may have been meant.
-
-    Parameters
-    ----------
-    error : TypeError
-        As Python raises it when a call's arguments don't fit.
-    known : collection of str
-        What the call takes.
-    of_class : collection of str
-        Parameters of the object whose method was called.
-    """
+    """The words of an error; where it is of an unknown keyword, with what may have been meant."""
     found = _UNKNOWN.search(str(error))
     if found is None:
         return str(error)
@@ -40,18 +30,7 @@ def unknown_keyword(error: TypeError, known: Collection[str], of_class: Collecti
 
 
 def suggest_keywords(cls: type) -> None:
-    """Have the public methods of a class, those that it defines itself, say what a misspelled keyword may mean.
-
-    Examples
-    --------
-    >>> from sylvan.keywords import suggest_keywords
-    >>> class Model:
-    ...     def rank(self, X, beam=10): ...
-    >>> suggest_keywords(Model)
-    >>> Model().rank([], bean=3)
-    Traceback (most recent call last):
-    TypeError: Model.rank() got an unexpected keyword argument 'bean'. Did you mean 'beam'?
-    """
+    """Have the public methods of a class, those that it defines itself, say what a misspelled keyword may mean."""
     for name, value in list(vars(cls).items()):
         if isinstance(value, FunctionType) and not name.startswith("_") and _takes_keywords(value):
             setattr(cls, name, _suggesting(value))

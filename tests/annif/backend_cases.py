@@ -5,11 +5,8 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
 import importlib.util
 import json
-import pkgutil
 import sys
 import traceback
 from pathlib import Path
@@ -357,11 +354,20 @@ def transformer(world: World) -> None:
     assert "keep_rows=true" in raised("NotSupportedException", lambda: rowless.learn(world.corpus("railways")))
 
 
-def docstrings(world: World) -> None:
-    import sylvan.annif
+def values_and_words(world: World) -> None:
+    from sylvan.annif.parameters import need_known, plain_value
+    from sylvan.annif.training_file import append_rows, read_blocks
+    from sylvan.annif.words import WORD_PARAMETERS, joined_words, word_vectorizer
 
-    for module in pkgutil.iter_modules(sylvan.annif.__path__, "sylvan.annif."):
-        assert not doctest.testmod(importlib.import_module(module.name)).failed, module.name
+    need_known(["name", "n_trees"], ["n_trees"])
+    values = [("8", 10), ("0.5", 1.0), ("none", 3), ("yes", False)]
+    assert [plain_value(text, default) for text, default in values] == [8, 0.5, None, True]
+    path = str(world.folder / "rows.txt")
+    assert append_rows(path, [(["http://example.org/1"], "whale sea"), ([], "bread")]) == 1
+    assert list(read_blocks(path)) == [(["whale sea"], [["http://example.org/1"]])]
+    vectorizer = word_vectorizer({**WORD_PARAMETERS, "ngram": 1}, 1)
+    words = vectorizer.fit([joined_words(str.split, "a 19th-century whaler")]).get_feature_names_out()
+    assert words.tolist() == ["19th_century", "a", "whaler"]
 
 
 CASES = {
@@ -372,7 +378,7 @@ CASES = {
         processes_change_nothing, train_with_params, wrong_params, unknown_params,
         nothing_is_left_of_a_failed_training,
         a_checkpoint_is_no_model, deprecated_subjects_are_not_suggested, learn, learn_without_rows, hyperopt,
-        damaged_model, transformer, docstrings,
+        damaged_model, transformer, values_and_words,
     )
 }  # fmt: skip
 

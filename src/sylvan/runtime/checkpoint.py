@@ -77,13 +77,7 @@ class Checkpoint:
         return (self.folder / _IDENTITY / "manifest.json").is_file()
 
     def open(self, identity: Mapping[str, JSON]) -> None:
-        """Say which training this is; nothing is written yet.
-
-        Raises
-        ------
-        ModelError
-            When the folder holds parts of another training, something else, or is in use by another process.
-        """
+        """Say which training this is; nothing is written yet."""
         self._identity = dict(identity)
         if not self.exists():
             if self.folder.exists() and not self._is_ours():
@@ -111,25 +105,13 @@ class Checkpoint:
         return self._begun if self.writes else self.exists()
 
     def begin(self) -> None:
-        """Make the folder, unless that has been done.
-
-        Raises
-        ------
-        ModelError
-            When it can't be written.
-        """
+        """Make the folder, unless that has been done."""
         with self._beginning:
             if not self._begun and self.writes:
                 self._begin()
 
     def write(self, name: str, state: store.State) -> None:
-        """Put a part into the folder, whole or not at all.
-
-        Raises
-        ------
-        ModelError
-            When the disk is full or refuses; the parts written before are there still.
-        """
+        """Put a part into the folder, whole or not at all."""
         self.begin()
         if self.writes:
             store.save(self.folder / name, state)
