@@ -320,6 +320,24 @@ def test_the_command_line_ranks_a_file_in_blocks(
     assert "would take its place" in capsys.readouterr().err
 
 
+def test_texts_without_a_known_word_are_counted(
+    cluster: Any, saved: Saved, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, unknown in (("a.jsonl", ["Πάντα ῥεῖ", ""]), ("b.jsonl", ["подснежник"]), ("c.jsonl", [])):
+        data.write_jsonl(tmp_path / name, [*saved.texts[:5], *unknown])
+    paths = [str(tmp_path / name) for name in ("a.jsonl", "b.jsonl", "c.jsonl")]
+    sentence = "The model knows no word of {} texts, so there are no labels for them; --set unknown=prior gives"
+    on_ray = ["--ray", cluster.address, "-o"]
+    for _ in range(2):  # ranked, and there already
+        assert main(["predict", saved.folder, *paths, *on_ray, str(tmp_path / "out")]) == 0
+        assert sentence.format("3 of 18") in capsys.readouterr().err
+    assert main(["predict", saved.folder, paths[0], *on_ray, str(tmp_path / "top.jsonl")]) == 0
+    assert sentence.format("2 of 7") in capsys.readouterr().err
+    prior = ["--set", "unknown=prior"]
+    assert main(["predict", saved.folder, paths[0], *on_ray, str(tmp_path / "usual.jsonl"), *prior]) == 0
+    assert "no word" not in capsys.readouterr().err
+
+
 def test_matrices_and_subjects(cluster: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     X = np.eye(4, dtype=np.float32)
     XRLinear(n_jobs=1).fit(X, [[0], [1], [2], [3]]).save(tmp_path / "m")

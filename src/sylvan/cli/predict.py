@@ -93,13 +93,12 @@ def command(
     from sylvan.cli.io.inputs import with_fields
     from sylvan.cli.io.label_lists import read_lists
     from sylvan.cli.io.vocabulary_file import read_titles
-    from sylvan.cli.predict_on_cluster import rank_into_folder, ranked_blocks, ranker_of
+    from sylvan.cli.predict_on_cluster import rank_into_folder, ranked_blocks, ranker_of, say_unknown
     from sylvan.cli.saved import codes_of, input_for, load_model
     from sylvan.data.formats.rankings import columns_of_output, open_rankings
     from sylvan.data.other_fields import RecordSource
     from sylvan.models.at_work import has_probabilities, inner_of, rank_blocks
     from sylvan.parallel import progress, quiet
-    from sylvan.wording import counted
 
     inputs, address = inputs or ("-",), given["ray_address"]
     into_folder = _into_folder(inputs, output, address, given["output_format"])
@@ -140,13 +139,10 @@ def command(
         n_rows = n_unknown = 0
         for top, names, *others in blocks:
             writer.write(top, names, asked.next_fields() if isinstance(asked, RecordSource) else None)
-            n_rows, n_unknown = n_rows + len(top), n_unknown + (others[1] if others else 0)
+            n_rows, n_unknown = n_rows + len(top), n_unknown + others[-1]
             bar.update(len(top))
-    if n_unknown and not given["quiet"]:
-        click.echo(
-            f"The model knows no word of {n_unknown:,} of {counted(n_rows, 'text')}, so there are no labels for them; "
-            "--set unknown=prior gives the usual ones.", err=True
-        )  # fmt: skip
+    if not given["quiet"]:
+        say_unknown(n_unknown, n_rows)
 
 
 def _into_folder(inputs: tuple[str, ...], output: str, address: str | None, format_: str | None) -> bool:

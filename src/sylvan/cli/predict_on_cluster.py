@@ -24,7 +24,7 @@ from sylvan.runtime.current import current_runner
 from sylvan.topk import TopK
 from sylvan.wording import counted
 
-__all__ = ["rank_into_folder", "ranked_blocks", "ranker_of"]
+__all__ = ["rank_into_folder", "ranked_blocks", "ranker_of", "say_unknown"]
 
 _PATHS = ("items", "labels", "vocabulary")  # options that name a file, which workers open from elsewhere
 
@@ -38,8 +38,9 @@ def ranker_of(
     return Ranker.of(folder, k, parameters=parameters, device=device, rule=rule, lists=lists)
 
 
-def ranked_blocks(ranker: Ranker, source: Source) -> Iterator[tuple[TopK, list[list[str]] | None]]:
-    """Answers for the rows of one input and their names, block by block, of the cluster that the command is on."""
+def ranked_blocks(ranker: Ranker, source: Source) -> Iterator[tuple[TopK, list[list[str]] | None, int]]:
+    """Answers for the rows of one input, their names and the number of unknown texts, block by block, of the cluster
+    that the command is on."""
     runner = current_runner(1)
     assert isinstance(runner, RayRunner)
     yield from rank_on_cluster(runner, ranker, source)
@@ -72,3 +73,13 @@ def rank_into_folder(
         click.echo(
             f"Ranked {counted(ranked.n_rows, 'row')} of {counted(len(ranked.paths), 'file')} into {folder!r}{there}."
         )
+        say_unknown(ranked.n_unknown, ranked.n_rows)
+
+
+def say_unknown(n_unknown: int, n_rows: int) -> None:
+    """Say of how many texts the model knows no word, if there are any."""
+    if n_unknown:
+        click.echo(
+            f"The model knows no word of {n_unknown:,} of {counted(n_rows, 'text')}, so there are no labels for them; "
+            "--set unknown=prior gives the usual ones.", err=True
+        )  # fmt: skip

@@ -44,11 +44,14 @@ class RankedFiles(NamedTuple):
         Rows of all of them.
     n_ranked : int
         Files that this call ranked; the others were there.
+    n_unknown : int
+        Texts of all files of which the model knows no word: they have no labels.
     """
 
     paths: list[str]
     n_rows: int
     n_ranked: int
+    n_unknown: int
 
 
 def rank_files(
@@ -151,7 +154,8 @@ def rank_sources(
             with _cluster() as runner:
                 _check_nodes(ranker, ranked)
                 _run(runner, ranker, ranked, todo, label_of)
-    return RankedFiles([one.target for one in work], sum(map(ranked.rows, names)), len(todo))
+    paths = [one.target for one in work]
+    return RankedFiles(paths, ranked.total("rows", names), len(todo), ranked.total("unknown", names))
 
 
 def _made_of(source: Source, now: Sequence[int], fields: OtherFields | None) -> dict[str, Any]:
@@ -284,17 +288,18 @@ def _run(
 def _rank_file(ranker: Ranker, work: _Work, label_of: LabelOf | None) -> dict[str, Any] | str:
     """In a worker: what is to be said of the ranking of a file, or the sentence that says why there is none."""
     source, target, made_of, fields = work
-    model, n_rows = ranker.model(), 0
+    model, n_rows, n_unknown = ranker.model(), 0, 0
     asked: Any = source if fields is None else RecordSource(cast(Any, source), fields)
     try:
         with quiet(), open_rankings(target, model.n_labels_, label_of, ranker.key) as writer:
-            for top, names, *_ in rank_blocks(model, asked, ranker.k, rule=ranker.rule, **ranker.lists):
+            for top, names, _, unknown in rank_blocks(model, asked, ranker.k, rule=ranker.rule, **ranker.lists):
                 writer.write(top, names, None if fields is None else asked.next_fields())
-                n_rows += len(top)
+                n_rows, n_unknown = n_rows + len(top), n_unknown + unknown
             if list(stamp(source.path)) != list(made_of["stamp"]):
                 raise DataError(f"{source.name} was changed while it was ranked.")
         return {
             "made_of": dict(made_of), "rows": n_rows, "bytes": os.path.getsize(target), "checksum": checksum_of(target),
+            "unknown": n_unknown,
         }  # fmt: skip
     except ModelError:
         raise

@@ -110,9 +110,9 @@ class RankedFolder:
         with open(self.record, "ab") as stream:
             stream.write((json.dumps(self._entries[name]) + "\n").encode())
 
-    def rows(self, name: str) -> int:
-        """The rows of a file that is whole."""
-        return int(self._entries[name]["rows"])
+    def total(self, what: str, names: Iterable[str]) -> int:
+        """The sum of a count, of "rows" say, of files that are whole."""
+        return sum(int(self._entries[name].get(what, 0)) for name in names)
 
 
 def _differs(what: str, before: Any, now: Any) -> str:

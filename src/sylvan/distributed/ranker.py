@@ -15,14 +15,14 @@ from sylvan.distributed.columns import checked_features
 from sylvan.distributed.nodes import ask_nodes
 from sylvan.distributed.ray_runner import RayRunner
 from sylvan.errors import ModelError, ParameterError, SylvanError
-from sylvan.models.at_work import Source, answer, load_ranking, set_device, set_ranking, set_threads
+from sylvan.models.at_work import Source, answer, load_ranking, set_device, set_ranking, set_threads, unknown_texts
 from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.runtime.jobs import Job
 from sylvan.topk import TopK
 
 __all__ = ["Ranker", "rank_on_cluster"]
 
-_Answers = tuple[TopK, "list[list[str]] | None"]
+_Answers = tuple[TopK, "list[list[str]] | None", int]  # the last: texts of which the model knows no word
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,11 @@ class Ranker:
         return checked_features(features)
 
     def rank(self, rows: Any) -> _Answers:
-        """The best labels of some rows, and their names where labels have any."""
-        top, names = answer(self.model(), rows, self.k, self.rule, **self.lists)
-        return TopK(top.labels, top.scores), names  # without the vocabulary, which each answer would carry home
+        """The best labels of some rows, their names where labels have any, and the number of unknown texts."""
+        model = self.model()
+        top, names = answer(model, rows, self.k, self.rule, **self.lists)
+        n_unknown = int(unknown_texts(model, rows, top).sum())
+        return TopK(top.labels, top.scores), names, n_unknown  # without the vocabulary, which each would carry home
 
     def check_nodes(self, module: Any) -> None:
         """Have every node open the model, all at once."""

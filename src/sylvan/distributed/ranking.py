@@ -127,7 +127,7 @@ class _Actor:
             rows: Any = texts_of_table(_NAME, table, self._inputs)
         else:
             rows = features_of_table(_NAME, table, self._inputs, self._model.n_features_)
-        top, names = self._ranker.rank(rows)
+        top, names, _ = self._ranker.rank(rows)
         there = top.labels >= 0
         offsets = pa.array(np.concatenate(([0], np.cumsum(there.sum(axis=1)))), pa.int32())
         labels = pa.array(top.labels[there]) if names is None else pa.array(chain.from_iterable(names), pa.string())
