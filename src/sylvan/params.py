@@ -41,7 +41,6 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, cast
 
 from sylvan.errors import ParameterError
-from sylvan.keywords import suggest_keywords, unknown_keyword
 from sylvan.ranges import (
     Choice,
     Constraint,
@@ -147,8 +146,10 @@ def _constructor(cls: type, fields: Sequence[dataclasses.Field[Any]]) -> Callabl
         try:
             given = signature.bind(self, *args, **kwargs)
         except TypeError as error:
-            words = unknown_keyword(error, [name for name in signature.parameters if name != "self"])
-            raise TypeError(f"{type(self).__name__}.__init__() {words}") from None
+            unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+            names = [name for name in signature.parameters if name != "self"]
+            hint = f". {did_you_mean(unknown[1], names)}" if unknown else ""
+            raise TypeError(f"{type(self).__name__}.__init__() {error}{hint}") from None
         given.apply_defaults()
         if is_module:
             super(Parameterized, self).__init__()
@@ -261,12 +262,6 @@ class Parameterized:
     """Base of everything with parameters, which :func:`parameterized` reads from the fields of its subclasses."""
 
     constraints: ClassVar[Mapping[str, Constraint]] = cast(Any, _Constraints())
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        # What PyTorch compiles is left as it is written.
-        if not any(base.__module__.partition(".")[0] == "torch" for base in cls.__mro__):
-            suggest_keywords(cls)
 
     @classmethod
     def parameter_names(cls) -> list[str]:

@@ -15,7 +15,7 @@ SOURCE = Path(sylvan.__file__).parent
 # From the ground up; a package may import those below it and, where that makes no circle, those of its own layer.
 LAYERS: list[list[str]] = [
     [
-        "version", "errors", "figures", "lazy", "wording", "keywords", "ranges", "params", "dlpack", "frames",
+        "version", "errors", "figures", "lazy", "wording", "ranges", "params", "dlpack", "frames",
         "ranking_frames", "sklearn_settings", "topk", "unicode_form",
     ],
     ["_native"],
