@@ -121,9 +121,9 @@ class Csr(NamedTuple):
         return take_rows(self, rows)
 
     def used_columns(self) -> tuple[Csr, npt.NDArray[np.int32] | None]:
-        """A matrix of very many columns without those that are empty, and which ones are left; else as it is, and None.
-        The kernels keep arrays of all columns: a hashed feature space of two thousand million must not cost gigabytes.
-        """
+        """A matrix of very many columns without those that are empty, and which ones are left; else as it is, and
+        None. The kernels keep arrays of all columns: a hashed feature space of two thousand million must not cost
+        gigabytes."""
         if self.shape[1] <= max(_FEW_COLUMNS, 2 * self.nnz):
             return self, None
         columns, indices = np.unique(self.indices, return_inverse=True)

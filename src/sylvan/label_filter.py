@@ -29,7 +29,9 @@ class LabelFilter:
 
     allows: bool  # whether the listed labels are the only allowed ones, or the denied ones
     shared: _Ids  # labels listed for every row, each once
-    rows: Csr | None  # shape (n, n_labels), or None: labels listed for single rows in addition
+    # shape (n, n_labels), or None: labels listed for single rows in addition; never together with allowed labels in
+    # `shared`
+    rows: Csr | None
     n_labels: int
 
     @classmethod

@@ -17,6 +17,5 @@ def setting(name: str) -> Any:
 
 
 def sparse_as_set(matrix: sp.csr_matrix) -> sp.csr_matrix | sp.csr_array:
-    """A sparse matrix, or a ``csr_array`` of the same arrays after ``sklearn.set_config(sparse_interface="sparray")``.
-    """
+    """A sparse matrix, or a ``csr_array`` of its arrays after ``sklearn.set_config(sparse_interface="sparray")``."""
     return sp.csr_array(matrix) if setting("sparse_interface") == "sparray" else matrix

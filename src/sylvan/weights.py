@@ -98,8 +98,8 @@ class ClusterWeights:
     # shape (n_clusters + 1,): cluster c's children are nodes `child_offsets[c]` to `child_offsets[c + 1] - 1` of the
     # layer
     child_offsets: npt.NDArray[np.int64]
-    row_offsets: npt.NDArray[np.int64]  # row_offsets, entry_offsets: shape (n_clusters + 1,)
-    entry_offsets: npt.NDArray[np.int64]
+    row_offsets: npt.NDArray[np.int64]  # shape (n_clusters + 1,)
+    entry_offsets: npt.NDArray[np.int64]  # shape (n_clusters + 1,)
     # shape (n_clusters * (n_blocks + 1) * 2,): first row and first entry of each block, counted within the cluster
     block_starts: npt.NDArray[np.uint32]
     keys: npt.NDArray[Any]  # shape (n_rows + 16,)

@@ -23,8 +23,7 @@ SHARED = 5  # features named an example
 def nearest_examples(
     row: Csr, label: int, examples: Any, n: int, feature_name: Callable[[int], str], n_labels: int
 ) -> tuple[Example, ...]:
-    """The ``n`` rows of ``examples`` with ``label`` whose cosine with ``row`` is greatest, the lower row among equals.
-    """
+    """The ``n`` rows of ``examples`` with ``label`` of the greatest cosine with ``row``, lower rows among equals."""
     # Shape: row (1, n_features)
     if hasattr(examples, "nearest_with"):
         check_ranker(examples, row.shape[1], n_labels)

@@ -39,21 +39,20 @@ class WeighedFeature:
 class Step:
     """One node of a path."""
 
-    layer: int  # layer, node: layers count from 0, the root's children; nodes as in `LabelTree`
-    node: int
+    layer: int  # from 0, the root's children
+    node: int  # as in `LabelTree`
     title: str  # the node's most frequent labels
-    score: float  # score, intercept: the node's own score: the features' contributions and the intercept
+    score: float  # the node's own: the features' contributions and the intercept
     intercept: float
     so_far: float  # the score of the path down to here, as the beam compares it: with the product rules in [0, 1]
-    place: int  # place, n_siblings: the node's place, from 1, among the children of its parent, by `so_far`
+    place: int  # the node's, from 1, among the children of its parent, by `so_far`
     n_siblings: int
     opened: bool  # whether the beam reached the node's parent, so that the node was scored at all
-    # beam_place, n_candidates: the node's place among all that were scored in this layer, and how many they were
-    beam_place: int | None
-    n_candidates: int | None
+    beam_place: int | None  # the node's place among all that were scored in this layer
+    n_candidates: int | None  # how many these were
     followed: bool  # whether the beam went on from here; in the last layer, whether it was reached
     floor: float | None  # `so_far` of the last node that the beam follows, where it had to drop some
-    positive: tuple[WeighedFeature, ...]  # positive, negative: those that weighed most, the strongest first
+    positive: tuple[WeighedFeature, ...]  # those that weighed most, the strongest first
     negative: tuple[WeighedFeature, ...]
     n_weighed: int  # features of the row that the node's model has a weight for
     rest: float  # the sum of the contributions that are not listed
@@ -87,7 +86,9 @@ class TreeVote:
     """What one tree says of a label."""
 
     number: int  # which tree, from 0
-    score: float  # its score of the label, or the one it would give were the label reached
+    # its score of the label, or the one it would give were the label reached; of several trees in [0, 1], as the mean
+    # takes them
+    score: float
     reached: bool  # whether the beam reaches the label in this tree
     beam: int  # nodes that the search followed per layer
     enough: int | None  # a beam that would reach the label; None when it is reached

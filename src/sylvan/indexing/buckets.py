@@ -93,14 +93,15 @@ def least_loaded_at_random(best: Any, n_buckets: int, seed: Sequence[int], **opt
 class Buckets:
     """R partitions of the labels into B buckets each, and the labels of every bucket."""
 
-    assignment: npt.NDArray[np.int32]  # shape (R, L): bucket of each label
-    n_buckets: int  # n_buckets, n_repetitions, n_labels: B, R and L, with the labels that were removed
+    # shape (R, L): bucket of each label; -1 for a label that was removed, in all repetitions at once
+    assignment: npt.NDArray[np.int32]
+    n_buckets: int  # B
     # shape (R, B + 1): where each bucket's labels are in the repetition's row of `members`
     offsets: npt.NDArray[np.int64]
     # shape (R, L'): the L' labels that are not removed, bucket by bucket, rising within a bucket
     members: npt.NDArray[np.int32]
-    n_repetitions: int = field(init=False)
-    n_labels: int = field(init=False)
+    n_repetitions: int = field(init=False)  # R
+    n_labels: int = field(init=False)  # L, with the labels that were removed
     handle: Any = field(init=False, default=None, repr=False)  # the lists as the kernel sees them
     _free: deque[Any] = field(init=False, default_factory=deque, repr=False)  # counters that no thread uses now
 

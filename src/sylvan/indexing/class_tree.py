@@ -152,8 +152,7 @@ def class_centers(X: Any, y: npt.ArrayLike, n_classes: int) -> npt.NDArray[np.fl
 
 
 def check_class_tree(tree: LabelTree, n_classes: int, *, owner: str) -> None:
-    """Raise ``DataError`` unless each of ``n_classes`` classes stands in exactly one leaf of a tree given to ``owner``.
-    """
+    """Raise ``DataError`` unless each of ``n_classes`` classes stands in exactly one leaf of ``owner``'s tree."""
     if tree.n_labels != n_classes:
         raise DataError(
             f"The 'tree' of {owner} must hold a leaf for each of the {n_classes} classes. Got a tree of "

@@ -20,7 +20,9 @@ Quantizer = Literal["rq", "pq"]
 class Codebooks(NamedTuple):
     """Codewords, and which of them approximate each vector."""
 
-    codewords: tuple[Tensor, ...]  # shape (n_codewords, size): one tensor per codebook
+    # shape (n_codewords, size): one tensor per codebook; `size` is the codebook's part of the dimensions for `"pq"` and
+    # all for `"rq"`
+    codewords: tuple[Tensor, ...]
     codes: Tensor  # shape (n, n_codebooks): for each vector, the row of each codebook that approximates it
 
 

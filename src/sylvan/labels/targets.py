@@ -35,7 +35,9 @@ class Targets:
     """Labels as they were given, read."""
 
     matrix: Csr  # shape (n, L): the relevance of each label for each row
-    names: Vocabulary | None  # what the columns are called: strings, or `Numbers`
+    # what the columns are called: strings, or `Numbers`. None where they are 0 to L - 1: those of a matrix, and classes
+    # that are so numbered
+    names: Vocabulary | None
     listed: bool  # whether labels were named, one or several a row, and not given as a matrix
 
     @classmethod

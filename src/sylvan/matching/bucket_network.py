@@ -62,7 +62,6 @@ class BucketNetwork:
                 f"Got {projection.shape} instead."
             )
         self.n_features, self.n_repetitions, self.hidden, self.n_buckets = len(first), n_repetitions, hidden, n_buckets
-        # n_inputs, n_features, n_repetitions, hidden, n_buckets: the sizes in the shapes above
         self.n_inputs = self.n_features if projection is None else len(projection)
 
     @property

@@ -37,7 +37,9 @@ class ClassWeights:
     edges are the classes."""
 
     tree: LabelTree  # every class in exactly one leaf
-    weights: Float32  # shape (n_edges, n_features + 1): the last column holds the intercepts
+    # shape (n_edges, n_features + 1): the last column holds the intercepts. In C order, which suits dense rows, or in
+    # Fortran order, where the weights of a feature lie side by side, which suits compressed rows
+    weights: Float32
     squares: Float32 | None = None  # AdaGrad's sums of squared gradients, which training goes on from
     delays: Float32 | None = None  # what `averages` needs beside weights that are averaged over the steps of training
     # what a node scores, and so a class: the sum over the edges on its path (the paper's Eq. 9), or its own edge alone,
@@ -227,8 +229,8 @@ def rank_classes(
     description: str | None = None,
 ) -> TopK:
     """The ``k`` best classes of each row among those that a beam of ``beam`` nodes a layer reaches (Algorithm 3 of
-    Candidates vs. Noises Estimation). A flat tree and dense rows: all scores in one product of matrices, then the best.
-    """
+    Candidates vs. Noises Estimation). A flat tree and dense rows: all scores in one product of matrices, then the
+    best."""
     # Shapes: X (n, n_features); log_sums (n,)
     check_value("k", k, Number(int, 1, 2**31 - 1))
     check_value("beam", beam, Number(int, 1))

@@ -124,8 +124,7 @@ class Lexicon:
     form_offsets: _Offsets  # form_offsets, form_set_offsets, form_words: the sets of each label, and their words
     form_set_offsets: _Offsets
     form_words: _Ids
-    # broader_offsets, broader_labels, narrower_offsets, narrower_labels, related_offsets, related_labels: how labels
-    # are related
+    # how labels are related
     broader_offsets: _Offsets
     broader_labels: _Ids
     narrower_offsets: _Offsets

@@ -32,12 +32,13 @@ class NeighborIndex:
     n_features: int
     rare: npt.NDArray[np.int32]  # the features with a list of postings, rising
     posting_offsets: npt.NDArray[np.int64]  # shape (len(rare) + 1,)
-    posting_rows: npt.NDArray[np.int32]  # posting_rows, posting_values: the rows of each, rising, and the values there
-    posting_values: npt.NDArray[np.float32]
-    frequent: npt.NDArray[np.int32]  # the features that are stored row by row, rising
+    posting_rows: npt.NDArray[np.int32]  # the rows of each, rising
+    posting_values: npt.NDArray[np.float32]  # the values there
+    # the features that are stored row by row, rising; a place is a position in this array
+    frequent: npt.NDArray[np.int32]
     row_offsets: npt.NDArray[np.int64]  # shape (n_rows + 1,)
-    row_places: npt.NDArray[np.int32]  # row_places, row_values: the places of each row, rising, and the values there
-    row_values: npt.NDArray[np.float32]
+    row_places: npt.NDArray[np.int32]  # the places of each row in `frequent`, rising
+    row_values: npt.NDArray[np.float32]  # the values there
     row_lengths: npt.NDArray[np.float32]  # shape (n_rows,): length of each row's frequent part, never rounded down
     handle: Any = field(init=False, default=None)  # the same arrays as the kernel sees them
 

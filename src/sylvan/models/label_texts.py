@@ -68,11 +68,15 @@ def named_texts(label_texts: Any, names: Iterable[str]) -> NamedTexts:
 class LabelTexts:
     """What a text model keeps of its labels' texts."""
 
-    texts: Csr  # shape (n_labels, n_features): the features of each label's text
-    rows: npt.NDArray[np.int64]  # shape (m,): the ids of the training rows that are labels' texts
-    labels: _Ids  # shape (m,): the labels of these rows
+    # shape (n_labels, n_features): the features of each label's text; empty where it has none, or no known word
+    texts: Csr
+    # shape (m,): the ids of the training rows that are labels' texts; -1 in a model that keeps no rows
+    rows: npt.NDArray[np.int64]
+    # shape (m,): the labels of these rows; of several rows of a label, which is then merged, the first is its own text
+    labels: _Ids
     contexts: WordContexts  # what rows look like whose labels have a word in their texts
-    # shape (4,) or with vectors (6,), or None: what makes probabilities of `TextScorer`'s evidence
+    # shape (4,) or with vectors (6,), or None: what makes probabilities of `TextScorer`'s evidence; None where there
+    # were too few rows to learn it from
     curve: npt.NDArray[np.float64] | None
     vectors: LabelVectors | None = None  # of a model with a text encoder for its labels
 

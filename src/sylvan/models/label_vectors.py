@@ -20,7 +20,9 @@ class LabelVectors:
     """Vectors of length 1, in half precision."""
 
     labels: _Vectors  # shape (n_labels, dim): of each label's text; zeros where it has none
-    judged: npt.NDArray[np.int64]  # shape (m,): the ids of the training rows that the curve is fitted to, rising
+    # shape (m,): the ids of the training rows that the curve is fitted to, rising; none in a model that keeps no rows,
+    # whose curve stays as it is
+    judged: npt.NDArray[np.int64]
     rows: _Vectors  # shape (m, dim): of these rows' texts
 
     @classmethod

@@ -34,9 +34,8 @@ ANSWERS = 30  # of each new row; their labels have stand-ins, beside those of a 
 class NewRows(NamedTuple):
     """Rows of new labels."""
 
-    # features, labels: shape (n, d) and (n, n_labels): as the rankers see them, and all labels of each, known ones too
-    features: Csr
-    labels: Csr
+    features: Csr  # shape (n, d): as the rankers see them
+    labels: Csr  # shape (n, n_labels): all labels of each, known ones too
     weight: npt.NDArray[np.float32] | None  # shape (n,), or None
     length: float  # the usual length of the rows of the first training
     worth: npt.NDArray[np.float32]  # shape (n_known_labels,): the weight of each known label's stand-in

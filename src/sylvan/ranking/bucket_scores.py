@@ -31,7 +31,7 @@ class BucketQuery:
     probes: int  # the best buckets of each repetition that are; all where there are fewer
     min_votes: int  # repetitions, at least, in which a candidate stands in one of these buckets
     # what labels are ranked by: the product of their buckets' probabilities, 1 in 10,000 for buckets that weren't
-    # looked into
+    # looked into; their sum; or the number of repetitions they are candidates in, then the sum
     order: BucketOrder
 
     def candidates(self, buckets: Buckets, network: BucketNetwork, X: Any, limit: int | None) -> Candidates:

@@ -35,9 +35,12 @@ class Calibrator:
 
     method: str
     places: npt.NDArray[np.int64]  # shape (n_groups,): the position at which each group begins, increasing from 0
-    # shape (n_groups + 1,): isotonic: the knots of group g are `offsets[g]` to `offsets[g + 1] - 1`
+    # shape (n_groups + 1,): isotonic: the knots of group g are `offsets[g]` to `offsets[g + 1] - 1`. Platt: one pair
+    # per group
     offsets: npt.NDArray[np.int64]
-    inputs: Doubles  # inputs, outputs: isotonic: knots, scores to probabilities, straight lines between them
+    # inputs, outputs: isotonic: knots, scores to probabilities, straight lines between them. Platt: slope a and
+    # intercept b of `1 / (1 + exp(-(a logit(score) + b)))`
+    inputs: Doubles
     outputs: Doubles
 
     @classmethod

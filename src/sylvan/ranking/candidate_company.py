@@ -30,7 +30,8 @@ class LabelTies:
     # row of length 1
     words: Csr
     # first_part, last_part: shape (n_labels, n_parts): 1 for the first and for the last part of a heading such as
-    # "Soldiers -- Fiction"
+    # "Soldiers -- Fiction"; of several headings, for the first part of the first one, and for the last part that isn't
+    # in an earlier place already
     first_part: Csr
     last_part: Csr
     broader: Csr  # broader, narrower, related: shape (n_labels, n_labels): 1 for each label that a label is tied to

@@ -31,8 +31,8 @@ HALF_LANES = LANES // 2
 class RowsNow:
     """The rows of an update, and which they were before it."""
 
-    features: Csr  # features, labels: shape (n, d) and (n, n_labels)
-    labels: Csr
+    features: Csr  # shape (n, d)
+    labels: Csr  # shape (n, n_labels)
     norms: npt.NDArray[np.float32]  # shape (n,): the squared length of each row
     weight: npt.NDArray[np.float32] | None  # shape (n,), or None
     was: _Ids  # shape (n,): the number that each row had, rising; -1 for one that is new
@@ -62,7 +62,8 @@ class RowsNow:
 class UpdateOptions:
     """Which children are solved again."""
 
-    # a child waits while the losses of the rows that came since it was solved are at most this share of its objective
+    # a child waits while the losses of the rows that came since it was solved are at most this share of its objective;
+    # with 0, only while none of these rows violates its optimality by more than the solver's tolerance
     share: float
     # whether all rows are searched for anew where a search brings negatives, or only those that are new
     search_all: bool

@@ -58,7 +58,7 @@ class ClassTraining(Parameterized):
     optimizer: Optimizer
     learning_rate: Annotated[float, Range(0, open_low=True)]
     # a weight decays by `learning_rate * l2` of itself (with AdaGrad, the gradient holds `l2` times the weight)
-    # whenever its edge takes a step on a row that has its feature
+    # whenever its edge takes a step on a row that has its feature; intercepts don't
     l2: L2 = 0.0
     bias: Annotated[float, Range()] = 1.0  # what the intercepts are multiplied with; 0 for none
     seed: Annotated[int, Range(0, 2**63 - 1)] = 0  # of the draws. The same seed gives the same bits
@@ -77,7 +77,8 @@ class ClassTraining(Parameterized):
 class Pass:
     """What a pass over examples measured, of each example before its own step."""
 
-    mean_loss: float  # weighted by `row_weights`
+    # weighted by `row_weights`; no finite number when the learning rate was far too high, NaN without examples
+    mean_loss: float
     coverage: float  # CANE: the share of examples whose class was among the candidates. NaN for the other losses
 
 

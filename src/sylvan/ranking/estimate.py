@@ -61,16 +61,14 @@ class LayerEstimate:
     n_clusters: int
     n_nodes: int
     n_positives: float  # positive rows of all nodes together
-    n_own: float  # n_own, n_pairs: rows of all clusters with a label in them, and rows that they are trained on
-    n_pairs: float
+    n_own: float  # rows of all clusters with a label in them
+    n_pairs: float  # rows of all clusters that they are trained on
     largest: float  # rows of the largest cluster
-    n_weights: float  # n_weights, n_rows: weights, and features that have any, over all clusters
-    n_rows: float
-    # known, solver, laid_out: bytes: of the rows and positives, of a thread that solves the largest cluster, of the
-    # finished layer
-    known: int
-    solver: int
-    laid_out: int
+    n_weights: float  # over all clusters
+    n_rows: float  # features that have a weight, over all clusters
+    known: int  # bytes of the rows and positives
+    solver: int  # bytes of a thread that solves the largest cluster
+    laid_out: int  # bytes of the finished layer
     magnitudes: npt.NDArray[np.float32]  # absolute weights, some of them
 
     @property

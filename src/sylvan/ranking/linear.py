@@ -61,9 +61,9 @@ class LinearOptions:
     seed: int = 0
 
     def for_rows_of(self, length: float) -> LinearOptions:
-        """What these options, meant for rows of length 1, are for longer or shorter ones: the same scores are learned.
-        With w = v / length, Eq. 10 in v for rows of length 1 is that in w for the rows as they are, with these costs.
-        """
+        """What these options, meant for rows of length 1, are for longer or shorter ones: the same scores are
+        learned. With w = v / length, Eq. 10 in v for rows of length 1 is that in w for the rows as they are, with
+        these costs."""
         return replace(self, cost=self.cost / length**2, bias=self.bias * length, threshold=self.threshold / length)
 
 
@@ -81,7 +81,8 @@ class LayerProblem:
     keeps: bool = False  # whether the multipliers of the solution are asked for
     # whose multipliers, of the same clusters, rows and children, the solver starts from
     start: LayerSolution | None = None
-    # of the solver, for children that start from multipliers, which brings these as near to their minimum as they were
+    # of the solver, for children that start from multipliers, which brings these as near to their minimum as they were;
+    # they aren't verified at the end by visiting every row once more. 0 for a solution like any other's
     warm_rounds: int = 0
     first: int = 0  # the number in its layer of the first cluster that is here, which seeds depend on
 
@@ -107,7 +108,8 @@ class Folds:
 
     # shape (n_held_out,): of all folds, rising row ids
     rows: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
-    of_row: npt.NDArray[np.uint8] | None = None  # shape (n,), or None without folds: the fold of each row, from 1
+    # shape (n,), or None without folds: the fold of each row, from 1; 0 for rows that are never held out
+    of_row: npt.NDArray[np.uint8] | None = None
     count: int = 0
 
     @classmethod

@@ -34,10 +34,12 @@ class LayerSolution:
     rows: npt.NDArray[np.int32]
     # the dual variables, in units of the cost, of each cluster's rows and children, one cluster after the other
     multipliers: npt.NDArray[np.float16]
-    # shape (n_nodes,): losses, in units of the cost, that have come to each node since it was solved
+    # shape (n_nodes,): losses, in units of the cost, that have come to each node since it was solved; `STALE` if it
+    # must be solved
     pending: npt.NDArray[np.float32]
     known: bool = True  # False when the multipliers are all 0, as nobody has kept them
-    # shape (n_nodes,), or None: of each node's multipliers, NaN where nobody has asked for it yet
+    # shape (n_nodes,), or None: of each node's multipliers, NaN where nobody has asked for it yet; written where they
+    # are computed
     sums: npt.NDArray[np.float32] | None = None
     _begin: Any = None
 

@@ -30,7 +30,11 @@ class SolvedBlock:
 
     n_children: npt.NDArray[np.int64]  # shape (n_clusters,)
     # `features` (int32) and `lengths` (less one) of the rows of all clusters, one behind the other, `children` and
-    # `weights` (float32) of their entries, `intercepts`, and `ends` (int64) of each cluster's rows and entries
+    # `weights` (float32) of their entries, `intercepts`, and `ends` (int64) of each cluster's rows and entries. Lengths
+    # and children have the narrowest type that holds the numbers of the layer's children. `changed_rows`,
+    # `changed_nodes` and `changes` (float32) say what is added to the score of a held-out row (by its id) for a node of
+    # the layer; a row's nodes rise, and changes that are next to nothing aren't there. Where multipliers are kept,
+    # `multipliers` (float16) are those of the clusters' rows and children
     arrays: Arrays
 
     @classmethod

@@ -24,7 +24,9 @@ ROWS = 1024  # ballots that a thread takes at a time
 class Voted(TopK):
     """Labels by vote, and the neighbours who voted."""
 
-    nearest: Nearest  # shape (n, n_neighbors): the rows nearest to each, nearest first, and their similarities
+    # shape (n, n_neighbors): the rows nearest to each, nearest first, and their similarities; -1 and -inf where there
+    # are no more
+    nearest: Nearest
 
     @classmethod
     def of(cls, top: TopK, nearest: Nearest) -> Voted:
@@ -43,8 +45,10 @@ class LabelRows:
     offsets: npt.NDArray[np.int64]  # shape (n_rows + 1,)
     labels: npt.NDArray[np.int32]  # the labels of each row
     n_labels: int
-    relevance: npt.NDArray[np.float32] | None = None  # share in (0, 1] of the row's vote that each label gets
-    row_weights: npt.NDArray[np.float32] | None = None  # shape (n_rows,), or None: factor of each row's vote
+    # share in (0, 1] of the row's vote that each label gets; None where all get the whole
+    relevance: npt.NDArray[np.float32] | None = None
+    # shape (n_rows,), or None: factor of each row's vote; None where all count alike
+    row_weights: npt.NDArray[np.float32] | None = None
 
     @classmethod
     def build(cls, labels: Csr, row_weights: npt.NDArray[np.float32] | None) -> LabelRows:

@@ -27,8 +27,10 @@ _RAISED = "It was raised in the job"
 class Packing(Generic[_Result]):
     """How a job's result is converted to named arrays, for a file or another machine, and back."""
 
-    pack: Callable[[_Result], Arrays]  # from a result to its arrays
-    unpack: Callable[[Arrays], _Result]  # from the arrays to the result
+    # from a result to its arrays. All jobs of one list give arrays of the same names and dtypes
+    pack: Callable[[_Result], Arrays]
+    # from the arrays to the result; raises a `ModelError` where they don't make one
+    unpack: Callable[[Arrays], _Result]
 
 
 @dataclass(frozen=True)
@@ -37,11 +39,15 @@ class Job(Generic[_Result]):
     it. It may run twice, in any process: its result depends on its inputs alone."""
 
     name: str  # unique among the jobs of the training: its result is stored under this name
-    work: Callable[..., _Result]  # a function of a module, called with `inputs`
-    inputs: Mapping[str, Any]  # arrays in memory or mapped from files, and plain values
+    # a function of a module, called with `inputs`; threads run in parallel where its kernels release the GIL
+    work: Callable[..., _Result]
+    # arrays in memory or mapped from files, and plain values; what many jobs read is the same object in each. A `Once`
+    # is an input that is only computed when a job needs it
+    inputs: Mapping[str, Any]
     cost: float = 1.0  # in any unit that is the same for all jobs of a list: the most expensive are started first
     peak_bytes: int = 0  # peak memory of the work, besides its inputs
-    packing: Packing[_Result] | None = None  # how the result is stored
+    # how the result is stored; without it, every training computes the result again
+    packing: Packing[_Result] | None = None
     title: str = "this work"  # name of the work in messages
     shared: bool = False  # whether many other jobs read the result, which is then stored where all of them can read it
     # from `inputs` to what `work` is called with: a part of them that is only made when the job is run, or before it is

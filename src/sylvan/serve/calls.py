@@ -94,8 +94,7 @@ class Call:
         return values
 
     def need_type(self, *allowed: str) -> str:
-        """The media type of the body, one of ``allowed``; a body that is packed in a way that isn't known is refused.
-        """
+        """The media type of the body, one of ``allowed``; a body packed in a way that isn't known is refused."""
         given = self.header(b"content-type").partition(";")[0].strip().lower()
         if given not in allowed:
             words = " or ".join(allowed)

@@ -131,8 +131,8 @@ def _lowered(text: str) -> str:
 
 def _pattern(term: str, by_words: bool, of_word: str) -> str:
     """What finds a term: its words with anything between them that is no word, or its characters as they are.
-    ``of_word`` is the class of what words are made of, of the marks with those of the text alone: it is compiled often.
-    """
+    ``of_word`` is the class of what words are made of, of the marks with those of the text alone: it is compiled
+    often."""
     if not by_words:
         return re.escape(term.strip()) or r"(?!)"
     words = [re.escape(word) for word in term.split()]

@@ -26,12 +26,13 @@ class Parameter:
 class Operation:
     """A method of a path."""
 
-    method: str  # method, path: the path as Starlette has it, with names in braces
-    path: str
+    method: str
+    path: str  # as Starlette has it, with names in braces
     handle: Handle  # from a Call to a Reply or Stream
     words: str  # what it does, a sentence
     answer: Any = None  # of the answer's JSON; None for other media types
-    bodies: dict[str, Any] = field(default_factory=dict)  # the types of the request's body by media type
+    # the types of the request's body by media type; an empty dict where it has none
+    bodies: dict[str, Any] = field(default_factory=dict)
     answer_type: str = JSON
     parameters: tuple[Parameter, ...] = ()
     who: str = KEY  # who may call it, where keys are configured

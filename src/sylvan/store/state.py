@@ -27,11 +27,13 @@ class State:
     version: int  # version of this kind's layout, from 1
     params: dict[str, JSON] = field(default_factory=dict)  # the constructor's parameters
     meta: dict[str, JSON] = field(default_factory=dict)  # sizes and whatever else is needed to rebuild the model
-    # arrays by name, like `"layer0.keys"`: words of letters, digits and underscores, joined by dots
+    # arrays by name, like `"layer0.keys"`: words of letters, digits and underscores, joined by dots. Integers of 8 to
+    # 64 bits and floats of 16 to 64 bits
     arrays: dict[str, npt.NDArray[np.generic]] = field(default_factory=dict)
     parts: dict[str, State] = field(default_factory=dict)  # nested models, by a name without dots
     # foreign files by name, `"encoder/config.json"` or `"encoder/1_Pooling/config.json"`: one or two folders and the
-    # file's own name
+    # file's own name. To be saved, what they hold or where to copy it from; loaded, where each lies. What was loaded is
+    # taken out of here by `sylvan.store.need_files`
     files: dict[str, bytes | str | os.PathLike[str]] = field(default_factory=dict)
     # set by `sylvan.store.load`: the folder it came from, for errors
     where: str = field(default="", compare=False, repr=False)

@@ -48,8 +48,7 @@ def usual_loss(sampler: Any, n_classes: int) -> str:
 
 
 def negatives(asked: int | None, usual: int, n_classes: int) -> int:
-    """How many negatives: as many as are asked for, or the task's usual number, but no more than half of the classes.
-    """
+    """How many negatives: as asked for, or the task's usual number, but no more than half of the classes."""
     return asked if asked is not None else min(usual, max(1, n_classes // 2))
 
 

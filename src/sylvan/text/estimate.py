@@ -35,12 +35,12 @@ class TextEstimate:
 
     rows: npt.NDArray[np.int64]  # numbers of the texts that were read, rising; all of them if they are few
     features: Csr  # their features
-    n_texts: int  # n_texts, n_terms, n_entries: of all texts: their number, columns and values
-    n_terms: int
-    n_entries: int
+    n_texts: int  # all of them
+    n_terms: int  # columns of all texts
+    n_entries: int  # values of all texts
     seconds: float  # with the vectoriser's threads
-    peak_bytes: int  # peak_bytes, vectorizer_bytes: memory while it is fitted, with the features that result
-    vectorizer_bytes: int
+    peak_bytes: int  # memory while it is fitted, with the features that result
+    vectorizer_bytes: int  # memory of the fitted vectoriser
 
 
 def estimate_texts(vectorizer: TfidfVectorizer, texts: Sequence[str]) -> TextEstimate:

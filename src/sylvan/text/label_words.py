@@ -41,8 +41,7 @@ def folded(word: str) -> str:
 
 
 def is_content(word: str) -> bool:
-    """Whether a word says anything by itself: it has a letter, and three characters where its script has an alphabet.
-    """
+    """Whether a word says anything by itself: it has a letter, and three characters where scripts have an alphabet."""
     if not any(unicodedata.category(c)[0] == "L" for c in word):
         return False
     return len(word) >= 3 or any(unicodedata.category(c) == "Lo" for c in word)

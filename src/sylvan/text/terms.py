@@ -28,7 +28,9 @@ class Terms:
     """The terms of a vocabulary, sorted by code point; a term's place is its column. Terms that were added later stand
     behind the others, those of each time sorted."""
 
-    data: npt.NDArray[np.uint8]  # shape (bytes of all terms + PADDING,): UTF-8, one after the other
+    # shape (bytes of all terms + PADDING,): UTF-8, one after the other; a lone surrogate is encoded as the three bytes
+    # of its code point
+    data: npt.NDArray[np.uint8]
     offsets: npt.NDArray[np.int64]  # shape (n_terms + 1,): where each term begins and the last one ends
     # shape (a power of two,): hash table: the high half of a term's hash and its place plus one, or 0
     slots: npt.NDArray[np.uint64]

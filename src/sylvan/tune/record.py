@@ -27,8 +27,8 @@ class Trial:
     state: str = "complete"
     score: float | None = None  # the metric over the holdout, after training on `n_rows` rows
     n_rows: int = 0
-    seconds: float | None = None  # seconds, n_bytes: of the training on all rows and of the saved model
-    n_bytes: int | None = None
+    seconds: float | None = None  # of the training on all rows
+    n_bytes: int | None = None  # of the saved model
     latency: float | None = None  # seconds of a single query
     note: str = ""  # why it was skipped or failed
     of_trials: tuple[int, ...] = field(default=())

@@ -99,8 +99,7 @@ class Study:
             return self.optuna.storages.JournalStorage(backend)
 
     def ask(self, best: Sequence[int] = ()) -> Any:
-        """The next trial of the engine: the next start, or in turns a variation of the best and what the sampler draws.
-        """
+        """The next trial of the engine: a start, or in turns a variation of the best and what the sampler draws."""
         trials = self._study.get_trials(deepcopy=False)
         n_before = len(trials)
         if best and n_before % 2 and all(trial.state != self.optuna.trial.TrialState.WAITING for trial in trials):

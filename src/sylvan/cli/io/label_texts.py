@@ -31,8 +31,7 @@ def read_given_texts(path: str | None, language: str | None = None) -> dict[str,
 def need_language(
     subjects: data.SubjectVocabulary, language: str | None, path: str, otherwise: str = ""
 ) -> data.SubjectVocabulary:
-    """A vocabulary in one language; without one, a warning says that there are several, and what holds ``otherwise``.
-    """
+    """A vocabulary in one language; without one, a warning names its languages and says what holds ``otherwise``."""
     if language is not None:
         named = [known for known in subjects.languages if known]
         if named and not subjects.has_language(language):

@@ -30,9 +30,9 @@ _ROWS = 4096
 @dataclass
 class MatrixInput:
     """A matrix of features in a file, and its labels there or in a file of their own. ``first_feature`` is the number
-    of the first feature in an svmlight file, 0 or 1; None to find out. ``as_trained`` says that it is that of the file
-    which the model learned from. ``weighted_labels`` says that the labels of a text file are written as label:weight.
-    """
+    of the first feature in an svmlight file, 0 or 1; None to find out. ``as_trained`` says that it is that of the
+    file which the model learned from. ``weighted_labels`` says that the labels of a text file are written as
+    label:weight."""
 
     path: str
     format: str

@@ -49,7 +49,8 @@ class Learning:
 
     examples: Examples
     training: ClassTraining
-    # those that are tried, each with learning rates of its own, of which the best takes the place of the training's
+    # those that are tried, each with learning rates of its own, of which the best takes the place of the training's;
+    # empty for the training as it is
     optimizers: tuple[Optimizer, ...]
     noise: ClassNoise | None
     scores: Scores  # as of `ClassWeights`

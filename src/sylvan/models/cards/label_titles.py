@@ -41,8 +41,7 @@ def names_of(
 
 
 def distinct_titles(codes: Sequence[str], title_of: Callable[[str], str | None]) -> list[str]:
-    """What each label is called: the code where it has no title, and title and code where others have the same title.
-    """
+    """What each label is called: its code where it has no title, title and code where others have the same title."""
     found = [title_of(code) or code for code in codes]
     times = Counter(map(_same_name, found))
     return [

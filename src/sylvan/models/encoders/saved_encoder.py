@@ -92,8 +92,7 @@ class SavedEncoder:
         return open_encoder(copy.path)
 
     def open_beside(self, vectors: npt.NDArray[Any]) -> TextEncoder:
-        """The encoder with its weights, whose vectors are as long as those of labels' texts that were stored with it.
-        """
+        """The encoder with its weights, whose vectors are as long as those stored of labels' texts."""
         encoder, dim = self.open(), vectors.shape[1]
         if encoder.dim_out != dim:
             raise ModelError(

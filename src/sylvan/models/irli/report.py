@@ -27,9 +27,7 @@ _FORMATS = (".png", ".svg", ".pdf")
 class BucketReport:
     """How balanced a model's buckets are, how its training went, and how many candidates its queries have."""
 
-    # n_labels, n_buckets, n_repetitions: labels, or vectors, that a query can find, and the buckets that they are
-    # parted into
-    n_labels: int
+    n_labels: int  # labels, or vectors, that a query can find
     n_buckets: int
     n_repetitions: int
     # shape (n_repetitions,): standard deviation of the number of labels in a bucket; Table 3 of the paper

@@ -33,7 +33,8 @@ class Round:
     number: int  # 0 for the training on the hashed partition; each later round begins with a re-partition
     moved: tuple[float, ...]  # share of the labels that went to another bucket, a repetition each
     # affinity_before, affinity_after: Theorem 1's quantity before the re-partition and after the training that follows
-    # it: the mean probability that the networks give the bucket that a label is in, over labels and their inputs
+    # it: the mean probability that the networks give the bucket that a label is in, over labels and their inputs; NaN
+    # where it wasn't measured. See `expected_affinity`
     affinity_before: float
     affinity_after: float
     load_deviation: tuple[float, ...]  # standard deviation of the buckets' loads, a repetition each

@@ -35,21 +35,21 @@ Room = Annotated[float, Range(0, 1000)]
 class LearningSettings(Parameterized):
     """How partitions and their networks are learned."""
 
-    n_buckets: NBuckets  # n_buckets, n_repetitions: the paper's B and R
-    n_repetitions: Repetitions = 16
+    n_buckets: NBuckets  # the paper's B
+    n_repetitions: Repetitions = 16  # the paper's R
     hidden: Hidden = 1024  # width of each network's hidden layer
     choices: Choices = 10  # buckets of most affinity from which the least loaded is chosen; the paper's K
-    # re-partitions. "auto" goes on until the judge's score no longer rises or hardly a label moves
+    # re-partitions. "auto" goes on until the judge's score no longer rises or hardly a label moves. Where there is a
+    # judge, the round of the best score counts, otherwise the last
     rounds: NumberOfRounds = "auto"
-    # epochs_per_round, final_epochs: epochs of training after each re-partition, and at last on the best round's
-    # partitions, with a learning rate that falls to nothing
-    epochs_per_round: Epochs = 5
-    final_epochs: FinalEpochs = 5
-    learning_rate: Rate = 0.001  # learning_rate, row_learning_rate: of Adam
-    row_learning_rate: Rate = 0.1
+    epochs_per_round: Epochs = 5  # of training after each re-partition
+    final_epochs: FinalEpochs = 5  # at last, on the best round's partitions, with a learning rate that falls to nothing
+    learning_rate: Rate = 0.001  # of Adam
+    row_learning_rate: Rate = 0.1  # of Adagrad, on the first layer of sparse inputs
     batch_size: Batch = 256
     dropout: Dropout = 0.0  # of hidden values, in training
-    # soft capacity: buckets of less than so many times the mean load take the labels that like them best at once
+    # soft capacity: buckets of less than so many times the mean load take the labels that like them best at once. With
+    # 0, as in the paper, the least loaded is always chosen
     room: Room = 0.0
     seed: Seed = 0
 

@@ -15,8 +15,8 @@ class IRLIUpdatePlan:
     """What an update would do."""
 
     epochs: int
-    new_rows: int  # new_rows, known_rows: that are shown in each epoch
-    known_rows: int
+    new_rows: int  # shown in each epoch
+    known_rows: int  # shown in each epoch beside them
     seconds: float  # time until the model is changed
     peak_bytes: int  # memory that the update takes beside the model and the rows
 

@@ -69,9 +69,8 @@ class StoredTerms:
     texts: Sequence[str]
     labels: npt.NDArray[np.int32]  # shape (n_texts,): whose each is, rising
     kinds: npt.NDArray[np.uint8]  # shape (n_texts,): 0 preferred, 1 alternative, 2 hidden, 3 definition
-    # broader, related: shape (n, 2): pairs of a label and one that is broader, or related
-    broader: npt.NDArray[np.int32]
-    related: npt.NDArray[np.int32]
+    broader: npt.NDArray[np.int32]  # shape (n, 2): pairs of a label and one that is broader
+    related: npt.NDArray[np.int32]  # shape (n, 2): pairs of labels that are related
 
     @classmethod
     def of(cls, terms: Mapping[str, LabelTerms], vocabulary: Vocabulary) -> StoredTerms:

@@ -21,7 +21,8 @@ class CandidateBatch(NamedTuple):
 
     nodes: npt.NDArray[np.int64]  # shape (u,): every node that is a candidate of any of the rows, rising
     positive: npt.NDArray[np.bool_]  # shape (n, u): which of them are positives of which row
-    weights: npt.NDArray[np.float32]  # shape (n, u): the factor of each one's loss
+    # shape (n, u): the factor of each one's loss; 0 where a node is no candidate of the row
+    weights: npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +33,7 @@ class LayerCandidates:
     child_offsets: npt.NDArray[np.int64]
     costs: Csr  # shape (n, n_nodes): the positives of each row with the factors of their losses
     # shape (n, n_parents), or None: the nodes of the layer above with a positive below them, all of whose children are
-    # candidates (teacher forcing)
+    # candidates (teacher forcing); None for no such candidates
     parents: Csr | None = None
     # shape (n, width), or None: the nodes of the layer above where the matcher looks (matcher-aware); -1 for none
     beam: Beam | None = None

@@ -65,7 +65,8 @@ class LayerJob(Job):
     ) -> None:
         self.encoder, self.layer, self.data, self.matcher = encoder, layer, data, matcher
         self.record, self.title, self.seed = dict(record or {}), title, seed
-        self.look = look  # gives the beam of the layer above for all texts as the encoder is now
+        # gives the beam of the layer above for all texts as the encoder is now; needed where `matcher.refresh` is
+        self.look = look
         self.engine = AsItIs(encoder) if engine is None else engine
         self.candidates, self.looked = data.candidates, 0
         self.measured_at = self._measured_at()

@@ -75,7 +75,8 @@ class TrainingRows:
     features: Csr  # shape (n, d): as the rankers see them
     labels: Csr  # shape (n, n_labels)
     weight: npt.NDArray[np.float32] | None  # shape (n,), or None
-    ids: npt.NDArray[np.int64]  # shape (n,): rising; what a row is called when it is to be forgotten
+    # shape (n,): rising; what a row is called when it is to be forgotten. No id is given twice
+    ids: npt.NDArray[np.int64]
     next_id: int  # that of the next row that comes
     length: float  # usual length of the rows of the first training, which costs, bias and pruning are meant for
     solutions: list[list[LayerSolution]]  # of each tree and layer

@@ -41,7 +41,8 @@ class UnseenRows:
         squares, n = np.square(rows.data, dtype=np.float64), len(held_out.rows)
         lengths = np.sqrt(np.bincount(row_of_value, squares, n))
         lengths_seen = np.sqrt(np.bincount(row_of_value, squares * seen, n))
-        self.known: npt.NDArray[np.bool_] = lengths_seen > 0  # shape (m,): whether a row has any feature of other rows
+        # shape (m,): whether a row has any feature of other rows. Nothing can be said of one that has none
+        self.known: npt.NDArray[np.bool_] = lengths_seen > 0
         factors = np.ones(n)
         if (np.abs(lengths[lengths > 0] - 1) < _NEAR_1).all():
             np.divide(lengths, lengths_seen, out=factors, where=self.known)

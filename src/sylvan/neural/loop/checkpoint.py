@@ -67,8 +67,7 @@ def load_best(folder: str | os.PathLike[str], module: nn.Module) -> None:
 
 
 class TrainingFolder:
-    """The folder of one training: its checkpoint, best model and results; without one the best model stays in memory.
-    """
+    """The folder of a training: its checkpoint, best model and results; without one the best model stays in memory."""
 
     def __init__(self, folder: str | os.PathLike[str] | None, writes: bool = True) -> None:
         self.folder = None if folder is None else store.folder_path(folder)

@@ -25,7 +25,8 @@ class Recipe:
     """What an encoder does besides its network."""
 
     folder: str  # of the network and its tokenizer
-    modes: tuple[str, ...] = ("mean",)  # ways of pooling by sentence-transformers' names
+    # ways of pooling by sentence-transformers' names; or "pooler" alone, the network's own, until it is loaded
+    modes: tuple[str, ...] = ("mean",)
     dense: Sequence[Any] = ()  # layers behind the pooling
     normalizes: bool = False
     max_length: int | None = None

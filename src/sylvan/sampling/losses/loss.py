@@ -27,7 +27,9 @@ LOWEST_LOG_Q = -80.0
 class Positives(NamedTuple):
     """The positives of queries, each once."""
 
-    ids: Tensor  # shape (batch, p): classes
+    # shape (batch, p): classes; a place that holds none repeats a positive of its row, so that it may be gathered
+    # without touching anything else
+    ids: Tensor
     present: Tensor  # shape (batch, p): which places hold a positive; the first of each row does
 
     @property

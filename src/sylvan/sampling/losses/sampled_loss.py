@@ -81,7 +81,9 @@ class Contrast(NamedTuple):
 
     positive: Tensor  # positive, noise: scores. Places without a positive repeat another one of the row
     noise: Tensor
-    positive_log_q: Tensor  # positive_log_q, noise_log_q: log-probabilities of a draw, at least -80
+    # positive_log_q, noise_log_q: log-probabilities of a draw, at least -80; the positives' are zeros unless they were
+    # asked for
+    positive_log_q: Tensor
     noise_log_q: Tensor
     hits: Tensor  # shape (batch, n_samples): draws that are positives of their query
 

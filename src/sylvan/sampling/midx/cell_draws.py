@@ -95,8 +95,7 @@ def kernel_is_there() -> bool:
 
 
 def native_draw(stage: FirstStage, scores: list[Tensor], index: MultiIndex, coins: Tensor) -> Draw:
-    """What :func:`sylvan.sampling.midx.cell_draws.draw_in_stages` draws with the same coins, with its log-probability.
-    """
+    """What :func:`draw_in_stages` draws with the same coins, and its log-probability."""
     # Shapes: scores (batch, n_codewords); coins (batch, n)
     ids = torch.empty(coins.shape, dtype=torch.int64)
     log_q = torch.empty(coins.shape, dtype=torch.float32)

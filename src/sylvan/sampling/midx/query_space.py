@@ -73,8 +73,8 @@ class QuerySpace(nn.Module):
     that codewords remain good ones to start from."""
 
     center: Tensor  # shape (dim,)
-    root: Tensor  # root, inverse_root: shape (dim, dim)
-    inverse_root: Tensor
+    root: Tensor  # shape (dim, dim)
+    inverse_root: Tensor  # shape (dim, dim)
 
     def __init__(self, dim: int) -> None:
         super().__init__()

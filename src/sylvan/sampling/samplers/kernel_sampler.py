@@ -29,7 +29,9 @@ class KernelSampler(AdaptiveSampler):
     inner product with a sum into a node's mass (``_node_mass``)."""
 
     _: KW_ONLY
-    # `"scan"` weighs every class for every query, in parts, so that memory stays bounded
+    # `"scan"` weighs every class for every query, in parts, so that memory stays bounded; `"tree"` weighs sums over
+    # many classes and comes down to a block of classes by its own steps; `"auto"` is the one expected to be the faster
+    # of them for so many classes
     structure: Literal["auto", "scan", "tree"] = "auto"
     leaf_size: Annotated[int | None, Range(1)] = None  # about how many classes make a block of the tree
 
