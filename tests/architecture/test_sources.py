@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import ast
 import importlib
+import importlib.util
 import inspect
 import pkgutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from house import SOURCE, files, name_of
+from house import SOURCE, files, modules, name_of
+
+# Whose docstrings have more than a paragraph although no module lists their names. This set may only become smaller.
+LONG_DOCSTRINGS = {
+    "sylvan.params",  # how parameters are declared, with an example
+    "sylvan.runtime.checkpoint.Checkpoint",  # docs/memory.md hands it to users
+}
 
 
 def test_nothing_pickled_or_evaluated() -> None:
@@ -49,10 +58,63 @@ def test_public_names_are_there_and_documented(name: str) -> None:
     if name.endswith("__main__"):
         pytest.skip("runs the command line when it is imported")
     if name == "sylvan.annif":
-        pytest.importorskip("annif.backend", reason="Annif isn't here; tests/annif has the examples run beside it")
+        pytest.importorskip("annif.backend", reason="Annif isn't here")
     module = importlib.import_module(name)
     assert (module.__doc__ or "").strip(), f"{name} has no docstring"
     for public in getattr(module, "__all__", []):
         thing = getattr(module, public)
         if inspect.isclass(thing) or inspect.isfunction(thing):
             assert (inspect.getdoc(thing) or "").strip(), f"{name}.{public} has no docstring"
+
+
+def definitions(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.AST]]:
+    """Every class, function and method below a node, those within functions too, by its name with dots."""
+    for child in ast.iter_child_nodes(node):
+        name = prefix
+        if isinstance(child, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            name = f"{prefix}.{child.name}"
+            yield name, child
+            name += "" if isinstance(child, ast.ClassDef) else ".<locals>"
+        yield from definitions(child, name)
+
+
+def documented_names() -> set[str]:
+    """The public modules, names and members, each by the place that it is written in."""
+    path = Path(__file__).parents[2] / "tools" / "public_names.py"
+    spec = importlib.util.spec_from_file_location("public_names", path)
+    assert spec is not None and spec.loader is not None
+    names = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(names)
+    found = {module.__name__ for module in names.MODULES}
+    for _, value in names.public_names():
+        found.add(_where_written(value))
+        for word, member in names.members(value) if isinstance(value, type) else ():
+            # An override without a docstring has that of the method above it.
+            above = [vars(base)[word] for base in value.__mro__ if word in vars(base)]
+            found.add(_where_written(next((one for one in above if one.__doc__), member)))
+    return found
+
+
+def _where_written(value: Any) -> str:
+    if isinstance(value, (classmethod, staticmethod)):
+        value = value.__func__
+    value = inspect.unwrap(value.fget if isinstance(value, property) else value)
+    return f"{value.__module__}.{value.__qualname__}"
+
+
+def is_command(node: ast.AST) -> bool:
+    """Whether it is a command or a group of the command line, whose docstring is its help."""
+    decorators = getattr(node, "decorator_list", ())
+    return any(ast.unparse(each).startswith(("click.command(", "click.group(")) for each in decorators)
+
+
+def test_docstrings_of_internals_have_one_paragraph() -> None:
+    """Whoever reads them has the code beside them; shapes and units stand at the fields."""
+    public = documented_names()
+    long = set()
+    for module in modules().values():
+        for name, node in ((module.name, module.tree), *definitions(module.tree, module.name)):
+            shown = name in public or (module.package == "cli" and is_command(node))
+            if not shown and "\n\n" in (ast.get_docstring(node) or ""):
+                long.add(name)
+    assert long == LONG_DOCSTRINGS, sorted(long ^ LONG_DOCSTRINGS)
