@@ -24,6 +24,7 @@ import pytest
 import sylvan
 from sylvan import data
 from sylvan.cli import main
+from sylvan.data.formats.feature_columns import read_feature_columns
 from sylvan.errors import DataError, DataWarning
 
 # A column of labels, how many different labels it holds, and the words of the warning, "" for none.
@@ -242,6 +243,65 @@ def test_parquet_under_another_name(tmp_path: Path, capsys: Any):
     (tmp_path / "a.parquet").rename(tmp_path / "a.csv")
     code, _, said = _call(capsys, "train", "xr-linear", str(tmp_path / "a.csv"), "--model", str(tmp_path / "m"))
     assert code == 0 and "a.csv: a Parquet file, columns text and labels" in said
+
+
+@pytest.mark.parametrize("header", ["text labels text", "text labels labels", "text labels n n"])
+def test_repeated_columns_of_parquet_are_refused(header: str, tmp_path: Path, capsys: Any):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    names = header.split()
+    columns = {"text": _TEXTS, "labels": _LABELS, "n": list(range(20))}
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pa.Table.from_arrays([pa.array(columns[name]) for name in names], names=names), path)
+    at = names.index(names[-1]) + 1
+    words = f"the columns {at} and {len(names)} are both called {names[-1]!r}: rename one."
+    with pytest.raises(DataError, match=words):
+        data.read_parquet(path)
+    code, _, said = _call(capsys, "train", "xr-linear", str(path), "--model", str(tmp_path / "m"))
+    assert code == 2 and words in said
+    features = {"indices": [[1], [2]], "values": [[1.0], [1.0]], "labels": [["a"], ["b"]]}
+    twice = [*features, "values"]
+    table = pa.Table.from_arrays([pa.array(features[name]) for name in twice], names=twice)
+    parquet.write_table(table, path)
+    with pytest.raises(DataError, match="the columns 2 and 4 are both called 'values'"):
+        read_feature_columns(path)
+
+
+def _zst(content: bytes) -> bytes:
+    """A frame of zstd, with its content as it is."""
+    assert len(content) < 1 << 17
+    head = b"\x28\xb5\x2f\xfd\xa0" + len(content).to_bytes(4, "little")
+    return head + (len(content) << 3 | 1).to_bytes(3, "little") + content
+
+
+def test_zstd_is_refused_where_it_can_not_be_unpacked(tmp_path: Path, capsys: Any, monkeypatch: Any):
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    monkeypatch.setitem(sys.modules, "compression.zstd", None)
+    for name in ("a.csv.zst", "a.csv"):
+        (tmp_path / name).write_bytes(_zst(_CSV.encode()))
+        code, _, said = _call(capsys, "train", "xr-linear", str(tmp_path / name), "--model", str(tmp_path / "m"))
+        assert code == 2 and f"{name} is packed by zstd, which this Python can't unpack: pip install zstandard" in said
+
+
+def test_zstd_is_read_whole_or_refused(tmp_path: Path, capsys: Any):
+    if sys.version_info < (3, 14):
+        pytest.importorskip("zstandard")
+    half = len(_CSV) // 2
+    right = data.read_table(_written(tmp_path / "a.csv", _CSV.encode()))
+    for content in (_zst(_CSV.encode()), _zst(_CSV[:half].encode()) + _zst(_CSV[half:].encode())):
+        assert data.read_table(_written(tmp_path / "a.csv.zst", content)) == right
+        for length in (len(content) - 1, len(content) - 20, half):
+            with pytest.raises(DataError, match="zstd data are damaged or cut short"):
+                data.read_table(_written(tmp_path / "cut.csv.zst", content[:length]))
+    data.write_jsonl(tmp_path / "b.jsonl.zst", right.texts, right.labels)
+    assert (tmp_path / "b.jsonl.zst").read_bytes()[:4] == b"\x28\xb5\x2f\xfd"
+    assert data.read_jsonl(tmp_path / "b.jsonl.zst") == right
+
+
+def _written(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
 
 
 def test_every_command_says_what_it_read(tmp_path: Path, capsys: Any, monkeypatch: Any):

@@ -31,6 +31,7 @@ PathLike = str | os.PathLike[str]
 
 _BOM = b"\xef\xbb\xbf"
 _BLOCK = 1 << 20
+_ZSTD_BLOCK = 1 << 12  # four bytes may unpack to 128 KiB
 _HEAD = 1 << 16
 
 
@@ -284,7 +285,36 @@ def _unpacked(packing: _Packing, packed: io.BufferedReader, name: str) -> Binary
         return cast(BinaryIO, lzma.LZMAFile(packed))
     if packing.name == "bzip2":
         return cast(BinaryIO, bz2.BZ2File(packed))
-    return cast(BinaryIO, _zstd(name).open(packed, "rb"))
+    module = _zstd(name)
+    return cast(BinaryIO, _Frames(packed, module) if module.__name__ == "zstandard" else module.open(packed, "rb"))
+
+
+class _Frames(io.RawIOBase):
+    """What zstandard unpacks; its own reader takes the end of a file that is cut short for the end of the data."""
+
+    def __init__(self, packed: BinaryIO, zstandard: Any) -> None:
+        self._pieces, self._waiting = _pieces(packed, zstandard), memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._waiting and (piece := next(self._pieces, None)) is not None:
+            self._waiting = memoryview(piece)
+        n = min(len(buffer), len(self._waiting))
+        buffer[:n], self._waiting = self._waiting[:n], self._waiting[n:]
+        return n
+
+
+def _pieces(packed: BinaryIO, zstandard: Any) -> Iterator[bytes]:
+    frame = None
+    while block := packed.read(_ZSTD_BLOCK):
+        while block:
+            frame = frame or zstandard.ZstdDecompressor().decompressobj()
+            yield frame.decompress(block)
+            block, frame = (frame.unused_data, None) if frame.eof else (b"", frame)
+    if frame is not None:
+        raise EOFError("the last frame has no end")
 
 
 def _damages() -> tuple[type[Exception], ...]:

@@ -15,7 +15,7 @@ from sylvan.wording import counted
 
 __all__ = [
     "Label", "Row", "TextData", "collect", "complete_rows", "encoded", "field_names", "in_blocks", "not_utf8",
-    "on_one_line", "one_kind", "paired", "quoted", "sound_weight", "text_lines", "unweighted",
+    "on_one_line", "one_kind", "paired", "quoted", "refuse_repeated", "sound_weight", "text_lines", "unweighted",
 ]  # fmt: skip
 
 _T = TypeVar("_T")
@@ -92,6 +92,14 @@ def one_kind(place: str, labels: Iterable[Any], kind: type | None) -> type | Non
                 f"{'strings' if kind is str else 'ints'}. Got {quoted(label)} instead."
             )
     return kind
+
+
+def refuse_repeated(place: str, columns: Sequence[str], way_out: str = "rename one") -> None:
+    """Refuse columns of which two have one name."""
+    for name in dict.fromkeys(columns):
+        if name and columns.count(name) > 1:
+            first, second = [at for at, other in enumerate(columns, 1) if other == name][:2]
+            raise DataError(f"{place}: the columns {first} and {second} are both called {name!r}: {way_out}.")
 
 
 def field_names(text_fields: str | Sequence[str]) -> tuple[str, ...]:

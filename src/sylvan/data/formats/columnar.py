@@ -17,6 +17,7 @@ from sylvan.data.text_rows import (
     in_blocks,
     one_kind,
     quoted,
+    refuse_repeated,
     sound_weight,
 )  # fmt: skip
 from sylvan.errors import DataError
@@ -33,8 +34,9 @@ _GROUP = 4096  # rows of a row group
 def columns_of(
     name: str, columns: Sequence[str], texts: Sequence[str], labels: str | None, weights: str, advises: bool = False
 ) -> tuple[str | None, str | None]:
-    """The columns of labels and weights; every column that is asked for must be there. With ``advises`` the error for
-    one that isn't says how readers are told which it is."""
+    """The columns of labels and weights; every column that is asked for must be there, and
+    none twice. With ``advises`` the error for one that isn't there says how readers are told which it is."""
+    refuse_repeated(name, columns)
     if labels == "labels" and labels not in columns and "label" in columns:
         labels = "label"
     for wanted in (*texts, labels):

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from sylvan import validate
 from sylvan.canonical import MAX_COLUMNS, Csr
 from sylvan.data.streams import PathLike, open_read
+from sylvan.data.text_rows import refuse_repeated
 from sylvan.errors import DataError
 
 __all__ = ["FeatureRows", "read_feature_columns"]
@@ -56,6 +57,7 @@ def read_feature_columns(path: PathLike, labels_field: str = "labels") -> Featur
         file, _ = stream.sized()
         try:
             there = pq.ParquetFile(file)
+            refuse_repeated(name, there.schema_arrow.names)
             for column in (_INDICES, _VALUES, labels_field):
                 if column not in there.schema_arrow.names:
                     columns = ", ".join(there.schema_arrow.names)

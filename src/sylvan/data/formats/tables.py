@@ -20,6 +20,7 @@ from sylvan.data.text_rows import (
     encoded,
     in_blocks,
     paired,
+    refuse_repeated,
     unweighted,
 )
 from sylvan.errors import DataError, ParameterError
@@ -263,7 +264,7 @@ def _table_rows(stream: InputStream, form: _Form, records: list[Mapping[str, Any
     place, cells = first
     names = cells if form.header else None
     if names is not None and any(isinstance(column, str) for column in (*form.texts, *form.labels)):
-        _refuse_repeated(place, names)
+        refuse_repeated(place, names, "rename one, or give columns by their numbers")
     texts = [_position(place, column, names, len(cells), _TEXTS) for column in form.texts]
     labels = [_position(place, column, names, len(cells), _LABELS) for column in form.labels]
     width = len(cells)
@@ -276,16 +277,6 @@ def _table_rows(stream: InputStream, form: _Form, records: list[Mapping[str, Any
         if records is not None:
             records.append(dict(zip(columns, cells, strict=True)))
         yield _row(place, cells, texts, labels, form.separator, label_cells)
-
-
-def _refuse_repeated(place: str, names: list[str]) -> None:
-    for name in names:
-        if name and names.count(name) > 1:
-            first, second = [at for at, other in enumerate(names, 1) if other == name][:2]
-            raise DataError(
-                f"{place}: the columns {first} and {second} are both called {name!r}: rename one, or give columns by "
-                "their numbers."
-            )
 
 
 def _row(
