@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from sylvan import data
 from sylvan.cli import main
+from sylvan.errors import DataError
 
 Files = Mapping[str, bytes | str]
 BOM = b"\xef\xbb\xbf"
@@ -354,6 +356,28 @@ def test_a_folder_of_texts_alone_is_answered(call: Callable[..., Outcome]) -> No
     assert "1 file passed over, such as notes.pdf" in done.err
     done = call("train neighbors new --model n")
     assert done.code == 2 and "one.txt: the text has no file of subjects, one.tsv or one.key" in done.err
+
+
+@pytest.mark.parametrize("options", ["", "--texts-only"])
+def test_a_folder_of_a_folder_has_the_names_of_its_files(options: str, call: Callable[..., Outcome]) -> None:
+    files = {"b.1.txt": "whale", "b.1.key": "whales\n", "Ä b.TXT": "bread", "Ä b.key": "bread\n",
+             "c.json": '{"text": "sea", "subjects": [{"label": "whales"}]}'}  # fmt: skip
+    write({f"corpus/{name}": content for name, content in files.items()})
+    assert call(f"convert corpus out --to annif-folder {options}").code == 0
+    assert sorted(path.name for path in Path("out").glob("*.txt")) == ["b.1.txt", "c.txt", "Ä b.txt"]
+    assert Path("out/Ä b.key").read_text("utf-8") == ("" if options else "bread\n")
+    assert call("convert out again.jsonl").code == 0
+    assert [row["text"] for row in map(json.loads, Path("again.jsonl").read_text("utf-8").splitlines())] == [
+        "whale", "sea", "bread",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("names", [["a.txt", "a.json"], ["../a.txt"], ["sub/a.txt"]])
+def test_names_of_files_lie_in_the_folder(names: list[str], tmp_path: Path) -> None:
+    others = [{"file": name} for name in names]
+    with pytest.raises(DataError, match="second file"):
+        data.write_annif_folder(tmp_path / "out", ["x"] * len(names), others=others)
+    assert not list(tmp_path.iterdir())
 
 
 def test_one_text_in_two_files_is_refused(call: Callable[..., Outcome]) -> None:

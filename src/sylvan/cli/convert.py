@@ -124,6 +124,7 @@ def _other_fields(source: Any, target: str, output: str, given: dict[str, Any]) 
     from sylvan.cli.io.file_fields import fields_of
     from sylvan.cli.io.text_files import COLUMNS
     from sylvan.cli.session import say_once
+    from sylvan.data.other_fields import OtherFields
 
     names = given["output_fields"]
     if target in COLUMNS:
@@ -131,6 +132,8 @@ def _other_fields(source: Any, target: str, output: str, given: dict[str, Any]) 
         return source.other_fields(own, names)
     if names and names != ("none",):
         raise DataError(f"--output-fields is for outputs with columns, but {output} is {FORMATS[target]}.")
+    if target == source.format == "annif-folder" and not names:
+        return OtherFields(("file",))
     fields = source.other_fields(())
     if fields is not None and not names and not given["quiet"]:
         there = fields_of(source.path, source.format, source.options.delimiter, source.options.header, texts=False)

@@ -174,7 +174,7 @@ def write_texts(
     elif format_ == "annif-tsv":
         data.write_annif_tsv(path, *columns, one_line=options.one_line)
     elif format_ == "annif-folder":
-        data.write_annif_folder(path, *columns, vocabulary=options.subjects())
+        data.write_annif_folder(path, *columns, vocabulary=options.subjects(), others=others)
     elif format_ in TABLES:
         annif = format_ == "annif-csv"
         data.write_table(

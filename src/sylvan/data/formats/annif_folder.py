@@ -9,6 +9,7 @@ import shutil
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -227,11 +228,13 @@ def write_annif_folder(
     weights: Iterable[Sequence[float] | None] | None = None,
     *,
     vocabulary: SubjectVocabulary | None = None,
+    others: Iterable[Mapping[str, Any]] | None = None,
 ) -> None:
     """Write texts and labels as a full-text corpus of Annif's, which :func:`read_annif_folder` reads back.
 
-    Texts are ``0000001.txt`` and so on. Labels that look like URIs go to ``.tsv`` files, with their label where
-    ``vocabulary`` has one; others to ``.key`` files. Every text gets one of the two, if an empty one.
+    Texts are ``0000001.txt`` and so on, or called as ``others`` says. Labels that look like URIs go to ``.tsv`` files,
+    with their label where ``vocabulary`` has one; others to ``.key`` files. Every text gets one of the two, if an empty
+    one.
 
     Parameters
     ----------
@@ -242,12 +245,14 @@ def write_annif_folder(
     weights : iterable of sequence of float (or None), optional
         Any other than 1 are refused: the format holds none.
     vocabulary : SubjectVocabulary, optional
+    others : iterable of mapping, optional
+        Each row's other fields, of which ``"file"`` is the name that the text had, as "a.txt" or "a.json".
 
     Raises
     ------
     DataError
         When the folder holds something already, a label is empty or holds line breaks, some labels look like URIs and
-        others don't, lengths differ or nothing can be written there.
+        others don't, lengths differ, two texts have one name or nothing can be written there.
     """
     target = Path(folder)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
@@ -255,7 +260,8 @@ def write_annif_folder(
     beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     try:
         beside.mkdir()
-        _write_documents(beside, unweighted(paired(texts, labels, weights), "Annif's full-text format"), vocabulary)
+        rows = unweighted(paired(texts, labels, weights), "Annif's full-text format")
+        _write_documents(beside, rows, vocabulary, others)
         with suppress(FileNotFoundError):
             target.rmdir()
         beside.rename(target)
@@ -267,9 +273,11 @@ def write_annif_folder(
 
 
 def _write_documents(
-    folder: Path, rows: Iterable[tuple[int, str, list[Label]]], vocabulary: SubjectVocabulary | None
-) -> None:
+    folder: Path, rows: Iterable[tuple[int, str, list[Label]]], vocabulary: SubjectVocabulary | None,
+    others: Iterable[Mapping[str, Any]] | None,
+) -> None:  # fmt: skip
     kind: bool | None = None
+    named = repeat({}) if others is None else iter(others)
     with progress("writing", None, "text") as bar:
         for number, text, row in rows:
             names = [str(label) for label in row]
@@ -289,8 +297,10 @@ def _write_documents(
             lines = names
             if kind:
                 lines = [f"<{name}>\t{(vocabulary.label(name) if vocabulary else None) or ''}" for name in names]
-            stem = folder / f"{number + 1:07d}"
-            stem.with_suffix(".txt").write_bytes(encoded(number, text))
+            stem = os.path.splitext(next(named).get("file") or f"{number + 1:07d}.txt")[0]
+            if os.path.basename(stem) != stem or (folder / f"{stem}.txt").exists():
+                raise DataError(f"Row {number}: there can't be a second file {quoted(stem)}, or one elsewhere.")
+            (folder / f"{stem}.txt").write_bytes(encoded(number, text))
             content = "".join(line + "\n" for line in lines)
-            stem.with_suffix(".tsv" if kind else ".key").write_bytes(encoded(number, content))
+            (folder / f"{stem}{'.tsv' if kind else '.key'}").write_bytes(encoded(number, content))
             bar.update(1)
