@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import numbers
 import typing
@@ -17,7 +16,7 @@ from sylvan.errors import ParameterError
 
 __all__ = [
     "Choice", "Constraint", "Flag", "Instance", "Jobs", "Number", "NumberOr", "PerLabel", "PerLayer", "Range",
-    "check_value", "check_values", "toml_value",
+    "check_value", "check_values",
 ]  # fmt: skip
 
 
@@ -235,14 +234,3 @@ def check_values(ranges: Mapping[str, Constraint], owner: str = "", /, **values:
     for name, value in values.items():
         if name in ranges:
             check_value(name, value, ranges[name], owner)
-
-
-def toml_value(value: Any) -> str:
-    """A value as TOML writes it; None as the word that the command line takes for it."""
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(toml_value, value))}]"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return repr(value)
-    return json.dumps("none" if value is None else str(value), ensure_ascii=False)

@@ -80,20 +80,6 @@ def test_the_command_line_goes_before_the_file(call: Any, files: Any, tmp_path: 
     assert (model.model.beam, model.model.cost, model.vectorizer.min_df, model.model.seed) == (5, 2.0, 3, 4)
 
 
-def test_printed_configuration_is_complete_and_trains_the_same(call: Any, files: Any, tmp_path: Path) -> None:
-    printed = call("train", "xr-linear", "--print-config", "--set", "beam=7", "--threads", "1")
-    assert printed.code == 0 and printed.err == ""
-    (tmp_path / "run.toml").write_text(printed.out, "utf-8")
-    words = ["train", "xr-linear", files("train.jsonl"), "-q"]
-    assert call(*words, "--model", str(tmp_path / "a"), "--config", str(tmp_path / "run.toml")).code == 0
-    assert call(*words, "--model", str(tmp_path / "b"), "--set", "beam=7").code == 0
-    same_model(sylvan.load(tmp_path / "a"), sylvan.load(tmp_path / "b"))
-    for name in sylvan.XRLinear.parameter_names():
-        assert name in ("tree", "n_jobs") or f"\n{name} = " in printed.out or f"\n# {name} = " in printed.out, name
-    again = call("train", "xr-linear", "--print-config", "--config", str(tmp_path / "run.toml"))
-    assert again.out == printed.out
-
-
 def test_all_faults_at_once_with_suggestions(call: Any, files: Any, tmp_path: Path) -> None:
     tables = {
         "options": {"thread": 2, "format": "csvv"},

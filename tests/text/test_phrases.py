@@ -125,5 +125,3 @@ def test_the_command_line_says_what_it_took(tmp_path: Path, capsys: pytest.Captu
     assert main(["train", "xr-linear", train, "--model", model + "2", "--ngrams", "1,1"]) == 0
     assert "counted" not in capsys.readouterr().out
     assert sylvan.load(model + "2").vectorizer.ngrams_ == (1, 1)
-    assert main(["train", "xr-linear", "--print-config"]) == 0
-    assert 'ngrams = "auto"' in capsys.readouterr().out

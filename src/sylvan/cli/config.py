@@ -1,24 +1,18 @@
-"""``--config file.toml``: a command line in a file; ``--print-config`` writes one with comments."""
+"""``--config file.toml``: a command line in a file."""
 
 from __future__ import annotations
 
 import difflib
-import inspect
 import os
-import re
-import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import click
 
-from sylvan.cli.options import made, part_class, settable_parameters
 from sylvan.errors import DataError
-from sylvan.params import Parameterized
-from sylvan.ranges import toml_value
 
-__all__ = ["Config", "commented", "config_of", "config_option"]
+__all__ = ["Config", "config_of", "config_option"]
 
 TABLES = {
     "options": "what the command line takes after two dashes",
@@ -27,12 +21,7 @@ TABLES = {
 }
 _KEY = "sylvan.cli.config"
 # Options that a file has another place for, or that make no sense in it.
-_ELSEWHERE = {"config", "print_config", "settings", "text_settings", "help", "debug"}
-# Options that are parameters too: they are printed among those.
-_AMONG_PARAMETERS = {
-    "seed", "ngrams", "analyzer", "min_df", "max_df", "max_features", "sublinear_tf", "stem", "lemmatize",
-}  # fmt: skip
-_WIDTH = 110
+_ELSEWHERE = {"config", "settings", "text_settings", "help", "debug"}
 
 
 @dataclass
@@ -145,91 +134,3 @@ def _read(path: str) -> dict[str, Any]:
         except ValueError as error:  # so is bad UTF-8
             raise DataError(f"{path} is not TOML: {' '.join(str(error).split())}.") from error
     return tables
-
-
-def commented(
-    ctx: click.Context, owner: type[Parameterized], parameters: Mapping[str, Any], text: Mapping[str, Any]
-) -> str:
-    """The whole configuration of ``ctx``'s command, with what was set set and the rest at its default. Parameters of
-    the model's parts that weren't set are remarks: another preset may have others than those shown."""
-    from sylvan.models.text import usual_vectorizer
-
-    whole, vectorizer = made(owner, parameters), usual_vectorizer(**text)
-    if part_class(owner, "vectorizer") is not None:
-        vectorizer = whole.part("vectorizer").set_params(**text)
-    lines = [
-        f"# Configuration of '{ctx.command_path}', for --config. A line that begins with '#' is a remark, or an option "
-        "that is not set.",
-        "",
-        f"[options]  # {TABLES['options']}",
-        *_option_lines(ctx),
-        f"[parameters]  # of {owner.__name__}, as --set takes them",
-        *_parameter_lines(whole, parameters),
-        f"[text]  # of {type(vectorizer).__name__}, as --set-text takes them; for text alone",
-        *_parameter_lines(vectorizer, text),
-    ]
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def _option_lines(ctx: click.Context) -> Iterator[str]:
-    for name, parameter in _settable(ctx.command).items():
-        if parameter.name in _AMONG_PARAMETERS:
-            continue
-        value = ctx.params.get(str(parameter.name))
-        note = getattr(parameter, "help", None) or "What to learn from; as the first word on the command line."
-        yield from _remark(note)
-        given = ctx.get_parameter_source(str(parameter.name)) in (
-            click.core.ParameterSource.COMMANDLINE,
-            click.core.ParameterSource.DEFAULT_MAP,
-        )
-        if given:
-            yield f"{name} = {toml_value(value)}"
-        else:
-            yield f"# {name} = {toml_value(_example(parameter, value))}"
-        yield ""
-
-
-def _example(parameter: click.Parameter, value: Any) -> Any:
-    """What stands in the line of an option that isn't set."""
-    if value not in (None, ()):
-        return value
-    if isinstance(parameter.type, click.types.IntParamType):
-        return 1
-    word = str(parameter.metavar or getattr(parameter.type, "choices", ("",))[0])
-    if isinstance(parameter, click.Option) and parameter.is_flag:
-        return False
-    return [word] if parameter.multiple else word
-
-
-def _parameter_lines(whole: Parameterized, given: Mapping[str, Any]) -> Iterator[str]:
-    for name, default, constraint in settable_parameters(type(whole)):
-        outer, _, inner = name.rpartition("__")
-        if outer == "vectorizer":
-            continue  # which is [text]
-        owner = whole.part(outer) if outer else whole
-        value = getattr(owner, inner)
-        words = f"{constraint.describe()}; {value if outer else default!r} by default"
-        yield from _remark(_parameter_notes(type(owner)).get(inner, ""))
-        yield from _remark(words.replace("'", '"'))
-        if outer and name not in given:
-            yield f"# {name} = {toml_value(value)}"
-        else:
-            yield f"{name} = {toml_value(value)}" if value is not None else f'# {name} = "none"'
-        yield ""
-
-
-def _parameter_notes(owner: type) -> dict[str, str]:
-    """What a class's docstring says of each parameter, on one line; "" where it says nothing."""
-    match = re.search(r"^Parameters\n-+\n(.*?)(?=^\w[\w ]*\n---|\Z)", inspect.getdoc(owner) or "", re.M | re.S)
-    notes: dict[str, str] = {}
-    for entry in re.split(r"\n(?=\S)", match.group(1).strip("\n")) if match else []:
-        head, _, rest = entry.partition("\n")
-        meaning = " ".join(rest.split()).replace("``", "")
-        for name in head.partition(" : ")[0].split(","):
-            notes[name.strip()] = meaning
-    return notes
-
-
-def _remark(words: str) -> Iterator[str]:
-    for line in textwrap.wrap(" ".join(words.split()), _WIDTH):
-        yield f"# {line}"

@@ -22,8 +22,6 @@ __all__ = ["command"]
 @click.option("--label-names", metavar="FILE", help="For matrices: names of the labels, one per line.")
 @vocabulary_options
 @click.option("--json", "json_", metavar="FILE", help="Write the card as data (- for stdout alone).")
-@click.option("--dot", metavar="FILE", help="Write the drawing for Graphviz (- for stdout alone).")
-@click.option("--svg", metavar="FILE", help="Write the drawing as a picture (- for stdout alone).")
 @click.option("--card", "as_card", is_flag=True, help="Write the card as README.md into the model's folder.")
 @shared_options
 def command(model: str, label_names: str | None, quiet: bool, **given: Any) -> None:
@@ -35,31 +33,25 @@ def command(model: str, label_names: str | None, quiet: bool, **given: Any) -> N
     \b
     Examples:
       sylvan inspect runs/m
-      sylvan inspect runs/m --levels 3 --branches 10 --svg tree.svg
+      sylvan inspect runs/m --levels 3 --branches 10
       sylvan inspect runs/m --labels 20 --card
       sylvan inspect runs/m --labels 20 --vocabulary subjects.tsv
-      sylvan inspect runs/m --dot - | dot -Tpdf -o tree.pdf
     """
     from sylvan.cli.io.label_lists import read_names
     from sylvan.cli.io.vocabulary_file import read_titles
     from sylvan.data import Vocabulary
-    from sylvan.errors import DataError
+    from sylvan.data.streams import open_write
     from sylvan.models.cards.card import read_card
     from sylvan.models.cards.card_text import as_text, card_state, write_card
-    from sylvan.models.cards.tree_drawing import as_dot, as_svg
 
     names = None if label_names is None else Vocabulary(read_names(label_names))
     shown = {"levels": given["levels"], "branches": given["branches"], "n_labels": given["n_labels"]}
     card = read_card(model, **shown, names=names, titles=read_titles(given))
-    tops = [tree.top for tree in card.trees]
-    for form, draw in (("dot", as_dot), ("svg", as_svg)):
-        if given[form] is not None:
-            if not tops:
-                raise DataError(f"--{form} draws trees, but the {card.owner} in {model!r} has none.")
-            _write(given[form], draw(tops))
     if given["json_"] is not None:
-        _write(given["json_"], json.dumps(card.as_json(), ensure_ascii=False, indent=1, allow_nan=False) + "\n")
-    if "-" not in (given["json_"], given["dot"], given["svg"]):
+        written = json.dumps(card.as_json(), ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+        with open_write(given["json_"]) as stream:
+            stream.write(written.encode("utf-8", "replace"))
+    if given["json_"] != "-":
         click.echo(as_text(card))
     if given["as_card"]:
         path = write_card(card)
@@ -67,10 +59,3 @@ def command(model: str, label_names: str | None, quiet: bool, **given: Any) -> N
             click.echo(f"Wrote {path}.", err=True)
     elif card_state(model) not in (None, "", card.checksum) and not quiet:
         click.echo("README.md is the card of an earlier model: write it again with --card.", err=True)
-
-
-def _write(path: str, content: str) -> None:
-    from sylvan.data.streams import open_write
-
-    with open_write(path) as stream:
-        stream.write(content.encode("utf-8", "replace"))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from sylvan.cli.config import commented, config_of, config_option
+from sylvan.cli.config import config_of, config_option
 from sylvan.cli.options import (
     OF_TEXTS,
     complain,
@@ -210,8 +210,6 @@ def _model_command(name: str, planning: bool = False) -> click.Command:
     @input_options
     @shared_options
     @config_option
-    @click.option("--print-config", is_flag=True,
-                  help="Write every option and parameter as a commented TOML file, and stop.")  # fmt: skip
     @click.pass_context
     def train_model(ctx: click.Context, /, **given: Any) -> None:
         _train(ctx, name, given)
@@ -244,7 +242,6 @@ def _help(name: str) -> str:
         _EXAMPLES.get(name, "train.jsonl --model runs/m --set preset=tiny --device cpu") if alone
         else "X.trn.npz --labels Y.trn.npz --model runs/m",
         "train.jsonl --model runs/m --test test.jsonl",
-        "--print-config > run.toml",
         "train.jsonl --model runs/m --config run.toml",
     ]  # fmt: skip
     examples = "\n".join(f"  sylvan train {name} {line}" for line in lines)
@@ -261,9 +258,6 @@ def _train(ctx: click.Context, name: str, given: dict[str, Any]) -> None:
 
     owner = _class_of(name)
     parameters, text = _settings(ctx, owner, given)
-    if given["print_config"]:
-        click.echo(commented(ctx, owner, parameters, text), nl=False)
-        return
     needed = ("train",) if given["plan"] else ("train", "folder")
     if owner.least_rows == 0 and given["label_texts"] not in (None, "names") and not given["plan"]:
         needed = ("folder",)

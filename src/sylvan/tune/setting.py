@@ -15,7 +15,6 @@ from sylvan.models.text import TextModel, usual_vectorizer
 from sylvan.models.transformer.x_transformer import XTransformer
 from sylvan.models.transformer.xr_transformer import XRTransformer
 from sylvan.models.xr.xr_linear import XRLinear
-from sylvan.ranges import toml_value
 from sylvan.text import TfidfVectorizer
 from sylvan.version import __version__
 
@@ -116,9 +115,9 @@ def toml_of(
         (one,) = members
         lines += ["[parameters]", *_lines(one.parameters), "", "[text]", *_lines(one.text)]
         return "\n".join(lines) + "\n"
-    lines += ["[parameters]", f"weights = {toml_value(list(weights))}"]
+    lines += ["[parameters]", f"weights = {_toml(list(weights))}"]
     for number, member in enumerate(members):
-        lines += ["", f"[parameters.member{number}]", f"model = {toml_value(member.model)}"]
+        lines += ["", f"[parameters.member{number}]", f"model = {_toml(member.model)}"]
         lines += _lines(member.parameters)
         if member.text:
             lines += ["", f"[parameters.member{number}.text]", *_lines(member.text)]
@@ -126,4 +125,15 @@ def toml_of(
 
 
 def _lines(values: Mapping[str, Any]) -> Iterator[str]:
-    return (f"{name} = {toml_value(value)}" for name, value in values.items())
+    return (f"{name} = {_toml(value)}" for name, value in values.items())
+
+
+def _toml(value: Any) -> str:
+    """A value as TOML writes it; None as the word that the command line takes for it."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    return json.dumps("none" if value is None else str(value), ensure_ascii=False)
