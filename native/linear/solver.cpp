@@ -18,8 +18,9 @@ constexpr float kMinCost = 1e-30f;
 // the row's own optimum: all rows of a lane have to grow together, and the usual step would need more passes.
 constexpr int kRoundsAFoldRound = 20, kFoldRounds = 5;
 constexpr float kFoldStep = 1.3f;
-// Changes of scores below it are next to nothing.
-constexpr float kLeastChange = 0.05f;
+// Smaller changes of scores are left out. Of titles with rare labels scores lie that near to each other that
+// 0.05 would leave a row's own labels an advantage.
+constexpr float kLeastChange = 0.01f;
 // Rounds in which rows that have come to a solution are visited alone.
 constexpr int kNewRounds = 2;
 // A row whose projected gradient is within kRest times the tolerance rests until all rows are visited again,
