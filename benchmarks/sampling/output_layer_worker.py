@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from benchmarks.common import measure, process
 from sylvan import sampling
-from sylvan.indexing.lloyd import kmeans
+from sylvan.indexing.codebooks import kmeans
 
 FULL = ("full softmax", "full softmax, chunked")
 TOPICS = 256  # of the made classes: their embeddings have clusters, as trained ones do

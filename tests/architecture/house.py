@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import functools
+import io
+import tokenize
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,12 +40,20 @@ LAYERS: list[list[str]] = [
 ]
 LAYER = {name: height for height, names in enumerate(LAYERS) for name in names}
 
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+NO_CODE = {
+    tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER,
+}  # fmt: skip
+
 # Private names that don't belong to a module of Sylvan: of named tuples, of the standard library, PyTorch and Annif;
 # and of scikit-learn, whose boosted trees can't be read by any other.
 FOREIGN_PRIVATES = {
     "_asdict", "_replace", "_exit", "_version", "_indices", "_values", "_backend_fns", "_baseline_prediction",
     "_predictors",
 }  # fmt: skip
+
+# Imports by a string that make a circle. This set may only become smaller.
+BY_NAME_LEFT = {("hub/cards.py", "sylvan.models")}  # what is pushed is described by the models' package
 
 
 @dataclass
@@ -112,6 +122,18 @@ def _read_imports(module: Module, known: set[str]) -> None:
                 whole = f"{node.module}.{alias.name}"
                 module.imports.add(whole if whole in known else str(node.module))
                 module.names[alias.asname or alias.name] = whole
+        elif isinstance(node, ast.Call) and _is_import_by_name(node):
+            name = ast.literal_eval(node.args[0])
+            if (module.where, name) not in BY_NAME_LEFT:
+                module.imports.add(name)
+
+
+def _is_import_by_name(node: ast.AST) -> bool:
+    """Whether it is ``import_module("sylvan...")``, which imports as a statement does."""
+    if not isinstance(node, ast.Call) or not node.args or not isinstance(node.args[0], ast.Constant):
+        return False
+    called = ast.unparse(node.func).rpartition(".")[2]
+    return called == "import_module" and str(node.args[0].value).startswith("sylvan.")
 
 
 def _members(tree: ast.Module) -> Iterator[str]:
@@ -182,16 +204,71 @@ def _inherited(module: Module) -> set[str]:
 
 
 def foreign_privates(module: Module) -> set[str]:
-    """Private names that a file takes of others: imported, or asked of an object whose class isn't in the file."""
-    allowed = module.members | _inherited(module) | FOREIGN_PRIVATES
+    """Private names that a file takes of other folders: imported, or asked of an object whose class isn't there."""
+    folder = [other for other in modules().values() if other.path.parent == module.path.parent != SOURCE] or [module]
+    allowed = set().union(*(other.members for other in folder)) | _inherited(module) | FOREIGN_PRIVATES
+    names = {other.name for other in folder}
     result = set()
     for node in ast.walk(module.tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "sylvan":
-            result |= {alias.name for alias in node.names if _is_private(alias.name) and alias.name != "_native"}
+            if node.module not in names:
+                result |= {alias.name for alias in node.names if _is_private(alias.name) and alias.name != "_native"}
         elif isinstance(node, ast.Attribute) and _is_private(node.attr) and not _is_own(node.value):
             of_module = isinstance(node.value, ast.Name) and module.names.get(node.value.id) in modules()
             result |= {node.attr} - (FOREIGN_PRIVATES if of_module else allowed)
     return result
+
+
+def code_lines(source: str) -> int:
+    """The lines of a source that hold code: no blank ones, no comments, no docstrings."""
+    documented: set[int] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node):
+            documented |= set(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type not in NO_CODE:
+            lines |= set(range(token.start[0], token.end[0] + 1))
+    return len(lines - documented)
+
+
+def own_bases(module: Module, name: str) -> list[str]:
+    """The classes of the package, with dots, that a class lists as its bases; type variables' brackets don't count."""
+    (node,) = (node for node in module.tree.body if isinstance(node, ast.ClassDef) and node.name == name)
+    found = []
+    for base in node.bases:
+        word = ast.unparse(base.value if isinstance(base, ast.Subscript) else base)
+        head, _, rest = word.partition(".")
+        whole = module.names.get(head, f"{module.name}.{head}") + (f".{rest}" if rest else "")
+        place, _, word = (whole := _where_defined(whole)).rpartition(".")
+        body = modules()[place].tree.body if place in modules() else []
+        if any(isinstance(node, ast.ClassDef) and node.name == word for node in body):
+            found.append(whole)
+    return found
+
+
+def _where_defined(name: str) -> str:
+    """A class that a package's face passes on, by where it is written."""
+    place, _, word = name.rpartition(".")
+    passed_on = modules()[place].names.get(word) if place in modules() else None
+    return name if passed_on is None or passed_on == name else _where_defined(passed_on)
+
+
+@functools.cache
+def classes() -> Mapping[str, list[str]]:
+    """Every class at the top of a file, with dots, and its bases in the package."""
+    return {
+        f"{module.name}.{node.name}": own_bases(module, node.name)
+        for module in modules().values()
+        for node in module.tree.body
+        if isinstance(node, ast.ClassDef)
+    }
+
+
+def ancestors(name: str) -> set[str]:
+    """The package's own classes above a class."""
+    known = classes()
+    return {above for base in known.get(name, ()) for above in {base, *ancestors(base)}}
 
 
 def _is_private(name: str) -> bool:

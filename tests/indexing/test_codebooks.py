@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sylvan.errors import DataError, ParameterError
-from sylvan.indexing import codebooks, lloyd
+from sylvan.indexing import codebooks
 from sylvan.indexing.codebooks import assign_codes, codeword_sizes, fit_codebooks, reconstruct
 
 
@@ -32,7 +32,7 @@ def test_lloyd_iterations_equal_the_reference(weighted: bool) -> None:
     expected = reference_kmeans(rows, rows[:7], weights, 4)
     tensor = torch.from_numpy(rows).float()
     given_weights = torch.from_numpy(weights).float() if weighted else None
-    found = lloyd.kmeans(tensor, 7, weights=given_weights, start=tensor[:7], n_iterations=4)
+    found = codebooks.kmeans(tensor, 7, weights=given_weights, start=tensor[:7], n_iterations=4)
     np.testing.assert_allclose(found.numpy(), expected, atol=1e-3)
 
 
@@ -117,8 +117,8 @@ def test_codewords_without_rows_are_placed_anew() -> None:
     rows = torch.randn(400, 3)
     start = torch.full((10, 3), 1000.0)
     start[0] = 0
-    words = lloyd.kmeans(rows, 10, start=start, n_iterations=10)
-    codes, _ = lloyd.nearest_codewords(rows, words)
+    words = codebooks.kmeans(rows, 10, start=start, n_iterations=10)
+    codes, _ = codebooks.nearest_codewords(rows, words)
     assert len(codes.unique()) == 10
 
 

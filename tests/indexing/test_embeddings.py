@@ -56,7 +56,7 @@ def test_pifa_in_many_tasks_is_pifa_in_one(monkeypatch):
     whole = indexing.pifa(X, Y, max_features_per_label=20)
     Y = sp.hstack([Y, Y], format="csr")
     whole = sp.vstack([whole, whole], format="csr")
-    monkeypatch.setattr(indexing.pifa_jobs, "_TASK_VALUES", 50)
+    monkeypatch.setattr(indexing.embeddings, "_TASK_VALUES", 50)
     for n_jobs in (1, 2, 5):
         parts = indexing.pifa(X, Y, max_features_per_label=20, n_jobs=n_jobs)
         assert (parts.indptr == whole.indptr).all()

@@ -62,7 +62,7 @@ def test_paths_parents_and_leaves_say_the_same(sizes, n_top):
 
 
 def test_matrices_of_too_many_nodes_are_refused(monkeypatch):
-    monkeypatch.setattr("sylvan.indexing.matrices.MAX_NODES", 4)
+    monkeypatch.setattr("sylvan.indexing.tree.MAX_NODES", 4)
     with pytest.raises(DataError, match="make a layer of more than 4 nodes"):
         LabelTree.from_matrices(small_tree().to_matrices())
 

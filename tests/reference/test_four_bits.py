@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sylvan.matching import four_bits
-from sylvan.matching.four_bits import CLIPPED, packed, rounded, unpacked
+from sylvan.matching import bucket_network
+from sylvan.matching.bucket_network import CLIPPED, packed, rounded, unpacked
 
 
 def slowly(layer: np.ndarray, n_repetitions: int) -> tuple[np.ndarray, list[list[list[int]]]]:
@@ -32,7 +32,7 @@ def test_rounding_and_packing(n: int, n_repetitions: int, hidden: int, seed: int
     sizes = random.choice([0, 1e-3, 1, 50], (n, 1))
     layer = (sizes * random.standard_t(3, (n, n_repetitions * hidden))).astype(np.float32)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(four_bits, "_ROWS", rows)
+        patch.setattr(bucket_network, "_ROWS", rows)
         found, scales = rounded(layer, n_repetitions)
         codes = packed(found, scales)
         again = unpacked(codes, scales, layer.shape[1])

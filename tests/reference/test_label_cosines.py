@@ -84,7 +84,7 @@ class Blocks(pytest.MonkeyPatch):
         self.sizes = sizes
 
     def __enter__(self) -> None:
-        self.setattr("sylvan.ranking.label_cosines.BLOCK_COSINES", self.sizes[0])
+        self.setattr("sylvan.ranking.text_evidence.BLOCK_COSINES", self.sizes[0])
         self.setattr("sylvan.ranking.text_evidence.BLOCK_ROWS", self.sizes[1])
 
     def __exit__(self, *_: object) -> None:

@@ -15,7 +15,7 @@ from sylvan.neural import RefreshSchedule
 from sylvan.sampling import Uniform
 from sylvan.sampling.losses.estimate import CrossEntropyEstimate
 from sylvan.tasks import ExtremeClassification, LanguageModel, SequentialRecommendation, build_corpus
-from sylvan.tasks.objective import ClassObjective, usual_loss
+from sylvan.tasks.base import ClassObjective, usual_loss
 
 
 def objective(**given: Any) -> ClassObjective:

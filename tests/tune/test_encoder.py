@@ -13,8 +13,7 @@ from sylvan import XRTransformer, data
 from sylvan.cli import main
 from sylvan.errors import ParameterError
 from sylvan.tune.setting import Setting
-from sylvan.tune.space import Space
-from sylvan.tune.starts import Start
+from sylvan.tune.space import Space, Start
 from sylvan.tune.workbench import Workbench
 
 pytest.importorskip("optuna")

@@ -12,13 +12,12 @@ import scipy.sparse as sp
 from sylvan import NeighborRanker, TextModel, XRLinear, metrics, validate
 from sylvan.errors import DataError, ParameterError
 from sylvan.topk import TopK
-from sylvan.tune.holdout import split_rows
 from sylvan.tune.limits import Budget, Limits, parse_seconds, shown_time
 from sylvan.tune.metric import Metric, bootstrap
 from sylvan.tune.record import Trial, pareto_front
 from sylvan.tune.setting import Setting, joined, toml_of
-from sylvan.tune.space import Space
-from sylvan.tune.starts import Start
+from sylvan.tune.space import Space, Start
+from sylvan.tune.tuner import split_rows
 
 try:
     import tomllib

@@ -21,14 +21,13 @@ from sylvan import TfidfVectorizer, XRLinear, metrics, store, validate
 from sylvan.errors import DataError, ModelError, ParameterError, TuningError
 from sylvan.topk import TopK
 from sylvan.tune import tuner, workbench
-from sylvan.tune.ensembles import grow_ensemble
-from sylvan.tune.holdout import split_rows
 from sylvan.tune.limits import Budget, Limits
 from sylvan.tune.metric import Metric
 from sylvan.tune.record import Trial
 from sylvan.tune.search import Search
 from sylvan.tune.setting import Setting
 from sylvan.tune.space import Space
+from sylvan.tune.tuner import grow_ensemble, split_rows
 from sylvan.tune.workbench import Workbench, rungs_of
 
 pytest.importorskip("optuna")

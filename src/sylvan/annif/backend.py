@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+import annif.parallel
 from annif.backend.hyperopt import AnnifHyperoptBackend
 
-from sylvan.annif.analysis import analysed
 from sylvan.annif.model_backend import ModelBackend
 from sylvan.annif.parameters import DEFAULTS, resumes, text_model
 from sylvan.annif.search import SylvanOptimizer
@@ -17,7 +17,28 @@ from sylvan.annif.words import joined_words
 from sylvan.models import TextModel
 from sylvan.runtime.checkpoint import Checkpoint
 
-__all__ = ["SylvanBackend"]
+Row = tuple[list[str], str]  # URIs and a text, or URIs and words
+_AT_ONCE = 64  # documents that a process is given at a time
+
+
+class AnalysisWorker(annif.parallel.BaseWorker):
+    """What a process knows, in the way of Annif's own workers."""
+
+    @classmethod
+    def words(cls, row: Row) -> Row:
+        """The words of one document."""
+        uris, text = row
+        return uris, joined_words(cls.args["analyzer"].tokenize_words, text)
+
+
+def analysed(analyzer: Any, documents: Iterator[Row], jobs: int) -> Iterator[Row]:
+    """URIs and words of documents, in their order."""
+    if jobs == 1:
+        yield from ((uris, joined_words(analyzer.tokenize_words, text)) for uris, text in documents)
+        return
+    number, pool_class = annif.parallel.get_pool(jobs)
+    with pool_class(number, initializer=AnalysisWorker.init, initargs=({"analyzer": analyzer},)) as pool:
+        yield from pool.imap(AnalysisWorker.words, documents, _AT_ONCE)
 
 
 class SylvanBackend(ModelBackend, AnnifHyperoptBackend):

@@ -4,20 +4,69 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import click
 
 from sylvan.cli.io.inputs import MatrixInput, TextInput
+from sylvan.cli.io.vocabulary_file import LabelTitles
 from sylvan.cli.options import input_options, ranking_option, shared_options, vocabulary_options
+from sylvan.cli.saved import codes_of
+from sylvan.data import Vocabulary
 from sylvan.errors import DataError
+from sylvan.explain.explanation import Explanation
+from sylvan.models.cards.label_titles import distinct_titles
 from sylvan.store.registry import load
 from sylvan.wording import counted
 
-if TYPE_CHECKING:
-    from sylvan.cli.titled import TitledModel
 
-__all__ = ["command"]
+@dataclass(frozen=True)
+class TitledModel:
+    """A model, what its labels are called, and which code each title stands for; without titles, the model as it is.
+    ``names`` are the labels' names where the model itself has none."""
+
+    model: Any
+    names: Vocabulary | None = None
+    title_of: Mapping[str, str] = field(default_factory=dict)
+
+    @staticmethod
+    def of(model: Any, titles: LabelTitles | None, names: Vocabulary | None = None) -> TitledModel:
+        """The model with ``titles`` for its labels, which have ``names`` unless it knows some itself."""
+        if titles is None:
+            return TitledModel(model, names)
+        own = model.vocabulary_ is not None and names is None
+        codes = codes_of(model) if names is None else names
+        titles.check(codes)
+        shown = distinct_titles(codes, titles)
+        title_of = {code: title for code, title in zip(codes, shown, strict=True) if title != code}
+        if own:
+            return TitledModel(model.with_label_names(title_of), None, title_of)
+        return TitledModel(model, Vocabulary.verbatim(shown), title_of)
+
+    def title(self, name: str) -> str:
+        """What a label is called here that was given by its code or by its title."""
+        return self.title_of.get(name, name)
+
+    def rows(self, examples: tuple[Any, list[list[Any]]]) -> tuple[Any, list[list[Any]]]:
+        """Texts and labels of a file, whose labels are codes, with the titles of the labels."""
+        texts, labels = examples
+        return texts, [[self._titled(label) for label in row] for row in labels]
+
+    def _titled(self, label: Any) -> Any:
+        if isinstance(label, tuple):  # and its relevance
+            return self.title(str(label[0])), label[1]
+        return self.title(str(label))
+
+    def with_code(self, result: Explanation) -> Explanation:
+        """The explanation with the label's code beside its title."""
+        codes = [code for code, title in self.title_of.items() if title == result.name]
+        if not codes:
+            return result
+        (code,) = codes
+        return replace(result, name=result.name.removesuffix(f" ({code})"), code=code)
+
 
 _WIDTH = 100
 
@@ -59,9 +108,9 @@ def command(model: str, input_: str | None, settings: tuple[str, ...], **given: 
       sylvan explain runs/m test.jsonl --vocabulary subjects.ttl --language en
       sylvan explain runs/m X.tst.npz --row 7 --label 1234 --json -
     """
+    from sylvan.cli.explain import TitledModel
     from sylvan.cli.io.vocabulary_file import read_titles
     from sylvan.cli.saved import load_model
-    from sylvan.cli.titled import TitledModel
     from sylvan.parallel import quiet
 
     titles = read_titles(given)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,13 +15,158 @@ import scipy.sparse as sp
 from sylvan import store
 from sylvan.errors import DataError, ModelError
 from sylvan.indexing.clustering import Clustering, Embeddings, cluster_labels, deal_labels
-from sylvan.indexing.matrices import matrices_of_placement, placement_of_matrices
-from sylvan.indexing.shape import MAX_DEPTH, MAX_NODES, find_fault, offsets_without
-from sylvan.indexing.taxonomy import Parents, place_in_taxonomy
+from sylvan.indexing.shape import MAX_DEPTH, MAX_NODES, Placement, find_fault, offsets_without
+from sylvan.params import Number, check_value
 from sylvan.runtime.jobs import Arrays, Packing, Runner
 from sylvan.wording import counted, noun
 
-__all__ = ["LabelTree"]
+Parents: TypeAlias = "Mapping[str, str | Sequence[str] | None]"
+
+
+def place_in_taxonomy(names: Sequence[str], parents: Parents, max_depth: int | None) -> Placement:
+    """Labels below their broader terms; see :meth:`sylvan.LabelTree.from_taxonomy`."""
+    check_value("max_depth", max_depth, Number(int, 1, MAX_DEPTH, optional=True))
+    broader = {name: _terms(name, above) for name, above in parents.items()}
+    ids = {name: label for label, name in enumerate(names)}
+    if len(ids) != len(names):
+        twice = next(name for label, name in enumerate(names) if ids[name] != label)
+        raise DataError(f"Label names must differ, but {twice!r} occurs twice.")
+    inner = {term for terms in broader.values() for term in terms}
+    paths = _Paths(broader)
+    limit = MAX_DEPTH - 1 if max_depth is None else max_depth - 1
+    placed: set[tuple[tuple[int, ...], int]] = set()
+    for name, label in ids.items():
+        above = (name,) if name in inner else broader.get(name) or (None,)
+        placed.update((paths.of(term)[:limit], label) for term in above)
+    depth = max((len(path) for path, _ in placed), default=0)
+    # A branch that ends early repeats its last term; one without any term gets a node of its own.
+    full = sorted({((*path, *[path[-1] if path else -1] * (depth - len(path))), label) for path, label in placed})
+    table = np.array([path for path, _ in full], np.int64).reshape(len(full), depth)
+    offsets = []
+    starts_above = np.array([0], np.int64)
+    for t in range(depth + 1):
+        changes = np.arange(1, len(full)) if t == depth else _changes(table[:, : t + 1])
+        starts = np.concatenate(([0], changes)).astype(np.int64)
+        offsets.append(np.concatenate((np.searchsorted(starts, starts_above), [starts.size])))
+        starts_above = starts
+    return tuple(offsets), np.array([label for _, label in full], np.int32)
+
+
+def _changes(table: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    """The rows that differ from the row before them."""
+    return np.flatnonzero((table[1:] != table[:-1]).any(axis=1)) + 1
+
+
+def _terms(name: str, above: str | Sequence[str] | None) -> tuple[str, ...]:
+    """The broader terms of a name, checked."""
+    terms = () if above is None else (above,) if isinstance(above, str) else tuple(above)
+    for term in (name, *terms):
+        if not isinstance(term, str):
+            raise DataError(f"A taxonomy is made of names, but {term!r} is a {type(term).__name__}.")
+    return terms
+
+
+class _Paths:
+    """The way from the top to each term, through first parents, as numbers of terms."""
+
+    def __init__(self, broader: Mapping[str, tuple[str, ...]]) -> None:
+        self._broader = broader
+        self._numbers: dict[str, int] = {}
+        self._known: dict[str | None, tuple[int, ...]] = {None: ()}
+
+    def of(self, term: str | None) -> tuple[int, ...]:
+        """The path that ends in ``term``."""
+        chain: list[str] = []
+        at = term
+        while at is not None and at not in self._known:
+            if at in chain:
+                raise DataError(f"The taxonomy has a circle: {' > '.join([*chain[chain.index(at) :], at])}.")
+            chain.append(at)
+            above = self._broader.get(at, ())
+            at = above[0] if above else None
+        for name in reversed(chain):
+            self._known[name] = (*self._known[at], self._numbers.setdefault(name, len(self._numbers)))
+            at = name
+        return self._known[term]
+
+
+def placement_of_matrices(
+    matrices: Sequence[sp.spmatrix | sp.sparray],
+) -> tuple[tuple[npt.NDArray[np.int64], ...], npt.NDArray[np.int32], int]:
+    """Child offsets, leaf labels and the number of labels; see :meth:`sylvan.LabelTree.from_matrices`."""
+    chain = [_columns(matrix, t) for t, matrix in enumerate(matrices)]
+    if not chain:
+        raise DataError("A label tree needs at least one indexing matrix. Got none.")
+    if chain[0].shape[1] != 1:
+        chain.insert(0, sp.csc_matrix(np.ones((chain[0].shape[1], 1), np.float32)))
+    for t in range(1, len(chain)):
+        if chain[t].shape[1] != chain[t - 1].shape[0]:
+            raise DataError(
+                f"Indexing matrices must chain: matrix {t} has shape {chain[t].shape}, so the one above "
+                f"it must have {chain[t].shape[1]} rows. Got shape {chain[t - 1].shape} instead."
+            )
+    offsets, leaf_labels = _numbered(_without_empty_nodes(chain))
+    return offsets, leaf_labels, int(chain[-1].shape[0])
+
+
+def matrices_of_placement(
+    child_offsets: tuple[npt.NDArray[np.int64], ...], leaf_labels: npt.NDArray[np.int32], n_labels: int
+) -> list[sp.csc_matrix]:
+    """The matrices from the root down, float32; the last has shape (n_labels, n_clusters)."""
+    chain = []
+    for t, offsets in enumerate(child_offsets):
+        last = t == len(child_offsets) - 1
+        rows = leaf_labels if last else np.arange(offsets[-1], dtype=np.int32)
+        shape = (n_labels if last else int(offsets[-1]), offsets.size - 1)
+        rows = np.concatenate([np.sort(part) for part in np.split(rows, offsets[1:-1])]) if last else rows
+        matrix = sp.csc_matrix((np.ones(rows.size, np.float32), rows, offsets.copy()), shape=shape)
+        chain.append(matrix)
+    return chain
+
+
+def _columns(matrix: Any, t: int) -> sp.csc_matrix:
+    """``matrix`` as CSC without explicit zeros and repeated entries, the caller's own left as it is."""
+    if not sp.issparse(matrix):
+        matrix = np.atleast_2d(np.asarray(matrix))
+        if matrix.dtype.kind not in "biuf" or matrix.ndim != 2:
+            raise DataError(f"Indexing matrix {t} must be a two-dimensional matrix of numbers.")
+    columns = sp.csc_matrix(matrix, copy=True)
+    columns.sum_duplicates()
+    columns.eliminate_zeros()
+    return columns
+
+
+def _without_empty_nodes(chain: list[sp.csc_matrix]) -> list[sp.csc_matrix]:
+    """The chain without the links to nodes that have no label below them."""
+    links = [chain[-1]]
+    for above in reversed(chain[:-1]):
+        alive = np.diff(links[0].indptr) > 0
+        keep = alive[above.indices]
+        counts = np.concatenate(([0], np.cumsum(keep)))
+        links.insert(0, sp.csc_matrix((above.data[keep], above.indices[keep], counts[above.indptr]), shape=above.shape))
+    return links
+
+
+def _numbered(chain: list[sp.csc_matrix]) -> Placement:
+    """Number the nodes from the root down so that siblings are contiguous."""
+    ids = np.zeros(1, np.int64)
+    offsets = []
+    for matrix in chain:
+        starts, ends = matrix.indptr[ids].astype(np.int64), matrix.indptr[ids + 1].astype(np.int64)
+        layer = np.concatenate(([0], np.cumsum(ends - starts)))
+        if layer[-1] > MAX_NODES:
+            raise DataError(f"The indexing matrices make a layer of more than {MAX_NODES} nodes.")
+        ids = matrix.indices[np.arange(layer[-1]) + np.repeat(starts - layer[:-1], ends - starts)]
+        offsets.append(layer)
+    n_labels = int(chain[-1].shape[0])
+    missing = np.flatnonzero(np.bincount(ids, minlength=n_labels) == 0)
+    if missing.size:
+        raise DataError(
+            f"The indexing matrices leave {missing.size} of {n_labels} labels in no cluster; "
+            f"the first is label {missing[0]}."
+        )
+    return tuple(offsets), ids.astype(np.int32)
+
 
 _KIND = "label-tree"
 

@@ -101,7 +101,7 @@ class LayerSolution:
     def without(
         self, kept: npt.NDArray[np.bool_], kept_clusters: npt.NDArray[np.bool_], child_offsets: npt.NDArray[np.int64]
     ) -> LayerSolution:
-        """Without some nodes and the clusters that they leave empty; see :mod:`sylvan.ranking.removal`."""
+        """Without some nodes and the clusters that they leave empty; see :mod:`sylvan.ranking.tree_ranker`."""
         left = np.flatnonzero(kept_clusters).tolist()
         own = [kept[int(self.child_offsets[c]) : int(self.child_offsets[c + 1])] for c in left]
         multipliers = [self.multipliers_of(c)[:, these] for c, these in zip(left, own, strict=True)]

@@ -6,7 +6,7 @@ rows were left out, makes a probability of them."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,17 +14,73 @@ import numpy.typing as npt
 from sylvan.canonical import Csr, take_rows
 from sylvan.label_filter import LabelFilter
 from sylvan.matching.neighbors import NeighborIndex
-from sylvan.ranking.label_cosines import LabelCosines
 from sylvan.ranking.word_contexts import WordContexts, sorted_csr
 from sylvan.topk import TopK
 
-__all__ = ["TextScorer", "has_text", "joined", "n_evidence", "probabilities"]
+BLOCK_COSINES = 1 << 23  # computed at once
+TIED = 1e-6  # where a vector stands in a product decides on the last bits of its cosine: so near to another it is equal
+
+
+class Near(NamedTuple):
+    """Candidates of rows."""
+
+    row: npt.NDArray[np.int64]  # shape (m,): rising
+    place: _Ids  # shape (m,): of labels among those that are scored; rising in each row
+    cosine: npt.NDArray[np.float32]  # shape (m,)
+    # shape (n,): of each row, the mean of its highest cosines with any label, those below 0 counting as 0
+    usual: npt.NDArray[np.float64]
+
+
+class LabelCosines:
+    """The cosines of rows with some labels."""
+
+    def __init__(self, vectors: _Vectors, labels: _Ids, n_usual: int) -> None:
+        # Shape: vectors (n_labels, dim)
+        self._vectors = np.ascontiguousarray(vectors, np.float32)
+        self._labels, self._n_usual = labels, n_usual
+
+    def of(self, vector: _Vectors, label: int) -> float:
+        """The cosine of one row with one label."""
+        return float(np.asarray(vector, np.float32) @ self._vectors[label])
+
+    def near(self, rows: _Vectors, places: _Ids, n: int, masks: list[npt.NDArray[np.bool_]] | None = None) -> Near:
+        """The ``n`` nearest labels of each row, with those that are as near as the last, beside its candidates."""
+        # Shapes: rows (n_rows, dim); places (n_rows, c)
+        rows = np.asarray(rows, np.float32)
+        n_block = max(1, BLOCK_COSINES // max(1, len(self._vectors)))
+        blocks, usual = [], np.zeros(len(rows))
+        for first in range(0, len(rows), n_block):
+            last = min(first + n_block, len(rows))
+            every = rows[first:last] @ self._vectors.T
+            n_usual = min(self._n_usual, every.shape[1])
+            highest = np.partition(every, every.shape[1] - n_usual, axis=1)[:, every.shape[1] - n_usual :]
+            usual[first:last] = np.maximum(highest, 0).sum(axis=1, dtype=np.float64) / self._n_usual
+            own = every[:, self._labels]
+            may = None if masks is None else np.stack(masks if len(masks) == 1 else masks[first:last])
+            wanted = _nearest(own if may is None else np.where(may, own, -np.inf), n)
+            row, at = np.nonzero(places[first:last] >= 0)
+            wanted[row, places[first:last][row, at]] = True
+            row, place = np.nonzero(wanted)
+            blocks.append((row + first, place.astype(np.int32), own[row, place]))
+        if not blocks:
+            return Near(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32), usual)
+        rows_of, places_of, cosines = zip(*blocks, strict=True)
+        return Near(np.concatenate(rows_of), np.concatenate(places_of), np.concatenate(cosines), usual)
+
+
+def _nearest(cosines: npt.NDArray[np.float32], n: int) -> npt.NDArray[np.bool_]:
+    """Flags of the ``n`` highest of each row, and of those equal to the last of them; none at or below 0."""
+    if n < cosines.shape[1]:
+        least = np.partition(cosines, cosines.shape[1] - n, axis=1)[:, cosines.shape[1] - n, None]
+        wanted: npt.NDArray[np.bool_] = (cosines >= least - np.float32(TIED)) & (cosines > 0)
+        return wanted
+    return cosines > 0
+
 
 _Ids = npt.NDArray[np.int32]
 _Places = npt.NDArray[np.int64]
 _Floats = npt.NDArray[np.float64]
 _Vectors = npt.NDArray[np.floating[Any]]
-
 # Chosen by trials on eurlex57k and gutenberg, for recall of labels without rows.
 CONTEXT = 0.5  # what predicted rows count for, where the label's own text counts for 1
 NEAREST = 10  # texts of labels that say how similar a row is to such texts at all
@@ -108,16 +164,12 @@ class TextScorer:
         result[rest] = _shared(rows.unit_rows(), row[rest], self._both, place[rest], weighed=True)
         return result
 
-    def _candidates(
-        self, rows: Csr, n: int, allowed: LabelFilter | None
-    ) -> tuple[_Ids, npt.NDArray[np.float32]]:
+    def _candidates(self, rows: Csr, n: int, allowed: LabelFilter | None) -> tuple[_Ids, npt.NDArray[np.float32]]:
         """The most similar of the labels, by their places among these, of each row."""
         masks = self._masks(rows.shape[0], allowed)
         if masks is None or len(masks) == 1:
             return self._similar.nearest(rows, n, only=None if masks is None else masks[0])
-        each = [
-            self._similar.nearest(take_rows(rows, np.array([row])), n, only=mask) for row, mask in enumerate(masks)
-        ]
+        each = [self._similar.nearest(take_rows(rows, np.array([row])), n, only=mask) for row, mask in enumerate(masks)]
         return np.concatenate([found for found, _ in each]), np.concatenate([similar for _, similar in each])
 
     def cosine(self, vector: _Vectors, label: int) -> float:
@@ -141,7 +193,10 @@ class TextScorer:
             spans = [np.arange(first, min(first + BLOCK_ROWS, n_rows)) for first in range(0, n_rows, BLOCK_ROWS)]
             tops = [
                 self.rank(
-                    take_rows(rows, span), k, curve, None if allowed is None else allowed.of_rows(span),
+                    take_rows(rows, span),
+                    k,
+                    curve,
+                    None if allowed is None else allowed.of_rows(span),
                     None if vectors is None else vectors[span],
                 )
                 for span in spans

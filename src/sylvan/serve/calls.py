@@ -5,22 +5,61 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import urllib.parse
-from collections.abc import AsyncIterator, Awaitable, Callable
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import msgspec
 from starlette.types import Receive, Scope, Send
 
-from sylvan.serve.packed import unpacker_of
 from sylvan.serve.problems import Problem, problem_of_body
 from sylvan.serve.settings import Limits
 
-__all__ = ["JSON", "NDJSON", "Call", "ClientGone", "Handle", "Reply", "Stream", "decode", "send_reply"]
+_PIECE = 1 << 18  # bytes: a small body mustn't become a large one at once
+_GZIP = 31  # zlib's window bits for gzip
+
+
+class Gunzip:
+    """What unpacks a body; it may be of several members, as ``cat a.gz b.gz`` makes one."""
+
+    def __init__(self) -> None:
+        self._member = zlib.decompressobj(_GZIP)
+        self._ended = True  # between two members, or before the first
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        """What a part of the body unpacks to."""
+        while data:
+            try:
+                piece = self._member.decompress(data, _PIECE)
+            except zlib.error as error:
+                raise Problem(400, f"The body isn't gzip, though its Content-Encoding says so: {error}.") from None
+            self._ended = self._member.eof
+            data = self._member.unconsumed_tail
+            if self._ended:
+                data, self._member = self._member.unused_data, zlib.decompressobj(_GZIP)
+            if piece:
+                yield piece
+
+    def end(self) -> None:
+        """Refuse a body that ends too early."""
+        if not self._ended:
+            raise Problem(400, "The body's gzip ends too early: it isn't whole.")
+
+
+def unpacker_of(encoding: str) -> Gunzip | None:
+    """What unpacks bodies of a Content-Encoding; None where they aren't packed."""
+    word = encoding.strip().lower()
+    if word in ("", "identity"):
+        return None
+    if word in ("gzip", "x-gzip"):
+        return Gunzip()
+    words = f"The Content-Encoding must be gzip or identity. Got {encoding!r:.60} instead."
+    raise Problem(415, words, {"Accept-Encoding": "gzip, identity"})
+
 
 _T = TypeVar("_T")
 JSON, NDJSON = "application/json", "application/x-ndjson"
-
 # What is read, and forgotten, of a body whose request is refused: a client that still sends reads no answer, and where
 # the connection is closed meanwhile it hears of that alone.
 _DRAINED, _DRAINED_SECONDS = 128 << 20, 30.0

@@ -9,15 +9,208 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from sylvan.errors import ParameterError
 from sylvan.neural.loop.schedule import RefreshSchedule
 from sylvan.neural.loop.training import Job
 from sylvan.params import KW_ONLY, Parameterized, Range, parameterized
-from sylvan.sampling import BeamTreeHead, ClassLoss, RowwiseAdagrad, Sampler, check_optimizer
-from sylvan.tasks.objective import AUTO, ClassObjective, negatives, usual_loss
+from sylvan.sampling import (
+    BeamTreeHead,
+    CANELoss,
+    ClassLoss,
+    FrequencySubsets,
+    HeadAndTailLoss,
+    RowwiseAdagrad,
+    Sampler,
+    check_optimizer,
+    make_head,
+    make_loss,
+    make_sampler,
+    make_tail_sampler,
+)
+from sylvan.sampling.by_name import HEADS, LOSSES, SAMPLERS
+from sylvan.sampling.losses.estimate import CrossEntropyEstimate
+from sylvan.sampling.midx.codeword_learning import JOINT
+from sylvan.tasks.full_ranking import top_classes
+from sylvan.topk import TopK
 
-__all__ = ["TableOptimizer", "Task", "context_centers", "objective_optimizers", "table_optimizer"]
+FULL = "full"
+AUTO = "auto"
+# Classes that are scored exactly unless their number is given. One product serves a whole batch, so that they cost far
+# less than as many rows that are gathered for each query.
+MOST_HEAD = 1000
+_FEWEST = 4  # classes for a head and a tail
+
+
+def usual_loss(sampler: Any, n_classes: int) -> str:
+    """The loss where none is chosen: a head and a tail where a sampler of the tail can be made. That is where the
+    sampler is given by name; and a batch's own targets needn't hold any of the tail."""
+    if isinstance(sampler, str) and sampler != "in-batch" and n_classes >= _FEWEST:
+        return "head-and-tail"
+    return "sampled-softmax"
+
+
+def negatives(asked: int | None, usual: int, n_classes: int) -> int:
+    """How many negatives: as asked for, or the task's usual number, but no more than half of the classes."""
+    return asked if asked is not None else min(usual, max(1, n_classes // 2))
+
+
+class ClassObjective(nn.Module):
+    """What the query of a batch is trained towards, from names or from objects."""
+
+    def __init__(
+        self,
+        n_classes: int,  # n_classes, dim: shape of the class table
+        dim: int,
+        *,
+        sampler: str | Sampler,  # a name that `sylvan.sampling.make_sampler` knows, or a sampler
+        loss: str | ClassLoss | BeamTreeHead,
+        n_samples: int,  # negatives
+        counts: np.ndarray[Any, Any],  # shape (n_classes,): how often each class is a target in training
+        # sampler_parameters, loss_parameters: further parameters of what is given by name. "head-and-tail" takes
+        # `n_head` among those of the loss, the number of classes that are scored exactly
+        sampler_parameters: Mapping[str, Any] | None = None,
+        loss_parameters: Mapping[str, Any] | None = None,
+        shared: bool = False,  # whether a batch shares its negatives, for a loss given by name
+        codewords: int | None = None,  # codewords of each codebook, for MIDX given by name
+        refresh: RefreshSchedule | None = None,
+        # gives a matrix with a row for each class, of what is like in like classes: for a head's tree by k-means
+        centers: Callable[[], Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self.refresh = refresh or RefreshSchedule.for_classes(n_classes)  # when an adaptive sampler sees the table
+        if isinstance(sampler, str) and sampler not in SAMPLERS:  # refused also where the loss needs none
+            raise ParameterError(f"There is no sampler {sampler!r}. The known ones are: {', '.join(SAMPLERS)}.")
+        # a name that `sylvan.sampling.make_loss` or `sylvan.sampling.make_head` knows, or such an object, which then
+        # brings its sampler
+        self.loss: ClassLoss | BeamTreeHead
+        if not isinstance(loss, str):
+            self.loss = _fitting(loss, n_classes, dim)
+            return
+        if loss == FULL:
+            self.loss = make_loss(loss, **(loss_parameters or {}))
+            return
+        if loss not in LOSSES and loss not in HEADS:
+            raise ParameterError(f"There is no loss {loss!r}. The known ones are: {', '.join([*LOSSES, *HEADS])}.")
+        frequencies, more = torch.from_numpy(np.asarray(counts)), dict(loss_parameters or {})
+        if isinstance(sampler, str):
+            of_codes = {"n_codewords": codewords} if codewords is not None and "midx" in sampler else {}
+            parameters = {"counts": frequencies, **of_codes, **(sampler_parameters or {})}
+            if loss == "head-and-tail":
+                _check_words(loss, more)
+                n_head = more.pop("n_head", min(MOST_HEAD, max(1, n_classes // 2)))
+                sampler = make_tail_sampler(sampler, n_classes, dim, n_head=n_head, **parameters)
+            else:
+                sampler = make_sampler(sampler, n_classes, dim, **parameters)
+        parameters = {"counts": frequencies, **({"shared": True} if shared else {}), **more}
+        if loss in HEADS:
+            head = make_head(
+                loss, n_classes, dim, sampler, n_samples, **{"bias": False, "centers": centers, **parameters}
+            )
+            self.loss = _fitting(head, n_classes, dim)
+        else:
+            self.loss = make_loss(loss, sampler, n_samples, **{"dim": dim, **parameters})
+
+    @property
+    def sampler(self) -> Sampler | None:
+        """Where negatives come from, CANE's noises among them; None for a loss without any."""
+        result = getattr(self.loss, "noise" if isinstance(self.loss, BeamTreeHead) else "sampler", None)
+        return result if isinstance(result, Sampler) else None
+
+    @property
+    def head(self) -> BeamTreeHead | None:
+        """The layer whose weights stand for the class table; None where the loss works on the table."""
+        return self.loss if isinstance(self.loss, BeamTreeHead) else None
+
+    @property
+    def sparse(self) -> bool:
+        """Whether the class table, or what stands for it, has sparse gradients."""
+        return self.loss.sparse
+
+    def tables(self) -> list[nn.Parameter]:
+        """Vectors that score classes as the class table does, and want its optimiser: a head's or of subsets."""
+        if isinstance(self.loss, BeamTreeHead):
+            return [self.loss.edge_weights]
+        candidates = self.loss.candidates if isinstance(self.loss, CANELoss) else None
+        return [candidates.subset_vectors] if isinstance(candidates, FrequencySubsets) else []
+
+    def inner_parameters(self) -> list[nn.Parameter]:
+        """All other parameters, such as codewords that are learned beside the model."""
+        tables = {id(table) for table in self.tables()}
+        return [parameter for parameter in self.parameters() if id(parameter) not in tables]
+
+    def output_embeddings(self, table: Tensor) -> Tensor:
+        """The table whose inner products with queries are the model's scores; other than ``table`` for some."""
+        if isinstance(self.loss, BeamTreeHead):
+            return self.loss.class_embeddings()[0]
+        return self.loss.output_embeddings(table) if isinstance(self.loss, CANELoss) else table
+
+    def top_classes(self, queries: Tensor, table: Tensor, k: int) -> TopK:
+        """The best classes of queries (n, dim): of all classes, or of those that a head's search finds."""
+        if not isinstance(self.loss, BeamTreeHead):
+            return top_classes(queries, self.output_embeddings(table), k)
+        best = self.loss.topk(queries, min(k, self.loss.n_classes))
+        return TopK(best.classes.int().cpu().numpy(), best.scores.float().cpu().numpy())
+
+    def forward(self, queries: Tensor, table: Tensor, targets: Tensor, step: int, bias: Tensor | None = None) -> Tensor:
+        """The loss of a batch, after a refresh of the sampler when ``step`` is one for it."""
+        sampler = self.sampler
+        due = sampler is not None and sampler.adaptive and self.refresh.due(step)
+        joint = getattr(sampler, "learnable", None) in JOINT  # MIDX with codewords that are parameters
+        if isinstance(self.loss, BeamTreeHead) and (due or joint):
+            table = self.output_embeddings(table).detach()
+        if sampler is not None and due:
+            sampler.refresh(table)
+        if isinstance(self.loss, BeamTreeHead):
+            loss: Tensor = self.loss(queries, targets)
+        else:
+            loss = self.loss(queries, table, targets, bias)
+            if isinstance(self.loss, CrossEntropyEstimate) and _now_and_then(step):
+                self.loss.check(queries, table, targets, bias)
+        if joint:
+            learning: Callable[[Tensor, Tensor], Tensor] = getattr(sampler, "learning_loss")  # noqa: B009
+            trained = queries[self._has_target(queries, targets)]
+            if len(trained):
+                loss = loss + learning(trained, table)
+        return loss
+
+    def _has_target(self, queries: Tensor, targets: Tensor) -> Tensor:
+        """Which queries the loss doesn't ignore, bool of the queries' shape without the last dimension."""
+        result = targets.long() != self.loss.ignore_index
+        return result.any(dim=-1) if targets.dim() == queries.dim() else result
+
+
+def _check_words(loss: str, given: Mapping[str, Any]) -> None:
+    """Refuse an unknown parameter of a loss with a head; ``n_head`` is known here, where the sampler is made."""
+    known = ["n_head", *(word for word in HeadAndTailLoss.constraints if word not in ("sampler", "n_samples"))]
+    for word in given:
+        if word not in known:
+            raise ParameterError(f"{loss!r} has no parameter {word!r}. Its parameters are: {', '.join(known)}.")
+
+
+def _now_and_then(step: int) -> bool:
+    """Whether a step is one to look at the true loss: every power of two from some way into the training on."""
+    return step >= 64 and step & (step - 1) == 0
+
+
+def _fitting(loss: Any, n_classes: int, dim: int) -> Any:
+    """A loss or head; a head must be for these classes, and without biases, as class tables here have none."""
+    if isinstance(loss, BeamTreeHead):
+        if (loss.n_classes, loss.dim) != (n_classes, dim):
+            raise ParameterError(
+                f"The BeamTreeHead given as 'loss' must be for {n_classes} classes and {dim} dimensions. Got one for "
+                f"{loss.n_classes} and {loss.dim} instead."
+            )
+        if loss.bias:
+            raise ParameterError("The BeamTreeHead of a task must have bias=False: its measures know no biases.")
+        return loss
+    if not isinstance(loss, ClassLoss):
+        raise ParameterError(
+            f"The 'loss' parameter must be a name, a ClassLoss or a BeamTreeHead. Got {type(loss).__name__} instead."
+        )
+    return loss
+
 
 TableOptimizer = Literal["adagrad", "rowwise-adagrad", "sgd", "adam"]
 

@@ -6,9 +6,10 @@ import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from sylvan import store, validate
 from sylvan.canonical import Csr, take_rows
@@ -23,12 +24,12 @@ from sylvan.models.text_estimator import check_texts
 from sylvan.models.transformer.presets import encoder_of
 from sylvan.models.transformer.xr_transformer import XRTransformer
 from sylvan.parallel import quiet, resolve_jobs
-from sylvan.params import Number, check_value
+from sylvan.params import Choice, Number, check_value
+from sylvan.ranking.ensemble import Way, combine_rankings
 from sylvan.runtime.memory import shown_bytes
-from sylvan.tune.ensembles import grow_ensemble
-from sylvan.tune.holdout import Holdout, split_rows
+from sylvan.topk import TopK
 from sylvan.tune.limits import Budget, Limits, parse_seconds, shown_time
-from sylvan.tune.metric import Metric, bootstrap
+from sylvan.tune.metric import LabelScores, Metric, RowScores, bootstrap
 from sylvan.tune.record import Trial
 from sylvan.tune.result import TuneResult
 from sylvan.tune.search import JOINING, SAFETY, Search, ranked
@@ -36,9 +37,185 @@ from sylvan.tune.setting import joined
 from sylvan.tune.space import Space
 from sylvan.tune.study import Study, data_identity, need_optuna
 from sylvan.tune.workbench import QUERIES, SUBLINEAR, Workbench, median_latency
-from sylvan.wording import counted
+from sylvan.wording import are, counted
 
-__all__ = ["tune"]
+MEMBERS = 6  # at most
+NOTHING = 0.0005  # as a share of the score: by so little more draws needn't be better
+DRAWS = 15  # at most
+TRIED = 8  # best trials that members are drawn from, beside the best of each family
+SHORT, MOST = 20, 100  # answers a row, at least and at most, while members are drawn
+VOTES = 10  # of Ensemble, whose formula this is
+HOW: Way = "score"
+Scores = RowScores | LabelScores
+Score = Callable[[TopK], Scores]
+
+
+def grow_ensemble(
+    trials: Sequence[Trial], tops: Sequence[TopK], score: Score, allowed: Callable[[Trial], bool], number: int,
+    depth: int | None, n_jobs: int | None = None,
+) -> tuple[Trial, Scores] | None:  # fmt: skip
+    """The best ensemble that begins with the first of the trials, and its scores; None where one trial is better.
+    Members are drawn one after the other, each as often as it brings more than any other does; how often is its weight.
+    Whether an ensemble is better is judged by weights that were drawn on one half of the holdout and applied to the
+    other, both ways, beside the trial that is the best on one half, judged on the other: of many trials the best has
+    been lucky, too."""
+    if len(trials) < 2:
+        return None
+    jobs = resolve_jobs(n_jobs)
+    width = MOST if depth is None else max(depth, SHORT)
+    tried = _varied(trials)
+    short = [TopK(tops[at].labels[:, :width], tops[at].scores[:, :width]) for at in tried]
+
+    def fits(places: Sequence[int]) -> bool:
+        return allowed(_joined([trials[tried[at]] for at in places], (), number))
+
+    drawn, top = _drawn(short, lambda top: score(top).value(), fits, jobs)
+    if len(drawn) < 2:
+        return None
+    members = [short[at] for at in drawn]
+    alone = score(_cross_fitted(short, score, jobs, 1)).value()
+    if score(_cross_fitted(members, score, jobs, DRAWS)).value() <= alone:
+        return None
+    scores, total = score(top), sum(drawn.values())
+    joined = _joined([trials[tried[at]] for at in drawn], tuple(n / total for n in drawn.values()), number)
+    return replace(joined, score=scores.value()), scores
+
+
+def _drawn(
+    tops: Sequence[TopK], value: Callable[[TopK], float], fits: Callable[[Sequence[int]], bool], n_jobs: int
+) -> tuple[dict[int, int], TopK]:
+    """How often each ranking is drawn, the first at least once, by the best number of draws; and what they join to."""
+    draws, joined = [0], tops[0]
+    best, taken, together = value(joined), 1, joined
+    while len(draws) < DRAWS:
+        found: tuple[float, int, TopK] | None = None
+        for at, top in enumerate(tops):
+            if at not in draws and (len(set(draws)) == MEMBERS or not fits([*dict.fromkeys(draws), at])):
+                continue
+            weights = np.array([len(draws), 1]) / (len(draws) + 1)
+            tried = combine_rankings([joined, top], weights, 2 * tops[0].k, how=HOW, votes=VOTES, n_jobs=n_jobs)
+            if found is None or value(tried) > found[0]:
+                found = value(tried), at, tried
+        assert found is not None  # the first may always be drawn again
+        draws.append(found[1])
+        joined = found[2]
+        if found[0] > best * (1 + NOTHING):
+            best, taken, together = found[0], len(draws), joined
+    return {at: draws[:taken].count(at) for at in dict.fromkeys(draws[:taken])}, together
+
+
+def _varied(trials: Sequence[Trial]) -> list[int]:
+    """The places of the best trials, and of the best of each model over each kind of terms."""
+    seen: set[tuple[str, ...]] = set()
+    chosen = []
+    for at, trial in enumerate(trials):
+        if at < TRIED or trial.family not in seen:
+            chosen.append(at)
+        seen.add(trial.family)
+    return chosen
+
+
+def _joined(members: Sequence[Trial], weights: tuple[float, ...], number: int) -> Trial:
+    """The ensemble of some trials: what they take together."""
+    latencies = [member.latency for member in members]
+    return Trial(
+        number, tuple(member.members[0] for member in members), weights, "complete", None, members[0].n_rows,
+        sum(member.seconds or 0.0 for member in members), sum(member.n_bytes or 0 for member in members),
+        None if None in latencies else sum(latency or 0.0 for latency in latencies),
+        of_trials=tuple(member.number for member in members),
+    )  # fmt: skip
+
+
+def _cross_fitted(tops: Sequence[TopK], score: Score, n_jobs: int, most: int) -> TopK:
+    """The ranking of the holdout by up to so many draws, each half by those of the other; of one, by the best alone."""
+    n, k = len(tops[0]), max(top.k for top in tops)
+    labels = np.full((n, k), -1, np.int32)
+    scores = np.full((n, k), -np.inf, np.float32)
+    values = [score(top) for top in tops]
+    for half in (0, 1):
+        known = (np.arange(n) % 2 != half).astype(np.float64)
+        if most == 1:
+            drawn = {max(range(len(tops)), key=lambda at, known=known: values[at].value(known)): 1}  # type: ignore[misc]
+        else:
+            drawn, _ = _drawn(tops, lambda top, known=known: score(top).value(known), lambda _: True, n_jobs)  # type: ignore[misc]
+        weights = np.array(list(drawn.values())) / sum(drawn.values())
+        asked = [_rows(tops[at], slice(half, None, 2)) for at in drawn]
+        top = combine_rankings(asked, weights, k, how=HOW, votes=VOTES, n_jobs=n_jobs)
+        labels[half::2], scores[half::2] = top.labels, top.scores
+    return TopK(labels, scores)
+
+
+def _rows(top: TopK, rows: slice) -> TopK:
+    return TopK(np.ascontiguousarray(top.labels[rows]), np.ascontiguousarray(top.scores[rows]))
+
+
+Holdout = Literal["random", "last"]
+LEAST = 20  # rows of a holdout
+_SHARE, _FEW, _MOST = 10, 2_500, 10_000
+_Rows = npt.NDArray[np.int32]
+
+
+def split_rows(
+    labelled: npt.NDArray[np.bool_], how: Holdout = "random", groups: Any = None, seed: int = 0
+) -> tuple[_Rows, _Rows]:
+    """The rows to train on and the holdout rows. The holdout is a tenth of the rows, but 2,500 as long as that is no
+    more than a quarter, and at most 10,000."""
+    # Shapes: labelled (n,); groups (n,)
+    check_value("holdout", how, Choice(get_args(Holdout)), "tune")
+    n = len(labelled)
+    size = min(max(n // _SHARE, min(_FEW, n // 4)), _MOST)
+    if size < LEAST:
+        raise DataError(
+            f"There {are(n)} {counted(n, 'row')}: too few to hold {LEAST} out, for which tune takes at least "
+            f"{4 * LEAST}."
+        )
+    order = np.random.default_rng(seed).permutation(n)
+    backwards = order if how == "random" else np.arange(n)[::-1]
+    if groups is None:
+        chosen = backwards[:size]
+    else:
+        chosen = _whole_groups(groups, n, backwards, size, how == "random")
+    outside = np.zeros(n, bool)
+    outside[chosen] = True
+    train = order[~outside[order]]
+    if how == "last":
+        train = np.sort(train)[::-1]  # a first part of which is the most recent
+    holdout = np.flatnonzero(outside & labelled)
+    if len(holdout) < LEAST or not labelled[train].any():
+        raise DataError(
+            f"Of {counted(n, 'row')}, {len(chosen)} would be held out, and {len(holdout)} of them have a label: tune "
+            f"takes at least {LEAST} such rows, and some with labels to train on."
+        )
+    return train.astype(np.int32), holdout.astype(np.int32)
+
+
+def _whole_groups(groups: Any, n: int, order: npt.NDArray[np.intp], size: int, skip: bool) -> npt.NDArray[np.intp]:
+    """The rows of the groups that come first in ``order``, about ``size`` of them."""
+    given = np.asarray(groups)
+    if given.ndim != 1 or len(given) != n:
+        rows = f"There {are(n)} {counted(n, 'row')}"
+        raise DataError(f"{rows}, but groups has shape {given.shape}: it takes one group a row.")
+    try:
+        names, number = np.unique(given, return_inverse=True)
+    except TypeError:
+        raise ParameterError("The 'groups' parameter must be all strings or all numbers.") from None
+    if len(names) < 2:
+        raise DataError(f"There is one group, of {counted(n, 'row')}: none can be held out.")
+    sizes = np.bincount(number)
+    first = np.unique(number[order], return_index=True)[1]
+    taken: list[int] = []
+    total = 0
+    for group in number[order][np.sort(first)]:
+        if skip and taken and total + sizes[group] > 1.5 * size:
+            continue  # a group isn't torn, and a large one would leave few rows to train on
+        if total + sizes[group] >= n:
+            break
+        taken.append(group)
+        total += int(sizes[group])
+        if total >= size:
+            break
+    return np.flatnonzero(np.isin(number, taken))
+
 
 ROOM = 512  # bytes of a size that a pruned model leaves free for notes, as ``sylvan compress`` does
 LONG = 600  # characters of a text, in the mean, from which on texts are long: pages, not titles or summaries

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from sylvan import BeamTreeClassifier
 from sylvan.errors import ModelError, ParameterError
-from sylvan.models.beam_tree import rates, training
+from sylvan.models.beam_tree import training
 from sylvan.runtime import Checkpoint, Job, Runner, WithinMemory, checkpointed
 
 y = np.arange(240) % 12
@@ -25,7 +25,7 @@ SPARSE = sp.random(240, 60, 0.1, format="csr", random_state=0, dtype=np.float32)
 def all_passes() -> Iterator[None]:
     """Trainings of a known length: early stopping has tests of its own."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rates, "_best_pass", lambda marks: 6)
+        patch.setattr(training, "_best_pass", lambda marks: 6)
         yield
 
 
@@ -87,7 +87,7 @@ class Beside(Runner):
 
 
 def test_higher_rates_than_one_that_fails_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    tried, ran = rates._tried, []
+    tried, ran = training._tried, []
 
     def failing(trials: Any, training: Any, n_passes: int, shown: Any) -> Any:
         ran.append(training.learning_rate)
@@ -96,7 +96,7 @@ def test_higher_rates_than_one_that_fails_do_not_count(monkeypatch: pytest.Monke
             return np.full((1, 2), np.nan)  # of the second rate alone
         return marks
 
-    monkeypatch.setattr(rates, "_tried", failing)
+    monkeypatch.setattr(training, "_tried", failing)
     plain = make().fit(X, y)
     n_plain, ran[:] = len(ran), []
     assert bits(make().fit(X, y, runner=Beside())) == bits(plain)
@@ -132,7 +132,7 @@ def test_an_interrupted_training_goes_on(
             make(**params).fit(rows, y, checkpoint=tmp_path / "work")
         assert (tmp_path / "work" / "passes").is_dir()
         begun.clear()
-        monkeypatch.setattr(rates, "_tried", None)  # rates aren't tried again
+        monkeypatch.setattr(training, "_tried", None)  # rates aren't tried again
         again = make(**{**params, "n_jobs": n_jobs}).fit(rows, y, checkpoint=tmp_path / "work")
         assert begun == [3 * 240, 4 * 240, 5 * 240] and bits(again) == bits(whole)
         assert not (tmp_path / "work").exists()

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 import sylvan
 from sylvan import BeamTreeClassifier, LabelTree
 from sylvan.errors import DataError, ParameterError
-from sylvan.models.beam_tree import rates
+from sylvan.models.beam_tree import training
 
 y = np.random.default_rng(1).integers(12, size=240)
 X = np.eye(12, dtype=np.float32)[y] + np.random.default_rng(0).normal(size=(240, 12)).astype(np.float32) / 4
@@ -95,12 +95,12 @@ def test_another_optimiser_begins_without_state() -> None:
 
 
 def test_the_optimiser_is_chosen_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    tried = rates._tried
+    tried = training._tried
 
     def judged(**given: Any) -> Any:
         return tried(**given) * (given["training"].optimizer == better)
 
-    monkeypatch.setattr(rates, "_tried", judged)
+    monkeypatch.setattr(training, "_tried", judged)
     for better in ("averaged_sgd", "adagrad"):
         model = make(learning_rate="auto", optimizer="auto").fit(X, y)
         assert model.optimizer == "auto" and model.optimizer_ == better
@@ -111,7 +111,7 @@ def test_the_optimiser_is_chosen_and_says_so(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_training_ends_after_the_pass_that_was_best(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rates, "_FEWEST_JUDGED", 24)  # a tenth of the rows
+    monkeypatch.setattr(training, "_FEWEST_JUDGED", 24)  # a tenth of the rows
     courses = {  # a pass counts with those beside it
         (0.3, 0.5, 0.4, 0.4): 3, (0.3, 0.5, 0.4, 0.6): 4, (0.5, 0.5, 0.5, 0.5): 4, (0.9, 0.1, 0.1, 0.1): 1,
         (0.1, 0.4, 0.3, 0.2): 3, (0.4, 0.5, 0.45, 0.2): 2,
@@ -122,7 +122,7 @@ def test_training_ends_after_the_pass_that_was_best(monkeypatch: pytest.MonkeyPa
             at = round(trainer.n_averaged / len(trials.shown)) - 1
             return [course[at], course[at]]
 
-        monkeypatch.setattr(rates, "_mark", mark)
+        monkeypatch.setattr(training, "_mark", mark)
         model = make(learning_rate="auto", optimizer="averaged_sgd", epochs=4).fit(X, y)
         assert len(model.history_) == passes
     few = make(learning_rate="auto", optimizer="averaged_sgd", epochs=4).fit(X[:239], y[:239])

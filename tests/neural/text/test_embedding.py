@@ -13,8 +13,7 @@ import torch
 
 from sylvan.errors import ParameterError
 from sylvan.neural import BagTextEncoder, Engine, TokenRows, embed
-from sylvan.neural.text.embedding import batches
-from sylvan.neural.text.embedding_cache import EmbeddingCache
+from sylvan.neural.text.embedding import EmbeddingCache, batches
 
 TEXTS = [f"{'whale ' * (i % 7)}number {i} of the sea" for i in range(50)]
 

@@ -9,7 +9,7 @@ import torch
 
 from sylvan.indexing.codebooks import reconstruct
 from sylvan.sampling import MIDX
-from sylvan.sampling.midx import flattening as module
+from sylvan.sampling.midx import midx as module
 
 
 def refreshed(spread: float, **parameters: object) -> tuple[MIDX, torch.Tensor, torch.Tensor]:

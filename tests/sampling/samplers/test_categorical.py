@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from sylvan.sampling.samplers.categorical import alias_table, draw_alias
+from sylvan.sampling.samplers.static import alias_table, draw_alias
 
 
 def weights_of(kind: str, n: int) -> Tensor:

@@ -9,14 +9,74 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from sylvan.data.formats.cells import cell_line
 from sylvan.data.formats.columnar import need_pyarrow
-from sylvan.data.formats.ranking_tables import RankingTable, table_columns
-from sylvan.data.other_fields import RecordColumns, arrow_column
+from sylvan.data.other_fields import RecordColumns, arrow_column, cell_of
 from sylvan.data.streams import check_ending, open_write, unpacked_name
+from sylvan.data.text_rows import encoded
 from sylvan.errors import DataError
 from sylvan.topk import TopK
 
-__all__ = ["PARQUET", "LabelOf", "Writer", "columns_of_output", "open_rankings"]
+
+def table_columns(key: str, titled: bool) -> tuple[str, ...]:
+    """The columns besides those of the rows' own fields; ``key`` is "scores" or "probabilities"."""
+    number = {"scores": "score", "probabilities": "probability"}.get(key, key)
+    return ("row", "rank", "label", *(("name",) if titled else ()), number)
+
+
+class RankingTable:
+    """Lines of the row's number, its other fields, rank, label, perhaps what the label is called, and score. A row
+    without an answer has a line that ends in empty cells, so that none is missing."""
+
+    def __init__(
+        self, stream: Any, label_of: Callable[[str], str | None] | None, key: str, delimiter: str, guards: bool = False
+    ) -> None:
+        self._stream, self._label_of, self._key, self._delimiter = stream, label_of, key, delimiter
+        self._columns, self._n_rows = RecordColumns(), 0
+        self._has_header, self._guards = False, guards
+
+    def write(
+        self, top: TopK, names: Sequence[Sequence[str]] | None, records: Sequence[Mapping[str, Any]] | None = None
+    ) -> None:
+        """The answers for the next rows, and their other fields."""
+        others = [{}] * len(top) if records is None else records
+        columns = self._columns.take(others)
+        lines = [self._header(columns)]
+        rows = top.labels.tolist() if names is None else names
+        for number, (row, labels, scores, record) in enumerate(
+            zip(rows, top.labels, top.scores, others, strict=True), self._n_rows
+        ):
+            before = [str(number), *(cell_of(record.get(name)) for name in columns)]
+            n = int((labels >= 0).sum())
+            for rank, (label, score) in enumerate(zip(row[:n], scores[:n].tolist(), strict=True), 1):
+                # Six digits are all that a float32 is sure of.
+                lines.append(self._line([*before, str(rank), *self._named(str(label))], f"{score:.6g}"))
+            if not n:
+                lines.append(self._line([*before, *[""] * (2 if self._label_of is None else 3)], ""))
+        self._n_rows += len(top)
+        self._stream.write(encoded(self._n_rows, "".join(lines)))
+
+    def _header(self, columns: Sequence[str]) -> str:
+        """The line of the columns' names, the first time."""
+        if self._has_header:
+            return ""
+        self._has_header = True
+        row, *rest = table_columns(self._key, self._label_of is not None)
+        return cell_line([row, *columns, *rest], self._delimiter)
+
+    def _line(self, cells: Sequence[str], score: str) -> str:
+        """A row: its texts, and a number, which may well begin with a minus sign."""
+        texts = cell_line(cells, self._delimiter, self._guards).removesuffix("\n")
+        return f"{texts}{self._delimiter}{score}\n"
+
+    def _named(self, label: str) -> list[str]:
+        return [label] if self._label_of is None else [label, self._label_of(label) or ""]
+
+    def close(self, complete: bool) -> None:
+        """A table of no rows has its header still."""
+        if complete:
+            self._stream.write(self._header(()).encode())
+
 
 PARQUET = (".parquet", ".pq")  # how a file's name ends that is written as Parquet
 _TABLES = {".csv": ",", ".tsv": "\t", ".tab": "\t"}  # and what separates the cells
@@ -139,7 +199,11 @@ def _delimiter(path: str) -> str | None:
 
 @contextmanager
 def open_rankings(
-    path: str, n_labels: int, label_of: LabelOf | None = None, key: str = "scores", delimiter: str | None = None,
+    path: str,
+    n_labels: int,
+    label_of: LabelOf | None = None,
+    key: str = "scores",
+    delimiter: str | None = None,
     guards: bool = False,
 ) -> Iterator[Writer]:
     """A writer to ``path``: a matrix when it ends in ``.npz``, Parquet for ``.parquet`` or ``.pq``, a table for

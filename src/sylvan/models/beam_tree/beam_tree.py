@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -22,20 +24,62 @@ from sylvan.matching.class_beam import ClassWeights
 from sylvan.models.base import MOST_ANSWERS, Predicted
 from sylvan.models.beam_tree.examples import Classes, Examples, first_classes
 from sylvan.models.beam_tree.params import Bound, saved_tree
-from sylvan.models.beam_tree.plan import plan_training
 from sylvan.models.beam_tree.search import coverage_of, rank_by_beam, rank_exactly, within_bounds
-from sylvan.models.beam_tree.trainers import going_on, ranked_by, state_arrays, weights_from
-from sylvan.models.beam_tree.training import learn, learn_on
+from sylvan.models.beam_tree.trainers import going_on, new_trainer, ranked_by, state_arrays, weights_from
+from sylvan.models.beam_tree.training import Learning, learn, learn_on, train_pass
 from sylvan.models.beam_tree.updates import BeamTreeUpdates
 from sylvan.parallel import one_at_a_time, resolve_jobs
 from sylvan.params import Flag, check_value, parameterized
 from sylvan.ranking.class_training import OPTIMIZERS
 from sylvan.runtime import Checkpoint, Runner, opened_runner
-from sylvan.runtime.plan import Plan
+from sylvan.runtime.machine import available_bytes, resident_bytes
+from sylvan.runtime.plan import Phase, Plan, timed
 from sylvan.topk import TopK
 from sylvan.wording import counted
 
-__all__ = ["BeamTreeClassifier"]
+_TREE_BYTES = 16  # of a finished tree and the class counts, a class
+_SHOWN = 300  # rows at first; as many again and again until the time can be measured
+_ENOUGH_SECONDS = 0.2
+_RATE = 1e-3  # any that stays within bounds
+
+
+def plan_training(learning: Learning, runner: Runner) -> Plan:
+    """The plan of a training: its tree is made, its other jobs are asked for their cost, which is in rows shown."""
+    learning.need_room()
+    now, available = resident_bytes(), available_bytes()
+    with timed(runner.n_jobs) as making:
+        tree = runner.one(learning.tree_job(runner.n_jobs))
+    phases = [Phase("tree", making.seconds, max(0, resident_bytes() - now))]
+    trials = learning.trials(tree, runner.n_jobs)
+    passes = learning.passes_job(tree, learning.training, learning.epochs)
+    per_row = _seconds_a_row(learning, tree) if passes.cost else 0.0
+    if learning.optimizers:
+        phases.append(Phase("learning rate", (trials.cost if trials else 0) * per_row, passes.peak_bytes))
+    phases.append(Phase("training", passes.cost * per_row, passes.peak_bytes))
+    return Plan(
+        sum(phase.seconds for phase in phases),
+        now + max(phase.peak_bytes for phase in phases),
+        passes.peak_bytes + _TREE_BYTES * learning.examples.n_classes,
+        None if available is None else now + available,
+        tuple(phases),
+        ("fewer features", *(["optimizer='sgd', a third as much"] if learning.training.optimizer != "sgd" else [])),
+    )
+
+
+def _seconds_a_row(learning: Learning, tree: LabelTree) -> float:
+    """Seconds of a step, from some hundred of them; the first, whose weights are all 0, aren't counted."""
+    rows = learning.examples.weighted()
+    some = np.resize(rows[np.random.default_rng(learning.training.seed).permutation(len(rows))], _SHOWN)
+    training = replace(learning.training, learning_rate=_RATE)
+    trainer = new_trainer(learning.examples, training, tree, learning.noise, learning.scores)
+    train_pass(trainer, some)
+    start, shown, seconds = time.process_time(), 0, 0.0
+    # Until the clock has moved: on some machines it does in steps of ten milliseconds.
+    while shown < _SHOWN or seconds == 0 or (seconds < _ENOUGH_SECONDS and shown < len(rows)):
+        train_pass(trainer, some)
+        shown += len(some)
+        seconds = time.process_time() - start
+    return seconds / shown
 
 
 @parameterized

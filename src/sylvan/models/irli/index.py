@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from sylvan import store, validate
 from sylvan.errors import ParameterError
-from sylvan.indexing.buckets import Buckets
+from sylvan.indexing.buckets import Buckets, hash_partition
 from sylvan.lazy import need_torch
 from sylvan.matching.bucket_network import BucketNetwork
 from sylvan.matching.candidates import Order
 from sylvan.models.base import MOST_ANSWERS
-from sylvan.models.irli.building import build_index
-from sylvan.models.irli.plan import IndexPlanning
+from sylvan.models.irli.judge import RecallJudge
+from sylvan.models.irli.learning import fit_partitions, grouped
 from sylvan.models.irli.report import BucketReport
 from sylvan.models.irli.rounds import Rounds
 from sylvan.models.irli.search import BucketedVectors, SearchSettings
@@ -27,21 +28,197 @@ from sylvan.models.irli.settings import (
     Epochs,
     FinalEpochs,
     HiddenOrAuto,
+    LearningSettings,
     NBucketsOrAuto,
     NumberOfRounds,
     Rate,
     Repetitions,
     Room,
 )  # fmt: skip
-from sylvan.models.irli.tuning import UNTUNED, Tuning, choose_settings
-from sylvan.models.irli.vectors import Answers, VectorIndex, Vectors, check_metric, checked_neighbors, comparable, owned
+from sylvan.models.irli.sizes import IndexSizes, principal_directions
+from sylvan.models.irli.tuning import UNTUNED, Tuning, choose_settings, nearest_of
+from sylvan.models.irli.vectors import (
+    ROUGH_WIDTH,
+    Answers,
+    TrainingQueries,
+    VectorIndex,
+    Vectors,
+    check_metric,
+    checked_neighbors,
+    comparable,
+    owned,
+    training_queries,
+)
 from sylvan.parallel import one_at_a_time, resolve_jobs
 from sylvan.params import Range, Seed, Threads, attribute, parameterized
-from sylvan.ranking.vectors import Metric
+from sylvan.ranking.vectors import Metric, exact_neighbors
 from sylvan.runtime import Checkpoint, Runner
-from sylvan.runtime.plan import Plan
+from sylvan.runtime.machine import available_bytes, resident_bytes
+from sylvan.runtime.plan import Phase, Plan, timed
 
-__all__ = ["IRLIIndex"]
+ROUNDS = 3  # that "auto" is taken to make
+_FLOAT = 4
+_QUERIES, _ROWS = 64, 4096  # that are compared to see how long it takes
+_BATCHES = 4  # that are trained on
+_JUDGED = 64  # queries that are judged
+_TUNED = 4  # judgements that the tuning takes as long as, about
+
+
+@dataclass(frozen=True)
+class IndexPlanning:
+    """What is built, and of what."""
+
+    vectors: npt.NDArray[np.float32]  # shape (n, d)
+    metric: Metric
+    parameters: dict[str, Any]  # of the index
+    n_queries: int | None  # given training queries; None where rows of the base are taken
+    finds_neighbors: bool  # whether their neighbours are computed
+    n_jobs: int
+
+    def plan(self) -> Plan:
+        """The plan, by a few small measurements."""
+        from sylvan.models.irli.training import one_thread
+
+        n, width = self.vectors.shape
+        sizes = IndexSizes.of(self.parameters, n, width)
+        settings = LearningSettings.of({**self.parameters, "n_buckets": sizes.n_buckets, "hidden": sizes.hidden})
+        shown = sizes.n_components or width
+        n_queries = min(sizes.n_queries, n) if self.n_queries is None else self.n_queries
+        now, available = resident_bytes(), available_bytes()
+        with one_thread():
+            training, moving, judging = self._steps(settings, shown)
+            finding = self._finding(width, min(shown, ROUGH_WIDTH) if sizes.n_components else width, n_queries)
+        rounds = ROUNDS if isinstance(settings.rounds, str) else settings.rounds
+        epochs = (rounds + 1) * settings.epochs_per_round + settings.final_epochs
+        n_groups = len(grouped(settings))
+        batches = -(-n_queries // settings.batch_size)
+        spread = min(self.n_jobs, n_groups)  # a group is trained on one thread
+        holdout = min(1000, n_queries // 10)
+        network = settings.n_repetitions * (settings.hidden * (shown + sizes.n_buckets + 1) + sizes.n_buckets)
+        projected = _FLOAT * shown * (n + n_queries + width) if sizes.n_components else 0
+        truths = 12 * n_queries * int(self.parameters["n_neighbors"])
+        buckets = 2 * _FLOAT * settings.n_repetitions * n
+        phases = (
+            Phase("neighbours", finding, projected + truths),
+            Phase("training", epochs * batches * n_groups * training / spread, 7 * _FLOAT * network),  # Adam; the best
+            Phase("moving", rounds * n * moving / self.n_jobs, 3 * buckets),
+            Phase("judging", (rounds + 1 + _TUNED) * holdout * judging / self.n_jobs, 0),
+        )
+        model = _FLOAT * (n * width + network + (shown * width if sizes.n_components else 0)) + buckets
+        peak = now + self.vectors.nbytes + sum(phase.peak_bytes for phase in phases)
+        seconds = sum(phase.seconds for phase in phases)
+        return Plan(seconds, peak, model, None if available is None else now + available, phases)
+
+    def _finding(self, width: int, rough_width: int, n_queries: int) -> float:
+        """Seconds of finding the neighbours of training queries, and those of the holdout, which are exact."""
+        n = len(self.vectors)
+        few = np.ascontiguousarray(self.vectors[:_ROWS])
+        rough = np.ascontiguousarray(few[:, :rough_width])
+        times = []
+        for rows in (few, rough):
+            with timed() as comparing:
+                exact_neighbors(rows[:_QUERIES], rows, min(100, len(rows)), self.metric)
+            times.append(comparing.seconds / (min(_QUERIES, len(rows)) * len(rows)))
+        exact = min(1000, n_queries // 10) if self.n_queries is None or self.finds_neighbors else 0
+        learned = n_queries if self.finds_neighbors else 0
+        return n * (exact * times[0] + learned * times[1]) / self.n_jobs
+
+    def _steps(self, settings: LearningSettings, shown: int) -> tuple[float, float, float]:
+        """Seconds of training a group on a batch, of a vector's best buckets, and of judging a query; of one thread."""
+        from sylvan.models.irli.training import GroupTrainer, InputScale, network_of
+
+        n, size = len(self.vectors), _BATCHES * settings.batch_size
+        random = np.random.default_rng(0)
+        inputs = random.standard_normal((size, shown), np.float32)
+        each = int(self.parameters["n_neighbors"])
+        ones, ids = np.ones(size * each, np.float32), random.integers(n, size=size * each, dtype=np.int32)
+        truths = sp.csr_matrix((ones, ids, np.arange(0, size * each + 1, each)), shape=(size, n))
+        groups, scale = grouped(settings), InputScale.of(inputs)
+        assignment = hash_partition(n, settings.n_buckets, settings.n_repetitions, settings.seed)
+        trainer = GroupTrainer(inputs, truths, groups[0], settings, scale)
+        own = assignment[groups[0].start : groups[0].stop]
+        trainer.train(own, 1)  # what happens once
+        with timed() as training:
+            trainer.train(own, 1)
+        state = trainer.state()
+        network = network_of([state], scale)
+        with timed() as moving:
+            network.top(inputs, min(settings.choices, settings.n_buckets))
+        share = settings.n_repetitions / len(groups[0])
+        buckets = Buckets.from_assignment(own, settings.n_buckets)
+        with timed() as judging:
+            RecallJudge(inputs[:_JUDGED], truths[:_JUDGED])(buckets, network)
+        judged = min(_JUDGED, size)
+        return training.seconds / _BATCHES, share * moving.seconds / size, share * judging.seconds / judged
+
+
+@dataclass(frozen=True, eq=False)
+class BuiltIndex:
+    """What was built."""
+
+    vectors: BucketedVectors
+    rounds: Rounds
+    tuning: Tuning | None  # None where `probes` is given, or there are no holdout queries
+
+
+def build_index(
+    vectors: Vectors,
+    queries: Any,
+    neighbors: Any,
+    metric: Metric,
+    parameters: dict[str, Any],
+    estimator: str,
+    *,
+    n_jobs: int,
+    checkpoint: Checkpoint | str | os.PathLike[str] | None,
+    runner: Runner | None,
+) -> BuiltIndex:
+    """Learn buckets of the vectors, and measure how to search in them."""
+    # Shape: vectors (n, d)
+    from sylvan.models.irli.training import one_thread
+
+    sizes = IndexSizes.of(parameters, *vectors.shape)
+    with one_thread():
+        projection = None
+        if sizes.n_components:
+            projection = principal_directions(vectors, sizes.n_components, parameters["seed"])
+        sample = training_queries(
+            vectors, queries, neighbors, metric=metric, n_queries=sizes.n_queries,
+            n_neighbors=parameters["n_neighbors"], seed=parameters["seed"], n_jobs=n_jobs, projection=projection,
+        )  # fmt: skip
+        shown = sample if projection is None else sample.projected(projection)
+        learned = fit_partitions(
+            estimator,
+            {**parameters, **asdict(sizes), "metric": metric},
+            {"base": vectors, "queries": _array(queries), "neighbors": _array(neighbors)},
+            shown.queries,
+            shown.truths,
+            n_jobs=n_jobs,
+            checkpoint=checkpoint,
+            runner=runner,
+            label_vectors=vectors if projection is None else vectors @ projection,
+            judge=None if shown.holdout is None else RecallJudge(*shown.holdout, n_jobs=n_jobs),
+        )
+        network = learned.network if projection is None else learned.network.behind(projection)
+        index = BucketedVectors(vectors, metric, learned.buckets, network)
+        tuning = _tuned(index, sample, parameters, n_jobs)
+    return BuiltIndex(index, Rounds(learned.rounds, learned.best_round), tuning)
+
+
+def _tuned(index: BucketedVectors, sample: TrainingQueries, parameters: dict[str, Any], n_jobs: int) -> Tuning | None:
+    """The settings for the wished recall, by the holdout queries."""
+    if sample.holdout is None or parameters["probes"] != "auto":
+        return None
+    queries, truths = sample.holdout
+    recall, order = float(parameters["recall"]), parameters["order"]
+    return choose_settings(
+        index.network, index.buckets, queries, nearest_of(truths), recall=recall, order=order, n_jobs=n_jobs
+    )
+
+
+def _array(values: Any) -> npt.NDArray[Any] | None:
+    return None if values is None else np.asarray(values)
+
 
 _TUNED_FOR = 10  # neighbours that a search is set to
 _SAMPLE = 1000  # queries that a setting or a report is measured on where none are given

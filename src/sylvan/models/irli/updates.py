@@ -21,19 +21,36 @@ from sylvan.matching.bucket_network import BucketNetwork, best_buckets
 from sylvan.models.base import Estimator
 from sylvan.models.irli.learning import grouped
 from sylvan.models.irli.settings import LearningSettings
-from sylvan.models.irli.update_plan import IRLIUpdatePlan
 from sylvan.parallel import map_parallel, one_at_a_time, resolve_jobs
 from sylvan.runtime import Job, Runner
-from sylvan.runtime.plan import timed
+from sylvan.runtime.memory import shown_bytes
+from sylvan.runtime.plan import shown_seconds, timed
 from sylvan.wording import counted
 
 if TYPE_CHECKING:
     from sylvan.models.irli.training import InputScale
 
-__all__ = ["IRLIUpdates"]
+
+@dataclass(frozen=True)
+class IRLIUpdatePlan:
+    """What an update would do."""
+
+    epochs: int
+    new_rows: int  # shown in each epoch
+    known_rows: int  # shown in each epoch beside them
+    seconds: float  # time until the model is changed
+    peak_bytes: int  # memory that the update takes beside the model and the rows
+
+    def text(self) -> str:
+        """The plan in a line for a terminal."""
+        return (
+            f"Rows that would be shown to the networks, {self.epochs:,} times: {self.new_rows:,} new ones and "
+            f"{self.known_rows:,} known ones; about {shown_seconds(self.seconds)} and {shown_bytes(self.peak_bytes)} "
+            "of memory."
+        )
+
 
 _Self = TypeVar("_Self", bound="IRLIUpdates")
-
 EPOCHS, EPOCHS_ALONE = 8, 4  # over new rows with known rows beside, and without
 BESIDE, LEAST_BESIDE = 2, 500  # known rows that are shown beside each new one, and at least; others in each epoch
 WIDER = 3  # times ``choices``: labels that share most buckets with the one that they are like are answered in its place

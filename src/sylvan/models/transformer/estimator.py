@@ -36,7 +36,6 @@ from sylvan.models.text_estimator import Unknown, check_texts
 from sylvan.models.transformer.features import Lengths, joined, unit_terms
 from sylvan.models.transformer.plan import plan_of
 from sylvan.models.transformer.presets import PARTS, Preset, ensemble_of, preset_part
-from sylvan.models.transformer.state import need_dense_scale, need_history, need_term_scale
 from sylvan.models.transformer.training import TransformerTraining
 from sylvan.models.transformer.transformer_matcher import TransformerMatcher
 from sylvan.models.transformer.updates import TransformerUpdates
@@ -52,7 +51,30 @@ from sylvan.wording import counted
 if TYPE_CHECKING:
     from sylvan.neural.text.text_encoder import TextEncoder
 
-__all__ = ["TransformerEstimator"]
+
+def need_dense_scale(state: store.State) -> float:
+    """The length of the encoder's vectors that the rankers have learned, which the parameter may say otherwise."""
+    if "dense_scale" not in state.meta:
+        raise ModelError(f"{state.where!r} is damaged: it doesn't say how long its encoder's vectors are.")
+    return store.need_float(state, "dense_scale", np.finfo(np.float32).tiny, np.finfo(np.float32).max)
+
+
+def need_term_scale(state: store.State) -> float:
+    """The length of TF-IDF's part of a row; 1 in a model that was saved before it could be anything else."""
+    if "term_scale" not in state.meta:
+        return 1.0
+    return store.need_float(state, "term_scale", np.finfo(np.float32).tiny, 1.0)
+
+
+def need_history(state: store.State) -> list[dict[str, Any]]:
+    """What the training of each layer went like."""
+    history = state.meta.get("history")
+    if not isinstance(history, list) or not all(isinstance(layer, dict) for layer in history):
+        raise ModelError(
+            f"{state.where!r} is damaged: 'history' must be a list of layers. Got {history!r:.60} instead."
+        )
+    return history
+
 
 _MOST_DIMENSIONS = 1 << 20
 _DEVICE = re.compile(r"auto|cpu|(cuda|mps|xpu)(:[0-9]{1,3})?")

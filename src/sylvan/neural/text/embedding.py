@@ -2,28 +2,236 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+import re
+import secrets
+import threading
+import warnings
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from sylvan.errors import ParameterError
 from sylvan.neural.loop.engine import Engine
-from sylvan.neural.text.embedding_cache import EmbeddingCache
 from sylvan.neural.text.text_encoder import TextEncoder
 from sylvan.neural.text.token_rows import TokenRows
 from sylvan.parallel import progress, quiet
 from sylvan.runtime import Job, Runner
 from sylvan.validate import count
 
-__all__ = ["embed"]
+_KEY_BYTES = 16
+_SHARD = re.compile(r"(\d+)-([0-9a-f]{8})\.vectors")
+_SMALL_SHARD = 4096  # rows
+_MOST_SMALL_SHARDS = 32
+_FEW = 16  # vectors are read one by one where they are fewer than a shard's over this
+_MOST_KEYS = 1 << 22  # that a process remembers: some 100 MB
+
+
+class EmbeddingCache:
+    """The vectors that one encoder has given, by what its tokenizer made of the texts."""
+
+    def __init__(self, folder: str | os.PathLike[str], identity: Mapping[str, Any], dim: int) -> None:
+        plain = json.dumps(dict(identity), sort_keys=True, default=str)
+        self._salt = hashlib.blake2b(plain.encode(), digest_size=_KEY_BYTES).digest()
+        self._folder = os.path.join(os.path.expanduser(os.fspath(folder)), self._salt.hex())
+        self._dim = dim
+        try:
+            os.makedirs(self._folder, exist_ok=True)
+        except OSError as error:
+            raise ParameterError(
+                f"Vectors can't be stored in {os.fspath(folder)!r}: {error.strerror or error}. Give 'cache' a folder "
+                "that can be written."
+            ) from error
+
+    def keys(self, rows: TokenRows) -> npt.NDArray[np.uint8]:
+        """The key of each text, shape (n, 16)."""
+        keys = np.empty((len(rows), _KEY_BYTES), dtype=np.uint8)
+        values = rows.values
+        ids = rows.ids.astype("<i4", copy=False)
+        for i, (start, stop) in enumerate(zip(rows.offsets[:-1].tolist(), rows.offsets[1:].tolist(), strict=True)):
+            digest = hashlib.blake2b(ids[start:stop].tobytes(), digest_size=_KEY_BYTES, key=self._salt)
+            if values is not None:
+                digest.update(values[start:stop].astype("<f4", copy=False).tobytes())
+            keys[i] = np.frombuffer(digest.digest(), dtype=np.uint8)
+        return keys
+
+    def find(self, keys: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float32]]:
+        """Which texts are known, and their vectors."""
+        # Shape: keys (n, 16); returns (known, vectors) (n,)
+        known = np.zeros(len(keys), dtype=bool)
+        vectors = np.zeros((len(keys), self._dim), dtype=np.float32)
+        for name in self._shards():
+            missing = np.flatnonzero(~known)
+            if not len(missing):
+                break
+            hits = self._look_up(name, keys[missing])
+            if hits is not None:
+                there, theirs = hits
+                known[missing[there]], vectors[missing[there]] = True, theirs
+        return known, vectors[known]
+
+    def add(self, keys: npt.NDArray[np.uint8], vectors: npt.NDArray[np.float32]) -> None:
+        """Store vectors; of a disk that is full or refuses there is a warning and nothing else."""
+        # Shapes: keys (n, 16); vectors (n, dim)
+        if not len(keys):
+            return
+        try:
+            self._write(keys, vectors)
+            self._join_small()
+        except OSError as error:
+            warnings.warn(
+                f"Vectors could not be stored in {self._folder!r}: {error.strerror or error}.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+    # ------------------------------------------------------------------------------------ shards
+
+    def _shards(self) -> list[str]:
+        return sorted(name for name in os.listdir(self._folder) if _SHARD.fullmatch(name))
+
+    def _write(self, keys: npt.NDArray[np.uint8], vectors: npt.NDArray[np.float32]) -> str:
+        parts = [np.ascontiguousarray(keys), np.ascontiguousarray(vectors, dtype="<f4")]
+        checksum = 0
+        for part in parts:
+            checksum = zlib.crc32(part.data.cast("B"), checksum)
+        name = f"{len(keys)}-{checksum:08x}.vectors"
+        waiting = os.path.join(self._folder, f".{name}.{secrets.token_hex(4)}")
+        try:
+            with open(waiting, "wb") as file:
+                for part in parts:
+                    file.write(part.data.cast("B"))
+            os.replace(waiting, os.path.join(self._folder, name))
+        finally:
+            if os.path.exists(waiting):
+                os.remove(waiting)
+        return name
+
+    def _look_up(
+        self, name: str, keys: npt.NDArray[np.uint8]
+    ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float32]] | None:
+        """Which keys a shard has, and their vectors; None for a damaged one. A shard is read whole and verified the
+        first time that a process looks into it. Its keys are remembered as long as the file stays as it is, so that a
+        text asked for alone costs no more than reading its vector."""
+        path = os.path.join(self._folder, name)
+        try:
+            status = os.stat(path)
+            state = (status.st_ino, status.st_size, status.st_mtime_ns)
+            index = _indexes.get(path, state)
+            if index is not None:
+                rows = index.rows_of(keys)
+                there = rows >= 0
+                if there.sum() * _FEW < len(index.rows):
+                    return there, self._read_rows(path, len(index.rows), rows[there])
+        except OSError:
+            return None
+        shard = self._read(name)
+        if shard is None:
+            return None
+        if index is None:
+            index = _indexes.put(path, state, _Index(shard[0]))
+        rows = index.rows_of(keys)
+        return rows >= 0, shard[1][rows[rows >= 0]]
+
+    def _read_rows(self, path: str, n: int, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+        size = 4 * self._dim
+        vectors = np.empty((len(rows), self._dim), dtype="<f4")
+        with open(path, "rb", buffering=0) as file:
+            for place, row in enumerate(rows.tolist()):
+                file.seek(n * _KEY_BYTES + row * size)
+                if file.readinto(vectors[place].data.cast("B")) != size:
+                    raise OSError("the shard has been cut")
+        return vectors
+
+    def _read(self, name: str) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float32]] | None:
+        """Keys and vectors of a shard; None when it is damaged, of another shape or gone."""
+        parts = _SHARD.fullmatch(name)
+        assert parts is not None
+        n, checksum = int(parts[1]), int(parts[2], 16)
+        try:
+            data = np.fromfile(os.path.join(self._folder, name), dtype=np.uint8)
+        except OSError:
+            return None
+        if len(data) != n * (_KEY_BYTES + 4 * self._dim) or zlib.crc32(data.data) != checksum:
+            return None
+        keys = data[: n * _KEY_BYTES].reshape(n, _KEY_BYTES)
+        return keys, data[n * _KEY_BYTES :].view("<f4").reshape(n, self._dim)
+
+    def _join_small(self) -> None:
+        """One shard of many small ones, as single texts leave them."""
+        small = [name for name in self._shards() if int(name.split("-")[0]) < _SMALL_SHARD]
+        if len(small) <= _MOST_SMALL_SHARDS:
+            return
+        read = [shard for name in small if (shard := self._read(name)) is not None]
+        joined = ""
+        if read:
+            joined = self._write(np.concatenate([keys for keys, _ in read]), np.concatenate([each for _, each in read]))
+        for name in small:
+            if name != joined:
+                try:
+                    os.remove(os.path.join(self._folder, name))
+                except FileNotFoundError:  # another process has joined them too
+                    continue
+
+
+class _Index:
+    """The keys of a verified shard in an order in which they are found by halving."""
+
+    def __init__(self, keys: npt.NDArray[np.uint8]) -> None:
+        numbers = _as_numbers(keys)
+        self.rows = np.argsort(numbers[:, 0], kind="stable")
+        self.numbers = numbers[self.rows]
+
+    def rows_of(self, keys: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
+        """The row of each key in the shard; -1 for one that it hasn't got. Of two keys that agree in their first half,
+        which chance makes of none, the second isn't found and is computed again."""
+        wanted = _as_numbers(keys)
+        at = np.minimum(np.searchsorted(self.numbers[:, 0], wanted[:, 0]), len(self.numbers) - 1)
+        rows: npt.NDArray[np.int64] = np.where((self.numbers[at] == wanted).all(axis=1), self.rows[at], -1)
+        return rows
+
+
+class _Indexes:
+    """What this process knows of shards, by their path and the state that they were read in."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[tuple[int, ...], _Index]] = {}
+        self._lock = threading.Lock()
+
+    def get(self, path: str, state: tuple[int, ...]) -> _Index | None:
+        """The index of a shard that hasn't changed since it was read."""
+        with self._lock:
+            entry = self._known.get(path)
+        return entry[1] if entry is not None and entry[0] == state else None
+
+    def put(self, path: str, state: tuple[int, ...], index: _Index) -> _Index:
+        """Remember an index, and forget the oldest beyond 4 million keys."""
+        with self._lock:
+            self._known.pop(path, None)
+            self._known[path] = (state, index)
+            while len(self._known) > 1 and sum(len(each.rows) for _, each in self._known.values()) > _MOST_KEYS:
+                del self._known[next(iter(self._known))]
+        return index
+
+
+_indexes = _Indexes()
+
+
+def _as_numbers(keys: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
+    """Keys of 16 bytes as two numbers each."""
+    return np.ascontiguousarray(keys).view("<u8").reshape(-1, 2)
+
 
 _STORE_EVERY = 4096  # vectors computed before they are put into the cache
 _BATCHES_OF_JOB = 8  # that other processes encode at a time: a job is sent the encoder's weights
-
 Places = npt.NDArray[np.int64]
 _Take = Callable[[Places, npt.NDArray[np.float32]], None]
 _Encode = Callable[[TextEncoder, TokenRows, list[Places], _Take], None]
