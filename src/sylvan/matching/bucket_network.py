@@ -87,7 +87,7 @@ class BucketNetwork:
         second_bias: Float32,  # shape (n_repetitions, n_buckets)
         # shape (n_inputs, n_features): what inputs are multiplied with first, once for all repetitions
         projection: Float32 | None = None,
-        # shape (n_features, n_repetitions): of a first layer as `rounded` gives it, which is saved in four bits a weight
+        # shape (n_features, n_repetitions): of a first layer as `rounded` gives it, saved in four bits a weight
         scales: Float32 | None = None,
     ) -> None:
         self.first, self.first_bias, self.second, self.second_bias = first, first_bias, second, second_bias
