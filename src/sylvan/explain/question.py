@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -14,15 +13,14 @@ from sylvan.errors import DataError, ParameterError
 from sylvan.explain.examples import nearest_examples
 from sylvan.explain.explanation import Explanation
 from sylvan.explain.records import Example, LeafPath, Names, Step, TreeVote, WeighedFeature
-from sylvan.labels.names import similar_names
-from sylvan.labels.vocabulary import Numbers, Vocabulary
+from sylvan.labels.lookup import find_label
 from sylvan.ranking.calibrate import Calibrator
 from sylvan.ranking.tail import tail_of
 from sylvan.topk import TopK
 from sylvan.validate import Csr
 from sylvan.wording import counted
 
-__all__ = ["MEANING", "Question", "check_count", "find_label", "gathered", "place_of"]
+__all__ = ["MEANING", "Question", "check_count", "gathered", "place_of"]
 
 MEANING = "the text's meaning (encoder)"
 
@@ -113,26 +111,6 @@ def place_of(top: TopK, label: int) -> tuple[int | None, float | None]:
     """Place, from 1, and score of a label in the ranking of one row."""
     at = np.flatnonzero(top.labels[0] == label)
     return (int(at[0]) + 1, float(top.scores[0, at[0]])) if len(at) else (None, None)
-
-
-def find_label(label: Any, n_labels: int, label_names: Any = None) -> int:
-    """The id of a label that is given by name or id."""
-    if isinstance(label_names, Numbers) and isinstance(label, numbers.Integral) and not isinstance(label, bool):
-        label = str(label)  # where labels are numbers, an int is a name
-    if isinstance(label, str):
-        if label_names is None or callable(label_names):
-            raise DataError(f"The label must be an id in [0, {n_labels}), as this model knows no names. Got {label!r}.")
-        vocabulary = label_names if isinstance(label_names, Vocabulary) else Vocabulary.verbatim(map(str, label_names))
-        result = vocabulary.get(label)
-        if result is None:
-            near = similar_names(label, vocabulary)
-            guess = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-            raise DataError(f"There is no label {label!r} among the {n_labels} of this model.{guess}")
-        return result
-    whole = isinstance(label, numbers.Integral) and not isinstance(label, bool | np.bool_)
-    if not whole or not 0 <= int(label) < n_labels:
-        raise DataError(f"The label must be an id in [0, {n_labels}). Got {label!r} instead.")
-    return int(label)
 
 
 def _refuse_filters(options: Mapping[str, Any]) -> None:

@@ -16,10 +16,10 @@ from sylvan.errors import DataError
 from sylvan.explain.examples import check_ranker, nearest_rows, with_excerpts
 from sylvan.explain.explanation import Explanation
 from sylvan.explain.paths import Candidates
-from sylvan.explain.question import check_count, find_label
+from sylvan.explain.question import check_count
 from sylvan.explain.records import Example, excerpt
 from sylvan.frames import texts_of
-from sylvan.labels.lookup import ids_of_names
+from sylvan.labels.lookup import find_label, ids_of_names
 from sylvan.labels.named_topk import NamedTopK
 from sylvan.labels.targets import names_and_weights, true_labels
 from sylvan.models.base import Estimator

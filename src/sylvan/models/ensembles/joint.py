@@ -13,9 +13,9 @@ import scipy.sparse as sp
 from sylvan import store, validate
 from sylvan.errors import DataError, ParameterError
 from sylvan.explain.explanation import Explanation
-from sylvan.explain.question import find_label
 from sylvan.explain.records import Names, TreeVote
 from sylvan.frames import label_columns, labels_of
+from sylvan.labels.lookup import find_label
 from sylvan.labels.targets import Targets, named_rows
 from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.models.compress import Compressible, has_weights

@@ -14,9 +14,10 @@ from sylvan.canonical import Csr
 from sylvan.errors import DataError, UnsupportedError
 from sylvan.explain.explanation import Explanation
 from sylvan.explain.paths import Candidates as TreeCandidates
-from sylvan.explain.question import check_count, find_label, place_of
+from sylvan.explain.question import check_count, place_of
 from sylvan.explain.records import excerpt
 from sylvan.label_filter import LabelFilter
+from sylvan.labels.lookup import find_label
 from sylvan.labels.named_topk import NamedTopK
 from sylvan.matching.lexicon import Lexicon
 from sylvan.models.base import MOST_ANSWERS, Estimator

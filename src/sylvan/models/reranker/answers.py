@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan.explain.explanation import Explanation
-from sylvan.explain.question import find_label
+from sylvan.labels.lookup import find_label
 from sylvan.models.encoders.encoded_labels import EncodedLabels
 from sylvan.models.ensembles.joint import JointModel
 from sylvan.models.ensembles.members import LabelIds, take
