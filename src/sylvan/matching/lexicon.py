@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -173,6 +174,11 @@ class Lexicon:
         for which, name in enumerate(("broader", "narrower", "related")):
             made.relations(which, getattr(self, f"{name}_offsets"), getattr(self, f"{name}_labels"))
         return made
+
+    kernel = cached_property(to_kernel)  # made when it is first asked for
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "kernel"}  # a native object
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The arrays by the names that they are stored under."""

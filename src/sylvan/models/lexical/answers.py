@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from sylvan import kernels, validate
+from sylvan import validate
 from sylvan.canonical import Csr
 from sylvan.errors import DataError, UnsupportedError
 from sylvan.explain.explanation import Explanation
@@ -50,13 +50,8 @@ class LexicalAnswers(TextEstimator):
 
     @property
     def matcher_(self) -> TextMatcher:
-        """What finds labels; the kernel's lexicon is made when it is first asked for."""
-        cached = self.__dict__.get("_kernel")
-        if cached is None or cached[0] is not self._lexicon:
-            cached = (self._lexicon, self._lexicon.to_kernel())
-            self.__dict__["_kernel"] = cached
-        kernel: kernels.LabelLexicon = cached[1]
-        return TextMatcher(self._words, kernel, self.partial)
+        """What finds labels."""
+        return TextMatcher.of(self._words, self._lexicon, self.partial)
 
     @property
     def ties_(self) -> LabelTies:
@@ -81,7 +76,7 @@ class LexicalAnswers(TextEstimator):
         return None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("_kernel", "_ties")}
+        return {name: value for name, value in self.__dict__.items() if name != "_ties"}
 
     def known_texts(self, X: Iterable[str]) -> npt.NDArray[np.bool_]:
         """Which texts have a word that a label has; no label is found in others.

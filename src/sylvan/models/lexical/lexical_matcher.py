@@ -177,13 +177,12 @@ class LexicalMatcher(LexicalAnswers):
         if not lexicon.n_words:
             raise DataError(f"None of the {len(vocabulary)} labels has a word: there is nothing to find in texts.")
         truth = truth._replace(shape=(len(texts), len(vocabulary)))
-        kernel = lexicon.to_kernel()
-        matcher = TextMatcher(words, kernel, self.partial)
+        matcher = TextMatcher.of(words, lexicon, self.partial)
         if rows is None and self.calibration is not None:
             rows = next(iter(holdout_folds(len(texts), 1, weight)), None)
         found = self._learned(matcher, texts, truth, weight, rows, jobs)
         self.vocabulary_, self.terms_, self._words, self._lexicon = vocabulary, stored, words, lexicon
-        self._scorer, self._kernel = found.scorer, (lexicon, kernel)
+        self._scorer = found.scorer
         self._take_sizes(truth)
         self.__dict__.pop("_removed", None)
         self.calibrator_ = None
@@ -271,14 +270,13 @@ class LexicalMatcher(LexicalAnswers):
         words, lexicon = stored.lexicon(len(vocabulary), self.stem, self.lemmatize)
         place = np.array([vocabulary.id(name) for name in names], np.int32)
         moved = validate.labels(_renumbered(truth, place, len(vocabulary)))
-        kernel = lexicon.to_kernel()
         rows, counts = self._scorer.rows.plus(MatchedRows.none(len(vocabulary))), self.label_counts_
         if texts:
             each = np.ones(len(texts), np.float32) if weight is None else weight
-            matcher = TextMatcher(words, kernel, self.partial)
+            matcher = TextMatcher.of(words, lexicon, self.partial)
             rows = rows.plus(matched_rows(matcher, texts, moved, each, resolve_jobs(self.n_jobs)))
         self.vocabulary_, self.terms_, self._words, self._lexicon = vocabulary, stored, words, lexicon
-        self._scorer, self._kernel = LabelScorer(rows, self._scorer.trees), (lexicon, kernel)
+        self._scorer = LabelScorer(rows, self._scorer.trees)
         self.n_rows_, self.n_labels_, self.n_features_ = self.n_rows_ + len(texts), len(vocabulary), lexicon.n_words
         grown = np.zeros(len(vocabulary), np.int64)
         grown[: len(counts)] = counts

@@ -37,7 +37,7 @@ class TextMatcher:
     @classmethod
     def of(cls, words: LabelWords, lexicon: Lexicon, partial: int) -> TextMatcher:
         """With the lexicon as the kernel has it."""
-        return cls(words, lexicon.to_kernel(), partial)
+        return cls(words, lexicon.kernel, partial)
 
     def candidates(self, texts: tuple[str, ...], first: int, last: int, given: Csr | None = None) -> Candidates:
         """Of texts[first:last]; with ``given``, a row for each text, these labels and no others."""
