@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,18 +17,23 @@ from sylvan.labels.lookup import ids_of_names
 from sylvan.labels.named_topk import NamedTopK
 from sylvan.labels.targets import Targets, true_labels
 from sylvan.labels.vocabulary import Numbers
-from sylvan.models.single_label import SingleLabel
+from sylvan.models.label_changes import LabelChanges
 from sylvan.topk import TopK
 from sylvan.wording import counted
 
 __all__ = ["SklearnMixin"]
 
 
-class SklearnMixin(SingleLabel):
-    """Names of labels and of features, a score, and what scikit-learn asks before it uses an estimator."""
+_Self = TypeVar("_Self", bound="SklearnMixin")
+
+
+class SklearnMixin(LabelChanges):
+    """Names of labels and of features, classes where ``fit`` was given one a row, a score, and what scikit-learn asks
+    before it uses an estimator."""
 
     n_features_: int
     feature_names_in_: npt.NDArray[Any]  # only where the columns of X had names
+    single_label_: bool = False  # whether fit was given one class a row: an array, list or column of ids or names
 
     def rank(self, X: Any, k: int = 10) -> TopK:
         """The ``k`` best labels of each row of X."""
@@ -108,6 +113,51 @@ class SklearnMixin(SingleLabel):
         return validate.labels(Y) if self.vocabulary_ is None else true_labels(Y, self.vocabulary_, unknown="drop")
 
     # ---------------------------------------- what concrete estimators build on
+
+    def to_state(self) -> store.State:
+        state = super().to_state()
+        if self.single_label_:
+            state.meta["single_label"] = True
+        return state
+
+    @classmethod
+    def from_state(cls: type[_Self], state: store.State) -> _Self:
+        made = super().from_state(state)
+        made.single_label_ = "single_label" in state.meta and store.need_bool(state, "single_label")
+        return made
+
+    def _best_classes(self, top: TopK) -> npt.NDArray[Any]:
+        """The class of each row that is ranked first, as it was called in ``fit``; the most frequent where none is."""
+        best = top.labels[:, 0]
+        if (best < 0).any():
+            best = np.where(best < 0, np.int32(self._usual_class()), best)
+        return self._classes_of(best)
+
+    def _usual_class(self) -> int:
+        """The label with most training rows."""
+        return int(np.argmax(self.label_counts_))
+
+    def _classes_of(self, ids: npt.NDArray[np.int32]) -> npt.NDArray[Any]:
+        """What labels are called; only those that occur are read from the vocabulary."""
+        if self.vocabulary_ is None:
+            return ids.astype(np.int64)
+        different, place = np.unique(ids, return_inverse=True)
+        return self._as_classes([self.vocabulary_[label] for label in different.tolist()])[place]
+
+    def _as_classes(self, names: list[str]) -> npt.NDArray[Any]:
+        """Names as an array, of numbers where labels are such."""
+        if isinstance(self.vocabulary_, Numbers):
+            numbers_ = [int(name) if name.removeprefix("-").isdecimal() else name for name in names]
+            return np.array(numbers_, np.int64 if all(type(number) is int for number in numbers_) else object)
+        return np.array(names, object)  # as long as they are; each as wide as the longest otherwise
+
+    def _shares(self, top: TopK) -> npt.NDArray[np.float32]:
+        """Probabilities of all classes, which sum to 1 in each row, as the class is one of them."""
+        dense: npt.NDArray[np.float32] = top.to_csr(self.n_labels_).toarray()
+        sums = dense.sum(axis=1, keepdims=True)
+        equal = np.full_like(dense, 1 / dense.shape[1])
+        shares: npt.NDArray[np.float32] = np.divide(dense, sums, out=equal, where=sums > 0)
+        return shares
 
     def _training_pair(self, X: Any, Y: Any) -> tuple[Csr, Csr, Vocabulary | None]:
         """Features, labels and the names of the labels, where they have any."""
