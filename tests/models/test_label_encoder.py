@@ -102,6 +102,16 @@ def test_labels_are_found_whose_words_no_row_has(bare: TextModel) -> None:
     assert "L55" not in bare.rank(["word55"], k=40, denied=[["L55"]]).names[0]
 
 
+def test_a_text_without_a_known_word_has_labels_that_the_encoder_finds(bare: TextModel) -> None:
+    texts = ["wort55", "wort53", "", " ", "word00"]
+    assert bare.known_texts(texts).tolist() == [False, False, False, False, True]
+    for unknown in ("none", "prior"):
+        top = bare.rank(texts[:4], k=3, unknown=unknown)
+        assert [names[0] for names in top.names[:2]] == ["L55", "L53"]
+        assert unknown == "prior" or all(set(names) <= set(UNLEARNED) for names in top.names[:2])
+        assert all(names if unknown == "prior" else names == [] for names in top.names[2:])
+
+
 def test_an_explanation_says_the_cosine(bare: TextModel) -> None:
     explained = bare.explain("word55", "L55")
     assert explained.notes == (
