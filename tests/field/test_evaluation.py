@@ -131,6 +131,38 @@ def test_raw_scores_and_a_rule_contradict_each_other(folder: Path, capsys: Any) 
     assert "leave --scores out" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("kind", ["texts", "features"])
+def test_measuring_on_rows_that_are_kept_is_noticed(kind: str, tmp_path: Path, capsys: Any) -> None:
+    """From another file, in another order, or a part of them."""
+    names = sorted(WORDS) * 10
+    if kind == "texts":
+        lines = [json.dumps({"text": f"{WORDS[name]} n{i}", "labels": [name]}) for i, name in enumerate(names)]
+        last = ".jsonl"
+    else:
+        lines = [f"{i % 3} {i % 7}:{1 + i / 8} 9:1" for i in range(len(names))]
+        last = ".svm"
+    half = len(lines) // 2
+    files = {"train": lines[:half], "turned": lines[half - 1 :: -1], "part": lines[3:9], "some": lines[half - 9 :],
+             "new": lines[half:], "few": lines[half - 1 :]}  # fmt: skip
+    for name, rows in files.items():
+        (tmp_path / (name + last)).write_text("\n".join(rows) + "\n")
+    said = {}
+    for kept in ("true", "false"):
+        model = str(tmp_path / kept)
+        train = ["train", "xr-linear", str(tmp_path / f"train{last}"), "--model", model, "-q"]
+        assert main([*train, "--set", f"keep_rows={kept}"]) == 0
+        for name in files:
+            capsys.readouterr()
+            assert main(["evaluate", model, str(tmp_path / (name + last)), "-q"]) == 0
+            said[name, kept] = capsys.readouterr().out.split(":")[0]
+    words = "The model has learned from {} of the first {} rows, which it keeps"
+    assert said["turned", "true"] == words.format(half, half)
+    assert said["part", "true"] == words.format(6, 6) and said["some", "true"] == words.format(9, 9 + len(lines) - half)
+    assert all(said["train", kept].startswith("The model has learned from these rows (") for kept in ("true", "false"))
+    others = [said["new", "true"], said["few", "true"], *(said[name, "false"] for name in files if name != "train")]
+    assert all(one.startswith("Measured over") for one in others)
+
+
 def test_measuring_on_the_training_file_is_noticed(tmp_path: Path, capsys: Any) -> None:
     names = sorted(WORDS) * 4
     rows = [json.dumps({"text": f"{WORDS[name]} {i}", "labels": [name]}) for i, name in enumerate(names)]

@@ -82,7 +82,7 @@ def command(
     from sylvan.cli.saved import input_for, load_model
     from sylvan.cli.shown.figure import CURVES_TO, check_figures, draw_evaluation
     from sylvan.cli.shown.report import metric_table, slice_table, threshold_line
-    from sylvan.cli.training_files import training_name
+    from sylvan.cli.training_files import learned_rows, training_name
     from sylvan.data.streams import open_write
     from sylvan.parallel import quiet
 
@@ -93,6 +93,8 @@ def command(
         depth = CURVES_TO if figures else 0
         result = measure(loaded, source, at, propensity_a, propensity_b, depth, filter_labels, threshold, known_labels)
     result = replace(result, learned_from=training_name(model, source.path))
+    if result.learned_from is None:
+        result = replace(result, learned=learned_rows(loaded, source))
     if json_ is not None:
         with open_write(json_) as stream:
             stream.write((json.dumps(result.as_json(), indent=2) + "\n").encode())

@@ -33,6 +33,7 @@ __all__ = ["THRESHOLD", "Measured", "add_figures", "measure", "open_test", "scor
 
 _AT = (1, 3, 5)  # cut-offs of the figures of training
 _PROMISED = 5  # answers a row whose probabilities are compared with how many of them are right
+_LEARNED = 0.1  # share of rows, above which it is said; short texts are there twice by chance
 THRESHOLD = 0.5  # that of predict
 
 
@@ -53,6 +54,7 @@ class Measured:
     truth: Any = field(default=None, repr=False)
     top: TopK | None = field(default=None, repr=False)
     learned_from: str | None = None  # the name of the file, where the model has learned from it
+    learned: tuple[int, int] = (0, 0)  # rows that the model keeps from its training, and so many were compared
     promise: metrics.ExpectedHits | None = None  # of the first answers, where probabilities are calibrated
     n_unknown_texts: int = 0  # those of which the model knows no word, which have no answers
 
@@ -61,6 +63,10 @@ class Measured:
         if self.learned_from is not None:
             words = f"The model has learned from these rows ({self.learned_from}): the figures say nothing of others."
             return f"{words}\n{replace(self, learned_from=None).coverage()}"
+        n_learned, n_compared = self.learned
+        if n_learned > _LEARNED * n_compared:
+            words = f"The model has learned from {n_learned:,} of the first {counted(n_compared, 'row')}, which it"
+            return f"{words} keeps: the figures say little of others.\n{replace(self, learned=(0, 0)).coverage()}"
         n_rows, n_left = self.n_measured, self.n_rows - self.n_measured
         unknown = f"{counted(self.unknown, 'label')} ({self.n_unknown:,} different) that the model doesn't know"
         if self.known_labels:
@@ -125,6 +131,7 @@ class Measured:
             "rows_measured": self.n_measured,
             "known_labels": self.known_labels,
             "learned_from": self.learned_from,
+            "rows_learned": self.learned[0],
             "labels_unknown": self.unknown,
             "distinct_labels_unknown": self.n_unknown,
             "texts_unknown": self.n_unknown_texts,

@@ -9,8 +9,9 @@ from typing import Any
 
 from sylvan import store
 from sylvan.data.streams import open_read
+from sylvan.models.at_work import Source, inner_of
 
-__all__ = ["TRAINED_ON", "note_training_file", "training_files", "training_name"]
+__all__ = ["TRAINED_ON", "learned_rows", "note_training_file", "training_files", "training_name"]
 
 TRAINED_ON = "trained_on"  # in a model's manifest: name and checksum of each file
 
@@ -36,6 +37,18 @@ def training_name(folder: str, path: str) -> str | None:
     records = training_files([folder]) if os.path.isfile(path) else []
     names = {str(record.get("sha256")): str(record.get("name")) for record in records}
     return names.get(_record(path)["sha256"]) if names else None
+
+
+def learned_rows(model: Any, source: Source) -> tuple[int, int]:
+    """How many of the first rows of a file are among those that the model has learned from and keeps, and how many
+    were compared: none where it keeps none, and of stdin."""
+    inner = inner_of(model)
+    if getattr(inner, "training_rows_", None) is None or source.path == "-":
+        return 0, 0
+    for rows, _ in source.blocks(False if source.is_text else model.n_features_):
+        learned = inner.learned_rows(model.vectorizer.transform(rows) if source.is_text else rows)
+        return int(learned.sum()), len(learned)
+    return 0, 0
 
 
 def _record(path: str) -> dict[str, str]:

@@ -117,6 +117,32 @@ class XRAnswers(XRParameters):
         """The answers of all trees as one."""
         return mean_score([TopK(top.labels, self._bounded(top.scores)) for top in tops], k)
 
+    def learned_rows(self, X: Any) -> npt.NDArray[np.bool_]:
+        """Which rows are among those that the model has learned from and keeps (``keep_rows``), to be updated.
+
+        Parameters
+        ----------
+        X : as in :meth:`rank`
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+            Whether a row kept has the same features; False for all where none are kept, and for rows without features.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sylvan import XRLinear
+        >>> model = XRLinear(keep_rows=True).fit(np.eye(4)[:3], [0, 1, 0])
+        >>> model.learned_rows(np.eye(4)[::-1]).tolist()
+        [False, True, True, True]
+        """
+        self._need_fit("learned_rows")
+        features = self._scaled(self._features(X), self.feature_factors_)
+        if self.training_rows_ is None:
+            return np.zeros(features.shape[0], bool)
+        return self.training_rows_.include(features)
+
     def _scaled(self, features: Csr, factors: npt.NDArray[np.float32] | None) -> Csr:
         return scaled(features, factors, self.normalize)
 

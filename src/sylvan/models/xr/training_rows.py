@@ -16,12 +16,15 @@ from sylvan.indexing import LabelTree
 from sylvan.matching.negatives import layer_positives
 from sylvan.models.holdout import MOST_ROWS
 from sylvan.models.xr.room import Room
+from sylvan.parallel import split_ranges
 from sylvan.ranking.calibrate import Calibrator
 from sylvan.ranking.solution import LayerSolution
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.topk import TopK
 
 __all__ = ["HeldOut", "TrainingRows"]
+
+_MARKED = 1 << 14  # rows at a time
 
 KIND = "training-rows"
 
@@ -120,6 +123,10 @@ class TrainingRows:
             raise DataError(f"There is no row {wanted[~there][0]}: it was forgotten before.")
         return at
 
+    def include(self, features: Csr) -> npt.NDArray[np.bool_]:
+        """Which rows of features, as the rankers see them, are among these; a row without any is never."""
+        return np.isin(_marks(features), _marks(self.features)) & (np.diff(features.indptr) > 0)
+
     def taken(self, rows: npt.NDArray[np.integer[Any]]) -> tuple[Csr, Csr, npt.NDArray[np.float32] | None]:
         """Features, labels and weights of some rows."""
         weight = None if self.weight is None else self.weight[rows]
@@ -214,3 +221,17 @@ def _no_longer_positive(
     old = rows[0][stays] * np.int64(n_nodes) + number[before.indices[stays]]
     gone = np.setdiff1d(old, rows[1] * np.int64(n_nodes) + after.indices, assume_unique=True)
     return gone // n_nodes, gone % n_nodes
+
+
+def _marks(features: Csr) -> npt.NDArray[np.uint64]:
+    """A number for each row, shape (n,), that is the same for the same features, and hardly ever for others."""
+    marks = np.zeros(len(features.indptr) - 1, np.uint64)
+    for start, stop in split_ranges(len(marks), _MARKED):
+        entries = slice(int(features.indptr[start]), int(features.indptr[stop]))
+        ids = features.indices[entries].astype(np.uint64) << np.uint64(32)
+        values = (ids | features.data[entries].view(np.uint32)) * np.uint64(0x9E3779B97F4A7C15)
+        values = (values ^ (values >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+        sums = np.concatenate((np.zeros(1, np.uint64), np.cumsum(values ^ (values >> np.uint64(32)), dtype=np.uint64)))
+        ends = features.indptr[start : stop + 1] - features.indptr[start]
+        marks[start:stop] = sums[ends[1:]] - sums[ends[:-1]]
+    return marks
