@@ -12,11 +12,12 @@ from sylvan.metrics.rows import hits
 from sylvan.ranking.calibrate import MIN_EACH, Calibrator
 from sylvan.topk import TopK
 
-__all__ = ["DEPTH", "MOST_ROWS", "calibrated", "held_out_rows", "holdout_folds"]
+__all__ = ["DEPTH", "MOST_ROWS", "calibrated", "crosswise", "held_out_rows", "holdout_folds"]
 
 DEPTH = 50  # answers a held-out row is asked for: those further down share the last curve
 MOST_ROWS = 5_000  # held out in a fold
 _SHARE, _FEW = 10, 500
+_PARTS = 5
 
 
 def holdout_folds(
@@ -50,3 +51,20 @@ def calibrated(
     # Shapes: top (n_held_out, k); rows (n_held_out,); weight (n,)
     right = hits(top, take_rows(labels, rows))
     return Calibrator.fit(method, top, right, None if weight is None else weight[rows])
+
+
+def crosswise(
+    calibrator: Calibrator, top: TopK, rows: npt.NDArray[np.int32], labels: Csr,
+    weight: npt.NDArray[np.float32] | None = None,
+) -> TopK:  # fmt: skip
+    """Answers to held-out rows with probabilities by curves that other held-out rows gave, of which there are five
+    parts. What is learned from these probabilities sees them as they are for new rows: where few answers are right,
+    curves know their own too well. A part gets the calibrator's, where the others are too few for curves."""
+    right, part = hits(top, take_rows(labels, rows)), np.arange(len(rows)) % _PARTS
+    scores = np.empty_like(top.scores)
+    for each in range(min(_PARTS, len(rows))):
+        own, others = part == each, part != each
+        own_weight = None if weight is None else weight[rows[others]]
+        curves = Calibrator.fit(calibrator.method, top.of_rows(others), right[others], own_weight) or calibrator
+        scores[own] = curves(top.of_rows(own)).scores
+    return TopK(top.labels, scores)

@@ -16,7 +16,7 @@ from sylvan.explain.examples import strongest
 from sylvan.explain.records import Example
 from sylvan.matching.neighbors import Nearest, NeighborIndex
 from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator
-from sylvan.models.holdout import calibrated, holdout_folds
+from sylvan.models.holdout import calibrated, crosswise, holdout_folds
 from sylvan.models.label_changes import merged_labels
 from sylvan.models.single_label import one_class_a_row
 from sylvan.parallel import one_at_a_time, resolve_jobs
@@ -154,7 +154,9 @@ class NeighborRanker(Estimator):
         top = self._rank_held_out(features, rows)
         if self.calibration is not None:
             self.calibrator_ = calibrated(self.calibration, top, rows, labels, weight)
-        return Voted.of(self.probabilities(top), top.nearest)
+        if self.calibrator_ is None:
+            return Voted.of(self.probabilities(top), top.nearest)
+        return Voted.of(crosswise(self.calibrator_, self.bounded(top), rows, labels, weight), top.nearest)
 
     @one_at_a_time
     def update(  # type: ignore[override]  # the options that it takes are named

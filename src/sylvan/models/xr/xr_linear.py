@@ -18,7 +18,7 @@ from sylvan.errors import DataError, ParameterError
 from sylvan.indexing import LabelTree
 from sylvan.metrics.rows import hits
 from sylvan.models.base import CANDIDATES
-from sylvan.models.holdout import DEPTH, calibrated, held_out_rows, holdout_folds
+from sylvan.models.holdout import DEPTH, calibrated, crosswise, held_out_rows, holdout_folds
 from sylvan.models.single_label import one_class_a_row
 from sylvan.models.xr.plan import refuse_beyond_memory, training_plan
 from sylvan.models.xr.scaling import Scale, scaled
@@ -283,7 +283,9 @@ class XRLinear(XRUpdates):
         if self.keep_rows and not isinstance(features, RowParts):
             n, length = features.shape[0], scale.length
             self.training_rows_ = TrainingRows(features, labels, weight, np.arange(n), n, length, solutions, held_out)
-        return top if top is None or calibrator is None else calibrator(top)
+        if holdout is None or top is None or rows is None or calibrator is None:
+            return top
+        return crosswise(calibrator, top, rows, labels, weight)
 
     def _placed_by(
         self, rows: npt.NDArray[np.int32], trees: Sequence[LabelTree], features: Rows, labels: Csr, run: Runner
