@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import sylvan
-from sylvan import BeamTreeClassifier, TextModel, XRLinear
+from sylvan import BeamTreeClassifier, TextModel, TopK, XRLinear, validate
 from sylvan.errors import DataError, ParameterError, UnsupportedError
 from sylvan.metrics import expected_hits
+from sylvan.models.holdout import calibrated, crosswise
 
 
 def titles(n: int, seed: int) -> tuple[list[str], list[list[str]]]:
@@ -74,3 +75,25 @@ def test_an_update_goes_on_from_the_rows_that_calibrated() -> None:
     assert len(model.training_rows_.held_out.ids) == 300
     model.update(X[600:], y[600:], forget=[0, 1])
     assert len(model.training_rows_.held_out.ids) == 600 and model.calibrator_ is not None
+
+
+@pytest.mark.parametrize("share", [0.02, 0.1])
+def test_held_out_rows_do_not_tell_their_own_probabilities(share: float) -> None:
+    random = np.random.default_rng(0)
+    n = 2_000
+    scores = -np.sort(-random.random((n, 5)).astype(np.float32), axis=1)
+    top = TopK(np.tile(np.arange(5, dtype=np.int32), (n, 1)), scores)
+    labels = validate.labels((random.random((n, 5)) < share).astype(np.float32))  # which have nothing to do with scores
+    right, rows = labels.to_scipy().toarray() > 0, np.arange(n, dtype=np.int32)
+    calibrator = calibrated("isotonic", top, rows, labels)
+    assert calibrator is not None
+
+    def gain(answers: TopK) -> float:
+        """How much more probable right answers are called than wrong ones, as a share."""
+        return float(answers.scores[right].mean() / answers.scores[~right].mean() - 1)
+
+    unseen = crosswise(calibrator, top, rows, labels)
+    assert gain(calibrator(top)) > 0.01 > gain(unseen)
+    assert unseen.scores.sum() == pytest.approx(right.sum(), rel=0.1)
+    few = top.of_rows(rows[:10])  # too few for curves
+    assert crosswise(calibrator, few, rows[:10], labels).scores.tobytes() == calibrator(few).scores.tobytes()
