@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from sylvan.errors import DataError, ParameterError
 
-__all__ = ["LIBRARIES", "frame_of_rankings"]
+__all__ = ["LIBRARIES", "Library", "frame_of_rankings"]
 
-LIBRARIES = {"pandas": "pandas", "polars": "polars", "arrow": "pyarrow"}  # asked for by, and its package
+Library = Literal["pandas", "polars", "arrow"]
+LIBRARIES: dict[Library, str] = {"pandas": "pandas", "polars": "polars", "arrow": "pyarrow"}  # their packages
 _COLUMNS = ("row", "rank", "label", "score")
 
 
 def frame_of_rankings(
     labels: npt.NDArray[np.int32],
     scores: npt.NDArray[np.float32],
-    library: str,
+    library: Library,
     rows: Any = None,
     names: Sequence[str] | None = None,
 ) -> Any:

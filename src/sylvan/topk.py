@@ -12,7 +12,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan.errors import DataError
-from sylvan.ranking_frames import frame_of_rankings
+from sylvan.ranking_frames import Library, frame_of_rankings
 
 __all__ = ["LabelNames", "TopK", "answers_of", "names_by_row", "ranking_order", "resized"]
 
@@ -106,7 +106,7 @@ class TopK:
         """What each row's labels are called: their ids; called with a vocabulary, ``vocabulary[label]``."""
         return LabelNames(self.labels, int)
 
-    def to_frame(self, library: str = "pandas", *, rows: Any = None, names: Sequence[str] | None = None) -> Any:
+    def to_frame(self, library: Library = "pandas", *, rows: Any = None, names: Sequence[str] | None = None) -> Any:
         """A data frame with a line for each answer, by row and then by rank; answers of -1 are skipped.
 
         Parameters

@@ -85,6 +85,9 @@ def choices_of_calls_are_too(model: TextModel, top: TopK) -> None:
     model.compress(weight_dtype="int4")  # type: ignore[arg-type]
     LabelTree.build(np.eye(4), clustering="random")
     LabelTree.build(np.eye(4), clustering="randomly")  # type: ignore[arg-type]
+    top.to_frame("polars")
+    top.to_frame("numpy")  # type: ignore[arg-type]
+    TfidfVectorizer().set_output(transform="panda")  # type: ignore[arg-type]
     metrics.calibration_error(LABELS, top, bins="mass")
     metrics.calibration_error(LABELS, top, bins="masses")  # type: ignore[arg-type]
 

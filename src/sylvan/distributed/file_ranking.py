@@ -7,7 +7,7 @@ import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 from sylvan.data.formats.columnar import need_pyarrow
 from sylvan.data.formats.rankings import PARQUET, LabelOf, open_rankings
@@ -28,6 +28,7 @@ from sylvan.store import updating
 
 __all__ = ["RankedFiles", "rank_files", "rank_sources"]
 
+Format = Literal["jsonl", "parquet"]
 _NAMED = 10  # files that an error names
 _LINES = (".jsonl", ".ndjson", ".json")
 _PACKED = (".gz", ".xz")
@@ -62,7 +63,7 @@ def rank_files(
     *,
     text: str | Sequence[str] | None = None,
     features: str | Sequence[str] | None = None,
-    format: str | None = None,
+    format: Format | None = None,
     allowed: Any = None,
     denied: Any = None,
 ) -> RankedFiles:
@@ -129,7 +130,7 @@ def rank_sources(
     sources: Sequence[Source],
     ranker: Ranker,
     output_folder: str,
-    format: str | None = None,
+    format: Format | None = None,
     label_of: LabelOf | None = None,
     fields: Sequence[OtherFields | None] | None = None,
 ) -> RankedFiles:
@@ -194,9 +195,9 @@ class _Work(NamedTuple):
         return float(self.made_of["stamp"][0])
 
 
-def _names(sources: Sequence[Source], folder: str, format: str | None) -> list[str]:
+def _names(sources: Sequence[Source], folder: str, format: Format | None) -> list[str]:
     """The names of the outputs."""
-    if format not in (None, "jsonl", "parquet"):
+    if format not in (None, *get_args(Format)):
         raise ParameterError(f"The 'format' parameter must be 'jsonl', 'parquet' or None. Got {format!r} instead.")
     if not sources:
         raise ParameterError("There are no files to rank.")
@@ -213,7 +214,7 @@ def _names(sources: Sequence[Source], folder: str, format: str | None) -> list[s
     return list(names)
 
 
-def _name(name: str, format: str | None) -> str:
+def _name(name: str, format: Format | None) -> str:
     """The name of an output: that of the input where its ending says the format already."""
     lower = name.lower()
     if format == "parquet" or (format is None and is_parquet(name)):

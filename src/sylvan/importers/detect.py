@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from sylvan.errors import ModelError, ParameterError
 from sylvan.importers.libpecos import from_libpecos, is_libpecos
@@ -13,9 +13,10 @@ from sylvan.importers.napkinxc import from_napkinxc, is_napkinxc
 from sylvan.importers.omikuji import from_omikuji, is_omikuji
 from sylvan.models import XRLinear
 
-__all__ = ["LIBRARIES", "detect", "import_model"]
+__all__ = ["LIBRARIES", "Library", "detect", "import_model"]
 
-_IMPORTERS: dict[str, tuple[Callable[[Path], bool], Callable[..., XRLinear]]] = {
+Library = Literal["libpecos", "omikuji", "napkinxc"]
+_IMPORTERS: dict[Library, tuple[Callable[[Path], bool], Callable[..., XRLinear]]] = {
     "libpecos": (is_libpecos, from_libpecos),
     "omikuji": (is_omikuji, from_omikuji),
     "napkinxc": (is_napkinxc, from_napkinxc),
@@ -23,7 +24,7 @@ _IMPORTERS: dict[str, tuple[Callable[[Path], bool], Callable[..., XRLinear]]] = 
 LIBRARIES = tuple(_IMPORTERS)
 
 
-def detect(folder: str | os.PathLike[str]) -> str:
+def detect(folder: str | os.PathLike[str]) -> Library:
     """The library whose model lies in a folder: "libpecos", "omikuji" or "napkinxc".
 
     Raises
@@ -66,7 +67,7 @@ def _what(where: Path) -> str:
     return "holds no model of libpecos, omikuji or napkinXC."
 
 
-def import_model(folder: str | os.PathLike[str], library: str | None = None, **options: Any) -> XRLinear:
+def import_model(folder: str | os.PathLike[str], library: Library | None = None, **options: Any) -> XRLinear:
     """The model that another library left in a folder; see :func:`from_libpecos`, :func:`from_omikuji` and
     :func:`from_napkinxc`.
 

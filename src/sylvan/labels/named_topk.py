@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from sylvan.labels.vocabulary import Vocabulary
+from sylvan.ranking_frames import Library
 from sylvan.topk import LabelNames, TopK
 
 __all__ = ["NamedTopK"]
@@ -22,6 +23,6 @@ class NamedTopK(TopK):
     def names(self) -> LabelNames:
         return LabelNames(self.labels, self.vocabulary.value)
 
-    def to_frame(self, library: str = "pandas", *, rows: Any = None, names: Any = None) -> Any:
+    def to_frame(self, library: Library = "pandas", *, rows: Any = None, names: Any = None) -> Any:
         """As :meth:`sylvan.TopK.to_frame`; labels are called by their names."""
         return super().to_frame(library, rows=rows, names=self.vocabulary if names is None else names)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +13,11 @@ from sylvan.errors import MemoryLimitError, ParameterError
 from sylvan.params import Parameterized
 from sylvan.sklearn_settings import setting, sparse_as_set
 
-__all__ = ["FrameOutput"]
+__all__ = ["FrameOutput", "Output"]
 
 _Self = TypeVar("_Self", bound="FrameOutput")
-_OUTPUTS = ("default", "pandas", "polars")
+Output = Literal["default", "pandas", "polars"]
+_OUTPUTS: tuple[Output, ...] = get_args(Output)
 _MOST_DENSE = 1 << 28  # values of a polars frame, which has no sparse columns: a gigabyte
 
 
@@ -27,7 +28,7 @@ class FrameOutput(Parameterized):
         """What the columns are called."""
         raise TypeError(f"{type(self).__name__} is abstract: it has no columns.")
 
-    def set_output(self: _Self, *, transform: str | None = None) -> _Self:
+    def set_output(self: _Self, *, transform: Output | None = None) -> _Self:
         """Choose what ``transform`` and ``fit_transform`` return, as scikit-learn's transformers do.
 
         Parameters
