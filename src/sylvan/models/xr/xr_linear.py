@@ -116,8 +116,8 @@ class XRLinear(XRUpdates):
         An existing tree; the indexing parameters are then ignored.
     calibration : {"isotonic", "platt"}, optional
         How scores become the probabilities of :meth:`predict_proba`: by curves fitted to answers on a holdout, which
-        takes about a sixth of the training's time and doesn't change the ranking. By default ``"isotonic"``; with None,
-        and where there are fewer than 120 rows, scores are only mapped into [0, 1].
+        takes an eighth to a third of the training's time and doesn't change the ranking. By default ``"isotonic"``;
+        with None, and where there are fewer than 120 rows, scores are only mapped into [0, 1].
     calibration_folds : int, default 1
         Number of holdouts, each with other rows.
     tail : {"psp", "psp:A,B", "macro_recall"}, optional
