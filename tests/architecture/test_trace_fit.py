@@ -15,10 +15,14 @@ TOOL = Path(__file__).parents[2] / "tools" / "trace_fit.py"
 @pytest.mark.skipif(not TOOL.exists(), reason="no tools beside these tests")
 @pytest.mark.skipif(sys.gettrace() is not None, reason="somebody else traces")
 def test_a_training_is_traced() -> None:
-    done = python(TOOL, "XRLinear", "BeamTreeClassifier", "--json", check=True)
+    """And stays within the budget of files and functions, which only goes down."""
+    budgets = json.loads(Path(__file__).with_name("budgets.json").read_text("utf-8"))["training (files, functions)"]
+    done = python(TOOL, *budgets, "--json", check=True)
     models = json.loads(done.stdout)["models"]
-    assert list(models) == ["XRLinear", "BeamTreeClassifier"]
-    for found in models.values():
+    assert list(models) == list(budgets)
+    for name, found in models.items():
         assert 1 < found["files"] == len(found["entered"]) <= found["functions"]
         assert found["files"] <= found["changes_of_file"]
+        files, functions = budgets[name]
+        assert found["files"] <= files and found["functions"] <= functions, name
     assert "validate.py" in models["XRLinear"]["entered"]
