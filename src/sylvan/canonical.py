@@ -14,22 +14,6 @@ from sylvan.dlpack import numpy_of
 from sylvan.errors import DataError
 from sylvan.frames import numbers_of, rows_of_vectors
 
-__all__ = [
-    "MAX_COLUMNS",
-    "Csr",
-    "as_array",
-    "beside",
-    "compressed",
-    "distinct",
-    "matrix",
-    "needs_double",
-    "real_numbers",
-    "shape_text",
-    "stacked",
-    "take_rows",
-    "within",
-]
-
 MAX_COLUMNS = 2**31 - 1
 _BLOCK_VALUES = 1 << 18  # values of rows that are squared or scaled at once
 _FEW_COLUMNS = 1 << 22

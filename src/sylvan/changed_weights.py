@@ -12,8 +12,6 @@ import numpy.typing as npt
 from sylvan.codebook import encode
 from sylvan.weights import ClusterRows, ClusterWeights, Layout
 
-__all__ = ["runs_between", "with_clusters"]
-
 
 def runs_between(changed: Iterable[int], n_clusters: int) -> Iterator[tuple[int, int]]:
     """Where the clusters that aren't changed begin and end, run by run: [2, 3] of 6 gives (0, 2) and (4, 6)."""

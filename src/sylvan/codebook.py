@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["encode", "make_codebook"]
-
 LEAST_RATIO = 1e-5  # magnitudes below this part of the largest share the codebook's least
 
 

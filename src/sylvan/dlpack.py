@@ -8,8 +8,6 @@ import numpy as np
 
 from sylvan.errors import DataError
 
-__all__ = ["numpy_of"]
-
 _CPU, _PINNED = 1, (3, 11, 13)  # the numbers that DLPack has for memory that a CPU reads
 _DEVICES = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm", 14: "oneAPI", 15: "WebGPU"}
 

@@ -10,8 +10,6 @@ import numpy as np
 
 from sylvan.errors import DataError
 
-__all__ = ["BLUE", "GREEN", "GREY", "ORANGE", "draw_panels", "need_matplotlib"]
-
 # Told apart by people who see few colours, on paper too (Okabe and Ito's palette).
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#767676"
 

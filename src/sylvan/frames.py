@@ -16,11 +16,6 @@ import scipy.sparse as sp
 
 from sylvan.errors import DataError
 
-__all__ = [
-    "Column", "Table", "feature_names", "holds_texts", "is_frame", "label_columns", "labels_of", "names_of",
-    "need_pyarrow", "numbers_of", "read_frame", "rows_of_vectors", "texts_of",
-]  # fmt: skip
-
 NUMBERS, TEXTS, LISTS, OTHER = "numbers", "texts", "lists", "other"
 _SHOWN = 5  # columns that an error names
 _LISTS = (list, tuple, np.ndarray)

@@ -16,8 +16,6 @@ from sylvan.canonical import Csr, matrix, shape_text, take_rows
 from sylvan.errors import DataError
 from sylvan.wording import counted
 
-__all__ = ["LabelFilter"]
-
 _INT32 = np.dtype(np.int32)
 _Ids = npt.NDArray[np.int32]
 _NONE = np.empty(0, np.int32)

@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
 
-__all__ = ["lazy_names", "need_torch", "typed_names"]
-
 
 def typed_names(package: str) -> dict[str, str]:
     """Each name that a package imports under ``if TYPE_CHECKING``, and the module of the package that has it. The

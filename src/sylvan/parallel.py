@@ -19,20 +19,6 @@ import numpy.typing as npt
 
 from sylvan.errors import ParameterError
 
-__all__ = [
-    "Progress",
-    "Worker",
-    "advance",
-    "exit_on_interrupt",
-    "map_parallel",
-    "one_at_a_time",
-    "progress",
-    "quiet",
-    "resolve_jobs",
-    "scratch",
-    "split_ranges",
-]
-
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 _Method = TypeVar("_Method", bound=Callable[..., Any])

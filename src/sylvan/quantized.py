@@ -12,11 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "BOOK", "CODE_BITS", "ENTRY_PADDING", "LONGEST", "CodedRows", "child_bits", "coded", "joined_codes", "pack_bits",
-    "pack_lengths", "stream_bytes", "unpack_bits", "unpack_lengths",
-]  # fmt: skip
-
 CODE_BITS = 4
 BOOK = 1 << CODE_BITS  # weights of a codebook
 LONGEST = 16  # entries of a row; a longer one is continued in the next

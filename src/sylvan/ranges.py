@@ -14,11 +14,6 @@ import numpy as np
 
 from sylvan.errors import ParameterError
 
-__all__ = [
-    "Choice", "Constraint", "Flag", "Instance", "Jobs", "Number", "NumberOr", "PerLabel", "PerLayer", "Range",
-    "check_value", "check_values",
-]  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Constraint:

@@ -11,8 +11,6 @@ import numpy.typing as npt
 
 from sylvan.errors import DataError, ParameterError
 
-__all__ = ["LIBRARIES", "Library", "frame_of_rankings"]
-
 Library = Literal["pandas", "polars", "arrow"]
 LIBRARIES: dict[Library, str] = {"pandas": "pandas", "polars": "polars", "arrow": "pyarrow"}  # their packages
 _COLUMNS = ("row", "rank", "label", "score")

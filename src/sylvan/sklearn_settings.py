@@ -7,8 +7,6 @@ from typing import Any
 
 import scipy.sparse as sp
 
-__all__ = ["setting", "sparse_as_set"]
-
 
 def setting(name: str) -> Any:
     """What ``sklearn.get_config()`` has under a name; None where scikit-learn isn't loaded, or is too old for it."""

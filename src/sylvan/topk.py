@@ -14,8 +14,6 @@ import scipy.sparse as sp
 from sylvan.errors import DataError
 from sylvan.ranking_frames import Library, frame_of_rankings
 
-__all__ = ["LabelNames", "TopK", "answers_of", "names_by_row", "ranking_order", "resized"]
-
 _Self = TypeVar("_Self", bound="TopK")
 _Name = TypeVar("_Name")
 _TopK = TypeVar("_TopK", bound="TopK")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 
-__all__ = ["composed"]
-
 
 def composed(text: str) -> str:
     """``text`` in NFC: a letter and its combining accent become the one character that Unicode has for both."""

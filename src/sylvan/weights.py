@@ -30,8 +30,6 @@ from sylvan.quantized import (
     unpack_lengths,
 )
 
-__all__ = ["WEIGHT_DTYPES", "ClusterRows", "ClusterWeights", "Layout", "WeightDtype", "child_dtype", "laid_out_bytes"]
-
 WeightDtype = Literal["uint8", "uint4", "float16", "float32"]
 WEIGHT_DTYPES: tuple[WeightDtype, ...] = get_args(WeightDtype)
 KEY_PADDING = 16  # lookups compare 16 keys at once and may read past a cluster's last

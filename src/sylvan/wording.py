@@ -5,8 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["are", "counted", "did_you_mean", "noun"]
-
 _PLURALS = {"index": "indices", "child": "children", "vertex": "vertices"}
 _HISSING = ("s", "x", "ch", "sh")
 

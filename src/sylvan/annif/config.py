@@ -10,8 +10,6 @@ import annif.default_config
 from sylvan.annif.backend import SylvanBackend
 from sylvan.annif.transformer import SylvanTransformerBackend
 
-__all__ = ["Config", "register"]
-
 
 class Config(annif.default_config.Config):
     """Annif's default configuration; whoever imports it has Sylvan's backends. As without a configuration, its server

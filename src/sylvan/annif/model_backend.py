@@ -33,8 +33,6 @@ from sylvan.models.text_estimator import TextEstimator
 from sylvan.runtime.checkpoint import Checkpoint
 from sylvan.store.registry import load
 
-__all__ = ["ModelBackend"]
-
 
 class ModelBackend(AnnifLearningBackend):
     """Base of the backends; a concrete one says which model a project has and what it takes of a text. The model is a

@@ -12,8 +12,6 @@ from sylvan.models.base import Estimator
 from sylvan.models.text_estimator import TextEstimator
 from sylvan.wording import did_you_mean
 
-__all__ = ["DEFAULTS", "need_known", "need_rows", "plain_value", "resumes", "text_model", "use_threads"]
-
 _LINEAR = (
     "branching", "max_leaf", "beam", "negatives", "cost", "positive_cost", "threshold", "max_weights_per_label",
     "weight_dtype", "n_trees", "calibration", "keep_rows", "seed",

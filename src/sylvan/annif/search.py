@@ -17,8 +17,6 @@ from sylvan.annif.suggestions import subjects_of, suggested
 from sylvan.annif.training_file import read_blocks
 from sylvan.errors import DataError
 
-__all__ = ["SylvanObjective", "SylvanOptimizer"]
-
 _LIMIT = 10  # suggestions a document, as `annif eval` measures them
 
 _Suggest = Callable[[Any], Any]

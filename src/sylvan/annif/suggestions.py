@@ -13,8 +13,6 @@ from sylvan.models import TextModel
 from sylvan.models.text_estimator import TextEstimator
 from sylvan.topk import TopK
 
-__all__ = ["subjects_of", "suggested"]
-
 
 def subjects_of(model: TextEstimator, by_uri: Callable[[str], int | None]) -> npt.NDArray[np.int32]:
     """The number that each label has in Annif's vocabulary; -1 for those that aren't there, or are deprecated."""

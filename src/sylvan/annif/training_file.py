@@ -9,8 +9,6 @@ from itertools import islice
 
 from sylvan.errors import DataError
 
-__all__ = ["append_rows", "read_blocks"]
-
 Row = tuple[list[str], str]  # URIs and words
 
 _BLOCK = 2000  # documents that are in memory at a time

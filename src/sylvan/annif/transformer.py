@@ -12,8 +12,6 @@ from sylvan.annif.training_file import read_blocks
 from sylvan.models import XRLinear, XRTransformer
 from sylvan.runtime.checkpoint import Checkpoint
 
-__all__ = ["SylvanTransformerBackend"]
-
 _OWN = ("encoder", "frozen", "max_length", "pooling", "device", "seed")
 _RANKER = ("n_trees", "branching", "max_leaf", "beam", "calibration", "keep_rows")
 _PRESET = "preset"  # stands for what the preset has

@@ -9,8 +9,6 @@ from typing import Any
 
 from sylvan.text import TfidfVectorizer
 
-__all__ = ["WORD_PARAMETERS", "joined_words", "word_vectorizer"]
-
 # The names are Annif's own where it has one; ``ngram`` is the most words that a term has.
 WORD_PARAMETERS: Mapping[str, Any] = {
     "ngram": "auto", "min_df": 1, "max_df": 1.0, "max_features": None, "sublinear_tf": False,

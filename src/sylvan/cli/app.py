@@ -26,8 +26,6 @@ from sylvan.errors import DiskSpaceError, HubError, MemoryLimitError, SylvanErro
 from sylvan.parallel import exit_on_interrupt
 from sylvan.version import __version__
 
-__all__ = ["cli", "run"]
-
 VERBS = {
     "train": "Train a model on text or matrices and save it in a folder.",
     "tune": "Find the best model within a budget of time, and train it.",

@@ -13,8 +13,6 @@ from click.shell_completion import CompletionItem, get_completion_class
 from sylvan.cli.options import describe_parameters
 from sylvan.cli.session import BAD_USAGE, COMPLETE, LazyGroup
 
-__all__ = ["answer", "command"]
-
 _START = {
     "bash": 'eval "$(sylvan completion bash)"      # in ~/.bashrc',
     "zsh": 'eval "$(sylvan completion zsh)"       # in ~/.zshrc',

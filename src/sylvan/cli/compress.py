@@ -13,8 +13,6 @@ from sylvan.weights import WEIGHT_DTYPES, WeightDtype
 if TYPE_CHECKING:
     from sylvan.cli.measure import Measured
 
-__all__ = ["command"]
-
 _AT = (1, 3, 5)
 _NOTES, _FIGURES = 512, 4096  # bytes of the manifest for what was done and learned from, and for what was measured
 

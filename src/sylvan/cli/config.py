@@ -12,8 +12,6 @@ import click
 
 from sylvan.errors import DataError
 
-__all__ = ["Config", "config_of", "config_option"]
-
 TABLES = {
     "options": "what the command line takes after two dashes",
     "parameters": "parameters of the model, as --set takes them",

@@ -14,8 +14,6 @@ from sylvan.cli.io.formats import FORMATS, MATRIX_FORMATS, TEXT_FORMATS, format_
 from sylvan.cli.options import input_options, output_fields_option, shared_options, subjects_options
 from sylvan.errors import DataError
 
-__all__ = ["command"]
-
 _PAIR = "pair"
 _TARGETS = tuple(name for name in FORMATS if name not in ("dataset", "text"))
 # Why texts become no matrix and a matrix no texts, and what would work.

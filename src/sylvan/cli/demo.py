@@ -14,8 +14,6 @@ import click
 from sylvan.cli.options import shared_options
 from sylvan.cli.session import Session
 
-__all__ = ["command"]
-
 _AT = (1, 3, 5)
 _EXAMPLES = 5
 

@@ -13,8 +13,6 @@ from sylvan.cli.training_files import note_training_file
 from sylvan.errors import ModelError
 from sylvan.runtime.disk import Need, disk_of, free_bytes, is_full, need_room
 
-__all__ = ["need_disk", "save_model"]
-
 # A disk with so many times the bytes of the data free, and so many beside, isn't asked further: to estimate a model's
 # size takes a second or two.
 AMPLE, BESIDE = 20, 1 << 30

@@ -12,8 +12,6 @@ from sylvan.ranking.calibrate import METHODS
 from sylvan.ranking.ensemble import WAYS
 from sylvan.wording import counted
 
-__all__ = ["command"]
-
 
 @click.command("ensemble", short_help="Combine saved models into an ensemble.")
 @click.argument("models", metavar="MODEL...", nargs=-1, required=True)

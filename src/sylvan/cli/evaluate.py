@@ -18,8 +18,6 @@ from sylvan.cli.options import (
     subjects_options,
 )  # fmt: skip
 
-__all__ = ["command"]
-
 
 @click.command("evaluate", short_help="Measure a saved model on a file with known labels.")
 @click.argument("model", metavar="MODEL")

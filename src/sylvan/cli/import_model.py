@@ -12,8 +12,6 @@ from sylvan.errors import DataError, ParameterError
 from sylvan.weights import WEIGHT_DTYPES
 from sylvan.wording import counted
 
-__all__ = ["command"]
-
 # Not taken from sylvan.importers, so that --help is quick; a test holds them equal.
 _LIBRARIES = ("libpecos", "omikuji", "napkinxc")
 _TITLES = {"libpecos": "libpecos", "omikuji": "omikuji", "napkinxc": "napkinXC"}

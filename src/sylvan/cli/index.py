@@ -14,8 +14,6 @@ from sylvan.cli.session import Session
 from sylvan.errors import ParameterError
 from sylvan.wording import counted
 
-__all__ = ["command"]
-
 
 class _IndexCommand(click.Command):
     """Lists the parameters that ``--set`` takes below its options."""

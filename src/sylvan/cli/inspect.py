@@ -9,8 +9,6 @@ import click
 
 from sylvan.cli.options import shared_options, vocabulary_options
 
-__all__ = ["command"]
-
 
 @click.command("inspect", short_help="Show what a saved model contains.")
 @click.argument("model", metavar="MODEL")

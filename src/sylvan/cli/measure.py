@@ -29,8 +29,6 @@ from sylvan.ranking.stopping import DEPTH, StoppingRule
 from sylvan.topk import TopK, resized
 from sylvan.wording import counted
 
-__all__ = ["THRESHOLD", "Measured", "add_figures", "measure", "open_test", "score"]
-
 _AT = (1, 3, 5)  # cut-offs of the figures of training
 _PROMISED = 5  # answers a row whose probabilities are compared with how many of them are right
 _LEARNED = 0.1  # share of rows, above which it is said; short texts are there twice by chance

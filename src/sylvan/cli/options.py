@@ -17,12 +17,6 @@ from sylvan.errors import ParameterError
 from sylvan.params import Constraint, Instance, Jobs, Parameterized
 from sylvan.wording import counted
 
-__all__ = [
-    "OF_TEXTS", "complain", "cutoffs", "describe_parameters", "device_option", "input_options", "made",
-    "output_fields_option", "parse_settings", "part_class", "ranking_option", "read_model_settings",
-    "read_settings", "settable_parameters", "shared_options", "subjects_options", "together", "vocabulary_options",
-]  # fmt: skip
-
 OF_TEXTS = "unknown"  # the parameter of a TextModel that is set as if it were its model's
 
 _MOST = 10_000  # cut-off of a metric

@@ -19,8 +19,6 @@ from sylvan.cli.options import (
 )
 from sylvan.cli.resume import on_cluster
 
-__all__ = ["command"]
-
 
 @click.command("predict", short_help="Rank the labels of each row of a file with a saved model.")
 @click.argument("model", metavar="MODEL")

@@ -24,8 +24,6 @@ from sylvan.runtime.current import current_runner
 from sylvan.topk import TopK
 from sylvan.wording import counted
 
-__all__ = ["rank_into_folder", "ranked_blocks", "ranker_of", "say_unknown"]
-
 _PATHS = ("items", "labels", "vocabulary")  # options that name a file, which workers open from elsewhere
 
 

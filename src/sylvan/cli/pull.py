@@ -6,8 +6,6 @@ import click
 
 from sylvan.cli.options import shared_options
 
-__all__ = ["command"]
-
 
 @click.command("pull", short_help="Bring a model from the Hugging Face Hub.")
 @click.argument("repository", metavar="OWNER/NAME[@REVISION]")

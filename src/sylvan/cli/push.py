@@ -8,8 +8,6 @@ import click
 
 from sylvan.cli.options import shared_options
 
-__all__ = ["command"]
-
 
 @click.command("push", short_help="Push a saved model to the Hugging Face Hub.")
 @click.argument("model", metavar="MODEL")

@@ -13,8 +13,6 @@ from sylvan.cli.options import together
 from sylvan.cli.session import Session
 from sylvan.errors import ModelError, ParameterError
 
-__all__ = ["on_cluster", "ray_option", "resume_options", "resumes", "work_options", "working"]
-
 # ``--checkpoint`` and ``--resume``.
 resume_options = together(
     click.option("--resume/--no-resume", default=None,

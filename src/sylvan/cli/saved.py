@@ -13,8 +13,6 @@ from sylvan.cli.options import OF_TEXTS, complain, read_model_settings, settable
 from sylvan.errors import DataError, ParameterError
 from sylvan.models.at_work import inner_of, load_ranking, set_device, set_ranking, set_threads
 
-__all__ = ["codes_of", "input_for", "load_model", "ranking_parameters"]
-
 # What changes an answer without a new training; anything else would be silently without effect.
 _RANK_PARAMETERS = ("beam", "combine", "n_neighbors", "power", "tail", OF_TEXTS)
 

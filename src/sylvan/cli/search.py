@@ -10,8 +10,6 @@ import click
 from sylvan.cli.options import shared_options
 from sylvan.errors import ModelError
 
-__all__ = ["command"]
-
 _ROWS = 4096  # queries between two movements of the progress bar
 
 

@@ -10,8 +10,6 @@ import click
 
 from sylvan.cli.session import Session
 
-__all__ = ["command"]
-
 # API keys of the environment: what each is called, and whether it may change models.
 _KEYS = (("SYLVAN_API_KEY", False), ("SYLVAN_ADMIN_KEY", True))
 

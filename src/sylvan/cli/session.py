@@ -13,11 +13,6 @@ import click
 from sylvan.cli.spoken import in_options
 from sylvan.wording import did_you_mean
 
-__all__ = [
-    "BAD_USAGE", "COMPLETE", "FAILURE", "INTERRUPTED", "LazyGroup", "Session", "need_subcommand", "say_once",
-    "spoken_warnings",
-]  # fmt: skip
-
 COMPLETE = "_SYLVAN_COMPLETE"  # what a shell's script sets when it asks for completions
 BAD_USAGE, FAILURE, INTERRUPTED = 2, 1, 1
 _SAID = "sylvan.cli.said"  # the sentences that the running command has written

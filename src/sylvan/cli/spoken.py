@@ -9,8 +9,6 @@ from collections.abc import Collection
 
 import click
 
-__all__ = ["OPTIONS", "in_options"]
-
 OPTIONS = {"n_jobs": "--threads", "tree": "--tree"}  # of parameters that options of other names set
 
 _ATOM = r"(?:'[^']*'|\"[^\"]*\"|-?\d+(?:\.\d+)?(?:e[+-]?\d+)?|True|False|None|[A-Z]\b|…|\.\.\.)"

@@ -15,8 +15,6 @@ from sylvan.cli.session import LazyGroup, need_subcommand
 from sylvan.errors import ParameterError
 from sylvan.wording import counted
 
-__all__ = ["TASKS", "command"]
-
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 # Each is a module beside this one that holds: OWNER, the job's module and class in sylvan.tasks; HELP, what DATA may
 # be, and examples; options(command), a decorator with options of its own; make_job(paths, given, settings); and

@@ -29,8 +29,6 @@ from sylvan.cli.session import LazyGroup, Session, need_subcommand, spoken_warni
 from sylvan.errors import DataError, ParameterError
 from sylvan.wording import counted
 
-__all__ = ["MODELS", "command", "plan_command"]
-
 
 class _Model(NamedTuple):
     module: str

@@ -24,8 +24,6 @@ from sylvan.text import TfidfVectorizer
 from sylvan.tune.setting import MODELS, Setting
 from sylvan.wording import counted
 
-__all__ = ["JOINED", "joined_command"]
-
 _MEMBER = re.compile(r"member([0-9]+)__(text__)?([A-Za-z_0-9]+)")
 
 

@@ -11,8 +11,6 @@ from sylvan import store
 from sylvan.data.streams import open_read
 from sylvan.models.at_work import Source, inner_of
 
-__all__ = ["TRAINED_ON", "learned_rows", "note_training_file", "training_files", "training_name"]
-
 TRAINED_ON = "trained_on"  # in a model's manifest: name and checksum of each file
 
 

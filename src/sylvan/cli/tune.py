@@ -16,8 +16,6 @@ from sylvan.cli.resume import on_cluster, ray_option
 from sylvan.cli.session import Session, spoken_warnings
 from sylvan.errors import DataError, ParameterError
 
-__all__ = ["command"]
-
 # Options that sylvan.tune takes as they are.
 _OF_TUNE = (
     "budget", "max_trials", "metric", "max_latency", "max_size", "max_train_time", "holdout", "encoder", "study",

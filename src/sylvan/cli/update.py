@@ -11,8 +11,6 @@ from sylvan.cli.options import input_options, shared_options, subjects_options
 if TYPE_CHECKING:
     from sylvan.models.base import Estimator
 
-__all__ = ["command"]
-
 _ASKED = ("new", "renames", "remove", "merges", "forget", "label_texts")
 
 

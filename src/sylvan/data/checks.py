@@ -10,8 +10,6 @@ import scipy.sparse as sp
 from sylvan import kernels
 from sylvan.errors import DataError
 
-__all__ = ["label_csr", "sound_csr"]
-
 
 def sound_csr(matrix: Any, name: str) -> sp.csr_matrix:
     """``matrix`` as CSR of float32 and int32 ids, sorted, repeated entries summed; stored zeros stay."""

@@ -14,8 +14,6 @@ from sylvan.errors import DataWarning, ParameterError
 from sylvan.labels.names import label_name
 from sylvan.wording import counted
 
-__all__ = ["AUTO", "LabelCells"]
-
 AUTO = "auto"  # the label separator that is found by the format and the cells
 _SAMPLE = 4096  # cells that are looked at before what they show is said
 _STRONG = ("|", ";", "\t", "\n")  # marks that hardly stand in a label's name

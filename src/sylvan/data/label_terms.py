@@ -12,8 +12,6 @@ import numpy as np
 
 from sylvan.errors import DataError, DataWarning
 
-__all__ = ["LabelTerms", "label_terms"]
-
 
 @dataclass(frozen=True)
 class LabelTerms:

@@ -15,8 +15,6 @@ from sylvan.data.streams import InputStream
 from sylvan.errors import DataError
 from sylvan.parallel import map_parallel, progress
 
-__all__ = ["MAX_ID", "LineFormat", "Rows", "read_rows", "token"]
-
 MAX_ID = 2**31 - 2  # the greatest id that leaves the number of ids within int32
 _EXCERPT = 60
 

@@ -20,8 +20,6 @@ from sylvan.store.npy import header
 from sylvan.validate import MAX_COLUMNS
 from sylvan.wording import counted
 
-__all__ = ["is_csr_folder", "open_csr", "save_csr"]
-
 _DTYPES: dict[str, np.dtype[Any]] = {"indptr": np.dtype("<i8"), "indices": np.dtype("<i4"), "data": np.dtype("<f4")}
 _ROWS = 1 << 16
 _FAULTS = {

@@ -13,8 +13,6 @@ from typing import Any, Protocol, TypeVar, cast
 from sylvan.data.text_rows import quoted
 from sylvan.errors import DataError
 
-__all__ = ["OtherFields", "RecordColumns", "RecordSource", "arrow_column", "cell_of", "plain", "with_others"]
-
 _T = TypeVar("_T")
 Record = Mapping[str, Any]
 

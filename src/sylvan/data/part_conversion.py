@@ -25,8 +25,6 @@ from sylvan.runtime.current import current_runner
 from sylvan.runtime.jobs import Job
 from sylvan.store import State
 
-__all__ = ["write_parts"]
-
 _SOURCE = "source.json"  # in a part: what it was made of
 
 

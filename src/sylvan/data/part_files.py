@@ -14,8 +14,6 @@ from sylvan.errors import DataError
 from sylvan.store.npy import HeaderError, parse_header
 from sylvan.validate import MAX_COLUMNS
 
-__all__ = ["PartFiles", "exists", "is_url", "joined_path", "listed", "part_files"]
-
 Ranges = npt.NDArray[np.int64]
 _DTYPES: dict[str, np.dtype[Any]] = {"indptr": np.dtype("<i8"), "indices": np.dtype("<i4"), "data": np.dtype("<f4")}
 _SHAPE = np.dtype("<i8")

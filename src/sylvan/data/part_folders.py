@@ -21,8 +21,6 @@ from sylvan.errors import DataError
 from sylvan.validate import MAX_COLUMNS
 from sylvan.wording import counted
 
-__all__ = ["is_parts_folder", "make_folders", "open_parts", "part_name", "save_parts", "write_part"]
-
 _PART_VALUES = 1 << 24  # values of a part, where nothing else is said: 128 MB
 _LABELS = "labels"
 _NUMBERED = re.compile(r"part-\d{5,}")

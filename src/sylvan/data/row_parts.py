@@ -22,8 +22,6 @@ from sylvan.store import ScratchFiles
 from sylvan.validate import learnable
 from sylvan.wording import counted
 
-__all__ = ["LARGE", "RowParts", "Rows"]
-
 LARGE = 1 << 29  # bytes of rows from which on they are gathered in a file of the node, not in memory
 _OPEN = 128  # parts that stay open, two files each: many systems allow a process no more than a thousand
 _BLOCK_VALUES = 1 << 18  # of which a checksum is taken at once

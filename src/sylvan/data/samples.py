@@ -8,8 +8,6 @@ from typing import NamedTuple
 from sylvan.data.formats.jsonl import read_jsonl
 from sylvan.data.text_rows import TextData
 
-__all__ = ["Sample", "load_sample"]
-
 
 class Sample(NamedTuple):
     """A training part and a test part."""

@@ -13,8 +13,6 @@ from sylvan.errors import DataError, ParameterError
 from sylvan.labels.vocabulary import Vocabulary
 from sylvan.wording import counted
 
-__all__ = ["SequenceData", "build_sequences", "from_codes"]
-
 _Ids = npt.NDArray[np.int64]
 
 

@@ -22,11 +22,6 @@ from typing import Any, BinaryIO, NamedTuple, cast
 from sylvan.errors import DataError, ParameterError
 from sylvan.parallel import Progress
 
-__all__ = [
-    "EncodedPath", "InputStream", "PathLike", "check_ending", "encoding_of", "head_of", "open_read", "open_write",
-    "remove_unfinished", "shown", "unpacked_name",
-]  # fmt: skip
-
 PathLike = str | os.PathLike[str]
 
 _BOM = b"\xef\xbb\xbf"

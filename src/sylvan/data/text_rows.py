@@ -13,11 +13,6 @@ from sylvan.errors import DataError, ParameterError
 from sylvan.parallel import progress
 from sylvan.wording import counted
 
-__all__ = [
-    "Label", "Row", "TextData", "collect", "complete_rows", "encoded", "field_names", "in_blocks", "not_utf8",
-    "on_one_line", "one_kind", "paired", "quoted", "refuse_repeated", "sound_weight", "text_lines", "unweighted",
-]  # fmt: skip
-
 _T = TypeVar("_T")
 Label = str | int
 Row = tuple[str, list[Any], list[float] | None]

@@ -16,8 +16,6 @@ from sylvan.errors import DataError
 from sylvan.runtime.current import using
 from sylvan.version import __version__
 
-__all__ = ["check_nodes", "need_ray", "ray"]
-
 
 def need_ray() -> Any:
     """Ray, or how to get it."""

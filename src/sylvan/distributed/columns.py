@@ -15,8 +15,6 @@ from sylvan.data.text_rows import quoted
 from sylvan.errors import DataError, ParameterError
 from sylvan.wording import counted
 
-__all__ = ["FEATURES", "checked_features", "features_of_lists", "features_of_table", "texts_of_table"]
-
 FEATURES = ("indices", "values")  # the columns of sparse features, unless others are named
 _Lists = tuple[npt.NDArray[Any], npt.NDArray[np.int64]]  # all numbers, one row behind the other, and each row's length
 

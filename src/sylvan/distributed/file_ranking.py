@@ -26,8 +26,6 @@ from sylvan.runtime.current import current_runner
 from sylvan.runtime.jobs import Job
 from sylvan.store import updating
 
-__all__ = ["RankedFiles", "rank_files", "rank_sources"]
-
 Format = Literal["jsonl", "parquet"]
 _NAMED = 10  # files that an error names
 _LINES = (".jsonl", ".ndjson", ".json")

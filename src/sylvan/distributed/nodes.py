@@ -7,8 +7,6 @@ from typing import Any
 
 from sylvan.errors import DataError
 
-__all__ = ["ask_nodes", "on_each_node"]
-
 _PATIENCE = 60.0  # seconds in which every node must have answered
 
 

@@ -12,8 +12,6 @@ from typing import Any
 from sylvan.data.streams import open_write
 from sylvan.errors import DataError
 
-__all__ = ["RECORD", "RankedFolder", "checksum_of"]
-
 RECORD = "_ranking.log"  # JSON lines: what made the rankings, then a line for each file that is whole
 _FORMAT = "sylvan-ranking"
 _ELSE = "give another folder, or delete what is in this one"

@@ -20,8 +20,6 @@ from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.runtime.jobs import Job
 from sylvan.topk import TopK
 
-__all__ = ["Ranker", "rank_on_cluster"]
-
 _Answers = tuple[TopK, "list[list[str]] | None", int]  # the last: texts of which the model knows no word
 
 

@@ -16,8 +16,6 @@ from sylvan.distributed.columns import features_of_table, texts_of_table
 from sylvan.distributed.ranker import Ranker
 from sylvan.errors import DataError, ParameterError
 
-__all__ = ["rank"]
-
 _NAME = "The dataset"
 
 

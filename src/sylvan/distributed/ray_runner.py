@@ -19,8 +19,6 @@ from sylvan.parallel import progress
 from sylvan.runtime.groups import SentAlong, grouped
 from sylvan.runtime.jobs import Deliver, Job, Once, Runner
 
-__all__ = ["SHARES", "Phase", "RayRunner"]
-
 _RETRIES = 5  # of a job whose worker or node is lost
 SHARES = 16  # of a list's cost, for each CPU: so much work is worth sending
 _AHEAD = 2  # jobs for each CPU that are handed over at once: a worker that is done has its next one there

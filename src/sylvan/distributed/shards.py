@@ -24,8 +24,6 @@ from sylvan.params import Range, check_values
 from sylvan.runtime.memory import parse_bytes, shown_bytes
 from sylvan.wording import counted
 
-__all__ = ["RayExecutor", "RayShards", "ray_shards"]
-
 _SMALL = 100_000  # bytes of arguments that travel with their call: smaller ones aren't worth a place in the store
 _STAYING = ("base", "index")  # arguments that a shard's index keeps
 

@@ -16,8 +16,6 @@ from sylvan.data.text_rows import complete_rows, quoted
 from sylvan.distributed.columns import features_of_lists, features_of_table
 from sylvan.errors import DataError
 
-__all__ = ["FeatureFile", "TextFile", "is_parquet", "stamp"]
-
 _ROWS = 2048
 
 

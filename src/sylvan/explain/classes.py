@@ -13,8 +13,6 @@ from sylvan.indexing.naming import node_title
 from sylvan.matching.class_beam import ClassWeights
 from sylvan.validate import Csr
 
-__all__ = ["class_notes", "class_votes", "explain_class"]
-
 Scored = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
 
 

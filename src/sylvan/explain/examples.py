@@ -15,8 +15,6 @@ from sylvan.explain.records import Example, excerpt
 from sylvan.validate import Csr
 from sylvan.wording import counted
 
-__all__ = ["check_ranker", "nearest_examples", "nearest_rows", "strongest", "with_excerpts"]
-
 SHARED = 5  # features named an example
 
 

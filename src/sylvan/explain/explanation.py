@@ -14,8 +14,6 @@ from sylvan.explain.page import as_page
 from sylvan.explain.records import Findings
 from sylvan.explain.text import as_text
 
-__all__ = ["Explanation"]
-
 
 @dataclass(frozen=True)
 class Explanation(Findings):

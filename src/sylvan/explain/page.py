@@ -8,8 +8,6 @@ from html import escape as _escape
 from sylvan.explain.records import Findings, Step, TreeVote
 from sylvan.explain.text import example_words, number, printable, remarks, step_words, tree_words, verdict
 
-__all__ = ["as_page", "escape", "page_head"]
-
 # Light and dark from the reader's own settings. The policy forbids whatever an escaped text might still try.
 _HEAD = """<!DOCTYPE html>
 <html lang="en">

@@ -18,11 +18,6 @@ from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.validate import Csr
 from sylvan.weights import ClusterWeights
 
-__all__ = [
-    "Candidates", "beam_that_reaches", "explain_paths", "node_place", "search_layers", "strongest_features",
-    "tree_votes",
-]  # fmt: skip
-
 Candidates = tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]
 
 

@@ -20,8 +20,6 @@ from sylvan.topk import TopK
 from sylvan.validate import Csr
 from sylvan.wording import counted
 
-__all__ = ["MEANING", "Question", "check_count", "gathered", "place_of"]
-
 MEANING = "the text's meaning (encoder)"
 
 

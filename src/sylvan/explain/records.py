@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy.typing as npt
 
-__all__ = ["Example", "Findings", "LeafPath", "Names", "Step", "TreeVote", "WeighedFeature", "excerpt"]
-
 
 @dataclass(frozen=True)
 class Names:

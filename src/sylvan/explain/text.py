@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from sylvan.explain.records import Example, Findings, LeafPath, Step, TreeVote, WeighedFeature
 from sylvan.wording import counted
 
-__all__ = ["as_text", "example_words", "number", "printable", "remarks", "step_words", "tree_words", "verdict"]
-
 
 def number(value: float) -> str:
     """A score in four digits; small ones keep theirs."""

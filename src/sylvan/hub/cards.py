@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Description", "describe", "register_describer"]
-
 
 @dataclass(frozen=True)
 class Description:

@@ -14,8 +14,6 @@ from sylvan.errors import HubError, SylvanError
 from sylvan.hub.repository import Repository
 from sylvan.version import __version__
 
-__all__ = ["PATIENCE", "asking", "need_library", "quiet", "unreachable"]
-
 _SIGNATURE = re.compile(r"(?<=\S)\?\S+")
 PATIENCE = 3.0  # seconds to wait for the Hub's first answer
 

@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from sylvan.errors import ModelError
 from sylvan.hub.source import cache_of
 
-__all__ = ["check_links"]
-
 
 def check_links(folder: str, places: Iterable[str]) -> None:
     """Refuse files that lie outside of ``folder``, but for the Hub's cache, whose snapshots are links to its blobs.

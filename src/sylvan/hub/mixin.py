@@ -10,8 +10,6 @@ from sylvan.errors import ModelError
 from sylvan.hub.pull import from_pretrained
 from sylvan.hub.push import Pushed, push
 
-__all__ = ["HubMixin"]
-
 _Self = TypeVar("_Self", bound="HubMixin")
 
 

@@ -17,8 +17,6 @@ from sylvan.hub.snapshot import download
 from sylvan.hub.source import SOURCE
 from sylvan.store.registry import rebuild
 
-__all__ = ["from_pretrained", "pull"]
-
 
 def pull(
     repository: str,

@@ -17,8 +17,6 @@ from sylvan.hub.client import asking, need_library, unreachable
 from sylvan.hub.links import check_links
 from sylvan.hub.repository import Repository
 
-__all__ = ["Pushed", "license_of", "push"]
-
 _MANIFEST = "manifest.json"
 _TOKEN = "[0-9a-f]" * 8
 # The files of the model that was there before, which the new one doesn't name: as saving calls them.

@@ -9,8 +9,6 @@ from typing import Any
 
 from sylvan.errors import DataError
 
-__all__ = ["NAME", "card_checksum", "mark", "metadata_of", "metadata_text", "read", "remarked", "with_metadata"]
-
 NAME = "README.md"
 _MOST = 4 << 20  # bytes of it that are looked at
 _MARK = re.compile(r"<!-- card of (crc32:[0-9a-f]{8}), written by sylvan inspect -->")

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from sylvan.errors import ParameterError
 
-__all__ = ["SCHEME", "Repository"]
-
 SCHEME = "hf://"
 _PART = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?")
 _REVISION = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_./+-]*[A-Za-z0-9_+-])?")

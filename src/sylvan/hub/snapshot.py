@@ -17,8 +17,6 @@ from sylvan.hub.source import Source, cache_of
 from sylvan.runtime.disk import free_bytes
 from sylvan.runtime.memory import shown_bytes
 
-__all__ = ["Snapshot", "download"]
-
 _MANIFEST = "manifest.json"
 
 

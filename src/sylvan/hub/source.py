@@ -10,8 +10,6 @@ from typing import Any
 
 from sylvan.errors import ModelError
 
-__all__ = ["SOURCE", "Source", "cache_of", "source_of"]
-
 SOURCE = "pulled"  # what a manifest calls it
 _CACHED = re.compile(r"models--([A-Za-z0-9_.-]+?)--([A-Za-z0-9_.-]+)")
 _COMMIT = re.compile(r"[0-9a-f]{40}")

@@ -13,8 +13,6 @@ from sylvan.importers.napkinxc import from_napkinxc, is_napkinxc
 from sylvan.importers.omikuji import from_omikuji, is_omikuji
 from sylvan.models import XRLinear
 
-__all__ = ["LIBRARIES", "Library", "detect", "import_model"]
-
 Library = Literal["libpecos", "omikuji", "napkinxc"]
 _IMPORTERS: dict[Library, tuple[Callable[[Path], bool], Callable[..., XRLinear]]] = {
     "libpecos": (is_libpecos, from_libpecos),

@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 from sylvan.errors import ModelError
 
-__all__ = ["MOST_LABELS", "Cursor", "need_field", "read_bytes", "read_json", "sized_file"]
-
 MOST_LABELS = 2**31 - 1
 _MOST_JSON = 1 << 30  # bytes; the largest such files are lists of label names
 

@@ -21,8 +21,6 @@ from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.validate import MAX_COLUMNS
 from sylvan.weights import ClusterRows, ClusterWeights, WeightDtype
 
-__all__ = ["CERTAIN", "IMPOSSIBLE", "Nodes", "build_model"]
-
 CERTAIN, IMPOSSIBLE = -1, -2  # instead of a row of weights
 # Scores of such nodes: a float32's exp(-200) is 0, and so is the logarithm of 200's sigmoid; exp(-1000) is 0 too.
 _CERTAIN_SCORE, _IMPOSSIBLE_SCORE = 200.0, -1000.0

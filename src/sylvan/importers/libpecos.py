@@ -18,8 +18,6 @@ from sylvan.importers.forest import MAX_DEPTH, Nodes, build_model
 from sylvan.models import XRLinear
 from sylvan.weights import WeightDtype
 
-__all__ = ["from_libpecos", "is_libpecos"]
-
 _MODELS = ("XLinearModel", "HierarchicalMLModel")
 _POST_PROCESSOR = re.compile(r"(log-)?(?:l([1-4])-hinge|sigmoid)")
 

@@ -18,8 +18,6 @@ from sylvan.models import XRLinear
 from sylvan.validate import MAX_COLUMNS
 from sylvan.weights import WeightDtype
 
-__all__ = ["from_napkinxc", "is_napkinxc"]
-
 _COMBINES = ("sigmoid", "l2_hinge")  # by the number of the loss: logistic, squared hinge
 _TREE, _FLAT = "plt", ("br", "ovr")
 _CONSTANT = 10.0  # the score of a node whose training rows were all of one class

@@ -18,8 +18,6 @@ from sylvan.importers.forest import Nodes, build_model
 from sylvan.models import XRLinear
 from sylvan.weights import WeightDtype
 
-__all__ = ["from_omikuji", "is_omikuji", "read_cbor"]
-
 _DEEPEST = 220  # maps and lists in one another
 _AT_ONCE = 4096  # bytes that are read together; so near is the place that an error names
 _COMBINES = {"Hinge": "l2_hinge", "Log": "sigmoid"}

@@ -15,10 +15,6 @@ from sylvan import kernels, store
 from sylvan.errors import DataError, ModelError
 from sylvan.params import Number, check_values
 
-__all__ = [
-    "MOST_REPETITIONS", "Buckets", "hash_partition", "least_loaded", "least_loaded_at_random", "whole_numbers"
-]  # fmt: skip
-
 MOST_REPETITIONS = 65535
 _PRIME = 2**31 - 1  # above every label id; products of two numbers below it fit 64 bits
 _MOST = 2**31 - 2

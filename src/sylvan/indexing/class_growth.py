@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from sylvan.indexing.tree import LabelTree
 
-__all__ = ["GrowingClassTree"]
-
 _Ids = npt.NDArray[np.int64]
 
 

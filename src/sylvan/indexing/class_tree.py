@@ -17,8 +17,6 @@ from sylvan.parallel import resolve_jobs
 from sylvan.params import Number, check_value
 from sylvan.validate import Csr
 
-__all__ = ["balanced_tree", "check_class_tree", "class_centers", "class_edges", "class_tree", "first_edges"]
-
 _BRANCHING = Number(int, 2)
 _MAX_CLASSES = 2**31 - 1
 _ITERATIONS = 20  # of a split at most; more moved next to nothing

@@ -11,8 +11,6 @@ import numpy.typing as npt
 from sylvan.indexing.shape import layer_plan, plan_offsets
 from sylvan.indexing.tree import LabelTree
 
-__all__ = ["Grown", "saved_by_rebuilding"]
-
 _Ids = npt.NDArray[np.int32]
 
 

@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from sylvan.indexing.tree import LabelTree
 
-__all__ = ["frequent_labels", "node_title"]
-
 SHOWN = 3  # labels that a title names
 
 

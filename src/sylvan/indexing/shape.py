@@ -10,10 +10,6 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "LANES", "MAX_DEPTH", "MAX_NODES", "Placement", "find_fault", "layer_plan", "offsets_without", "plan_offsets"
-]  # fmt: skip
-
 MAX_DEPTH = 64
 MAX_NODES = 2**31 - 1
 # The child offsets of each layer, and the label of each leaf.

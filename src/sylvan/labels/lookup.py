@@ -14,8 +14,6 @@ from sylvan.labels.names import similar_names
 from sylvan.labels.vocabulary import Numbers, Vocabulary
 from sylvan.wording import counted
 
-__all__ = ["find_label", "ids_of_names"]
-
 
 def ids_of_names(labels: Any, vocabulary: Vocabulary, name: str) -> Any:
     """``labels`` with every string replaced by its id in ``vocabulary``; ids and masks are left as they are. Where the

@@ -10,8 +10,6 @@ from sylvan.labels.vocabulary import Vocabulary
 from sylvan.ranking_frames import Library
 from sylvan.topk import LabelNames, TopK
 
-__all__ = ["NamedTopK"]
-
 
 @dataclass(frozen=True)
 class NamedTopK(TopK):

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from sylvan.labels.uris import bare_label
 from sylvan.unicode_form import composed
 
-__all__ = ["label_name", "similar_names"]
-
 _EASILY_COMPARED = 20_000  # names; comparing a million takes seconds
 
 

@@ -21,11 +21,6 @@ from sylvan.labels.names import label_name
 from sylvan.labels.vocabulary import Numbers, Vocabulary, warn_of_blanks
 from sylvan.wording import counted
 
-__all__ = [
-    "LabelNumbers", "Targets", "encode_labels", "grown_labels", "named_rows",
-    "names_and_weights", "names_for", "need_as_many", "rows_of_names", "true_labels",
-]  # fmt: skip
-
 _MANY_COLUMNS, _PER_LABEL = 1 << 24, 100  # a wide matrix of which few columns occur costs what occurs
 _LARGEST_NUMBER = (1 << 62) - 1
 

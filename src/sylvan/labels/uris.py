@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["bare_label", "bare_uri", "looks_like_uri"]
-
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+|urn:\S+")
 # A scheme and a colon, but no two colons: <std::vector> is a word.
 _BRACKETED = re.compile(r"<[A-Za-z][A-Za-z0-9+.-]*:(?!:)[^<>\s]+>")

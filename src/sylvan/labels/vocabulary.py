@@ -17,8 +17,6 @@ from sylvan.labels.names import label_name
 from sylvan.store import State, need_array, need_kind, need_offsets, register
 from sylvan.wording import counted
 
-__all__ = ["Numbers", "Vocabulary", "warn_of_blanks"]
-
 _KIND = "vocabulary"
 
 

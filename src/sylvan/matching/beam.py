@@ -22,11 +22,6 @@ from sylvan.topk import TopK
 from sylvan.validate import Csr
 from sylvan.weights import ClusterWeights
 
-__all__ = [
-    "COMBINES", "Beam", "Combine", "RowChanges", "beam_bytes", "beam_job", "beam_jobs", "combine_rule",
-    "hinge_measure", "hinge_power", "joined", "label_paths", "next_beam", "rank", "rank_changed", "root_beam",
-]  # fmt: skip
-
 COMBINES = {"l3_hinge": 1, "ranker": 0, "sigmoid": 2, "l1_hinge": 1, "l2_hinge": 1, "l4_hinge": 1}
 SHARED = ("l3_hinge", "sigmoid", "l1_hinge", "l2_hinge", "l4_hinge")  # with those above, of which ":W" says the weight
 ROWS = 4096  # rows a thread takes at a time: clusters are unpacked once for all of them

@@ -15,8 +15,6 @@ from sylvan.indexing.buckets import Buckets, whole_numbers
 from sylvan.parallel import map_parallel, split_ranges
 from sylvan.params import Choice, Number, check_values
 
-__all__ = ["ORDERS", "Candidates", "Order", "find_candidates"]
-
 Order = Literal["votes", "probability"]
 ORDERS: tuple[Order, ...] = get_args(Order)
 ROWS = 64  # queries that a thread takes at a time

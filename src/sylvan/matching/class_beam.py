@@ -18,10 +18,6 @@ from sylvan.parallel import map_parallel, split_ranges
 from sylvan.params import Choice, Number, check_value
 from sylvan.topk import TopK
 
-__all__ = [
-    "SCORES", "ClassWeights", "Scores", "all_scores", "class_features", "log_sums_of", "rank_classes", "score_blocks",
-]  # fmt: skip
-
 ROWS = 1024  # rows a thread searches for at a time
 BLOCK = 1 << 22  # scores that are computed at once
 

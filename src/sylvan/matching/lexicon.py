@@ -13,8 +13,6 @@ import numpy.typing as npt
 from sylvan import kernels, store
 from sylvan.errors import ModelError
 
-__all__ = ["COUNTS", "DEFINITION", "FORM_KINDS", "PART", "Candidates", "FormRows", "Lexicon"]
-
 FORM_KINDS = ("preferred", "alternative", "hidden", "derived")
 DEFINITION, PART = 4, 5  # kinds of what is no form: counted for BM25 alone, and a part of a heading, as a phrase alone
 # What the kernel counts of a candidate, native/lexical/matching.hpp.

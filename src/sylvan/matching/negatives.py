@@ -12,11 +12,6 @@ from sylvan.indexing import LabelTree
 from sylvan.runtime.jobs import Job
 from sylvan.validate import Csr
 
-__all__ = [
-    "Negatives", "cluster_rows", "csr_bytes", "layer_positives", "near_best", "of_root", "pairing_bytes",
-    "positives_job", "rows_bytes", "rows_job",
-]  # fmt: skip
-
 Negatives = Literal["tfn", "man", "tfn+man"]
 
 

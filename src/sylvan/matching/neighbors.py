@@ -13,8 +13,6 @@ from sylvan import kernels, store
 from sylvan.parallel import map_parallel, split_ranges
 from sylvan.validate import Csr
 
-__all__ = ["Nearest", "NeighborIndex"]
-
 FREQUENT = 5  # a feature is frequent when more than one row in so many has it
 ROWS = 64  # queries that a thread takes at a time
 _NAMES = (

@@ -14,8 +14,6 @@ from sylvan.metrics.evaluator import At, ks
 from sylvan.metrics.rows import as_top, check_answers, check_truth, hits, is_inferred
 from sylvan.topk import TopK
 
-__all__ = ["ExpectedHits", "Reliability", "calibration_error", "expected_hits", "reliability"]
-
 Binning = Literal["width", "mass"]
 
 

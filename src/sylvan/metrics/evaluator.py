@@ -12,11 +12,6 @@ from sylvan.metrics import tallies
 from sylvan.metrics.propensity import check_propensities
 from sylvan.metrics.rows import blocks, check_answers, check_truth, is_inferred
 
-__all__ = [
-    "Evaluator", "coverage", "evaluate", "intervals", "macro_precision", "ndcg", "precision", "psndcg", "psp",
-    "recall",
-]  # fmt: skip
-
 At = int | Sequence[int]
 
 

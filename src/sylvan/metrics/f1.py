@@ -11,8 +11,6 @@ from sylvan.metrics import tallies
 from sylvan.metrics.evaluator import At, add_rows, need_rows, one_metric
 from sylvan.topk import TopK
 
-__all__ = ["SetF1", "f1", "micro_f1", "set_f1"]
-
 _ALL = 2**31 - 1  # a k that no ranking reaches
 
 

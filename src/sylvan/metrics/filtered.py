@@ -12,8 +12,6 @@ from sylvan.errors import DataError
 from sylvan.topk import TopK
 from sylvan.wording import counted
 
-__all__ = ["filter_answers"]
-
 
 def filter_answers(top: TopK, pairs: Any) -> TopK:
     """A ranking without the answers of some (row, label) pairs; those below them move up.

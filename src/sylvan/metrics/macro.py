@@ -7,8 +7,6 @@ from typing import Any
 from sylvan.metrics import tallies
 from sylvan.metrics.evaluator import At, one_metric
 
-__all__ = ["macro_f1", "macro_recall"]
-
 
 def macro_recall(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
     """Macro-R@k: of the rows where a label is true, the share where it is among the first k answers.

@@ -11,8 +11,6 @@ import numpy.typing as npt
 from sylvan import validate
 from sylvan.errors import DataError, ParameterError
 
-__all__ = ["check_propensities", "propensities", "propensities_of_counts"]
-
 
 def propensities(Y_train: Any, A: float = 0.55, B: float = 1.5) -> npt.NDArray[np.float64]:
     """The propensity of each label: ``p_l = 1 / (1 + C (N_l + B)^-A)`` with ``C = (log N - 1) (B + 1)^A``.

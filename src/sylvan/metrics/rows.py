@@ -18,8 +18,6 @@ from sylvan.labels.targets import true_labels
 from sylvan.topk import TopK
 from sylvan.wording import counted
 
-__all__ = ["Block", "as_top", "blocks", "check_answers", "check_truth", "hits", "is_inferred"]
-
 _BLOCK_ENTRIES = 1 << 20
 
 

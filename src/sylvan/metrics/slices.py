@@ -14,8 +14,6 @@ from sylvan.metrics.rows import Block
 from sylvan.metrics.tallies import Floats, RowTally
 from sylvan.wording import counted
 
-__all__ = ["SLICES", "Slices", "slice_labels", "slices"]
-
 SLICES = ("head", "torso", "tail")
 
 

@@ -12,23 +12,6 @@ from sylvan.errors import DataError
 from sylvan.metrics.rows import Block
 from sylvan.wording import counted
 
-__all__ = [
-    "F1",
-    "Coverage",
-    "MacroF1",
-    "MacroPrecision",
-    "MacroRecall",
-    "MicroF1",
-    "Ndcg",
-    "Precision",
-    "Psndcg",
-    "Psp",
-    "Recall",
-    "RowTally",
-    "Tally",
-    "discounts",
-]  # fmt: skip
-
 Floats = npt.NDArray[np.float64]
 
 

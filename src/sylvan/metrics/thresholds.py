@@ -13,8 +13,6 @@ from sylvan.errors import DataError, ParameterError
 from sylvan.metrics.rows import check_answers, check_truth, is_inferred
 from sylvan.topk import TopK
 
-__all__ = ["fit_thresholds"]
-
 
 def fit_thresholds(
     Y: Any, probabilities: Any, *, default: float = 0.5, min_positives: int = 5

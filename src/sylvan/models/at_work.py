@@ -17,11 +17,6 @@ from sylvan.models.text import TextModel
 from sylvan.store.registry import load
 from sylvan.topk import TopK, names_by_row
 
-__all__ = [
-    "Source", "answer", "has_probabilities", "inner_of", "load_ranking", "rank_blocks", "set_device", "set_ranking",
-    "set_threads", "unknown_texts",
-]  # fmt: skip
-
 
 class Source(Protocol):
     """Rows that are read block by block."""

@@ -29,8 +29,6 @@ from sylvan.topk import TopK
 from sylvan.validate import Csr
 from sylvan.wording import counted, did_you_mean
 
-__all__ = ["CANDIDATES", "MOST_ANSWERS", "Estimator", "GivenRows", "Predicted"]
-
 CANDIDATES = 100  # labels put forward, at least, for a ranking that is then weighed or joined with others
 MOST_ANSWERS = 1_000_000  # k beyond the number of labels only pads; what pads a gigabyte a row is a slip
 

@@ -11,8 +11,6 @@ from sylvan.params import Choice, Range, check_value
 from sylvan.runtime.memory import parse_bytes, shown_bytes
 from sylvan.weights import WEIGHT_DTYPES, WeightDtype
 
-__all__ = ["Compressible", "has_weights"]
-
 NARROWER: tuple[WeightDtype, ...] = ("uint8", "uint4")  # weight types to turn to, one after the other
 LITTLE = 0.85  # a share of the weights that is better than fewer bits: measured on several sets
 ROUNDS, STRAIGHT = 8, 3  # of the search for a size, and those of them that interpolate

@@ -15,8 +15,6 @@ from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError
 from sylvan.hub import HubMixin
 from sylvan.params import Parameterized
 
-__all__ = ["Fitted"]
-
 _Self = TypeVar("_Self", bound="Fitted")
 
 

@@ -12,8 +12,6 @@ from sylvan.metrics.rows import hits
 from sylvan.ranking.calibrate import MIN_EACH, Calibrator
 from sylvan.topk import TopK
 
-__all__ = ["DEPTH", "MOST_ROWS", "calibrated", "crosswise", "held_out_rows", "holdout_folds"]
-
 DEPTH = 50  # answers a held-out row is asked for: those further down share the last curve
 MOST_ROWS = 5_000  # held out in a fold
 _SHARE, _FEW = 10, 500

@@ -18,8 +18,6 @@ from sylvan.labels.targets import grown_labels
 from sylvan.models.fitted import Fitted
 from sylvan.wording import counted
 
-__all__ = ["LabelChanges", "merged_labels"]
-
 _Ids = npt.NDArray[np.int32]
 _Self = TypeVar("_Self", bound="LabelChanges")
 _NONE = np.zeros(0, np.int32)

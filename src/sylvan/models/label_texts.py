@@ -24,8 +24,6 @@ from sylvan.ranking.word_contexts import WordContexts, row_means
 if TYPE_CHECKING:
     from sylvan.neural.text.text_encoder import TextEncoder
 
-__all__ = ["Described", "LabelTexts", "NamedTexts", "judged_rows", "named_texts", "with_names_of", "with_text_rows"]
-
 KIND = "label-texts"
 MOST_JUDGED = 2_000  # rows that the curve is fitted to, of which it takes four numbers
 

@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from sylvan import store
 
-__all__ = ["LabelVectors"]
-
 _Vectors = npt.NDArray[np.float16]
 
 

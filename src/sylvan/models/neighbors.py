@@ -28,8 +28,6 @@ from sylvan.topk import TopK
 from sylvan.validate import Csr
 from sylvan.wording import counted
 
-__all__ = ["NeighborRanker"]
-
 
 @parameterized
 class NeighborRanker(Estimator):

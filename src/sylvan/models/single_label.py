@@ -12,8 +12,6 @@ from sylvan.canonical import Csr
 from sylvan.dlpack import numpy_of
 from sylvan.frames import labels_of
 
-__all__ = ["one_class_a_row"]
-
 
 def one_class_a_row(Y: Any) -> bool:
     """Whether labels are one class id or name for each row, and not lists, a matrix or a frame with several columns."""

@@ -21,9 +21,6 @@ from sylvan.models.label_changes import LabelChanges
 from sylvan.topk import TopK
 from sylvan.wording import counted
 
-__all__ = ["SklearnMixin"]
-
-
 _Self = TypeVar("_Self", bound="SklearnMixin")
 
 

@@ -29,8 +29,6 @@ from sylvan.validate import Csr
 if TYPE_CHECKING:
     from sylvan.neural.text.text_encoder import TextEncoder
 
-__all__ = ["TextAnswers"]
-
 _Ids = npt.NDArray[np.int32]
 
 _opening = threading.RLock()  # not a model's own: locks can't be copied

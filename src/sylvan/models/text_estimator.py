@@ -29,8 +29,6 @@ from sylvan.topk import TopK, answers_of
 from sylvan.validate import Csr
 from sylvan.wording import counted
 
-__all__ = ["UNKNOWN_TEXT", "TextEstimator", "Unknown", "check_texts", "thresholds_by_name"]
-
 Unknown = Literal["none", "prior"]  # what a text of which a model knows nothing gets: no labels, or what is usual
 UNKNOWN_TEXT = "The model knows no word of this text: it gives it no labels."
 

@@ -22,8 +22,6 @@ from sylvan.runtime.machine import resident_bytes
 from sylvan.runtime.plan import Phase, Plan, state_bytes, timed
 from sylvan.text.estimate import estimate_texts
 
-__all__ = ["need_plan", "text_plan", "with_encoding"]
-
 _TIMED_TEXTS = 64  # of each kind that go through an encoder to see how long it takes
 
 

@@ -25,8 +25,6 @@ from sylvan.parallel import one_at_a_time
 from sylvan.ranking.word_contexts import WordContexts
 from sylvan.text import TfidfVectorizer
 
-__all__ = ["TextUpdates"]
-
 _Self = TypeVar("_Self", bound="TextUpdates")
 
 

@@ -25,8 +25,6 @@ from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.runtime.jobs import Job, Runner
 from sylvan.weights import ClusterRows, ClusterWeights
 
-__all__ = ["NewRows", "add_labels", "added_label_jobs", "leaves_beside"]
-
 _Ids = npt.NDArray[np.int32]
 ANSWERS = 30  # of each new row; their labels have stand-ins, beside those of a new label's cluster
 

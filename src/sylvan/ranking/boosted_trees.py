@@ -12,8 +12,6 @@ from sylvan import kernels, store
 from sylvan.errors import ModelError
 from sylvan.parallel import progress
 
-__all__ = ["NEVER", "BoostedTrees"]
-
 NEVER = np.float32(3e38)  # the threshold of a node that sends every row to the left
 
 _BINS = 64

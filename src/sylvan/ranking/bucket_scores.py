@@ -16,8 +16,6 @@ from sylvan.matching.candidates import Candidates, Order, find_candidates
 from sylvan.parallel import map_parallel, split_ranges
 from sylvan.topk import TopK
 
-__all__ = ["BucketOrder", "BucketQuery", "count_candidates", "rank_labels"]
-
 BucketOrder = Literal["likelihood", "probability", "votes"]
 FLOOR = 1e-4  # probability of a bucket that wasn't looked into
 _VALUES = 1 << 21  # inputs are taken by so many chosen buckets at a time

@@ -13,8 +13,6 @@ from sylvan import store
 from sylvan.errors import ModelError
 from sylvan.topk import TopK
 
-__all__ = ["METHODS", "Calibrator", "Method", "falling", "isotonic", "platt"]
-
 KIND = "calibrator"
 Method = Literal["isotonic", "platt"]
 METHODS: tuple[Method, ...] = get_args(Method)

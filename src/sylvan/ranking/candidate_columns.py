@@ -13,8 +13,6 @@ from sylvan import kernels, store
 from sylvan.canonical import Csr
 from sylvan.topk import TopK
 
-__all__ = ["OF_ALL", "OF_MEMBER", "LabelFacts", "candidate_columns"]
-
 OF_MEMBER = ("score", "place", "share")  # a member's columns, each
 OF_ALL = (
     "mean", "mean_share", "mean_best", "mean_sum", "place", "members", "highest", "label_rows", "first_given",

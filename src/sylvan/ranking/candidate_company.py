@@ -13,8 +13,6 @@ from sylvan import kernels
 from sylvan.canonical import Csr
 from sylvan.matching.lexicon import Lexicon
 
-__all__ = ["OF_COMPANY", "LabelTies", "company_columns"]
-
 OF_COMPANY = ("words", "first_part", "last_part", "broader", "narrower", "related", "siblings")
 
 _Floats = npt.NDArray[np.float32]

@@ -9,8 +9,6 @@ from sylvan import kernels
 from sylvan.matching.neighbors import Nearest
 from sylvan.ranking.votes import LabelRows
 
-__all__ = ["OF_NEIGHBORS", "neighbor_columns"]
-
 OF_NEIGHBORS = ("similarity", "place", "votes")
 
 _Floats = npt.NDArray[np.float32]

@@ -21,8 +21,6 @@ from sylvan.ranking.training import TreeTraining
 from sylvan.validate import Csr
 from sylvan.weights import ClusterWeights
 
-__all__ = ["ChangedCluster", "ChangedLayer", "RowsNow", "UpdateOptions"]
-
 _Ids = npt.NDArray[np.int32]
 HALF_LANES = LANES // 2
 

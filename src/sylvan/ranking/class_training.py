@@ -15,11 +15,6 @@ from sylvan.matching.class_beam import ClassWeights, class_features
 from sylvan.parallel import advance, split_ranges
 from sylvan.params import Number, Parameterized, Range, check_value, parameterized
 
-__all__ = [
-    "L2", "LOSSES", "OPTIMIZERS", "TREE_LOSSES", "ClassNoise", "ClassTrainer", "ClassTraining", "Loss", "Optimizer",
-    "Pass", "Selected",
-]  # fmt: skip
-
 Loss = Literal["cane", "softmax", "nce", "blackout", "negative_sampling", "hsm"]
 LOSSES: dict[Loss, int] = {loss: code for code, loss in enumerate(get_args(Loss))}  # as the kernels know them
 TREE_LOSSES = ("cane", "hsm")  # the others are meant for a flat tree

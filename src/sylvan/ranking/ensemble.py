@@ -14,8 +14,6 @@ from sylvan.parallel import map_parallel, split_ranges
 from sylvan.topk import TopK
 from sylvan.validate import Csr
 
-__all__ = ["WAYS", "Way", "combine_rankings", "fit_weights", "mean_score"]
-
 Way = Literal["score", "count", "average_rank", "reciprocal_rank"]
 WAYS: tuple[Way, ...] = get_args(Way)
 ROWS = 512  # rows that a thread takes at a time

@@ -22,8 +22,6 @@ from sylvan.ranking.solved import solved_bytes
 from sylvan.ranking.training import TreeTraining, solved_together, train_rankers, training_stages
 from sylvan.weights import ClusterWeights, laid_out_bytes
 
-__all__ = ["RankerEstimate", "TrainingSize", "carried_over", "estimate_ranker"]
-
 NEAR = 0.6  # of the clusters that a search reaches, those whose score is near enough to the best, as a rule
 CLUSTERS = 16  # of a layer, on whose weights thresholds are tried
 # Exponents, where two trainings don't tell or a layer isn't like any of theirs: of a node's weights by its positive

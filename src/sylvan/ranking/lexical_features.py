@@ -12,8 +12,6 @@ from sylvan import store
 from sylvan.canonical import Csr
 from sylvan.matching.lexicon import COUNTS, Candidates
 
-__all__ = ["FEATURES", "MatchedRows", "feature_columns", "usual_scores"]
-
 FEATURES = (
     "preferred", "alternative", "hidden", "derived", "sentences", "inside", "first", "spread", "words", "capitals",
     "others", "share", "bm25", "bm25_share", "parts", "length", "broader", "narrower", "related", "found_rows",

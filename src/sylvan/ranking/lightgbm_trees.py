@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 from sylvan.ranking.boosted_trees import NEVER, BoostedTrees
 
-__all__ = ["GROWERS", "Growing", "Rows", "Scorer", "need_library"]
-
 _Floats = npt.NDArray[np.float32]
 _LEAST_OF_LEAF = {"right": 60, "rank": 200}  # candidates, of which the first objective is given about a third
 _SHARE_OF_COLUMNS = 0.5  # that a tree looks at

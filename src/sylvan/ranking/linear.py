@@ -21,18 +21,6 @@ from sylvan.runtime.jobs import Job
 from sylvan.validate import Csr
 from sylvan.weights import ClusterRows
 
-__all__ = [
-    "LANES",
-    "LOSSES",
-    "Folds",
-    "LayerProblem",
-    "LinearOptions",
-    "Loss",
-    "block_jobs",
-    "solver_bytes",
-    "squared_norms",
-]
-
 LANES = 16  # labels solved side by side; one 64-byte line of weights a feature
 LEAST_COST = 1 << 17  # of a block of clusters, in entries of their rows times groups of children: a few milliseconds
 Loss = Literal["squared_hinge", "hinge", "logistic"]

@@ -10,8 +10,6 @@ from sylvan.indexing import LabelTree
 from sylvan.matching.negatives import layer_positives
 from sylvan.validate import Csr
 
-__all__ = ["COSTS", "Cost", "cost_weights", "relevance_layers"]
-
 Cost = Literal["l1", "l2", "max", "count", "none"]
 COSTS: tuple[Cost, ...] = get_args(Cost)
 

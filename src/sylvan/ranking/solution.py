@@ -13,8 +13,6 @@ from sylvan import store
 from sylvan.changed_weights import runs_between
 from sylvan.errors import ModelError
 
-__all__ = ["STALE", "WIDENED", "LayerSolution", "column_sums", "rounded", "widened"]
-
 STALE = np.float32(1e30)  # waits for a node that isn't a solution for its rows any more
 
 WIDENED = np.float32(2.0**112)

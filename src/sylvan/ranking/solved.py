@@ -14,8 +14,6 @@ from sylvan.errors import ModelError
 from sylvan.runtime.jobs import Arrays, Packing
 from sylvan.weights import ClusterRows, child_dtype
 
-__all__ = ["CHANGES", "SolvedBlock", "Triples", "block_packing", "solved_bytes"]
-
 _ROWS, _ENTRIES = ("features", "lengths"), ("children", "weights")
 # What the scores of held-out rows would change by without their fold: ids of rows, nodes of the layer, and the changes.
 _INT32, _FLOAT32 = np.dtype(np.int32), np.dtype(np.float32)

@@ -14,8 +14,6 @@ from sylvan.params import Number
 from sylvan.topk import TopK
 from sylvan.wording import counted
 
-__all__ = ["Expected", "StoppingRule", "expected_f1", "keep", "lengths_for_f1", "lengths_for_precision"]
-
 Expected = Literal["f1"]
 
 Doubles = npt.NDArray[np.float64]

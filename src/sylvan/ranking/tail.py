@@ -14,8 +14,6 @@ from sylvan.metrics import propensities_of_counts
 from sylvan.params import Constraint
 from sylvan.topk import TopK, ranking_order, resized
 
-__all__ = ["Tail", "label_gains", "reweigh", "tail_of"]
-
 
 @dataclass(frozen=True)
 class Tail(Constraint):

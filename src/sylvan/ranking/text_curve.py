@@ -12,8 +12,6 @@ from sylvan.matching.neighbors import NeighborIndex
 from sylvan.ranking.text_evidence import TextScorer, has_text
 from sylvan.ranking.word_contexts import WordContexts, row_means
 
-__all__ = ["fitted_curve"]
-
 _Ids = npt.NDArray[np.int32]
 _Floats = npt.NDArray[np.float64]
 _Vectors = npt.NDArray[np.floating[Any]]

@@ -26,8 +26,6 @@ from sylvan.runtime.machine import return_freed_memory
 from sylvan.validate import Csr
 from sylvan.weights import ClusterRows, ClusterWeights, Layout
 
-__all__ = ["Trained", "TreeTraining", "solved_together", "train_rankers", "training_stages"]
-
 # A stage of more than so much work (entries of the clusters' rows times groups of children) is solved in parts, so that
 # not all of its weights wait to be laid out at once. Layers with fewer clusters than FEW go with the last one: they
 # have few weights, and clusters that take long.

@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from sylvan.ranking.boosted_trees import BoostedTrees
 
-__all__ = ["contributions"]
-
 _Doubles = npt.NDArray[np.float64]
 
 

@@ -25,8 +25,6 @@ from sylvan.runtime.jobs import Job, Runner
 from sylvan.validate import Csr
 from sylvan.weights import ClusterRows, ClusterWeights
 
-__all__ = ["planned_update", "update_rankers"]
-
 ROUNDS = 2  # of the solver, where it starts near a solution and needn't be precise
 
 

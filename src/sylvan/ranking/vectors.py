@@ -14,8 +14,6 @@ from sylvan.matching.candidates import Candidates
 from sylvan.parallel import map_parallel, split_ranges
 from sylvan.params import Choice, Number, check_values
 
-__all__ = ["METRICS", "Metric", "Nearest", "exact_neighbors", "nearest_candidates"]
-
 Metric = Literal["euclidean", "angular", "inner_product"]
 METRICS: tuple[Metric, ...] = get_args(Metric)
 ROWS = 64  # queries that a thread takes at a time

@@ -15,8 +15,6 @@ from sylvan.parallel import map_parallel, split_ranges
 from sylvan.topk import TopK
 from sylvan.validate import Csr
 
-__all__ = ["LabelRows", "Voted"]
-
 ROWS = 1024  # ballots that a thread takes at a time
 
 

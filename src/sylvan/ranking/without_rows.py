@@ -12,8 +12,6 @@ from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.runtime import Runner
 from sylvan.validate import Csr
 
-__all__ = ["solutions_of"]
-
 
 def solutions_of(
     ranker: TreeRanker, features: Csr, labels: Csr, training: TreeTraining, runner: Runner | None = None

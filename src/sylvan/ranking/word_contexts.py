@@ -13,8 +13,6 @@ from sylvan import store
 from sylvan.canonical import Csr, take_rows
 from sylvan.indexing import pifa
 
-__all__ = ["WordContexts", "row_means", "sorted_csr"]
-
 _Ids = npt.NDArray[np.int32]
 
 PER_LABEL, PER_WORD, PER_TEXT = 256, 32, 300  # largest values kept of a label's rows, of a word and of a prediction

@@ -13,8 +13,6 @@ from sylvan import store
 from sylvan.errors import ModelError
 from sylvan.runtime.jobs import Arrays
 
-__all__ = ["block_names", "block_state", "read_block"]
-
 _KIND = "training-block"
 _NAMES, _SHAPES = "names", "shapes"
 

@@ -23,8 +23,6 @@ from sylvan.errors import ModelError, ParameterError
 from sylvan.store import JSON
 from sylvan.version import __version__
 
-__all__ = ["Checkpoint", "checksum", "identity_of", "opened", "refuse_another"]
-
 _IDENTITY, _KIND = "training", "training-checkpoint"
 _BEGINNING = re.compile(r"training|\.training\.[0-9a-f]{8}\.saving")  # all that a kill can leave before it is one
 _CHUNK = 16 << 20

@@ -26,8 +26,6 @@ from sylvan.runtime.machine import private_bytes
 from sylvan.runtime.memory import WithinMemory, parse_bytes
 from sylvan.store import JSON, ScratchFiles
 
-__all__ = ["Checkpointed", "opened_runner"]
-
 SECONDS = 60.0  # a checkpoint is at most so far behind, and a shorter training writes none
 BLOCK_BYTES = 64 << 20
 LEAST_BLOCK = 1 << 20

@@ -8,8 +8,6 @@ from contextvars import ContextVar
 
 from sylvan.runtime.jobs import Runner
 
-__all__ = ["current_runner", "using"]
-
 _current: ContextVar[Runner | None] = ContextVar("sylvan_runner", default=None)
 
 

@@ -12,8 +12,6 @@ from typing import NamedTuple
 from sylvan.errors import DiskSpaceError
 from sylvan.runtime.memory import shown_bytes
 
-__all__ = ["Need", "disk_of", "free_bytes", "is_full", "need_room"]
-
 _FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 

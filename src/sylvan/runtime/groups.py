@@ -10,8 +10,6 @@ from sylvan import store
 from sylvan.runtime.blocks import block_state
 from sylvan.runtime.jobs import Arrays, Job
 
-__all__ = ["SentAlong", "by_fields", "grouped", "storing_group"]
-
 _MOST = 256  # jobs of a group
 
 

@@ -15,8 +15,6 @@ import numpy.typing as npt
 from sylvan.errors import ModelError, SylvanError
 from sylvan.parallel import map_parallel, resolve_jobs
 
-__all__ = ["ARRAY", "Arrays", "Deliver", "Folder", "Job", "Once", "Packing", "Results", "Runner", "Within", "Wrapper"]
-
 Arrays = Mapping[str, npt.NDArray[Any]]
 _Result = TypeVar("_Result")
 Deliver = Callable[[int, Any], None]

@@ -6,8 +6,6 @@ import contextlib
 import os
 from collections.abc import Iterator
 
-__all__ = ["available_bytes", "private_bytes", "resident_bytes", "return_freed_memory"]
-
 # Held by Python, NumPy and SciPy, where the system doesn't tell.
 INTERPRETER = 100_000_000
 PRIVATE_INTERPRETER = 60_000_000  # without the libraries' files

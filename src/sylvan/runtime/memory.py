@@ -18,8 +18,6 @@ from sylvan.runtime.jobs import Deliver, Job, Results, Runner, Wrapper
 from sylvan.runtime.machine import return_freed_memory
 from sylvan.store import ScratchFiles
 
-__all__ = ["Gate", "WithinMemory", "need_room", "parse_bytes", "shown_bytes"]
-
 _Result = TypeVar("_Result")
 _Value = TypeVar("_Value")
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}

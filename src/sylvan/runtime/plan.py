@@ -10,8 +10,6 @@ from sylvan.errors import MemoryLimitError
 from sylvan.runtime.memory import shown_bytes
 from sylvan.store import State
 
-__all__ = ["Phase", "Plan", "shown_seconds", "state_bytes", "timed"]
-
 
 @dataclass(frozen=True)
 class Phase:

@@ -19,8 +19,6 @@ from sylvan.sampling.samplers.base import Sampler
 from sylvan.sampling.samplers.counts import class_counts
 from sylvan.sampling.samplers.subset import Subset
 
-__all__ = ["HEADS", "LOSSES", "SAMPLERS", "make_head", "make_loss", "make_sampler", "make_tail_sampler"]
-
 
 @dataclass(frozen=True)
 class _Known:

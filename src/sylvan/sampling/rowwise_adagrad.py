@@ -15,8 +15,6 @@ from sylvan.errors import ParameterError
 from sylvan.params import Constraint, Flag, Number
 from sylvan.sampling.losses.sparse_rows import distinct_rows
 
-__all__ = ["HarmfulOptimizerWarning", "RowwiseAdagrad", "check_optimizer"]
-
 _NORMALISING = (
     torch.optim.Adam,
     torch.optim.AdamW,

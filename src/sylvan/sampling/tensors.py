@@ -12,11 +12,6 @@ from torch import Tensor, nn
 
 from sylvan.errors import DataError
 
-__all__ = [
-    "blocks", "eagerly", "invert", "need_floats", "need_integers", "need_tensor", "product", "products", "slices",
-    "without_gradient",
-]  # fmt: skip
-
 _IN_CACHE = 1 << 18  # numbers that fit the cache
 _AT_ONCE = 1 << 22  # numbers that fit memory anywhere and keep a kernel busy: 16 MiB of float32
 # Products from which on they are dealt out whole, however many threads there may be.

@@ -24,8 +24,6 @@ from sylvan.serve.routes import all_operations
 from sylvan.serve.service import Service
 from sylvan.serve.settings import Settings, checked
 
-__all__ = ["App"]
-
 _ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
 _GONE = 499  # as nginx counts clients that left: nobody reads this status
 _SECURITY = [

@@ -21,8 +21,6 @@ from sylvan.serve.versions import Version
 from sylvan.topk import TopK
 from sylvan.wording import counted
 
-__all__ = ["Asked", "RankedRow", "answers", "check", "known_label", "node_of"]
-
 _EASILY_CHECKED = 1_000
 _NODE = re.compile(r"([0-9]{1,9})/(?:root|([0-9]{1,9})\.([0-9]{1,9}))")
 

@@ -12,10 +12,6 @@ from sylvan.serve.problems import Problem
 from sylvan.serve.settings import Limits
 from sylvan.serve.versions import Version
 
-__all__ = [
-    "Bodies", "FeatureRow", "id_of", "ids_of", "make_bodies", "record_at_the_top", "rows_of", "text_of", "with_fields",
-]  # fmt: skip
-
 MOST_FEATURES = 1_000_000  # of a row
 MOST_SHOWN = 1_000  # features of an explanation, and examples
 

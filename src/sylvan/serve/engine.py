@@ -15,8 +15,6 @@ from sylvan.parallel import Worker
 from sylvan.serve.problems import Problem
 from sylvan.wording import noun
 
-__all__ = ["Engine", "Work"]
-
 # Seconds by which a refusal for want of room is held back: clients that ask again at once would otherwise take the time
 # that those who wait need. Not the same for all, as those who are refused together would come back together.
 _PAUSES = (0.1, 0.4)

@@ -16,8 +16,6 @@ from sylvan.serve.versions import Version
 from sylvan.text.characters import is_unspaced, mark_class, word_class
 from sylvan.text.places import read_text
 
-__all__ = ["Explained", "Span", "explained", "explanations", "find_terms"]
-
 _MOST_SPANS = 5_000
 
 

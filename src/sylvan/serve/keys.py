@@ -13,8 +13,6 @@ from typing import Any
 
 from sylvan.errors import DataError
 
-__all__ = ["ApiKey", "Keyring", "Rate"]
-
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _SHORTEST = 16  # characters of a key
 

@@ -13,8 +13,6 @@ import msgspec
 
 from sylvan.parallel import Worker
 
-__all__ = ["Log", "say"]
-
 _PATIENCE = 2.0  # seconds
 _MOST = 100_000  # lines that may wait to be written
 

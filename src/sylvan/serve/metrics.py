@@ -9,8 +9,6 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
-__all__ = ["SHARED_FOLDER", "Metrics", "resident_bytes"]
-
 SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # the environment's name for the folder in which workers meet
 _SECONDS = (
     0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,

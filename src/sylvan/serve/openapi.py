@@ -14,8 +14,6 @@ from sylvan.serve.operations import ADMIN, ANYONE, Operation
 from sylvan.serve.problems import PROBLEM_TYPE, ProblemBody
 from sylvan.version import __version__
 
-__all__ = ["document"]
-
 _TEMPLATE = "#/components/schemas/{name}"
 
 

@@ -7,8 +7,6 @@ from typing import Any
 
 from sylvan.serve.calls import JSON, Handle
 
-__all__ = ["ADMIN", "ANYONE", "KEY", "Operation", "Parameter"]
-
 ANYONE, KEY, ADMIN = "anyone", "key", "admin"  # who may call a route
 
 

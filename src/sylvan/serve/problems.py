@@ -10,8 +10,6 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-__all__ = ["PROBLEM_TYPE", "Problem", "ProblemBody", "problem_of_body"]
-
 PROBLEM_TYPE = "application/problem+json"
 
 _PATH = re.compile(r"(?P<what>.*?)(?: - at `(?:key in )?(?P<path>\$.*)`)?", re.DOTALL)

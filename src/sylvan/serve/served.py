@@ -12,8 +12,6 @@ from sylvan.serve.problems import Problem
 from sylvan.serve.settings import Limits, ServedFolder
 from sylvan.serve.versions import Version, open_version, reason, stamp_of
 
-__all__ = ["Served"]
-
 
 class Served:
     """A model by its name, whatever version of it is current. Requests take the current version once and keep it to

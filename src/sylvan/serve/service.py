@@ -21,8 +21,6 @@ from sylvan.serve.served import Served
 from sylvan.serve.settings import Limits, Settings
 from sylvan.serve.versions import Version
 
-__all__ = ["Service"]
-
 _HOUSEKEEPING = 0.1  # seconds between two times that the log is written and gauges are set
 
 

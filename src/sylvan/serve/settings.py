@@ -19,8 +19,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["Limits", "ServedFolder", "Settings", "checked", "named_folders", "read_settings"]
-
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _NAME_WORDS = "letters, digits, dots, dashes and underscores, at most 64, the first a letter or digit"
 

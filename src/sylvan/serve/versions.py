@@ -31,8 +31,6 @@ from sylvan.serve.settings import ServedFolder
 from sylvan.store.registry import rebuild
 from sylvan.text.characters import word_class
 
-__all__ = ["Examples", "LabelMatch", "Version", "open_version", "reason", "stamp_of"]
-
 _T = TypeVar("_T")
 _WORD_STARTS = 300_000  # labels up to which the words within names complete too; beyond, it would take much memory
 _ATTEMPTS = 20

@@ -16,8 +16,6 @@ from sylvan.store.state import JSON, folder_path
 from sylvan.store.write import locked, put_manifest
 from sylvan.version import __version__
 
-__all__ = ["annotate", "contents"]
-
 
 def contents(folder: str | os.PathLike[str]) -> dict[str, Any]:
     """The manifest of a model, verified, as plain values: ``checksum``, ``sylvan_version``, ``model``."""

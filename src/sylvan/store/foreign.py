@@ -18,11 +18,6 @@ from typing import BinaryIO
 
 from sylvan.errors import ModelError
 
-__all__ = [
-    "FileEntry", "check_file", "check_source", "clashing", "file_place", "folder_of_files", "folders_above",
-    "foreign_name", "is_folder_of_files", "place_of", "remove_folder", "strangers", "write_file",
-]  # fmt: skip
-
 _CHUNK = 1 << 20
 _TOP = re.compile(r"[A-Za-z0-9_]+")
 _NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.+-]*[A-Za-z0-9_])?")

@@ -9,8 +9,6 @@ from sylvan.store.read import read_manifest
 from sylvan.store.state import folder_path
 from sylvan.version import __version__
 
-__all__ = ["files_of"]
-
 
 def files_of(folder: str | os.PathLike[str]) -> dict[str, int]:
     """The files that the manifest in ``folder`` names, and their sizes as it states them. The files themselves needn't

@@ -15,11 +15,6 @@ from sylvan.store.foreign import FileEntry, clashing, file_place, folder_of_file
 from sylvan.store.npy import DTYPES
 from sylvan.store.state import JSON
 
-__all__ = [
-    "FORMAT", "FORMAT_VERSION", "NAME", "Entry", "Node", "array_name", "checksum_of", "dump", "file_name", "parse",
-    "part_name",
-]  # fmt: skip
-
 FORMAT = "sylvan-model"
 FORMAT_VERSION = 2  # the newest that is read; 2 has foreign files, and is written only where there are some
 NAME = "manifest.json"

@@ -10,8 +10,6 @@ from sylvan.errors import ModelError
 from sylvan.store.needs import need_array, need_offsets
 from sylvan.store.state import State
 
-__all__ = ["need_csr"]
-
 
 def need_csr(state: State, name: str, shape: tuple[int, int]) -> Csr:
     """The matrix in the arrays ``name.indptr``, ``name.indices`` and ``name.data``: columns rise, values are finite."""

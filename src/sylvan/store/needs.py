@@ -18,11 +18,6 @@ from sylvan.store import manifest
 from sylvan.store.foreign import check_file, folder_of_files, strangers
 from sylvan.store.state import JSON, State
 
-__all__ = [
-    "need_array", "need_bool", "need_choice", "need_files", "need_finite", "need_float", "need_int", "need_kind",
-    "need_offsets", "need_params", "need_part", "need_range", "need_rising",
-]  # fmt: skip
-
 _MISSING = object()
 _Word = TypeVar("_Word", bound=str)
 

@@ -9,8 +9,6 @@ import re
 
 import numpy as np
 
-__all__ = ["ALIGNMENT", "DTYPES", "HeaderError", "header", "parse_header"]
-
 MAGIC = b"\x93NUMPY\x01\x00"
 ALIGNMENT = 64
 _DESCRIPTIONS = ("|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8")

@@ -11,8 +11,6 @@ from sylvan import store
 from sylvan.errors import ModelError, SylvanError
 from sylvan.version import __version__
 
-__all__ = ["MODULES", "load", "rebuild"]
-
 _T = TypeVar("_T")
 
 # The modules that register kinds. Nothing else of the package needs to be loaded to open a model.

@@ -15,8 +15,6 @@ import numpy.typing as npt
 
 from sylvan.errors import MemoryLimitError
 
-__all__ = ["ScratchFiles"]
-
 _CHUNK = 1 << 20
 
 

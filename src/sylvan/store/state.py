@@ -13,8 +13,6 @@ import numpy.typing as npt
 from sylvan.errors import ParameterError
 from sylvan.store.foreign import FileEntry
 
-__all__ = ["JSON", "State", "folder_path", "known_kinds", "loader_of", "register"]
-
 # What a manifest can hold: None, bool, int, float, str, and lists and dicts of these.
 JSON: TypeAlias = Any
 

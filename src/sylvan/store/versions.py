@@ -16,8 +16,6 @@ from sylvan.store import manifest
 from sylvan.store.foreign import folder_of_files
 from sylvan.version import __version__
 
-__all__ = ["EARLIER", "LOCK", "drop_earlier", "earlier", "keep_current", "named_files", "updating"]
-
 EARLIER = re.compile(r"earlier\.[0-9]{6}\.json")
 LOCK = "updating.lock"
 

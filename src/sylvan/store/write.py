@@ -41,8 +41,6 @@ from sylvan.store.state import JSON, State, folder_path
 from sylvan.store.versions import EARLIER, LOCK, drop_earlier, earlier, keep_current, named_files
 from sylvan.version import __version__
 
-__all__ = ["check_target", "locked", "put_manifest", "save", "saved_bytes", "undo"]
-
 _CHUNK = 16 << 20
 _OURS = re.compile(r"[A-Za-z0-9_.]+\.[0-9a-f]{8}\.npy|manifest\.json\.[0-9a-f]{8}")
 _STALE_SECONDS = 24 * 3600.0

@@ -16,8 +16,6 @@ from sylvan.data.streams import PathLike, open_read
 from sylvan.errors import DataError
 from sylvan.wording import counted
 
-__all__ = ["END", "UNKNOWN", "Corpus", "build_corpus", "read_corpus"]
-
 END, UNKNOWN = "<eos>", "<unk>"
 _NAMES = {"train": ("train",), "validation": ("valid", "validation", "dev"), "test": ("test",)}
 _SUFFIXES = (".txt", ".txt.xz", ".txt.gz")

@@ -21,8 +21,6 @@ from sylvan.tasks.base import Task, table_optimizer
 from sylvan.topk import TopK
 from sylvan.wording import counted
 
-__all__ = ["ExtremeClassification", "checksum_of_matrices"]
-
 _ROWS = 1024  # encoded at a time in evaluation
 _IGNORED = -100
 _AT_ONCE = 1 << 20  # values that are copied at a time

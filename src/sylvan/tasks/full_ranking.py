@@ -10,8 +10,6 @@ from torch import Tensor
 
 from sylvan.topk import TopK
 
-__all__ = ["chunks", "ranking_measures", "target_ranks", "top_classes"]
-
 _SCORES = 1 << 23  # in memory at a time
 
 

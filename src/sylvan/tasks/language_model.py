@@ -18,8 +18,6 @@ from sylvan.params import KW_ONLY, Range, parameterized
 from sylvan.tasks.base import TableOptimizer, Task, context_centers, table_optimizer
 from sylvan.tasks.corpus import END, Corpus
 
-__all__ = ["LanguageModel"]
-
 _IGNORED = -100
 _CELLS = 1 << 24  # scores in memory at once in evaluation
 _COLUMNS = 20  # of a text that is evaluated

@@ -10,8 +10,6 @@ from sylvan.neural.loop.checkpoint import results_of
 from sylvan.neural.loop.history import draw_convergence, to_json, write_json
 from sylvan.neural.loop.training import Job, train
 
-__all__ = ["run_task"]
-
 
 def run_task(
     job: Job,

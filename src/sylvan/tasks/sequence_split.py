@@ -11,8 +11,6 @@ from sylvan.data import SequenceData
 from sylvan.errors import DataError, ParameterError
 from sylvan.neural.sequence.sequence_encoder import PADDING
 
-__all__ = ["SPLITS", "Questions", "SequenceSplit", "split_sequences", "windows"]
-
 Split = Literal["users", "interactions", "last"]
 SPLITS: tuple[Split, ...] = get_args(Split)
 _SHARES = (0.8, 0.9)  # where training and validation end

@@ -22,8 +22,6 @@ from sylvan.tasks.base import Task, context_centers, objective_optimizers, table
 from sylvan.tasks.full_ranking import ranking_measures, target_ranks
 from sylvan.tasks.sequence_split import Questions, Split, split_sequences, windows
 
-__all__ = ["ENCODERS", "SequentialRecommendation"]
-
 ENCODERS: dict[str, type[SASRec] | type[GRU4Rec]] = {"sasrec": SASRec, "gru4rec": GRU4Rec}
 _QUERIES = 2048  # encoded at a time in evaluation
 _IGNORED = -100

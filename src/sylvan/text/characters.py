@@ -12,11 +12,6 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "CODE_POINT", "FIRST_RULES", "MARK", "RULES", "SIZE", "SPACE", "UNSEEN", "UNSPACED", "WORD", "character_table",
-    "is_unspaced", "mark_class", "without_unseen", "word_class",
-]  # fmt: skip
-
 # No letter, digit or space lies beyond the first four planes, so the table ends there.
 SIZE = 0x40000
 # The bits of native/text/ngrams.hpp.

@@ -12,8 +12,6 @@ from sylvan.text.frame_output import FrameOutput
 from sylvan.text.phrases import Phrases
 from sylvan.text.terms import Terms
 
-__all__ = ["Analyzer", "TfidfColumns"]
-
 Analyzer = Literal["word", "char", "char_wb"]
 
 

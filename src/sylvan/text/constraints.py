@@ -8,8 +8,6 @@ from typing import Any
 
 from sylvan.params import Constraint
 
-__all__ = ["AUTO", "DocumentShare", "NgramRange"]
-
 AUTO = "auto"
 _MAX_N = 1000
 

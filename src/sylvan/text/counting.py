@@ -19,8 +19,6 @@ from sylvan.text.terms import Terms
 from sylvan.text.word_forms import WordForms
 from sylvan.wording import counted, noun
 
-__all__ = ["Rows", "Scan", "TermCounter", "chunks"]
-
 _LEAST_CHARACTERS = 1 << 16
 _MOST_CHARACTERS = 1 << 21
 _MOST_DOCUMENTS = 1 << 16

@@ -16,8 +16,6 @@ from sylvan.errors import DataError
 from sylvan.frames import texts_of
 from sylvan.wording import counted
 
-__all__ = ["MOST_CHARACTERS", "apart", "as_documents", "stacked_rows"]
-
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 MOST_CHARACTERS = 1 << 30  # of one document

@@ -22,8 +22,6 @@ from sylvan.text.documents import as_documents
 from sylvan.text.tfidf import TfidfVectorizer
 from sylvan.validate import Csr
 
-__all__ = ["TextEstimate", "estimate_texts"]
-
 MOST_TEXTS, MOST_CHARACTERS = 5_000, 4_000_000
 HEAPS = 0.6  # the power of most vocabularies, where a sample doesn't tell
 TERM_BYTES = 48  # of a term while texts are counted, beside its letters

@@ -13,8 +13,6 @@ from sylvan.errors import MemoryLimitError, ParameterError
 from sylvan.params import Parameterized
 from sylvan.sklearn_settings import setting, sparse_as_set
 
-__all__ = ["FrameOutput", "Output"]
-
 _Self = TypeVar("_Self", bound="FrameOutput")
 Output = Literal["default", "pandas", "polars"]
 _OUTPUTS: tuple[Output, ...] = get_args(Output)

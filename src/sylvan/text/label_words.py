@@ -18,8 +18,6 @@ from sylvan.text.word_forms import WordForms, forms_of_language
 from sylvan.text.words import ScannedWords, scan_words
 from sylvan.unicode_form import composed
 
-__all__ = ["LabelWords", "Places", "folded", "is_content"]
-
 _MOST_KNOWN = 1 << 20  # words that are remembered; a server may meet ever more
 _UNKNOWN = -2
 

@@ -14,8 +14,6 @@ import numpy as np
 from sylvan import kernels
 from sylvan.text.counting import Scan, chunks
 
-__all__ = ["WORDS", "Phrases", "chosen_phrases"]
-
 FIRST_TEXTS = 1_000  # by which it is chosen
 SHORT = 40  # words; the median of texts whose pairs are counted
 

@@ -9,8 +9,6 @@ from typing import NamedTuple
 from sylvan.text.characters import mark_class, without_unseen
 from sylvan.unicode_form import composed
 
-__all__ = ["ReadText", "read_text"]
-
 
 class ReadText(NamedTuple):
     """The composed text without what isn't seen; character i is that from ``starts[i]`` to before ``ends[i]``."""

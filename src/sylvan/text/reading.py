@@ -16,8 +16,6 @@ from sylvan.text.documents import MOST_CHARACTERS, as_documents
 from sylvan.text.phrases import WORDS, Phrases, chosen_phrases
 from sylvan.text.word_forms import WordForms, forms_of_language
 
-__all__ = ["Cjk", "TfidfReading"]
-
 Cjk = Literal["word", "bigrams", "chars"]
 _PHRASES = ("phrase_weight", "phrase_min_df")
 _FORMS = ("stem", "lemmatize")

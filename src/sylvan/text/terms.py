@@ -11,8 +11,6 @@ import numpy.typing as npt
 from sylvan import kernels, store
 from sylvan.errors import ModelError
 
-__all__ = ["PADDING", "Terms"]
-
 PADDING = 16  # bytes after the last term that a kernel may read
 _NONE = np.zeros(0, np.int64)
 _FAULTS = {

@@ -25,8 +25,6 @@ from sylvan.text.terms import Terms
 from sylvan.text.word_forms import LEMMA_LANGUAGES, STEM_LANGUAGES
 from sylvan.wording import counted
 
-__all__ = ["TfidfVectorizer"]
-
 KIND = "tfidf-vectorizer"
 _NORMS = (None, "l1", "l2")
 _TRANSFORM_PARAMS = (

@@ -17,8 +17,6 @@ from sylvan import kernels
 from sylvan.text.characters import without_unseen
 from sylvan.text.terms import PADDING
 
-__all__ = ["LEMMA_LANGUAGES", "STEM_LANGUAGES", "WordForms", "forms_of_language"]
-
 # By ISO 639-1, as simplemma has them too; some are in the library from a certain release on.
 STEM_LANGUAGES = {
     "ar": "arabic", "ca": "catalan", "cs": "czech", "da": "danish", "de": "german", "el": "greek", "en": "english",

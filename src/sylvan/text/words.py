@@ -11,8 +11,6 @@ import numpy.typing as npt
 from sylvan import kernels
 from sylvan.text.characters import CODE_POINT, FIRST_RULES, MARK, RULES, SIZE, UNSEEN, UNSPACED, WORD, character_table
 
-__all__ = ["BEGINS_SENTENCE", "CAPITAL", "ScannedWords", "scan_words", "word_table"]
-
 # The bits of the kernel's table, native/lexical/words.hpp.
 _STOP, _PERIOD, _LINE, _LOWER, _UPPER, _MARK, _SINGLE, _LETTER = (1 << bit for bit in range(24, 32))
 CAPITAL, BEGINS_SENTENCE = 1, 2

@@ -12,8 +12,6 @@ from sylvan.errors import ParameterError
 from sylvan.runtime.memory import parse_bytes, shown_bytes
 from sylvan.runtime.plan import shown_seconds
 
-__all__ = ["Budget", "Limits", "parse_seconds", "shown_time"]
-
 _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _PART = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([a-z]+)\s*", re.IGNORECASE)
 

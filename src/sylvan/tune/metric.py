@@ -18,8 +18,6 @@ from sylvan.ranking.stopping import StoppingRule
 from sylvan.topk import TopK, resized
 from sylvan.validate import Csr
 
-__all__ = ["LabelScores", "Metric", "RowScores", "bootstrap"]
-
 Floats = npt.NDArray[np.float64]
 NAMES = ("P", "R", "nDCG", "PSP", "PSnDCG", "F1", "macro-recall")
 _TAILS = {"PSP": "psp", "PSnDCG": "psp", "macro-recall": "macro_recall"}

@@ -10,8 +10,6 @@ from sylvan.runtime.memory import shown_bytes
 from sylvan.tune.limits import Limits, shown_time
 from sylvan.tune.setting import Setting
 
-__all__ = ["HEADER", "Trial", "cells_of", "leaders", "pareto_front"]
-
 HEADER = ("trial", "score", "rows", "training", "size", "query", "state", "setting")
 
 

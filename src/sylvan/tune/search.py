@@ -18,8 +18,6 @@ from sylvan.tune.study import Study
 from sylvan.tune.workbench import Measured, Workbench
 from sylvan.wording import counted
 
-__all__ = ["Search"]
-
 SAFETY = 1.2  # on estimates of time
 PLANNED = 0.7  # of what a plan says must be within a limit: plans of size err by less
 MARGIN = 0.25  # by which an estimate may exceed a limit before the trial is given up

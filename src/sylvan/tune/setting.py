@@ -18,8 +18,6 @@ from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.text import TfidfVectorizer
 from sylvan.version import __version__
 
-__all__ = ["MODELS", "Setting", "joined", "toml_of"]
-
 # By their names on the command line.
 MODELS: Mapping[str, type[Estimator]] = {
     "xr-linear": XRLinear, "neighbors": NeighborRanker, "lexical": LexicalMatcher, "xr-transformer": XRTransformer,

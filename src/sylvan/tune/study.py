@@ -21,8 +21,6 @@ from sylvan.topk import TopK
 from sylvan.tune.record import Trial
 from sylvan.tune.space import Space
 
-__all__ = ["Study", "data_identity", "need_optuna"]
-
 _NAME = "sylvan"
 _RECORD = "record"
 _IDENTITY = "study.json"

@@ -27,8 +27,6 @@ from sylvan.topk import TopK
 from sylvan.tune.metric import LabelScores, Metric, RowScores
 from sylvan.tune.setting import Setting
 
-__all__ = ["SUBLINEAR", "Measured", "Workbench", "median_latency", "rungs_of"]
-
 LEAST_ROWS = 3_000  # of a rung: with fewer, the order of settings says little of that with all rows
 SHARES = (9, 3, 1)
 JUDGED = 1_500  # rows of the holdout that a rung before the last looks at, at least: ranking takes time as well

@@ -12,8 +12,6 @@ from contextlib import suppress
 from sylvan.data.formats.cells import declared_delimiter
 from sylvan.data.streams import head_of
 
-__all__ = ["FILES", "LABELS", "TABLES", "delimiter_of", "fields_of", "split_names", "unread"]
-
 TABLES = {"csv": ",", "annif-csv": ",", "tsv": "\t"}  # and what separates their cells by default
 FILES = ("text", "annif-folder")  # formats whose texts are files of their own, which have names
 _DELIMITERS = (",", ";", "\t", "|")

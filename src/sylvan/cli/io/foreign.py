@@ -6,8 +6,6 @@ import re
 
 from sylvan.errors import DataError
 
-__all__ = ["refuse_foreign"]
-
 _SPREADSHEET = "save the sheet as CSV (UTF-8) in the program that made it, and give that"
 _UNPACK = "unpack it, and give the file within"
 _TEXTS = "take its text out, into JSON lines with text and labels, say"

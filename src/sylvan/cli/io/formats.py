@@ -11,8 +11,6 @@ from sylvan.data.part_folders import is_parts_folder
 from sylvan.data.streams import head_of, unpacked_name
 from sylvan.errors import DataError
 
-__all__ = ["FORMATS", "MATRIX_FORMATS", "TEXT_FORMATS", "detect", "format_of_name", "has_header"]
-
 FORMATS = {
     "jsonl": "JSON lines of text",
     "lines": "one text a line",

@@ -15,8 +15,6 @@ from sylvan.labels.vocabulary import Numbers
 from sylvan.topk import TopK
 from sylvan.wording import counted
 
-__all__ = ["FilteredPairs", "read_labels", "read_lists", "read_names"]
-
 
 def read_lists(model: Any, allowed: str | None, denied: str | None, input_: str) -> dict[str, Any]:
     """What ``rank`` is to be given besides: the label ids of the files that were named."""

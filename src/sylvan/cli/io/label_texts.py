@@ -13,8 +13,6 @@ from sylvan.data.label_terms import label_terms
 from sylvan.data.streams import head_of, unpacked_name
 from sylvan.errors import DataError, DataWarning
 
-__all__ = ["is_vocabulary", "need_language", "plain_texts", "read_given_texts"]
-
 
 def read_given_texts(path: str | None, language: str | None = None) -> dict[str, Any]:
     """The option ``label_texts`` of a model's ``fit``; nothing without a path."""

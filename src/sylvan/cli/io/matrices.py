@@ -22,8 +22,6 @@ from sylvan.errors import DataError, DataWarning
 from sylvan.parallel import resolve_jobs, split_ranges
 from sylvan.wording import counted
 
-__all__ = ["MatrixInput", "widened"]
-
 _ROWS = 4096
 
 

@@ -19,8 +19,6 @@ from sylvan.data.streams import open_read, open_write
 from sylvan.data.text_rows import Row, collect, encoded, on_one_line, text_lines, unweighted
 from sylvan.errors import DataError
 
-__all__ = ["COLUMNS", "NO_LABELS", "TextOptions", "stream_texts", "write_texts"]
-
 COLUMNS = ("jsonl", "csv", "tsv", "annif-csv", "parquet", "dataset")  # formats whose fields have names
 NO_LABELS = ("lines", "text")
 

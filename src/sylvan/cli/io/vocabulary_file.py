@@ -12,8 +12,6 @@ from sylvan import data
 from sylvan.cli.io.label_texts import is_vocabulary, need_language
 from sylvan.errors import DataError
 
-__all__ = ["LabelTitles", "read_titles"]
-
 
 @dataclass(frozen=True)
 class LabelTitles:

@@ -14,8 +14,6 @@ from sylvan.errors import DataError
 from sylvan.figures import BLUE, GREEN, GREY, ORANGE, draw_panels, need_matplotlib
 from sylvan.models.at_work import inner_of
 
-__all__ = ["CURVES_TO", "FORMATS", "check_figures", "draw", "draw_evaluation"]
-
 FORMATS = (".png", ".svg", ".pdf")
 CURVES_TO = 10  # the k that curves go to, at least
 

@@ -15,8 +15,6 @@ from sylvan.wording import counted
 if TYPE_CHECKING:
     from sylvan.neural.loop.training import Job
 
-__all__ = ["DEFAULTS", "HELP", "OWNER", "make_job", "options", "save_beside"]
-
 OWNER = ("sylvan.tasks.extreme_classification", "ExtremeClassification")
 DEFAULTS = {"epochs": 50, "patience": 10}
 HELP = """Train embeddings of sparse features and of labels, and measure P@1, P@3 and P@5 over all labels.

@@ -13,8 +13,6 @@ from sylvan.wording import counted
 if TYPE_CHECKING:
     from sylvan.neural.loop.training import Job
 
-__all__ = ["HELP", "OWNER", "make_job", "options"]
-
 OWNER = ("sylvan.tasks.language_model", "LanguageModel")
 HELP = """Train a language model and measure its perplexity over the whole vocabulary.
 

@@ -22,8 +22,6 @@ from sylvan.neural.loop.training import Job
 from sylvan.parallel import quiet
 from sylvan.tasks.running import run_task
 
-__all__ = ["run"]
-
 _LIMITS = ("epochs", "patience", "max_steps", "time_limit", "evaluate_every", "clip_norm")
 # Parameters of the jobs that have options of their own.
 _OPTIONS = {

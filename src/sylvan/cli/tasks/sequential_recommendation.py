@@ -14,8 +14,6 @@ from sylvan.wording import counted
 if TYPE_CHECKING:
     from sylvan.neural.loop.training import Job
 
-__all__ = ["DEFAULTS", "HELP", "OWNER", "make_job", "options"]
-
 OWNER = ("sylvan.tasks.sequential_recommendation", "SequentialRecommendation")
 DEFAULTS = {"epochs": 50, "patience": 10}
 HELP = """Train a recommender of next items and measure NDCG and recall at 10, 20 and 50 over the full catalogue.

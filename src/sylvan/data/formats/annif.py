@@ -25,8 +25,6 @@ from sylvan.labels.names import label_name
 from sylvan.labels.uris import bare_uri, looks_like_uri
 from sylvan.parallel import progress
 
-__all__ = ["read_annif_tsv", "stream_annif_tsv", "write_annif_jsonl", "write_annif_tsv"]
-
 
 def read_annif_tsv(path: PathLike) -> TextData:
     """Read Annif's short-text corpora: a text, a tab and the URIs of its subjects a line, without a header.

@@ -33,8 +33,6 @@ from sylvan.labels.uris import bare_uri, looks_like_uri
 from sylvan.parallel import progress
 from sylvan.wording import counted
 
-__all__ = ["document_files", "read_annif_folder", "read_document", "stream_annif_folder", "write_annif_folder"]
-
 _KINDS = {".tsv": "URIs", ".key": "labels"}  # of files of subjects, the first before the second
 
 

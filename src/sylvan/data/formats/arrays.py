@@ -19,11 +19,6 @@ from sylvan.data.checks import label_csr, sound_csr
 from sylvan.data.streams import PathLike, open_read, open_write, shown
 from sylvan.errors import DataError
 
-__all__ = [
-    "load_npy", "load_npz", "load_npz_columns", "load_npz_pair", "load_numbers", "load_vectors", "save_npy",
-    "save_npz", "save_npz_pair",
-]  # fmt: skip
-
 _NUMBERS = "biuf"
 _MOST_PACKED = 1100  # deflate packs 1032 to 1 at best
 

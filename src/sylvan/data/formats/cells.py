@@ -14,8 +14,6 @@ from sylvan.errors import DataError, DataWarning
 from sylvan.parallel import progress
 from sylvan.wording import counted
 
-__all__ = ["cell_line", "declared_delimiter", "read_cells"]
-
 _LONGEST = 2**31 - 1  # characters of a cell; csv's own limit of 131072 is less than a book
 _FARTHEST = 1000  # lines in which a quoted cell of TSV closes, or its quotation mark is one of the text
 _DECLARED = re.compile(r"sep=(.)\r?\n?", re.IGNORECASE)

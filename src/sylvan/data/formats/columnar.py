@@ -24,10 +24,6 @@ from sylvan.errors import DataError
 from sylvan.parallel import progress
 from sylvan.wording import counted
 
-__all__ = [
-    "columns_of", "need_pyarrow", "read_dataset", "read_parquet", "records_as_rows", "stream_dataset", "stream_parquet",
-]  # fmt: skip
-
 _GROUP = 4096  # rows of a row group
 
 

@@ -24,8 +24,6 @@ from sylvan.errors import DataError, DataWarning, ParameterError
 from sylvan.parallel import progress
 from sylvan.wording import counted
 
-__all__ = ["read_fasttext", "stream_fasttext", "write_fasttext"]
-
 _BLANKS = " \t\v\f\0"  # what parts words in fastText, line ends apart
 _BLANK = re.compile(f"[{_BLANKS}\n\r]")
 

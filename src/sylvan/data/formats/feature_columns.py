@@ -15,8 +15,6 @@ from sylvan.data.streams import PathLike, open_read
 from sylvan.data.text_rows import refuse_repeated
 from sylvan.errors import DataError
 
-__all__ = ["FeatureRows", "read_feature_columns"]
-
 _INDICES, _VALUES = "indices", "values"
 
 

@@ -10,8 +10,6 @@ from sylvan.data.streams import PathLike, open_read, open_write
 from sylvan.data.text_rows import quoted, text_lines
 from sylvan.errors import DataError
 
-__all__ = ["load_filter_labels", "save_filter_labels"]
-
 
 def load_filter_labels(path: PathLike, shape: tuple[int, int] | None = None) -> sp.csr_matrix:
     """Read which labels don't count as answers for which rows: ``filter_labels_test.txt`` of the XMC repository.

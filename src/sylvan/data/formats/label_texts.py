@@ -15,8 +15,6 @@ from sylvan.errors import DataError, DataWarning
 from sylvan.labels.names import label_name
 from sylvan.labels.uris import bare_uri, looks_like_uri
 
-__all__ = ["read_label_texts"]
-
 _NOTATION = re.compile(r"[A-Z0-9 .,:/()+-]+|[!-~]*[0-9][!-~]*")  # 641, QA 76.9, b2-c; but no name
 
 

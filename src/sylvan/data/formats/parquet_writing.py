@@ -15,8 +15,6 @@ from sylvan.data.text_rows import Label, TextData, in_blocks, one_kind, paired
 from sylvan.errors import DataError
 from sylvan.parallel import progress
 
-__all__ = ["write_parquet"]
-
 _GROUP = 4096  # rows of a row group
 _WAITING = 16  # groups, until which the type of the labels should be known
 

@@ -23,8 +23,6 @@ from sylvan.data.text_rows import (
 from sylvan.errors import DataError
 from sylvan.parallel import progress
 
-__all__ = ["read_pecos", "stream_pecos", "write_pecos"]
-
 
 def read_pecos(path: PathLike, *, items: PathLike | None = None) -> TextData:
     """Read texts and labels as PECOS's text-to-text programs take them.

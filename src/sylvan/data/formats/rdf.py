@@ -15,8 +15,6 @@ from xml.parsers import expat
 from sylvan.data.text_rows import quoted
 from sylvan.errors import DataError, DataWarning
 
-__all__ = ["RDF_FORMS", "RELATIVE", "read_graph"]
-
 RDF_FORMS: Mapping[str, str] = MappingProxyType({
     ".ttl": "turtle", ".rdf": "xml", ".xml": "xml", ".owl": "xml", ".nt": "nt", ".n3": "n3", ".jsonld": "json-ld",
 })  # fmt: skip

@@ -21,8 +21,6 @@ from sylvan.errors import DataError, DataWarning, ParameterError
 from sylvan.parallel import progress
 from sylvan.wording import counted
 
-__all__ = ["read_sequences", "write_sequences"]
-
 Layout = Literal["interactions", "users"]
 
 _LAYOUTS = ("interactions", "users")

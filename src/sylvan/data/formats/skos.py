@@ -10,8 +10,6 @@ from sylvan.data.text_rows import quoted
 from sylvan.errors import DataError
 from sylvan.wording import counted
 
-__all__ = ["read_skos"]
-
 _XL = "http://www.w3.org/2008/05/skos-xl#"
 _Texts = dict[str, dict[str, list[str]]]  # by URI and language
 

@@ -12,8 +12,6 @@ from sylvan.data.text_rows import quoted
 from sylvan.errors import DataError
 from sylvan.labels.uris import bare_uri
 
-__all__ = ["csv_records", "header_separator", "jsonl_records"]
-
 _SEPARATORS = (",", ";", "\t")
 
 _TEXTS = {"label": "labels", "alternative": "alternative", "hidden": "hidden", "definition": "definitions"}

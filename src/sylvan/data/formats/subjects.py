@@ -18,8 +18,6 @@ from sylvan.labels.names import label_name
 from sylvan.labels.uris import bare_uri, looks_like_uri
 from sylvan.wording import are, counted
 
-__all__ = ["KnownSubjects", "SubjectVocabulary", "read_subjects", "write_subjects"]
-
 _OTHERS = ("alternative", "hidden", "definitions")
 
 _Texts = Mapping[str, Mapping[str, Sequence[str]]]

@@ -26,8 +26,6 @@ from sylvan.data.text_rows import (
 from sylvan.errors import DataError, ParameterError
 from sylvan.parallel import progress
 
-__all__ = ["read_table", "stream_table", "write_table"]
-
 Column = str | int
 Columns = Column | Sequence[Column]
 _BLOCK = 4096  # rows that are written together

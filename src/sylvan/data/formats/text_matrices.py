@@ -16,8 +16,6 @@ from sylvan.errors import DataError, ParameterError
 from sylvan.parallel import progress, resolve_jobs
 from sylvan.wording import counted
 
-__all__ = ["load_svmlight", "load_xmc", "read_svmlight", "save_svmlight", "save_xmc"]
-
 _ENTRIES_A_BLOCK = 1 << 19
 _BYTES_AN_ENTRY = 32
 

@@ -20,8 +20,6 @@ from sylvan.labels.targets import Targets, rows_of_names
 from sylvan.labels.vocabulary import Numbers, Vocabulary
 from sylvan.wording import counted
 
-__all__ = ["Classes", "Examples", "classes_of", "first_classes", "refuse_balanced"]
-
 Ids = npt.NDArray[np.int32]
 Float32 = npt.NDArray[np.float32]
 

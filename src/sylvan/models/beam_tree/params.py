@@ -32,8 +32,6 @@ from sylvan.ranking.class_training import (
 from sylvan.runtime.checkpoint import identity_of
 from sylvan.store import JSON
 
-__all__ = ["BeamTreeParameters", "Bound", "saved_tree"]
-
 Tree = Literal["kmeans", "random", "frequency"]
 GIVEN = "given"  # what a tree is called that was a parameter
 AUTOMATIC: tuple[Optimizer, ...] = ("averaged_sgd", "adagrad")  # what "auto" tries; without trials it is the first

@@ -15,8 +15,6 @@ from sylvan.parallel import map_parallel, split_ranges
 from sylvan.topk import TopK
 from sylvan.validate import LARGEST_TRAINED
 
-__all__ = ["coverage_of", "rank_by_beam", "rank_exactly", "within_bounds"]
-
 _BLOCK_SCORES = 1 << 22  # that one thread has at once
 _MOST_ROWS = 4096
 Float32 = npt.NDArray[np.float32]

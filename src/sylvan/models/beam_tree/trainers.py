@@ -11,8 +11,6 @@ from sylvan.matching.class_beam import ClassWeights, Scores
 from sylvan.models.beam_tree.examples import Examples
 from sylvan.ranking.class_training import ClassNoise, ClassTrainer, ClassTraining, Optimizer
 
-__all__ = ["going_on", "new_trainer", "ranked_by", "state_arrays", "trainer_of", "weights_from"]
-
 
 def new_trainer(
     examples: Examples, training: ClassTraining, tree: LabelTree, noise: ClassNoise | None, scores: Scores

@@ -23,8 +23,6 @@ from sylvan.parallel import one_at_a_time, resolve_jobs
 from sylvan.params import attribute, parameterized
 from sylvan.ranking.class_training import TREE_LOSSES, Optimizer
 
-__all__ = ["BeamTreeUpdates"]
-
 _Self = TypeVar("_Self", bound="BeamTreeUpdates")
 
 ANSWERS = 5  # of each row of a new class, by which its place in the tree is chosen

@@ -27,8 +27,6 @@ from sylvan.store.registry import rebuild
 from sylvan.weights import WEIGHT_DTYPES
 from sylvan.wording import counted
 
-__all__ = ["COMPRESSED", "MEASURED", "Card", "Layer", "Living", "Parameters", "Part", "Tree", "card_of", "read_card"]
-
 MEASURED = "measured"  # what the manifest calls the figures that training took on holdout rows
 COMPRESSED = "compressed"  # and how the model was made from a larger one
 _SUMMARIES = {

@@ -16,8 +16,6 @@ from sylvan.models.cards.history import words_of
 from sylvan.models.cards.tree_drawing import as_lines
 from sylvan.wording import counted
 
-__all__ = ["as_markdown", "as_text", "card_state", "size_words", "write_card"]
-
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|&~])")
 
 

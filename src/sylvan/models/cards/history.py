@@ -9,8 +9,6 @@ from typing import Any
 from sylvan import store
 from sylvan.errors import ModelError
 
-__all__ = ["HISTORY", "history_of", "noted", "words_of"]
-
 HISTORY = "updates"  # what the manifest calls it: a model may have a "history" of its training
 _MOST = 1000  # notes; older ones are dropped
 _KINDS = {  # and how many

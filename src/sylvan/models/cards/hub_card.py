@@ -12,8 +12,6 @@ from sylvan.models.cards.card import Card, card_of
 from sylvan.models.cards.card_text import as_markdown
 from sylvan.store.registry import rebuild
 
-__all__ = ["hub_description"]
-
 _LEVELS, _BRANCHES, _LABELS = 2, 6, 10  # what is shown of a tree and of the labels
 _NAMES = {"P": "precision", "R": "recall", "nDCG": "ndcg"}  # the Hub's, for measures that it knows
 

@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-__all__ = ["Titles", "distinct_titles", "names_of"]
-
 
 class Titles(Protocol):
     """From a code to what people call it."""

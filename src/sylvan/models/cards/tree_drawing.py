@@ -12,8 +12,6 @@ from sylvan.explain.text import printable
 from sylvan.indexing import LabelTree
 from sylvan.indexing.naming import node_title
 
-__all__ = ["Branch", "as_lines", "outline"]
-
 
 @dataclass(frozen=True)
 class Branch:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from sylvan.neural.text.text_encoder import TextEncoder
     from sylvan.runtime import Runner
 
-__all__ = ["dense_features", "encoded", "place", "torch_threads"]
-
 FEW_TEXTS = 8
 _REMEDY = "Lower max_length, or take a smaller encoder."
 _started_in = os.getpid()

@@ -12,8 +12,6 @@ from sylvan.params import Constraint, Parameterized
 from sylvan.store import JSON
 from sylvan.text import TfidfVectorizer
 
-__all__ = ["EncoderSource", "described_encoder", "described_part", "made_encoder", "made_part"]
-
 
 @dataclass(frozen=True)
 class EncoderSource(Constraint):

@@ -17,8 +17,6 @@ from sylvan.models.encoders.saved_encoder import SavedEncoder, encoder_files
 if TYPE_CHECKING:
     from sylvan.neural.text.text_encoder import TextEncoder
 
-__all__ = ["OF_ENCODER", "EncodedLabels", "first_terms"]
-
 OF_ENCODER = ("cosine", "below_best")
 
 _Floats = npt.NDArray[np.float32]

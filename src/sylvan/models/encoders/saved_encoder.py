@@ -18,8 +18,6 @@ from sylvan.wording import counted
 if TYPE_CHECKING:
     from sylvan.neural.text.text_encoder import TextEncoder
 
-__all__ = ["SavedEncoder", "encoder_extra", "encoder_files"]
-
 _FOLDER = "encoder"  # what the folder of an encoder's files is called
 _NEEDED = f"{_FOLDER}/config.json"
 

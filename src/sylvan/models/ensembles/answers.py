@@ -13,8 +13,6 @@ from sylvan.parallel import resolve_jobs
 from sylvan.ranking.ensemble import Way, combine_rankings
 from sylvan.topk import TopK
 
-__all__ = ["EnsembleAnswers"]
-
 
 class EnsembleAnswers(JointModel):
     """Base of Ensemble, once its members are trained."""

@@ -31,8 +31,6 @@ from sylvan.ranking.calibrate import Method
 from sylvan.ranking.ensemble import Way
 from sylvan.runtime.checkpoint import Checkpoint, identity_of, opened
 
-__all__ = ["Ensemble"]
-
 _Weights = npt.NDArray[np.float64]
 _Self = TypeVar("_Self", bound="Ensemble")
 

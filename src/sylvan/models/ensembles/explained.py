@@ -13,8 +13,6 @@ from sylvan.explain.explanation import Explanation
 from sylvan.explain.question import place_of
 from sylvan.models.ensembles.members import numbered_votes, taken
 
-__all__ = ["explain_texts"]
-
 
 def explain_texts(model: Any, texts: list[str], label: int, top: int, options: Mapping[str, Any]) -> Explanation:
     """The explanation of one text by the members that know the label, numbered through."""

@@ -42,8 +42,6 @@ from sylvan.topk import TopK
 from sylvan.validate import Csr
 from sylvan.weights import WeightDtype
 
-__all__ = ["GivenTraining", "JointModel"]
-
 _Weights = npt.NDArray[np.float64]
 _Self = TypeVar("_Self", bound="JointModel")
 

@@ -29,13 +29,6 @@ from sylvan.store.registry import rebuild
 from sylvan.topk import TopK
 from sylvan.wording import counted
 
-__all__ = [
-    "LabelIds", "Weights", "check_members", "common_fields", "common_holdout", "fit_members", "fresh", "given_weights",
-    "held_out_answers", "joined_names", "joint_counts", "known_labels", "member_filters", "members_without",
-    "numbered_votes", "removed_by_all", "renamed", "renamed_members", "renumbered", "same_size", "saved_members",
-    "split_rows", "take", "taken",
-]  # fmt: skip
-
 MOST_MEMBERS = 1000
 
 # The ensemble's ids of each member's labels; None for a member whose ids they are already.

@@ -9,8 +9,6 @@ from typing import Any, Literal
 from sylvan.models.text import TextModel, usual_vectorizer
 from sylvan.models.xr.xr_linear import XRLinear
 
-__all__ = ["PRESETS", "Preset", "preset_members"]
-
 _FREQUENT = {"min_df": 2, "sublinear_tf": True, "max_features": 120_000}
 # Of each member the parameters of its XRLinear and of its vectoriser that aren't at their defaults. Other features make
 # other errors, and another seed another tree. Nearest rows gained nothing that held on every set.

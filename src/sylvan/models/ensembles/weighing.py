@@ -16,8 +16,6 @@ from sylvan.ranking.calibrate import Calibrator
 from sylvan.ranking.ensemble import fit_weights
 from sylvan.topk import TopK
 
-__all__ = ["EnsembleWeighing"]
-
 _Self = TypeVar("_Self", bound="EnsembleWeighing")
 
 

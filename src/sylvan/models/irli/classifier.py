@@ -43,8 +43,6 @@ from sylvan.runtime.memory import shown_bytes
 from sylvan.topk import TopK
 from sylvan.wording import counted
 
-__all__ = ["IRLIClassifier"]
-
 _DENSE = 0.25  # share of stored values from which a matrix is multiplied as a dense one
 _FEWEST_ROWS, _MOST_HOLDOUT = 200, 2000
 

@@ -16,8 +16,6 @@ from sylvan.matching.candidates import Candidates, Order, find_candidates
 from sylvan.parallel import split_ranges
 from sylvan.ranking.bucket_scores import BucketQuery, rank_labels
 
-__all__ = ["Judge", "PrecisionJudge", "RecallJudge", "candidate_recall"]
-
 # Gives measures of which "score" decides, larger being better.
 Judge = Callable[[Buckets, BucketNetwork], dict[str, float]]
 _ROWS = 256

@@ -26,8 +26,6 @@ from sylvan.runtime.checkpoint import identity_of
 if TYPE_CHECKING:
     from sylvan.models.irli.training import InputScale, State
 
-__all__ = ["LearnedPartitions", "fit_partitions", "grouped", "learn_partitions"]
-
 _MOST_ROUNDS = 10  # of rounds="auto"
 _GROUP_WIDTH = 512  # hidden values that are trained together, at least one repetition's
 _SAMPLE = 10_000  # labels or rows from which expected affinity is estimated

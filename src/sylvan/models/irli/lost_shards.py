@@ -8,8 +8,6 @@ from typing import Any
 from sylvan.errors import SylvanError
 from sylvan.models.irli.shard_workers import STARTING, ShardCall, ShardExecutor
 
-__all__ = ["LostShardsError", "recovered", "run_calls"]
-
 _MOST_LOSSES = 5  # of one list of calls: a shard that its node has no memory for is lost each time
 
 

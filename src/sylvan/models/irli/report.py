@@ -16,8 +16,6 @@ from sylvan.indexing.buckets import Buckets
 from sylvan.models.irli.rounds import Round, Rounds
 from sylvan.wording import counted
 
-__all__ = ["BucketReport"]
-
 # Distinguished by people who see few colours, on paper too (Okabe and Ito's palette).
 _BLUE, _ORANGE, _GREEN, _GREY = "#0072B2", "#D55E00", "#009E73", "#767676"
 _FORMATS = (".png", ".svg", ".pdf")

@@ -19,8 +19,6 @@ from sylvan.runtime.jobs import Arrays
 if TYPE_CHECKING:
     from sylvan.models.irli.training import State
 
-__all__ = ["PROGRESS", "Partitions", "Progress", "Round", "Rounds"]
-
 _MOST_ROUNDS, _MOST_NUMBERS = 10_000, 1 << 20
 _NUMBERS = ("affinity_before", "affinity_after", "loss", "seconds")
 _LISTS = ("moved", "load_deviation")

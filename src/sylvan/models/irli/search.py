@@ -18,8 +18,6 @@ from sylvan.models.irli.settings import MOST_BUCKETS
 from sylvan.models.irli.vectors import FARTHEST, Answers, Vectors
 from sylvan.ranking.vectors import METRICS, Metric, exact_neighbors, nearest_candidates
 
-__all__ = ["ALL", "BucketedVectors", "SearchSettings", "candidate_blocks"]
-
 ALL = "all"  # of the candidates
 _COUNTED = 1 << 24  # candidates of a block of queries, about
 

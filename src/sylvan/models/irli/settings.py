@@ -8,11 +8,6 @@ from typing import Annotated, Any, Literal
 from sylvan.indexing.buckets import MOST_REPETITIONS
 from sylvan.params import Parameterized, Range, Seed, parameterized
 
-__all__ = [
-    "MOST_BUCKETS", "Batch", "Choices", "Dropout", "Epochs", "FinalEpochs", "Hidden", "LearningSettings", "NBuckets",
-    "NBucketsOrAuto", "NumberOfRounds", "Rate", "Repetitions", "Room",
-]  # fmt: skip
-
 MOST_BUCKETS = 1 << 24
 
 # The ranges of the settings, whose defaults each model chooses for itself.

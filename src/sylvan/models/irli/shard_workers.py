@@ -19,8 +19,6 @@ from sylvan.errors import ModelError, NotFittedError, SylvanError
 from sylvan.models.irli.index import IRLIIndex
 from sylvan.parallel import quiet, resolve_jobs
 
-__all__ = ["EXECUTORS", "STARTING", "ProcessExecutor", "SerialExecutor", "ShardCall", "ShardExecutor", "ShardWorker"]
-
 STARTING = ("build", "load", "take")  # methods of a ShardWorker that give it an index, whatever it had before
 
 # What the libraries for matrix products ask how many threads they may have.

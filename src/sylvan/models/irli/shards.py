@@ -24,8 +24,6 @@ from sylvan.params import Constraint, Range, parameterized
 from sylvan.ranking.vectors import Metric
 from sylvan.wording import counted
 
-__all__ = ["ShardedIRLIIndex"]
-
 _MOST_SHARDS = 4096
 
 Ids = npt.NDArray[np.int32]

@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from sylvan.models.irli.settings import MOST_BUCKETS
 
-__all__ = ["IndexSizes", "buckets_for", "principal_directions"]
-
 _NARROWEST, _WIDEST = 128, 1024  # hidden layers of "auto"; 128 is enough for 100,000 vectors
 _FEWEST_QUERIES, _MOST_QUERIES = 10_000, 30_000
 _SAMPLE = 20_000  # vectors whose directions are found

@@ -25,11 +25,6 @@ from sylvan.parallel import advance
 from sylvan.runtime import Packing
 from sylvan.runtime.jobs import Arrays
 
-__all__ = [
-    "STATE", "GroupTrainer", "InputScale", "State", "begin_group", "network_of", "one_thread", "row_sums_of",
-    "states_of", "train_group",
-]  # fmt: skip
-
 State = Mapping[str, npt.NDArray[Any]]  # everything that the training of a group goes on from, and its loss
 
 _MEASURED = 10  # the loss is computed on one batch of so many, and progress shown

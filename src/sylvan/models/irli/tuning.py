@@ -19,8 +19,6 @@ from sylvan.matching.candidates import ORDERS, Order, find_candidates
 from sylvan.models.irli.search import SearchSettings, candidate_blocks
 from sylvan.models.irli.settings import MOST_BUCKETS
 
-__all__ = ["UNTUNED", "Tuning", "choose_settings", "cost_of_counting", "nearest_of"]
-
 UNTUNED = SearchSettings(8, 1, "probability", None)  # of an index that was too small to measure on
 
 # A counter that is raised costs about what so many multiplications of a distance do, which stand in a row: it lies

@@ -18,11 +18,6 @@ from sylvan.models.fitted import Fitted
 from sylvan.parallel import one_at_a_time
 from sylvan.ranking.vectors import METRICS, Metric, exact_neighbors, nearest_candidates
 
-__all__ = [
-    "FARTHEST", "ROUGH_WIDTH", "Answers", "TrainingQueries", "VectorIndex", "Vectors", "check_metric",
-    "checked_neighbors", "comparable", "need_directions", "owned", "training_queries",
-]  # fmt: skip
-
 _ROWS = 1 << 14  # converted at once
 FARTHEST = {"euclidean": np.inf, "angular": np.inf, "inner_product": -np.inf}  # the distance of no vector at all
 _HOLDOUT_NEIGHBORS = 10  # what recall10@10 asks for

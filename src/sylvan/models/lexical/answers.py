@@ -33,8 +33,6 @@ from sylvan.text.documents import as_documents
 from sylvan.text.label_words import LabelWords
 from sylvan.topk import TopK
 
-__all__ = ["LexicalAnswers"]
-
 _Self = TypeVar("_Self", bound="LexicalAnswers")
 
 

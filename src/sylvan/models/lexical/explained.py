@@ -11,8 +11,6 @@ from sylvan.ranking.lexical_features import MatchedRows
 from sylvan.text.label_words import LabelWords, is_content
 from sylvan.text.words import BEGINS_SENTENCE
 
-__all__ = ["label_notes"]
-
 _AROUND = 30  # characters shown on both sides of a place
 
 

@@ -33,8 +33,6 @@ from sylvan.text.label_words import LabelWords
 from sylvan.text.word_forms import LEMMA_LANGUAGES, STEM_LANGUAGES
 from sylvan.topk import TopK
 
-__all__ = ["LexicalMatcher"]
-
 
 @parameterized
 class LexicalMatcher(LexicalAnswers):

@@ -20,8 +20,6 @@ from sylvan.text.counting import chunks
 from sylvan.text.label_words import LabelWords
 from sylvan.topk import TopK
 
-__all__ = ["LabelScorer", "TextMatcher", "best", "right_ones"]
-
 _Floats = npt.NDArray[np.float32]
 _T = TypeVar("_T")
 

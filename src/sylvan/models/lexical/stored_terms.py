@@ -16,8 +16,6 @@ from sylvan.data.label_terms import LabelTerms
 from sylvan.matching.lexicon import DEFINITION, FORM_KINDS, PART, FormRows, Lexicon
 from sylvan.text.label_words import LabelWords, is_content
 
-__all__ = ["StoredTerms", "derived_names", "heading_parts"]
-
 _PARENTHESES = re.compile(r"\s*\([^()]*\)")
 _PARTS = re.compile(r"\s*--\s*")
 _DERIVED = FORM_KINDS.index("derived")

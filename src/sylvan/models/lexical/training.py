@@ -16,8 +16,6 @@ from sylvan.ranking.boosted_trees import BoostedTrees
 from sylvan.ranking.lexical_features import MatchedRows, feature_columns
 from sylvan.topk import TopK
 
-__all__ = ["Boosting", "learned", "matched_rows"]
-
 _FOLDS = 5
 _MOST_CANDIDATES = 400_000  # that the trees are grown by
 _LEAST_RIGHT = 20  # candidates without which nothing can be learned

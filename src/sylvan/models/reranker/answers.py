@@ -25,8 +25,6 @@ from sylvan.ranking.ensemble import combine_rankings
 from sylvan.ranking.tail import tail_of
 from sylvan.topk import TopK, resized
 
-__all__ = ["RerankerAnswers"]
-
 _Part = TypeVar("_Part")
 _ROWS = 256  # whose columns are in memory at a time, in each thread
 

@@ -23,8 +23,6 @@ from sylvan.topk import TopK
 from sylvan.validate import Csr
 from sylvan.wording import counted
 
-__all__ = ["ColumnMaker", "column_names", "label_values", "own_ids"]
-
 _Floats = npt.NDArray[np.float32]
 MOST_OWN = 1000  # columns that a caller adds
 

@@ -12,8 +12,6 @@ from sylvan.ranking.tree_contributions import contributions
 from sylvan.topk import TopK
 from sylvan.wording import counted
 
-__all__ = ["candidate_notes"]
-
 
 def candidate_notes(
     candidates: TopK, columns: npt.NDArray[np.float32], label: int, scorer: BoostedTrees | None, names: Sequence[str],

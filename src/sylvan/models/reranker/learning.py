@@ -13,10 +13,6 @@ from sylvan.ranking.calibrate import Calibrator
 from sylvan.ranking.lightgbm_trees import GROWERS, Growing, Rows, Scorer
 from sylvan.topk import TopK, ranking_order
 
-__all__ = [
-    "LEAST_ROWS", "Candidates", "Learned", "Objective", "learned", "order_by", "ordering_rows", "scorer_from",
-]  # fmt: skip
-
 Objective = Literal["rank", "right"]
 LEAST_ROWS = 200
 _LEAST_RIGHT = 50  # candidates

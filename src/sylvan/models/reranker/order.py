@@ -28,8 +28,6 @@ from sylvan.topk import TopK, resized
 from sylvan.validate import Csr
 from sylvan.wording import counted
 
-__all__ = ["RerankerOrder"]
-
 _Self = TypeVar("_Self", bound="RerankerOrder")
 _WEIGHED = 20  # of a member's answers, by which it is weighed
 _STRUCK = ("xgboost", "scikit-learn", "neural")  # scorers that there were

@@ -18,8 +18,6 @@ from sylvan.models.text_plan import with_encoding
 from sylvan.runtime.machine import available_bytes, resident_bytes
 from sylvan.runtime.plan import Phase, Plan, state_bytes, timed
 
-__all__ = ["reranker_plan"]
-
 # Seconds for each column of a candidate: to make it, and for each tree to learn from it, with LightGBM on one thread,
 # as benchmarks/linear/rerankers.py has them; Sylvan's own trees take longer.
 _MAKING, _LEARNING = 2e-8, 2e-9

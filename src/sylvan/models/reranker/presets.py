@@ -13,8 +13,6 @@ from sylvan.models.neighbors import NeighborRanker
 from sylvan.models.text import TextModel, usual_vectorizer
 from sylvan.models.xr.xr_linear import XRLinear
 
-__all__ = ["RERANKER_PRESETS", "RerankerPreset", "reranker_members"]
-
 # A member: its model, and the parameters of the model and of its vectoriser that aren't at their defaults.
 Member = tuple[str, Mapping[str, Any], Mapping[str, Any]]
 _TREES: tuple[Member, ...] = tuple(("xr-linear", parameters, text) for parameters, text in PRESETS["accurate"])

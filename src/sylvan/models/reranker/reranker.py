@@ -46,8 +46,6 @@ from sylvan.topk import TopK
 if TYPE_CHECKING:
     from sylvan.neural.text.text_encoder import TextEncoder
 
-__all__ = ["Reranker"]
-
 Columns = Callable[[Any, TopK], Any]
 
 

@@ -13,8 +13,6 @@ from sylvan.canonical import Csr, beside
 from sylvan.errors import ParameterError
 from sylvan.models.transformer.transformer_matcher import TransformerMatcher
 
-__all__ = ["Lengths", "engine_of", "joined", "unit_terms"]
-
 
 def unit_terms(vectorizer: Any, terms: Csr) -> Csr:
     """TF-IDF rows of length 1, whatever the vectoriser's own norm."""

@@ -35,8 +35,6 @@ from sylvan.validate import Csr
 from sylvan.weights import ClusterWeights
 from sylvan.wording import counted
 
-__all__ = ["FineTuned", "TunedLayer", "fine_tune"]
-
 
 @dataclass(frozen=True, eq=False)
 class TunedLayer:

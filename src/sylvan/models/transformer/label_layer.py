@@ -23,8 +23,6 @@ from sylvan.runtime.current import current_runner
 from sylvan.validate import Csr
 from sylvan.weights import ClusterRows, ClusterWeights
 
-__all__ = ["LabelLayer", "LinearStart", "dense_rows", "dense_table", "squared_hinge", "table_weights", "upper_tree"]
-
 Float32 = npt.NDArray[np.float32]
 _COMBINE = "l3_hinge"
 

@@ -11,8 +11,6 @@ import numpy.typing as npt
 from sylvan.canonical import take_rows
 from sylvan.validate import Csr
 
-__all__ = ["CandidateBatch", "LayerCandidates", "coverage"]
-
 Beam = npt.NDArray[np.int32]
 
 

@@ -23,8 +23,6 @@ from sylvan.neural.text.text_encoder import TextEncoder
 from sylvan.neural.text.token_rows import TokenRows
 from sylvan.sampling.rowwise_adagrad import RowwiseAdagrad
 
-__all__ = ["LayerData", "LayerJob"]
-
 _POOL = 64  # batches within which texts are sorted by length
 _SCORED_ROWS = 64  # rows scored at once
 _PLACES = 5  # places that are looked at, where there are more than twice as many to fill them from

@@ -21,10 +21,6 @@ from sylvan.text import TfidfVectorizer
 if TYPE_CHECKING:
     from sylvan.neural.text.text_encoder import TextEncoder
 
-__all__ = [
-    "EncoderSizes", "estimated_terms", "memory_offers", "memory_words", "on_gpu", "refuse_beyond_memory", "sizes_of",
-]  # fmt: skip
-
 _COUNTED_TEXTS = 256  # whose terms are counted
 _SPARED = 4.0  # of activations, by checkpointing
 

@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-__all__ = ["PAPER"]
-
 # Eq. 9 and 10 as they stand, and features as they are.
 _AS_WRITTEN: Mapping[str, Any] = {
     "scaling": "none", "normalize": False,  # 4: x is the two side by side, and nothing else is done to it

@@ -18,8 +18,6 @@ from sylvan.models.transformer.transformer_matcher import TransformerMatcher
 from sylvan.runtime.machine import available_bytes, resident_bytes
 from sylvan.runtime.plan import Phase, Plan, state_bytes, timed
 
-__all__ = ["plan_of"]
-
 _TIMED_TEXTS = 64  # that go through the encoder to see how long it takes
 _PLANNED_ROWS = 20_000  # among which the rankers are solved in part
 _BACKWARD = 3.0  # a step of training, in passes forward

@@ -19,11 +19,6 @@ from sylvan.text import TfidfVectorizer
 if TYPE_CHECKING:
     from sylvan.neural import TextEncoder
 
-__all__ = [
-    "PARTS", "PRESETS", "Preset", "encoder_of", "ensemble_of", "kind_of", "matcher_of", "preset_part", "ranker_of",
-    "said", "value_of", "vectorizer_of",
-]  # fmt: skip
-
 PARTS: Mapping[str, type[Parameterized]] = MappingProxyType({
     "vectorizer": TfidfVectorizer, "matcher": TransformerMatcher, "ranker": XRLinear,
 })  # fmt: skip

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from sylvan.models.transformer.fine_tuning import FineTuned
     from sylvan.neural.text.text_encoder import TextEncoder
 
-__all__ = ["Learned", "TextsWarning", "TransformerTraining"]
-
 _REMEDY = (
     "Lower the matcher's batch_size (and raise its accumulate as much) or {}, or max_length, or set "
     "matcher__gradient_checkpointing=True, matcher__lora_rank=8 or matcher__precision='bf16'."

@@ -14,8 +14,6 @@ from sylvan.params import Constraint, Number, Parameterized, Range, parameterize
 from sylvan.ranking.relevance import Cost
 from sylvan.wording import counted
 
-__all__ = ["KINDS", "EachLayer", "TransformerMatcher"]
-
 # The rates of each kind of encoder: a bag of words begins with nothing, networks and sentence encoders are pretrained.
 KINDS: Mapping[str, Mapping[str, float]] = MappingProxyType({
     "bag": {"learning_rate": 0.005, "label_learning_rate": 0.15},

@@ -16,8 +16,6 @@ from sylvan.models.xr.update_plan import UpdatePlan
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.parallel import one_at_a_time
 
-__all__ = ["TransformerUpdates"]
-
 _Self = TypeVar("_Self", bound="TransformerUpdates")
 
 

@@ -24,8 +24,6 @@ from sylvan.validate import Csr
 if TYPE_CHECKING:
     from sylvan.models.transformer.fine_tuning import FineTuned
 
-__all__ = ["XTransformer", "cluster_tree"]
-
 _Ints = npt.NDArray[np.int64]
 
 

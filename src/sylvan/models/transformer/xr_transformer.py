@@ -17,9 +17,6 @@ from sylvan.validate import Csr
 if TYPE_CHECKING:
     from sylvan.models.transformer.fine_tuning import FineTuned
 
-__all__ = ["XRTransformer"]
-
-
 
 class XRTransformerTraining(TransformerTraining):
     """The encoder learns the layers of the words' tree; then rankers learn trees of their own, over both features."""

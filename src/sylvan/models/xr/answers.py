@@ -31,8 +31,6 @@ from sylvan.topk import TopK
 from sylvan.validate import Csr
 from sylvan.weights import ClusterWeights, WeightDtype
 
-__all__ = ["XRAnswers"]
-
 _Self = TypeVar("_Self", bound="XRAnswers")
 
 

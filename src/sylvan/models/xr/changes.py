@@ -23,8 +23,6 @@ from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.runtime import Runner
 from sylvan.validate import Csr
 
-__all__ = ["Changes", "clusters_for", "halves", "rows_now"]
-
 
 class Changes(NamedTuple):
     """What an update is asked to do, by numbers."""

@@ -26,8 +26,6 @@ from sylvan.runtime import Job, Runner
 from sylvan.runtime.machine import resident_bytes
 from sylvan.runtime.plan import timed
 
-__all__ = ["XRNewLabels"]
-
 _Self = TypeVar("_Self", bound="XRNewLabels")
 
 

@@ -32,8 +32,6 @@ from sylvan.validate import Csr
 from sylvan.weights import WeightDtype
 from sylvan.wording import counted
 
-__all__ = ["AUTOS", "PRESETS", "XRParameters"]
-
 _Self = TypeVar("_Self", bound="XRParameters")
 
 # Words that stand for two others, one for the layers above the last and one for the last. "paper" is what the paper

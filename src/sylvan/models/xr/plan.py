@@ -25,8 +25,6 @@ from sylvan.runtime.memory import shown_bytes
 from sylvan.runtime.plan import Phase, Plan
 from sylvan.validate import Csr
 
-__all__ = ["refuse_beyond_memory", "training_plan"]
-
 # A training is planned, and perhaps refused, when its data take more than this share of the memory that there is: the
 # rankers of smaller ones have never been seen to fill the rest.
 LARGE = 1 / 16

@@ -8,8 +8,6 @@ import numpy as np
 
 from sylvan.canonical import Csr
 
-__all__ = ["Room"]
-
 SPARE = 1.25  # of a matrix that is copied, so much is allocated; the system gives memory when it is written
 
 

@@ -11,8 +11,6 @@ import numpy.typing as npt
 from sylvan.data.row_parts import Rows
 from sylvan.validate import Csr
 
-__all__ = ["Scale", "scaled"]
-
 # Columns whose values differ by more than this are of different units. Those of TF-IDF differ by about ten, and on
 # purpose: rare words count for more.
 _SPREAD = 100.0

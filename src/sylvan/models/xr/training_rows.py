@@ -22,8 +22,6 @@ from sylvan.ranking.solution import LayerSolution
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.topk import TopK
 
-__all__ = ["HeldOut", "TrainingRows"]
-
 _MARKED = 1 << 14  # rows at a time
 
 KIND = "training-rows"

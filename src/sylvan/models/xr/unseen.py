@@ -18,8 +18,6 @@ from sylvan.ranking.linear import Folds
 from sylvan.runtime import Job, Runner
 from sylvan.topk import TopK
 
-__all__ = ["UnseenRows"]
-
 _NEAR_1 = 1e-3  # lengths this near to 1 are 1, but for rounding
 _BLOCK, _STEP = 1 << 16, 1 << 11  # rows whose features one job looks through, and how many it holds at once
 _RARE = 10  # a label with more rows is where it is without any one of them

@@ -10,8 +10,6 @@ from sylvan.runtime.jobs import Job
 from sylvan.runtime.memory import shown_bytes
 from sylvan.runtime.plan import shown_seconds, timed
 
-__all__ = ["UpdatePlan"]
-
 TRIED = 0.2  # seconds of jobs that are run, to see how long the others take
 
 

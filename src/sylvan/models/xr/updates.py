@@ -36,8 +36,6 @@ from sylvan.topk import TopK
 from sylvan.validate import Csr
 from sylvan.wording import counted
 
-__all__ = ["XRUpdates"]
-
 _Self = TypeVar("_Self", bound="XRUpdates")
 
 # A child waits to be solved again until the losses of new rows are more than this share of its objective.

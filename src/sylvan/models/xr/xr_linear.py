@@ -36,8 +36,6 @@ from sylvan.topk import TopK
 from sylvan.validate import Csr
 from sylvan.weights import ClusterWeights
 
-__all__ = ["XRLinear"]
-
 
 class XRLinear(XRUpdates):
     """Extreme multilabel ranking with a tree of linear models.

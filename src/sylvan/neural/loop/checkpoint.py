@@ -19,8 +19,6 @@ from sylvan.neural.loop.state_tree import load_tree, save_tree
 from sylvan.runtime.checkpoint import refuse_another
 from sylvan.version import __version__
 
-__all__ = ["TrainingFolder", "has_checkpoint", "load_best", "results_of"]
-
 _CHECKPOINT, _BEST, _RESULTS = "checkpoint", "best", "results.json"
 _KINDS = {_CHECKPOINT: "neural-checkpoint", _BEST: "neural-model"}
 

@@ -8,8 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-__all__ = ["average_gradients", "clip_gradients", "finite"]
-
 _BUCKET = 1 << 23  # numbers that travel together: 32 MiB of float32
 
 

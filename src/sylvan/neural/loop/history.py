@@ -12,8 +12,6 @@ from typing import Any
 
 from sylvan.errors import DataError
 
-__all__ = ["History", "draw_convergence", "to_json", "write_json"]
-
 
 @dataclass
 class History:

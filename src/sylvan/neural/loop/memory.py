@@ -9,8 +9,6 @@ import torch
 
 from sylvan.errors import MemoryLimitError, SylvanError
 
-__all__ = ["memory_sentences", "out_of_memory"]
-
 # What PyTorch's allocators of the CPU say, on Linux and macOS and on Windows; they raise plain RuntimeErrors.
 _CPU_WORDS = ("can't allocate memory", "not enough memory: you tried to allocate")
 

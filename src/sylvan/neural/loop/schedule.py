@@ -11,8 +11,6 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from sylvan.params import Parameterized, Range
 
-__all__ = ["RefreshSchedule", "WarmupSchedule"]
-
 
 @dataclass(repr=False)
 class WarmupSchedule(Parameterized):

@@ -20,8 +20,6 @@ from sylvan.errors import ModelError, ParameterError
 from sylvan.runtime.jobs import Arrays, Packing
 from sylvan.store import JSON
 
-__all__ = ["NESTED", "load_tree", "save_tree", "state_tree", "tree_state"]
-
 # What NumPy has no type for, or a store none, travels as the bits of something that both have.
 _CARRIERS = {torch.bfloat16: torch.int16, torch.bool: torch.uint8}
 _DTYPES = {

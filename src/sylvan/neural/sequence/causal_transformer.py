@@ -11,8 +11,6 @@ from torch import Tensor, nn
 from sylvan.errors import DataError, ParameterError
 from sylvan.params import Parameterized, Range, parameterized
 
-__all__ = ["CausalTransformer"]
-
 
 @parameterized
 class CausalTransformer(Parameterized, nn.Module):

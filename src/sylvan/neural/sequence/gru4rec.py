@@ -10,8 +10,6 @@ from torch import Tensor, nn
 from sylvan.neural.sequence.sequence_encoder import SequenceEncoder
 from sylvan.params import KW_ONLY, Range, parameterized
 
-__all__ = ["GRU4Rec"]
-
 
 @parameterized
 class GRU4Rec(SequenceEncoder):

@@ -9,8 +9,6 @@ from torch import Tensor, nn
 
 from sylvan.params import Parameterized, Range, parameterized
 
-__all__ = ["LSTMEncoder"]
-
 
 @parameterized
 class LSTMEncoder(Parameterized, nn.Module):

@@ -12,8 +12,6 @@ from sylvan.errors import ParameterError
 from sylvan.neural.sequence.sequence_encoder import SequenceEncoder
 from sylvan.params import KW_ONLY, Range, parameterized
 
-__all__ = ["SASRec"]
-
 
 @parameterized
 class SASRec(SequenceEncoder):

@@ -12,8 +12,6 @@ from torch import Tensor, nn
 from sylvan.errors import DataError
 from sylvan.params import KW_ONLY, Parameterized, Range, parameterized
 
-__all__ = ["BagEncoder"]
-
 
 @parameterized
 class BagEncoder(Parameterized, nn.Module):

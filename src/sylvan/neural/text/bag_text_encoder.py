@@ -28,8 +28,6 @@ from sylvan.text.documents import as_documents
 from sylvan.text.words import scan_words
 from sylvan.unicode_form import composed
 
-__all__ = ["BagTextEncoder"]
-
 MODEL_TYPE = "sylvan-bag"
 _FORMAT = 2
 # The words of the first format, which encoders that have it keep: marks end them, and a Han or kana character is one.

@@ -17,16 +17,6 @@ from torch import Tensor
 from sylvan.errors import ModelError
 from sylvan.neural.text import hugging_face
 
-__all__ = [
-    "check_files",
-    "inside",
-    "network_folder",
-    "read_json",
-    "read_tensors",
-    "tensor_bytes",
-    "written_beside",
-]
-
 _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "tekken.json", "bpe.codes")
 _TOKENIZER_ENDINGS = (".model", ".spm", ".tiktoken")
 _WEIGHTS = "model.safetensors"

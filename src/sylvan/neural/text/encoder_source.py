@@ -13,8 +13,6 @@ from sylvan.neural.text.sentence_encoder import SentenceEncoder
 from sylvan.neural.text.text_encoder import TextEncoder
 from sylvan.neural.text.transformer_encoder import Pooling, TransformerEncoder
 
-__all__ = ["architecture", "encoder_kind", "open_encoder", "refuse_beside", "refuse_of_bags"]
-
 
 def open_encoder(
     source: str | os.PathLike[str] | TextEncoder,

@@ -12,8 +12,6 @@ from sylvan.hub.client import PATIENCE, need_library, quiet, unreachable
 from sylvan.neural.text.encoder_files import check_files, network_folder
 from sylvan.neural.text.hugging_face import need
 
-__all__ = ["find_folder"]
-
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 _PATTERNS = ["*.json", "*.txt", "*.model", "*.spm", "*.tiktoken", "*.codes", "*.safetensors"]
 _OTHERS = ["onnx/*", "openvino/*", "coreml/*", "original/*", "consolidated*", "*.fp16.safetensors"]

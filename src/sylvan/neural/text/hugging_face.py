@@ -22,23 +22,6 @@ from torch import nn
 from sylvan.errors import ModelError, ParameterError
 from sylvan.neural.text.network_shapes import check_counts, check_network, stored_shapes
 
-__all__ = [
-    "TOKEN_VECTORS",
-    "add_lora",
-    "explained",
-    "fold_lora",
-    "load_network",
-    "longest_input",
-    "need",
-    "need_modules",
-    "quietly",
-    "reason_of",
-    "recompute_activations",
-    "save",
-    "token_ids",
-    "tokenizer_checksum",
-]
-
 # What of a network's answer is meant, in the words of sentence-transformers' files.
 TOKEN_VECTORS = {"method": "forward", "method_output_name": "last_hidden_state"}
 _EXTRAS = {"peft": "lora"}

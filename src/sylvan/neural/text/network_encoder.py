@@ -22,8 +22,6 @@ from sylvan.neural.text.token_rows import TokenRows
 from sylvan.parallel import progress
 from sylvan.text.documents import as_documents
 
-__all__ = ["NetworkEncoder"]
-
 _CHUNK = 1000
 _UNLIMITED = 1_000_000  # tokenizers without a limit say some 1e30
 

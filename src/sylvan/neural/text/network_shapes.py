@@ -16,8 +16,6 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from sylvan.errors import ModelError
 
-__all__ = ["check_counts", "check_network", "incomplete", "shapes_in", "stored_shapes"]
-
 Shapes = dict[str, tuple[str, tuple[int, ...]]]  # of each tensor: the file it is in, and its shape
 
 _WEIGHTS = "model.safetensors"

@@ -10,8 +10,6 @@ from sylvan.neural.text.network_encoder import NetworkEncoder
 from sylvan.neural.text.sentence_files import Recipe, read_recipe
 from sylvan.params import Constraint, Flag, Instance, Number
 
-__all__ = ["SentenceEncoder"]
-
 
 class SentenceEncoder(NetworkEncoder):
     """The network, pooling, further layers and normalisation that a folder's ``modules.json`` names.

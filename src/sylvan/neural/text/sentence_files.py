@@ -15,8 +15,6 @@ from sylvan.neural.text.encoder_files import inside, network_folder, read_json
 from sylvan.neural.text.hugging_face import TOKEN_VECTORS, explained, need_modules
 from sylvan.neural.text.network_shapes import shapes_in
 
-__all__ = ["Recipe", "pooler_as_dense", "read_recipe"]
-
 _ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid")
 
 

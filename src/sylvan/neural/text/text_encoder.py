@@ -19,8 +19,6 @@ from sylvan.errors import ParameterError
 from sylvan.neural.text.token_rows import TokenRows
 from sylvan.params import Parameterized
 
-__all__ = ["TextEncoder", "checksum_of_tensors"]
-
 _Self = TypeVar("_Self", bound="TextEncoder")
 _Found = TypeVar("_Found")
 _loading = threading.RLock()  # not an encoder's own: locks can't be copied

@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 from sylvan.errors import DataError
 
-__all__ = ["TokenRows"]
-
 
 @dataclass(frozen=True, eq=False)
 class TokenRows:

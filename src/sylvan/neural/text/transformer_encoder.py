@@ -10,8 +10,6 @@ from sylvan.neural.text.network_encoder import NetworkEncoder
 from sylvan.neural.text.sentence_files import Recipe
 from sylvan.params import Choice, Constraint, Flag, Instance, Number
 
-__all__ = ["TransformerEncoder"]
-
 Pooling = Literal["mean", "cls", "pooler", "max", "last"]
 _MODES: dict[Pooling, str] = {
     "mean": "mean", "cls": "cls", "max": "max", "last": "lasttoken", "pooler": "pooler",

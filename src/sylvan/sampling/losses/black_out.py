@@ -8,8 +8,6 @@ from torch import Tensor
 from sylvan.sampling.losses.logits import ABSENT
 from sylvan.sampling.losses.sampled_loss import Contrast, MaskedNoiseLoss
 
-__all__ = ["BlackOutLoss"]
-
 
 class BlackOutLoss(MaskedNoiseLoss):
     r"""Discriminative loss of a weighted softmax over the positive and :math:`k` drawn classes.

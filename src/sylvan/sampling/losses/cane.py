@@ -16,8 +16,6 @@ from sylvan.sampling.losses.outside import Selection, cane_losses, select
 from sylvan.sampling.samplers.base import Sampler
 from sylvan.sampling.tensors import need_floats, without_gradient
 
-__all__ = ["CANELoss", "CandidateModel"]
-
 
 class CandidateModel(Parameterized, nn.Module):
     """Base of selectors with parameters of their own. A selector without any may be a plain function instead. Called as

@@ -15,8 +15,6 @@ from sylvan.sampling.losses.loss import counted_rows
 from sylvan.sampling.losses.sampled_loss import SampledLoss
 from sylvan.sampling.tensors import without_gradient
 
-__all__ = ["CrossEntropyEstimate", "LossCheck", "SampledLossWarning"]
-
 
 class SampledLossWarning(UserWarning):
     """A sampled loss is far from the cross-entropy that it estimates, so that training follows the wrong slope."""

@@ -15,8 +15,6 @@ from sylvan.sampling.losses.loss import Positives
 from sylvan.sampling.samplers.counts import class_counts
 from sylvan.sampling.tensors import need_floats
 
-__all__ = ["FrequencySubsets"]
-
 # Distinct offsets are found among this many times as many draws with repetition.
 _SPARE = 4
 

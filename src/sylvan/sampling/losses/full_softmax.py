@@ -15,8 +15,6 @@ from sylvan.sampling.losses.loss import ClassLoss, Positives
 from sylvan.sampling.losses.sparse_rows import bag_sums, bags_of_equal
 from sylvan.sampling.tensors import eagerly
 
-__all__ = ["FullSoftmaxLoss"]
-
 # Scores in memory at a time when the chunk size is left to the loss: small enough for the caches of a CPU, and large
 # enough for a GPU to be busy.
 _SCORES_AT_ONCE = {"cpu": 1 << 20}

@@ -17,8 +17,6 @@ from sylvan.sampling.samplers.base import Draw
 from sylvan.sampling.samplers.in_batch import InBatch
 from sylvan.sampling.samplers.subset import Subset
 
-__all__ = ["HeadAndTailLoss"]
-
 
 @parameterized
 class HeadAndTailLoss(CrossEntropyEstimate):

@@ -12,8 +12,6 @@ from torch import Tensor, nn
 from sylvan.params import KW_ONLY, Range, parameterized
 from sylvan.sampling.losses.sampled_loss import Contrast, MaskedNoiseLoss, NoiseLoss
 
-__all__ = ["NCELoss", "NegativeSamplingLoss", "OneVsEachLoss"]
-
 
 @parameterized
 class NCELoss(MaskedNoiseLoss):

@@ -11,8 +11,6 @@ from torch.autograd.function import once_differentiable
 from sylvan.sampling.losses.sparse_rows import bag_sums, bags_of_equal, sparse_rows
 from sylvan.sampling.tensors import eagerly
 
-__all__ = ["ABSENT", "class_logits"]
-
 # A logit that takes no part, as that of a masked class; finite, so that differences of two of them aren't NaN.
 ABSENT = -1e30
 

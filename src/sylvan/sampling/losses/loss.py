@@ -13,11 +13,6 @@ from sylvan.params import KW_ONLY, Parameterized, Range, parameterized
 from sylvan.sampling.losses.logits import class_logits
 from sylvan.sampling.tensors import eagerly, need_floats, need_integers
 
-__all__ = [
-    "LOWEST_LOG_Q", "ClassLoss", "Positives", "Reduction", "check_positives", "check_range", "check_targets",
-    "counted_rows", "masked_to_infinity", "no_losses", "positives", "reduced",
-]  # fmt: skip
-
 Reduction = Literal["mean", "sum", "none"]
 # A class that a sampler never draws has the log-probability minus infinity, which would make NaN of differences; one
 # over the exponential of this one is still a float32.

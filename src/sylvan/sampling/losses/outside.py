@@ -13,8 +13,6 @@ from sylvan.sampling.losses.loss import LOWEST_LOG_Q, Positives
 from sylvan.sampling.samplers.base import Sampler
 from sylvan.sampling.tensors import without_gradient
 
-__all__ = ["Selection", "cane_losses", "log_sums", "select"]
-
 # Noise probability outside the candidates below which there is no noise to speak of (float32 sums to about this).
 _LEAST_MASS = 1e-6
 _MOST_DRAWS = 4096

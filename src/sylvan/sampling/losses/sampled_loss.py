@@ -15,8 +15,6 @@ from sylvan.sampling.losses.loss import LOWEST_LOG_Q, ClassLoss, Positives
 from sylvan.sampling.samplers.base import Draw, Sampler
 from sylvan.sampling.tensors import without_gradient
 
-__all__ = ["Contrast", "MaskedNoiseLoss", "NoiseLoss", "SampledLoss", "accidental_hits"]
-
 
 @parameterized
 class SampledLoss(ClassLoss):

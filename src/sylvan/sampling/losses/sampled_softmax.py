@@ -17,8 +17,6 @@ from sylvan.sampling.losses.loss import LOWEST_LOG_Q, Positives
 from sylvan.sampling.losses.sampled_loss import accidental_hits
 from sylvan.sampling.samplers.base import Draw
 
-__all__ = ["SampledSoftmaxLoss"]
-
 
 @parameterized
 class SampledSoftmaxLoss(CrossEntropyEstimate):

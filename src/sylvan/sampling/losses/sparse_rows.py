@@ -7,8 +7,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["Bags", "bag_sums", "bags_of_equal", "distinct_rows", "sparse_rows"]
-
 
 class Bags(NamedTuple):
     """Places of a one-dimensional tensor, brought together by equal value."""

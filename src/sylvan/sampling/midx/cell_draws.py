@@ -12,11 +12,6 @@ from sylvan.sampling.midx.multi_index import MultiIndex
 from sylvan.sampling.samplers.base import Draw
 from sylvan.sampling.tensors import blocks, invert
 
-__all__ = [
-    "THIN", "FirstStage", "draw_cells", "draw_in_stages", "first_stage", "heights_of_cells", "kernel_is_there",
-    "native_draw", "within",
-]  # fmt: skip
-
 THIN = 1e-200  # below this partition a product of two scores may have underflown beside ones that count
 
 

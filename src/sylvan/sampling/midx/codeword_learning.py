@@ -14,21 +14,6 @@ from sylvan.sampling.midx.cell_draws import THIN
 from sylvan.sampling.midx.multi_index import MultiIndex
 from sylvan.sampling.tensors import blocks
 
-__all__ = [
-    "GUMBEL",
-    "JOINT",
-    "START_DEVIATION",
-    "CodewordLearner",
-    "Learnable",
-    "Learning",
-    "check_joint",
-    "codeword_masses",
-    "heaviest_codes",
-    "joint_loss",
-    "largest_products",
-    "soft_reconstruction",
-]
-
 Learning = Literal["refresh", "joint", "joint-gumbel"]
 GUMBEL: Learning = "joint-gumbel"
 JOINT: tuple[Learning, ...] = ("joint", GUMBEL)  # ways whose codewords are parameters

@@ -11,8 +11,6 @@ from sylvan.sampling.midx.multi_index import MultiIndex, MultiIndexSampler
 from sylvan.sampling.samplers.base import Draw
 from sylvan.sampling.tensors import blocks, invert, product
 
-__all__ = ["ExactMIDX"]
-
 
 @parameterized
 class ExactMIDX(MultiIndexSampler):

@@ -15,8 +15,6 @@ from sylvan.sampling.samplers.base import AdaptiveSampler
 from sylvan.sampling.samplers.counts import class_counts
 from sylvan.sampling.tensors import product
 
-__all__ = ["MultiIndex", "MultiIndexSampler"]
-
 
 class MultiIndex(nn.Module):
     """Classes sorted by cell, a cell being one codeword of each codebook; all in buffers of fixed shapes. With one or

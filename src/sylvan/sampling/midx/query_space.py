@@ -10,8 +10,6 @@ from torch import Tensor, nn
 from sylvan.indexing.codebooks import Quantizer, reconstruct
 from sylvan.sampling.tensors import blocks, product
 
-__all__ = ["QuerySpace", "RecentQueries", "mean_softmax"]
-
 _FROM_A_BATCH = 32  # rows of a batch that are stored, so that several batches stand behind a refresh
 _BOUND = 1e8
 

@@ -14,8 +14,6 @@ from sylvan.errors import DataError, NotFittedError, ParameterError
 from sylvan.params import KW_ONLY, Parameterized, Range, attribute, parameterized
 from sylvan.sampling.tensors import need_floats, need_integers, need_tensor, without_gradient
 
-__all__ = ["Draw", "Sampler", "StaleSamplerWarning"]
-
 
 def _full_precision(tensor: Tensor) -> torch.autocast:
     """Out of any autocast: a probability from products in float16 wouldn't be that of the draw."""

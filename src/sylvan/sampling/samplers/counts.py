@@ -10,8 +10,6 @@ from torch import Tensor
 
 from sylvan.errors import DataError
 
-__all__ = ["class_counts"]
-
 
 def class_counts(values: Any, n_classes: int | None, *, owner: str, name: str = "counts") -> Tensor:
     """One weight a class, checked."""

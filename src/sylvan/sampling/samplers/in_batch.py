@@ -13,8 +13,6 @@ from sylvan.sampling.samplers.base import Draw, Sampler
 from sylvan.sampling.samplers.counts import class_counts
 from sylvan.sampling.tensors import need_integers, without_gradient
 
-__all__ = ["InBatch"]
-
 
 @parameterized
 class InBatch(Sampler):

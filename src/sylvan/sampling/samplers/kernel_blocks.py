@@ -9,8 +9,6 @@ from torch import Tensor, nn
 
 from sylvan.sampling.tensors import product, products, slices
 
-__all__ = ["ClassBlocks", "draw_by_mass", "row_sums"]
-
 # Draws of the same block that share one copy of its rows.
 _SHARING = 8
 

@@ -13,8 +13,6 @@ from sylvan.params import KW_ONLY, Range, attribute, parameterized
 from sylvan.sampling.samplers.kernel_sampler import KernelSampler
 from sylvan.sampling.tensors import product
 
-__all__ = ["RFF"]
-
 # The default floor as a part of the estimate's standard deviation: a class is distinguished from noise no better. Found
 # best for 32 features on a model of Penn Treebank; with exp(-2 * temperature) alone draws were worse than uniform ones.
 _FLOOR_IN_NOISE = 0.25

@@ -11,8 +11,6 @@ from sylvan.params import KW_ONLY, Range, attribute, parameterized
 from sylvan.sampling.samplers.base import AdaptiveSampler, Draw
 from sylvan.sampling.tensors import invert
 
-__all__ = ["Softmax"]
-
 
 @parameterized
 class Softmax(AdaptiveSampler):

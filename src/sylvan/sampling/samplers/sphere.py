@@ -12,8 +12,6 @@ from sylvan.sampling.samplers.base import Draw
 from sylvan.sampling.samplers.kernel_sampler import KernelSampler
 from sylvan.sampling.tensors import products
 
-__all__ = ["Sphere"]
-
 
 @parameterized
 class Sphere(KernelSampler):

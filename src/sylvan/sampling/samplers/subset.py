@@ -13,8 +13,6 @@ from sylvan.params import Instance, attribute, parameterized
 from sylvan.sampling.samplers.base import Draw, Sampler
 from sylvan.sampling.tensors import need_integers
 
-__all__ = ["Subset"]
-
 
 @parameterized
 class Subset(Sampler):

@@ -27,8 +27,6 @@ from sylvan.serve.settings import Limits
 from sylvan.serve.versions import Version, stamp_of
 from sylvan.version import __version__
 
-__all__ = ["operations", "uri_of"]
-
 _T = TypeVar("_T")
 _FORM, _TSV = "application/x-www-form-urlencoded", "text/tab-separated-values; charset=utf-8"
 _MOST_DOCUMENTS = 32  # of a batch

@@ -17,8 +17,6 @@ from sylvan.serve.served import Served
 from sylvan.serve.service import Service
 from sylvan.serve.versions import Version
 
-__all__ = ["NOT_IN_QUERIES", "LineProblem", "streamed"]
-
 NOT_IN_QUERIES = ("allowed", "denied", "explain")
 
 _BLOCK, _BLOCK_BYTES = 256, 1 << 20  # lines ranked together, and their bytes

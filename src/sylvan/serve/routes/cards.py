@@ -13,8 +13,6 @@ from sylvan.serve.served import Served
 from sylvan.serve.service import Service
 from sylvan.serve.versions import Version
 
-__all__ = ["operations"]
-
 
 class ModelLine(msgspec.Struct):
     """A model at a glance; ``message`` says why the newest version on disk isn't the one that is served."""

@@ -20,8 +20,6 @@ from sylvan.serve.service import Service
 from sylvan.serve.versions import Version
 from sylvan.wording import counted
 
-__all__ = ["operations"]
-
 _BAD_USAGE = 2  # exit code of the command line for what its user can mend
 
 

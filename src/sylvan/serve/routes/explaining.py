@@ -9,8 +9,6 @@ from sylvan.serve.operations import Operation
 from sylvan.serve.routes.ranking import MODEL
 from sylvan.serve.service import Service
 
-__all__ = ["operations"]
-
 
 def operations(service: Service) -> list[Operation]:
     """The route."""

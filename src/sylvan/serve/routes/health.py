@@ -8,8 +8,6 @@ from sylvan.serve.calls import Call, Reply
 from sylvan.serve.operations import ANYONE, Operation
 from sylvan.serve.service import Service
 
-__all__ = ["operations"]
-
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 

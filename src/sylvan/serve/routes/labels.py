@@ -12,8 +12,6 @@ from sylvan.serve.problems import Problem
 from sylvan.serve.routes.ranking import MODEL
 from sylvan.serve.service import Service
 
-__all__ = ["MatchingLabel", "number_in", "operations"]
-
 _MOST, _LONGEST = 100, 1000
 
 

@@ -10,8 +10,6 @@ from sylvan.serve.operations import ANYONE, Operation, Parameter
 from sylvan.serve.problems import Problem
 from sylvan.serve.service import Service
 
-__all__ = ["POLICY", "operations"]
-
 _FOLDER = Path(__file__).parents[1] / "page"
 _TYPES = {
     ".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",

@@ -15,8 +15,6 @@ from sylvan.serve.problems import Problem
 from sylvan.serve.routes.bulk import NOT_IN_QUERIES
 from sylvan.serve.service import Service
 
-__all__ = ["MODEL", "Ranked", "operations"]
-
 MODEL = Parameter("model", "The model's name.", "path")
 
 

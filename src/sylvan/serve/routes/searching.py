@@ -15,8 +15,6 @@ from sylvan.serve.service import Service
 from sylvan.serve.versions import Version
 from sylvan.wording import counted
 
-__all__ = ["operations"]
-
 
 class NearestVectors(msgspec.Struct):
     """The nearest vectors to one query, nearest first."""

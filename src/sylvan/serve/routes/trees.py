@@ -20,8 +20,6 @@ from sylvan.serve.routes.ranking import MODEL
 from sylvan.serve.service import Service
 from sylvan.serve.versions import Version
 
-__all__ = ["operations"]
-
 _MOST_NODES = 2_000  # of an answer
 _MOST_SCORED = 200  # nodes of a layer that are shown
 _BEST = 10  # labels whose paths are shown
