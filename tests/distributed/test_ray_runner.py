@@ -23,8 +23,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 @pytest.fixture(scope="module")
 def matrices() -> tuple[Any, Any]:
     train, _ = data.load_sample()
-    model = TextModel().fit(train.texts[:2000], train.labels[:2000])
-    return model.vectorizer.transform(train.texts[:2000]), model.vocabulary_.encode(train.labels[:2000])
+    model = TextModel().fit(train.texts[:700], train.labels[:700])
+    return model.vectorizer.transform(train.texts[:700]), model.vocabulary_.encode(train.labels[:700])
 
 
 def same_bits(one: Any, other: Any) -> None:

@@ -275,7 +275,7 @@ def reranker(folder: Path) -> None:
 
     X, Y = known(840)
     X = sp.csr_matrix(0.3 * X + Y @ sp.random(23, 40, 0.2, "csr", np.float32, np.random.default_rng(2)))
-    order = Reranker([XRLinear(max_leaf=30)], scorer="trees", n_trees=3, depth=2, learning_rate=0.5, candidates=9)
+    order = Reranker([XRLinear(max_leaf=30)], scorer="trees", n_trees=5, depth=2, learning_rate=0.5, candidates=9)
     model = order.fit(X, Y, label_columns=np.arange(46, dtype=np.float32).reshape(23, 2))
     assert model.scorer_ is not None
     model.save(folder)

@@ -301,7 +301,7 @@ def test_malformed_embeddings(rows, words):
         ({"branching": 1}, r"'branching' parameter must be an int in \[2, inf\). Got 1 instead"),
         ({"max_leaf": 0}, "'max_leaf'"),
         ({"overlap": 0}, "'overlap'"),
-        ({"clustering": "ward"}, "'clustering' parameter must be one of 'kmeans', 'spherical', 'random'. Got 'ward'"),
+        ({"clustering": "ward"}, "'clustering' parameter must be one of 'spherical', 'kmeans', 'random'. Got 'ward'"),
         ({"max_iterations": 0}, "'max_iterations'"),
         ({"seed": 1.5}, "'seed'"),
         ({"n_jobs": 0}, "'n_jobs'"),
