@@ -203,8 +203,10 @@ def test_what_was_handed_over_is_cancelled_after_an_interrupt(cluster: Any, tmp_
 
 
 def test_answers_carry_no_vocabulary(saved: Saved) -> None:
-    top, names = Ranker.of(saved.folder / "texts", 2).rank(["whales"])
-    assert type(top) is sylvan.TopK and names == saved.text_model.rank(["whales"], 2).names
+    texts = ["The history of England", "qwxz"]
+    top, names, n_unknown = Ranker.of(saved.folder / "texts", 2).rank(texts)
+    assert type(top) is sylvan.TopK and names == saved.text_model.rank(texts, 2).names and len(names[0]) == 2
+    assert n_unknown == 1
 
 
 # ---------------------------------------- sentences
