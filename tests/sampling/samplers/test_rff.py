@@ -95,7 +95,7 @@ def test_many_features_give_the_softmax_of_normalised_embeddings(structure: str)
 def test_parts_change_nothing(structure: str, monkeypatch: pytest.MonkeyPatch) -> None:
     whole, table, queries = made(RFF, 150, 4, structure=structure, leaf_size=8)
     before = all_log_probs(whole, queries)
-    for module in ("kernel_blocks", "kernel_tree", "kernel_sampler"):
+    for module in ("kernel_blocks", "kernel_sampler"):
         of_one = lambda n, size: (slice(i, i + 1) for i in range(n))  # noqa: E731
         monkeypatch.setattr(f"sylvan.sampling.samplers.{module}.slices", of_one)
     small = RFF(150, 4, seed=0, structure=structure, leaf_size=8)
