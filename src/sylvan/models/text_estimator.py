@@ -30,6 +30,7 @@ from sylvan.validate import Csr
 from sylvan.wording import counted
 
 Unknown = Literal["none", "prior"]  # what a text of which a model knows nothing gets: no labels, or what is usual
+_UNKNOWN = Choice(get_args(Unknown))
 UNKNOWN_TEXT = "The model knows no word of this text: it gives it no labels."
 
 
@@ -88,13 +89,14 @@ class TextEstimator(Estimator):
     def _known(self, features: Csr, texts: list[str]) -> npt.NDArray[np.bool_]:
         """Which texts have features; a blank one has none, whatever an encoder makes of it."""
         readable = np.fromiter((text != "" and not text.isspace() for text in texts), bool, len(texts))
-        known: npt.NDArray[np.bool_] = np.logical_and(readable, np.diff(features.indptr) > 0)
+        known: npt.NDArray[np.bool_] = np.logical_and(readable, features.indptr[1:] > features.indptr[:-1])
         return known
 
     def _answered(self, features: Csr, texts: list[str], unknown: str | None) -> npt.NDArray[np.bool_]:
         """Which texts get labels."""
+        if unknown is not None:
+            check_value("unknown", unknown, _UNKNOWN, f"{type(self).__name__}.rank")
         mode = self.unknown if unknown is None else unknown
-        check_value("unknown", mode, Choice(get_args(Unknown)), f"{type(self).__name__}.rank")
         return np.ones(len(texts), bool) if mode == "prior" else self._known(features, texts)
 
     def rank(

@@ -17,6 +17,7 @@ from sylvan.text.phrases import WORDS, Phrases, chosen_phrases
 from sylvan.text.word_forms import WordForms, forms_of_language
 
 Cjk = Literal["word", "bigrams", "chars"]
+_ANALYZERS, _CJK = get_args(Analyzer), get_args(Cjk)  # asked for with every call
 _PHRASES = ("phrase_weight", "phrase_min_df")
 _FORMS = ("stem", "lemmatize")
 _FORMS_BY = "forms_by"
@@ -134,8 +135,8 @@ class TfidfReading(TfidfColumns):
         return Scan(
             character_table(lowercase, self._rules, keeps_unseen=forms is not None),  # which dictionaries know
             (
-                get_args(Analyzer).index(self.analyzer),
-                get_args(Cjk).index(self.cjk),
+                _ANALYZERS.index(self.analyzer),
+                _CJK.index(self.cjk),
                 int(shortest),
                 int(longest),
                 min(int(self.min_token_length), MOST_CHARACTERS),
