@@ -148,7 +148,7 @@ def names_by_row(labels: npt.NDArray[np.int32], name_of: Callable[[int], _Name])
 
 def answers_of(top: _TopK, rows: npt.NDArray[np.bool_]) -> _TopK:
     """A ranking with the answers of some rows, by a mask; the others have none."""
-    if rows.all():
+    if all(rows.tolist()):  # of one row, a tenth of the time of rows.all()
         return top
     labels = np.where(rows[:, None], top.labels, np.int32(-1))
     return replace(top, labels=labels, scores=np.where(rows[:, None], top.scores, np.float32(-np.inf)))

@@ -380,6 +380,13 @@ def test_names_of_files_lie_in_the_folder(names: list[str], tmp_path: Path) -> N
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("n", [1, 3])
+def test_names_of_files_are_those_of_all_texts(n: int, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="other fields for each of the rows, and no more"):
+        data.write_annif_folder(tmp_path / "out", ["x", "y"], others=[{"file": f"{i}.txt"} for i in range(n)])
+    assert not list(tmp_path.iterdir())
+
+
 def test_one_text_in_two_files_is_refused(call: Callable[..., Outcome]) -> None:
     write({"corpus/a.txt": "whale", "corpus/a.TXT": "bread", "corpus/a.key": "w"})
     done = call("train neighbors corpus --model m")

@@ -21,6 +21,8 @@ from sylvan.models.cards.label_titles import distinct_titles
 from sylvan.store.registry import load
 from sylvan.wording import counted
 
+_WIDTH = 100
+
 
 @dataclass(frozen=True)
 class TitledModel:
@@ -68,9 +70,6 @@ class TitledModel:
         return replace(result, name=result.name.removesuffix(f" ({code})"), code=code)
 
 
-_WIDTH = 100
-
-
 @click.command("explain", short_help="Explain why a saved model gives a label to a row, or doesn't.")
 @click.argument("model", metavar="MODEL")
 @click.argument("input_", metavar="[INPUT]", required=False)
@@ -108,7 +107,6 @@ def command(model: str, input_: str | None, settings: tuple[str, ...], **given: 
       sylvan explain runs/m test.jsonl --vocabulary subjects.ttl --language en
       sylvan explain runs/m X.tst.npz --row 7 --label 1234 --json -
     """
-    from sylvan.cli.explain import TitledModel
     from sylvan.cli.io.vocabulary_file import read_titles
     from sylvan.cli.saved import load_model
     from sylvan.parallel import quiet

@@ -16,6 +16,8 @@ _PATIENCE = 10.0  # seconds in which an address must accept a connection
 # Ray's own setting for how often it looks for a cluster, some 40 seconds each time. It does so 20 times where nothing
 # is said, a quarter of an hour.
 _TIMES = "RAY_gcs_server_port_wait_time_s"
+_lock = threading.RLock()  # the garbage collector may close one connection while another is opened
+_users: dict[tuple[str, str], int] = {}  # of the connections that were opened here
 
 
 def connect(module: Any, address: str | None, options: Mapping[str, Any]) -> None:
@@ -63,10 +65,6 @@ def _once() -> Iterator[None]:
         yield
     finally:
         os.environ.pop(_TIMES, None)
-
-
-_lock = threading.RLock()  # the garbage collector may close one connection while another is opened
-_users: dict[tuple[str, str], int] = {}  # of the connections that were opened here
 
 
 class Connection:

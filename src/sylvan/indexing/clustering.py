@@ -20,6 +20,18 @@ from sylvan.validate import Csr
 
 _BLOCK_VALUES = 1 << 22  # similarities in memory at once
 _SPARE = 2  # candidates a free place, as the nearest clusters may be full
+Embeddings: TypeAlias = "sp.spmatrix | sp.sparray | Csr | npt.NDArray[Any]"
+Clustering = Literal["spherical", "kmeans", "random"]
+_Rows: TypeAlias = "Csr | npt.NDArray[np.float32]"
+_Nodes: TypeAlias = "tuple[int, int, int]"  # layer, first node, one past the last
+_RANGES = {
+    "n_labels": Number(int, 1, MAX_NODES), "branching": Number(int, 2), "max_leaf": Number(int, 1),
+    "clustering": Choice(get_args(Clustering)), "overlap": Number(int, 1),
+    "max_iterations": Number(int, 1), "seed": Number(int, 0, 2**63 - 1),
+}  # fmt: skip
+_SAMPLE = 1 << 16  # labels that a larger split iterates on before it assigns all
+_TASK_LABELS = 20_000
+_ALL_STEPS = 2**31 - 1
 
 
 def with_overlap(
@@ -82,20 +94,6 @@ def _candidates(
     values, labels, clusters = (np.concatenate(parts) for parts in zip(*results, strict=True))
     order = np.lexsort((clusters, labels, -values))
     return labels[order], clusters[order]
-
-
-Embeddings: TypeAlias = "sp.spmatrix | sp.sparray | Csr | npt.NDArray[Any]"
-Clustering = Literal["spherical", "kmeans", "random"]
-_Rows: TypeAlias = "Csr | npt.NDArray[np.float32]"
-_Nodes: TypeAlias = "tuple[int, int, int]"  # layer, first node, one past the last
-_RANGES = {
-    "n_labels": Number(int, 1, MAX_NODES), "branching": Number(int, 2), "max_leaf": Number(int, 1),
-    "clustering": Choice(get_args(Clustering)), "overlap": Number(int, 1),
-    "max_iterations": Number(int, 1), "seed": Number(int, 0, 2**63 - 1),
-}  # fmt: skip
-_SAMPLE = 1 << 16  # labels that a larger split iterates on before it assigns all
-_TASK_LABELS = 20_000
-_ALL_STEPS = 2**31 - 1
 
 
 def cluster_labels(

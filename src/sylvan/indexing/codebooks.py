@@ -13,6 +13,7 @@ from sylvan.errors import DataError, ParameterError
 
 BLOCK_ROWS = 4096  # scores of a block against 64 codewords take 1 MiB: they stay in the cache
 _START_ROWS = 16_384  # k-means++ looks at no more rows than these
+Quantizer = Literal["rq", "pq"]
 
 
 def kmeans(
@@ -107,9 +108,6 @@ def _plus_plus(rows: Tensor, n_codewords: int, weights: Tensor | None, generator
         result = (rows - codewords[word]).square().sum(dim=1).double()
         distances = result if word == 0 else torch.minimum(distances, result)
     return codewords
-
-
-Quantizer = Literal["rq", "pq"]
 
 
 class Codebooks(NamedTuple):

@@ -21,6 +21,8 @@ from sylvan.runtime.jobs import Arrays, Job, Packing, Runner
 from sylvan.validate import Csr
 
 _TASK_VALUES = 1 << 21  # feature values that one task of PIFA adds up
+Embedding = Literal["pifa", "pii", "pifa_lf", "spectral"]
+EMBEDDINGS: tuple[Embedding, ...] = get_args(Embedding)
 
 
 def members_of(y: Csr) -> Csr:
@@ -106,10 +108,6 @@ def _unpack(arrays: Arrays) -> Csr:
 
 
 _EMBEDDED: Packing[Csr] = Packing(_pack, _unpack)
-
-
-Embedding = Literal["pifa", "pii", "pifa_lf", "spectral"]
-EMBEDDINGS: tuple[Embedding, ...] = get_args(Embedding)
 
 
 def pii(Y: Any) -> sp.csr_matrix:

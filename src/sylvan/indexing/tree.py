@@ -21,6 +21,7 @@ from sylvan.runtime.jobs import Arrays, Packing, Runner
 from sylvan.wording import counted, noun
 
 Parents: TypeAlias = "Mapping[str, str | Sequence[str] | None]"
+_KIND = "label-tree"
 
 
 def place_in_taxonomy(names: Sequence[str], parents: Parents, max_depth: int | None) -> Placement:
@@ -166,9 +167,6 @@ def _numbered(chain: list[sp.csc_matrix]) -> Placement:
             f"the first is label {missing[0]}."
         )
     return tuple(offsets), ids.astype(np.int32)
-
-
-_KIND = "label-tree"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

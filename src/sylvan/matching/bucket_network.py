@@ -17,6 +17,13 @@ from sylvan.wording import counted
 LEAST, MOST = -8, 7
 CLIPPED = 2.7  # standard deviations from 0 beyond which weights are cut, which makes the others finer
 _ROWS = 4096  # rounded at once
+Float32 = npt.NDArray[np.float32]
+Inputs = Float32 | Csr | sp.csr_matrix
+_BLOCK_VALUES = 1 << 22  # logits in memory at once, a thread
+_AFFINITIES = 1 << 24  # and probabilities that are summed over a label's inputs
+_MOST_ROWS = 512
+_FEW_ROWS = 8  # rows of which all repetitions are computed in one call
+_FEWEST_ROWS = 2  # a product of one row goes another way through BLAS, to other bits
 
 
 def rounded(layer: Float32, n_repetitions: int) -> tuple[Float32, Float32]:
@@ -61,15 +68,6 @@ def unpacked(codes: npt.NDArray[np.uint8], scales: Float32, width: int) -> Float
             own = np.repeat(scales[start : start + _ROWS], width // n_repetitions, axis=1)
             np.multiply(values, own, out=layer[start : start + _ROWS])
     return layer
-
-
-Float32 = npt.NDArray[np.float32]
-Inputs = Float32 | Csr | sp.csr_matrix
-_BLOCK_VALUES = 1 << 22  # logits in memory at once, a thread
-_AFFINITIES = 1 << 24  # and probabilities that are summed over a label's inputs
-_MOST_ROWS = 512
-_FEW_ROWS = 8  # rows of which all repetitions are computed in one call
-_FEWEST_ROWS = 2  # a product of one row goes another way through BLAS, to other bits
 
 
 class BucketNetwork:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -88,15 +89,14 @@ class TextEstimator(Estimator):
 
     def _known(self, features: Csr, texts: list[str]) -> npt.NDArray[np.bool_]:
         """Which texts have features; a blank one has none, whatever an encoder makes of it."""
-        readable = np.fromiter((text != "" and not text.isspace() for text in texts), bool, len(texts))
-        known: npt.NDArray[np.bool_] = np.logical_and(readable, features.indptr[1:] > features.indptr[:-1])
-        return known
+        ends = pairwise(features.indptr.tolist())  # lists: an array of one row costs more to make than to ask
+        rows = zip(texts, ends, strict=True)
+        return np.array([start < end and text != "" and not text.isspace() for text, (start, end) in rows], bool)
 
     def _answered(self, features: Csr, texts: list[str], unknown: str | None) -> npt.NDArray[np.bool_]:
         """Which texts get labels."""
-        if unknown is not None:
-            check_value("unknown", unknown, _UNKNOWN, f"{type(self).__name__}.rank")
         mode = self.unknown if unknown is None else unknown
+        check_value("unknown", mode, _UNKNOWN, f"{type(self).__name__}.rank")
         return np.ones(len(texts), bool) if mode == "prior" else self._known(features, texts)
 
     def rank(

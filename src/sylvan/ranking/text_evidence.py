@@ -19,6 +19,17 @@ from sylvan.topk import TopK
 
 BLOCK_COSINES = 1 << 23  # computed at once
 TIED = 1e-6  # where a vector stands in a product decides on the last bits of its cosine: so near to another it is equal
+_Ids = npt.NDArray[np.int32]
+_Places = npt.NDArray[np.int64]
+_Floats = npt.NDArray[np.float64]
+_Vectors = npt.NDArray[np.floating[Any]]
+# Chosen by trials on eurlex57k and gutenberg, for recall of labels without rows.
+CONTEXT = 0.5  # what predicted rows count for, where the label's own text counts for 1
+NEAREST = 10  # texts of labels that say how similar a row is to such texts at all
+FEWEST_CANDIDATES, CANDIDATES = 50, 4  # labels of a row that the curve is asked for: so many, or times k
+LEAST = 1e-3  # similarities below it are all alike
+LEAST_COSINE = 0.05  # as LEAST, of an encoder's vectors, whose cosines are seldom 0
+BLOCK_ROWS = 4_096
 
 
 class Near(NamedTuple):
@@ -75,19 +86,6 @@ def _nearest(cosines: npt.NDArray[np.float32], n: int) -> npt.NDArray[np.bool_]:
         wanted: npt.NDArray[np.bool_] = (cosines >= least - np.float32(TIED)) & (cosines > 0)
         return wanted
     return cosines > 0
-
-
-_Ids = npt.NDArray[np.int32]
-_Places = npt.NDArray[np.int64]
-_Floats = npt.NDArray[np.float64]
-_Vectors = npt.NDArray[np.floating[Any]]
-# Chosen by trials on eurlex57k and gutenberg, for recall of labels without rows.
-CONTEXT = 0.5  # what predicted rows count for, where the label's own text counts for 1
-NEAREST = 10  # texts of labels that say how similar a row is to such texts at all
-FEWEST_CANDIDATES, CANDIDATES = 50, 4  # labels of a row that the curve is asked for: so many, or times k
-LEAST = 1e-3  # similarities below it are all alike
-LEAST_COSINE = 0.05  # as LEAST, of an encoder's vectors, whose cosines are seldom 0
-BLOCK_ROWS = 4_096
 
 
 def n_evidence(with_vectors: bool) -> int:

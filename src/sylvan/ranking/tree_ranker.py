@@ -22,6 +22,8 @@ from sylvan.topk import TopK
 from sylvan.validate import Csr
 from sylvan.weights import ClusterRows, ClusterWeights, Layout
 
+KIND = "tree-ranker"
+
 
 def layer_without(
     layer: ClusterWeights,
@@ -91,9 +93,6 @@ def largest_weights(cluster: ClusterRows, share: float) -> ClusterRows:
     return ClusterRows(
         cluster.features[filled], lengths[filled], cluster.children[left], cluster.weights[left], cluster.intercepts
     )
-
-
-KIND = "tree-ranker"
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,6 +18,12 @@ from sylvan.serve.settings import Limits
 
 _PIECE = 1 << 18  # bytes: a small body mustn't become a large one at once
 _GZIP = 31  # zlib's window bits for gzip
+_T = TypeVar("_T")
+JSON, NDJSON = "application/json", "application/x-ndjson"
+# What is read, and forgotten, of a body whose request is refused: a client that still sends reads no answer, and where
+# the connection is closed meanwhile it hears of that alone.
+_DRAINED, _DRAINED_SECONDS = 128 << 20, 30.0
+_BOM = b"\xef\xbb\xbf"
 
 
 class Gunzip:
@@ -56,14 +62,6 @@ def unpacker_of(encoding: str) -> Gunzip | None:
         return Gunzip()
     words = f"The Content-Encoding must be gzip or identity. Got {encoding!r:.60} instead."
     raise Problem(415, words, {"Accept-Encoding": "gzip, identity"})
-
-
-_T = TypeVar("_T")
-JSON, NDJSON = "application/json", "application/x-ndjson"
-# What is read, and forgotten, of a body whose request is refused: a client that still sends reads no answer, and where
-# the connection is closed meanwhile it hears of that alone.
-_DRAINED, _DRAINED_SECONDS = 128 << 20, 30.0
-_BOM = b"\xef\xbb\xbf"
 
 
 @dataclass

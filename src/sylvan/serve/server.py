@@ -31,6 +31,18 @@ from sylvan.serve.settings import Settings, checked
 _SLOW = 10.0
 _HEADER_BYTES = 64 << 10
 _LEAST_RATE = 4096  # bytes of a body a second, on average, that a client must send after its first seconds
+_LOGGING: dict[str, Any] = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"plain": {"format": "%(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "loggers": {"uvicorn.error": {"handlers": ["stderr"], "level": "ERROR", "propagate": False}},
+}
+_BACKLOG = 2048
+_SHARED_MEMORY = "/dev/shm"
+_YOUNG, _LONGEST_WAIT = 10.0, 30.0  # seconds
+_GARBAGE = (20_000, 20, 50)  # objects, and collections of each generation, between two of the garbage collector
+_SWITCH = 0.0005  # seconds after which a thread in Python gives way to the event loop; Python's own 5 ms would be felt
 
 
 class CarefulProtocol(HttpToolsProtocol):
@@ -107,20 +119,6 @@ class CarefulProtocol(HttpToolsProtocol):
         if self.cycle is None or self.cycle.response_complete:
             self.transport.write(b"HTTP/1.1 " + status + b"\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
         self.transport.close()
-
-
-_LOGGING: dict[str, Any] = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {"plain": {"format": "%(message)s"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "plain"}},
-    "loggers": {"uvicorn.error": {"handlers": ["stderr"], "level": "ERROR", "propagate": False}},
-}
-_BACKLOG = 2048
-_SHARED_MEMORY = "/dev/shm"
-_YOUNG, _LONGEST_WAIT = 10.0, 30.0  # seconds
-_GARBAGE = (20_000, 20, 50)  # objects, and collections of each generation, between two of the garbage collector
-_SWITCH = 0.0005  # seconds after which a thread in Python gives way to the event loop; Python's own 5 ms would be felt
 
 
 @dataclass(frozen=True)

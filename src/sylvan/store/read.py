@@ -29,6 +29,9 @@ from sylvan.store.npy import ALIGNMENT, DTYPES, HeaderError, parse_header
 from sylvan.store.state import State, folder_path
 from sylvan.version import __version__
 
+_CHUNK = 16 << 20
+_ATTEMPTS = 20
+
 
 def mapped_file(stream: BufferedReader, size: int) -> Any:
     """The bytes of an open file, 1 at least, as a buffer that can't be written to. Python's own mapping keeps a copy of
@@ -51,10 +54,6 @@ def mapped_file(stream: BufferedReader, size: int) -> Any:
     pages = (ctypes.c_char * size).from_address(address)
     weakref.finalize(pages, library.munmap, address, size).atexit = False  # others may read until the very end
     return memoryview(pages).toreadonly()
-
-
-_CHUNK = 16 << 20
-_ATTEMPTS = 20
 
 
 def load(folder: str | os.PathLike[str], *, mmap: bool = True, verify: bool | str = "auto") -> State:

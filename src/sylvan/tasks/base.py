@@ -41,6 +41,7 @@ AUTO = "auto"
 # less than as many rows that are gathered for each query.
 MOST_HEAD = 1000
 _FEWEST = 4  # classes for a head and a tail
+TableOptimizer = Literal["adagrad", "rowwise-adagrad", "sgd", "adam"]
 
 
 def usual_loss(sampler: Any, n_classes: int) -> str:
@@ -210,9 +211,6 @@ def _fitting(loss: Any, n_classes: int, dim: int) -> Any:
             f"The 'loss' parameter must be a name, a ClassLoss or a BeamTreeHead. Got {type(loss).__name__} instead."
         )
     return loss
-
-
-TableOptimizer = Literal["adagrad", "rowwise-adagrad", "sgd", "adam"]
 
 
 def context_centers(

@@ -28,6 +28,13 @@ _SPARSE = {"max_leaf": 400, "branching": 32, "threshold": 0.2, "beam": 20}
 _WORDS = {"min_df": 2, "sublinear_tf": True}
 _FREQUENT = {"ngrams": (1, 2), "min_df": 5, "sublinear_tf": True, "max_features": 60_000}
 _CHARACTERS = {"analyzer": "char_wb", "ngrams": (4, 4), "min_df": 2, "sublinear_tf": True}
+_KINDS = ("analyzer", "ngrams", "phrase_weight")  # of terms, which are chosen together
+_WORD_TERMS = (("word", (1, 1), None), ("word", (1, 2), None), ("word", (1, 2), 0.5), ("char_wb", (4, 4), None))
+_TERMS = (*_WORD_TERMS, ("char_wb", (3, 4), None), ("char_wb", (3, 5), None))
+_COMBINE = ("l3_hinge", "paper", "damped")
+STEP = 3.0  # by which a number is varied at most
+_TELLING = ("cost", "negative_cost", "threshold", "n_trees", "beam", "n_neighbors", "power")  # varied more often
+_OFTEN = 3.0  # times as often as others
 
 
 @dataclass(frozen=True)
@@ -89,15 +96,6 @@ def _small(texts: bool, long: bool, tails: Mapping[str, Any]) -> Iterator[Start]
     yield Start({**_SPARSE, **tails}, text={**few, "min_df": 1, "max_features": 5_000}, whole=True)
     if not long:
         yield Start({**_SPARSE, **_MILD, **tails}, text={**_CHARACTERS, "max_features": 10_000})
-
-
-_KINDS = ("analyzer", "ngrams", "phrase_weight")  # of terms, which are chosen together
-_WORD_TERMS = (("word", (1, 1), None), ("word", (1, 2), None), ("word", (1, 2), 0.5), ("char_wb", (4, 4), None))
-_TERMS = (*_WORD_TERMS, ("char_wb", (3, 4), None), ("char_wb", (3, 5), None))
-_COMBINE = ("l3_hinge", "paper", "damped")
-STEP = 3.0  # by which a number is varied at most
-_TELLING = ("cost", "negative_cost", "threshold", "n_trees", "beam", "n_neighbors", "power")  # varied more often
-_OFTEN = 3.0  # times as often as others
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,14 @@ VOTES = 10  # of Ensemble, whose formula this is
 HOW: Way = "score"
 Scores = RowScores | LabelScores
 Score = Callable[[TopK], Scores]
+Holdout = Literal["random", "last"]
+LEAST = 20  # rows of a holdout
+_SHARE, _FEW, _MOST = 10, 2_500, 10_000
+_Rows = npt.NDArray[np.int32]
+ROOM = 512  # bytes of a size that a pruned model leaves free for notes, as ``sylvan compress`` does
+LONG = 600  # characters of a text, in the mean, from which on texts are long: pages, not titles or summaries
+_BUDGET = "10m"  # where neither time nor trials are given
+_SEED = Number(int, 0, 2**31 - 1)
 
 
 def grow_ensemble(
@@ -149,12 +157,6 @@ def _rows(top: TopK, rows: slice) -> TopK:
     return TopK(np.ascontiguousarray(top.labels[rows]), np.ascontiguousarray(top.scores[rows]))
 
 
-Holdout = Literal["random", "last"]
-LEAST = 20  # rows of a holdout
-_SHARE, _FEW, _MOST = 10, 2_500, 10_000
-_Rows = npt.NDArray[np.int32]
-
-
 def split_rows(
     labelled: npt.NDArray[np.bool_], how: Holdout = "random", groups: Any = None, seed: int = 0
 ) -> tuple[_Rows, _Rows]:
@@ -215,12 +217,6 @@ def _whole_groups(groups: Any, n: int, order: npt.NDArray[np.intp], size: int, s
         if total >= size:
             break
     return np.flatnonzero(np.isin(number, taken))
-
-
-ROOM = 512  # bytes of a size that a pruned model leaves free for notes, as ``sylvan compress`` does
-LONG = 600  # characters of a text, in the mean, from which on texts are long: pages, not titles or summaries
-_BUDGET = "10m"  # where neither time nor trials are given
-_SEED = Number(int, 0, 2**31 - 1)
 
 
 def tune(

@@ -9,11 +9,11 @@ import shutil
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 from sylvan.data.formats.subjects import KnownSubjects, SubjectVocabulary
+from sylvan.data.other_fields import with_others
 from sylvan.data.streams import PathLike, open_read, shown
 from sylvan.data.text_rows import (
     Label,
@@ -275,9 +275,8 @@ def _write_documents(
     others: Iterable[Mapping[str, Any]] | None,
 ) -> None:  # fmt: skip
     kind: bool | None = None
-    named = repeat({}) if others is None else iter(others)
     with progress("writing", None, "text") as bar:
-        for number, text, row in rows:
+        for (number, text, row), other in with_others(rows, others):
             names = [str(label) for label in row]
             for name in names:
                 uri = looks_like_uri(name)
@@ -295,7 +294,7 @@ def _write_documents(
             lines = names
             if kind:
                 lines = [f"<{name}>\t{(vocabulary.label(name) if vocabulary else None) or ''}" for name in names]
-            stem = os.path.splitext(next(named).get("file") or f"{number + 1:07d}.txt")[0]
+            stem = os.path.splitext(str(other.get("file") or f"{number + 1:07d}.txt"))[0]
             if os.path.basename(stem) != stem or (folder / f"{stem}.txt").exists():
                 raise DataError(f"Row {number}: there can't be a second file {quoted(stem)}, or one elsewhere.")
             (folder / f"{stem}.txt").write_bytes(encoded(number, text))

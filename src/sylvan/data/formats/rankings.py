@@ -17,6 +17,12 @@ from sylvan.data.text_rows import encoded
 from sylvan.errors import DataError
 from sylvan.topk import TopK
 
+PARQUET = (".parquet", ".pq")  # how a file's name ends that is written as Parquet
+_TABLES = {".csv": ",", ".tsv": "\t", ".tab": "\t"}  # and what separates the cells
+_LINES = (".jsonl", ".ndjson", ".json", "")  # that are written as JSON lines
+Records = Sequence[Mapping[str, Any]]
+LabelOf = Callable[[str], str | None]  # from a URI to its label
+
 
 def table_columns(key: str, titled: bool) -> tuple[str, ...]:
     """The columns besides those of the rows' own fields; ``key`` is "scores" or "probabilities"."""
@@ -76,13 +82,6 @@ class RankingTable:
         """A table of no rows has its header still."""
         if complete:
             self._stream.write(self._header(()).encode())
-
-
-PARQUET = (".parquet", ".pq")  # how a file's name ends that is written as Parquet
-_TABLES = {".csv": ",", ".tsv": "\t", ".tab": "\t"}  # and what separates the cells
-_LINES = (".jsonl", ".ndjson", ".json", "")  # that are written as JSON lines
-Records = Sequence[Mapping[str, Any]]
-LabelOf = Callable[[str], str | None]  # from a URI to its label
 
 
 class Writer(Protocol):

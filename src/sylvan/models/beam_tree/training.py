@@ -40,6 +40,8 @@ _STEPS = {"adagrad": (1.0, 3.0, 10.0), "sgd": (0.3, 1.0, 3.0, 10.0, 30.0), "aver
 _N_FINALS = 2  # of an optimiser's rates are tried to the end: one pass favours larger ones than are best later
 Marks = npt.NDArray[np.float64]
 Tried = tuple[ClassTraining, Marks]
+_KIND = "beam-tree-passes"
+_N_ARRAYS = {"sgd": 1, "adagrad": 2, "averaged_sgd": 3}  # of the size of the weights, averages among them
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,10 +198,6 @@ def _mark(trials: Trials, trainer: ClassTrainer) -> list[float]:
     right: Any = top.labels == holdout.ids[:, None]
     places = (right / np.arange(1, right.shape[1] + 1)).sum(axis=1)
     return [round(float(np.average(each, weights=holdout.weight)), 9) for each in (right[:, 0], places)]
-
-
-_KIND = "beam-tree-passes"
-_N_ARRAYS = {"sgd": 1, "adagrad": 2, "averaged_sgd": 3}  # of the size of the weights, averages among them
 
 
 @dataclass(frozen=True, eq=False)

@@ -62,6 +62,8 @@ _QUERIES, _ROWS = 64, 4096  # that are compared to see how long it takes
 _BATCHES = 4  # that are trained on
 _JUDGED = 64  # queries that are judged
 _TUNED = 4  # judgements that the tuning takes as long as, about
+_TUNED_FOR = 10  # neighbours that a search is set to
+_SAMPLE = 1000  # queries that a setting or a report is measured on where none are given
 
 
 @dataclass(frozen=True)
@@ -218,10 +220,6 @@ def _tuned(index: BucketedVectors, sample: TrainingQueries, parameters: dict[str
 
 def _array(values: Any) -> npt.NDArray[Any] | None:
     return None if values is None else np.asarray(values)
-
-
-_TUNED_FOR = 10  # neighbours that a search is set to
-_SAMPLE = 1000  # queries that a setting or a report is measured on where none are given
 
 
 @parameterized

@@ -30,6 +30,13 @@ from sylvan.wording import counted
 if TYPE_CHECKING:
     from sylvan.models.irli.training import InputScale
 
+_Self = TypeVar("_Self", bound="IRLIUpdates")
+EPOCHS, EPOCHS_ALONE = 8, 4  # over new rows with known rows beside, and without
+BESIDE, LEAST_BESIDE = 2, 500  # known rows that are shown beside each new one, and at least; others in each epoch
+WIDER = 3  # times ``choices``: labels that share most buckets with the one that they are like are answered in its place
+_BATCHES = 4  # that are tried for a plan
+_PLACES, _SHOWN = 7, 8  # what seeds are for
+
 
 @dataclass(frozen=True)
 class IRLIUpdatePlan:
@@ -48,14 +55,6 @@ class IRLIUpdatePlan:
             f"{self.known_rows:,} known ones; about {shown_seconds(self.seconds)} and {shown_bytes(self.peak_bytes)} "
             "of memory."
         )
-
-
-_Self = TypeVar("_Self", bound="IRLIUpdates")
-EPOCHS, EPOCHS_ALONE = 8, 4  # over new rows with known rows beside, and without
-BESIDE, LEAST_BESIDE = 2, 500  # known rows that are shown beside each new one, and at least; others in each epoch
-WIDER = 3  # times ``choices``: labels that share most buckets with the one that they are like are answered in its place
-_BATCHES = 4  # that are tried for a plan
-_PLACES, _SHOWN = 7, 8  # what seeds are for
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,14 @@ from sylvan.wording import counted
 if TYPE_CHECKING:
     from sylvan.neural.text.text_encoder import TextEncoder
 
+_MOST_DIMENSIONS = 1 << 20
+_DEVICE = re.compile(r"auto|cpu|(cuda|mps|xpu)(:[0-9]{1,3})?")
+# Where the machine that fitted a model computes and stores vectors is no part of the model, and no manifest says where
+# another one does.
+_OF_THE_MACHINE: Mapping[str, Any] = MappingProxyType({"cache": None, "device": "auto"})
+_Self = TypeVar("_Self", bound="TransformerEstimator")
+_opening = threading.RLock()  # not a model's own: locks can't be copied
+
 
 def need_dense_scale(state: store.State) -> float:
     """The length of the encoder's vectors that the rankers have learned, which the parameter may say otherwise."""
@@ -74,15 +82,6 @@ def need_history(state: store.State) -> list[dict[str, Any]]:
             f"{state.where!r} is damaged: 'history' must be a list of layers. Got {history!r:.60} instead."
         )
     return history
-
-
-_MOST_DIMENSIONS = 1 << 20
-_DEVICE = re.compile(r"auto|cpu|(cuda|mps|xpu)(:[0-9]{1,3})?")
-# Where the machine that fitted a model computes and stores vectors is no part of the model, and no manifest says where
-# another one does.
-_OF_THE_MACHINE: Mapping[str, Any] = MappingProxyType({"cache": None, "device": "auto"})
-_Self = TypeVar("_Self", bound="TransformerEstimator")
-_opening = threading.RLock()  # not a model's own: locks can't be copied
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,9 @@ from sylvan.neural.loop.gradients import average_gradients, clip_gradients
 from sylvan.params import Parameterized, Range, parameterized
 
 _control: Any = None  # the group for small messages; there is one for the whole life of a process
+Precision = Literal["auto", "no", "bf16", "fp16"]
+_Module = TypeVar("_Module", bound=nn.Module)
+_TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 class Together:
@@ -135,11 +138,6 @@ def find_processes(device: str, timeout: float) -> Together | None:
 def _number(name: str) -> int:
     text = os.environ.get(name, "")
     return int(text) if text.isdigit() else 0
-
-
-Precision = Literal["auto", "no", "bf16", "fp16"]
-_Module = TypeVar("_Module", bound=nn.Module)
-_TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 @parameterized

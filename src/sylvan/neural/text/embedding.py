@@ -33,6 +33,11 @@ _SMALL_SHARD = 4096  # rows
 _MOST_SMALL_SHARDS = 32
 _FEW = 16  # vectors are read one by one where they are fewer than a shard's over this
 _MOST_KEYS = 1 << 22  # that a process remembers: some 100 MB
+_STORE_EVERY = 4096  # vectors computed before they are put into the cache
+_BATCHES_OF_JOB = 8  # that other processes encode at a time: a job is sent the encoder's weights
+Places = npt.NDArray[np.int64]
+_Take = Callable[[Places, npt.NDArray[np.float32]], None]
+_Encode = Callable[[TextEncoder, TokenRows, list[Places], _Take], None]
 
 
 class EmbeddingCache:
@@ -228,13 +233,6 @@ _indexes = _Indexes()
 def _as_numbers(keys: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
     """Keys of 16 bytes as two numbers each."""
     return np.ascontiguousarray(keys).view("<u8").reshape(-1, 2)
-
-
-_STORE_EVERY = 4096  # vectors computed before they are put into the cache
-_BATCHES_OF_JOB = 8  # that other processes encode at a time: a job is sent the encoder's weights
-Places = npt.NDArray[np.int64]
-_Take = Callable[[Places, npt.NDArray[np.float32]], None]
-_Encode = Callable[[TextEncoder, TokenRows, list[Places], _Take], None]
 
 
 def embed(

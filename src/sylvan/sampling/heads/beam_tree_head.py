@@ -32,6 +32,7 @@ from sylvan.sampling.tensors import eagerly, need_floats, need_integers, product
 
 # So many edges in one matrix product take the time of one edge that is gathered for a query of its own.
 _PER_GATHERED = 8
+_MOST_ANSWERS = 1_000_000  # k beyond the number of classes only pads; what pads a gigabyte a query is a slip
 
 
 class TreePaths(nn.Module):
@@ -132,9 +133,6 @@ class TreePaths(nn.Module):
     def _parents(self, layer: int) -> Tensor:
         parents: Tensor = getattr(self, f"parents{layer}")
         return parents
-
-
-_MOST_ANSWERS = 1_000_000  # k beyond the number of classes only pads; what pads a gigabyte a query is a slip
 
 
 class BestClasses(NamedTuple):

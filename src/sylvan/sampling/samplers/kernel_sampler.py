@@ -16,6 +16,8 @@ from sylvan.sampling.tensors import products, slices
 
 _NODES_AT_ONCE = 64
 _NodeMass = Callable[[Tensor, Tensor], Tensor]
+# Classes in a block when all are looked at: small, for a block is weighed again for each draw from it.
+_SCAN_BLOCK = 64
 
 
 class FeatureTree(nn.Module):
@@ -127,10 +129,6 @@ class FeatureTree(nn.Module):
         left = 2 * nodes - (1 << level)
         masses = node_mass(dots, self._counts(torch.stack([left, left + 1], dim=2), level))
         return masses[..., 0], masses[..., 1]
-
-
-# Classes in a block when all are looked at: small, for a block is weighed again for each draw from it.
-_SCAN_BLOCK = 64
 
 
 @parameterized
