@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sylvan.changed_weights import runs_between, with_clusters
-from sylvan.weights import WEIGHT_DTYPES, ClusterRows, ClusterWeights
+from sylvan.weights.changed import runs_between, with_clusters
+from sylvan.weights.layer import WEIGHT_DTYPES, ClusterRows, ClusterWeights
 
 N_FEATURES = 30
 

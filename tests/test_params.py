@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from sylvan.errors import ParameterError
-from sylvan.params import (
+from sylvan.params.fields import (
     KW_ONLY,
     Choice,
     Flag,

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sylvan import quantized, weights
-from sylvan.weights import ClusterRows, ClusterWeights
+from sylvan.weights.layer import ClusterRows, ClusterWeights, quantized
+from sylvan.weights.layer import layer as weights
 
 
 def rows_of(lengths: list[int], n_children: int, seed: int) -> ClusterRows:

@@ -11,12 +11,11 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from sylvan import LabelTree, XRLinear, dlpack, sklearn_settings, unicode_form, validate
+from sylvan import LabelTree, XRLinear, names
+from sylvan.arrays import dlpack, sklearn_settings, validate
 from sylvan.cli.options import parse_settings
 from sylvan.errors import MemoryLimitError
-from sylvan.hub.readme import card_checksum, mark
-from sylvan.hub.source import Source, source_of
-from sylvan.indexing.buckets import least_loaded_at_random
+from sylvan.hub.label_titles import distinct_titles
 from sylvan.indexing.naming import node_title
 from sylvan.labels.lookup import ids_of_names
 from sylvan.labels.names import similar_names
@@ -24,8 +23,10 @@ from sylvan.labels.targets import Targets, rows_of_names, true_labels
 from sylvan.labels.uris import bare_label
 from sylvan.labels.vocabulary import Vocabulary
 from sylvan.matching.class_beam import log_sums_of
-from sylvan.models.cards.label_titles import distinct_titles
+from sylvan.models.irli.buckets import least_loaded_at_random
 from sylvan.neural.loop.memory import memory_sentences, out_of_memory
+from sylvan.remote.readme import card_checksum, mark
+from sylvan.remote.source import Source, source_of
 from sylvan.serve.problems import problem_of_body
 from sylvan.text.characters import without_unseen
 
@@ -58,7 +59,7 @@ VALUES: list[tuple[Callable[[], object], object]] = [
     (lambda: out_of_memory(RuntimeError("mat1 and mat2 shapes cannot be multiplied")), False),
     (lambda: type(sklearn_settings.sparse_as_set(sp.csr_matrix((2, 2)))), sp.csr_matrix),
     (lambda: without_unseen("co\u00adoperation"), "cooperation"),
-    (lambda: unicode_form.composed("Mu\u0308ller"), "M\xfcller"),
+    (lambda: names.composed("Mu\u0308ller"), "M\xfcller"),
     (lambda: validate.row_numbers([[3, -1]], 4, name="neighbors", least=-1).tolist(), [[3, -1]]),
 ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sylvan.wording import are, counted, did_you_mean, noun
+from sylvan.params.wording import are, counted, did_you_mean, noun
 
 
 @pytest.mark.parametrize(

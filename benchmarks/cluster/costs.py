@@ -12,7 +12,7 @@ from benchmarks.cluster.on_paper import Shape
 
 __all__ = ["INNER", "LAST", "Costs", "shape_of"]
 
-LAST, INNER = 0.65, 0.5  # exponents of a node's weights by its positive rows, as sylvan.ranking.estimate has them
+LAST, INNER = 0.65, 0.5  # exponents of a node's weights by its positive rows, as sylvan.models.xr.estimate has them
 BEAM = 10
 Record = dict[str, Any]
 

@@ -21,7 +21,7 @@ from sylvan.ranking.linear import LANES
 __all__ = ["HEAPS", "LayerOnPaper", "Shape"]
 
 Floats = npt.NDArray[np.float64]
-HEAPS = 0.6  # exponent of a cluster's different features by its rows, as sylvan.ranking.estimate has it
+HEAPS = 0.6  # exponent of a cluster's different features by its rows, as sylvan.models.xr.estimate has it
 MOST_VALUES = 1024  # of a label's embedding, as XRLinear keeps them
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from sylvan.data.row_parts import RowParts
+from sylvan.arrays.validate import Csr
+from sylvan.data.parts.row_parts import RowParts
 from sylvan.runtime import Job, Once, Runner
 from sylvan.runtime.jobs import Deliver
-from sylvan.validate import Csr
 
 __all__ = ["Noted", "Recorder", "Step", "row_bytes"]
 

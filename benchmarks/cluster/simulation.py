@@ -27,7 +27,7 @@ from benchmarks.cluster.phases import Splits, training_tasks
 from benchmarks.cluster.rates import SETTINGS, measured_rates, training_rates
 from benchmarks.common import datasets, records
 from benchmarks.common.process import say
-from sylvan.validate import Csr
+from sylvan.arrays.validate import Csr
 
 Record = dict[str, Any]
 LABELS = (10**6, 10**7, 10**8)

@@ -20,13 +20,13 @@ import threadpoolctl
 import sylvan
 from benchmarks.common import measure
 from benchmarks.irli import sets
-from sylvan.indexing.buckets import Buckets, least_loaded
-from sylvan.matching.bucket_network import BucketNetwork
-from sylvan.matching.candidates import find_candidates
+from sylvan.models.irli.bucket_network import BucketNetwork
+from sylvan.models.irli.buckets import Buckets, least_loaded
+from sylvan.models.irli.candidates import find_candidates
+from sylvan.models.irli.distances import nearest_candidates
 from sylvan.models.irli.learning import learn_partitions
 from sylvan.models.irli.settings import LearningSettings
 from sylvan.models.irli.vectors import training_queries
-from sylvan.ranking.vectors import nearest_candidates
 from sylvan.runtime import Runner
 
 __all__ = ["Point", "Search", "irli", "kmeans", "round_figures", "watched"]

@@ -22,7 +22,7 @@ from benchmarks.common import records
 from benchmarks.common.process import say
 from sylvan import LexicalMatcher, kernels
 from sylvan.data import LabelTerms
-from sylvan.matching.lexicon import COUNTS
+from sylvan.models.lexical.lexicon import COUNTS
 from sylvan.models.lexical.matching import TextMatcher
 
 N_WORDS, FUNCTION_WORDS = 200_000, 300

@@ -21,7 +21,7 @@ import scipy.sparse as sp
 
 from benchmarks.common import datasets, measure, records
 from sylvan import XRLinear, metrics
-from sylvan.topk import TopK
+from sylvan.arrays.topk import TopK
 
 SHARES = (0.001, 0.01, 0.1, 0.5, 0.99)
 K = 5

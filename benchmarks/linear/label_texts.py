@@ -22,14 +22,16 @@ import scipy.sparse as sp
 
 from benchmarks.common import datasets, measure, records
 from benchmarks.common.encoders import encoder_folder
-from sylvan import TextModel, TopK, XRLinear, validate
-from sylvan.canonical import Csr, take_rows
+from sylvan import TextModel, TopK, XRLinear
+from sylvan.arrays import validate
+from sylvan.arrays.canonical import Csr, take_rows
 from sylvan.data import Vocabulary
 from sylvan.matching.neighbors import NeighborIndex
 from sylvan.metrics.rows import hits
-from sylvan.models import text, text_answers
+from sylvan.models import text
 from sylvan.models.encoders.dense_features import encoded
-from sylvan.models.label_texts import with_text_rows
+from sylvan.models.label_texts.label_texts import answers as text_answers
+from sylvan.models.label_texts.label_texts import with_text_rows
 
 HIDDEN, DEEP, NEIGHBORS = 0.1, 100, 20
 ENCODER, WITH_ENCODER, TOKENS = "similarity by all-MiniLM-L6-v2", "texts and all-MiniLM-L6-v2", 256

@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from sylvan import LabelTree, XRLinear, validate
+from sylvan import LabelTree, XRLinear
+from sylvan.arrays import validate
 
 __all__ = ["assigned", "fit_overlapping", "label_sums", "matched", "matcher_of", "with_clusters"]
 

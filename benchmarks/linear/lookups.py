@@ -23,9 +23,10 @@ import numpy as np
 from benchmarks import ROOT
 from benchmarks.common import datasets, records
 from benchmarks.common.process import say
-from sylvan import XRLinear, validate
+from sylvan import XRLinear
+from sylvan.arrays import validate
 from sylvan.matching import beam as matching
-from sylvan.weights import ClusterWeights
+from sylvan.weights.layer import ClusterWeights
 
 STRUCTURES = {
     "blocks of keys": 0, "label-indexed": 1, "feature-indexed": 2, "binary search": 3, "hash table": 4,

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from sylvan import validate
+from sylvan.arrays import validate
+from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError
-from sylvan.topk import TopK
 
 __all__ = ["MEASURES", "Measure", "expected_macro", "select_macro"]
 

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from benchmarks.common import measure, records
 from benchmarks.common.hidden_labels import Hidden
 from sylvan import XRLinear
-from sylvan.ranking import added_labels
+from sylvan.models.xr import added_labels
 
 ALONE = 100
 

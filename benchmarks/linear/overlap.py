@@ -65,7 +65,7 @@ def prepared(source: Path, target: Path) -> Path:
 
 def found_by_matcher(model: Any, X: sp.csr_matrix, Y: sp.csr_matrix, beam: int) -> float:
     """Percent of the true labels that stand in a cluster which the search reaches, in any of the model's trees."""
-    from sylvan import validate
+    from sylvan.arrays import validate
     from sylvan.matching.beam import next_beam, root_beam
 
     features = validate.features(X)

@@ -20,7 +20,8 @@ AT = (1, 3, 5)
 
 def one(job: Record) -> Record:
     """Vectorise, train and rank with one setting in this process."""
-    from sylvan import TextModel, TfidfVectorizer, XRLinear, metrics, validate
+    from sylvan import TextModel, TfidfVectorizer, XRLinear, metrics
+    from sylvan.arrays import validate
     from sylvan.metrics.rows import hits
 
     (texts, labels), (test_texts, test_labels) = (

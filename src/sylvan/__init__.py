@@ -1,13 +1,14 @@
 """Sylvan: picks the few right answers out of an enormous set."""
 
 import importlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sylvan.lazy import lazy_names, typed_names
+from sylvan.lazy import lazy_names, provided, typed_names
 from sylvan.version import __version__
 
 if TYPE_CHECKING:
     from sylvan import data, distributed, hub, indexing, metrics, serve
+    from sylvan.arrays.topk import TopK
     from sylvan.errors import SylvanError
     from sylvan.hub import from_pretrained
     from sylvan.indexing import LabelTree
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     )
     from sylvan.store.registry import load
     from sylvan.text import TfidfVectorizer
-    from sylvan.topk import TopK
     from sylvan.tune.result import TuneResult
     from sylvan.tune.tuner import tune
 
@@ -65,6 +65,15 @@ __all__ = [
 
 # A module is loaded when a name of it is first asked for, so that `import sylvan` takes milliseconds.
 __getattr__, __dir__ = lazy_names(__name__, typed_names(__name__))
+
+
+def _push(*arguments: Any, **named: Any) -> Any:
+    from sylvan.hub import push
+
+    return push(*arguments, **named)
+
+
+provided["push"] = _push
 
 # The package `tune` takes its name here when it's first imported: before the function can, whose name it is.
 importlib.import_module("sylvan.tune")

@@ -9,6 +9,9 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
 
+# What the package's face offers to code below it, by name: pushing a model, whose card has to know all kinds of models.
+provided: dict[str, Callable[..., Any]] = {}
+
 
 def typed_names(package: str) -> dict[str, str]:
     """Each name that a package imports under ``if TYPE_CHECKING``, and the module of the package that has it. The

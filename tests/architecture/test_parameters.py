@@ -14,7 +14,7 @@ import pytest
 from house import SOURCE
 
 from sylvan.matching.beam import Combine  # has rules with numbers too
-from sylvan.params import Choice, Parameterized
+from sylvan.params.fields import Choice, Parameterized
 
 _SECTION = re.compile(r"^Parameters\n-+\n(.*?)(?=^\S[^\n]*\n-{3,}$|\Z)", re.DOTALL | re.MULTILINE)
 

@@ -25,4 +25,4 @@ def test_a_training_is_traced() -> None:
         assert found["files"] <= found["changes_of_file"]
         files, functions = budgets[name]
         assert found["files"] <= files and found["functions"] <= functions, name
-    assert "validate.py" in models["XRLinear"]["entered"]
+    assert "arrays/validate.py" in models["XRLinear"]["entered"]

@@ -22,9 +22,9 @@ from benchmarks.cluster.recorded import Noted, Recorder, Step
 from benchmarks.common import datasets, synthetic
 from benchmarks.report.simulation import simulation_section
 from sylvan import XRLinear
+from sylvan.arrays.validate import Csr
 from sylvan.ranking.linear import LEAST_COST
 from sylvan.runtime import Job, Once
-from sylvan.validate import Csr
 
 RAY = {"overhead_s": 0.001, "handing_s": 0.001, "copying": 1e-9, "tasks": 1}
 SHAPE = Shape(200_000, 300_000, 100_000)

@@ -13,8 +13,9 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sylvan import XRLinear, data, validate
-from sylvan.data import mapped
+from sylvan import XRLinear, data
+from sylvan.arrays import validate
+from sylvan.data.parts import mapped
 from sylvan.errors import DataError
 
 RNG = np.random.default_rng(0)

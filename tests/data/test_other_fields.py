@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from sylvan import data
+from sylvan.arrays.topk import TopK
 from sylvan.data.formats.rankings import columns_of_output, open_rankings
 from sylvan.data.other_fields import OtherFields, RecordSource, cell_of, plain
 from sylvan.errors import DataError
-from sylvan.topk import TopK
 
 N = 5
 TEXTS, LABELS = [f"text {i}" for i in range(N)], [["a"], [], ["b", "a"], ["b"], ["a"]]

@@ -16,10 +16,11 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sylvan import TextModel, TfidfVectorizer, XRLinear, data, validate
-from sylvan.canonical import Csr
-from sylvan.data import part_files, part_folders, row_parts
-from sylvan.data.part_folders import write_part
+from sylvan import TextModel, TfidfVectorizer, XRLinear, data
+from sylvan.arrays import validate
+from sylvan.arrays.canonical import Csr
+from sylvan.data.parts import part_files, part_folders, row_parts
+from sylvan.data.parts.part_folders import write_part
 from sylvan.errors import DataError
 
 PARAMETERS: dict[str, Any] = {

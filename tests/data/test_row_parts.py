@@ -13,9 +13,10 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sylvan import TextModel, TfidfVectorizer, XRLinear, data, validate
+from sylvan import TextModel, TfidfVectorizer, XRLinear, data
+from sylvan.arrays import validate
 from sylvan.data import RowParts
-from sylvan.data import row_parts as module
+from sylvan.data.parts import row_parts as module
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.models.neighbors import NeighborRanker
 from sylvan.ranking.linear import LayerProblem, LinearOptions, block_jobs

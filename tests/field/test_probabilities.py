@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import sylvan
-from sylvan import BeamTreeClassifier, TextModel, TopK, XRLinear, validate
+from sylvan import BeamTreeClassifier, TextModel, TopK, XRLinear
+from sylvan.arrays import validate
 from sylvan.errors import DataError, ParameterError, UnsupportedError
 from sylvan.metrics import expected_hits
 from sylvan.models.holdout import calibrated, crosswise

@@ -307,8 +307,8 @@ def irli_shards(folder: Path) -> None:
 def irli(folder: Path) -> None:
     """Put together by hand: what trains it, PyTorch, needn't be there."""
     from sylvan import IRLIClassifier
-    from sylvan.indexing.buckets import Buckets, hash_partition
-    from sylvan.matching.bucket_network import BucketNetwork
+    from sylvan.models.irli.bucket_network import BucketNetwork
+    from sylvan.models.irli.buckets import Buckets, hash_partition
     from sylvan.models.irli.rounds import Round, Rounds
 
     rng = np.random.default_rng(0)

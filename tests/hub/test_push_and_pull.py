@@ -261,8 +261,8 @@ def test_vectorisers_vocabularies_and_folders(hub: Hub, saved: str, tmp_path: Pa
 
 
 def test_the_source_of_a_model(hub: Hub, saved: str, tmp_path: Path) -> None:
-    from sylvan.models.cards.card import read_card
-    from sylvan.models.cards.card_text import as_text
+    from sylvan.hub.card import read_card
+    from sylvan.hub.card_text import as_text
 
     commit = push(saved, NAME).revision
     look = {"levels": 0, "branches": 1, "n_labels": 0}

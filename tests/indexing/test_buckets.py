@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sylvan import kernels, store
 from sylvan.errors import DataError, ModelError, ParameterError
-from sylvan.indexing.buckets import Buckets, hash_partition, least_loaded
+from sylvan.models.irli.buckets import Buckets, hash_partition, least_loaded
 
 
 def placed_slowly(

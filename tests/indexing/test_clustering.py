@@ -8,7 +8,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sylvan import LabelTree, indexing, validate
+from sylvan import LabelTree, indexing
+from sylvan.arrays import validate
 from sylvan.errors import DataError, ParameterError
 from sylvan.indexing import clustering
 from sylvan.indexing.shape import layer_plan, plan_offsets

@@ -6,7 +6,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sylvan import indexing, validate
+from sylvan import indexing
+from sylvan.arrays import validate
 from sylvan.errors import DataError, ParameterError
 
 

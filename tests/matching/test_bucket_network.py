@@ -8,10 +8,10 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sylvan import validate
+from sylvan.arrays import validate
 from sylvan.errors import DataError
-from sylvan.matching import bucket_network
-from sylvan.matching.bucket_network import BucketNetwork, best_buckets, best_columns, expected_affinity
+from sylvan.models.irli import bucket_network
+from sylvan.models.irli.bucket_network import BucketNetwork, best_buckets, best_columns, expected_affinity
 from sylvan.store import State
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from sylvan import kernels
 from sylvan.errors import DataError, ParameterError
-from sylvan.indexing.buckets import Buckets
-from sylvan.matching.candidates import Candidates, find_candidates
+from sylvan.models.irli.buckets import Buckets
+from sylvan.models.irli.candidates import Candidates, find_candidates
 
 Found = list[tuple[int, int, float]]
 

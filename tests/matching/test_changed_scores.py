@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sylvan import XRLinear, validate
+from sylvan import XRLinear
+from sylvan.arrays import validate
 from sylvan.matching.beam import RowChanges, rank, rank_changed
 
 

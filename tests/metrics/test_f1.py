@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sylvan import metrics
+from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError
-from sylvan.topk import TopK
 
 KINDS = {"F1": "samples", "micro-F1": "micro", "macro-F1": "macro"}
 

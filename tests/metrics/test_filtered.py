@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sylvan import metrics
+from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError
-from sylvan.topk import TopK
 
 
 @settings(max_examples=60, deadline=None)

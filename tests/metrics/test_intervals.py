@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from sylvan import metrics
+from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError, ParameterError
-from sylvan.topk import TopK
 
 
 def ranking(n: int, n_labels: int = 30, seed: int = 0) -> tuple[list[list[int]], TopK]:

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sylvan import metrics
+from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError, ParameterError
 from sylvan.metrics import rows
-from sylvan.topk import TopK
 
 
 def top_of(*labels: list[int]) -> TopK:

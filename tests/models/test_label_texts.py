@@ -14,7 +14,7 @@ import pytest
 import sylvan
 from sylvan import BeamTreeClassifier, Ensemble, NeighborRanker, TextModel, XRLinear, data
 from sylvan.errors import DataError
-from sylvan.models.label_texts import LabelTexts, judged_rows
+from sylvan.models.label_texts.label_texts import LabelTexts, judged_rows
 from sylvan.ranking.tail import label_gains
 
 WORDS = [f"word{number:02d}" for number in range(40)]
@@ -97,7 +97,7 @@ def learned_from(model: TextModel, texts: list[str], labels: list[list[str]]) ->
     """What these rows alone teach of the model's labels' texts."""
     known, Y = texts_of(model), model.vocabulary_.encode(labels)
     features = model.vectorizer.transform_rows(texts)
-    truth = sylvan.validate.labels(Y)._replace(shape=(len(texts), model.n_labels_))
+    truth = sylvan.arrays.validate.labels(Y)._replace(shape=(len(texts), model.n_labels_))
     return known.learned_from(features, truth, None, judged_rows(len(texts), None), None, 1)
 
 

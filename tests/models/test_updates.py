@@ -20,7 +20,7 @@ from sylvan import (
 )
 from sylvan.errors import DataError, NotFittedError, ParameterError, UnsupportedError
 from sylvan.models.base import Estimator
-from sylvan.params import parameterized
+from sylvan.params.fields import parameterized
 
 TEXTS = ["whales at sea", "a whale of the south sea", "bread and cakes", "the baking of bread", "cakes of bread"]
 LABELS = [["Whaling"], ["Whaling", "Voyages"], ["Baking"], ["Baking"], ["Baking"]]

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sylvan import LabelTree, validate
+from sylvan import LabelTree
+from sylvan.arrays import validate
 from sylvan.errors import DataError, ParameterError
 from sylvan.indexing.class_tree import balanced_tree, class_centers, class_tree
 from sylvan.matching.class_beam import ClassWeights, all_scores, rank_classes
-from sylvan.ranking.class_training import LOSSES, TREE_LOSSES, ClassTrainer, ClassTraining
+from sylvan.models.beam_tree.solver import LOSSES, TREE_LOSSES, ClassTrainer, ClassTraining
 
 K, D, N = 60, 16, 1500
 CANE = ClassTraining("cane", n_candidates=9, n_noises=1, optimizer="sgd", learning_rate=0.5)

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sylvan import LabelTree, XRLinear, data, indexing, validate
-from sylvan.ranking.estimate import RankerEstimate, estimate_ranker
+from sylvan import LabelTree, XRLinear, data, indexing
+from sylvan.arrays import validate
+from sylvan.models.xr.estimate import RankerEstimate, estimate_ranker
 from sylvan.ranking.training import train_rankers
 from sylvan.text import TfidfVectorizer
 

@@ -20,7 +20,7 @@ from sylvan.ranking import linear
 from sylvan.runtime import checkpointed
 from sylvan.runtime.memory import Gate, parse_bytes, shown_bytes
 from sylvan.store import ScratchFiles
-from sylvan.weights import laid_out_bytes
+from sylvan.weights.layer import laid_out_bytes
 
 X, Y = training_set()
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sylvan import LabelTree, XRLinear
 from sylvan.ranking.tree_ranker import TreeRanker
-from sylvan.weights import WEIGHT_DTYPES, ClusterRows, ClusterWeights
+from sylvan.weights.layer import WEIGHT_DTYPES, ClusterRows, ClusterWeights
 
 
 def drawn_layer(random: np.random.Generator, offsets: np.ndarray, dtype: str) -> ClusterWeights:

@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 from ranking.interruptions import SETTINGS, bits, training_set
 
-from sylvan import XRLinear, validate
+from sylvan import XRLinear
+from sylvan.arrays import validate
 from sylvan.errors import ModelError
 from sylvan.matching import beam
 from sylvan.ranking import training
 from sylvan.ranking.solved import CHANGES, SolvedBlock, block_packing, solved_bytes
 from sylvan.ranking.training import solved_together
 from sylvan.runtime import checkpointed
-from sylvan.weights import ClusterRows
+from sylvan.weights.layer import ClusterRows
 
 X, Y = training_set()
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from sylvan import kernels
 from sylvan.errors import DataError, ParameterError
-from sylvan.matching.candidates import Candidates
-from sylvan.ranking.vectors import METRICS, exact_neighbors, nearest_candidates
+from sylvan.models.irli.candidates import Candidates
+from sylvan.models.irli.distances import METRICS, exact_neighbors, nearest_candidates
 
 
 def measured(queries: np.ndarray, base: np.ndarray, metric: str) -> np.ndarray:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sylvan import LabelTree
-from sylvan.ranking.class_training import ClassTraining
+from sylvan.models.beam_tree.solver import ClassTraining
 
 _MASK = 2**64 - 1
 _STRIDE = 0x9E3779B97F4A7C15

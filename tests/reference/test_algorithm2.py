@@ -10,10 +10,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from reference import linear_reference as reference
-from sylvan import LabelTree, XRLinear, validate
+from sylvan import LabelTree, XRLinear
+from sylvan.arrays import validate
 from sylvan.matching import beam as matching
 from sylvan.matching.negatives import cluster_rows, layer_positives, of_root
-from sylvan.weights import ClusterRows, ClusterWeights
+from sylvan.weights.layer import ClusterRows, ClusterWeights
 
 COMBINES = ["ranker", "l3_hinge", "sigmoid", "l2_hinge", "l1_hinge", "l4_hinge"]
 COMBINES += ["l3_hinge:0.25", "l2_hinge:0", "sigmoid:0.5"]  # with a weight of the score above

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference.candidate_reference import Answer, Facts, columns_of_row
-from sylvan import TopK, validate
-from sylvan.ranking.candidate_columns import OF_ALL, OF_MEMBER, LabelFacts, candidate_columns
+from sylvan import TopK
+from sylvan.arrays import validate
+from sylvan.models.reranker.candidate_columns import OF_ALL, OF_MEMBER, LabelFacts, candidate_columns
 
 N_LABELS = 9
 LABEL = st.integers(0, N_LABELS - 1)

@@ -13,9 +13,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from reference.class_reference import ReferenceTraining
-from sylvan import LabelTree, kernels, validate
+from sylvan import LabelTree, kernels
+from sylvan.arrays import validate
 from sylvan.matching.class_beam import ClassWeights, all_scores, rank_classes
-from sylvan.ranking.class_training import LOSSES, OPTIMIZERS, ClassTrainer, ClassTraining
+from sylvan.models.beam_tree.solver import LOSSES, OPTIMIZERS, ClassTrainer, ClassTraining
 
 TOO_CLOSE = 1e-4  # scores that float32 may order otherwise
 

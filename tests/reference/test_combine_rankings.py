@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sylvan import TopK, kernels, validate
+from sylvan import TopK, kernels
+from sylvan.arrays import validate
 from sylvan.ranking.ensemble import WAYS, combine_rankings, fit_weights, mean_score
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sylvan.matching import bucket_network
-from sylvan.matching.bucket_network import CLIPPED, packed, rounded, unpacked
+from sylvan.models.irli import bucket_network
+from sylvan.models.irli.bucket_network import CLIPPED, packed, rounded, unpacked
 
 
 def slowly(layer: np.ndarray, n_repetitions: int) -> tuple[np.ndarray, list[list[list[int]]]]:

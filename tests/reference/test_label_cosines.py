@@ -16,9 +16,9 @@ from reference import text_evidence_reference as reference
 from reference.test_label_filter import draw_labels
 from reference.test_text_evidence import Case, csr, made, same_answers, unit_rows, words_of
 from sylvan import TextModel, TfidfVectorizer, XRLinear
-from sylvan.label_filter import LabelFilter
-from sylvan.ranking.text_curve import fitted_curve
-from sylvan.ranking.text_evidence import TextScorer
+from sylvan.arrays.label_filter import LabelFilter
+from sylvan.models.label_texts.text_curve import fitted_curve
+from sylvan.models.label_texts.text_evidence import TextScorer
 
 CURVE = np.array([0.5, 0.7, -0.3, 0.4, 1.5, -0.8])
 KINDS = ["any", "half", "corners", "alike"]
@@ -84,8 +84,8 @@ class Blocks(pytest.MonkeyPatch):
         self.sizes = sizes
 
     def __enter__(self) -> None:
-        self.setattr("sylvan.ranking.text_evidence.BLOCK_COSINES", self.sizes[0])
-        self.setattr("sylvan.ranking.text_evidence.BLOCK_ROWS", self.sizes[1])
+        self.setattr("sylvan.models.label_texts.text_evidence.BLOCK_COSINES", self.sizes[0])
+        self.setattr("sylvan.models.label_texts.text_evidence.BLOCK_ROWS", self.sizes[1])
 
     def __exit__(self, *_: object) -> None:
         self.undo()

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from reference import linear_reference as reference
 from reference.test_algorithm2 import CLOSE, laid_out, plain, rankings
-from sylvan import kernels, validate
-from sylvan.label_filter import LabelFilter
+from sylvan import kernels
+from sylvan.arrays import validate
+from sylvan.arrays.label_filter import LabelFilter
 from sylvan.matching import beam as matching
 
 WHO = ["nobody", "all rows", "each row"]

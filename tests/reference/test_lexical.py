@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from reference import lexical_reference as reference
 from reference.lexical_reference import DEFINITION, PART, Label, Place, Reference
 from sylvan import kernels
-from sylvan.matching.lexicon import COUNTS, FormRows, Lexicon
+from sylvan.models.lexical.lexicon import COUNTS, FormRows, Lexicon
 from sylvan.text.words import BEGINS_SENTENCE, CAPITAL
 
 N_WORDS = 7

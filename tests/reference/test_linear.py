@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference import linear_reference as reference
-from sylvan import validate
+from sylvan.arrays import validate
 from sylvan.ranking.linear import Folds, LayerProblem, LinearOptions, block_jobs, squared_norms
 from sylvan.runtime import Runner
-from sylvan.weights import ClusterRows
+from sylvan.weights.layer import ClusterRows
 
 LOSSES = ["squared_hinge", "hinge", "logistic"]
 

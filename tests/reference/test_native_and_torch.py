@@ -16,7 +16,7 @@ from reference.class_reference import ReferenceTraining  # noqa: E402
 from reference.test_class_training import rows, uneven_tree  # noqa: E402
 from sylvan import LabelTree  # noqa: E402
 from sylvan.matching.class_beam import ClassWeights  # noqa: E402
-from sylvan.ranking.class_training import LOSSES, ClassTrainer, ClassTraining  # noqa: E402
+from sylvan.models.beam_tree.solver import LOSSES, ClassTrainer, ClassTraining  # noqa: E402
 from sylvan.sampling import (  # noqa: E402
     BeamTreeHead,
     BlackOutLoss,

@@ -13,8 +13,8 @@ import scipy.sparse as sp
 from reference.neighbor_columns_reference import columns, nearest_others, neighbors_of
 from sylvan import NeighborRanker, Reranker, TextModel, TopK, XRLinear
 from sylvan.models.reranker import order
+from sylvan.models.reranker.candidate_neighbors import OF_NEIGHBORS
 from sylvan.models.reranker.learning import Candidates
-from sylvan.ranking.candidate_neighbors import OF_NEIGHBORS
 
 N_ROWS, N_FEATURES, N_MATRIX_LABELS = 1000, 60, 13
 FEW: dict[str, Any] = {"scorer": "trees", "n_trees": 3, "depth": 2, "n_jobs": 1}

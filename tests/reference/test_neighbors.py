@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference import linear_reference as reference
-from sylvan import NeighborRanker, kernels, validate
+from sylvan import NeighborRanker, kernels
+from sylvan.arrays import validate
 from sylvan.matching import neighbors as matching
 from sylvan.matching.neighbors import NeighborIndex
 

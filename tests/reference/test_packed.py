@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sylvan import validate
+from sylvan.arrays import validate
 from sylvan.matching import beam as matching
-from sylvan.weights import ClusterRows, ClusterWeights
+from sylvan.weights.layer import ClusterRows, ClusterWeights
 
 
 def layer_of(n_children: int, n_features: int, density: float, weight_dtype: str) -> ClusterWeights:

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference.test_algorithm2 import laid_out, trees
-from sylvan import LabelTree, validate
+from sylvan import LabelTree
+from sylvan.arrays import validate
 from sylvan.matching import beam as matching
 
 

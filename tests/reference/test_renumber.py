@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sylvan import kernels, validate
+from sylvan import kernels
+from sylvan.arrays import validate
 
 
 @settings(deadline=None, max_examples=60)

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from reference import text_evidence_reference as reference
 from reference.test_label_filter import draw_labels
 from sylvan import TextModel, TopK, XRLinear
-from sylvan.canonical import Csr
-from sylvan.label_filter import LabelFilter
-from sylvan.models.label_texts import LabelTexts
-from sylvan.ranking.text_curve import fitted_curve
-from sylvan.ranking.text_evidence import TextScorer, joined
-from sylvan.ranking.word_contexts import WordContexts, row_means
+from sylvan.arrays.canonical import Csr
+from sylvan.arrays.label_filter import LabelFilter
+from sylvan.models.label_texts.label_texts import LabelTexts
+from sylvan.models.label_texts.text_curve import fitted_curve
+from sylvan.models.label_texts.text_evidence import TextScorer, joined
+from sylvan.models.label_texts.word_contexts import WordContexts, row_means
 
 CURVE = np.array([-3.0, 1.5, -0.5, 2.0])
 
@@ -284,7 +284,7 @@ def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     each = [sorted(random.choice(30, 12, replace=False).tolist()) for _ in range(23)]
     for allowed in (None, LabelFilter.of(each, None, n_rows=23, n_labels=30)):
         whole = scorer.rank(Csr.of(rows), 5, curve, allowed)
-        monkeypatch.setattr("sylvan.ranking.text_evidence.BLOCK_ROWS", 4)
+        monkeypatch.setattr("sylvan.models.label_texts.text_evidence.BLOCK_ROWS", 4)
         parts = scorer.rank(Csr.of(rows), 5, curve, allowed)
         monkeypatch.undo()
         assert (whole.labels == parts.labels).all() and (whole.scores == parts.scores).all()

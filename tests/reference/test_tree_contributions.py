@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sylvan.models.reranker.tree_contributions import contributions
 from sylvan.ranking.boosted_trees import NEVER, BoostedTrees
 from sylvan.ranking.lightgbm_trees import GROWERS, Growing, Rows
-from sylvan.ranking.tree_contributions import contributions
 
 
 def expected_answer(trees: BoostedTrees, row: np.ndarray, known: set[int]) -> float:

@@ -6,12 +6,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sylvan.indexing.buckets import Buckets, hash_partition
-from sylvan.matching.bucket_network import BucketNetwork
+from sylvan.models.irli.bucket_network import BucketNetwork
+from sylvan.models.irli.buckets import Buckets, hash_partition
+from sylvan.models.irli.distances import METRICS
 from sylvan.models.irli.search import BucketedVectors, SearchSettings
 from sylvan.models.irli.tuning import choose_settings
 from sylvan.models.irli.vectors import comparable
-from sylvan.ranking.vectors import METRICS
 
 HIDDEN = 4
 

@@ -14,7 +14,8 @@ from elsewhere import Elsewhere, carried
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sylvan import Ensemble, IRLIClassifier, XRLinear, data, validate
+from sylvan import Ensemble, IRLIClassifier, XRLinear, data
+from sylvan.arrays import validate
 from sylvan.errors import ModelError
 from sylvan.runtime import ARRAY, Job, Once, Packing, Runner, checkpointed
 from sylvan.runtime.checkpoint import Checkpoint

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sylvan import metrics
+from sylvan.arrays.topk import TopK
 from sylvan.tasks.full_ranking import chunks, ranking_measures, target_ranks, top_classes
-from sylvan.topk import TopK
 
 
 def naive_rank(scores: list[float], target: int, seen: set[int]) -> int:

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sylvan import NeighborRanker, TextModel, XRLinear, metrics, validate
+from sylvan import NeighborRanker, TextModel, XRLinear, metrics
+from sylvan.arrays import validate
+from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError, ParameterError
-from sylvan.topk import TopK
 from sylvan.tune.limits import Budget, Limits, parse_seconds, shown_time
 from sylvan.tune.metric import Metric, bootstrap
 from sylvan.tune.record import Trial, pareto_front

@@ -17,9 +17,10 @@ from tuned_rows import Clock, corpus  # type: ignore[import-not-found]
 from waiting import PATIENCE
 
 import sylvan
-from sylvan import TfidfVectorizer, XRLinear, metrics, store, validate
+from sylvan import TfidfVectorizer, XRLinear, metrics, store
+from sylvan.arrays import validate
+from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError, ModelError, ParameterError, TuningError
-from sylvan.topk import TopK
 from sylvan.tune import tuner, workbench
 from sylvan.tune.limits import Budget, Limits
 from sylvan.tune.metric import Metric

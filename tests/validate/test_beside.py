@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sylvan import canonical, kernels, validate
-from sylvan.canonical import beside
+from sylvan import kernels
+from sylvan.arrays import canonical, validate
+from sylvan.arrays.canonical import beside
 from sylvan.errors import DataError
 
 

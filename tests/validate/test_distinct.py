@@ -7,8 +7,8 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sylvan import validate
-from sylvan.canonical import distinct, take_rows
+from sylvan.arrays import validate
+from sylvan.arrays.canonical import distinct, take_rows
 
 
 @given(st.lists(st.integers(-5, 40) | st.sampled_from([-(2**31), 2**31 - 1]), max_size=40))

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from sylvan import validate
+from sylvan.arrays import validate
 from sylvan.errors import DataError, ParameterError, SylvanError
 
 DENSE = np.array([[0, 1.5, 0, -2], [0, 0, 0, 0], [3, 0, 0.25, 0]], np.float32)
@@ -281,7 +281,7 @@ def test_columns_up_to_the_limit() -> None:
 
 
 def test_dense_blocks_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sylvan.canonical._DENSE_BLOCK", 8)
+    monkeypatch.setattr("sylvan.arrays.canonical._DENSE_BLOCK", 8)
     dense = np.random.default_rng(0).integers(-1, 2, (7, 4))
     same(validate.features(dense), dense.astype(np.float32))
     dense = dense.astype(np.float64)

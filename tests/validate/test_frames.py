@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from sylvan import validate
+from sylvan.arrays import validate
+from sylvan.arrays.frames import is_frame, label_columns, labels_of, names_of, texts_of
 from sylvan.errors import DataError
-from sylvan.frames import is_frame, label_columns, labels_of, names_of, texts_of
 
 pandas = pytest.importorskip("pandas")
 pyarrow = pytest.importorskip("pyarrow")

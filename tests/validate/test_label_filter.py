@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from sylvan.arrays.label_filter import LabelFilter
 from sylvan.errors import DataError
-from sylvan.label_filter import LabelFilter
 
 MASK = np.array([[True, False, True, False], [False, False, False, False], [True, True, True, True]])
 

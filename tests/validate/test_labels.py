@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sylvan import validate
+from sylvan.arrays import validate
 from sylvan.errors import DataError
 
 DENSE = np.array([[1, 0, 1], [0, 0, 0], [0, 1, 0]], np.float32)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sylvan import XRLinear, validate
+from sylvan import XRLinear
+from sylvan.arrays import validate
 from sylvan.errors import DataError
 
 torch = pytest.importorskip("torch")

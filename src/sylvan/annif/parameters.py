@@ -10,7 +10,7 @@ from sylvan.errors import ParameterError, UnsupportedError
 from sylvan.models import Ensemble, NeighborRanker, TextModel, XRLinear
 from sylvan.models.base import Estimator
 from sylvan.models.text_estimator import TextEstimator
-from sylvan.wording import did_you_mean
+from sylvan.params.wording import did_you_mean
 
 _LINEAR = (
     "branching", "max_leaf", "beam", "negatives", "cost", "positive_cost", "threshold", "max_weights_per_label",

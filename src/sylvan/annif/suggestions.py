@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from sylvan.arrays.topk import TopK
 from sylvan.models import TextModel
 from sylvan.models.text_estimator import TextEstimator
-from sylvan.topk import TopK
 
 
 def subjects_of(model: TextEstimator, by_uri: Callable[[str], int | None]) -> npt.NDArray[np.int32]:

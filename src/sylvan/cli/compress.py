@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sylvan.cli.options import input_options, shared_options
-from sylvan.weights import WEIGHT_DTYPES, WeightDtype
+from sylvan.weights.layer import WEIGHT_DTYPES, WeightDtype
 
 if TYPE_CHECKING:
     from sylvan.cli.measure import Measured
@@ -46,7 +46,7 @@ def command(
     from sylvan.cli.shown.report import folder_size, size_words
     from sylvan.cli.training_files import TRAINED_ON, training_files
     from sylvan.errors import ParameterError
-    from sylvan.models.cards.card import COMPRESSED, MEASURED
+    from sylvan.hub.card import COMPRESSED, MEASURED
     from sylvan.models.compress import Compressible
     from sylvan.parallel import quiet
     from sylvan.runtime.memory import parse_bytes

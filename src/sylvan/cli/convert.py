@@ -20,7 +20,7 @@ _TARGETS = tuple(name for name in FORMATS if name not in ("dataset", "text"))
 _REFUSED = {
     True: "features: those are made of texts by 'sylvan train', or by TfidfVectorizer from Python. Choose one of "
     f"{', '.join(name for name in _TARGETS if name in TEXT_FORMATS)}.",
-    False: "texts, which can't be had back from features. Choose one of " f"{', '.join(MATRIX_FORMATS)}, {_PAIR}.",
+    False: f"texts, which can't be had back from features. Choose one of {', '.join(MATRIX_FORMATS)}, {_PAIR}.",
 }
 
 

@@ -8,9 +8,9 @@ import click
 
 from sylvan.cli.options import input_options, shared_options
 from sylvan.errors import DataError
+from sylvan.params.wording import counted
 from sylvan.ranking.calibrate import METHODS
 from sylvan.ranking.ensemble import WAYS
-from sylvan.wording import counted
 
 
 @click.command("ensemble", short_help="Combine saved models into an ensemble.")

@@ -17,9 +17,9 @@ from sylvan.cli.saved import codes_of
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError
 from sylvan.explain.explanation import Explanation
-from sylvan.models.cards.label_titles import distinct_titles
+from sylvan.hub.label_titles import distinct_titles
+from sylvan.params.wording import counted
 from sylvan.store.registry import load
-from sylvan.wording import counted
 
 _WIDTH = 100
 

@@ -9,8 +9,8 @@ import click
 
 from sylvan.cli.session import Session
 from sylvan.errors import DataError, ParameterError
-from sylvan.weights import WEIGHT_DTYPES
-from sylvan.wording import counted
+from sylvan.params.wording import counted
+from sylvan.weights.layer import WEIGHT_DTYPES
 
 # Not taken from sylvan.importers, so that --help is quick; a test holds them equal.
 _LIBRARIES = ("libpecos", "omikuji", "napkinxc")

@@ -12,7 +12,7 @@ from sylvan.cli.options import complain, describe_parameters, read_settings, sha
 from sylvan.cli.resume import resume_options, working
 from sylvan.cli.session import Session
 from sylvan.errors import ParameterError
-from sylvan.wording import counted
+from sylvan.params.wording import counted
 
 
 class _IndexCommand(click.Command):

@@ -39,8 +39,8 @@ def command(model: str, label_names: str | None, quiet: bool, **given: Any) -> N
     from sylvan.cli.io.vocabulary_file import read_titles
     from sylvan.data import Vocabulary
     from sylvan.data.streams import open_write
-    from sylvan.models.cards.card import read_card
-    from sylvan.models.cards.card_text import as_text, card_state, write_card
+    from sylvan.hub.card import read_card
+    from sylvan.hub.card_text import as_text, card_state, write_card
 
     names = None if label_names is None else Vocabulary(read_names(label_names))
     shown = {"levels": given["levels"], "branches": given["branches"], "n_labels": given["n_labels"]}

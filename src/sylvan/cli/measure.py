@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sylvan import metrics, store
+from sylvan.arrays.topk import TopK, resized
 from sylvan.cli.io.inputs import MatrixInput, TextInput
 from sylvan.cli.io.label_lists import FilteredPairs
 from sylvan.cli.io.matrices import widened
@@ -20,14 +21,13 @@ from sylvan.cli.saved import codes_of, input_for
 from sylvan.cli.shown.report import Intervals, metric_table
 from sylvan.cli.training_files import training_name
 from sylvan.errors import DataError
+from sylvan.hub.card import MEASURED
 from sylvan.labels.targets import true_labels
 from sylvan.labels.vocabulary import Numbers
 from sylvan.models.at_work import has_probabilities, inner_of, rank_blocks
-from sylvan.models.cards.card import MEASURED
 from sylvan.parallel import progress
+from sylvan.params.wording import counted
 from sylvan.ranking.stopping import DEPTH, StoppingRule
-from sylvan.topk import TopK, resized
-from sylvan.wording import counted
 
 _AT = (1, 3, 5)  # cut-offs of the figures of training
 _PROMISED = 5  # answers a row whose probabilities are compared with how many of them are right
@@ -122,9 +122,13 @@ class Measured:
                 for name, values in self.slices.items()
             },
             **({"threshold": self.threshold} if self.threshold else {}),
-            **({} if self.promise is None else {
-                "expected_hits": {"expected": self.promise.expected, "right": self.promise.right},
-            }),
+            **(
+                {}
+                if self.promise is None
+                else {
+                    "expected_hits": {"expected": self.promise.expected, "right": self.promise.right},
+                }
+            ),
             "rows": self.n_rows,
             "rows_measured": self.n_measured,
             "known_labels": self.known_labels,

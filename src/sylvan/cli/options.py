@@ -14,8 +14,8 @@ from sylvan.cli.io.formats import FORMATS
 from sylvan.cli.session import Session
 from sylvan.cli.spoken import OPTIONS
 from sylvan.errors import ParameterError
-from sylvan.params import Constraint, Instance, Jobs, Parameterized
-from sylvan.wording import counted
+from sylvan.params.fields import Constraint, Instance, Jobs, Parameterized
+from sylvan.params.wording import counted
 
 OF_TEXTS = "unknown"  # the parameter of a TextModel that is set as if it were its model's
 

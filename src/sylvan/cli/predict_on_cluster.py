@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from sylvan.arrays.topk import TopK
 from sylvan.cli.io.matrices import MatrixInput
 from sylvan.cli.io.vocabulary_file import LabelTitles
 from sylvan.cli.saved import input_for, ranking_parameters
@@ -20,9 +21,8 @@ from sylvan.distributed.ranker import Ranker, rank_on_cluster
 from sylvan.distributed.ray_runner import RayRunner
 from sylvan.errors import DataError
 from sylvan.models.at_work import Source
+from sylvan.params.wording import counted
 from sylvan.runtime.current import current_runner
-from sylvan.topk import TopK
-from sylvan.wording import counted
 
 _PATHS = ("items", "labels", "vocabulary")  # options that name a file, which workers open from elsewhere
 

@@ -40,9 +40,9 @@ def command(
       sylvan push runs/m someone/books --revision v2 --private
     """
     from sylvan import hub
-    from sylvan.hub.client import need_library
     from sylvan.hub.push import license_of
-    from sylvan.hub.repository import Repository
+    from sylvan.remote.client import need_library
+    from sylvan.remote.repository import Repository
     from sylvan.store import contents
 
     need_library()

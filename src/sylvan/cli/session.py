@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import click
 
 from sylvan.cli.spoken import in_options
-from sylvan.wording import did_you_mean
+from sylvan.params.wording import did_you_mean
 
 COMPLETE = "_SYLVAN_COMPLETE"  # what a shell's script sets when it asks for completions
 BAD_USAGE, FAILURE, INTERRUPTED = 2, 1, 1

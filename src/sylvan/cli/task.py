@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 from sylvan.cli.options import describe_parameters, shared_options, together
 from sylvan.cli.session import LazyGroup, need_subcommand
 from sylvan.errors import ParameterError
-from sylvan.wording import counted
+from sylvan.params.wording import counted
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 # Each is a module beside this one that holds: OWNER, the job's module and class in sylvan.tasks; HELP, what DATA may

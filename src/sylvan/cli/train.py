@@ -27,7 +27,7 @@ from sylvan.cli.options import (
 from sylvan.cli.resume import on_cluster, ray_option, work_options, working
 from sylvan.cli.session import LazyGroup, Session, need_subcommand, spoken_warnings
 from sylvan.errors import DataError, ParameterError
-from sylvan.wording import counted
+from sylvan.params.wording import counted
 
 
 class _Model(NamedTuple):
@@ -182,20 +182,29 @@ def _model_command(name: str, planning: bool = False) -> click.Command:
     @click.option("--model", "folder", metavar="DIR", help="Where to save the model.")
     @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE",
                   help="A parameter of the model (below); repeat it for several.")  # fmt: skip
-    @click.option("--preset", metavar="NAME",
-                  help="Parameters that go together: fast, balanced or accurate (xr-linear), base, tiny or paper "
-                       "(encoders). --set and --config go before them.")
+    @click.option(
+        "--preset",
+        metavar="NAME",
+        help="Parameters that go together: fast, balanced or accurate (xr-linear), base, tiny or paper "
+        "(encoders). --set and --config go before them.",
+    )
     @click.option("--seed", type=click.IntRange(min=0), metavar="N", help="The same as --set seed=N.")
     @click.option("--device", metavar="NAME", help="The same as --set device=NAME: auto, cpu or cuda, for encoders.")
     @click.option("--label-features", metavar="Z.npz",
                   help="Features of the labels, one row each, for clustering (embedding=pifa_lf).")  # fmt: skip
-    @click.option("--label-texts", metavar="FILE",
-                  help="Texts of labels, which find labels that no row has: lines of label, tab and text, JSON lines "
-                       "with label and text, or a vocabulary (SKOS, CSV, JSON lines with uri); or the word names, "
-                       "where labels' names are words.")
-    @click.option("--label-encoder", metavar="DIR",
-                  help="A sentence encoder, by whose vectors labels of --label-texts are found besides: a folder, or "
-                       "a name on the Hugging Face hub.")
+    @click.option(
+        "--label-texts",
+        metavar="FILE",
+        help="Texts of labels, which find labels that no row has: lines of label, tab and text, JSON lines "
+        "with label and text, or a vocabulary (SKOS, CSV, JSON lines with uri); or the word names, "
+        "where labels' names are words.",
+    )
+    @click.option(
+        "--label-encoder",
+        metavar="DIR",
+        help="A sentence encoder, by whose vectors labels of --label-texts are found besides: a folder, or "
+        "a name on the Hugging Face hub.",
+    )
     @click.option("--tree", metavar="DIR", help="A saved LabelTree to use instead of building one.")
     @click.option("--test", metavar="FILE", help="Measure on these rows after training, and store the figures.")
     @click.option("--test-labels", metavar="Y.npz", help="Labels of a --test file without labels (CSR .npz).")

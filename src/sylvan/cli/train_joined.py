@@ -20,9 +20,9 @@ from sylvan.models.reranker.presets import RERANKER_PRESETS
 from sylvan.models.reranker.reranker import Reranker
 from sylvan.models.transformer.paper_presets import PAPER as PAPERS
 from sylvan.models.transformer.presets import ensemble_of
+from sylvan.params.wording import counted
 from sylvan.text import TfidfVectorizer
 from sylvan.tune.setting import MODELS, Setting
-from sylvan.wording import counted
 
 _MEMBER = re.compile(r"member([0-9]+)__(text__)?([A-Za-z_0-9]+)")
 

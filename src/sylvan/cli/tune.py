@@ -34,8 +34,13 @@ _OF_TUNE = (
 @click.option("--max-latency", metavar="TIME", help="Median time of a single query on this machine, such as 1ms.")
 @click.option("--max-size", metavar="SIZE", help="Size of the saved model, such as 50MB.")
 @click.option("--max-train-time", metavar="TIME", help="Time of the training on all rows, such as 5m.")
-@click.option("--holdout", type=click.Choice(("random", "last")), default="random", show_default=True,
-              help="Rows that settings are judged by: drawn at random, or the last ones of rows in time order.")
+@click.option(
+    "--holdout",
+    type=click.Choice(("random", "last")),
+    default="random",
+    show_default=True,
+    help="Rows that settings are judged by: drawn at random, or the last ones of rows in time order.",
+)
 @click.option("--groups", metavar="FIELD|FILE.npy",
               help="Field of the file, or array, whose equal values mark rows that stay together.")  # fmt: skip
 @click.option("--encoder", metavar="DIR", help="An encoder of texts, whose vectors are tried beside the words.")

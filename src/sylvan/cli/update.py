@@ -84,7 +84,7 @@ def _changed(folder: str, given: dict[str, Any], keep: int | None) -> str:
     from sylvan.cli.io.label_lists import read_labels
     from sylvan.cli.saved import load_model
     from sylvan.cli.training_files import TRAINED_ON, training_files
-    from sylvan.models.cards.history import HISTORY, history_of, noted, words_of
+    from sylvan.hub.history import HISTORY, history_of, noted, words_of
 
     history = history_of(store.load(folder))
     model = load_model(folder, (), given["threads"])

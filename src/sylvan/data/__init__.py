@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from sylvan.data.formats.tables import read_table, stream_table, write_table
     from sylvan.data.formats.text_matrices import load_svmlight, load_xmc, save_svmlight, save_xmc
     from sylvan.data.label_terms import LabelTerms
-    from sylvan.data.mapped import open_csr, save_csr
-    from sylvan.data.part_conversion import write_parts
-    from sylvan.data.part_folders import open_parts, save_parts
-    from sylvan.data.row_parts import RowParts
+    from sylvan.data.parts.mapped import open_csr, save_csr
+    from sylvan.data.parts.part_conversion import write_parts
+    from sylvan.data.parts.part_folders import open_parts, save_parts
+    from sylvan.data.parts.row_parts import RowParts
     from sylvan.data.samples import Sample, load_sample
     from sylvan.data.sequences import SequenceData, build_sequences
     from sylvan.data.streams import EncodedPath

@@ -12,7 +12,7 @@ from typing import Any
 
 from sylvan.errors import DataWarning, ParameterError
 from sylvan.labels.names import label_name
-from sylvan.wording import counted
+from sylvan.params.wording import counted
 
 AUTO = "auto"  # the label separator that is found by the format and the cells
 _SAMPLE = 4096  # cells that are looked at before what they show is said
@@ -84,7 +84,7 @@ class LabelCells:
         if self._open:
             self._doubt()
         if self._n_empty:
-            self._warn(f"{self._name}: {counted(self._n_empty, 'empty label')} left out, as \"\" names none.")
+            self._warn(f'{self._name}: {counted(self._n_empty, "empty label")} left out, as "" names none.')
 
     def _look(self, place: str, names: list[Any]) -> None:
         if not self._open or not names:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from sylvan.errors import DataError, ParameterError
 from sylvan.labels.vocabulary import Vocabulary
-from sylvan.wording import counted
+from sylvan.params.wording import counted
 
 _Ids = npt.NDArray[np.int64]
 

@@ -11,7 +11,7 @@ from sylvan.data.lines import token
 from sylvan.data.streams import InputStream
 from sylvan.errors import DataError, ParameterError
 from sylvan.parallel import progress
-from sylvan.wording import counted
+from sylvan.params.wording import counted
 
 _T = TypeVar("_T")
 Label = str | int

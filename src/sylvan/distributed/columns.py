@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from sylvan.data.formats.columnar import columns_of, records_as_rows
 from sylvan.data.text_rows import quoted
 from sylvan.errors import DataError, ParameterError
-from sylvan.wording import counted
+from sylvan.params.wording import counted
 
 FEATURES = ("indices", "values")  # the columns of sparse features, unless others are named
 _Lists = tuple[npt.NDArray[Any], npt.NDArray[np.int64]]  # all numbers, one row behind the other, and each row's length

@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sylvan import store, validate
+from sylvan import store
+from sylvan.arrays import validate
+from sylvan.arrays.topk import TopK
 from sylvan.data.text_rows import field_names
 from sylvan.distributed.cluster import need_ray
 from sylvan.distributed.columns import checked_features
@@ -18,7 +20,6 @@ from sylvan.errors import ModelError, ParameterError, SylvanError
 from sylvan.models.at_work import Source, answer, load_ranking, set_device, set_ranking, set_threads, unknown_texts
 from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.runtime.jobs import Job
-from sylvan.topk import TopK
 
 _Answers = tuple[TopK, "list[list[str]] | None", int]  # the last: texts of which the model knows no word
 

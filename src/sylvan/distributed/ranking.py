@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sylvan import validate
+from sylvan.arrays import validate
 from sylvan.data.formats.columnar import columns_of
 from sylvan.data.streams import PathLike
 from sylvan.distributed.cluster import check_nodes, need_ray

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sylvan.arrays.validate import Csr
 from sylvan.explain.paths import node_place, strongest_features
 from sylvan.explain.records import LeafPath, Names, Step, TreeVote
 from sylvan.indexing.naming import node_title
 from sylvan.matching.class_beam import ClassWeights
-from sylvan.validate import Csr
 
 Scored = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sylvan import validate
+from sylvan.arrays import validate
+from sylvan.arrays.validate import Csr
 from sylvan.errors import DataError
 from sylvan.explain.records import Example, excerpt
-from sylvan.validate import Csr
-from sylvan.wording import counted
+from sylvan.params.wording import counted
 
 SHARED = 5  # features named an example
 

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sylvan.arrays.validate import Csr
 from sylvan.errors import ModelError
 from sylvan.explain.records import LeafPath, Names, Step, TreeVote, WeighedFeature
 from sylvan.indexing.naming import node_title
 from sylvan.matching import beam as matching
 from sylvan.ranking.tree_ranker import TreeRanker
-from sylvan.validate import Csr
-from sylvan.weights import ClusterWeights
+from sylvan.weights.layer import ClusterWeights
 
 Candidates = tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]
 

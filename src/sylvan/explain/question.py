@@ -8,17 +8,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sylvan import validate
+from sylvan.arrays import validate
+from sylvan.arrays.topk import TopK
+from sylvan.arrays.validate import Csr
 from sylvan.errors import DataError, ParameterError
 from sylvan.explain.examples import nearest_examples
 from sylvan.explain.explanation import Explanation
 from sylvan.explain.records import Example, LeafPath, Names, Step, TreeVote, WeighedFeature
 from sylvan.labels.lookup import find_label
+from sylvan.params.wording import counted
 from sylvan.ranking.calibrate import Calibrator
 from sylvan.ranking.tail import tail_of
-from sylvan.topk import TopK
-from sylvan.validate import Csr
-from sylvan.wording import counted
 
 MEANING = "the text's meaning (encoder)"
 

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator
 
 from sylvan.explain.records import Example, Findings, LeafPath, Step, TreeVote, WeighedFeature
-from sylvan.wording import counted
+from sylvan.params.wording import counted
 
 
 def number(value: float) -> str:

@@ -3,8 +3,9 @@
 Needs the extra ``hub`` (``pip install "sylvan[hub]"``), which is loaded when the Hub is first asked.
 """
 
-from sylvan.hub.mixin import HubMixin
-from sylvan.hub.pull import from_pretrained, pull
-from sylvan.hub.push import Pushed, push
+from sylvan.hub.push import push
+from sylvan.remote.pull import from_pretrained, pull
+from sylvan.remote.repository import Pushed
+from sylvan.remote.saved import HubMixin
 
 __all__ = ["HubMixin", "Pushed", "from_pretrained", "pull", "push"]

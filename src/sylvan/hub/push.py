@@ -6,30 +6,20 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from sylvan import store
 from sylvan.errors import HubError, ParameterError
-from sylvan.hub import readme
-from sylvan.hub.cards import describe
-from sylvan.hub.client import asking, need_library, unreachable
-from sylvan.hub.links import check_links
-from sylvan.hub.repository import Repository
+from sylvan.hub.hub_card import hub_description
+from sylvan.remote import readme
+from sylvan.remote.client import asking, need_library, unreachable
+from sylvan.remote.links import check_links
+from sylvan.remote.repository import Pushed, Repository
 
 _MANIFEST = "manifest.json"
 _TOKEN = "[0-9a-f]" * 8
 # The files of the model that was there before, which the new one doesn't name: as saving calls them.
 _REPLACED = [f"*.{_TOKEN}.npy", f"*.{_TOKEN}.files/*"]
-
-
-@dataclass(frozen=True)
-class Pushed:
-    """What a push has made: a commit, and its page."""
-
-    repository: str
-    revision: str
-    url: str
 
 
 def push(
@@ -116,7 +106,7 @@ def license_of(folder: str | os.PathLike[str]) -> str | None:
 
 def _readme(path: str, repository: str, own: str | None, license: str | None) -> str:
     """The card, or what somebody wrote instead; what stands in its metadata goes before what the card says."""
-    card = describe(path, repository)
+    card = hub_description(path, repository)
     before = {} if own is None else readme.metadata_of(own, os.path.join(path, readme.NAME))
     chosen = {} if license is None else {"license": license.strip()}
     text = card.text if own is None or readme.card_checksum(own) else own

@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from sylvan.arrays.validate import MAX_COLUMNS
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.indexing import LabelTree
 from sylvan.matching.beam import hinge_power
 from sylvan.models import XRLinear
 from sylvan.ranking.tree_ranker import TreeRanker
-from sylvan.validate import MAX_COLUMNS
-from sylvan.weights import ClusterRows, ClusterWeights, WeightDtype
+from sylvan.weights.layer import ClusterRows, ClusterWeights, WeightDtype
 
 CERTAIN, IMPOSSIBLE = -1, -2  # instead of a row of weights
 # Scores of such nodes: a float32's exp(-200) is 0, and so is the logarithm of 200's sigmoid; exp(-1000) is 0 too.

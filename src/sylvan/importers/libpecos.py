@@ -16,7 +16,7 @@ from sylvan.errors import DataError, ModelError
 from sylvan.importers.files import need_field, read_json
 from sylvan.importers.forest import MAX_DEPTH, Nodes, build_model
 from sylvan.models import XRLinear
-from sylvan.weights import WeightDtype
+from sylvan.weights.layer import WeightDtype
 
 _MODELS = ("XLinearModel", "HierarchicalMLModel")
 _POST_PROCESSOR = re.compile(r"(log-)?(?:l([1-4])-hinge|sigmoid)")

@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from sylvan.arrays.validate import MAX_COLUMNS
 from sylvan.errors import ModelError
 from sylvan.importers.files import MOST_LABELS, Cursor
 from sylvan.importers.forest import Nodes, build_model
 from sylvan.models import XRLinear
-from sylvan.validate import MAX_COLUMNS
-from sylvan.weights import WeightDtype
+from sylvan.weights.layer import WeightDtype
 
 _COMBINES = ("sigmoid", "l2_hinge")  # by the number of the loss: logistic, squared hinge
 _TREE, _FLAT = "plt", ("br", "ovr")

@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from sylvan import validate
+from sylvan.arrays import validate
 from sylvan.errors import ModelError
 from sylvan.importers.files import MOST_LABELS, need_field, read_json, sized_file
 from sylvan.importers.forest import Nodes, build_model
 from sylvan.models import XRLinear
-from sylvan.weights import WeightDtype
+from sylvan.weights.layer import WeightDtype
 
 _DEEPEST = 220  # maps and lists in one another
 _AT_ONCE = 4096  # bytes that are read together; so near is the place that an error names

@@ -8,14 +8,14 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from sylvan import validate
+from sylvan.arrays import validate
+from sylvan.arrays.validate import Csr
 from sylvan.errors import DataError
 from sylvan.indexing.clustering import Embeddings, checked_rows, clustered_order
 from sylvan.indexing.shape import MAX_DEPTH, plan_offsets
 from sylvan.indexing.tree import LabelTree
 from sylvan.parallel import resolve_jobs
-from sylvan.params import Number, check_value
-from sylvan.validate import Csr
+from sylvan.params.fields import Number, check_value
 
 _BRANCHING = Number(int, 2)
 _MAX_CLASSES = 2**31 - 1

@@ -9,14 +9,15 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from sylvan import kernels, validate
-from sylvan.canonical import real_numbers
+from sylvan import kernels
+from sylvan.arrays import validate
+from sylvan.arrays.canonical import real_numbers
+from sylvan.arrays.validate import Csr
 from sylvan.errors import DataError
 from sylvan.indexing.shape import LANES, MAX_NODES, Placement, layer_plan, plan_offsets
 from sylvan.parallel import map_parallel, resolve_jobs
-from sylvan.params import Choice, Number, check_values
+from sylvan.params.fields import Choice, Number, check_values
 from sylvan.runtime.jobs import Job, Runner
-from sylvan.validate import Csr
 
 _BLOCK_VALUES = 1 << 22  # similarities in memory at once
 _SPARE = 2  # candidates a free place, as the nearest clusters may be full

@@ -11,14 +11,15 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from sylvan import kernels, validate
-from sylvan.canonical import compressed, distinct
-from sylvan.data.row_parts import RowParts, Rows
+from sylvan import kernels
+from sylvan.arrays import validate
+from sylvan.arrays.canonical import compressed, distinct
+from sylvan.arrays.validate import Csr
+from sylvan.data.parts.row_parts import RowParts, Rows
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.parallel import map_parallel, resolve_jobs
-from sylvan.params import Number, check_value
+from sylvan.params.fields import Number, check_value
 from sylvan.runtime.jobs import Arrays, Job, Packing, Runner
-from sylvan.validate import Csr
 
 _TASK_VALUES = 1 << 21  # feature values that one task of PIFA adds up
 Embedding = Literal["pifa", "pii", "pifa_lf", "spectral"]

@@ -16,9 +16,9 @@ from sylvan import store
 from sylvan.errors import DataError, ModelError
 from sylvan.indexing.clustering import Clustering, Embeddings, cluster_labels, deal_labels
 from sylvan.indexing.shape import MAX_DEPTH, MAX_NODES, Placement, find_fault, offsets_without
-from sylvan.params import Number, check_value
+from sylvan.params.fields import Number, check_value
+from sylvan.params.wording import counted, noun
 from sylvan.runtime.jobs import Arrays, Packing, Runner
-from sylvan.wording import counted, noun
 
 Parents: TypeAlias = "Mapping[str, str | Sequence[str] | None]"
 _KIND = "label-tree"

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sylvan.errors import DataError
 from sylvan.labels.names import similar_names
 from sylvan.labels.vocabulary import Numbers, Vocabulary
-from sylvan.wording import counted
+from sylvan.params.wording import counted
 
 
 def ids_of_names(labels: Any, vocabulary: Vocabulary, name: str) -> Any:

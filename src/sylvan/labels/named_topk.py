@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from sylvan.arrays.ranking_frames import Library
+from sylvan.arrays.topk import LabelNames, TopK
 from sylvan.labels.vocabulary import Vocabulary
-from sylvan.ranking_frames import Library
-from sylvan.topk import LabelNames, TopK
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections.abc import Sequence
 
 from sylvan.labels.uris import bare_label
-from sylvan.unicode_form import composed
+
+
+def composed(text: str) -> str:
+    """``text`` in NFC: a letter and its combining accent become the one character that Unicode has for both."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
 
 _EASILY_COMPARED = 20_000  # names; comparing a million takes seconds
 

@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from sylvan import validate
-from sylvan.canonical import Csr, as_array
-from sylvan.dlpack import numpy_of
+from sylvan.arrays import validate
+from sylvan.arrays.canonical import Csr, as_array
+from sylvan.arrays.dlpack import numpy_of
+from sylvan.arrays.frames import label_columns, labels_of
 from sylvan.errors import DataError, DataWarning
-from sylvan.frames import label_columns, labels_of
 from sylvan.labels.names import label_name
 from sylvan.labels.vocabulary import Numbers, Vocabulary, warn_of_blanks
-from sylvan.wording import counted
+from sylvan.params.wording import counted
 
 _MANY_COLUMNS, _PER_LABEL = 1 << 24, 100  # a wide matrix of which few columns occur costs what occurs
 _LARGEST_NUMBER = (1 << 62) - 1

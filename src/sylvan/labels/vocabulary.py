@@ -14,8 +14,8 @@ import scipy.sparse as sp
 from sylvan import store
 from sylvan.errors import DataError, DataWarning, ModelError, ParameterError
 from sylvan.labels.names import label_name
+from sylvan.params.wording import counted
 from sylvan.store import State, need_array, need_kind, need_offsets, register
-from sylvan.wording import counted
 
 _KIND = "vocabulary"
 
@@ -252,9 +252,7 @@ class Vocabulary(Sequence[str]):
         csr.eliminate_zeros()
         return csr
 
-    def _find_again(
-        self, ids: npt.NDArray[np.int64], rows: list[list[str | int]]
-    ) -> npt.NDArray[np.bool_]:
+    def _find_again(self, ids: npt.NDArray[np.int64], rows: list[list[str | int]]) -> npt.NDArray[np.bool_]:
         """Look up in their one form the names that weren't found as they are; which of them are blank."""
         blank = np.zeros(len(ids), bool)
         missing = np.flatnonzero(ids < 0)

@@ -11,16 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import kernels
-from sylvan.data.row_parts import RowParts, Rows
+from sylvan.arrays.label_filter import LabelFilter
+from sylvan.arrays.topk import TopK
+from sylvan.arrays.validate import Csr
+from sylvan.data.parts.row_parts import RowParts, Rows
 from sylvan.errors import ModelError, ParameterError
 from sylvan.indexing import LabelTree
-from sylvan.label_filter import LabelFilter
 from sylvan.parallel import map_parallel, split_ranges
-from sylvan.ranges import PerLayer
+from sylvan.params.ranges import PerLayer
 from sylvan.runtime.jobs import Arrays, Job, Packing
-from sylvan.topk import TopK
-from sylvan.validate import Csr
-from sylvan.weights import ClusterWeights
+from sylvan.weights.layer import ClusterWeights
 
 COMBINES = {"l3_hinge": 1, "ranker": 0, "sigmoid": 2, "l1_hinge": 1, "l2_hinge": 1, "l4_hinge": 1}
 SHARED = ("l3_hinge", "sigmoid", "l1_hinge", "l2_hinge", "l4_hinge")  # with those above, of which ":W" says the weight

@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import kernels, store
-from sylvan.canonical import Csr
+from sylvan.arrays.canonical import Csr
+from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError, ParameterError
 from sylvan.indexing.class_tree import check_class_tree, first_edges
 from sylvan.indexing.tree import LabelTree
 from sylvan.parallel import map_parallel, split_ranges
-from sylvan.params import Choice, Number, check_value
-from sylvan.topk import TopK
+from sylvan.params.fields import Choice, Number, check_value
 
 ROWS = 1024  # rows a thread searches for at a time
 BLOCK = 1 << 22  # scores that are computed at once
@@ -161,9 +161,7 @@ class ClassWeights:
     def to_arrays(self, *, by_feature: bool) -> dict[str, Float32]:
         """Arrays of a saved model, by their names here: as they lie in memory, which a mapped file then is too."""
         arrays = {"weights": self.weights, "squares": self.squares, "delays": self.delays}
-        return {
-            name: array.T if by_feature else array for name, array in arrays.items() if array is not None
-        }
+        return {name: array.T if by_feature else array for name, array in arrays.items() if array is not None}
 
     @classmethod
     def from_arrays(

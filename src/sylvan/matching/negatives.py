@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from sylvan.arrays.validate import Csr
 from sylvan.indexing import LabelTree
 from sylvan.runtime.jobs import Job
-from sylvan.validate import Csr
 
 Negatives = Literal["tfn", "man", "tfn+man"]
 

@@ -10,8 +10,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan import kernels, store
+from sylvan.arrays.validate import Csr
 from sylvan.parallel import map_parallel, split_ranges
-from sylvan.validate import Csr
 
 FREQUENT = 5  # a feature is frequent when more than one row in so many has it
 ROWS = 64  # queries that a thread takes at a time

@@ -8,11 +8,11 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from sylvan import validate
+from sylvan.arrays import validate
+from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError, ParameterError
 from sylvan.metrics.evaluator import At, ks
 from sylvan.metrics.rows import as_top, check_answers, check_truth, hits, is_inferred
-from sylvan.topk import TopK
 
 Binning = Literal["width", "mass"]
 
@@ -112,7 +112,7 @@ def calibration_error(
     --------
     >>> import numpy as np
     >>> from sylvan import metrics
-    >>> from sylvan.topk import TopK
+    >>> from sylvan.arrays.topk import TopK
     >>> top = TopK(np.array([[2], [1]], np.int32), np.array([[0.8], [0.7]], np.float32))
     >>> round(metrics.calibration_error([[2], [3]], top, at=1, n_bins=2)[1], 4)
     0.25
@@ -131,7 +131,7 @@ def reliability(Y: Any, top: Any, k: int = 5, *, n_bins: int = 15, bins: Binning
     --------
     >>> import numpy as np
     >>> from sylvan import metrics
-    >>> from sylvan.topk import TopK
+    >>> from sylvan.arrays.topk import TopK
     >>> top = TopK(np.array([[2], [1]], np.int32), np.array([[0.8], [0.7]], np.float32))
     >>> found = metrics.reliability([[2], [3]], top, k=1, n_bins=2)
     >>> found.counts.tolist(), found.observed[1].item()
@@ -157,7 +157,7 @@ def expected_hits(Y: Any, top: Any, k: int = 5) -> ExpectedHits:
     --------
     >>> import numpy as np
     >>> from sylvan import metrics
-    >>> from sylvan.topk import TopK
+    >>> from sylvan.arrays.topk import TopK
     >>> top = TopK(np.array([[2], [1]], np.int32), np.array([[0.8], [0.7]], np.float32))
     >>> found = metrics.expected_hits([[2], [3]], top, k=1)
     >>> round(found.expected, 2), found.right, found.holds()

@@ -6,7 +6,7 @@ import numbers
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sylvan import validate
+from sylvan.arrays import validate
 from sylvan.errors import DataError, ParameterError
 from sylvan.metrics import tallies
 from sylvan.metrics.propensity import check_propensities
@@ -47,7 +47,7 @@ def precision(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
     --------
     >>> import numpy as np
     >>> from sylvan import metrics
-    >>> from sylvan.topk import TopK
+    >>> from sylvan.arrays.topk import TopK
     >>> top = TopK(np.array([[2, 0], [1, 3]], np.int32), np.array([[0.9, 0.4], [0.7, 0.1]], np.float32))
     >>> metrics.precision([[0, 2], [3]], top, at=(1, 2))
     {1: 0.5, 2: 0.75}
@@ -64,7 +64,7 @@ def recall(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
     --------
     >>> import numpy as np
     >>> from sylvan import metrics
-    >>> from sylvan.topk import TopK
+    >>> from sylvan.arrays.topk import TopK
     >>> top = TopK(np.array([[2, 0], [1, 3]], np.int32), np.array([[0.9, 0.4], [0.7, 0.1]], np.float32))
     >>> metrics.recall([[0, 2], [3]], top, at=(1, 2))
     {1: 0.25, 2: 1.0}
@@ -90,7 +90,7 @@ def ndcg(Y: Any, top: Any, at: At = (1, 3, 5), *, graded: bool = False) -> dict[
     --------
     >>> import numpy as np
     >>> from sylvan import metrics
-    >>> from sylvan.topk import TopK
+    >>> from sylvan.arrays.topk import TopK
     >>> top = TopK(np.array([[1, 0]], np.int32), np.array([[0.9, 0.4]], np.float32))
     >>> round(metrics.ndcg([[0]], top, at=2)[2], 4)
     0.6309
@@ -120,7 +120,7 @@ def psp(Y: Any, top: Any, propensities: Any, at: At = (1, 3, 5)) -> dict[int, fl
     --------
     >>> import numpy as np
     >>> from sylvan import metrics
-    >>> from sylvan.topk import TopK
+    >>> from sylvan.arrays.topk import TopK
     >>> top = TopK(np.array([[0], [1]], np.int32), np.array([[0.9], [0.4]], np.float32))
     >>> metrics.psp([[0, 1], [1]], top, np.array([0.5, 0.25]), at=1)
     {1: 0.75}
@@ -143,7 +143,7 @@ def psndcg(Y: Any, top: Any, propensities: Any, at: At = (1, 3, 5)) -> dict[int,
     --------
     >>> import numpy as np
     >>> from sylvan import metrics
-    >>> from sylvan.topk import TopK
+    >>> from sylvan.arrays.topk import TopK
     >>> top = TopK(np.array([[0, 1]], np.int32), np.array([[0.9, 0.4]], np.float32))
     >>> round(metrics.psndcg([[0, 1]], top, np.array([0.5, 0.25]), at=2)[2], 4)
     0.8597
@@ -171,7 +171,7 @@ def macro_precision(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
     --------
     >>> import numpy as np
     >>> from sylvan import metrics
-    >>> from sylvan.topk import TopK
+    >>> from sylvan.arrays.topk import TopK
     >>> top = TopK(np.array([[0], [0], [1]], np.int32), np.array([[0.9], [0.4], [0.4]], np.float32))
     >>> metrics.macro_precision([[0], [1], [1]], top, at=1)
     {1: 0.75}
@@ -190,7 +190,7 @@ def coverage(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
     --------
     >>> import numpy as np
     >>> from sylvan import metrics
-    >>> from sylvan.topk import TopK
+    >>> from sylvan.arrays.topk import TopK
     >>> top = TopK(np.array([[0], [0], [1]], np.int32), np.array([[0.9], [0.4], [0.4]], np.float32))
     >>> metrics.coverage([[0], [1], [0]], top, at=1)
     {1: 0.5}
@@ -214,7 +214,7 @@ class Evaluator:
     --------
     >>> import numpy as np
     >>> from sylvan import metrics
-    >>> from sylvan.topk import TopK
+    >>> from sylvan.arrays.topk import TopK
     >>> evaluator = metrics.Evaluator(at=1)
     >>> for label in (3, 2):
     ...     evaluator.add([[3]], TopK(np.array([[label]], np.int32), np.array([[0.5]], np.float32)))
@@ -306,7 +306,7 @@ def intervals(
     --------
     >>> import numpy as np
     >>> from sylvan import metrics
-    >>> from sylvan.topk import TopK
+    >>> from sylvan.arrays.topk import TopK
     >>> top = TopK(np.zeros((100, 1), np.int32), np.ones((100, 1), np.float32))
     >>> low, high = metrics.intervals([[0]] * 80 + [[1]] * 20, top, at=1)["P@1"]
     >>> round(low, 3), round(high, 3)
@@ -343,7 +343,7 @@ def evaluate(Y: Any, top: Any, at: At = (1, 3, 5), propensities: Any = None) -> 
     --------
     >>> import numpy as np
     >>> from sylvan import metrics
-    >>> from sylvan.topk import TopK
+    >>> from sylvan.arrays.topk import TopK
     >>> top = TopK(np.array([[2, 0], [1, 3]], np.int32), np.array([[0.9, 0.4], [0.7, 0.1]], np.float32))
     >>> found = metrics.evaluate([[0, 2], []], top, at=(1, 2))
     >>> found["rows"], found["rows_without_labels"], found["P@1"], found["R@1"]

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from sylvan.arrays.topk import TopK
 from sylvan.metrics import tallies
 from sylvan.metrics.evaluator import At, add_rows, need_rows, one_metric
-from sylvan.topk import TopK
 
 _ALL = 2**31 - 1  # a k that no ranking reaches
 
@@ -26,7 +26,7 @@ def f1(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
     --------
     >>> import numpy as np
     >>> from sylvan import metrics
-    >>> from sylvan.topk import TopK
+    >>> from sylvan.arrays.topk import TopK
     >>> top = TopK(np.array([[2, 0], [1, 3]], np.int32), np.array([[0.9, 0.4], [0.7, 0.1]], np.float32))
     >>> metrics.f1([[0, 1], [1]], top, at=(1, 2))
     {1: 0.5, 2: 0.5833333333333333}
@@ -44,7 +44,7 @@ def micro_f1(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
     --------
     >>> import numpy as np
     >>> from sylvan import metrics
-    >>> from sylvan.topk import TopK
+    >>> from sylvan.arrays.topk import TopK
     >>> top = TopK(np.array([[2, 0], [1, 3]], np.int32), np.array([[0.9, 0.4], [0.7, 0.1]], np.float32))
     >>> metrics.micro_f1([[0, 1], [1]], top, at=1)
     {1: 0.4}

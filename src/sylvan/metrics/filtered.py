@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError
-from sylvan.topk import TopK
-from sylvan.wording import counted
+from sylvan.params.wording import counted
 
 
 def filter_answers(top: TopK, pairs: Any) -> TopK:
@@ -40,7 +40,7 @@ def filter_answers(top: TopK, pairs: Any) -> TopK:
     >>> import numpy as np
     >>> import scipy.sparse as sp
     >>> from sylvan import metrics
-    >>> from sylvan.topk import TopK
+    >>> from sylvan.arrays.topk import TopK
     >>> top = TopK(np.array([[2, 0, 1]], np.int32), np.array([[0.9, 0.4, 0.1]], np.float32))
     >>> metrics.filter_answers(top, sp.csr_matrix([[0, 0, 1]])).labels.tolist()
     [[0, 1, -1]]

@@ -18,7 +18,7 @@ def macro_recall(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
     --------
     >>> import numpy as np
     >>> from sylvan import metrics
-    >>> from sylvan.topk import TopK
+    >>> from sylvan.arrays.topk import TopK
     >>> top = TopK(np.array([[0], [0], [1]], np.int32), np.array([[0.9], [0.4], [0.4]], np.float32))
     >>> metrics.macro_recall([[0], [1], [1]], top, at=1)
     {1: 0.75}
@@ -36,7 +36,7 @@ def macro_f1(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
     --------
     >>> import numpy as np
     >>> from sylvan import metrics
-    >>> from sylvan.topk import TopK
+    >>> from sylvan.arrays.topk import TopK
     >>> top = TopK(np.array([[0], [0], [1]], np.int32), np.array([[0.9], [0.4], [0.4]], np.float32))
     >>> round(metrics.macro_f1([[0], [1], [1]], top, at=1)[1], 4)
     0.6667

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sylvan import validate
+from sylvan.arrays import validate
 from sylvan.errors import DataError, ParameterError
 
 

@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from sylvan import validate
+from sylvan.arrays import validate
+from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError
 from sylvan.labels.named_topk import NamedTopK
 from sylvan.labels.targets import true_labels
-from sylvan.topk import TopK
-from sylvan.wording import counted
+from sylvan.params.wording import counted
 
 _BLOCK_ENTRIES = 1 << 20
 

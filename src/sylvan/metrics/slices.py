@@ -12,7 +12,7 @@ from sylvan.errors import DataError, ParameterError
 from sylvan.metrics.evaluator import At, add_rows, ks, need_rows
 from sylvan.metrics.rows import Block
 from sylvan.metrics.tallies import Floats, RowTally
-from sylvan.wording import counted
+from sylvan.params.wording import counted
 
 SLICES = ("head", "torso", "tail")
 
@@ -121,7 +121,7 @@ class Slices:
     --------
     >>> import numpy as np
     >>> from sylvan import metrics
-    >>> from sylvan.topk import TopK
+    >>> from sylvan.arrays.topk import TopK
     >>> measured = metrics.Slices([5, 3, 1], at=1)
     >>> for label in (0, 2):
     ...     measured.add([[2]], TopK(np.array([[label]], np.int32), np.array([[0.5]], np.float32)))
@@ -185,7 +185,7 @@ def slices(
     --------
     >>> import numpy as np
     >>> from sylvan import metrics
-    >>> from sylvan.topk import TopK
+    >>> from sylvan.arrays.topk import TopK
     >>> top = TopK(np.array([[0, 2], [1, 0]], np.int32), np.array([[0.9, 0.4], [0.7, 0.1]], np.float32))
     >>> found = metrics.slices([[0, 2], [0]], top, [5, 3, 1], at=2)
     >>> {name: figures["R@2"] for name, figures in found.items()}

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from sylvan.errors import DataError
 from sylvan.metrics.rows import Block
-from sylvan.wording import counted
+from sylvan.params.wording import counted
 
 Floats = npt.NDArray[np.float64]
 

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from sylvan import validate
+from sylvan.arrays import validate
+from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError, ParameterError
 from sylvan.metrics.rows import check_answers, check_truth, is_inferred
-from sylvan.topk import TopK
 
 
 def fit_thresholds(

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sylvan.hub.cards import register_describer
 from sylvan.lazy import lazy_names, typed_names
-from sylvan.models.cards import described_folder
 
 if TYPE_CHECKING:
     from sylvan.models.beam_tree.beam_tree import BeamTreeClassifier
@@ -39,5 +37,4 @@ __all__ = [
     "XTransformer",
 ]
 
-register_describer(described_folder)
 __getattr__, __dir__ = lazy_names(__name__, typed_names(__name__))

@@ -8,14 +8,14 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from sylvan.arrays.topk import TopK, names_by_row
 from sylvan.errors import ModelError
-from sylvan.hub import from_pretrained
-from sylvan.hub.repository import SCHEME
 from sylvan.labels.named_topk import NamedTopK
 from sylvan.models.base import Estimator
 from sylvan.models.text import TextModel
+from sylvan.remote.pull import from_pretrained
+from sylvan.remote.repository import SCHEME
 from sylvan.store.registry import load
-from sylvan.topk import TopK, names_by_row
 
 
 class Source(Protocol):

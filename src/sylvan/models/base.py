@@ -10,7 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from sylvan import store, validate
+from sylvan import store
+from sylvan.arrays import validate
+from sylvan.arrays.sklearn_settings import sparse_as_set
+from sylvan.arrays.topk import TopK
+from sylvan.arrays.validate import Csr
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ParameterError, UnsupportedError
 from sylvan.explain.explanation import Explanation
@@ -20,14 +24,11 @@ from sylvan.explain.records import Names, TreeVote
 from sylvan.metrics.rows import hits
 from sylvan.models.holdout import DEPTH, MOST_ROWS
 from sylvan.models.sklearn_mixin import SklearnMixin
+from sylvan.params.wording import counted, did_you_mean
 from sylvan.ranking.calibrate import Calibrator
 from sylvan.ranking.stopping import Expected, StoppingRule
 from sylvan.ranking.tail import label_gains, reweigh
 from sylvan.ranking.votes import LabelRows
-from sylvan.sklearn_settings import sparse_as_set
-from sylvan.topk import TopK
-from sylvan.validate import Csr
-from sylvan.wording import counted, did_you_mean
 
 CANDIDATES = 100  # labels put forward, at least, for a ranking that is then weighed or joined with others
 MOST_ANSWERS = 1_000_000  # k beyond the number of labels only pads; what pads a gigabyte a row is a slip

@@ -7,9 +7,9 @@ from typing import TypeVar
 from sylvan import store
 from sylvan.errors import ParameterError
 from sylvan.models.base import Estimator
-from sylvan.params import Choice, Range, check_value
+from sylvan.params.fields import Choice, Range, check_value
 from sylvan.runtime.memory import parse_bytes, shown_bytes
-from sylvan.weights import WEIGHT_DTYPES, WeightDtype
+from sylvan.weights.layer import WEIGHT_DTYPES, WeightDtype
 
 NARROWER: tuple[WeightDtype, ...] = ("uint8", "uint4")  # weight types to turn to, one after the other
 LITTLE = 0.85  # a share of the weights that is better than fewer bits: measured on several sets

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from sylvan import store
 from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError
-from sylvan.hub import HubMixin
-from sylvan.params import Parameterized
+from sylvan.params.fields import Parameterized
+from sylvan.remote.saved import HubMixin
 
 _Self = TypeVar("_Self", bound="Fitted")
 

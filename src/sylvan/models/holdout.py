@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from sylvan.canonical import Csr, take_rows
+from sylvan.arrays.canonical import Csr, take_rows
+from sylvan.arrays.topk import TopK
 from sylvan.metrics.rows import hits
 from sylvan.ranking.calibrate import MIN_EACH, Calibrator
-from sylvan.topk import TopK
 
 DEPTH = 50  # answers a held-out row is asked for: those further down share the last curve
 MOST_ROWS = 5_000  # held out in a fold

@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from sylvan.canonical import Csr
+from sylvan.arrays.canonical import Csr
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, UnsupportedError
 from sylvan.labels.lookup import ids_of_names
 from sylvan.labels.targets import grown_labels
 from sylvan.models.fitted import Fitted
-from sylvan.wording import counted
+from sylvan.params.wording import counted
 
 _Ids = npt.NDArray[np.int32]
 _Self = TypeVar("_Self", bound="LabelChanges")

@@ -9,8 +9,11 @@ from typing import Annotated, Any
 import numpy as np
 import numpy.typing as npt
 
-from sylvan import store, validate
-from sylvan.canonical import stacked, take_rows
+from sylvan import store
+from sylvan.arrays import validate
+from sylvan.arrays.canonical import stacked, take_rows
+from sylvan.arrays.topk import TopK
+from sylvan.arrays.validate import Csr
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.explain.examples import strongest
 from sylvan.explain.records import Example
@@ -20,13 +23,11 @@ from sylvan.models.holdout import calibrated, crosswise, holdout_folds
 from sylvan.models.label_changes import merged_labels
 from sylvan.models.single_label import one_class_a_row
 from sylvan.parallel import one_at_a_time, resolve_jobs
-from sylvan.params import Range, Threads, attribute, parameterized
+from sylvan.params.fields import Range, Threads, attribute, parameterized
+from sylvan.params.wording import counted
 from sylvan.ranking.calibrate import Method
 from sylvan.ranking.tail import Tail, tail_of
 from sylvan.ranking.votes import LabelRows, Voted
-from sylvan.topk import TopK
-from sylvan.validate import Csr
-from sylvan.wording import counted
 
 
 @parameterized
@@ -278,9 +279,7 @@ class NeighborRanker(Estimator):
         top = self.row_labels_.vote(nearest, self.power, min(CANDIDATES, self.n_labels_), n_jobs=jobs)
         return Voted.of(top, nearest)
 
-    def rank(
-        self, X: Any, k: int = 10, *, tail: str | None = None, allowed: Any = None, denied: Any = None
-    ) -> TopK:
+    def rank(self, X: Any, k: int = 10, *, tail: str | None = None, allowed: Any = None, denied: Any = None) -> TopK:
         """The ``k`` labels with the most votes of each row's neighbours.
 
         Parameters
@@ -292,7 +291,8 @@ class NeighborRanker(Estimator):
             Instead of the model's own; see :meth:`XRLinear.rank`.
         allowed, denied : label ids, or a mask of shape (n, n_labels_), optional
             The only labels that may be answered, and labels that may not, for all rows or for each row; see
-            :class:`~sylvan.label_filter.LabelFilter` for the forms. The neighbours and the scores don't depend on them.
+            :class:`~sylvan.arrays.label_filter.LabelFilter` for the forms. The neighbours and the scores don't depend
+            on them.
 
         Returns
         -------
@@ -404,9 +404,7 @@ class NeighborRanker(Estimator):
             f"place {having[0] + 1}.",
         )
 
-    def _nearest(
-        self, X: Any, n: int, *, description: str, only: npt.NDArray[np.bool_] | None = None
-    ) -> Nearest:
+    def _nearest(self, X: Any, n: int, *, description: str, only: npt.NDArray[np.bool_] | None = None) -> Nearest:
         features = self._features(X)
         return self.index_.nearest(features, n, only=only, n_jobs=resolve_jobs(self.n_jobs), description=description)
 

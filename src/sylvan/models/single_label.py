@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sylvan.canonical import Csr
-from sylvan.dlpack import numpy_of
-from sylvan.frames import labels_of
+from sylvan.arrays.canonical import Csr
+from sylvan.arrays.dlpack import numpy_of
+from sylvan.arrays.frames import labels_of
 
 
 def one_class_a_row(Y: Any) -> bool:

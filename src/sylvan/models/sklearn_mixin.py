@@ -7,19 +7,20 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from sylvan import store, validate
-from sylvan.canonical import Csr
+from sylvan import store
+from sylvan.arrays import validate
+from sylvan.arrays.canonical import Csr
+from sylvan.arrays.frames import feature_names
+from sylvan.arrays.label_filter import LabelFilter
+from sylvan.arrays.topk import TopK
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ModelError, UnsupportedError
-from sylvan.frames import feature_names
-from sylvan.label_filter import LabelFilter
 from sylvan.labels.lookup import ids_of_names
 from sylvan.labels.named_topk import NamedTopK
 from sylvan.labels.targets import Targets, true_labels
 from sylvan.labels.vocabulary import Numbers
 from sylvan.models.label_changes import LabelChanges
-from sylvan.topk import TopK
-from sylvan.wording import counted
+from sylvan.params.wording import counted
 
 _Self = TypeVar("_Self", bound="SklearnMixin")
 

@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import numpy.typing as npt
 
-from sylvan import store, validate
-from sylvan.canonical import take_rows
+from sylvan import store
+from sylvan.arrays import validate
+from sylvan.arrays.canonical import take_rows
+from sylvan.arrays.topk import TopK, answers_of
+from sylvan.arrays.validate import Csr
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError
 from sylvan.labels.named_topk import NamedTopK
@@ -24,7 +27,7 @@ from sylvan.models.encoders.dense_features import encoded
 from sylvan.models.encoders.described import EncoderSource, described_encoder, made_encoder
 from sylvan.models.encoders.saved_encoder import SavedEncoder, encoder_files
 from sylvan.models.holdout import holdout_folds
-from sylvan.models.label_texts import (
+from sylvan.models.label_texts.label_texts import (
     Described,
     LabelTexts,
     judged_rows,
@@ -32,21 +35,19 @@ from sylvan.models.label_texts import (
     with_names_of,
     with_text_rows,
 )
-from sylvan.models.label_vectors import LabelVectors
+from sylvan.models.label_texts.label_vectors import LabelVectors
 from sylvan.models.single_label import one_class_a_row
 from sylvan.models.text_estimator import Unknown, check_texts
 from sylvan.models.text_plan import text_plan, with_encoding
 from sylvan.models.text_updates import TextUpdates
 from sylvan.models.xr.xr_linear import XRLinear
-from sylvan.params import Instance, fresh, parameterized
+from sylvan.params.fields import Instance, fresh, parameterized
+from sylvan.params.wording import counted
 from sylvan.runtime.plan import Plan
 from sylvan.store import ScratchFiles, State
 from sylvan.store.registry import rebuild
 from sylvan.text import TfidfVectorizer
-from sylvan.topk import TopK, answers_of
-from sylvan.validate import Csr
-from sylvan.weights import WeightDtype
-from sylvan.wording import counted
+from sylvan.weights.layer import WeightDtype
 
 if TYPE_CHECKING:
     from sylvan.neural.text.text_encoder import TextEncoder

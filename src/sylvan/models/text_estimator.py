@@ -11,7 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from sylvan import store, validate
+from sylvan import store
+from sylvan.arrays import validate
+from sylvan.arrays.frames import texts_of
+from sylvan.arrays.topk import TopK, answers_of
+from sylvan.arrays.validate import Csr
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError
 from sylvan.explain.examples import check_ranker, nearest_rows, with_excerpts
@@ -19,16 +23,13 @@ from sylvan.explain.explanation import Explanation
 from sylvan.explain.paths import Candidates
 from sylvan.explain.question import check_count
 from sylvan.explain.records import Example, excerpt
-from sylvan.frames import texts_of
 from sylvan.labels.lookup import find_label, ids_of_names
 from sylvan.labels.named_topk import NamedTopK
 from sylvan.labels.targets import names_and_weights, true_labels
 from sylvan.models.base import Estimator
-from sylvan.params import Choice, check_value
+from sylvan.params.fields import Choice, check_value
+from sylvan.params.wording import counted
 from sylvan.ranking.votes import LabelRows
-from sylvan.topk import TopK, answers_of
-from sylvan.validate import Csr
-from sylvan.wording import counted
 
 Unknown = Literal["none", "prior"]  # what a text of which a model knows nothing gets: no labels, or what is usual
 _UNKNOWN = Choice(get_args(Unknown))

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sylvan import validate
-from sylvan.canonical import take_rows
+from sylvan.arrays import validate
+from sylvan.arrays.canonical import take_rows
 from sylvan.errors import ParameterError
 from sylvan.labels.targets import encode_labels, names_for, need_as_many
 from sylvan.models.encoders.dense_features import encoded
+from sylvan.models.xr.estimate import TrainingSize
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.parallel import resolve_jobs
-from sylvan.ranking.estimate import TrainingSize
 from sylvan.runtime.machine import resident_bytes
 from sylvan.runtime.plan import Phase, Plan, state_bytes, timed
 from sylvan.text.estimate import estimate_texts

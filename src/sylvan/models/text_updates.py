@@ -11,18 +11,18 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from sylvan import validate
-from sylvan.canonical import Csr, take_rows
+from sylvan.arrays import validate
+from sylvan.arrays.canonical import Csr, take_rows
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, RowsUnknownWarning
 from sylvan.labels.targets import grown_labels, need_as_many
 from sylvan.models.base import Estimator
-from sylvan.models.label_texts import LabelTexts, judged_rows, named_texts, with_names_of, with_text_rows
-from sylvan.models.text_answers import TextAnswers
+from sylvan.models.label_texts.answers import TextAnswers
+from sylvan.models.label_texts.label_texts import LabelTexts, judged_rows, named_texts, with_names_of, with_text_rows
+from sylvan.models.label_texts.word_contexts import WordContexts
 from sylvan.models.text_estimator import check_texts
 from sylvan.models.xr.update_plan import UpdatePlan
 from sylvan.parallel import one_at_a_time
-from sylvan.ranking.word_contexts import WordContexts
 from sylvan.text import TfidfVectorizer
 
 _Self = TypeVar("_Self", bound="TextUpdates")

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import store
+from sylvan.arrays.topk import TopK
 from sylvan.errors import ModelError
-from sylvan.topk import TopK
 
 KIND = "calibrator"
 Method = Literal["isotonic", "platt"]

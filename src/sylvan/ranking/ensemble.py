@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import kernels
+from sylvan.arrays.topk import TopK
+from sylvan.arrays.validate import Csr
 from sylvan.metrics.rows import hits
 from sylvan.parallel import map_parallel, split_ranges
-from sylvan.topk import TopK
-from sylvan.validate import Csr
 
 Way = Literal["score", "count", "average_rank", "reciprocal_rank"]
 WAYS: tuple[Way, ...] = get_args(Way)

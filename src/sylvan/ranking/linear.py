@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import kernels
-from sylvan.canonical import distinct, take_rows
-from sylvan.data.row_parts import LARGE, RowParts
+from sylvan.arrays.canonical import distinct, take_rows
+from sylvan.arrays.validate import Csr
+from sylvan.data.parts.row_parts import LARGE, RowParts
 from sylvan.parallel import scratch
 from sylvan.ranking.solution import WIDENED, LayerSolution, rounded, widened
 from sylvan.ranking.solved import CHANGES, SolvedBlock, Triples, block_packing
 from sylvan.runtime.jobs import Job
-from sylvan.validate import Csr
-from sylvan.weights import ClusterRows
+from sylvan.weights.layer import ClusterRows
 
 LANES = 16  # labels solved side by side; one 64-byte line of weights a feature
 LEAST_COST = 1 << 17  # of a block of clusters, in entries of their rows times groups of children: a few milliseconds

@@ -6,9 +6,9 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from sylvan.arrays.validate import Csr
 from sylvan.indexing import LabelTree
 from sylvan.matching.negatives import layer_positives
-from sylvan.validate import Csr
 
 Cost = Literal["l1", "l2", "max", "count", "none"]
 COSTS: tuple[Cost, ...] = get_args(Cost)

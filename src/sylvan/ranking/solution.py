@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import store
-from sylvan.changed_weights import runs_between
 from sylvan.errors import ModelError
+from sylvan.weights.changed import runs_between
 
 STALE = np.float32(1e30)  # waits for a node that isn't a solution for its rows any more
 

@@ -8,11 +8,11 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from sylvan import validate
+from sylvan.arrays import validate
+from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError, ParameterError
-from sylvan.params import Number
-from sylvan.topk import TopK
-from sylvan.wording import counted
+from sylvan.params.fields import Number
+from sylvan.params.wording import counted
 
 Expected = Literal["f1"]
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sylvan.arrays.topk import TopK, ranking_order, resized
 from sylvan.errors import ParameterError
 from sylvan.metrics import propensities_of_counts
-from sylvan.params import Constraint
-from sylvan.topk import TopK, ranking_order, resized
+from sylvan.params.fields import Constraint
 
 
 @dataclass(frozen=True)

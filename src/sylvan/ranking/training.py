@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sylvan.data.row_parts import RowParts, Rows
+from sylvan.arrays.validate import Csr
+from sylvan.data.parts.row_parts import RowParts, Rows
 from sylvan.indexing import LabelTree
 from sylvan.matching.beam import Beam, RowChanges, beam_job, beam_jobs, joined, root_beam
 from sylvan.matching.negatives import near_best, of_root, positives_job, rows_job
@@ -23,8 +24,7 @@ from sylvan.ranking.solved import SolvedBlock, Triples
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.runtime.jobs import Results, Runner
 from sylvan.runtime.machine import return_freed_memory
-from sylvan.validate import Csr
-from sylvan.weights import ClusterRows, ClusterWeights, Layout
+from sylvan.weights.layer import ClusterRows, ClusterWeights, Layout
 
 # A stage of more than so much work (entries of the clusters' rows times groups of children) is solved in parts, so that
 # not all of its weights wait to be laid out at once. Layers with fewer clusters than FEW go with the last one: they

@@ -12,15 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import kernels, store
+from sylvan.arrays.label_filter import LabelFilter
+from sylvan.arrays.topk import TopK
+from sylvan.arrays.validate import Csr
 from sylvan.errors import ModelError
 from sylvan.indexing import LabelTree
-from sylvan.label_filter import LabelFilter
 from sylvan.matching import beam as matching
 from sylvan.matching.beam import RowChanges
 from sylvan.parallel import map_parallel, split_ranges
-from sylvan.topk import TopK
-from sylvan.validate import Csr
-from sylvan.weights import ClusterRows, ClusterWeights, Layout
+from sylvan.weights.layer import ClusterRows, ClusterWeights, Layout
 
 KIND = "tree-ranker"
 

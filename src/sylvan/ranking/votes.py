@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import kernels, store
-from sylvan.label_filter import LabelFilter
+from sylvan.arrays.label_filter import LabelFilter
+from sylvan.arrays.topk import TopK
+from sylvan.arrays.validate import Csr
 from sylvan.matching.neighbors import Nearest
 from sylvan.parallel import map_parallel, split_ranges
-from sylvan.topk import TopK
-from sylvan.validate import Csr
 
 ROWS = 1024  # ballots that a thread takes at a time
 

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sylvan import store, validate
+from sylvan import store
+from sylvan.arrays import validate
 from sylvan.errors import ModelError, ParameterError
 from sylvan.store import JSON
 from sylvan.version import __version__

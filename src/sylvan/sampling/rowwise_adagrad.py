@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from sylvan.errors import ParameterError
-from sylvan.params import Constraint, Flag, Number
+from sylvan.params.fields import Constraint, Flag, Number
 from sylvan.sampling.losses.sparse_rows import distinct_rows
 
 _NORMALISING = (

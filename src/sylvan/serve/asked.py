@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from sylvan.arrays.topk import TopK
 from sylvan.indexing import LabelTree
 from sylvan.labels.vocabulary import Numbers
 from sylvan.models.at_work import unknown_texts
+from sylvan.params.wording import counted
 from sylvan.ranking.stopping import StoppingRule
 from sylvan.serve.problems import Problem
 from sylvan.serve.versions import Version
-from sylvan.topk import TopK
-from sylvan.wording import counted
 
 _EASILY_CHECKED = 1_000
 _NODE = re.compile(r"([0-9]{1,9})/(?:root|([0-9]{1,9})\.([0-9]{1,9}))")

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sylvan.parallel import Worker
+from sylvan.params.wording import noun
 from sylvan.serve.problems import Problem
-from sylvan.wording import noun
 
 # Seconds by which a refusal for want of room is held back: clients that ask again at once would otherwise take the time
 # that those who wait need. Not the same for all, as those who are refused together would come back together.

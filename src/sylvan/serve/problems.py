@@ -30,9 +30,7 @@ class Problem(Exception):
     """An answer that says what is wrong; raised wherever that is found. With a ``pause``, it is sent so many seconds
     later."""
 
-    def __init__(
-        self, status: int, detail: str, headers: Mapping[str, str] | None = None, pause: float = 0.0
-    ) -> None:
+    def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None, pause: float = 0.0) -> None:
         super().__init__(detail)
         self.status, self.detail, self.headers, self.pause = status, detail, dict(headers or {}), pause
 

@@ -20,12 +20,12 @@ import scipy.sparse as sp
 from sylvan import data, store
 from sylvan.data import SubjectVocabulary, Vocabulary
 from sylvan.errors import DataError, ModelError, SylvanError
+from sylvan.hub.card import Card, card_of
+from sylvan.hub.label_titles import distinct_titles
 from sylvan.indexing import LabelTree
 from sylvan.models import IRLIIndex, ShardedIRLIIndex, TextModel
 from sylvan.models.at_work import has_probabilities
 from sylvan.models.base import Estimator
-from sylvan.models.cards.card import Card, card_of
-from sylvan.models.cards.label_titles import distinct_titles
 from sylvan.models.text_estimator import TextEstimator
 from sylvan.serve.settings import ServedFolder
 from sylvan.store.registry import rebuild

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sylvan import kernels
-from sylvan.canonical import Csr
+from sylvan.arrays.canonical import Csr
 from sylvan.errors import ModelError
 from sylvan.store.needs import need_array, need_offsets
 from sylvan.store.state import State

@@ -11,10 +11,11 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
+from sylvan.arrays.topk import TopK
 from sylvan.errors import ParameterError
 from sylvan.neural.loop.schedule import RefreshSchedule
 from sylvan.neural.loop.training import Job
-from sylvan.params import KW_ONLY, Parameterized, Range, parameterized
+from sylvan.params.fields import KW_ONLY, Parameterized, Range, parameterized
 from sylvan.sampling import (
     BeamTreeHead,
     CANELoss,
@@ -33,7 +34,6 @@ from sylvan.sampling.by_name import HEADS, LOSSES, SAMPLERS
 from sylvan.sampling.losses.estimate import CrossEntropyEstimate
 from sylvan.sampling.midx.codeword_learning import JOINT
 from sylvan.tasks.full_ranking import top_classes
-from sylvan.topk import TopK
 
 FULL = "full"
 AUTO = "auto"

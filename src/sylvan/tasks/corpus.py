@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from sylvan.data.streams import PathLike, open_read
 from sylvan.errors import DataError
-from sylvan.wording import counted
+from sylvan.params.wording import counted
 
 END, UNKNOWN = "<eos>", "<unk>"
 _NAMES = {"train": ("train",), "validation": ("valid", "validation", "dev"), "test": ("test",)}

@@ -10,16 +10,17 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
-from sylvan import metrics, validate
-from sylvan.canonical import Csr
+from sylvan import metrics
+from sylvan.arrays import validate
+from sylvan.arrays.canonical import Csr
+from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError
 from sylvan.indexing import pifa
 from sylvan.neural.text.bag_encoder import BagEncoder
-from sylvan.params import KW_ONLY, Range, parameterized
+from sylvan.params.fields import KW_ONLY, Range, parameterized
+from sylvan.params.wording import counted
 from sylvan.runtime.checkpoint import checksum
 from sylvan.tasks.base import Task, table_optimizer
-from sylvan.topk import TopK
-from sylvan.wording import counted
 
 _ROWS = 1024  # encoded at a time in evaluation
 _IGNORED = -100

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sylvan.topk import TopK
+from sylvan.arrays.topk import TopK
 
 _SCORES = 1 << 23  # in memory at a time
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from sylvan.errors import DataError
 from sylvan.neural.sequence.causal_transformer import CausalTransformer
 from sylvan.neural.sequence.lstm import LSTMEncoder
-from sylvan.params import KW_ONLY, Range, parameterized
+from sylvan.params.fields import KW_ONLY, Range, parameterized
 from sylvan.tasks.base import TableOptimizer, Task, context_centers, table_optimizer
 from sylvan.tasks.corpus import END, Corpus
 

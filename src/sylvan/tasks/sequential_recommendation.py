@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sylvan import validate
+from sylvan.arrays import validate
 from sylvan.data import SequenceData
 from sylvan.errors import DataError, ParameterError
 from sylvan.neural.sequence.gru4rec import GRU4Rec
 from sylvan.neural.sequence.sasrec import SASRec
 from sylvan.neural.sequence.sequence_encoder import PADDING, SequenceEncoder
-from sylvan.params import KW_ONLY, Choice, Range, parameterized
+from sylvan.params.fields import KW_ONLY, Choice, Range, parameterized
 from sylvan.runtime.checkpoint import checksum
 from sylvan.tasks.base import Task, context_centers, objective_optimizers, table_optimizer
 from sylvan.tasks.full_ranking import ranking_measures, target_ranks

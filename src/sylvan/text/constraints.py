@@ -6,7 +6,7 @@ import numbers
 from dataclasses import dataclass
 from typing import Any
 
-from sylvan.params import Constraint
+from sylvan.params.fields import Constraint
 
 AUTO = "auto"
 _MAX_N = 1000

@@ -14,10 +14,10 @@ import numpy.typing as npt
 from sylvan import kernels
 from sylvan.errors import DataError
 from sylvan.parallel import map_parallel
+from sylvan.params.wording import counted, noun
 from sylvan.text.documents import apart
 from sylvan.text.terms import Terms
 from sylvan.text.word_forms import WordForms
-from sylvan.wording import counted, noun
 
 _LEAST_CHARACTERS = 1 << 16
 _MOST_CHARACTERS = 1 << 21

@@ -12,9 +12,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan import kernels
+from sylvan.arrays.frames import texts_of
 from sylvan.errors import DataError
-from sylvan.frames import texts_of
-from sylvan.wording import counted
+from sylvan.params.wording import counted
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 

@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import kernels
+from sylvan.arrays.validate import Csr
 from sylvan.errors import DataError
 from sylvan.parallel import resolve_jobs
 from sylvan.runtime.plan import timed
 from sylvan.text.documents import as_documents
 from sylvan.text.tfidf import TfidfVectorizer
-from sylvan.validate import Csr
 
 MOST_TEXTS, MOST_CHARACTERS = 5_000, 4_000_000
 HEAPS = 0.6  # the power of most vocabularies, where a sample doesn't tell

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from sylvan.arrays.sklearn_settings import setting, sparse_as_set
 from sylvan.errors import MemoryLimitError, ParameterError
-from sylvan.params import Parameterized
-from sylvan.sklearn_settings import setting, sparse_as_set
+from sylvan.params.fields import Parameterized
 
 _Self = TypeVar("_Self", bound="FrameOutput")
 Output = Literal["default", "pandas", "polars"]

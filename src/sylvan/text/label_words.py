@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from sylvan.data import Vocabulary
 from sylvan.errors import OtherReleaseWarning
+from sylvan.labels.names import composed
 from sylvan.text.characters import RULES, without_unseen
 from sylvan.text.word_forms import WordForms, forms_of_language
 from sylvan.text.words import ScannedWords, scan_words
-from sylvan.unicode_form import composed
 
 _MOST_KNOWN = 1 << 20  # words that are remembered; a server may meet ever more
 _UNKNOWN = -2

@@ -6,8 +6,8 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from sylvan.labels.names import composed
 from sylvan.text.characters import mark_class, without_unseen
-from sylvan.unicode_form import composed
 
 
 class ReadText(NamedTuple):

@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import kernels, store
-from sylvan.canonical import Csr
+from sylvan.arrays.canonical import Csr
 from sylvan.errors import DataError, ModelError
-from sylvan.hub import HubMixin
 from sylvan.parallel import map_parallel, resolve_jobs
-from sylvan.params import Choice, Range, Threads, parameterized
+from sylvan.params.fields import Choice, Range, Threads, parameterized
+from sylvan.params.wording import counted
+from sylvan.remote.saved import HubMixin
 from sylvan.text.characters import FIRST_RULES, RULES
 from sylvan.text.columns import Analyzer
 from sylvan.text.constraints import DocumentShare, NgramRange
@@ -23,7 +24,6 @@ from sylvan.text.documents import apart, as_documents, stacked_rows
 from sylvan.text.reading import Cjk, TfidfReading
 from sylvan.text.terms import Terms
 from sylvan.text.word_forms import LEMMA_LANGUAGES, STEM_LANGUAGES
-from sylvan.wording import counted
 
 KIND = "tfidf-vectorizer"
 _NORMS = (None, "l1", "l2")

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sylvan.arrays.topk import TopK, resized
+from sylvan.arrays.validate import Csr
 from sylvan.errors import ParameterError
 from sylvan.metrics import propensities_of_counts
 from sylvan.metrics.rows import Block, blocks, hits
 from sylvan.metrics.tallies import Ndcg, Precision, Psndcg, Psp, Recall, RowTally
 from sylvan.ranking.stopping import StoppingRule
-from sylvan.topk import TopK, resized
-from sylvan.validate import Csr
 
 Floats = npt.NDArray[np.float64]
 NAMES = ("P", "R", "nDCG", "PSP", "PSnDCG", "F1", "macro-recall")
@@ -94,9 +94,7 @@ class Metric:
         """The way of ranking that is made for this metric."""
         return _TAILS.get(self.kind)
 
-    def scores(
-        self, truth: Csr, top: TopK, counts: npt.NDArray[np.int64], n_rows: int
-    ) -> RowScores | LabelScores:
+    def scores(self, truth: Csr, top: TopK, counts: npt.NDArray[np.int64], n_rows: int) -> RowScores | LabelScores:
         """The score of each row of a ranking."""
         # Shape: counts (n_labels,)
         if self.k is None:
@@ -128,7 +126,11 @@ def _label_scores(truth: Csr, top: TopK, k: int) -> LabelScores:
 
 
 def bootstrap(
-    best: RowScores | LabelScores, usual: RowScores | LabelScores, n_rows: int, seed: int = 0, times: int = 1000,
+    best: RowScores | LabelScores,
+    usual: RowScores | LabelScores,
+    n_rows: int,
+    seed: int = 0,
+    times: int = 1000,
     confidence: float = 0.95,
 ) -> tuple[float, float]:
     """The interval of how much better ``best`` is than ``usual``, over other holdouts of the same kind. Both are scores

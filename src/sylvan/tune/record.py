@@ -35,9 +35,7 @@ class Trial:
         """The setting in a few words."""
         if len(self.members) == 1:
             return self.members[0].words()
-        parts = (
-            f"{weight:.2f} of #{number}" for weight, number in zip(self.weights, self.of_trials, strict=True)
-        )
+        parts = (f"{weight:.2f} of #{number}" for weight, number in zip(self.weights, self.of_trials, strict=True))
         return f"ensemble: {', '.join(parts)}"
 
     @property

@@ -12,13 +12,13 @@ from typing import Any
 
 from sylvan.errors import DataError
 from sylvan.explain.page import escape, page_head
-from sylvan.figures import BLUE, GREY, ORANGE, draw_panels, need_matplotlib
+from sylvan.metrics.figures import BLUE, GREY, ORANGE, draw_panels, need_matplotlib
 from sylvan.models.base import Estimator
+from sylvan.params.wording import counted
 from sylvan.runtime.memory import shown_bytes
 from sylvan.tune.limits import Limits, shown_time
 from sylvan.tune.record import HEADER, Trial, cells_of, pareto_front
 from sylvan.tune.setting import toml_of
-from sylvan.wording import counted
 
 # What a panel's x-axis is: a trial's attribute, its name, unit and the limit on it.
 _AXES = (

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from sylvan.arrays.topk import TopK
 from sylvan.errors import MemoryLimitError, SylvanError, TuningError
+from sylvan.params.wording import counted
 from sylvan.runtime.memory import shown_bytes
-from sylvan.topk import TopK
 from sylvan.tune.limits import Budget, Limits, shown_time
 from sylvan.tune.record import Trial, leaders
 from sylvan.tune.setting import Setting
 from sylvan.tune.study import Study
 from sylvan.tune.workbench import Measured, Workbench
-from sylvan.wording import counted
 
 SAFETY = 1.2  # on estimates of time
 PLANNED = 0.7  # of what a plan says must be within a limit: plans of size err by less
@@ -150,9 +150,7 @@ class Search:
             n_bytes=n_bytes, latency=measured.latency * usual[-1].latency / usual[rung].latency,
         )  # fmt: skip
 
-    def _excuse(
-        self, setting: Setting, record: Trial, before: list[Measured], rung: int, first: bool
-    ) -> str:
+    def _excuse(self, setting: Setting, record: Trial, before: list[Measured], rung: int, first: bool) -> str:
         """Why a trial needn't train on this rung; empty where it may."""
         # The default model is measured with all rows if time is left to train it on them once more.
         spared = SAFETY * (record.seconds or 0.0) if first else self.reserve()

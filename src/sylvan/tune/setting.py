@@ -85,9 +85,7 @@ def _plain(value: Any) -> str:
     return "-".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
-def joined(
-    members: Sequence[Setting], weights: Sequence[float], texts: bool, n_jobs: int | None = None
-) -> Estimator:
+def joined(members: Sequence[Setting], weights: Sequence[float], texts: bool, n_jobs: int | None = None) -> Estimator:
     """One setting's model, or the ensemble of several; not fitted."""
     if len(members) == 1:
         return members[0].build(texts, n_jobs)

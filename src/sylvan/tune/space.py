@@ -17,7 +17,7 @@ from sylvan.models.neighbors import NeighborRanker
 from sylvan.models.text import usual_vectorizer
 from sylvan.models.xr.params import PRESETS
 from sylvan.models.xr.xr_linear import XRLinear
-from sylvan.params import Choice, Constraint
+from sylvan.params.fields import Choice, Constraint
 from sylvan.tune.setting import MODELS, Setting
 
 _MANY = {"n_trees": 3, "beam": 20}

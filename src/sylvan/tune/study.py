@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sylvan.canonical import Csr
+from sylvan.arrays.canonical import Csr
+from sylvan.arrays.topk import TopK
 from sylvan.errors import ModelError
-from sylvan.topk import TopK
 from sylvan.tune.record import Trial
 from sylvan.tune.space import Space
 

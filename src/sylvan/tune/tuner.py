@@ -11,11 +11,13 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from sylvan import store, validate
-from sylvan.canonical import Csr, take_rows
+from sylvan import store
+from sylvan.arrays import validate
+from sylvan.arrays.canonical import Csr, take_rows
+from sylvan.arrays.frames import holds_texts, texts_of
+from sylvan.arrays.topk import TopK
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ParameterError, SylvanError, TuningError
-from sylvan.frames import holds_texts, texts_of
 from sylvan.labels.targets import Targets, encode_labels, need_as_many
 from sylvan.lazy import need_torch
 from sylvan.models.base import Estimator
@@ -24,10 +26,10 @@ from sylvan.models.text_estimator import check_texts
 from sylvan.models.transformer.presets import encoder_of
 from sylvan.models.transformer.xr_transformer import XRTransformer
 from sylvan.parallel import quiet, resolve_jobs
-from sylvan.params import Choice, Number, check_value
+from sylvan.params.fields import Choice, Number, check_value
+from sylvan.params.wording import are, counted
 from sylvan.ranking.ensemble import Way, combine_rankings
 from sylvan.runtime.memory import shown_bytes
-from sylvan.topk import TopK
 from sylvan.tune.limits import Budget, Limits, parse_seconds, shown_time
 from sylvan.tune.metric import LabelScores, Metric, RowScores, bootstrap
 from sylvan.tune.record import Trial
@@ -37,7 +39,6 @@ from sylvan.tune.setting import joined
 from sylvan.tune.space import Space
 from sylvan.tune.study import Study, data_identity, need_optuna
 from sylvan.tune.workbench import QUERIES, SUBLINEAR, Workbench, median_latency
-from sylvan.wording import are, counted
 
 MEMBERS = 6  # at most
 NOTHING = 0.0005  # as a share of the score: by so little more draws needn't be better

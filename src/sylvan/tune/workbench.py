@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sylvan.canonical import Csr, take_rows
+from sylvan.arrays.canonical import Csr, take_rows
+from sylvan.arrays.topk import TopK
 from sylvan.errors import ParameterError
 from sylvan.indexing import LabelTree
 from sylvan.models.base import CANDIDATES, Estimator
@@ -23,7 +24,6 @@ from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.runtime.machine import available_bytes
 from sylvan.runtime.plan import Plan
 from sylvan.store import saved_bytes
-from sylvan.topk import TopK
 from sylvan.tune.metric import LabelScores, Metric, RowScores
 from sylvan.tune.setting import Setting
 
@@ -131,6 +131,7 @@ class Workbench:
         """The features of a rung's rows, and of those of the holdout that it looks at, by the setting's vectoriser."""
         rows = self.train[: self.rungs[rung]]
         if not self.texts:
+
             def taken() -> Features:
                 return Features(take_rows(self.X, rows), take_rows(self.X, self.judged[rung]), None, 0.0, 0)
 
@@ -141,9 +142,7 @@ class Workbench:
             train = vectorizer.fit_transform_blocks([[self.X[row] for row in rows]])
             seconds = self.clock() - start
             holdout = vectorizer.transform_rows([self.X[row] for row in self.judged[rung]])
-            return Features(
-                train, holdout, vectorizer.transform_rows, seconds, saved_bytes(vectorizer.to_state())
-            )
+            return Features(train, holdout, vectorizer.transform_rows, seconds, saved_bytes(vectorizer.to_state()))
 
         return self._cached(f"text {setting.text_key} {rung}", counted, lambda made: made.nbytes)  # type: ignore[no-any-return]
 

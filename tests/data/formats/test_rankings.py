@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sylvan.arrays.topk import TopK
 from sylvan.data.formats.rankings import open_rankings
 from sylvan.errors import DataError
-from sylvan.topk import TopK
 
 NAMES = ["whaling", "baking", "voyages"]
 TOP = TopK(

@@ -14,9 +14,9 @@ import scipy.sparse as sp
 import sylvan
 from sylvan import BeamTreeClassifier, LabelTree, TextModel
 from sylvan.errors import DataError, NotFittedError, ParameterError, UnsupportedError
-from sylvan.indexing.class_growth import GrowingClassTree
 from sylvan.indexing.class_tree import check_class_tree
 from sylvan.matching.class_beam import ClassWeights, all_scores
+from sylvan.models.beam_tree.growth import GrowingClassTree
 
 N = 12
 WOODS = ["elm", "fir", "ash", "oak", "yew", "box", "bay", "fig", "nut", "pine", "teak", "larch"]

@@ -13,7 +13,7 @@ import sylvan
 from sylvan import BeamTreeClassifier, LabelTree
 from sylvan.errors import ModelError, ParameterError
 from sylvan.matching.class_beam import ClassWeights, all_scores, rank_classes
-from sylvan.ranking.class_training import ClassTrainer, ClassTraining
+from sylvan.models.beam_tree.solver import ClassTrainer, ClassTraining
 
 K = 12
 y = np.random.default_rng(1).integers(K, size=240)
@@ -48,7 +48,7 @@ def test_edges_above_a_class_decide_whether_it_is_found_and_not_its_score() -> N
     weights = np.zeros((6, 2), np.float32)
     weights[:2, 1], weights[2:, 1] = [1, 5], [9, 3, 4, 2]  # intercepts
     row = np.zeros((1, 1), np.float32)
-    for rows in (row, sylvan.validate.features(sp.csr_matrix(row))):
+    for rows in (row, sylvan.arrays.validate.features(sp.csr_matrix(row))):
         own = rank_classes(ClassWeights(tree, weights, scores="own"), rows, 4, beam=1)
         assert own.labels.tolist() == [[2, 3, -1, -1]] and own.scores[0, :2].tolist() == [4, 2]
         assert rank_classes(ClassWeights(tree, weights, scores="own"), rows, 1, beam=2).scores.tolist() == [[9]]

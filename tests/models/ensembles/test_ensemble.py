@@ -20,8 +20,8 @@ from sylvan import (
     XRLinear,
     data,
     store,
-    validate,
 )
+from sylvan.arrays import validate
 from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError
 from sylvan.metrics.rows import hits
 from sylvan.models.ensembles.members import known_labels

@@ -17,8 +17,8 @@ pytest.importorskip("torch")
 import sylvan
 from sylvan import IRLIClassifier, metrics
 from sylvan.errors import DataError, ModelError, ParameterError
-from sylvan.matching.bucket_network import BucketNetwork
-from sylvan.ranking.bucket_scores import FLOOR
+from sylvan.models.irli.bucket_network import BucketNetwork
+from sylvan.models.irli.bucket_scores import FLOOR
 from sylvan.runtime import checkpointed
 from sylvan.runtime.checkpoint import Checkpoint
 

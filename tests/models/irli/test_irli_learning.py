@@ -13,9 +13,9 @@ import scipy.sparse as sp
 torch = pytest.importorskip("torch")
 
 from sylvan.errors import DataError, ParameterError  # noqa: E402
-from sylvan.indexing.buckets import Buckets, hash_partition  # noqa: E402
-from sylvan.matching.bucket_network import BucketNetwork  # noqa: E402
-from sylvan.matching.candidates import find_candidates  # noqa: E402
+from sylvan.models.irli.bucket_network import BucketNetwork  # noqa: E402
+from sylvan.models.irli.buckets import Buckets, hash_partition  # noqa: E402
+from sylvan.models.irli.candidates import find_candidates  # noqa: E402
 from sylvan.models.irli.judge import RecallJudge, candidate_recall  # noqa: E402
 from sylvan.models.irli.learning import LearnedPartitions, learn_partitions  # noqa: E402
 from sylvan.models.irli.settings import LearningSettings  # noqa: E402

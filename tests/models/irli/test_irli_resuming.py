@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 pytest.importorskip("torch")
 
-from sylvan.indexing.buckets import Buckets
+from sylvan.models.irli.buckets import Buckets
 from sylvan.models.irli.learning import LearnedPartitions, learn_partitions
 from sylvan.models.irli.settings import LearningSettings
 from sylvan.runtime import Checkpoint, checkpointed, opened_runner

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from sylvan import IRLIIndex
+from sylvan.models.irli.distances import METRICS, exact_neighbors
 from sylvan.models.irli.sizes import IndexSizes, principal_directions
 from sylvan.models.irli.vectors import training_queries
-from sylvan.ranking.vectors import METRICS, exact_neighbors
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sylvan.matching.candidates import ORDERS
+from sylvan.models.irli.candidates import ORDERS
 from sylvan.models.irli.tuning import cost_of_counting
 
 

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sylvan import LexicalMatcher, Reranker, TextModel, XRLinear, validate
+from sylvan import LexicalMatcher, Reranker, TextModel, XRLinear
+from sylvan.arrays import validate
 from sylvan.data import LabelTerms
 from sylvan.errors import ParameterError
-from sylvan.ranking.candidate_company import OF_COMPANY
+from sylvan.models.lexical.label_ties import OF_COMPANY
 
 WORDS = ("whales", "bread", "poems", "history", "forests", "ships")
 NAMES = {f"n{at}": word for at, word in enumerate(WORDS)}

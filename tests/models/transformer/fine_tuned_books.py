@@ -7,13 +7,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sylvan import LabelTree, TfidfVectorizer, data, validate
+from sylvan import LabelTree, TfidfVectorizer, data
+from sylvan.arrays import validate
+from sylvan.arrays.validate import Csr
 from sylvan.indexing import pifa
 from sylvan.models.transformer.fine_tuning import FineTuned, fine_tune
 from sylvan.models.transformer.transformer_matcher import TransformerMatcher
 from sylvan.neural import BagTextEncoder
 from sylvan.runtime import Checkpoint, opened_runner
-from sylvan.validate import Csr
 
 QUICK = TransformerMatcher(learning_rate=1e-4, label_learning_rate=0.15, clip_norm=None, beam=3, batch_size=16)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sylvan import LabelTree, validate
+from sylvan import LabelTree
+from sylvan.arrays import validate
+from sylvan.arrays.validate import Csr
 from sylvan.ranking.relevance import cost_weights, relevance_layers
-from sylvan.validate import Csr
 
 
 def slow_relevance(tree: LabelTree, values: np.ndarray, layer: int, node: int) -> np.ndarray:

@@ -13,7 +13,8 @@ import pytest
 import torch
 from fine_tuned_books import QUICK, Set, bag, books, tuned
 
-from sylvan import XRLinear, metrics, validate
+from sylvan import XRLinear, metrics
+from sylvan.arrays import validate
 from sylvan.errors import DataError, ParameterError
 from sylvan.models.transformer import layer_job as deep_layer_job
 from sylvan.models.transformer.fine_tuning import FineTuned, fine_tune

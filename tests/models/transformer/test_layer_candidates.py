@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sylvan import validate
+from sylvan.arrays import validate
+from sylvan.arrays.validate import Csr
 from sylvan.models.transformer.layer_candidates import LayerCandidates, coverage
-from sylvan.validate import Csr
 
 
 class Made:

@@ -11,13 +11,13 @@ import pytest
 import torch
 from fine_tuned_books import QUICK, bag, books, tuned
 
-from sylvan import validate
+from sylvan.arrays import validate
+from sylvan.arrays.validate import Csr
 from sylvan.errors import ModelError, ParameterError
 from sylvan.models.transformer.label_layer import LabelLayer
 from sylvan.models.transformer.layer_candidates import LayerCandidates
 from sylvan.models.transformer.layer_job import LayerData, LayerJob
 from sylvan.neural import Engine, load_tree
-from sylvan.validate import Csr
 
 
 def test_the_best_model_on_the_holdout_is_taken() -> None:

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from sylvan import LabelTree, validate
+from sylvan import LabelTree
+from sylvan.arrays import validate
 from sylvan.models.transformer.fine_tuning import fine_tune
 from sylvan.models.transformer.layer_job import LayerJob
 from sylvan.models.transformer.transformer_matcher import TransformerMatcher

@@ -15,7 +15,7 @@ from contract.suite import all_arrays
 import sylvan
 from sylvan import Ensemble, NeighborRanker, TextModel, XRLinear
 from sylvan.errors import DataError, ParameterError, RowsUnknownWarning, UnsupportedError
-from sylvan.ranking import added_labels
+from sylvan.models.xr import added_labels
 
 N_LABELS, COMMON = 24, 24  # a label's rows have its column, and one that all rows share
 TEXTS = ["whales at sea", "a whale of the south sea", "bread and cakes", "the baking of bread", "cakes of bread"]

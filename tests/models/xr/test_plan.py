@@ -16,9 +16,9 @@ from child_processes import python
 import sylvan
 from sylvan import NeighborRanker, TextModel, TfidfVectorizer, XRLinear, data
 from sylvan.errors import DataError, MemoryLimitError, ParameterError
+from sylvan.models.xr import estimate
 from sylvan.models.xr import plan as plans
-from sylvan.ranking import estimate
-from sylvan.ranking.estimate import TrainingSize
+from sylvan.models.xr.estimate import TrainingSize
 from sylvan.runtime.plan import Phase, Plan, shown_seconds, state_bytes
 from sylvan.text import estimate as texts_module
 

@@ -8,8 +8,9 @@ import pickle
 import numpy as np
 import scipy.sparse as sp
 
-from sylvan import XRLinear, validate
-from sylvan.canonical import Csr, stacked
+from sylvan import XRLinear
+from sylvan.arrays import validate
+from sylvan.arrays.canonical import Csr, stacked
 from sylvan.models.xr.room import Room
 
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import sylvan
 from sylvan import XRLinear
+from sylvan.arrays.validate import features
 from sylvan.errors import ModelError
 from sylvan.models.xr.scaling import Scale
-from sylvan.validate import features
 
 N, D, CLASSES = 160, 12, 8
 

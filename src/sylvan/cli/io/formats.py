@@ -7,7 +7,7 @@ import re
 from itertools import pairwise
 
 from sylvan.cli.io.foreign import refuse_foreign
-from sylvan.data.part_folders import is_parts_folder
+from sylvan.data.parts.part_folders import is_parts_folder
 from sylvan.data.streams import head_of, unpacked_name
 from sylvan.errors import DataError
 

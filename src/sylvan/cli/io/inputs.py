@@ -14,12 +14,12 @@ from sylvan.cli.io.matrices import MatrixInput
 from sylvan.cli.io.text_files import COLUMNS, NO_LABELS, TextOptions, stream_texts
 from sylvan.cli.session import say_once
 from sylvan.data.label_cells import AUTO
-from sylvan.data.mapped import is_csr_folder
 from sylvan.data.other_fields import OtherFields, RecordSource
+from sylvan.data.parts.mapped import is_csr_folder
 from sylvan.data.streams import EncodedPath, encoding_of, head_of
 from sylvan.data.text_rows import collect
 from sylvan.errors import DataError
-from sylvan.wording import counted, noun
+from sylvan.params.wording import counted, noun
 
 __all__ = ["MatrixInput", "TextInput", "open_input", "remember_base", "with_fields"]
 

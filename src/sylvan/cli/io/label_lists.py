@@ -8,12 +8,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from sylvan import data, metrics
+from sylvan.arrays.topk import TopK
 from sylvan.data.streams import open_read
 from sylvan.errors import DataError, ParameterError
 from sylvan.labels.lookup import ids_of_names
 from sylvan.labels.vocabulary import Numbers
-from sylvan.topk import TopK
-from sylvan.wording import counted
+from sylvan.params.wording import counted
 
 
 def read_lists(model: Any, allowed: str | None, denied: str | None, input_: str) -> dict[str, Any]:

@@ -16,11 +16,11 @@ from sylvan.cli.session import say_once
 from sylvan.data.checks import label_csr
 from sylvan.data.formats.text_matrices import read_svmlight
 from sylvan.data.lines import MAX_ID, LineFormat, Rows, read_rows
-from sylvan.data.mapped import is_csr_folder
+from sylvan.data.parts.mapped import is_csr_folder
 from sylvan.data.streams import open_read
 from sylvan.errors import DataError, DataWarning
 from sylvan.parallel import resolve_jobs, split_ranges
-from sylvan.wording import counted
+from sylvan.params.wording import counted
 
 _ROWS = 4096
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from sylvan import metrics
 from sylvan.errors import DataError
-from sylvan.figures import BLUE, GREEN, GREY, ORANGE, draw_panels, need_matplotlib
+from sylvan.metrics.figures import BLUE, GREEN, GREY, ORANGE, draw_panels, need_matplotlib
 from sylvan.models.at_work import inner_of
 
 FORMATS = (".png", ".svg", ".pdf")

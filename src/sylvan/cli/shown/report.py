@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sylvan.models.cards.card_text import size_words
+from sylvan.hub.card_text import size_words
 
 __all__ = ["Intervals", "folder_size", "metric_table", "shortened", "size_words", "slice_table", "threshold_line"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sylvan.errors import DataError
-from sylvan.wording import counted
+from sylvan.params.wording import counted
 
 if TYPE_CHECKING:
     from sylvan.neural.loop.training import Job

@@ -9,7 +9,7 @@ import click
 
 from sylvan.cli.options import together
 from sylvan.errors import DataError
-from sylvan.wording import counted
+from sylvan.params.wording import counted
 
 if TYPE_CHECKING:
     from sylvan.neural.loop.training import Job

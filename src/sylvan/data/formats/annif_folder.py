@@ -31,7 +31,7 @@ from sylvan.errors import DataError, DataWarning
 from sylvan.labels.names import label_name
 from sylvan.labels.uris import bare_uri, looks_like_uri
 from sylvan.parallel import progress
-from sylvan.wording import counted
+from sylvan.params.wording import counted
 
 _KINDS = {".tsv": "URIs", ".key": "labels"}  # of files of subjects, the first before the second
 

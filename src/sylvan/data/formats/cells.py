@@ -12,7 +12,7 @@ from sylvan.data.streams import InputStream
 from sylvan.data.text_rows import not_utf8
 from sylvan.errors import DataError, DataWarning
 from sylvan.parallel import progress
-from sylvan.wording import counted
+from sylvan.params.wording import counted
 
 _LONGEST = 2**31 - 1  # characters of a cell; csv's own limit of 131072 is less than a book
 _FARTHEST = 1000  # lines in which a quoted cell of TSV closes, or its quotation mark is one of the text

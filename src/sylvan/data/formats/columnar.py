@@ -22,7 +22,7 @@ from sylvan.data.text_rows import (
 )  # fmt: skip
 from sylvan.errors import DataError
 from sylvan.parallel import progress
-from sylvan.wording import counted
+from sylvan.params.wording import counted
 
 _GROUP = 4096  # rows of a row group
 

@@ -22,7 +22,7 @@ from sylvan.data.text_rows import (
 )  # fmt: skip
 from sylvan.errors import DataError, DataWarning, ParameterError
 from sylvan.parallel import progress
-from sylvan.wording import counted
+from sylvan.params.wording import counted
 
 _BLANKS = " \t\v\f\0"  # what parts words in fastText, line ends apart
 _BLANK = re.compile(f"[{_BLANKS}\n\r]")

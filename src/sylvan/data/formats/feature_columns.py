@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from sylvan import validate
-from sylvan.canonical import MAX_COLUMNS, Csr
+from sylvan.arrays import validate
+from sylvan.arrays.canonical import MAX_COLUMNS, Csr
 from sylvan.data.streams import PathLike, open_read
 from sylvan.data.text_rows import refuse_repeated
 from sylvan.errors import DataError

@@ -9,13 +9,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from sylvan.arrays.topk import TopK
 from sylvan.data.formats.cells import cell_line
 from sylvan.data.formats.columnar import need_pyarrow
 from sylvan.data.other_fields import RecordColumns, arrow_column, cell_of
 from sylvan.data.streams import check_ending, open_write, unpacked_name
 from sylvan.data.text_rows import encoded
 from sylvan.errors import DataError
-from sylvan.topk import TopK
 
 PARQUET = (".parquet", ".pq")  # how a file's name ends that is written as Parquet
 _TABLES = {".csv": ",", ".tsv": "\t", ".tab": "\t"}  # and what separates the cells

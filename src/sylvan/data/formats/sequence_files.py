@@ -19,7 +19,7 @@ from sylvan.data.streams import PathLike, open_read, open_write
 from sylvan.data.text_rows import encoded, text_lines
 from sylvan.errors import DataError, DataWarning, ParameterError
 from sylvan.parallel import progress
-from sylvan.wording import counted
+from sylvan.params.wording import counted
 
 Layout = Literal["interactions", "users"]
 

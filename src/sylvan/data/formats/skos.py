@@ -8,7 +8,7 @@ from typing import Any
 from sylvan.data.formats.rdf import RELATIVE, read_graph
 from sylvan.data.text_rows import quoted
 from sylvan.errors import DataError
-from sylvan.wording import counted
+from sylvan.params.wording import counted
 
 _XL = "http://www.w3.org/2008/05/skos-xl#"
 _Texts = dict[str, dict[str, list[str]]]  # by URI and language

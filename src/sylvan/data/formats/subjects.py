@@ -16,7 +16,7 @@ from sylvan.data.text_rows import encoded, quoted, text_lines
 from sylvan.errors import DataError, DataWarning
 from sylvan.labels.names import label_name
 from sylvan.labels.uris import bare_uri, looks_like_uri
-from sylvan.wording import are, counted
+from sylvan.params.wording import are, counted
 
 _OTHERS = ("alternative", "hidden", "definitions")
 

@@ -14,7 +14,7 @@ from sylvan.data.lines import MAX_ID, LineFormat, Rows, read_rows, token
 from sylvan.data.streams import InputStream, PathLike, open_read, open_write
 from sylvan.errors import DataError, ParameterError
 from sylvan.parallel import progress, resolve_jobs
-from sylvan.wording import counted
+from sylvan.params.wording import counted
 
 _ENTRIES_A_BLOCK = 1 << 19
 _BYTES_AN_ENTRY = 32

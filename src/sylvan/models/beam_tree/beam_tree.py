@@ -12,30 +12,31 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from sylvan import store, validate
-from sylvan.canonical import Csr
+from sylvan import store
+from sylvan.arrays import validate
+from sylvan.arrays.canonical import Csr
+from sylvan.arrays.frames import label_columns
+from sylvan.arrays.topk import TopK
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.explain.classes import class_notes, class_votes
 from sylvan.explain.records import Names, TreeVote
-from sylvan.frames import label_columns
 from sylvan.indexing import LabelTree
 from sylvan.matching.class_beam import ClassWeights
 from sylvan.models.base import MOST_ANSWERS, Predicted
 from sylvan.models.beam_tree.examples import Classes, Examples, first_classes
 from sylvan.models.beam_tree.params import Bound, saved_tree
 from sylvan.models.beam_tree.search import coverage_of, rank_by_beam, rank_exactly, within_bounds
+from sylvan.models.beam_tree.solver import OPTIMIZERS
 from sylvan.models.beam_tree.trainers import going_on, new_trainer, ranked_by, state_arrays, weights_from
 from sylvan.models.beam_tree.training import Learning, learn, learn_on, train_pass
 from sylvan.models.beam_tree.updates import BeamTreeUpdates
 from sylvan.parallel import one_at_a_time, resolve_jobs
-from sylvan.params import Flag, check_value, parameterized
-from sylvan.ranking.class_training import OPTIMIZERS
+from sylvan.params.fields import Flag, check_value, parameterized
+from sylvan.params.wording import counted
 from sylvan.runtime import Checkpoint, Runner, opened_runner
 from sylvan.runtime.machine import available_bytes, resident_bytes
 from sylvan.runtime.plan import Phase, Plan, timed
-from sylvan.topk import TopK
-from sylvan.wording import counted
 
 _TREE_BYTES = 16  # of a finished tree and the class counts, a class
 _SHOWN = 300  # rows at first; as many again and again until the time can be measured
@@ -349,8 +350,8 @@ class BeamTreeClassifier(BeamTreeUpdates):
             Nodes followed a layer, instead of the model's own; from the number of classes on, the search is exhaustive.
         allowed, denied : class ids, or a mask of shape (n, n_labels_), optional
             The only classes to answer with, for every row or row by row, and classes not to answer with; see
-            :class:`~sylvan.label_filter.LabelFilter` for the forms. The search and the scores are the same with and
-            without.
+            :class:`~sylvan.arrays.label_filter.LabelFilter` for the forms. The search and the scores are the same with
+            and without.
 
         Returns
         -------

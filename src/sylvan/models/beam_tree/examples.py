@@ -12,13 +12,14 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from sylvan import store, validate
-from sylvan.canonical import Csr, shape_text, take_rows
+from sylvan import store
+from sylvan.arrays import validate
+from sylvan.arrays.canonical import Csr, shape_text, take_rows
+from sylvan.arrays.frames import label_columns, labels_of
 from sylvan.errors import DataError, ModelError, ParameterError
-from sylvan.frames import label_columns, labels_of
 from sylvan.labels.targets import Targets, rows_of_names
 from sylvan.labels.vocabulary import Numbers, Vocabulary
-from sylvan.wording import counted
+from sylvan.params.wording import counted
 
 Ids = npt.NDArray[np.int32]
 Float32 = npt.NDArray[np.float32]

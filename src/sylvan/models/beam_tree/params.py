@@ -11,15 +11,14 @@ from typing import Annotated, Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from sylvan import store, validate
+from sylvan import store
+from sylvan.arrays import validate
 from sylvan.errors import ParameterError
 from sylvan.indexing import LabelTree
 from sylvan.matching.class_beam import SCORES, Scores
 from sylvan.models.base import Estimator
 from sylvan.models.beam_tree.examples import Classes, Examples
-from sylvan.models.beam_tree.training import Learning
-from sylvan.params import Constraint, Range, Seed, Threads, parameterized
-from sylvan.ranking.class_training import (
+from sylvan.models.beam_tree.solver import (
     L2,
     LOSSES,
     TREE_LOSSES,
@@ -29,6 +28,8 @@ from sylvan.ranking.class_training import (
     Optimizer,
     Selected,
 )
+from sylvan.models.beam_tree.training import Learning
+from sylvan.params.fields import Constraint, Range, Seed, Threads, parameterized
 from sylvan.runtime.checkpoint import identity_of
 from sylvan.store import JSON
 

@@ -7,13 +7,13 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from sylvan.canonical import Csr
-from sylvan.label_filter import LabelFilter
-from sylvan.matching.bucket_network import best_columns
+from sylvan.arrays.canonical import Csr
+from sylvan.arrays.label_filter import LabelFilter
+from sylvan.arrays.topk import TopK
+from sylvan.arrays.validate import LARGEST_TRAINED
 from sylvan.matching.class_beam import ClassWeights, all_scores, log_sums_of, rank_classes
+from sylvan.models.irli.bucket_network import best_columns
 from sylvan.parallel import map_parallel, split_ranges
-from sylvan.topk import TopK
-from sylvan.validate import LARGEST_TRAINED
 
 _BLOCK_SCORES = 1 << 22  # that one thread has at once
 _MOST_ROWS = 4096

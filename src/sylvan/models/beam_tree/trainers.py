@@ -9,7 +9,7 @@ from sylvan import store
 from sylvan.indexing import LabelTree
 from sylvan.matching.class_beam import ClassWeights, Scores
 from sylvan.models.beam_tree.examples import Examples
-from sylvan.ranking.class_training import ClassNoise, ClassTrainer, ClassTraining, Optimizer
+from sylvan.models.beam_tree.solver import ClassNoise, ClassTrainer, ClassTraining, Optimizer
 
 
 def new_trainer(

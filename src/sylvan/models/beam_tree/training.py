@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import store
-from sylvan.canonical import Csr
+from sylvan.arrays.canonical import Csr
 from sylvan.errors import DataError, MemoryLimitError, ModelError
 from sylvan.indexing import LabelTree, balanced_tree, class_centers, class_tree
 from sylvan.indexing.class_tree import check_class_tree
@@ -20,13 +20,13 @@ from sylvan.indexing.tree import TREE
 from sylvan.matching.class_beam import ClassWeights, Scores
 from sylvan.models.beam_tree.examples import Examples
 from sylvan.models.beam_tree.search import rank_by_beam
+from sylvan.models.beam_tree.solver import TREE_LOSSES, ClassNoise, ClassTrainer, ClassTraining, Optimizer
 from sylvan.models.beam_tree.trainers import new_trainer, ranked_by, trainer_of
 from sylvan.parallel import map_parallel
-from sylvan.ranking.class_training import TREE_LOSSES, ClassNoise, ClassTrainer, ClassTraining, Optimizer
+from sylvan.params.wording import counted
 from sylvan.runtime import ARRAY, Folder, Job, Runner, checkpointed
 from sylvan.runtime.machine import available_bytes
 from sylvan.runtime.memory import shown_bytes
-from sylvan.wording import counted
 
 _FEWEST_ROWS = 50  # from which on some are the holdout
 _FEWEST_JUDGED, _MOST_JUDGED = 100, 5000  # by fewer no number of passes is chosen

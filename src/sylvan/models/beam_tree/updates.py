@@ -8,20 +8,20 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from sylvan import validate
+from sylvan.arrays import validate
 from sylvan.errors import DataError, UnsupportedError
 from sylvan.indexing import LabelTree
-from sylvan.indexing.class_growth import GrowingClassTree
 from sylvan.indexing.class_tree import check_class_tree
 from sylvan.matching.class_beam import ClassWeights
 from sylvan.models.beam_tree.examples import Classes, Examples, refuse_balanced
+from sylvan.models.beam_tree.growth import GrowingClassTree
 from sylvan.models.beam_tree.params import BeamTreeParameters, Bound
 from sylvan.models.beam_tree.search import rank_by_beam
+from sylvan.models.beam_tree.solver import TREE_LOSSES, Optimizer
 from sylvan.models.beam_tree.trainers import going_on, ranked_by
 from sylvan.models.beam_tree.training import learn_on
 from sylvan.parallel import one_at_a_time, resolve_jobs
-from sylvan.params import attribute, parameterized
-from sylvan.ranking.class_training import TREE_LOSSES, Optimizer
+from sylvan.params.fields import attribute, parameterized
 
 _Self = TypeVar("_Self", bound="BeamTreeUpdates")
 

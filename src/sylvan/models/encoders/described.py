@@ -8,7 +8,7 @@ from typing import Any
 
 from sylvan import store
 from sylvan.errors import ModelError
-from sylvan.params import Constraint, Parameterized
+from sylvan.params.fields import Constraint, Parameterized
 from sylvan.store import JSON
 from sylvan.text import TfidfVectorizer
 

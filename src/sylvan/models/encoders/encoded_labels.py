@@ -34,9 +34,7 @@ def first_terms(label_texts: Any, names: Iterable[str]) -> list[str]:
 class EncodedLabels:
     """A text encoder, and its vectors of labels' texts."""
 
-    def __init__(
-        self, encoder: TextEncoder | SavedEncoder, vectors: npt.NDArray[np.float16], by_name: bool
-    ) -> None:
+    def __init__(self, encoder: TextEncoder | SavedEncoder, vectors: npt.NDArray[np.float16], by_name: bool) -> None:
         # Shape: vectors (n_labels, dim)
         self._encoder, self.vectors, self.by_name = encoder, vectors, by_name
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from sylvan import store
 from sylvan.errors import ModelError
-from sylvan.wording import counted
+from sylvan.params.wording import counted
 
 if TYPE_CHECKING:
     from sylvan.neural.text.text_encoder import TextEncoder

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from sylvan.arrays.topk import TopK
 from sylvan.models.ensembles.joint import JointModel
 from sylvan.models.ensembles.members import take
 from sylvan.parallel import resolve_jobs
 from sylvan.ranking.ensemble import Way, combine_rankings
-from sylvan.topk import TopK
 
 
 class EnsembleAnswers(JointModel):

@@ -26,7 +26,7 @@ from sylvan.models.ensembles.presets import PRESETS, Preset, preset_members
 from sylvan.models.ensembles.weighing import EnsembleWeighing
 from sylvan.models.text_estimator import Unknown
 from sylvan.parallel import one_at_a_time
-from sylvan.params import Choice, Instance, Range, Threads, attribute, check_value, parameterized
+from sylvan.params.fields import Choice, Instance, Range, Threads, attribute, check_value, parameterized
 from sylvan.ranking.calibrate import Method
 from sylvan.ranking.ensemble import Way
 from sylvan.runtime.checkpoint import Checkpoint, identity_of, opened

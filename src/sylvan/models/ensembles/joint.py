@@ -10,11 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from sylvan import store, validate
+from sylvan import store
+from sylvan.arrays import validate
+from sylvan.arrays.frames import label_columns, labels_of
+from sylvan.arrays.topk import TopK
+from sylvan.arrays.validate import Csr
 from sylvan.errors import DataError, ParameterError
 from sylvan.explain.explanation import Explanation
 from sylvan.explain.records import Names, TreeVote
-from sylvan.frames import label_columns, labels_of
 from sylvan.labels.lookup import find_label
 from sylvan.labels.targets import Targets, named_rows
 from sylvan.models.base import MOST_ANSWERS, Estimator
@@ -38,9 +41,7 @@ from sylvan.models.ensembles.members import (
 )
 from sylvan.models.single_label import one_class_a_row
 from sylvan.models.text_estimator import check_texts, thresholds_by_name
-from sylvan.topk import TopK
-from sylvan.validate import Csr
-from sylvan.weights import WeightDtype
+from sylvan.weights.layer import WeightDtype
 
 _Weights = npt.NDArray[np.float64]
 _Self = TypeVar("_Self", bound="JointModel")

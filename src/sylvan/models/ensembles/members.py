@@ -13,21 +13,22 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from sylvan import store, validate
-from sylvan.canonical import Csr, take_rows
+from sylvan import store
+from sylvan.arrays import validate
+from sylvan.arrays.canonical import Csr, take_rows
+from sylvan.arrays.label_filter import LabelFilter
+from sylvan.arrays.topk import TopK
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ParameterError
 from sylvan.explain.records import TreeVote
-from sylvan.label_filter import LabelFilter
 from sylvan.labels.targets import true_labels
 from sylvan.models.base import CANDIDATES, Estimator
 from sylvan.models.holdout import holdout_folds
-from sylvan.params import Constraint, Parameterized
+from sylvan.params.fields import Constraint, Parameterized
+from sylvan.params.wording import counted
 from sylvan.ranking.votes import Voted
 from sylvan.runtime import Checkpoint
 from sylvan.store.registry import rebuild
-from sylvan.topk import TopK
-from sylvan.wording import counted
 
 MOST_MEMBERS = 1000
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from sylvan.canonical import Csr
+from sylvan.arrays.canonical import Csr
+from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError, ParameterError
 from sylvan.metrics.rows import hits
 from sylvan.models.base import CANDIDATES
@@ -14,7 +15,6 @@ from sylvan.models.ensembles.members import known_labels
 from sylvan.parallel import resolve_jobs
 from sylvan.ranking.calibrate import Calibrator
 from sylvan.ranking.ensemble import fit_weights
-from sylvan.topk import TopK
 
 _Self = TypeVar("_Self", bound="EnsembleWeighing")
 

@@ -8,12 +8,15 @@ from typing import Annotated, Any
 import numpy as np
 import numpy.typing as npt
 
-from sylvan import store, validate
-from sylvan.canonical import take_rows
+from sylvan import store
+from sylvan.arrays import validate
+from sylvan.arrays.canonical import take_rows
+from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError, MemoryLimitError, ParameterError
-from sylvan.indexing.buckets import MOST_REPETITIONS, Buckets
-from sylvan.matching.bucket_network import BucketNetwork
 from sylvan.models.base import MOST_ANSWERS
+from sylvan.models.irli.bucket_network import BucketNetwork
+from sylvan.models.irli.bucket_scores import BucketOrder, BucketQuery, count_candidates, rank_labels
+from sylvan.models.irli.buckets import MOST_REPETITIONS, Buckets
 from sylvan.models.irli.judge import PrecisionJudge
 from sylvan.models.irli.learning import fit_partitions
 from sylvan.models.irli.report import BucketReport
@@ -34,14 +37,12 @@ from sylvan.models.irli.settings import (
 from sylvan.models.irli.updates import IRLIUpdates
 from sylvan.models.single_label import one_class_a_row
 from sylvan.parallel import resolve_jobs
-from sylvan.params import Range, Seed, Threads, attribute, parameterized
-from sylvan.ranking.bucket_scores import BucketOrder, BucketQuery, count_candidates, rank_labels
+from sylvan.params.fields import Range, Seed, Threads, attribute, parameterized
+from sylvan.params.wording import counted
 from sylvan.ranking.tail import Tail, tail_of
 from sylvan.runtime import Checkpoint, Runner
 from sylvan.runtime.machine import available_bytes
 from sylvan.runtime.memory import shown_bytes
-from sylvan.topk import TopK
-from sylvan.wording import counted
 
 _DENSE = 0.25  # share of stored values from which a matrix is multiplied as a dense one
 _FEWEST_ROWS, _MOST_HOLDOUT = 200, 2000
@@ -281,7 +282,8 @@ class IRLIClassifier(IRLIUpdates):
             Instead of the model's own; see :meth:`XRLinear.rank`.
         allowed, denied : label ids, or a mask of shape (n, n_labels_), optional
             The only labels to answer with, for every row or row by row, and labels not to answer with; see
-            :class:`~sylvan.label_filter.LabelFilter` for the forms. Buckets and scores are the same with and without.
+            :class:`~sylvan.arrays.label_filter.LabelFilter` for the forms. Buckets and scores are the same with and
+            without.
 
         Returns
         -------

@@ -10,13 +10,15 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from sylvan import store, validate
+from sylvan import store
+from sylvan.arrays import validate
 from sylvan.errors import ParameterError
-from sylvan.indexing.buckets import Buckets, hash_partition
 from sylvan.lazy import need_torch
-from sylvan.matching.bucket_network import BucketNetwork
-from sylvan.matching.candidates import Order
 from sylvan.models.base import MOST_ANSWERS
+from sylvan.models.irli.bucket_network import BucketNetwork
+from sylvan.models.irli.buckets import Buckets, hash_partition
+from sylvan.models.irli.candidates import Order
+from sylvan.models.irli.distances import Metric, exact_neighbors
 from sylvan.models.irli.judge import RecallJudge
 from sylvan.models.irli.learning import fit_partitions, grouped
 from sylvan.models.irli.report import BucketReport
@@ -50,8 +52,7 @@ from sylvan.models.irli.vectors import (
     training_queries,
 )
 from sylvan.parallel import one_at_a_time, resolve_jobs
-from sylvan.params import Range, Seed, Threads, attribute, parameterized
-from sylvan.ranking.vectors import Metric, exact_neighbors
+from sylvan.params.fields import Range, Seed, Threads, attribute, parameterized
 from sylvan.runtime import Checkpoint, Runner
 from sylvan.runtime.machine import available_bytes, resident_bytes
 from sylvan.runtime.plan import Phase, Plan, timed

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from sylvan.indexing.buckets import Buckets
-from sylvan.matching.bucket_network import BucketNetwork
-from sylvan.matching.candidates import Candidates, Order, find_candidates
+from sylvan.models.irli.bucket_network import BucketNetwork
+from sylvan.models.irli.bucket_scores import BucketQuery, rank_labels
+from sylvan.models.irli.buckets import Buckets
+from sylvan.models.irli.candidates import Candidates, Order, find_candidates
 from sylvan.parallel import split_ranges
-from sylvan.ranking.bucket_scores import BucketQuery, rank_labels
 
 # Gives measures of which "score" decides, larger being better.
 Judge = Callable[[Buckets, BucketNetwork], dict[str, float]]

@@ -13,9 +13,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan.errors import DataError
-from sylvan.indexing.buckets import Buckets, hash_partition, least_loaded_at_random
 from sylvan.lazy import need_torch
-from sylvan.matching.bucket_network import BucketNetwork, Float32, best_buckets, expected_affinity
+from sylvan.models.irli.bucket_network import BucketNetwork, Float32, best_buckets, expected_affinity
+from sylvan.models.irli.buckets import Buckets, hash_partition, least_loaded_at_random
 from sylvan.models.irli.judge import Judge, RecallJudge
 from sylvan.models.irli.rounds import PROGRESS, Partitions, Progress, Round
 from sylvan.models.irli.settings import LearningSettings

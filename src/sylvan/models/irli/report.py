@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan.errors import DataError
-from sylvan.indexing.buckets import Buckets
+from sylvan.models.irli.buckets import Buckets
 from sylvan.models.irli.rounds import Round, Rounds
-from sylvan.wording import counted
+from sylvan.params.wording import counted
 
 # Distinguished by people who see few colours, on paper too (Okabe and Ito's palette).
 _BLUE, _ORANGE, _GREEN, _GREY = "#0072B2", "#D55E00", "#009E73", "#767676"

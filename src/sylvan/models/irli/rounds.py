@@ -12,7 +12,7 @@ import numpy as np
 
 from sylvan import store
 from sylvan.errors import DataError, ModelError
-from sylvan.indexing.buckets import Buckets
+from sylvan.models.irli.buckets import Buckets
 from sylvan.runtime import Packing
 from sylvan.runtime.jobs import Arrays
 

@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sylvan import store, validate
+from sylvan import store
+from sylvan.arrays import validate
 from sylvan.errors import ParameterError
-from sylvan.indexing.buckets import Buckets, least_loaded_at_random
-from sylvan.matching.bucket_network import BucketNetwork
-from sylvan.matching.candidates import ORDERS, Candidates, Order, find_candidates
+from sylvan.models.irli.bucket_network import BucketNetwork
+from sylvan.models.irli.buckets import Buckets, least_loaded_at_random
+from sylvan.models.irli.candidates import ORDERS, Candidates, Order, find_candidates
+from sylvan.models.irli.distances import METRICS, Metric, exact_neighbors, nearest_candidates
 from sylvan.models.irli.settings import MOST_BUCKETS
 from sylvan.models.irli.vectors import FARTHEST, Answers, Vectors
-from sylvan.ranking.vectors import METRICS, Metric, exact_neighbors, nearest_candidates
 
 ALL = "all"  # of the candidates
 _COUNTED = 1 << 24  # candidates of a block of queries, about

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from sylvan.indexing.buckets import MOST_REPETITIONS
-from sylvan.params import Parameterized, Range, Seed, parameterized
+from sylvan.models.irli.buckets import MOST_REPETITIONS
+from sylvan.params.fields import Parameterized, Range, Seed, parameterized
 
 MOST_BUCKETS = 1 << 24
 

@@ -10,9 +10,11 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from sylvan import store, validate
+from sylvan import store
+from sylvan.arrays import validate
 from sylvan.errors import DataError, NotFittedError
-from sylvan.matching.candidates import Order
+from sylvan.models.irli.candidates import Order
+from sylvan.models.irli.distances import Metric
 from sylvan.models.irli.index import IRLIIndex
 from sylvan.models.irli.lost_shards import LostShardsError, recovered, run_calls
 from sylvan.models.irli.report import BucketReport
@@ -20,9 +22,8 @@ from sylvan.models.irli.shard_workers import EXECUTORS, ShardCall, ShardExecutor
 from sylvan.models.irli.tuning import Tuning
 from sylvan.models.irli.vectors import Answers, VectorIndex, check_metric, checked_neighbors, need_directions
 from sylvan.parallel import one_at_a_time, resolve_jobs
-from sylvan.params import Constraint, Range, parameterized
-from sylvan.ranking.vectors import Metric
-from sylvan.wording import counted
+from sylvan.params.fields import Constraint, Range, parameterized
+from sylvan.params.wording import counted
 
 _MOST_SHARDS = 4096
 

@@ -19,7 +19,7 @@ except ImportError:  # slower, no different: it comes with Sylvan's extra "neura
     threadpool_limits = None
 
 from sylvan.errors import ModelError
-from sylvan.matching.bucket_network import BucketNetwork, Float32
+from sylvan.models.irli.bucket_network import BucketNetwork, Float32
 from sylvan.models.irli.settings import LearningSettings
 from sylvan.parallel import advance
 from sylvan.runtime import Packing

@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from sylvan import store, validate
+from sylvan import store
+from sylvan.arrays import validate
 from sylvan.errors import DataError, ModelError
-from sylvan.indexing.buckets import MOST_REPETITIONS, Buckets
-from sylvan.matching.bucket_network import BucketNetwork
-from sylvan.matching.candidates import ORDERS, Order, find_candidates
+from sylvan.models.irli.bucket_network import BucketNetwork
+from sylvan.models.irli.buckets import MOST_REPETITIONS, Buckets
+from sylvan.models.irli.candidates import ORDERS, Order, find_candidates
 from sylvan.models.irli.search import SearchSettings, candidate_blocks
 from sylvan.models.irli.settings import MOST_BUCKETS
 

@@ -11,21 +11,21 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from sylvan import validate
-from sylvan.canonical import Csr, stacked, take_rows
+from sylvan.arrays import validate
+from sylvan.arrays.canonical import Csr, stacked, take_rows
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, RowsUnknownWarning, UnsupportedError
-from sylvan.indexing.buckets import Buckets, hash_partition, least_loaded_at_random
 from sylvan.lazy import need_torch
-from sylvan.matching.bucket_network import BucketNetwork, best_buckets
 from sylvan.models.base import Estimator
+from sylvan.models.irli.bucket_network import BucketNetwork, best_buckets
+from sylvan.models.irli.buckets import Buckets, hash_partition, least_loaded_at_random
 from sylvan.models.irli.learning import grouped
 from sylvan.models.irli.settings import LearningSettings
 from sylvan.parallel import map_parallel, one_at_a_time, resolve_jobs
+from sylvan.params.wording import counted
 from sylvan.runtime import Job, Runner
 from sylvan.runtime.memory import shown_bytes
 from sylvan.runtime.plan import shown_seconds, timed
-from sylvan.wording import counted
 
 if TYPE_CHECKING:
     from sylvan.models.irli.training import InputScale

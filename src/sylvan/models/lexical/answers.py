@@ -9,29 +9,29 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from sylvan import validate
-from sylvan.canonical import Csr
+from sylvan.arrays import validate
+from sylvan.arrays.canonical import Csr
+from sylvan.arrays.label_filter import LabelFilter
+from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError, UnsupportedError
 from sylvan.explain.explanation import Explanation
 from sylvan.explain.paths import Candidates as TreeCandidates
 from sylvan.explain.question import check_count, place_of
 from sylvan.explain.records import excerpt
-from sylvan.label_filter import LabelFilter
 from sylvan.labels.lookup import find_label
 from sylvan.labels.named_topk import NamedTopK
-from sylvan.matching.lexicon import Lexicon
 from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.models.lexical.explained import label_notes
+from sylvan.models.lexical.features import FEATURES, feature_columns
+from sylvan.models.lexical.label_ties import LabelTies
+from sylvan.models.lexical.lexicon import Lexicon
 from sylvan.models.lexical.matching import LabelScorer, TextMatcher, best
 from sylvan.models.lexical.stored_terms import StoredTerms
 from sylvan.models.lexical.training import matched_rows
 from sylvan.models.text_estimator import TextEstimator, check_texts
 from sylvan.parallel import resolve_jobs
-from sylvan.ranking.candidate_company import LabelTies
-from sylvan.ranking.lexical_features import FEATURES, feature_columns
 from sylvan.text.documents import as_documents
 from sylvan.text.label_words import LabelWords
-from sylvan.topk import TopK
 
 _Self = TypeVar("_Self", bound="LexicalAnswers")
 
@@ -131,7 +131,7 @@ class LexicalAnswers(TextEstimator):
         -------
         ndarray of float32, shape (n, k, n_features)
             In the order of ``feature_names_``; what they are says
-            :func:`sylvan.ranking.lexical_features.feature_columns`. Zeros where there is no label.
+            :func:`sylvan.models.lexical.features.feature_columns`. Zeros where there is no label.
 
         Raises
         ------
@@ -150,9 +150,7 @@ class LexicalAnswers(TextEstimator):
         listed = _listed_labels(candidates, len(documents), self.n_labels_)
         rows = np.repeat(np.arange(len(documents)), listed.shape[1])
         known = listed.ravel() >= 0
-        keys, back = np.unique(
-            rows[known] * np.int64(self.n_labels_) + listed.ravel()[known], return_inverse=True
-        )
+        keys, back = np.unique(rows[known] * np.int64(self.n_labels_) + listed.ravel()[known], return_inverse=True)
         counts = np.bincount(keys // self.n_labels_, minlength=len(documents))
         offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
         labels = (keys % self.n_labels_).astype(np.int32)

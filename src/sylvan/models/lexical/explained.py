@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sylvan.ranking.lexical_features import MatchedRows
+from sylvan.models.lexical.features import MatchedRows
 from sylvan.text.label_words import LabelWords, is_content
 from sylvan.text.words import BEGINS_SENTENCE
 
@@ -74,9 +74,7 @@ def _form_note(read: _Text, kind: str, form: str, words: LabelWords, top: int) -
         if read.ids[at : at + n] == wanted and read.sentences[at] == read.sentences[at + n - 1]
     ]  # fmt: skip
     if places:
-        shown = ", ".join(
-            f"at character {read.starts[at]} ({_around(read, at, at + n - 1)})" for at in places[:top]
-        )
+        shown = ", ".join(f"at character {read.starts[at]} ({_around(read, at, at + n - 1)})" for at in places[:top])
         more = f", and {len(places) - top} more" if len(places) > top else ""
         times = "once" if len(places) == 1 else f"{len(places)} times"
         return f"The {kind} form {form!r} stands there {times}: {shown}{more}."

@@ -9,29 +9,30 @@ from typing import Annotated, Any
 import numpy as np
 import numpy.typing as npt
 
-from sylvan import store, validate
-from sylvan.canonical import Csr
+from sylvan import store
+from sylvan.arrays import validate
+from sylvan.arrays.canonical import Csr
+from sylvan.arrays.topk import TopK
 from sylvan.data import Vocabulary
 from sylvan.data.label_terms import label_terms
 from sylvan.errors import DataError, ParameterError, UnsupportedError
 from sylvan.labels.targets import encode_labels
-from sylvan.matching.lexicon import Lexicon
 from sylvan.models.holdout import calibrated, holdout_folds
 from sylvan.models.lexical.answers import LexicalAnswers
+from sylvan.models.lexical.features import FEATURES, MatchedRows
+from sylvan.models.lexical.lexicon import Lexicon
 from sylvan.models.lexical.matching import LabelScorer, TextMatcher
 from sylvan.models.lexical.stored_terms import StoredTerms
 from sylvan.models.lexical.training import Boosting, Learned, learned, matched_rows
 from sylvan.models.text_estimator import check_texts
 from sylvan.parallel import one_at_a_time, resolve_jobs
-from sylvan.params import Choice, Range, Seed, Threads, attribute, parameterized
+from sylvan.params.fields import Choice, Range, Seed, Threads, attribute, parameterized
 from sylvan.ranking.boosted_trees import BoostedTrees
 from sylvan.ranking.calibrate import Method
-from sylvan.ranking.lexical_features import FEATURES, MatchedRows
 from sylvan.text.characters import FIRST_RULES, RULES
 from sylvan.text.documents import as_documents
 from sylvan.text.label_words import LabelWords
 from sylvan.text.word_forms import LEMMA_LANGUAGES, STEM_LANGUAGES
-from sylvan.topk import TopK
 
 
 @parameterized

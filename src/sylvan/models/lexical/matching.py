@@ -10,15 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import kernels
-from sylvan.canonical import Csr
-from sylvan.label_filter import LabelFilter
-from sylvan.matching.lexicon import COUNTS, Candidates, Lexicon
+from sylvan.arrays.canonical import Csr
+from sylvan.arrays.label_filter import LabelFilter
+from sylvan.arrays.topk import TopK
+from sylvan.models.lexical.features import MatchedRows, feature_columns, usual_scores
+from sylvan.models.lexical.lexicon import COUNTS, Candidates, Lexicon
 from sylvan.parallel import map_parallel
 from sylvan.ranking.boosted_trees import BoostedTrees
-from sylvan.ranking.lexical_features import MatchedRows, feature_columns, usual_scores
 from sylvan.text.counting import chunks
 from sylvan.text.label_words import LabelWords
-from sylvan.topk import TopK
 
 _Floats = npt.NDArray[np.float32]
 _T = TypeVar("_T")

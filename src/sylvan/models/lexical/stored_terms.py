@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sylvan import store
 from sylvan.data import Vocabulary
 from sylvan.data.label_terms import LabelTerms
-from sylvan.matching.lexicon import DEFINITION, FORM_KINDS, PART, FormRows, Lexicon
+from sylvan.models.lexical.lexicon import DEFINITION, FORM_KINDS, PART, FormRows, Lexicon
 from sylvan.text.label_words import LabelWords, is_content
 
 _PARENTHESES = re.compile(r"\s*\([^()]*\)")

@@ -8,13 +8,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sylvan.canonical import Csr
-from sylvan.matching.lexicon import Candidates
+from sylvan.arrays.canonical import Csr
+from sylvan.arrays.topk import TopK
 from sylvan.models.base import CANDIDATES
+from sylvan.models.lexical.features import MatchedRows, feature_columns
+from sylvan.models.lexical.lexicon import Candidates
 from sylvan.models.lexical.matching import LabelScorer, TextMatcher, best, right_ones
 from sylvan.ranking.boosted_trees import BoostedTrees
-from sylvan.ranking.lexical_features import MatchedRows, feature_columns
-from sylvan.topk import TopK
 
 _FOLDS = 5
 _MOST_CANDIDATES = 400_000  # that the trees are grown by

@@ -10,20 +10,20 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from sylvan.arrays.topk import TopK, resized
 from sylvan.explain.explanation import Explanation
 from sylvan.labels.lookup import find_label
 from sylvan.models.encoders.encoded_labels import EncodedLabels
 from sylvan.models.ensembles.joint import JointModel
 from sylvan.models.ensembles.members import LabelIds, take
+from sylvan.models.reranker.candidate_columns import LabelFacts
 from sylvan.models.reranker.candidates import ColumnMaker, column_names, own_ids
 from sylvan.models.reranker.explained import candidate_notes
 from sylvan.models.reranker.learning import order_by
 from sylvan.parallel import map_parallel, resolve_jobs, split_ranges
 from sylvan.ranking.boosted_trees import BoostedTrees
-from sylvan.ranking.candidate_columns import LabelFacts
 from sylvan.ranking.ensemble import combine_rankings
 from sylvan.ranking.tail import tail_of
-from sylvan.topk import TopK, resized
 
 _Part = TypeVar("_Part")
 _ROWS = 256  # whose columns are in memory at a time, in each thread

@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sylvan.arrays.topk import TopK
+from sylvan.arrays.validate import Csr
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ParameterError
 from sylvan.models.base import Estimator
 from sylvan.models.encoders.encoded_labels import OF_ENCODER, EncodedLabels
 from sylvan.models.ensembles.members import LabelIds
+from sylvan.models.lexical.label_ties import OF_COMPANY, company_columns
 from sylvan.models.lexical.lexical_matcher import LexicalMatcher
-from sylvan.ranking.candidate_columns import OF_ALL, OF_MEMBER, LabelFacts, candidate_columns
-from sylvan.ranking.candidate_company import OF_COMPANY, company_columns
-from sylvan.ranking.candidate_neighbors import OF_NEIGHBORS, neighbor_columns
+from sylvan.models.reranker.candidate_columns import OF_ALL, OF_MEMBER, LabelFacts, candidate_columns
+from sylvan.models.reranker.candidate_neighbors import OF_NEIGHBORS, neighbor_columns
+from sylvan.params.wording import counted
 from sylvan.ranking.votes import Voted
-from sylvan.topk import TopK
-from sylvan.validate import Csr
-from sylvan.wording import counted
 
 _Floats = npt.NDArray[np.float32]
 MOST_OWN = 1000  # columns that a caller adds
@@ -112,9 +112,7 @@ def own_ids(ids: LabelIds, n_labels: int) -> LabelIds:
     return found
 
 
-def column_names(
-    members: Sequence[Estimator], encodes: bool, n_values: int, n_own: int | None
-) -> tuple[str, ...]:
+def column_names(members: Sequence[Estimator], encodes: bool, n_values: int, n_own: int | None) -> tuple[str, ...]:
     """What the columns are called, in their order."""
     names = [f"member{at} {name}" for at in range(len(members)) for name in OF_MEMBER]
     names += OF_ALL

@@ -7,14 +7,18 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from sylvan.arrays.topk import TopK
+from sylvan.models.reranker.tree_contributions import contributions
+from sylvan.params.wording import counted
 from sylvan.ranking.boosted_trees import BoostedTrees
-from sylvan.ranking.tree_contributions import contributions
-from sylvan.topk import TopK
-from sylvan.wording import counted
 
 
 def candidate_notes(
-    candidates: TopK, columns: npt.NDArray[np.float32], label: int, scorer: BoostedTrees | None, names: Sequence[str],
+    candidates: TopK,
+    columns: npt.NDArray[np.float32],
+    label: int,
+    scorer: BoostedTrees | None,
+    names: Sequence[str],
     top: int,
 ) -> tuple[str, ...]:
     """Where a label stands among one row's candidates, and which columns move it."""

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import store
+from sylvan.arrays.topk import TopK, ranking_order
 from sylvan.ranking.boosted_trees import BoostedTrees
 from sylvan.ranking.calibrate import Calibrator
 from sylvan.ranking.lightgbm_trees import GROWERS, Growing, Rows, Scorer
-from sylvan.topk import TopK, ranking_order
 
 Objective = Literal["rank", "right"]
 LEAST_ROWS = 200
@@ -57,9 +57,7 @@ class Learned(NamedTuple):
     calibrator: Calibrator | None
 
 
-def ordering_rows(
-    n_rows: int, most: int, weight: npt.NDArray[np.float32] | None
-) -> npt.NDArray[np.int32] | None:
+def ordering_rows(n_rows: int, most: int, weight: npt.NDArray[np.float32] | None) -> npt.NDArray[np.int32] | None:
     """Rows from which the order is learned, a quarter at most; None where there are too few."""
     n_used = n_rows if weight is None else int((weight > 0).sum())
     size = min(most, n_used // 4)

@@ -10,23 +10,24 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from sylvan import store, validate
+from sylvan import store
+from sylvan.arrays import validate
+from sylvan.arrays.frames import labels_of
+from sylvan.arrays.topk import TopK, resized
+from sylvan.arrays.validate import Csr
 from sylvan.errors import DataError, ModelError
-from sylvan.frames import labels_of
 from sylvan.metrics.rows import hits
 from sylvan.models.encoders.described import described_encoder, made_encoder
 from sylvan.models.encoders.encoded_labels import EncodedLabels
 from sylvan.models.ensembles.members import joint_counts, known_labels
 from sylvan.models.reranker.answers import RerankerAnswers
+from sylvan.models.reranker.candidate_columns import LabelFacts
 from sylvan.models.reranker.candidates import MOST_OWN, column_names
 from sylvan.models.reranker.learning import LEAST_ROWS, Candidates, learned, scorer_from
 from sylvan.parallel import one_at_a_time, resolve_jobs
-from sylvan.ranking.candidate_columns import LabelFacts
+from sylvan.params.wording import counted
 from sylvan.ranking.ensemble import fit_weights
 from sylvan.ranking.lightgbm_trees import GROWERS, Growing, Scorer, need_library
-from sylvan.topk import TopK, resized
-from sylvan.validate import Csr
-from sylvan.wording import counted
 
 _Self = TypeVar("_Self", bound="RerankerOrder")
 _WEIGHED = 20  # of a member's answers, by which it is weighed

@@ -26,9 +26,7 @@ _TEACHING = 0.8  # of the rows
 _COLUMN_BYTES = 4 * 3  # of a candidate: as made, as listed, and as bins and copies of the library's
 
 
-def reranker_plan(
-    model: Any, given: GivenTraining, options: Sequence[Mapping[str, Any]], label_texts: Any
-) -> Plan:
+def reranker_plan(model: Any, given: GivenTraining, options: Sequence[Mapping[str, Any]], label_texts: Any) -> Plan:
     """The members' plans one after another, with the learning of the order."""
     weight = {} if given.weight is None else {"sample_weight": given.weight}
     rows = ordering_rows(given.n_rows, model.held_out, given.weight)
@@ -38,9 +36,7 @@ def reranker_plan(
             plans.append(member.plan(given.rows, given.labels, **weight, **own))
         else:
             plans.append(_plan_by_some(member, given, own))
-    phases = [
-        replace(phase, name=f"member{at} {phase.name}") for at, plan in enumerate(plans) for phase in plan.phases
-    ]
+    phases = [replace(phase, name=f"member{at} {phase.name}") for at, plan in enumerate(plans) for phase in plan.phases]
     models = sum(plan.model_bytes for plan in plans)
     seconds, peak, available = sum(plan.seconds for plan in plans), max(plan.peak_bytes for plan in plans), None
     known = [plan.available_bytes for plan in plans if plan.available_bytes is not None]

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import store
-from sylvan.canonical import take_rows
+from sylvan.arrays.canonical import take_rows
+from sylvan.arrays.topk import TopK
 from sylvan.errors import ParameterError
 from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.models.encoders.described import EncoderSource
@@ -27,21 +28,20 @@ from sylvan.models.ensembles.members import (
     take,
 )
 from sylvan.models.lexical.lexical_matcher import LexicalMatcher
+from sylvan.models.reranker.candidate_columns import LabelFacts
 from sylvan.models.reranker.candidates import label_values
 from sylvan.models.reranker.learning import Objective, ordering_rows
 from sylvan.models.reranker.order import RerankerOrder
 from sylvan.models.reranker.plan import reranker_plan
 from sylvan.models.reranker.presets import RERANKER_PRESETS, RerankerPreset, reranker_members
 from sylvan.models.text_estimator import Unknown
-from sylvan.params import Choice, Instance, Range, Seed, Threads, attribute, check_value, parameterized
+from sylvan.params.fields import Choice, Instance, Range, Seed, Threads, attribute, check_value, parameterized
 from sylvan.ranking.boosted_trees import BoostedTrees
 from sylvan.ranking.calibrate import Method
-from sylvan.ranking.candidate_columns import LabelFacts
 from sylvan.ranking.lightgbm_trees import Scorer, need_library
 from sylvan.ranking.tail import Tail
 from sylvan.runtime.checkpoint import identity_of, opened
 from sylvan.runtime.plan import Plan
-from sylvan.topk import TopK
 
 if TYPE_CHECKING:
     from sylvan.neural.text.text_encoder import TextEncoder

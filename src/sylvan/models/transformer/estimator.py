@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import store
+from sylvan.arrays.validate import Csr
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.explain.explanation import Explanation
@@ -41,12 +42,11 @@ from sylvan.models.transformer.transformer_matcher import TransformerMatcher
 from sylvan.models.transformer.updates import TransformerUpdates
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.parallel import resolve_jobs
-from sylvan.params import Constraint, Range, Seed, Threads, attribute, check_value, parameterized
+from sylvan.params.fields import Constraint, Range, Seed, Threads, attribute, check_value, parameterized
+from sylvan.params.wording import counted
 from sylvan.runtime.checkpoint import Checkpoint
 from sylvan.runtime.plan import Plan
 from sylvan.text import TfidfVectorizer
-from sylvan.validate import Csr
-from sylvan.wording import counted
 
 if TYPE_CHECKING:
     from sylvan.neural.text.text_encoder import TextEncoder

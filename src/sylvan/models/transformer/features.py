@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sylvan.canonical import Csr, beside
+from sylvan.arrays.canonical import Csr, beside
 from sylvan.errors import ParameterError
 from sylvan.models.transformer.transformer_matcher import TransformerMatcher
 

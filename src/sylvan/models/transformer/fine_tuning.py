@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sylvan.arrays.validate import Csr
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.indexing import LabelTree
 from sylvan.matching.negatives import layer_positives
@@ -28,12 +29,11 @@ from sylvan.neural.loop.training import train
 from sylvan.neural.text.embedding import embed
 from sylvan.neural.text.text_encoder import TextEncoder
 from sylvan.neural.text.token_rows import TokenRows
+from sylvan.params.wording import counted
 from sylvan.ranking.relevance import cost_weights, relevance_layers
 from sylvan.runtime import Job, Packing, Runner
 from sylvan.runtime.jobs import Arrays
-from sylvan.validate import Csr
-from sylvan.weights import ClusterWeights
-from sylvan.wording import counted
+from sylvan.weights.layer import ClusterWeights
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,16 +12,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sylvan.canonical import take_rows
+from sylvan.arrays.canonical import take_rows
+from sylvan.arrays.validate import Csr
 from sylvan.errors import DataError
 from sylvan.indexing import LabelTree
 from sylvan.matching import beam as matching
-from sylvan.params import Constraint, Number, Parameterized
+from sylvan.params.fields import Constraint, Number, Parameterized
 from sylvan.ranking.linear import LinearOptions
 from sylvan.ranking.training import TreeTraining, train_rankers
 from sylvan.runtime.current import current_runner
-from sylvan.validate import Csr
-from sylvan.weights import ClusterRows, ClusterWeights
+from sylvan.weights.layer import ClusterRows, ClusterWeights
 
 Float32 = npt.NDArray[np.float32]
 _COMBINE = "l3_hinge"

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sylvan.canonical import take_rows
-from sylvan.validate import Csr
+from sylvan.arrays.canonical import take_rows
+from sylvan.arrays.validate import Csr
 
 Beam = npt.NDArray[np.int32]
 

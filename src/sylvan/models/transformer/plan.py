@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from sylvan import validate
-from sylvan.canonical import beside, take_rows
+from sylvan.arrays import validate
+from sylvan.arrays.canonical import beside, take_rows
 from sylvan.indexing.embeddings import embedding_bytes
 from sylvan.matching.negatives import csr_bytes
 from sylvan.models.transformer.memory import memory_offers, on_gpu, sizes_of

@@ -13,7 +13,7 @@ from sylvan.errors import ParameterError
 from sylvan.models.transformer.paper_presets import PAPER
 from sylvan.models.transformer.transformer_matcher import TransformerMatcher
 from sylvan.models.xr.xr_linear import XRLinear
-from sylvan.params import Parameterized
+from sylvan.params.fields import Parameterized
 from sylvan.text import TfidfVectorizer
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from sylvan import validate
-from sylvan.canonical import Csr
+from sylvan.arrays import validate
+from sylvan.arrays.canonical import Csr
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError
 from sylvan.indexing import LabelTree
@@ -33,11 +33,11 @@ from sylvan.models.transformer.memory import (
 from sylvan.models.transformer.transformer_matcher import TransformerMatcher
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.parallel import resolve_jobs
-from sylvan.params import Parameterized
+from sylvan.params.fields import Parameterized
+from sylvan.params.wording import are, counted
 from sylvan.runtime import ARRAY, Checkpoint, Job, Runner, opened_runner
 from sylvan.runtime.checkpoint import checksum, identity_of
 from sylvan.text import TfidfVectorizer
-from sylvan.wording import are, counted
 
 if TYPE_CHECKING:
     from sylvan.models.transformer.fine_tuning import FineTuned

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from sylvan.errors import ParameterError
-from sylvan.params import Constraint, Number, Parameterized, Range, parameterized
+from sylvan.params.fields import Constraint, Number, Parameterized, Range, parameterized
+from sylvan.params.wording import counted
 from sylvan.ranking.relevance import Cost
-from sylvan.wording import counted
 
 # The rates of each kind of encoder: a bag of words begins with nothing, networks and sentence encoders are pretrained.
 KINDS: Mapping[str, Mapping[str, float]] = MappingProxyType({

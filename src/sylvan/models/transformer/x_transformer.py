@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import store
+from sylvan.arrays.validate import Csr
 from sylvan.errors import ParameterError, UnsupportedError
 from sylvan.indexing import LabelTree
 from sylvan.models.transformer.estimator import TransformerEstimator
@@ -17,9 +18,8 @@ from sylvan.models.transformer.training import TransformerTraining
 from sylvan.models.transformer.transformer_matcher import TransformerMatcher
 from sylvan.models.xr.scaling import Scale
 from sylvan.models.xr.xr_linear import XRLinear
-from sylvan.params import parameterized
+from sylvan.params.fields import parameterized
 from sylvan.runtime import Runner
-from sylvan.validate import Csr
 
 if TYPE_CHECKING:
     from sylvan.models.transformer.fine_tuning import FineTuned

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from sylvan import store
+from sylvan.arrays.validate import Csr
 from sylvan.indexing import LabelTree
 from sylvan.models.transformer.estimator import TransformerEstimator
 from sylvan.models.transformer.training import TransformerTraining
 from sylvan.models.xr.xr_linear import XRLinear
-from sylvan.params import parameterized
+from sylvan.params.fields import parameterized
 from sylvan.runtime import Runner
-from sylvan.validate import Csr
 
 if TYPE_CHECKING:
     from sylvan.models.transformer.fine_tuning import FineTuned

@@ -8,20 +8,20 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sylvan.canonical import stacked, take_rows, within
+from sylvan.arrays.canonical import stacked, take_rows, within
+from sylvan.arrays.validate import Csr
 from sylvan.errors import DataError
 from sylvan.indexing import LabelTree
 from sylvan.indexing.embeddings import pifa
 from sylvan.matching.beam import beam_job, root_beam
 from sylvan.models.label_changes import merged_labels
+from sylvan.models.xr.changed_layer import RowsNow
 from sylvan.models.xr.room import Room
 from sylvan.models.xr.training_rows import TrainingRows
-from sylvan.ranking.changed_layer import RowsNow
 from sylvan.ranking.linear import squared_norms
 from sylvan.ranking.training import TreeTraining
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.runtime import Runner
-from sylvan.validate import Csr
 
 
 class Changes(NamedTuple):

@@ -9,17 +9,17 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from sylvan.canonical import Csr
+from sylvan.arrays.canonical import Csr
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, RowsUnknownWarning, UnsupportedError
 from sylvan.indexing import LabelTree
-from sylvan.indexing.growth import Grown
 from sylvan.models.base import GivenRows
-from sylvan.models.xr.answers import XRAnswers
+from sylvan.models.xr.added_labels import NewRows, add_labels, added_label_jobs
 from sylvan.models.xr.changes import clusters_for
+from sylvan.models.xr.fitted import XRAnswers
+from sylvan.models.xr.growth import Grown
 from sylvan.models.xr.scaling import Scale
 from sylvan.models.xr.update_plan import UpdatePlan
-from sylvan.ranking.added_labels import NewRows, add_labels, added_label_jobs
 from sylvan.ranking.training import TreeTraining
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.runtime import Job, Runner

@@ -10,8 +10,10 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 import numpy as np
 import numpy.typing as npt
 
-from sylvan import store, validate
-from sylvan.data.row_parts import Rows
+from sylvan import store
+from sylvan.arrays import validate
+from sylvan.arrays.validate import Csr
+from sylvan.data.parts.row_parts import Rows
 from sylvan.errors import DataError, ParameterError
 from sylvan.indexing import LabelTree
 from sylvan.indexing.clustering import Clustering
@@ -20,17 +22,16 @@ from sylvan.indexing.tree import TREE
 from sylvan.matching import beam as matching
 from sylvan.matching.negatives import Negatives
 from sylvan.models.compress import Compressible
-from sylvan.params import Choice, PerLabel, PerLayer, Range, Seed, Threads, check_value, parameterized
+from sylvan.models.xr.estimate import TrainingSize
+from sylvan.params.fields import Choice, PerLabel, PerLayer, Range, Seed, Threads, check_value, parameterized
+from sylvan.params.wording import counted
 from sylvan.ranking.calibrate import Method
-from sylvan.ranking.estimate import TrainingSize
 from sylvan.ranking.linear import LANES, LinearOptions, Loss
 from sylvan.ranking.relevance import Cost
 from sylvan.ranking.tail import Tail
 from sylvan.ranking.training import TreeTraining
 from sylvan.runtime import Job, Once, Runner
-from sylvan.validate import Csr
-from sylvan.weights import WeightDtype
-from sylvan.wording import counted
+from sylvan.weights.layer import WeightDtype
 
 _Self = TypeVar("_Self", bound="XRParameters")
 

@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sylvan.canonical import take_rows
-from sylvan.data.row_parts import Rows
+from sylvan.arrays.canonical import take_rows
+from sylvan.arrays.validate import Csr
+from sylvan.data.parts.row_parts import Rows
 from sylvan.indexing import LabelTree
 from sylvan.indexing.shape import layer_plan
 from sylvan.models.holdout import holdout_folds
+from sylvan.models.xr.estimate import RankerEstimate, TrainingSize, carried_over, estimate_ranker
 from sylvan.models.xr.scaling import Scale, scaled
 from sylvan.parallel import resolve_jobs
-from sylvan.ranking.estimate import RankerEstimate, TrainingSize, carried_over, estimate_ranker
 from sylvan.runtime import Runner
 from sylvan.runtime.machine import available_bytes, resident_bytes
 from sylvan.runtime.memory import shown_bytes
 from sylvan.runtime.plan import Phase, Plan
-from sylvan.validate import Csr
 
 # A training is planned, and perhaps refused, when its data take more than this share of the memory that there is: the
 # rankers of smaller ones have never been seen to fill the rest.

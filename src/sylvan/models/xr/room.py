@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 
-from sylvan.canonical import Csr
+from sylvan.arrays.canonical import Csr
 
 SPARE = 1.25  # of a matrix that is copied, so much is allocated; the system gives memory when it is written
 

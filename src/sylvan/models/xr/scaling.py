@@ -8,8 +8,8 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 
-from sylvan.data.row_parts import Rows
-from sylvan.validate import Csr
+from sylvan.arrays.validate import Csr
+from sylvan.data.parts.row_parts import Rows
 
 # Columns whose values differ by more than this are of different units. Those of TF-IDF differ by about ten, and on
 # purpose: rare words count for more.

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sylvan import kernels, store, validate
-from sylvan.canonical import Csr, take_rows
+from sylvan import kernels, store
+from sylvan.arrays import validate
+from sylvan.arrays.canonical import Csr, take_rows
+from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError, ModelError
 from sylvan.indexing import LabelTree
 from sylvan.matching.negatives import layer_positives
@@ -20,7 +22,6 @@ from sylvan.parallel import split_ranges
 from sylvan.ranking.calibrate import Calibrator
 from sylvan.ranking.solution import LayerSolution
 from sylvan.ranking.tree_ranker import TreeRanker
-from sylvan.topk import TopK
 
 _MARKED = 1 << 14  # rows at a time
 

@@ -8,15 +8,15 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from sylvan import validate
-from sylvan.canonical import Csr, distinct, take_rows
-from sylvan.data.row_parts import RowParts, Rows
+from sylvan.arrays import validate
+from sylvan.arrays.canonical import Csr, distinct, take_rows
+from sylvan.arrays.topk import TopK
+from sylvan.data.parts.row_parts import RowParts, Rows
 from sylvan.indexing import LabelTree
 from sylvan.indexing.embeddings import pifa_rows
 from sylvan.matching.beam import RowChanges
 from sylvan.ranking.linear import Folds
 from sylvan.runtime import Job, Runner
-from sylvan.topk import TopK
 
 _NEAR_1 = 1e-3  # lengths this near to 1 are 1, but for rounding
 _BLOCK, _STEP = 1 << 16, 1 << 11  # rows whose features one job looks through, and how many it holds at once

@@ -9,32 +9,32 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from sylvan import validate
-from sylvan.canonical import within
+from sylvan.arrays import validate
+from sylvan.arrays.canonical import within
+from sylvan.arrays.topk import TopK
+from sylvan.arrays.validate import Csr
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ParameterError, UnsupportedError
 from sylvan.indexing import LabelTree
-from sylvan.indexing.growth import Grown, saved_by_rebuilding
 from sylvan.metrics.rows import hits
 from sylvan.models.holdout import DEPTH
+from sylvan.models.xr.changed_layer import RowsNow, UpdateOptions
 from sylvan.models.xr.changes import Changes, clusters_for, halves, rows_now
+from sylvan.models.xr.growth import Grown, saved_by_rebuilding
 from sylvan.models.xr.new_labels import XRNewLabels
 from sylvan.models.xr.scaling import Scale
 from sylvan.models.xr.training_rows import HeldOut, TrainingRows
 from sylvan.models.xr.update_plan import UpdatePlan
+from sylvan.models.xr.updating import planned_update, update_rankers
+from sylvan.models.xr.without_rows import solutions_of
 from sylvan.parallel import one_at_a_time
-from sylvan.ranking.changed_layer import RowsNow, UpdateOptions
+from sylvan.params.wording import counted
 from sylvan.ranking.solution import LayerSolution
 from sylvan.ranking.training import TreeTraining
 from sylvan.ranking.tree_ranker import TreeRanker
-from sylvan.ranking.updating import planned_update, update_rankers
-from sylvan.ranking.without_rows import solutions_of
 from sylvan.runtime import Job, Runner
 from sylvan.runtime.machine import resident_bytes
 from sylvan.runtime.plan import timed
-from sylvan.topk import TopK
-from sylvan.validate import Csr
-from sylvan.wording import counted
 
 _Self = TypeVar("_Self", bound="XRUpdates")
 
@@ -192,9 +192,7 @@ class XRUpdates(XRNewLabels):
             jobs: list[Job[Any]] = []
             for at, ranker in enumerate(made.rankers_):
                 training = made._training_as_before(ranker.tree, at, everything.features, kept.length)
-                grown = made._grown(
-                    ranker, kept.solutions[at][-1], changes, everything, training, run, splits=False
-                )
+                grown = made._grown(ranker, kept.solutions[at][-1], changes, everything, training, run, splits=False)
                 counts, own = planned_update(ranker, kept.solutions[at], grown, everything, training, options, run)
                 nodes.append(counts)
                 jobs += own
@@ -212,9 +210,7 @@ class XRUpdates(XRNewLabels):
     def drift_(self) -> float:
         """The share of a search's cost that new trees would save, estimated by their shapes; 0 after a training."""
         self._need_fit("drift_")
-        saved = [
-            saved_by_rebuilding(ranker.tree, self.branching, self.max_leaf, self.beam) for ranker in self.rankers_
-        ]
+        saved = [saved_by_rebuilding(ranker.tree, self.branching, self.max_leaf, self.beam) for ranker in self.rankers_]
         return float(np.mean(saved))
 
     # ---------------------------------------- what is asked for

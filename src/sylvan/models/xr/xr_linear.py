@@ -10,31 +10,32 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sylvan import store, validate
-from sylvan.canonical import take_rows
+from sylvan import store
+from sylvan.arrays import validate
+from sylvan.arrays.canonical import take_rows
+from sylvan.arrays.topk import TopK
+from sylvan.arrays.validate import Csr
 from sylvan.data import RowParts, Vocabulary
-from sylvan.data.row_parts import Rows
+from sylvan.data.parts.row_parts import Rows
 from sylvan.errors import DataError, ParameterError
 from sylvan.indexing import LabelTree
 from sylvan.metrics.rows import hits
 from sylvan.models.base import CANDIDATES
 from sylvan.models.holdout import DEPTH, calibrated, crosswise, held_out_rows, holdout_folds
 from sylvan.models.single_label import one_class_a_row
+from sylvan.models.xr.estimate import TrainingSize
 from sylvan.models.xr.plan import refuse_beyond_memory, training_plan
 from sylvan.models.xr.scaling import Scale, scaled
 from sylvan.models.xr.training_rows import HeldOut, TrainingRows
 from sylvan.models.xr.unseen import UnseenRows, placed_by_own_rows
 from sylvan.models.xr.updates import XRUpdates
 from sylvan.ranking.calibrate import Calibrator
-from sylvan.ranking.estimate import TrainingSize
 from sylvan.ranking.training import train_rankers
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.runtime import Checkpoint, Runner, opened_runner
 from sylvan.runtime.checkpoint import identity_of
 from sylvan.runtime.plan import Plan
-from sylvan.topk import TopK
-from sylvan.validate import Csr
-from sylvan.weights import ClusterWeights
+from sylvan.weights.layer import ClusterWeights
 
 
 class XRLinear(XRUpdates):

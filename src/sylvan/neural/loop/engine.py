@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from sylvan.errors import ParameterError, SylvanError
 from sylvan.neural.loop.gradients import average_gradients, clip_gradients
-from sylvan.params import Parameterized, Range, parameterized
+from sylvan.params.fields import Parameterized, Range, parameterized
 
 _control: Any = None  # the group for small messages; there is one for the whole life of a process
 Precision = Literal["auto", "no", "bf16", "fp16"]

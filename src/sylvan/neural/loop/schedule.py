@@ -9,7 +9,7 @@ from typing import Annotated
 import torch
 from torch.optim.lr_scheduler import LambdaLR
 
-from sylvan.params import Parameterized, Range
+from sylvan.params.fields import Parameterized, Range
 
 
 @dataclass(repr=False)

@@ -22,7 +22,7 @@ from sylvan.neural.loop.gradients import finite
 from sylvan.neural.loop.history import History
 from sylvan.neural.loop.memory import memory_sentences
 from sylvan.parallel import Progress, progress, quiet
-from sylvan.params import Parameterized, Range
+from sylvan.params.fields import Parameterized, Range
 
 _LOOKED_AT = 50  # steps between two looks at the loss; a look waits for the device
 _OWN = ("random", "job", "loss")  # what of a checkpoint differs from process to process

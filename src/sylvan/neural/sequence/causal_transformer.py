@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from sylvan.errors import DataError, ParameterError
-from sylvan.params import Parameterized, Range, parameterized
+from sylvan.params.fields import Parameterized, Range, parameterized
 
 
 @parameterized

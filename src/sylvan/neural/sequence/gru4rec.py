@@ -8,7 +8,7 @@ from typing import Annotated
 from torch import Tensor, nn
 
 from sylvan.neural.sequence.sequence_encoder import SequenceEncoder
-from sylvan.params import KW_ONLY, Range, parameterized
+from sylvan.params.fields import KW_ONLY, Range, parameterized
 
 
 @parameterized

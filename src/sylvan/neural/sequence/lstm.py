@@ -7,7 +7,7 @@ from typing import Annotated
 import torch
 from torch import Tensor, nn
 
-from sylvan.params import Parameterized, Range, parameterized
+from sylvan.params.fields import Parameterized, Range, parameterized
 
 
 @parameterized

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from sylvan.errors import ParameterError
 from sylvan.neural.sequence.sequence_encoder import SequenceEncoder
-from sylvan.params import KW_ONLY, Range, parameterized
+from sylvan.params.fields import KW_ONLY, Range, parameterized
 
 
 @parameterized

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sylvan.errors import DataError
-from sylvan.params import KW_ONLY, Parameterized, Range, parameterized
+from sylvan.params.fields import KW_ONLY, Parameterized, Range, parameterized
 
 
 @parameterized

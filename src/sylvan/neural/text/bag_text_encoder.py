@@ -16,17 +16,17 @@ from torch import Tensor, nn
 
 from sylvan import store
 from sylvan.errors import ModelError, NotFittedError, ParameterError
+from sylvan.labels.names import composed
 from sylvan.neural.text.bag_encoder import BagEncoder
 from sylvan.neural.text.encoder_files import read_json, read_tensors, tensor_bytes, written_beside
 from sylvan.neural.text.hugging_face import reason_of
 from sylvan.neural.text.text_encoder import TextEncoder, as_tensor, checksum_of_tensors
 from sylvan.neural.text.token_rows import TokenRows
-from sylvan.params import Instance, Range, attribute, parameterized
+from sylvan.params.fields import Instance, Range, attribute, parameterized
 from sylvan.text import TfidfVectorizer
 from sylvan.text.characters import without_unseen
 from sylvan.text.documents import as_documents
 from sylvan.text.words import scan_words
-from sylvan.unicode_form import composed
 
 MODEL_TYPE = "sylvan-bag"
 _FORMAT = 2

@@ -19,13 +19,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from sylvan.arrays.validate import count
 from sylvan.errors import ParameterError
 from sylvan.neural.loop.engine import Engine
 from sylvan.neural.text.text_encoder import TextEncoder
 from sylvan.neural.text.token_rows import TokenRows
 from sylvan.parallel import progress, quiet
 from sylvan.runtime import Job, Runner
-from sylvan.validate import count
 
 _KEY_BYTES = 16
 _SHARD = re.compile(r"(\d+)-([0-9a-f]{8})\.vectors")

@@ -8,9 +8,9 @@ import re
 from typing import Any
 
 from sylvan.errors import ModelError
-from sylvan.hub.client import PATIENCE, need_library, quiet, unreachable
 from sylvan.neural.text.encoder_files import check_files, network_folder
 from sylvan.neural.text.hugging_face import need
+from sylvan.remote.client import PATIENCE, need_library, quiet, unreachable
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 _PATTERNS = ["*.json", "*.txt", "*.model", "*.spm", "*.tiktoken", "*.codes", "*.safetensors"]

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from sylvan.neural.text.network_encoder import NetworkEncoder
 from sylvan.neural.text.sentence_files import Recipe, read_recipe
-from sylvan.params import Constraint, Flag, Instance, Number
+from sylvan.params.fields import Constraint, Flag, Instance, Number
 
 
 class SentenceEncoder(NetworkEncoder):

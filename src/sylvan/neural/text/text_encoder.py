@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from sylvan.errors import ParameterError
 from sylvan.neural.text.token_rows import TokenRows
-from sylvan.params import Parameterized
+from sylvan.params.fields import Parameterized
 
 _Self = TypeVar("_Self", bound="TextEncoder")
 _Found = TypeVar("_Found")

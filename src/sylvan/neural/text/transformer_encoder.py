@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, get_args
 
 from sylvan.neural.text.network_encoder import NetworkEncoder
 from sylvan.neural.text.sentence_files import Recipe
-from sylvan.params import Choice, Constraint, Flag, Instance, Number
+from sylvan.params.fields import Choice, Constraint, Flag, Instance, Number
 
 Pooling = Literal["mean", "cls", "pooler", "max", "last"]
 _MODES: dict[Pooling, str] = {

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from sylvan.errors import DataError, ParameterError
 from sylvan.indexing.class_tree import check_class_tree, class_edges, first_edges
 from sylvan.indexing.tree import LabelTree
-from sylvan.params import KW_ONLY, Flag, Instance, Number, Parameterized, Range, parameterized
+from sylvan.params.fields import KW_ONLY, Flag, Instance, Number, Parameterized, Range, parameterized
 from sylvan.sampling.losses.logits import class_logits
 from sylvan.sampling.losses.loss import (
     Positives,

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from sylvan.errors import DataError
-from sylvan.params import KW_ONLY, Instance, Parameterized, Range, parameterized
+from sylvan.params.fields import KW_ONLY, Instance, Parameterized, Range, parameterized
 from sylvan.sampling.losses.logits import class_logits
 from sylvan.sampling.losses.loss import ClassLoss, Positives
 from sylvan.sampling.losses.outside import Selection, cane_losses, select

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sylvan.errors import DataError, ParameterError
-from sylvan.params import KW_ONLY, Range, attribute, parameterized
+from sylvan.params.fields import KW_ONLY, Range, attribute, parameterized
 from sylvan.sampling.losses.cane import CandidateModel
 from sylvan.sampling.losses.loss import Positives
 from sylvan.sampling.samplers.counts import class_counts

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from sylvan.params import KW_ONLY, Range, parameterized
+from sylvan.params.fields import KW_ONLY, Range, parameterized
 from sylvan.sampling.losses.logits import ABSENT, class_logits
 from sylvan.sampling.losses.loss import ClassLoss, Positives
 from sylvan.sampling.losses.sparse_rows import bag_sums, bags_of_equal

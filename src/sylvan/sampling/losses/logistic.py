@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sylvan.params import KW_ONLY, Range, parameterized
+from sylvan.params.fields import KW_ONLY, Range, parameterized
 from sylvan.sampling.losses.sampled_loss import Contrast, MaskedNoiseLoss, NoiseLoss
 
 

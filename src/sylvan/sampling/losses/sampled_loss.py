@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from sylvan.errors import DataError, ParameterError
-from sylvan.params import KW_ONLY, Instance, Range, parameterized
+from sylvan.params.fields import KW_ONLY, Instance, Range, parameterized
 from sylvan.sampling.losses.logits import class_logits
 from sylvan.sampling.losses.loss import LOWEST_LOG_Q, ClassLoss, Positives
 from sylvan.sampling.samplers.base import Draw, Sampler

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from sylvan.errors import ParameterError
-from sylvan.params import KW_ONLY, parameterized
+from sylvan.params.fields import KW_ONLY, parameterized
 from sylvan.sampling.losses.estimate import CrossEntropyEstimate
 from sylvan.sampling.losses.logits import class_logits
 from sylvan.sampling.losses.loss import LOWEST_LOG_Q, Positives

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from sylvan.errors import ParameterError
-from sylvan.params import Constraint
+from sylvan.params.fields import Constraint
 from sylvan.sampling.midx.cell_draws import THIN
 from sylvan.sampling.midx.multi_index import MultiIndex
 from sylvan.sampling.tensors import blocks

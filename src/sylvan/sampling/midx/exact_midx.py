@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from sylvan.indexing.codebooks import fit_codebooks, reconstruct
-from sylvan.params import attribute, parameterized
+from sylvan.params.fields import attribute, parameterized
 from sylvan.sampling.midx.multi_index import MultiIndex, MultiIndexSampler
 from sylvan.sampling.samplers.base import Draw
 from sylvan.sampling.tensors import blocks, invert, product

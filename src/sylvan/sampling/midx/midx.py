@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from sylvan.errors import ParameterError, UnsupportedError
 from sylvan.indexing.codebooks import fit_codebooks
-from sylvan.params import KW_ONLY, Range, parameterized
+from sylvan.params.fields import KW_ONLY, Range, parameterized
 from sylvan.sampling.midx.cell_draws import (
     THIN,
     FirstStage,

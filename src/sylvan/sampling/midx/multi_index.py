@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from sylvan.errors import ParameterError
 from sylvan.indexing.codebooks import Quantizer, codeword_sizes
-from sylvan.params import KW_ONLY, Range, attribute, parameterized
+from sylvan.params.fields import KW_ONLY, Range, attribute, parameterized
 from sylvan.sampling.samplers.base import AdaptiveSampler
 from sylvan.sampling.samplers.counts import class_counts
 from sylvan.sampling.tensors import product

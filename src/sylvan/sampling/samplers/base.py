@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from sylvan.errors import DataError, NotFittedError, ParameterError
-from sylvan.params import KW_ONLY, Parameterized, Range, attribute, parameterized
+from sylvan.params.fields import KW_ONLY, Parameterized, Range, attribute, parameterized
 from sylvan.sampling.tensors import need_floats, need_integers, need_tensor, without_gradient
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor, nn
 
-from sylvan.params import KW_ONLY, Range, attribute, parameterized
+from sylvan.params.fields import KW_ONLY, Range, attribute, parameterized
 from sylvan.sampling.samplers.base import AdaptiveSampler, Draw
 from sylvan.sampling.samplers.kernel_blocks import ClassBlocks, draw_by_mass, row_sums
 from sylvan.sampling.tensors import products, slices

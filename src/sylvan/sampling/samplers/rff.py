@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sylvan.params import KW_ONLY, Range, attribute, parameterized
+from sylvan.params.fields import KW_ONLY, Range, attribute, parameterized
 from sylvan.sampling.samplers.kernel_sampler import KernelSampler
 from sylvan.sampling.tensors import product
 

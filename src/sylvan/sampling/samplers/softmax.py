@@ -7,7 +7,7 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
-from sylvan.params import KW_ONLY, Range, attribute, parameterized
+from sylvan.params.fields import KW_ONLY, Range, attribute, parameterized
 from sylvan.sampling.samplers.base import AdaptiveSampler, Draw
 from sylvan.sampling.tensors import invert
 

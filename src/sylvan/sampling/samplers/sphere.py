@@ -7,7 +7,7 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
-from sylvan.params import KW_ONLY, Range, attribute, parameterized
+from sylvan.params.fields import KW_ONLY, Range, attribute, parameterized
 from sylvan.sampling.samplers.base import Draw
 from sylvan.sampling.samplers.kernel_sampler import KernelSampler
 from sylvan.sampling.tensors import products

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import torch
 from torch import Tensor
 
-from sylvan.params import Range, attribute, parameterized
+from sylvan.params.fields import Range, attribute, parameterized
 from sylvan.sampling.samplers.base import Draw, Sampler
 from sylvan.sampling.samplers.counts import class_counts
 

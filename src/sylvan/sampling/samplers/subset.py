@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from sylvan.errors import DataError
-from sylvan.params import Instance, attribute, parameterized
+from sylvan.params.fields import Instance, attribute, parameterized
 from sylvan.sampling.samplers.base import Draw, Sampler
 from sylvan.sampling.tensors import need_integers
 

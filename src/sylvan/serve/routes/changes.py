@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from sylvan.params.wording import counted
 from sylvan.serve.bodies import text_of
 from sylvan.serve.calls import JSON, Call, Reply, decode
 from sylvan.serve.operations import ADMIN, Operation
@@ -18,7 +19,6 @@ from sylvan.serve.problems import Problem
 from sylvan.serve.routes.ranking import MODEL
 from sylvan.serve.service import Service
 from sylvan.serve.versions import Version
-from sylvan.wording import counted
 
 _BAD_USAGE = 2  # exit code of the command line for what its user can mend
 

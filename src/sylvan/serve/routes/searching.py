@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from sylvan.params.wording import counted
 from sylvan.serve.calls import JSON, Call, Reply, decode
 from sylvan.serve.operations import Operation
 from sylvan.serve.problems import Problem
 from sylvan.serve.routes.ranking import MODEL
 from sylvan.serve.service import Service
 from sylvan.serve.versions import Version
-from sylvan.wording import counted
 
 
 class NearestVectors(msgspec.Struct):

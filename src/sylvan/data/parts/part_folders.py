@@ -1,0 +1,224 @@
+"""Writing and opening matrices in parts."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan import kernels
+from sylvan.arrays import validate
+from sylvan.arrays.canonical import Csr, matrix
+from sylvan.arrays.validate import MAX_COLUMNS
+from sylvan.data.parts.mapped import is_csr_folder, save_csr
+from sylvan.data.parts.part_files import PartFiles, exists, is_url, joined_path, listed, part_files
+from sylvan.data.parts.row_parts import RowParts
+from sylvan.data.streams import PathLike
+from sylvan.errors import DataError
+from sylvan.params.wording import counted
+
+_PART_VALUES = 1 << 24  # values of a part, where nothing else is said: 128 MB
+_LABELS = "labels"
+_NUMBERED = re.compile(r"part-\d{5,}")
+
+
+def part_name(number: int) -> str:
+    """``"part-00003"``: names whose order is that of the rows."""
+    return f"part-{number:05d}"
+
+
+def is_parts_folder(path: PathLike) -> bool:
+    """Whether a folder holds parts."""
+    names = _parts_among(os.listdir(path)) if os.path.isdir(path) else []
+    return any(is_csr_folder(os.path.join(path, name)) for name in names)
+
+
+def _parts_among(names: Sequence[str]) -> list[str]:
+    return sorted(name for name in names if name.startswith("part-"))
+
+
+def save_parts(folder: PathLike, X: Any, Y: Any = None, *, rows_per_part: int | None = None) -> None:
+    """Write features, and labels beside them, as parts for :func:`open_parts`.
+
+    Parameters
+    ----------
+    folder : path-like
+        Parts are written as ``part-00000``, ``part-00001``, … in it; it must not hold other parts.
+    X : sparse matrix or array of shape (n, d)
+    Y : label matrix of shape (n, L), or lists of label ids, optional
+    rows_per_part : int, optional
+        By default parts of about 128 MB.
+
+    Raises
+    ------
+    DataError
+        When X or Y is malformed, they differ in their number of rows, or the folder can't be written.
+
+    See Also
+    --------
+    write_parts : Makes parts of Parquet or JSONL files, on a cluster, too.
+    """
+    whole = matrix(X, "X", "columns") if not isinstance(X, Csr) else X
+    labels = None if Y is None else validate.labels(Y, n_rows=whole.shape[0])
+    name = os.fspath(folder)
+    if os.path.isdir(name) and _parts_among(os.listdir(name)):
+        raise DataError(f"{name!r} holds parts already: choose another folder, or remove them.")
+    edges = _edges(whole, rows_per_part)
+    paths = [os.path.join(name, part_name(number)) for number in range(len(edges) - 1)]
+    make_folders(paths)
+    for path, (first, last) in zip(paths, itertools.pairwise(edges), strict=True):
+        write_part(path, _slice(whole, first, last), None if labels is None else _slice(labels, first, last))
+
+
+def make_folders(paths: Sequence[str]) -> None:
+    """Folders for parts: those that stay empty, where writing is interrupted, tell that not all are there."""
+    for path in paths:
+        if is_url(path):
+            raise DataError(f"Parts can't be written to {path!r}: write them into a folder, and copy it there.")
+        try:
+            os.makedirs(path, exist_ok=True)
+        except OSError as error:
+            raise DataError(f"{path!r} can't be written: {error.strerror or error}.") from error
+
+
+def write_part(path: str, features: Csr, labels: Csr | None) -> None:
+    """One part, whole or not at all: its ``shape.npy``, without which it is none, comes last."""
+    if labels is not None:
+        save_csr(os.path.join(path, _LABELS), labels)
+    save_csr(path, features)
+
+
+def _edges(whole: Csr, rows_per_part: int | None) -> list[int]:
+    n_rows = whole.shape[0]
+    if rows_per_part is not None:
+        if not isinstance(rows_per_part, (int, np.integer)) or rows_per_part < 1:
+            raise DataError(
+                f"The 'rows_per_part' parameter must be an int of at least 1. Got {rows_per_part!r} instead."
+            )
+        return [*range(0, n_rows, rows_per_part), n_rows] if n_rows else [0, 0]
+    if not whole.nnz:
+        return [0, n_rows]
+    marks = np.arange(_PART_VALUES, whole.nnz, _PART_VALUES)
+    edges: list[int] = np.unique(np.concatenate(([0], np.searchsorted(whole.indptr, marks), [n_rows]))).tolist()
+    return edges
+
+
+def _slice(whole: Csr, first: int, last: int) -> Csr:
+    begin, end = int(whole.indptr[first]), int(whole.indptr[last])
+    indptr = whole.indptr[first : last + 1] - begin
+    return Csr(indptr, whole.indices[begin:end], whole.data[begin:end], (last - first, whole.shape[1]))
+
+
+def open_parts(folder: PathLike | Sequence[PathLike]) -> tuple[RowParts, Csr | None]:
+    """Features in parts, of which rows are read when they are needed, and their labels.
+
+    Parameters
+    ----------
+    folder : path-like, or sequence of path-like
+        A folder with ``part-00000``, ``part-00001``, … as :func:`save_parts` writes them, or the parts one by one. Each
+        may be a URL that fsspec reads, such as ``"s3://bucket/train/part-00000"``.
+
+    Returns
+    -------
+    RowParts of shape (n, d), and Csr of shape (n, L) or None
+        The labels of all rows are in memory, with as many columns as the part that has the most; None where the parts
+        have none.
+
+    Raises
+    ------
+    DataError
+        When there are no parts, one is missing or can't be read, they don't agree in their columns, or only some have
+        labels.
+    ImportError
+        For a URL, without fsspec.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile
+    >>> from sylvan import XRLinear, data
+    >>> folder = tempfile.mkdtemp()
+    >>> data.save_parts(folder, np.eye(4).repeat(5, axis=0), np.arange(4).repeat(5), rows_per_part=8)
+    >>> X, Y = data.open_parts(folder)
+    >>> X.shape, len(X.paths)
+    ((20, 4), 3)
+    >>> XRLinear().fit(X, Y).rank(np.eye(4), k=1).labels.ravel().tolist()
+    [0, 1, 2, 3]
+    """
+    if isinstance(folder, (str, os.PathLike)):
+        paths = _listed(os.fspath(folder))
+    else:
+        paths = [os.fspath(path) for path in folder]
+        if not paths:
+            raise DataError("There is no part: at least one is needed.")
+    files = [part_files(path) for path in paths]
+    offsets = [_offsets(path, part) for path, part in zip(paths, files, strict=True)]
+    for path, part in zip(paths, files, strict=True):
+        if part.shape[1] != files[0].shape[1]:
+            raise DataError(
+                f"{path!r} has {counted(part.shape[1], 'column')}, but {paths[0]!r} has {files[0].shape[1]}."
+            )
+    first_rows = np.concatenate(([0], np.cumsum([part.shape[0] for part in files])))
+    before = np.concatenate(([0], np.cumsum([part.n_values for part in files])))
+    indptr = np.concatenate([[0], *(own[1:] + start for own, start in zip(offsets, before[:-1], strict=True))])
+    n_rows = int(first_rows[-1])
+    if n_rows >= 2**31:
+        raise DataError(f"The parts have {counted(n_rows, 'row')}. At most {2**31 - 1:,} are possible.")
+    opened = RowParts(tuple(paths), (n_rows, files[0].shape[1]), indptr.astype(np.int64), first_rows.astype(np.int64))
+    return opened, _labels(paths, first_rows.tolist())
+
+
+def _listed(folder: str) -> list[str]:
+    """The parts of a folder, in their order."""
+    if not is_url(folder) and is_csr_folder(folder):
+        return [folder]
+    names = listed(folder)
+    paths = [joined_path(folder, name) for name in _parts_among(names)]
+    if not paths:
+        raise DataError(f"{folder!r} holds no parts: folders such as 'part-00000', as save_parts writes them.")
+    if all(_NUMBERED.fullmatch(os.path.basename(path)) for path in paths):
+        wanted = [joined_path(folder, part_name(number)) for number in range(len(paths))]
+        missing = sorted(set(wanted).difference(paths))
+        if missing:
+            raise DataError(f"{missing[0]!r} is missing: not all parts of {folder!r} are there.")
+    return paths
+
+
+def _offsets(path: str, part: PartFiles) -> npt.NDArray[np.int64]:
+    """Where a part's rows begin, verified."""
+    offsets = part.whole("indptr")
+    if offsets[0] != 0 or offsets[-1] != part.n_values or bool((np.diff(offsets) < 0).any()):
+        raise DataError(f"{path!r} is damaged: 'indptr' must start at 0, never fall, and end at {part.n_values}.")
+    return np.asarray(offsets, np.int64)
+
+
+def _labels(paths: Sequence[str], first_rows: list[int]) -> Csr | None:
+    """The labels of all parts, or None where they have none."""
+    places = [joined_path(path, _LABELS) for path in paths]
+    if not exists(joined_path(places[0], "shape.npy")):
+        for place in places[1:]:
+            if exists(joined_path(place, "shape.npy")):
+                raise DataError(f"{place!r} holds labels, but {paths[0]!r} has none: all parts have them, or none has.")
+        return None
+    each = [part_files(place) for place in places]
+    n_rows, n_values = first_rows[-1], sum(own.n_values for own in each)
+    indptr, indices, data = np.zeros(n_rows + 1, np.int64), np.empty(n_values, np.int32), np.empty(n_values, np.float32)
+    begin = 0
+    for place, own, (first, last) in zip(places, each, itertools.pairwise(first_rows), strict=True):
+        if own.shape[0] != last - first:
+            raise DataError(f"{place!r} has {counted(own.shape[0], 'row')}, but its part has {last - first}.")
+        block = Csr(_offsets(place, own), own.whole("indices"), own.whole("data"), own.shape)
+        fault, row = kernels.check_compressed(block.indptr, block.indices, block.data, min(block.shape[1], MAX_COLUMNS))
+        if fault or (len(block.data) and block.data.min() < 0):
+            raise DataError(
+                f"{place!r} is damaged: row {max(row, 0)} must hold rising label ids and relevances from 0."
+            )
+        end = begin + own.n_values
+        indptr[first + 1 : last + 1] = block.indptr[1:] + begin
+        indices[begin:end], data[begin:end] = block.indices, block.data
+        begin = end
+    return Csr(indptr, indices, data, (n_rows, max(own.shape[1] for own in each)))

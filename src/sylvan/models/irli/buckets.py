@@ -1,0 +1,227 @@
+"""Buckets: several partitions of the labels at once, first by hashing, then by what a network has learned."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan import kernels, store
+from sylvan.errors import DataError, ModelError
+from sylvan.params.fields import Number, check_values
+
+MOST_REPETITIONS = 65535
+_PRIME = 2**31 - 1  # above every label id; products of two numbers below it fit 64 bits
+_MOST = 2**31 - 2
+_RANGES = {
+    "n_labels": Number(int, 0, _MOST),
+    "n_buckets": Number(int, 1, _MOST),
+    "n_repetitions": Number(int, 1, MOST_REPETITIONS),
+    "seed": Number(int, 0, 2**63 - 1),
+    "room": Number(int, 0, 2**62),
+}
+
+
+def hash_partition(n_labels: int, n_buckets: int, n_repetitions: int, seed: int = 0) -> npt.NDArray[np.int32]:
+    """Labels hashed into buckets, with a different function for each repetition: it draws a from 1 to p - 1 and b from
+    0 to p - 1, where p is the prime 2^31 - 1, and puts label x into bucket ((a x + b) mod p) mod B (IRLI, section 3.1;
+    Carter and Wegman 1979), so that two labels share a bucket with a probability of at most about 1 / B."""
+    # Returns shape (n_repetitions, n_labels)
+    check_values(_RANGES, n_labels=n_labels, n_buckets=n_buckets, n_repetitions=n_repetitions, seed=seed)
+    factors = np.random.default_rng(seed).integers((1, 0), _PRIME, (n_repetitions, 2), dtype=np.uint64)
+    labels = np.arange(n_labels, dtype=np.uint64)
+    partition = np.empty((n_repetitions, n_labels), np.int32)
+    for row, (a, b) in zip(partition, factors, strict=True):
+        row[:] = (a * labels + b) % np.uint64(_PRIME) % np.uint64(n_buckets)
+    return partition
+
+
+def least_loaded(
+    best: Any,
+    n_buckets: int,
+    *,
+    current: Any = None,
+    loads: Any = None,
+    room: int = 0,
+) -> npt.NDArray[np.int32]:
+    """Place each label in turn into the least loaded of its ``best`` buckets (IRLI, section 3.2); -1 is no bucket.
+    Loads are counted while labels are placed. Among buckets with equal loads, a label stays where it is if that is one
+    of them, and otherwise goes to the best of them; a bucket with a load below ``room`` takes the labels that prefer it
+    at once."""
+    # Shapes: best (L, K); current (L,); loads (B,); returns (L,)
+    check_values(_RANGES, n_buckets=n_buckets, room=room)
+    wishes = whole_numbers(best, "best", (None, None), -1, n_buckets - 1)
+    n_labels = len(wishes)
+    places = None if current is None else whole_numbers(current, "current", (n_labels,), -1, n_buckets - 1)
+    if loads is None:
+        counted = np.zeros(n_buckets, np.int64)
+    else:
+        counted = whole_numbers(loads, "loads", (n_buckets,), 0, 2**62, np.int64).copy()
+    placed = np.empty(n_labels, np.int32)
+    fault, label = kernels.least_loaded(wishes, places, int(room), counted, placed)
+    if fault:
+        raise DataError(
+            f"Row {label} of 'best' names no bucket, so its label stays where it is: 'current' must say where. "
+            "Got None instead."
+        )
+    return placed
+
+
+def least_loaded_at_random(best: Any, n_buckets: int, seed: Sequence[int], **options: Any) -> npt.NDArray[np.int32]:
+    """:func:`least_loaded`, placing the labels in a random order. In the order of their ids, labels that are alike and
+    stand beside each other, as in sorted data, would be dealt out in the same way in every repetition, and what one
+    repetition misses, the others would miss too."""
+    # Returns shape (L,)
+    order = np.random.default_rng(seed).permutation(len(best))
+    if options.get("current") is not None:
+        options["current"] = options["current"][order]
+    placed = np.empty(len(best), np.int32)
+    placed[order] = least_loaded(best[order], n_buckets, **options)
+    return placed
+
+
+@dataclass(frozen=True, eq=False)
+class Buckets:
+    """R partitions of the labels into B buckets each, and the labels of every bucket."""
+
+    # shape (R, L): bucket of each label; -1 for a label that was removed, in all repetitions at once
+    assignment: npt.NDArray[np.int32]
+    n_buckets: int  # B
+    # shape (R, B + 1): where each bucket's labels are in the repetition's row of `members`
+    offsets: npt.NDArray[np.int64]
+    # shape (R, L'): the L' labels that are not removed, bucket by bucket, rising within a bucket
+    members: npt.NDArray[np.int32]
+    n_repetitions: int = field(init=False)  # R
+    n_labels: int = field(init=False)  # L, with the labels that were removed
+    handle: Any = field(init=False, default=None, repr=False)  # the lists as the kernel sees them
+    _free: deque[Any] = field(init=False, default_factory=deque, repr=False)  # counters that no thread uses now
+
+    def __post_init__(self) -> None:
+        for name, ndim, dtype in (("assignment", 2, np.int32), ("offsets", 2, np.int64), ("members", 2, np.int32)):
+            array = getattr(self, name)
+            if not isinstance(array, np.ndarray) or array.ndim != ndim or array.dtype != dtype:
+                raise DataError(f"The {name} of Buckets must be a matrix of {np.dtype(dtype)}. Got {array!r} instead.")
+        if self.offsets.shape != (self.assignment.shape[0], self.n_buckets + 1):
+            raise DataError(
+                f"The offsets of Buckets must have shape {(self.assignment.shape[0], self.n_buckets + 1)}. "
+                f"Got {self.offsets.shape} instead."
+            )
+        try:
+            handle = kernels.BucketLists(self.offsets, self.members, self.assignment.shape[1])
+        except (ValueError, TypeError) as error:
+            raise DataError(f"Buckets can't be made of these offsets and members: {error}.") from None
+        n_repetitions, n_labels = self.assignment.shape
+        self.__dict__.update(handle=handle, n_repetitions=n_repetitions, n_labels=n_labels)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("assignment", "n_buckets", "offsets", "members")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _free=deque())
+        self.__post_init__()
+
+    @classmethod
+    def from_assignment(cls, assignment: Any, n_buckets: int) -> Buckets:
+        """From the bucket of each label."""
+        # Shape: assignment (R, L)
+        check_values(_RANGES, n_buckets=n_buckets)
+        places = whole_numbers(assignment, "assignment", (None, None), -1, n_buckets - 1)
+        check_values(_RANGES, n_repetitions=len(places), n_labels=places.shape[1])
+        removed = places[0] < 0
+        for repetition, row in enumerate(places):
+            if not np.array_equal(row < 0, removed):
+                label = int(((row < 0) != removed).argmax())
+                raise DataError(
+                    f"Label {label} is removed in one of the repetitions 0 and {repetition} of 'assignment' and stands "
+                    "in a bucket of the other; it must be -1 in all repetitions or in none."
+                )
+        offsets = np.empty((len(places), n_buckets + 1), np.int64)
+        members = np.empty((len(places), places.shape[1] - int(removed.sum())), np.int32)
+        for repetition, row in enumerate(places):
+            kernels.list_members(row, offsets[repetition], members[repetition])
+        return cls(places, int(n_buckets), offsets, members)
+
+    def without(self, labels: npt.NDArray[np.integer[Any]]) -> Buckets:
+        """Without some labels, which keep their ids and stand in no bucket."""
+        assignment = self.assignment.copy()
+        assignment[:, labels] = -1
+        return Buckets.from_assignment(assignment, self.n_buckets)
+
+    def members_of(self, repetition: int, bucket: int) -> npt.NDArray[np.int32]:
+        """The labels of one bucket, rising."""
+        first, last = self.offsets[repetition, bucket : bucket + 2].tolist()
+        return self.members[repetition, first:last]
+
+    def loads(self) -> npt.NDArray[np.int64]:
+        """Number of labels in each bucket, shape (R, B)."""
+        return np.diff(self.offsets, axis=1)
+
+    def load_deviation(self) -> npt.NDArray[np.float64]:
+        """Standard deviation of each repetition's loads, shape (R,): Table 3's measure of balance."""
+        return np.asarray(self.loads().std(axis=1))
+
+    @contextmanager
+    def counters(self) -> Iterator[Any]:
+        """A workspace for counting, which no other thread uses while the block runs; it is used again."""
+        try:
+            counters = self._free.pop()
+        except IndexError:
+            counters = kernels.BucketCounters(self.n_labels, self.n_buckets, self.n_repetitions)
+        yield counters
+        self._free.append(counters)  # not after an error
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The arrays to be saved, by name."""
+        return {"buckets": self.assignment, "bucket_offsets": self.offsets, "bucket_members": self.members}
+
+    @classmethod
+    def from_arrays(cls, state: store.State, n_buckets: int, n_repetitions: int, n_labels: int) -> Buckets:
+        """From arrays that :meth:`arrays` gave and a model was saved with, verified wholly."""
+        if not (1 <= n_buckets <= _MOST and 1 <= n_repetitions <= MOST_REPETITIONS and 0 <= n_labels <= _MOST):
+            raise ModelError(
+                f"{state.where or 'The model'!r} is damaged: {n_repetitions} partitions of {n_labels} labels into "
+                f"{n_buckets} buckets are out of range."
+            )
+        assignment = store.need_range(state, "buckets", -1, n_buckets - 1, np.int32, (n_repetitions, n_labels))
+        offsets = store.need_array(state, "bucket_offsets", np.int64, (n_repetitions, n_buckets + 1))
+        members = store.need_array(state, "bucket_members", np.int32, (n_repetitions, None))
+        removed = assignment[0] < 0
+        for repetition, row in enumerate(assignment):
+            if not np.array_equal(row < 0, removed) or not kernels.same_members(
+                row, offsets[repetition], members[repetition]
+            ):
+                file = state.array_files.get("bucket_members", "bucket_members")
+                raise ModelError(
+                    f"{file!r} is damaged: the labels of repetition {repetition}'s buckets aren't those that array "
+                    "'buckets' puts there."
+                )
+        return cls(assignment, n_buckets, offsets, members)
+
+
+def whole_numbers(
+    values: Any,
+    name: str,
+    shape: tuple[int | None, ...],
+    low: int,
+    high: int,
+    dtype: type[np.signedinteger[Any]] = np.int32,
+) -> npt.NDArray[Any]:
+    """``values`` as a contiguous array of whole numbers of this shape (None for any size), each in [low, high]."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        array = np.empty((), object)  # rows of several lengths
+    if array.dtype.kind not in "iu" and not (array.size == 0 and array.dtype.kind == "f"):
+        raise DataError(f"{name!r} must be an array of whole numbers. Got {values!r:.60} instead.")
+    if array.ndim != len(shape) or any(want not in (None, got) for want, got in zip(shape, array.shape, strict=True)):
+        words = ", ".join("any" if want is None else str(want) for want in shape)
+        raise DataError(f"{name!r} must have shape ({words}). Got {array.shape} instead.")
+    if array.size and not (low <= (least := int(array.min())) and int(array.max()) <= high):
+        worst = least if least < low else int(array.max())
+        raise DataError(f"{name!r} must hold whole numbers in [{low}, {high}]. Got {worst} instead.")
+    return np.ascontiguousarray(array, dtype)

@@ -1,0 +1,1 @@
+"""What labels are called, as evidence for them: words of label texts, vectors of an encoder."""

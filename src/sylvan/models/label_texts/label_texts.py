@@ -1,0 +1,213 @@
+"""Labels that have texts of their own: what a text model keeps of these, and labels that are known by them alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from sylvan import store
+from sylvan.arrays.canonical import Csr, stacked
+from sylvan.data import Vocabulary
+from sylvan.errors import DataError
+from sylvan.labels.names import label_name
+from sylvan.models.holdout import holdout_folds
+from sylvan.models.label_texts.label_vectors import LabelVectors
+from sylvan.models.label_texts.text_curve import fitted_curve
+from sylvan.models.label_texts.text_evidence import TextScorer, has_text, n_evidence
+from sylvan.models.label_texts.word_contexts import WordContexts, row_means
+
+if TYPE_CHECKING:
+    from sylvan.neural.text.text_encoder import TextEncoder
+
+KIND = "label-texts"
+MOST_JUDGED = 2_000  # rows that the curve is fitted to, of which it takes four numbers
+
+_Ids = npt.NDArray[np.int32]
+
+NamedTexts = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Described:
+    """What fit was told of labels' texts."""
+
+    labels: NamedTexts
+    judged: list[str]  # the texts of the rows that the curve is fitted to, where they have to be encoded
+    encoder: TextEncoder | None  # what encodes these, and the labels' texts
+
+
+def named_texts(label_texts: Any, names: Iterable[str]) -> NamedTexts:
+    """The text of each label that has one, from a caller's ``label_texts``."""
+    if isinstance(label_texts, str) and label_texts == "names":
+        return {name: name for name in names}
+    if not isinstance(label_texts, Mapping):
+        raise DataError(
+            f"label_texts must be a mapping of labels to texts, or 'names'. Got {type(label_texts).__name__} instead."
+        )
+    result: NamedTexts = {}
+    for name, text in label_texts.items():
+        parts = [text] if isinstance(text, str) else text
+        fine = isinstance(parts, list | tuple) and all(isinstance(part, str) for part in parts)
+        if isinstance(name, bool) or not isinstance(name, str | int | np.integer) or not fine:
+            raise DataError(
+                f"label_texts must give a string, or a list of strings, for each label. "
+                f"Got {text!r:.60} for label {name!r:.60} instead."
+            )
+        result[label_name(str(name))] = " ".join(parts)
+    return dict(sorted(result.items()))  # rows are in this order, whatever the mapping's
+
+
+@dataclass(frozen=True, eq=False)
+class LabelTexts:
+    """What a text model keeps of its labels' texts."""
+
+    # shape (n_labels, n_features): the features of each label's text; empty where it has none, or no known word
+    texts: Csr
+    # shape (m,): the ids of the training rows that are labels' texts; -1 in a model that keeps no rows
+    rows: npt.NDArray[np.int64]
+    # shape (m,): the labels of these rows; of several rows of a label, which is then merged, the first is its own text
+    labels: _Ids
+    contexts: WordContexts  # what rows look like whose labels have a word in their texts
+    # shape (4,) or with vectors (6,), or None: what makes probabilities of `TextScorer`'s evidence; None where there
+    # were too few rows to learn it from
+    curve: npt.NDArray[np.float64] | None
+    vectors: LabelVectors | None = None  # of a model with a text encoder for its labels
+
+    def learned_from(
+        self, features: Csr, truth: Csr, weight: npt.NDArray[np.float32] | None, judged: _Ids,
+        vectors: npt.NDArray[np.float16] | None, n_jobs: int | None,
+    ) -> LabelTexts:  # fmt: skip
+        """With contexts and curve of training rows, of which none is a label's text."""
+        # Shapes: features, truth (n, d); weight (n,); judged (m,); vectors (m, dim)
+        both = None if self.vectors is None or vectors is None else (self.vectors.labels, vectors)
+        curve = fitted_curve(features, truth, self.texts, judged, weight, n_jobs, both)
+        means = row_means(features.to_scipy(), truth.to_scipy(), n_jobs)
+        return replace(self, contexts=WordContexts.of(means, self.texts.to_scipy()), curve=curve)
+
+    @classmethod
+    def empty(cls, n_labels: int, n_features: int) -> LabelTexts:
+        """Of labels without texts."""
+        none, contexts = Csr.empty(n_labels, n_features), WordContexts.none(n_features)
+        return cls(none, np.zeros(0, np.int64), np.zeros(0, np.int32), contexts, None)
+
+    def text_counts(self) -> npt.NDArray[np.int64]:
+        """How many of each label's training rows are texts of its own."""
+        return np.bincount(self.labels, minlength=self.texts.shape[0]).astype(np.int64)
+
+    def unlearned(self, counts: npt.NDArray[np.int64]) -> _Ids:
+        """The labels that are known by their texts alone, by how many training rows each has; rising."""
+        described = has_text(self.texts, None if self.vectors is None else self.vectors.labels)
+        return np.flatnonzero(described & (counts <= self.text_counts())).astype(np.int32)
+
+    def scorer(self, labels: _Ids) -> TextScorer:
+        """What scores some labels by their texts."""
+        vectors = None if self.vectors is None else self.vectors.labels
+        return TextScorer(self.texts, labels, self.contexts, vectors=vectors)
+
+    def grown(self, n_labels: int, n_features: int) -> LabelTexts:
+        """With more labels, without texts, and more columns."""
+        more = np.full(n_labels - self.texts.shape[0], self.texts.indptr[-1])
+        texts = self.texts._replace(indptr=np.concatenate((self.texts.indptr, more)), shape=(n_labels, n_features))
+        vectors = None if self.vectors is None else self.vectors.grown(n_labels)
+        return replace(self, texts=texts, contexts=self.contexts.widened(n_features), vectors=vectors)
+
+    def with_texts(self, texts: Csr, labels: _Ids, rows: npt.NDArray[np.int64]) -> LabelTexts:
+        """With other texts for some labels, one a row of ``texts``, and the ids of these rows."""
+        left = self._less(labels)
+        order = np.argsort(labels, kind="stable")
+        place = sp.csr_matrix(
+            (np.ones(len(labels), np.float32), (labels[order], order)), shape=(left.texts.shape[0], len(labels))
+        )
+        both = sp.csr_matrix(left.texts.to_scipy() + place @ texts.to_scipy())
+        both.sort_indices()
+        return replace(
+            left, texts=Csr.of(both), rows=np.concatenate((left.rows, rows)),
+            labels=np.concatenate((left.labels, labels)).astype(np.int32),
+        )  # fmt: skip
+
+    def merged(self, merges: Mapping[int, Iterable[int]]) -> LabelTexts:
+        """When labels become others: their texts are rows of these, whose own texts stay."""
+        becomes = np.arange(self.texts.shape[0], dtype=np.int32)
+        for into, labels in merges.items():
+            becomes[list(labels)] = into
+        order = np.argsort(becomes[self.labels] != self.labels, kind="stable")  # a label's own text comes first
+        return replace(self, rows=self.rows[order], labels=becomes[self.labels][order])
+
+    def left_with(self, ids: npt.NDArray[np.int64]) -> LabelTexts:
+        """When other training rows are forgotten: a text goes with its row, and what is known of its words."""
+        there = np.isin(self.rows, ids)
+        labels, first = np.unique(self.labels, return_index=True)
+        left = self.without(labels[~there[first]])
+        if left.vectors is not None:
+            left = replace(left, vectors=left.vectors.left_with(ids))
+        return replace(left, rows=self.rows[there], labels=self.labels[there])
+
+    def without(self, labels: npt.NDArray[Any]) -> LabelTexts:
+        """Without the texts of some labels, and without what is known of their words."""
+        gone = np.isin(np.arange(self.texts.shape[0]), labels)
+        words = self.texts.indices[np.repeat(gone, np.diff(self.texts.indptr))]
+        left = self._less(labels)
+        return replace(left, contexts=left.contexts.without(np.unique(words)))
+
+    def _less(self, labels: npt.NDArray[Any]) -> LabelTexts:
+        """Without the texts of some labels, and their rows."""
+        kept = np.repeat(~np.isin(np.arange(self.texts.shape[0]), labels), np.diff(self.texts.indptr))
+        indptr = np.concatenate(([0], np.cumsum(kept)))[self.texts.indptr].astype(np.int64)
+        texts = Csr(indptr, self.texts.indices[kept], self.texts.data[kept], self.texts.shape)
+        stays = ~np.isin(self.labels, labels)
+        vectors = None if self.vectors is None else self.vectors.with_labels(labels, None)
+        return replace(self, texts=texts, rows=self.rows[stays], labels=self.labels[stays], vectors=vectors)
+
+    def to_state(self) -> store.State:
+        """All of it as arrays."""
+        arrays: dict[str, npt.NDArray[Any]] = {
+            f"texts.{name}": getattr(self.texts, name) for name in ("indptr", "indices", "data")
+        }
+        arrays |= {"rows": self.rows, "labels": self.labels, **self.contexts.to_arrays()}
+        if self.curve is not None:
+            arrays["curve"] = self.curve
+        if self.vectors is not None:
+            arrays |= self.vectors.to_arrays()
+        return store.State(KIND, 1, {}, {}, arrays)
+
+    @classmethod
+    def from_state(cls, state: store.State, n_labels: int, n_features: int) -> LabelTexts:
+        """From :meth:`to_state`'s result, verified."""
+        store.need_kind(state, KIND)
+        labels = store.need_range(state, "labels", 0, n_labels - 1, np.int32, (None,))
+        rows = store.need_range(state, "rows", -1, 2**62, np.int64, (len(labels),))
+        curve, vectors = None, LabelVectors.from_state(state, n_labels)
+        if "curve" in state.arrays:
+            curve = store.need_array(state, "curve", np.float64, (1 + n_evidence(vectors is not None),))
+            store.need_finite(state, "curve")
+        texts = store.need_csr(state, "texts", (n_labels, n_features))
+        return cls(texts, rows, labels, WordContexts.from_state(state, n_features), curve, vectors)
+
+
+def judged_rows(n: int, weight: npt.NDArray[np.float32] | None) -> _Ids:
+    """Which of n training rows the curve is fitted to, rising; none where there are too few rows."""
+    folds = holdout_folds(n, 1, weight, MOST_JUDGED)
+    return folds[0].astype(np.int32) if folds else np.zeros(0, np.int32)
+
+
+def with_text_rows(
+    features: Csr, labels: Csr, weight: npt.NDArray[np.float32] | None, texts: Csr, of: _Ids
+) -> tuple[Csr, Csr, npt.NDArray[np.float32] | None]:
+    """Training rows and, below them, labels' texts as rows of their labels, of weight 1."""
+    own = Csr(
+        np.arange(len(of) + 1, dtype=np.int64), of.astype(np.int32), np.ones(len(of), np.float32),
+        (len(of), labels.shape[1]),
+    )  # fmt: skip
+    weights = None if weight is None else np.concatenate((weight, np.ones(len(of), np.float32)))
+    return stacked(features, texts), stacked(labels, own), weights
+
+
+def with_names_of(vocabulary: Vocabulary, texts: Mapping[str, str]) -> Vocabulary:
+    """The label names with those that have a text alone behind them, in alphabetical order."""
+    new = sorted(name for name in texts if name not in vocabulary)
+    return vocabulary.extended(new)

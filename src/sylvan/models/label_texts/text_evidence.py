@@ -1,0 +1,245 @@
+"""How well labels fit rows by the labels' own texts, for labels that no row has taught a model yet. Three things speak
+for a label that has no row: the words that its text shares with the row; the words of rows whose labels have such words
+in their texts, which is a sparse map from words of labels to words of rows; and how much of the label's text the row
+holds. Where there is a text encoder, the cosine of its vectors is a fourth. A logistic curve, fitted to labels whose
+rows were left out, makes a probability of them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan.arrays.canonical import Csr, take_rows
+from sylvan.arrays.label_filter import LabelFilter
+from sylvan.arrays.topk import TopK
+from sylvan.matching.neighbors import NeighborIndex
+from sylvan.models.label_texts.word_contexts import WordContexts, sorted_csr
+
+BLOCK_COSINES = 1 << 23  # computed at once
+TIED = 1e-6  # where a vector stands in a product decides on the last bits of its cosine: so near to another it is equal
+_Ids = npt.NDArray[np.int32]
+_Places = npt.NDArray[np.int64]
+_Floats = npt.NDArray[np.float64]
+_Vectors = npt.NDArray[np.floating[Any]]
+# Chosen by trials on eurlex57k and gutenberg, for recall of labels without rows.
+CONTEXT = 0.5  # what predicted rows count for, where the label's own text counts for 1
+NEAREST = 10  # texts of labels that say how similar a row is to such texts at all
+FEWEST_CANDIDATES, CANDIDATES = 50, 4  # labels of a row that the curve is asked for: so many, or times k
+LEAST = 1e-3  # similarities below it are all alike
+LEAST_COSINE = 0.05  # as LEAST, of an encoder's vectors, whose cosines are seldom 0
+BLOCK_ROWS = 4_096
+
+
+class Near(NamedTuple):
+    """Candidates of rows."""
+
+    row: npt.NDArray[np.int64]  # shape (m,): rising
+    place: _Ids  # shape (m,): of labels among those that are scored; rising in each row
+    cosine: npt.NDArray[np.float32]  # shape (m,)
+    # shape (n,): of each row, the mean of its highest cosines with any label, those below 0 counting as 0
+    usual: npt.NDArray[np.float64]
+
+
+class LabelCosines:
+    """The cosines of rows with some labels."""
+
+    def __init__(self, vectors: _Vectors, labels: _Ids, n_usual: int) -> None:
+        # Shape: vectors (n_labels, dim)
+        self._vectors = np.ascontiguousarray(vectors, np.float32)
+        self._labels, self._n_usual = labels, n_usual
+
+    def of(self, vector: _Vectors, label: int) -> float:
+        """The cosine of one row with one label."""
+        return float(np.asarray(vector, np.float32) @ self._vectors[label])
+
+    def near(self, rows: _Vectors, places: _Ids, n: int, masks: list[npt.NDArray[np.bool_]] | None = None) -> Near:
+        """The ``n`` nearest labels of each row, with those that are as near as the last, beside its candidates."""
+        # Shapes: rows (n_rows, dim); places (n_rows, c)
+        rows = np.asarray(rows, np.float32)
+        n_block = max(1, BLOCK_COSINES // max(1, len(self._vectors)))
+        blocks, usual = [], np.zeros(len(rows))
+        for first in range(0, len(rows), n_block):
+            last = min(first + n_block, len(rows))
+            every = rows[first:last] @ self._vectors.T
+            n_usual = min(self._n_usual, every.shape[1])
+            highest = np.partition(every, every.shape[1] - n_usual, axis=1)[:, every.shape[1] - n_usual :]
+            usual[first:last] = np.maximum(highest, 0).sum(axis=1, dtype=np.float64) / self._n_usual
+            own = every[:, self._labels]
+            may = None if masks is None else np.stack(masks if len(masks) == 1 else masks[first:last])
+            wanted = _nearest(own if may is None else np.where(may, own, -np.inf), n)
+            row, at = np.nonzero(places[first:last] >= 0)
+            wanted[row, places[first:last][row, at]] = True
+            row, place = np.nonzero(wanted)
+            blocks.append((row + first, place.astype(np.int32), own[row, place]))
+        if not blocks:
+            return Near(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32), usual)
+        rows_of, places_of, cosines = zip(*blocks, strict=True)
+        return Near(np.concatenate(rows_of), np.concatenate(places_of), np.concatenate(cosines), usual)
+
+
+def _nearest(cosines: npt.NDArray[np.float32], n: int) -> npt.NDArray[np.bool_]:
+    """Flags of the ``n`` highest of each row, and of those equal to the last of them; none at or below 0."""
+    if n < cosines.shape[1]:
+        least = np.partition(cosines, cosines.shape[1] - n, axis=1)[:, cosines.shape[1] - n, None]
+        wanted: npt.NDArray[np.bool_] = (cosines >= least - np.float32(TIED)) & (cosines > 0)
+        return wanted
+    return cosines > 0
+
+
+def n_evidence(with_vectors: bool) -> int:
+    """How many numbers speak for a label."""
+    return 5 if with_vectors else 3
+
+
+def has_text(texts: Csr, vectors: _Vectors | None) -> npt.NDArray[np.bool_]:
+    """Which labels have a text with a known word, or a vector."""
+    described: npt.NDArray[np.bool_] = np.diff(texts.indptr) > 0
+    return described if vectors is None else described | vectors.any(axis=1)
+
+
+class TextScorer:
+    """How well some labels fit rows, by the labels' texts."""
+
+    def __init__(
+        self, texts: Csr, labels: _Ids, contexts: WordContexts, index: NeighborIndex | None = None,
+        vectors: _Vectors | None = None,  # shape (n_labels, dim): an encoder's vectors of all texts, of length 1
+    ) -> None:  # fmt: skip
+        # Shape: texts (n_labels, d)
+        self.labels = labels  # the labels that are scored, rising
+        self._every = NeighborIndex.build(texts) if index is None else index
+        self._own = take_rows(texts, labels).unit_rows()
+        own = self._own.to_scipy()
+        both = (own + np.float32(CONTEXT) * contexts.predicted(own)) / np.float32(1 + CONTEXT)  # of length 1 at most
+        self._both = sorted_csr(both)
+        self._similar = NeighborIndex.build(self._both, scaled=False)
+        self._cosines = None if vectors is None else LabelCosines(vectors, labels, NEAREST)
+
+    @property
+    def takes_vectors(self) -> bool:
+        """Whether rows are judged by an encoder's vectors too."""
+        return self._cosines is not None
+
+    def evidence(
+        self, rows: Csr, n_candidates: int, allowed: LabelFilter | None = None, vectors: _Vectors | None = None
+    ) -> tuple[_Places, _Ids, _Floats]:
+        """What speaks for the ``n_candidates`` most similar labels of each row. With ``vectors``, the encoder's of the
+        rows, of shape (n, dim), as many labels of the highest cosines are candidates besides."""
+        # Returns row (m,), label (m,), evidence (m, 3)
+        n = min(n_candidates, len(self.labels))
+        places, similar = self._candidates(rows, n, allowed)
+        row, at = np.nonzero(places >= 0)
+        place, similarity, more = places[row, at], similar[row, at].astype(np.float64), []
+        if self._cosines is not None:
+            assert vectors is not None
+            found = self._cosines.near(vectors, places, n, self._masks(rows.shape[0], allowed))
+            similarity = self._similarities(rows, found.row, found.place, row * len(self.labels) + place, similarity)
+            row, place = found.row, found.place
+            more = [np.log(np.maximum(each, LEAST_COSINE)) for each in (found.cosine, found.usual[row])]
+        _, nearest = self._every.nearest(rows, NEAREST)
+        usual = np.maximum(nearest, 0).mean(axis=1, dtype=np.float64)
+        by_words = np.stack((similarity, usual[row], _shared(rows, row, self._own, place)), axis=1)
+        return row, self.labels[place], np.column_stack((np.log(np.maximum(by_words, LEAST)), *more))
+
+    def _masks(self, n_rows: int, allowed: LabelFilter | None) -> list[npt.NDArray[np.bool_]] | None:
+        """Which of the labels may be answered: one mask for all rows, or one a row."""
+        if allowed is None:
+            return None
+        return [allowed.mask(row)[self.labels] for row in range(1 if allowed.rows is None else n_rows)]
+
+    def _similarities(self, rows: Csr, row: _Places, place: _Ids, known: _Places, similarity: Any) -> _Floats:
+        """The similarity of each pair, which is known for the pairs row · labels + place in ``known``."""
+        order = np.argsort(known)
+        pair = row * len(self.labels) + place
+        at = np.searchsorted(known[order], pair)
+        is_known = np.zeros(len(pair), bool)
+        inside = at < len(known)
+        is_known[inside] = known[order][at[inside]] == pair[inside]
+        result = np.empty(len(pair), np.float64)
+        result[is_known] = similarity[order][at[is_known]]
+        rest = np.flatnonzero(~is_known)
+        result[rest] = _shared(rows.unit_rows(), row[rest], self._both, place[rest], weighed=True)
+        return result
+
+    def _candidates(self, rows: Csr, n: int, allowed: LabelFilter | None) -> tuple[_Ids, npt.NDArray[np.float32]]:
+        """The most similar of the labels, by their places among these, of each row."""
+        masks = self._masks(rows.shape[0], allowed)
+        if masks is None or len(masks) == 1:
+            return self._similar.nearest(rows, n, only=None if masks is None else masks[0])
+        each = [self._similar.nearest(take_rows(rows, np.array([row])), n, only=mask) for row, mask in enumerate(masks)]
+        return np.concatenate([found for found, _ in each]), np.concatenate([similar for _, similar in each])
+
+    def cosine(self, vector: _Vectors, label: int) -> float:
+        """The cosine of a row's vector with that of a label's text."""
+        assert self._cosines is not None
+        return self._cosines.of(vector, label)
+
+    def shared_features(self, row: Csr, label: int) -> _Ids:
+        """The features that a label's text and one row have in common, those that count most in the text first."""
+        at = int(np.searchsorted(self.labels, label))
+        text = take_rows(self._own, np.array([at]))
+        both = np.isin(text.indices, row.indices)
+        return text.indices[both][np.argsort(-text.data[both], kind="stable")]
+
+    def rank(
+        self, rows: Csr, k: int, curve: _Floats, allowed: LabelFilter | None = None, vectors: _Vectors | None = None
+    ) -> TopK:
+        """The ``k`` labels of highest probability for each row; fewer where fewer share anything with it."""
+        n_rows = rows.shape[0]
+        if n_rows > BLOCK_ROWS:  # the features of all candidates of all rows would be more than anybody has room for
+            spans = [np.arange(first, min(first + BLOCK_ROWS, n_rows)) for first in range(0, n_rows, BLOCK_ROWS)]
+            tops = [
+                self.rank(
+                    take_rows(rows, span),
+                    k,
+                    curve,
+                    None if allowed is None else allowed.of_rows(span),
+                    None if vectors is None else vectors[span],
+                )
+                for span in spans
+            ]
+            return TopK(*(np.concatenate([getattr(top, name) for top in tops]) for name in ("labels", "scores")))
+        row, label, evidence = self.evidence(rows, max(CANDIDATES * k, FEWEST_CANDIDATES), allowed, vectors)
+        scores = probabilities(curve, evidence)
+        order = np.lexsort((label, -scores, row))
+        row, label, scores = row[order], label[order], scores[order]
+        counts = np.bincount(row, minlength=rows.shape[0])
+        place = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+        top = TopK(np.full((rows.shape[0], k), -1, np.int32), np.full((rows.shape[0], k), -np.inf, np.float32))
+        kept = place < k
+        top.labels[row[kept], place[kept]], top.scores[row[kept], place[kept]] = label[kept], scores[kept]
+        return top
+
+
+def probabilities(curve: _Floats, evidence: _Floats) -> npt.NDArray[np.float32]:
+    """What a curve makes of evidence."""
+    total = np.full(len(evidence), curve[0])
+    for slope, values in zip(curve[1:], evidence.T, strict=True):  # a product's last bits depend on its rows' number
+        total += slope * values
+    result: npt.NDArray[np.float32] = (1 / (1 + np.exp(-np.clip(total, -80, 80)))).astype(np.float32)
+    return result
+
+
+def joined(first: TopK, second: TopK, k: int) -> TopK:
+    """The ``k`` best of two rankings of different labels, lower labels first among equals."""
+    labels = np.concatenate((first.labels, second.labels), axis=1)
+    scores = np.concatenate((first.scores, second.scores), axis=1)
+    order = np.lexsort((labels, -scores), axis=1)[:, :k]
+    return TopK(np.take_along_axis(labels, order, axis=1), np.take_along_axis(scores, order, axis=1))
+
+
+def _shared(rows: Csr, row: _Places, of: Csr, place: _Ids, weighed: bool = False) -> _Floats:
+    """The sum of what ``of[place]`` has of the features of the row beside it, times the row's values if ``weighed``."""
+    if not rows.nnz or not len(row):
+        return np.zeros(len(row))
+    pair = np.repeat(np.arange(len(row)), np.diff(of.indptr)[place])
+    own = take_rows(of, place)
+    width = np.int64(rows.shape[1])
+    has = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr)) * width + rows.indices
+    wanted = row[pair] * width + own.indices
+    at = np.minimum(np.searchsorted(has, wanted), len(has) - 1)
+    values = own.data * rows.data[at] if weighed else own.data
+    shared = np.where(has[at] == wanted, values, np.float32(0))
+    result: _Floats = np.bincount(pair, shared, minlength=len(row)).astype(np.float64)
+    return result

@@ -1,0 +1,332 @@
+"""The words of labels as documents are matched with them: an automaton of phrases, sets of words, and postings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan import kernels, store
+from sylvan.errors import ModelError
+
+FORM_KINDS = ("preferred", "alternative", "hidden", "derived")
+DEFINITION, PART = 4, 5  # kinds of what is no form: counted for BM25 alone, and a part of a heading, as a phrase alone
+# What the kernel counts of a candidate, native/lexical/matching.hpp.
+COUNTS = (
+    *FORM_KINDS, "sentences", "inside", "first", "last", "words", "capitals", "others", "share", "bm25", "parts",
+    "broader", "narrower", "related",
+)  # fmt: skip
+_MOST_SET_WORDS = 64  # larger sets aren't looked for
+_K1, _B = 1.2, 0.75  # of BM25, the usual ones
+
+_Ids = npt.NDArray[np.int32]
+_Offsets = npt.NDArray[np.int64]
+_NO_LINKS = np.zeros(0, np.int32)
+
+
+class FormRows(NamedTuple):
+    """The forms of labels as word ids."""
+
+    labels: _Ids  # shape (n_forms,)
+    kinds: npt.NDArray[np.uint8]  # shape (n_forms,): places in `FORM_KINDS`, or `DEFINITION`, or `PART`
+    offsets: _Offsets  # shape (n_forms + 1,)
+    words: _Ids
+
+    def some(self, which: npt.NDArray[np.bool_]) -> FormRows:
+        """Some of the forms."""
+        lengths = np.diff(self.offsets)
+        offsets = np.concatenate(([0], np.cumsum(lengths[which]))).astype(np.int64)
+        return FormRows(self.labels[which], self.kinds[which], offsets, self.words[np.repeat(which, lengths)])
+
+    @property
+    def form_of_place(self) -> npt.NDArray[np.int64]:
+        """The form that each word stands in."""
+        return np.repeat(np.arange(len(self.labels)), np.diff(self.offsets))
+
+
+class Candidates(NamedTuple):
+    """Labels that may be those of some documents, and what was counted of them."""
+
+    offsets: _Offsets  # shape (n_documents + 1,)
+    labels: _Ids  # shape (n_candidates,): rising in each document
+    # shape (n_candidates,): whether all words of one of the label's forms stand in one sentence
+    found: npt.NDArray[np.uint8]
+    counts: npt.NDArray[np.float32]  # shape (n_candidates, len(COUNTS))
+    best_bm25: npt.NDArray[np.float32]  # shape (n_documents,): the highest of any label
+    n_words: npt.NDArray[np.int64]  # shape (n_documents,)
+
+    @property
+    def documents(self) -> npt.NDArray[np.int64]:
+        """The document of each candidate."""
+        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+
+    def some(self, which: npt.NDArray[np.bool_]) -> Candidates:
+        """Some of the candidates."""
+        offsets = np.concatenate(([0], np.cumsum(which)))[self.offsets].astype(np.int64)
+        return self._replace(
+            offsets=offsets, labels=self.labels[which], found=self.found[which], counts=self.counts[which]
+        )
+
+    def of_documents(self, documents: npt.NDArray[np.bool_]) -> Candidates:
+        """Those of some of the documents."""
+        left = self.some(documents[self.documents])
+        offsets = np.concatenate(([0], np.cumsum(np.diff(self.offsets)[documents]))).astype(np.int64)
+        return left._replace(offsets=offsets, best_bm25=self.best_bm25[documents], n_words=self.n_words[documents])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Candidates]) -> Candidates:
+        """Those of consecutive documents."""
+        starts = np.cumsum([0, *(len(part.labels) for part in parts)])
+        offsets = [part.offsets[1:] + start for part, start in zip(parts, starts[:-1], strict=True)]
+        return cls(
+            np.concatenate([np.zeros(1, np.int64), *offsets]),
+            *(np.concatenate([getattr(part, name) for part in parts]) for name in cls._fields[1:]),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Lexicon:
+    """What the kernel matches documents with."""
+
+    # phrase_first, phrase_word, phrase_fail, phrase_next, phrase_ending: the automaton of all forms: where the children
+    # of a node begin, the word that leads to a node, the node of the longest proper suffix, the next of these at which
+    # a form ends, and the number of the form that ends at a node, -1 for none (Aho & Corasick 1975)
+    phrase_first: _Ids
+    phrase_word: _Ids
+    phrase_fail: _Ids
+    phrase_next: _Ids
+    phrase_ending: _Ids
+    # phrase_offsets, phrase_labels, phrase_kinds: the labels of each distinct form, and of which kind it is of them
+    phrase_offsets: _Offsets
+    phrase_labels: _Ids
+    phrase_kinds: npt.NDArray[np.uint8]
+    # part_offsets, part_phrases: the parts of each label's heading in their order, as numbers of distinct forms
+    part_offsets: _Offsets
+    part_phrases: _Ids
+    set_first: _Ids  # set_first, set_word, set_ending: the trie of the forms as sets of words, the rarest first
+    set_word: _Ids
+    set_ending: _Ids
+    set_offsets: _Offsets  # set_offsets, set_labels: the labels of each distinct set
+    set_labels: _Ids
+    # posting_offsets, posting_labels, posting_values, idf: the labels with each word, the parts of BM25 that don't
+    # depend on a document, and the words' weights
+    posting_offsets: _Offsets
+    posting_labels: _Ids
+    posting_values: npt.NDArray[np.float32]
+    idf: npt.NDArray[np.float32]
+    form_offsets: _Offsets  # form_offsets, form_set_offsets, form_words: the sets of each label, and their words
+    form_set_offsets: _Offsets
+    form_words: _Ids
+    # how labels are related
+    broader_offsets: _Offsets
+    broader_labels: _Ids
+    narrower_offsets: _Offsets
+    narrower_labels: _Ids
+    related_offsets: _Offsets
+    related_labels: _Ids
+
+    @classmethod
+    def build(
+        cls, forms: FormRows, content: npt.NDArray[np.bool_], n_labels: int,
+        broader: npt.NDArray[np.int32], related: npt.NDArray[np.int32],
+    ) -> Lexicon:  # fmt: skip
+        """From the forms of labels."""
+        # Shapes: content (n_words,); broader, related (n, 2)
+        n_words = len(content)
+        forms = forms.some(np.diff(forms.offsets) > 0)
+        named = forms.some(forms.kinds < DEFINITION)
+        arrays: dict[str, npt.NDArray[Any]] = {}
+        arrays.update(_phrases(forms.some(forms.kinds != DEFINITION), n_words, n_labels))
+        arrays.update(_postings(forms.some(forms.kinds != PART), n_words, n_labels))
+        arrays.update(_sets(named, content, n_words, n_labels))
+        pairs = {"broader": broader, "narrower": broader[:, ::-1], "related": np.vstack((related, related[:, ::-1]))}
+        for name, listed in pairs.items():
+            arrays.update(_lists(name, listed[:, 0], listed[:, 1], n_labels))
+        return cls(**arrays)
+
+    @property
+    def n_labels(self) -> int:
+        return len(self.form_offsets) - 1
+
+    @property
+    def n_words(self) -> int:
+        return len(self.idf)
+
+    def to_kernel(self) -> kernels.LabelLexicon:
+        """The form that the kernel takes; it is verified."""
+        made = kernels.LabelLexicon(self.n_labels, self.n_words)
+        made.phrases(
+            self.phrase_first, self.phrase_word, self.phrase_fail, self.phrase_next, self.phrase_ending,
+            self.phrase_offsets, self.phrase_labels, self.phrase_kinds,
+        )  # fmt: skip
+        made.parts(self.part_offsets, self.part_phrases)
+        made.sets(self.set_first, self.set_word, self.set_ending, self.set_offsets, self.set_labels)
+        made.postings(self.posting_offsets, self.posting_labels, self.posting_values, self.idf)
+        made.forms(self.form_offsets, self.form_set_offsets, self.form_words)
+        for which, name in enumerate(("broader", "narrower", "related")):
+            made.relations(which, getattr(self, f"{name}_offsets"), getattr(self, f"{name}_labels"))
+        return made
+
+    kernel = cached_property(to_kernel)  # made when it is first asked for
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "kernel"}  # a native object
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The arrays by the names that they are stored under."""
+        return {f"lexicon.{field.name}": getattr(self, field.name) for field in fields(self)}
+
+    @classmethod
+    def from_state(cls, state: store.State, n_labels: int, n_words: int) -> Lexicon:
+        """From :meth:`to_arrays`' result, verified."""
+        need = _Needs(state, n_labels, n_words)
+        arrays: dict[str, npt.NDArray[Any]] = {}
+        for name, links in (("phrase", True), ("set", False)):
+            arrays.update(need.trie(name, links))
+        n_entries = len(arrays["phrase_labels"])
+        arrays["phrase_kinds"] = store.need_range(
+            state, "lexicon.phrase_kinds", 0, len(FORM_KINDS) - 1, np.uint8, (n_entries,)
+        )
+        n_phrases = len(arrays["phrase_offsets"]) - 1
+        parts = store.need_range(state, "lexicon.part_phrases", 0, n_phrases - 1, np.int32, (None,))
+        arrays["part_phrases"] = parts
+        arrays["part_offsets"] = store.need_offsets(state, "lexicon.part_offsets", len(parts), n_labels + 1)
+        arrays.update(need.lists("posting", n_words))
+        arrays["posting_values"] = need.finite("posting_values", len(arrays["posting_labels"]))
+        arrays["idf"] = need.finite("idf", n_words)
+        words = store.need_range(state, "lexicon.form_words", 0, n_words - 1, np.int32, (None,))
+        sets = store.need_offsets(state, "lexicon.form_set_offsets", len(words))
+        forms = store.need_offsets(state, "lexicon.form_offsets", len(sets) - 1, n_labels + 1)
+        arrays.update({"form_words": words, "form_set_offsets": sets, "form_offsets": forms})
+        for name in ("broader", "narrower", "related"):
+            arrays.update(need.lists(name, n_labels))
+        return cls(**arrays)
+
+
+class _Needs:
+    """What a lexicon asks of a loaded state."""
+
+    def __init__(self, state: store.State, n_labels: int, n_words: int) -> None:
+        self.state, self.n_labels, self.n_words = state, n_labels, n_words
+
+    def lists(self, name: str, n: int | None) -> dict[str, npt.NDArray[Any]]:
+        """Lists of labels, n of them."""
+        labels = store.need_range(self.state, f"lexicon.{name}_labels", 0, self.n_labels - 1, np.int32, (None,))
+        length = None if n is None else n + 1
+        offsets = store.need_offsets(self.state, f"lexicon.{name}_offsets", len(labels), length)
+        return {f"{name}_labels": labels, f"{name}_offsets": offsets}
+
+    def finite(self, name: str, n: int) -> npt.NDArray[Any]:
+        """Numbers of at least 0, n of them."""
+        store.need_finite(self.state, f"lexicon.{name}")
+        return store.need_range(self.state, f"lexicon.{name}", 0, 1e6, np.float32, (n,))
+
+    def trie(self, name: str, links: bool) -> dict[str, npt.NDArray[Any]]:
+        """A trie, and the labels of what ends at its nodes."""
+        known = self.lists(name, None)
+        names = ["first", "word", *(["fail", "next"] if links else []), "ending"]
+        first = store.need_array(self.state, f"lexicon.{name}_first", np.int32, (None,))
+        size = (max(len(first) - 1, 1),)
+        made = {f"{name}_first": first}
+        for one in names[1:]:
+            made[f"{name}_{one}"] = store.need_array(self.state, f"lexicon.{name}_{one}", np.int32, size)
+        fail, following = (made.get(f"{name}_{one}", _NO_LINKS) for one in ("fail", "next"))
+        n_endings = len(known[f"{name}_offsets"]) - 1
+        fault = 1
+        if len(first) > 1:
+            word, ending = made[f"{name}_word"], made[f"{name}_ending"]
+            fault = kernels.trie_fault(first, word, fail, following, ending, self.n_words, n_endings)
+        if fault:
+            array = f"lexicon.{name}_{('first', 'word', 'fail', 'next', 'ending')[fault - 1]}"
+            file = self.state.array_files.get(array, array)
+            raise ModelError(f"{file!r} is damaged: array {array!r} of the {self.state.kind} holds no sound trie.")
+        return {**known, **made}
+
+
+def _lists(
+    name: str, keys: npt.NDArray[Any], labels: npt.NDArray[Any], n: int, rising: bool = True
+) -> Mapping[str, npt.NDArray[Any]]:
+    """The labels of each key below n, each once, rising or in the order in which they come."""
+    pairs = np.column_stack((keys, labels)).astype(np.int64).reshape(-1, 2)
+    if rising:
+        pairs = np.unique(pairs, axis=0)
+    else:
+        pairs = pairs[np.sort(np.unique(pairs, axis=0, return_index=True)[1])]
+        pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
+    offsets = np.concatenate(([0], np.cumsum(np.bincount(pairs[:, 0], minlength=n)))).astype(np.int64)
+    return {f"{name}_offsets": offsets, f"{name}_labels": pairs[:, 1].astype(np.int32)}
+
+
+def _phrases(forms: FormRows, n_words: int, n_labels: int) -> Mapping[str, npt.NDArray[Any]]:
+    """The automaton of the forms; of a label's equal forms, the kind that comes first counts. And labels' parts."""
+    first, word, fail, following, ending, number = kernels.build_trie(forms.offsets, forms.words, n_words, True)
+    part = forms.kinds == PART
+    order = np.lexsort((forms.kinds, forms.labels, number))
+    order = order[~part[order]]
+    key = number[order].astype(np.int64) << 32 | forms.labels[order]
+    order = order[np.diff(key, prepend=-1) != 0]
+    n_endings = int(number.max(initial=-1)) + 1
+    offsets = np.concatenate(([0], np.cumsum(np.bincount(number[order], minlength=n_endings)))).astype(np.int64)
+    parts = _lists("part", forms.labels[part], number[part], n_labels, rising=False)
+    return {
+        "phrase_first": first, "phrase_word": word, "phrase_fail": fail, "phrase_next": following,
+        "phrase_ending": ending, "phrase_offsets": offsets, "phrase_labels": forms.labels[order],
+        "phrase_kinds": forms.kinds[order], "part_offsets": parts["part_offsets"],
+        "part_phrases": parts["part_labels"],
+    }  # fmt: skip
+
+
+def _sets(
+    forms: FormRows, content: npt.NDArray[np.bool_], n_words: int, n_labels: int
+) -> Mapping[str, npt.NDArray[Any]]:
+    """The trie of the forms' sets of words, and each label's sets."""
+    form = forms.form_of_place
+    counts = content[forms.words]
+    empty = np.bincount(form[counts], minlength=len(forms.labels)) == 0
+    use = counts | empty[form]
+    form, words = form[use], forms.words[use]
+    # The rarest word first, so that few sets begin with the same.
+    rarity = np.bincount(words, minlength=n_words)
+    place = np.empty(n_words, np.int64)
+    by_rarity = np.lexsort((np.arange(n_words), rarity))
+    place[by_rarity] = np.arange(n_words)
+    keys = np.unique(form * np.int64(n_words) + place[words])
+    form, words = keys // max(n_words, 1), by_rarity[keys % max(n_words, 1)].astype(np.int32)
+    lengths = np.bincount(form, minlength=len(forms.labels))
+    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+    sets = FormRows(forms.labels, forms.kinds, offsets, words).some((lengths > 0) & (lengths <= _MOST_SET_WORDS))
+    first, word, _, _, ending, number = kernels.build_trie(sets.offsets, sets.words, n_words, False)
+    known = _lists("set", number, sets.labels, int(number.max(initial=-1)) + 1)
+    pair = sets.labels.astype(np.int64) << 32 | number
+    own = sets.some(np.isin(np.arange(len(pair)), np.unique(pair, return_index=True)[1]))
+    order = np.argsort(own.labels, kind="stable")
+    starts, sizes = own.offsets[:-1][order], np.diff(own.offsets)[order]
+    form_set_offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+    at = np.arange(int(form_set_offsets[-1])) + np.repeat(starts - form_set_offsets[:-1], sizes)
+    form_offsets = np.concatenate(([0], np.cumsum(np.bincount(own.labels, minlength=n_labels)))).astype(np.int64)
+    return {
+        **known, "set_first": first, "set_word": word, "set_ending": ending, "form_offsets": form_offsets,
+        "form_set_offsets": form_set_offsets, "form_words": own.words[at],
+    }  # fmt: skip
+
+
+def _postings(forms: FormRows, n_words: int, n_labels: int) -> Mapping[str, npt.NDArray[Any]]:
+    """BM25 (Robertson & Walker 1994) of labels as documents: all their forms' words, and those of definitions."""
+    labels = np.repeat(forms.labels, np.diff(forms.offsets)).astype(np.int64)
+    keys, counts = np.unique(forms.words.astype(np.int64) * n_labels + labels, return_counts=True)
+    words, labels = keys // n_labels, keys % n_labels
+    with_word = np.bincount(words, minlength=n_words)
+    idf = np.log1p((n_labels - with_word + 0.5) / (with_word + 0.5))
+    length = np.bincount(labels, weights=counts, minlength=n_labels)
+    mean = length.sum() / max(np.count_nonzero(length), 1)
+    norm = _K1 * (1 - _B + _B * length[labels] / max(mean, 1))
+    values = idf[words] * counts * (_K1 + 1) / (counts + norm)
+    offsets = np.concatenate(([0], np.cumsum(with_word))).astype(np.int64)
+    return {
+        "posting_offsets": offsets, "posting_labels": labels.astype(np.int32),
+        "posting_values": values.astype(np.float32), "idf": idf.astype(np.float32),
+    }  # fmt: skip

@@ -1,0 +1,1 @@
+"""Declared parameters: fields, their ranges, and the words for them."""

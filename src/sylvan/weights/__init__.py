@@ -1,0 +1,1 @@
+"""The weights of a layer: per cluster, changed, in four bits."""
