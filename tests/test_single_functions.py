@@ -11,14 +11,14 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from sylvan import LabelTree, XRLinear, names
-from sylvan.arrays import dlpack, sklearn_settings, validate
+from sylvan import LabelTree, XRLinear
+from sylvan.arrays import frames, sklearn_settings, validate
 from sylvan.cli.options import parse_settings
 from sylvan.errors import MemoryLimitError
-from sylvan.hub.label_titles import distinct_titles
+from sylvan.hub.card import distinct_titles
 from sylvan.indexing.naming import node_title
 from sylvan.labels.lookup import ids_of_names
-from sylvan.labels.names import similar_names
+from sylvan.labels.names import composed, similar_names
 from sylvan.labels.targets import Targets, rows_of_names, true_labels
 from sylvan.labels.uris import bare_label
 from sylvan.labels.vocabulary import Vocabulary
@@ -26,7 +26,7 @@ from sylvan.matching.class_beam import log_sums_of
 from sylvan.models.irli.buckets import least_loaded_at_random
 from sylvan.neural.loop.memory import memory_sentences, out_of_memory
 from sylvan.remote.readme import card_checksum, mark
-from sylvan.remote.source import Source, source_of
+from sylvan.remote.repository import Source, source_of
 from sylvan.serve.problems import problem_of_body
 from sylvan.text.characters import without_unseen
 
@@ -36,7 +36,7 @@ PULLED = {"pulled": {"repository": "someone/books", "revision": "5f3a"}}
 
 VALUES: list[tuple[Callable[[], object], object]] = [
     (lambda: parse_settings(XRLinear, ["beam=20"]), {"beam": 20}),
-    (lambda: dlpack.numpy_of([1, 2], "X"), [1, 2]),
+    (lambda: frames.numpy_of([1, 2], "X"), [1, 2]),
     (lambda: card_checksum(mark("crc32:00c0ffee") + "\n# Books"), "crc32:00c0ffee"),
     (lambda: card_checksum("# Books"), ""),
     (lambda: source_of("runs/m", PULLED), Source(repository="someone/books", revision="5f3a")),
@@ -59,7 +59,7 @@ VALUES: list[tuple[Callable[[], object], object]] = [
     (lambda: out_of_memory(RuntimeError("mat1 and mat2 shapes cannot be multiplied")), False),
     (lambda: type(sklearn_settings.sparse_as_set(sp.csr_matrix((2, 2)))), sp.csr_matrix),
     (lambda: without_unseen("co\u00adoperation"), "cooperation"),
-    (lambda: names.composed("Mu\u0308ller"), "M\xfcller"),
+    (lambda: composed("Mu\u0308ller"), "M\xfcller"),
     (lambda: validate.row_numbers([[3, -1]], 4, name="neighbors", least=-1).tolist(), [[3, -1]]),
 ]
 

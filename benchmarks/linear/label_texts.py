@@ -30,7 +30,7 @@ from sylvan.matching.neighbors import NeighborIndex
 from sylvan.metrics.rows import hits
 from sylvan.models import text
 from sylvan.models.encoders.dense_features import encoded
-from sylvan.models.label_texts.label_texts import answers as text_answers
+from sylvan.models.label_texts import answers as text_answers
 from sylvan.models.label_texts.label_texts import with_text_rows
 
 HIDDEN, DEEP, NEIGHBORS = 0.1, 100, 20

@@ -17,7 +17,7 @@ AREAS = {
     "losses": ("src/sylvan/sampling/losses",),
 }  # fmt: skip
 
-_CLASSES = "ranking/test_class_training reference/test_class_training sampling/heads/test_beam_tree_ranking"
+_CLASSES = "models/beam_tree/test_class_training reference/test_class_training sampling/heads/test_beam_tree_ranking"
 _CONTRACT = "sampling/test_contract"
 _LOSSES = "sampling/losses"
 _MIDX = "sampling/midx"
@@ -26,7 +26,7 @@ _XR = "reference/test_algorithm2 reference/test_linear models/xr/test_xr_linear"
 
 # By the first pattern that a source's path below src/sylvan matches.
 _TESTS = {
-    "models/irli/buckets.py": "indexing/test_buckets matching/test_candidates",
+    "models/irli/buckets.py": "models/irli/test_buckets models/irli/test_candidates",
     "indexing/class_tree.py": "indexing/test_class_tree",
     "indexing/clustering.py": "indexing/test_clustering indexing/test_class_tree indexing/test_tree",
     "indexing/codebooks.py": "indexing/test_codebooks",
@@ -40,8 +40,8 @@ _TESTS = {
     "indexing/tree.py": "indexing/test_tree indexing/test_tree_state indexing/test_clustering indexing/test_taxonomy",
     "matching/beam.py": "matching/test_changed_scores matching/test_best_columns reference/test_algorithm2 "
     "reference/test_label_filter reference/test_packed reference/test_paths ranking/test_solved",
-    "models/irli/bucket_network.py": "matching/test_bucket_network",
-    "models/irli/candidates.py": "matching/test_candidates",
+    "models/irli/bucket_network.py": "models/irli/test_bucket_network",
+    "models/irli/candidates.py": "models/irli/test_candidates",
     "matching/class_beam.py": f"{_CLASSES} reference/test_native_and_torch",
     "matching/four_bits.py": "reference/test_four_bits",
     "matching/negatives.py": f"{_XR} models/xr/test_plan",
@@ -50,7 +50,7 @@ _TESTS = {
     "ranking/calibrate.py": "reference/test_calibrate models/xr/test_calibration",
     "models/beam_tree/solver.py": f"{_CLASSES} reference/test_native_and_torch",
     "ranking/ensemble.py": "reference/test_combine_rankings models/ensembles/test_ensemble",
-    "models/xr/estimate.py": "ranking/test_estimate models/xr/test_plan",
+    "models/xr/estimate.py": "models/xr/test_estimate models/xr/test_plan",
     "ranking/linear.py": f"ranking/test_solved {_XR} ranking/test_memory",
     "ranking/pruning.py": "models/test_compress",
     "ranking/relevance.py": "models/transformer/test_cost_weights models/xr/test_relevance",
@@ -62,7 +62,7 @@ _TESTS = {
     "ranking/test_memory",
     "ranking/tree_ranker.py": "reference/test_paths reference/test_label_filter reference/test_algorithm2 "
     "matching/test_changed_scores",
-    "models/irli/distances.py": "ranking/test_vectors reference/test_vector_search",
+    "models/irli/distances.py": "models/irli/test_vectors reference/test_vector_search",
     "ranking/votes.py": "reference/test_neighbors models/test_neighbors",
     "sampling/by_name.py": f"sampling/test_by_name {_LOSSES}/test_wrong_inputs",
     "sampling/heads/*": "sampling/heads/test_beam_tree_ranking sampling/heads/test_beam_tree_head",

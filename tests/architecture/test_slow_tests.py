@@ -114,7 +114,7 @@ def test_the_quickest_are_taken_and_one_of_every_file(tool: ModuleType, tmp_path
     irli = "contract/test_irli.py::TestIRLI::test_e"
     case = '<testcase classname="tests.{}" name="{}" time="{}"/>'
     rows = [
-        ("test_params", "test_a[1]", 1), ("test_params", "test_a[2]", 1), ("test_params", "test_b", 0.1),
+        ("test_parallel", "test_a[1]", 1), ("test_parallel", "test_a[2]", 1), ("test_parallel", "test_b", 0.1),
         ("cli.test_demo", "test_c", 2.5), ("cli.test_demo", "test_d", 2.9),
         ("contract.test_irli.TestIRLI", "test_e", 9),
         ("elsewhere.test_x", "test_f", 1),
@@ -123,8 +123,8 @@ def test_the_quickest_are_taken_and_one_of_every_file(tool: ModuleType, tmp_path
     path.write_text("<testsuites>" + "".join(case.format(*row) for row in rows) + "</testsuites>")
     seconds = tool.times(path)
     assert seconds == {
-        "test_params.py::test_a": 2, "test_params.py::test_b": 0.1, "cli/test_demo.py::test_c": 2.5,
+        "test_parallel.py::test_a": 2, "test_parallel.py::test_b": 0.1, "cli/test_demo.py::test_c": 2.5,
         "cli/test_demo.py::test_d": 2.9, irli: 9,
     }  # fmt: skip
     assert tool.slow(seconds, budget=2.2, one=3) == ["cli/test_demo.py::test_d", irli]
-    assert tool.slow(seconds, budget=0.5, one=0) == sorted(seconds.keys() - {"test_params.py::test_b"})
+    assert tool.slow(seconds, budget=0.5, one=0) == sorted(seconds.keys() - {"test_parallel.py::test_b"})

@@ -13,7 +13,7 @@ from sylvan import BeamTreeClassifier, TextModel, TopK, XRLinear
 from sylvan.arrays import validate
 from sylvan.errors import DataError, ParameterError, UnsupportedError
 from sylvan.metrics import expected_hits
-from sylvan.models.holdout import calibrated, crosswise
+from sylvan.ranking.calibrate import calibrated, crosswise
 
 
 def titles(n: int, seed: int) -> tuple[list[str], list[list[str]]]:

@@ -18,8 +18,7 @@ import sylvan
 from sylvan import TextModel, TfidfVectorizer, XRLinear
 from sylvan.errors import ModelError, ParameterError
 from sylvan.models.encoders.dense_features import encoded
-from sylvan.models.label_texts.label_texts import LabelTexts
-from sylvan.models.label_texts.label_vectors import LabelVectors
+from sylvan.models.label_texts.label_texts import LabelTexts, LabelVectors
 from sylvan.neural import BagTextEncoder
 
 N_WORDS, N_ROWS, N_LABELS, LEARNED = 60, 400, 60, 50

@@ -13,7 +13,7 @@ from sylvan.arrays import validate
 from sylvan.errors import ModelError
 from sylvan.matching import beam
 from sylvan.ranking import training
-from sylvan.ranking.solved import CHANGES, SolvedBlock, block_packing, solved_bytes
+from sylvan.ranking.solution import CHANGES, SolvedBlock, block_packing, solved_bytes
 from sylvan.ranking.training import solved_together
 from sylvan.runtime import checkpointed
 from sylvan.weights.layer import ClusterRows

@@ -17,8 +17,7 @@ from reference.test_label_filter import draw_labels
 from reference.test_text_evidence import Case, csr, made, same_answers, unit_rows, words_of
 from sylvan import TextModel, TfidfVectorizer, XRLinear
 from sylvan.arrays.label_filter import LabelFilter
-from sylvan.models.label_texts.text_curve import fitted_curve
-from sylvan.models.label_texts.text_evidence import TextScorer
+from sylvan.models.label_texts.text_evidence import TextScorer, fitted_curve
 
 CURVE = np.array([0.5, 0.7, -0.3, 0.4, 1.5, -0.8])
 KINDS = ["any", "half", "corners", "alike"]

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference.neighbor_columns_reference import Neighbors, columns, neighbors_of
-from sylvan.models.reranker.candidate_neighbors import OF_NEIGHBORS, neighbor_columns
+from sylvan.models.reranker.candidate_columns import OF_NEIGHBORS, neighbor_columns
 from sylvan.ranking.votes import LabelRows
 
 N_LABELS = 9

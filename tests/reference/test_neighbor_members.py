@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from reference.neighbor_columns_reference import columns, nearest_others, neighbors_of
 from sylvan import NeighborRanker, Reranker, TextModel, TopK, XRLinear
 from sylvan.models.reranker import order
-from sylvan.models.reranker.candidate_neighbors import OF_NEIGHBORS
+from sylvan.models.reranker.candidate_columns import OF_NEIGHBORS
 from sylvan.models.reranker.learning import Candidates
 
 N_ROWS, N_FEATURES, N_MATRIX_LABELS = 1000, 60, 13

@@ -53,7 +53,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[threading.Event, thr
         assert go.wait(PATIENCE)
         return open_version(folder)
 
-    monkeypatch.setattr("sylvan.serve.served.open_version", opened)
+    monkeypatch.setattr("sylvan.serve.versions.open_version", opened)
     yield opening, go
     go.set()
 

@@ -10,8 +10,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan import kernels
-from sylvan.arrays.dlpack import numpy_of
-from sylvan.arrays.frames import numbers_of, rows_of_vectors
+from sylvan.arrays.frames import numbers_of, numpy_of, rows_of_vectors
 from sylvan.errors import DataError
 
 MAX_COLUMNS = 2**31 - 1

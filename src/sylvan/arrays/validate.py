@@ -22,8 +22,7 @@ from sylvan.arrays.canonical import (
     real_numbers,
     shape_text,
 )
-from sylvan.arrays.dlpack import numpy_of
-from sylvan.arrays.frames import labels_of
+from sylvan.arrays.frames import labels_of, numpy_of
 from sylvan.errors import DataError, ParameterError
 from sylvan.params.wording import are, counted
 

@@ -17,7 +17,7 @@ from sylvan.cli.saved import codes_of
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError
 from sylvan.explain.explanation import Explanation
-from sylvan.hub.label_titles import distinct_titles
+from sylvan.hub.card import distinct_titles
 from sylvan.params.wording import counted
 from sylvan.store.registry import load
 

@@ -29,7 +29,7 @@ def command(repository: str, folder: str | None, revision: str | None, quiet: bo
     from sylvan import hub, store
     from sylvan.cli.shown.report import size_words
     from sylvan.models.encoders.saved_encoder import encoder_extra
-    from sylvan.remote.source import source_of
+    from sylvan.remote.repository import source_of
 
     place = hub.pull(repository, folder, revision=revision)
     click.echo(place)

@@ -16,9 +16,8 @@ from sylvan.cli.session import Session, spoken_warnings
 from sylvan.errors import ParameterError
 from sylvan.models.ensembles.ensemble import Ensemble
 from sylvan.models.ensembles.presets import PRESETS
-from sylvan.models.reranker.presets import RERANKER_PRESETS
-from sylvan.models.reranker.reranker import Reranker
-from sylvan.models.transformer.paper_presets import PAPER as PAPERS
+from sylvan.models.reranker.reranker import RERANKER_PRESETS, Reranker
+from sylvan.models.transformer.presets import PAPER as PAPERS
 from sylvan.models.transformer.presets import ensemble_of
 from sylvan.params.wording import counted
 from sylvan.text import TfidfVectorizer

@@ -10,11 +10,11 @@ from typing import Any
 
 from sylvan import store
 from sylvan.errors import HubError, ParameterError
-from sylvan.hub.hub_card import hub_description
+from sylvan.hub.card_text import hub_description
 from sylvan.remote import readme
 from sylvan.remote.client import asking, need_library, unreachable
-from sylvan.remote.links import check_links
 from sylvan.remote.repository import Pushed, Repository
+from sylvan.remote.snapshot import check_links
 
 _MANIFEST = "manifest.json"
 _TOKEN = "[0-9a-f]" * 8

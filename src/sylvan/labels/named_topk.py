@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from sylvan.arrays.ranking_frames import Library
-from sylvan.arrays.topk import LabelNames, TopK
+from sylvan.arrays.topk import LabelNames, Library, TopK
 from sylvan.labels.vocabulary import Vocabulary
 
 

@@ -14,8 +14,7 @@ import scipy.sparse as sp
 
 from sylvan.arrays import validate
 from sylvan.arrays.canonical import Csr, as_array
-from sylvan.arrays.dlpack import numpy_of
-from sylvan.arrays.frames import label_columns, labels_of
+from sylvan.arrays.frames import label_columns, labels_of, numpy_of
 from sylvan.errors import DataError, DataWarning
 from sylvan.labels.names import label_name
 from sylvan.labels.vocabulary import Numbers, Vocabulary, warn_of_blanks

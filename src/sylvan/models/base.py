@@ -22,10 +22,9 @@ from sylvan.explain.paths import Candidates
 from sylvan.explain.question import Question
 from sylvan.explain.records import Names, TreeVote
 from sylvan.metrics.rows import hits
-from sylvan.models.holdout import DEPTH, MOST_ROWS
 from sylvan.models.sklearn_mixin import SklearnMixin
 from sylvan.params.wording import counted, did_you_mean
-from sylvan.ranking.calibrate import Calibrator
+from sylvan.ranking.calibrate import DEPTH, MOST_ROWS, Calibrator
 from sylvan.ranking.stopping import Expected, StoppingRule
 from sylvan.ranking.tail import label_gains, reweigh
 from sylvan.ranking.votes import LabelRows

@@ -19,13 +19,11 @@ from sylvan.explain.examples import strongest
 from sylvan.explain.records import Example
 from sylvan.matching.neighbors import Nearest, NeighborIndex
 from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator
-from sylvan.models.holdout import calibrated, crosswise, holdout_folds
-from sylvan.models.label_changes import merged_labels
-from sylvan.models.single_label import one_class_a_row
+from sylvan.models.label_changes import merged_labels, one_class_a_row
 from sylvan.parallel import one_at_a_time, resolve_jobs
 from sylvan.params.fields import Range, Threads, attribute, parameterized
 from sylvan.params.wording import counted
-from sylvan.ranking.calibrate import Method
+from sylvan.ranking.calibrate import Method, calibrated, crosswise, holdout_folds
 from sylvan.ranking.tail import Tail, tail_of
 from sylvan.ranking.votes import LabelRows, Voted
 

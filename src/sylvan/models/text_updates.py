@@ -21,8 +21,8 @@ from sylvan.models.label_texts.answers import TextAnswers
 from sylvan.models.label_texts.label_texts import LabelTexts, judged_rows, named_texts, with_names_of, with_text_rows
 from sylvan.models.label_texts.word_contexts import WordContexts
 from sylvan.models.text_estimator import check_texts
-from sylvan.models.xr.update_plan import UpdatePlan
 from sylvan.parallel import one_at_a_time
+from sylvan.runtime.plan import UpdatePlan
 from sylvan.text import TfidfVectorizer
 
 _Self = TypeVar("_Self", bound="TextUpdates")

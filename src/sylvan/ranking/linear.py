@@ -16,8 +16,16 @@ from sylvan.arrays.canonical import distinct, take_rows
 from sylvan.arrays.validate import Csr
 from sylvan.data.parts.row_parts import LARGE, RowParts
 from sylvan.parallel import scratch
-from sylvan.ranking.solution import WIDENED, LayerSolution, rounded, widened
-from sylvan.ranking.solved import CHANGES, SolvedBlock, Triples, block_packing
+from sylvan.ranking.solution import (
+    CHANGES,
+    WIDENED,
+    LayerSolution,
+    SolvedBlock,
+    Triples,
+    block_packing,
+    rounded,
+    widened,
+)
 from sylvan.runtime.jobs import Job
 from sylvan.weights.layer import ClusterRows
 

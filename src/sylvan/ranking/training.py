@@ -19,8 +19,7 @@ from sylvan.matching.negatives import near_best, of_root, positives_job, rows_jo
 from sylvan.parallel import map_parallel
 from sylvan.ranking.linear import Folds, LayerProblem, LinearOptions, block_jobs, squared_norms
 from sylvan.ranking.relevance import cost_weights, relevance_layers
-from sylvan.ranking.solution import LayerSolution
-from sylvan.ranking.solved import SolvedBlock, Triples
+from sylvan.ranking.solution import LayerSolution, SolvedBlock, Triples
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.runtime.jobs import Results, Runner
 from sylvan.runtime.machine import return_freed_memory

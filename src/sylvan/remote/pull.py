@@ -11,10 +11,8 @@ from sylvan import store
 from sylvan.data.streams import open_write
 from sylvan.errors import ModelError
 from sylvan.remote import readme
-from sylvan.remote.links import check_links
-from sylvan.remote.repository import Repository
-from sylvan.remote.snapshot import download
-from sylvan.remote.source import SOURCE
+from sylvan.remote.repository import SOURCE, Repository
+from sylvan.remote.snapshot import check_links, download
 from sylvan.store.registry import rebuild
 
 

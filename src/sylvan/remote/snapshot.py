@@ -11,13 +11,24 @@ from sylvan import store
 from sylvan.errors import HubError, ModelError
 from sylvan.remote import readme
 from sylvan.remote.client import PATIENCE, asking, need_library, unreachable
-from sylvan.remote.links import check_links
-from sylvan.remote.repository import Repository
-from sylvan.remote.source import Source, cache_of
+from sylvan.remote.repository import Repository, Source, cache_of
 from sylvan.runtime.disk import free_bytes
 from sylvan.runtime.memory import shown_bytes
 
 _MANIFEST = "manifest.json"
+
+
+def check_links(folder: str, places: Iterable[str]) -> None:
+    """Refuse files that lie outside of ``folder``, but for the Hub's cache, whose snapshots are links to its blobs.
+    Otherwise a folder from somebody else could have any file of this machine pushed, or read as a model."""
+    root = os.path.realpath(folder)
+    allowed, cache = [root], cache_of(root)
+    if cache is not None:
+        allowed.append(os.path.join(cache, "blobs"))
+    for place in places:
+        real = os.path.realpath(os.path.join(root, place))
+        if not any(real.startswith(os.path.join(above, "")) for above in allowed):
+            raise ModelError(f"{os.path.join(folder, place)!r} is a link that leads out of the folder, to {real!r}.")
 
 
 @dataclass(frozen=True)

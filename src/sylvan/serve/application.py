@@ -17,8 +17,7 @@ from starlette.types import Receive, Scope, Send
 from sylvan.errors import MemoryLimitError, ModelError, SylvanError
 from sylvan.serve.calls import Call, ClientGone, Reply, send_reply
 from sylvan.serve.keys import ApiKey
-from sylvan.serve.openapi import document
-from sylvan.serve.operations import ADMIN, ANYONE, Operation
+from sylvan.serve.openapi import ADMIN, ANYONE, Operation, document
 from sylvan.serve.problems import PROBLEM_TYPE, Problem
 from sylvan.serve.routes import all_operations
 from sylvan.serve.service import Service

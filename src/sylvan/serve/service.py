@@ -17,9 +17,8 @@ from sylvan.serve.keys import Keyring
 from sylvan.serve.log import Log, say
 from sylvan.serve.metrics import Metrics
 from sylvan.serve.problems import Problem
-from sylvan.serve.served import Served
 from sylvan.serve.settings import Limits, Settings
-from sylvan.serve.versions import Version
+from sylvan.serve.versions import Served, Version
 
 _HOUSEKEEPING = 0.1  # seconds between two times that the log is written and gauges are set
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from sylvan.weights.codebook import encode
 from sylvan.weights.layer import ClusterRows, ClusterWeights, Layout
+from sylvan.weights.quantized import encode
 
 
 def runs_between(changed: Iterable[int], n_clusters: int) -> Iterator[tuple[int, int]]:

@@ -17,13 +17,14 @@ import numpy.typing as npt
 
 from sylvan import kernels, store
 from sylvan.errors import ModelError
-from sylvan.weights.codebook import encode, make_codebook
 from sylvan.weights.quantized import (
     BOOK,
     CODE_BITS,
     CodedRows,
     child_bits,
     coded,
+    encode,
+    make_codebook,
     pack_bits,
     pack_lengths,
     stream_bytes,

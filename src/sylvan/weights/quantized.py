@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+LEAST_RATIO = 1e-5  # magnitudes below this part of the largest share the codebook's least
 CODE_BITS = 4
 BOOK = 1 << CODE_BITS  # weights of a codebook
 LONGEST = 16  # entries of a row; a longer one is continued in the next
@@ -20,6 +21,31 @@ REFINED = 0.04  # of a cluster's weights get another entry, those that their cod
 PASSES = 2  # at most so many entries more a weight
 ROUNDS = 10  # of k-means
 WIDEST = 1e-5  # magnitudes below this part of the largest share the codebook's least
+
+
+def make_codebook(least: float, largest: float) -> npt.NDArray[np.float32]:
+    """Codes 0 to 127: magnitudes from the least to the largest in equal ratios; 128 to 255: their negatives."""
+    if largest == 0:
+        return np.zeros(256, np.float32)
+    least = max(min(least, largest), largest * LEAST_RATIO)
+    magnitudes = least * (largest / least) ** (np.arange(128) / 127)
+    magnitudes[-1] = largest
+    return np.concatenate((magnitudes, -magnitudes)).astype(np.float32)
+
+
+def encode(weights: npt.NDArray[np.float32], codebook: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
+    """The code of the nearest magnitude (in ratio) of each weight."""
+    least, largest = float(codebook[0]), float(codebook[127])
+    codes = np.zeros(len(weights), np.float32)
+    if largest > least:
+        scale = 127 / np.log(largest / least)
+        np.log(np.maximum(np.abs(weights), least) / np.float32(least), out=codes)
+        codes *= np.float32(scale)
+    np.rint(codes, out=codes)
+    np.clip(codes, 0, 127, out=codes)
+    encoded = codes.astype(np.uint8)
+    encoded[weights < 0] += np.uint8(128)
+    return encoded
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from sylvan import BeamTreeClassifier, LabelTree, TextModel
 from sylvan.errors import DataError, NotFittedError, ParameterError, UnsupportedError
 from sylvan.indexing.class_tree import check_class_tree
 from sylvan.matching.class_beam import ClassWeights, all_scores
-from sylvan.models.beam_tree.growth import GrowingClassTree
+from sylvan.models.beam_tree.updates import GrowingClassTree
 
 N = 12
 WOODS = ["elm", "fir", "ash", "oak", "yew", "box", "bay", "fig", "nut", "pine", "teak", "larch"]

@@ -16,8 +16,8 @@ from sylvan.errors import DataError, ParameterError  # noqa: E402
 from sylvan.models.irli.bucket_network import BucketNetwork  # noqa: E402
 from sylvan.models.irli.buckets import Buckets, hash_partition  # noqa: E402
 from sylvan.models.irli.candidates import find_candidates  # noqa: E402
-from sylvan.models.irli.judge import RecallJudge, candidate_recall  # noqa: E402
 from sylvan.models.irli.learning import LearnedPartitions, learn_partitions  # noqa: E402
+from sylvan.models.irli.rounds import RecallJudge, candidate_recall  # noqa: E402
 from sylvan.models.irli.settings import LearningSettings  # noqa: E402
 from sylvan.models.irli.training import GroupTrainer, InputScale, network_of  # noqa: E402
 from sylvan.runtime import Job, Runner  # noqa: E402

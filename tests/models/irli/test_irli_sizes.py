@@ -7,7 +7,7 @@ import pytest
 
 from sylvan import IRLIIndex
 from sylvan.models.irli.distances import METRICS, exact_neighbors
-from sylvan.models.irli.sizes import IndexSizes, principal_directions
+from sylvan.models.irli.settings import IndexSizes, principal_directions
 from sylvan.models.irli.vectors import training_queries
 
 

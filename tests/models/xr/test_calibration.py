@@ -12,7 +12,7 @@ import scipy.sparse as sp
 import sylvan
 from sylvan import TextModel, TfidfVectorizer, XRLinear, data, metrics
 from sylvan.errors import DataError, ParameterError
-from sylvan.models.holdout import holdout_folds
+from sylvan.ranking.calibrate import holdout_folds
 from sylvan.runtime import checkpointed
 
 METHODS = ["isotonic", "platt"]

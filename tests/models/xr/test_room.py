@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sylvan import XRLinear
 from sylvan.arrays import validate
 from sylvan.arrays.canonical import Csr, stacked
-from sylvan.models.xr.room import Room
+from sylvan.models.xr.training_rows import Room
 
 
 def drawn(n: int, seed: int) -> Csr:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sylvan import data
 from sylvan.data.formats.rdf import RDF_FORMS
-from sylvan.data.formats.subject_records import header_separator
+from sylvan.data.formats.subjects import header_separator
 from sylvan.data.label_terms import label_terms
 from sylvan.data.streams import head_of, unpacked_name
 from sylvan.errors import DataError, DataWarning

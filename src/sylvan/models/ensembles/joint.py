@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -17,12 +18,12 @@ from sylvan.arrays.topk import TopK
 from sylvan.arrays.validate import Csr
 from sylvan.errors import DataError, ParameterError
 from sylvan.explain.explanation import Explanation
+from sylvan.explain.question import place_of
 from sylvan.explain.records import Names, TreeVote
 from sylvan.labels.lookup import find_label
 from sylvan.labels.targets import Targets, named_rows
 from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.models.compress import Compressible, has_weights
-from sylvan.models.ensembles.explained import explain_texts
 from sylvan.models.ensembles.members import (
     LabelIds,
     check_members,
@@ -39,12 +40,38 @@ from sylvan.models.ensembles.members import (
     saved_members,
     taken,
 )
-from sylvan.models.single_label import one_class_a_row
+from sylvan.models.label_changes import one_class_a_row
 from sylvan.models.text_estimator import check_texts, thresholds_by_name
 from sylvan.weights.layer import WeightDtype
 
 _Weights = npt.NDArray[np.float64]
 _Self = TypeVar("_Self", bound="JointModel")
+
+
+def explain_texts(model: Any, texts: list[str], label: int, top: int, options: Mapping[str, Any]) -> Explanation:
+    """The explanation of one text by the members that know the label, numbered through."""
+    name = model.vocabulary_[label]
+    own = {key: value for key, value in options.items() if key not in ("examples", "n_examples")}
+    shown = {key: value for key, value in options.items() if key not in own}
+    answers: list[Explanation] = []
+    for at in np.flatnonzero(model.weights_ > 0).tolist():
+        member = model.members[at]
+        if name in (member.vocabulary_ or ()):
+            answers.append(member.explain(texts, name, top, **shown, **taken(member, own)))
+    if not answers:
+        raise DataError(f"No member of the {type(model).__name__} that has a weight knows the label {name!r}.")
+    ranking = model.rank(texts, model.n_labels_, **own)
+    place, score = place_of(ranking, label)
+    probability = None
+    if model.calibrator_ is not None:
+        probability = place_of(model.probabilities(ranking), label)[1]
+    return replace(
+        answers[0], model=type(model).__name__, label=label, place=place, score=score, probability=probability,
+        n_labels=model.n_labels_, n_features=model.n_features_, n_known=sum(answer.n_known for answer in answers),
+        trees=numbered_votes([answer.trees for answer in answers]),
+        notes=tuple(dict.fromkeys(note for answer in answers for note in answer.notes)),
+        examples=next((answer.examples for answer in answers if answer.examples), ()),
+    )  # fmt: skip
 
 
 class GivenTraining(NamedTuple):

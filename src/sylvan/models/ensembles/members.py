@@ -23,9 +23,9 @@ from sylvan.errors import DataError, ParameterError
 from sylvan.explain.records import TreeVote
 from sylvan.labels.targets import true_labels
 from sylvan.models.base import CANDIDATES, Estimator
-from sylvan.models.holdout import holdout_folds
 from sylvan.params.fields import Constraint, Parameterized
 from sylvan.params.wording import counted
+from sylvan.ranking.calibrate import holdout_folds
 from sylvan.ranking.votes import Voted
 from sylvan.runtime import Checkpoint
 from sylvan.store.registry import rebuild

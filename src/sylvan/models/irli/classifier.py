@@ -17,10 +17,9 @@ from sylvan.models.base import MOST_ANSWERS
 from sylvan.models.irli.bucket_network import BucketNetwork
 from sylvan.models.irli.bucket_scores import BucketOrder, BucketQuery, count_candidates, rank_labels
 from sylvan.models.irli.buckets import MOST_REPETITIONS, Buckets
-from sylvan.models.irli.judge import PrecisionJudge
 from sylvan.models.irli.learning import fit_partitions
 from sylvan.models.irli.report import BucketReport
-from sylvan.models.irli.rounds import Rounds
+from sylvan.models.irli.rounds import PrecisionJudge, Rounds
 from sylvan.models.irli.settings import (
     MOST_BUCKETS,
     Batch,
@@ -35,7 +34,7 @@ from sylvan.models.irli.settings import (
     Repetitions,
 )  # fmt: skip
 from sylvan.models.irli.updates import IRLIUpdates
-from sylvan.models.single_label import one_class_a_row
+from sylvan.models.label_changes import one_class_a_row
 from sylvan.parallel import resolve_jobs
 from sylvan.params.fields import Range, Seed, Threads, attribute, parameterized
 from sylvan.params.wording import counted

@@ -19,10 +19,9 @@ from sylvan.models.irli.bucket_network import BucketNetwork
 from sylvan.models.irli.buckets import Buckets, hash_partition
 from sylvan.models.irli.candidates import Order
 from sylvan.models.irli.distances import Metric, exact_neighbors
-from sylvan.models.irli.judge import RecallJudge
 from sylvan.models.irli.learning import fit_partitions, grouped
 from sylvan.models.irli.report import BucketReport
-from sylvan.models.irli.rounds import Rounds
+from sylvan.models.irli.rounds import RecallJudge, Rounds
 from sylvan.models.irli.search import BucketedVectors, SearchSettings
 from sylvan.models.irli.settings import (
     Batch,
@@ -30,14 +29,15 @@ from sylvan.models.irli.settings import (
     Epochs,
     FinalEpochs,
     HiddenOrAuto,
+    IndexSizes,
     LearningSettings,
     NBucketsOrAuto,
     NumberOfRounds,
     Rate,
     Repetitions,
     Room,
+    principal_directions,
 )  # fmt: skip
-from sylvan.models.irli.sizes import IndexSizes, principal_directions
 from sylvan.models.irli.tuning import UNTUNED, Tuning, choose_settings, nearest_of
 from sylvan.models.irli.vectors import (
     ROUGH_WIDTH,

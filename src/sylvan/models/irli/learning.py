@@ -16,8 +16,7 @@ from sylvan.errors import DataError
 from sylvan.lazy import need_torch
 from sylvan.models.irli.bucket_network import BucketNetwork, Float32, best_buckets, expected_affinity
 from sylvan.models.irli.buckets import Buckets, hash_partition, least_loaded_at_random
-from sylvan.models.irli.judge import Judge, RecallJudge
-from sylvan.models.irli.rounds import PROGRESS, Partitions, Progress, Round
+from sylvan.models.irli.rounds import PROGRESS, Judge, Partitions, Progress, RecallJudge, Round
 from sylvan.models.irli.settings import LearningSettings
 from sylvan.parallel import map_parallel
 from sylvan.runtime import ARRAY, Checkpoint, Job, Runner, opened_runner

@@ -17,7 +17,6 @@ from sylvan.data import Vocabulary
 from sylvan.data.label_terms import label_terms
 from sylvan.errors import DataError, ParameterError, UnsupportedError
 from sylvan.labels.targets import encode_labels
-from sylvan.models.holdout import calibrated, holdout_folds
 from sylvan.models.lexical.answers import LexicalAnswers
 from sylvan.models.lexical.features import FEATURES, MatchedRows
 from sylvan.models.lexical.lexicon import Lexicon
@@ -28,7 +27,7 @@ from sylvan.models.text_estimator import check_texts
 from sylvan.parallel import one_at_a_time, resolve_jobs
 from sylvan.params.fields import Choice, Range, Seed, Threads, attribute, parameterized
 from sylvan.ranking.boosted_trees import BoostedTrees
-from sylvan.ranking.calibrate import Method
+from sylvan.ranking.calibrate import Method, calibrated, holdout_folds
 from sylvan.text.characters import FIRST_RULES, RULES
 from sylvan.text.documents import as_documents
 from sylvan.text.label_words import LabelWords

@@ -12,7 +12,11 @@ import scipy.sparse as sp
 from sylvan import kernels, store
 from sylvan.arrays.canonical import Csr
 from sylvan.arrays.topk import TopK
+from sylvan.matching.neighbors import Nearest
+from sylvan.ranking.votes import LabelRows
 
+OF_NEIGHBORS = ("similarity", "place", "votes")
+_Ids = npt.NDArray[np.int32]
 OF_MEMBER = ("score", "place", "share")  # a member's columns, each
 OF_ALL = (
     "mean", "mean_share", "mean_best", "mean_sum", "place", "members", "highest", "label_rows", "first_given",
@@ -21,8 +25,17 @@ OF_ALL = (
 _LEADERS = 10  # of a row's candidates, with which each candidate's rows are compared
 _MOST_TOGETHER = 100  # labels that are stored as those which occur with a label
 _BLOCK = 1_000_000  # label pairs that are counted at a time
-
 _Floats = npt.NDArray[np.float32]
+
+
+def neighbor_columns(labels: _Ids, nearest: Nearest, voters: LabelRows) -> _Floats:
+    """Of every candidate, the nearest of the row's neighbours that has it, and how many have it."""
+    # Shapes: labels (n, k); nearest (n, m); returns (n, k, 3)
+    n, k = labels.shape
+    result = np.zeros((n * k, len(OF_NEIGHBORS)), np.float32)
+    rows, similarities = np.ascontiguousarray(nearest[0]), np.ascontiguousarray(nearest[1])
+    kernels.neighbor_columns(np.ascontiguousarray(labels), rows, similarities, voters.offsets, voters.labels, result)
+    return result.reshape(n, k, len(OF_NEIGHBORS))
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,8 +18,14 @@ from sylvan.models.encoders.encoded_labels import OF_ENCODER, EncodedLabels
 from sylvan.models.ensembles.members import LabelIds
 from sylvan.models.lexical.label_ties import OF_COMPANY, company_columns
 from sylvan.models.lexical.lexical_matcher import LexicalMatcher
-from sylvan.models.reranker.candidate_columns import OF_ALL, OF_MEMBER, LabelFacts, candidate_columns
-from sylvan.models.reranker.candidate_neighbors import OF_NEIGHBORS, neighbor_columns
+from sylvan.models.reranker.candidate_columns import (
+    OF_ALL,
+    OF_MEMBER,
+    OF_NEIGHBORS,
+    LabelFacts,
+    candidate_columns,
+    neighbor_columns,
+)
 from sylvan.params.wording import counted
 from sylvan.ranking.votes import Voted
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -27,14 +27,17 @@ from sylvan.models.ensembles.members import (
     renumbered,
     take,
 )
+from sylvan.models.ensembles.presets import PRESETS
 from sylvan.models.lexical.lexical_matcher import LexicalMatcher
+from sylvan.models.neighbors import NeighborRanker
 from sylvan.models.reranker.candidate_columns import LabelFacts
 from sylvan.models.reranker.candidates import label_values
 from sylvan.models.reranker.learning import Objective, ordering_rows
 from sylvan.models.reranker.order import RerankerOrder
 from sylvan.models.reranker.plan import reranker_plan
-from sylvan.models.reranker.presets import RERANKER_PRESETS, RerankerPreset, reranker_members
+from sylvan.models.text import TextModel, usual_vectorizer
 from sylvan.models.text_estimator import Unknown
+from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.params.fields import Choice, Instance, Range, Seed, Threads, attribute, check_value, parameterized
 from sylvan.ranking.boosted_trees import BoostedTrees
 from sylvan.ranking.calibrate import Method
@@ -46,7 +49,28 @@ from sylvan.runtime.plan import Plan
 if TYPE_CHECKING:
     from sylvan.neural.text.text_encoder import TextEncoder
 
+# A member: its model, and the parameters of the model and of its vectoriser that aren't at their defaults.
+Member = tuple[str, Mapping[str, Any], Mapping[str, Any]]
+_TREES: tuple[Member, ...] = tuple(("xr-linear", parameters, text) for parameters, text in PRESETS["accurate"])
+_NEAREST: tuple[Member, ...] = (("neighbors", {}, {}), ("neighbors", {}, PRESETS["accurate"][2][1]))
+RerankerPreset = Literal["accurate", "words"]
+RERANKER_PRESETS: Mapping[RerankerPreset, tuple[Member, ...]] = MappingProxyType({
+    "accurate": (*_TREES, *_NEAREST),
+    "words": (*_TREES, *_NEAREST, ("lexical", {}, {})),
+})  # fmt: skip
 Columns = Callable[[Any, TopK], Any]
+
+
+def reranker_members(name: RerankerPreset, n_jobs: int | None = None) -> list[Estimator]:
+    """The members of a preset, not fitted."""
+    made: list[Estimator] = []
+    for model, parameters, text in RERANKER_PRESETS[name]:
+        if model == "lexical":
+            made.append(LexicalMatcher(**parameters, n_jobs=n_jobs))
+            continue
+        ranker: Any = XRLinear if model == "xr-linear" else NeighborRanker
+        made.append(TextModel(usual_vectorizer(**text, n_jobs=n_jobs), ranker(**parameters, n_jobs=n_jobs)))
+    return made
 
 
 @parameterized

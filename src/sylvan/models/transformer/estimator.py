@@ -32,7 +32,7 @@ from sylvan.models.encoders.described import (
 )
 from sylvan.models.encoders.saved_encoder import SavedEncoder, encoder_files
 from sylvan.models.ensembles.ensemble import Ensemble
-from sylvan.models.single_label import one_class_a_row
+from sylvan.models.label_changes import one_class_a_row
 from sylvan.models.text_estimator import Unknown, check_texts
 from sylvan.models.transformer.features import Lengths, joined, unit_terms
 from sylvan.models.transformer.plan import plan_of

@@ -12,9 +12,9 @@ from sylvan.data import Vocabulary
 from sylvan.errors import DataError
 from sylvan.labels.targets import need_as_many
 from sylvan.models.text_estimator import TextEstimator, check_texts
-from sylvan.models.xr.update_plan import UpdatePlan
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.parallel import one_at_a_time
+from sylvan.runtime.plan import UpdatePlan
 
 _Self = TypeVar("_Self", bound="TransformerUpdates")
 

@@ -59,7 +59,7 @@ class XRTransformer(TransformerEstimator):
     preset : {"base", "tiny", "paper"}, default "base"
         What stands for None: ``"base"`` a small sentence encoder, one pass a layer, and what has proved good since;
         ``"tiny"`` a bag of words, for tests and for processors alone; ``"paper"`` the papers' settings for Eurlex-4K,
-        each with its source in ``sylvan/models/transformer/paper_presets.py``. What belongs to a kind of encoder goes
+        each with its source in ``sylvan/models/transformer/presets.py``. What belongs to a kind of encoder goes
         with the encoder, whatever the preset: a bag has learning rates of its own, and the paper's pooling is for
         networks that sentence-transformers hasn't trained.
     vectorizer : TfidfVectorizer, optional

@@ -18,7 +18,7 @@ from sylvan.matching.negatives import cluster_rows, layer_positives, near_best, 
 from sylvan.models.xr.growth import Grown
 from sylvan.ranking.linear import LayerProblem, block_jobs, squared_norms
 from sylvan.ranking.relevance import cost_weights, relevance_layers
-from sylvan.ranking.solved import SolvedBlock
+from sylvan.ranking.solution import SolvedBlock
 from sylvan.ranking.training import TreeTraining
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.runtime.jobs import Job, Runner

@@ -16,8 +16,7 @@ from sylvan.indexing.embeddings import pifa
 from sylvan.matching.beam import beam_job, root_beam
 from sylvan.models.label_changes import merged_labels
 from sylvan.models.xr.changed_layer import RowsNow
-from sylvan.models.xr.room import Room
-from sylvan.models.xr.training_rows import TrainingRows
+from sylvan.models.xr.training_rows import Room, TrainingRows
 from sylvan.ranking.linear import squared_norms
 from sylvan.ranking.training import TreeTraining
 from sylvan.ranking.tree_ranker import TreeRanker

@@ -18,7 +18,7 @@ from sylvan.indexing import LabelTree
 from sylvan.matching.beam import beam_bytes
 from sylvan.matching.negatives import cluster_rows, csr_bytes, layer_positives, of_root, rows_bytes
 from sylvan.ranking.linear import LANES, solver_bytes
-from sylvan.ranking.solved import solved_bytes
+from sylvan.ranking.solution import solved_bytes
 from sylvan.ranking.training import TreeTraining, solved_together, train_rankers, training_stages
 from sylvan.weights.layer import ClusterWeights, laid_out_bytes
 

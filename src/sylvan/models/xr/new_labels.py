@@ -19,12 +19,11 @@ from sylvan.models.xr.changes import clusters_for
 from sylvan.models.xr.fitted import XRAnswers
 from sylvan.models.xr.growth import Grown
 from sylvan.models.xr.scaling import Scale
-from sylvan.models.xr.update_plan import UpdatePlan
 from sylvan.ranking.training import TreeTraining
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.runtime import Job, Runner
 from sylvan.runtime.machine import resident_bytes
-from sylvan.runtime.plan import timed
+from sylvan.runtime.plan import UpdatePlan, timed
 
 _Self = TypeVar("_Self", bound="XRNewLabels")
 

@@ -17,24 +17,22 @@ from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ParameterError, UnsupportedError
 from sylvan.indexing import LabelTree
 from sylvan.metrics.rows import hits
-from sylvan.models.holdout import DEPTH
 from sylvan.models.xr.changed_layer import RowsNow, UpdateOptions
 from sylvan.models.xr.changes import Changes, clusters_for, halves, rows_now
 from sylvan.models.xr.growth import Grown, saved_by_rebuilding
 from sylvan.models.xr.new_labels import XRNewLabels
 from sylvan.models.xr.scaling import Scale
 from sylvan.models.xr.training_rows import HeldOut, TrainingRows
-from sylvan.models.xr.update_plan import UpdatePlan
-from sylvan.models.xr.updating import planned_update, update_rankers
-from sylvan.models.xr.without_rows import solutions_of
+from sylvan.models.xr.updating import planned_update, solutions_of, update_rankers
 from sylvan.parallel import one_at_a_time
 from sylvan.params.wording import counted
+from sylvan.ranking.calibrate import DEPTH
 from sylvan.ranking.solution import LayerSolution
 from sylvan.ranking.training import TreeTraining
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.runtime import Job, Runner
 from sylvan.runtime.machine import resident_bytes
-from sylvan.runtime.plan import timed
+from sylvan.runtime.plan import UpdatePlan, timed
 
 _Self = TypeVar("_Self", bound="XRUpdates")
 

@@ -17,8 +17,7 @@ from sylvan.models.xr.changed_layer import ChangedCluster, ChangedLayer, RowsNow
 from sylvan.models.xr.growth import Grown
 from sylvan.ranking.linear import LayerProblem, block_jobs
 from sylvan.ranking.relevance import cost_weights, relevance_layers
-from sylvan.ranking.solution import LayerSolution, column_sums
-from sylvan.ranking.solved import SolvedBlock
+from sylvan.ranking.solution import LayerSolution, SolvedBlock, column_sums
 from sylvan.ranking.training import TreeTraining
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.runtime.jobs import Job, Runner
@@ -26,6 +25,29 @@ from sylvan.weights.changed import with_clusters
 from sylvan.weights.layer import ClusterRows, ClusterWeights
 
 ROUNDS = 2  # of the solver, where it starts near a solution and needn't be precise
+
+
+def solutions_of(
+    ranker: TreeRanker, features: Csr, labels: Csr, training: TreeTraining, runner: Runner | None = None
+) -> list[LayerSolution]:
+    """How a ranker's layers were solved, as far as its rows say it: the multipliers aren't known."""
+    runner = Runner() if runner is None else runner
+    tree, n_rows = ranker.tree, features.shape[0]
+    positives, beam = layer_positives(tree, labels), root_beam(n_rows)
+    result = []
+    for t, offsets in enumerate(tree.child_offsets):
+        if t:
+            job = beam_job(
+                t - 1, features, ranker.layers[t - 1], beam, training.beam, training.combines[t - 1], runner.n_jobs
+            )
+            beam = runner.one(job)
+        nodes = beam[0] if not t else near_best(beam, training.man_threshold, training.combines[t - 1])
+        parents = positives[t - 1] if t else of_root(positives[0])
+        row_offsets, rows = cluster_rows(training.negatives[t], parents, nodes, len(offsets) - 1, n_rows)
+        n_multipliers = int((np.diff(row_offsets) * np.diff(offsets)).sum())
+        nothing = np.zeros(int(offsets[-1]), np.float32)
+        result.append(LayerSolution(offsets, row_offsets, rows, np.zeros(n_multipliers, np.float16), nothing, False))
+    return result
 
 
 def update_rankers(

@@ -21,15 +21,14 @@ from sylvan.errors import DataError, ParameterError
 from sylvan.indexing import LabelTree
 from sylvan.metrics.rows import hits
 from sylvan.models.base import CANDIDATES
-from sylvan.models.holdout import DEPTH, calibrated, crosswise, held_out_rows, holdout_folds
-from sylvan.models.single_label import one_class_a_row
+from sylvan.models.label_changes import one_class_a_row
 from sylvan.models.xr.estimate import TrainingSize
 from sylvan.models.xr.plan import refuse_beyond_memory, training_plan
 from sylvan.models.xr.scaling import Scale, scaled
 from sylvan.models.xr.training_rows import HeldOut, TrainingRows
 from sylvan.models.xr.unseen import UnseenRows, placed_by_own_rows
 from sylvan.models.xr.updates import XRUpdates
-from sylvan.ranking.calibrate import Calibrator
+from sylvan.ranking.calibrate import DEPTH, Calibrator, calibrated, crosswise, held_out_rows, holdout_folds
 from sylvan.ranking.training import train_rankers
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.runtime import Checkpoint, Runner, opened_runner

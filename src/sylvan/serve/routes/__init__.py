@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sylvan.serve.operations import Operation
+from sylvan.serve.openapi import Operation
 from sylvan.serve.routes import annif, bulk, cards, changes, explaining, health, labels, page, ranking, searching, trees
 from sylvan.serve.service import Service
 

@@ -19,12 +19,11 @@ from sylvan.data import SubjectVocabulary
 from sylvan.labels.uris import looks_like_uri
 from sylvan.serve.asked import Asked, RankedRow, answers
 from sylvan.serve.calls import JSON, Call, Reply, Stream, decode
-from sylvan.serve.operations import Operation, Parameter
+from sylvan.serve.openapi import Operation, Parameter
 from sylvan.serve.problems import Problem, problem_of_body
-from sylvan.serve.served import Served
 from sylvan.serve.service import Service
 from sylvan.serve.settings import Limits
-from sylvan.serve.versions import Version, stamp_of
+from sylvan.serve.versions import Served, Version, stamp_of
 from sylvan.version import __version__
 
 _T = TypeVar("_T")

@@ -13,9 +13,8 @@ from sylvan.serve.asked import Asked, RankedRow, answers, check
 from sylvan.serve.bodies import id_of, rows_of, text_of
 from sylvan.serve.calls import Call, Handle, Reply, Stream, decode
 from sylvan.serve.problems import Problem, problem_of_body
-from sylvan.serve.served import Served
 from sylvan.serve.service import Service
-from sylvan.serve.versions import Version
+from sylvan.serve.versions import Served, Version
 
 NOT_IN_QUERIES = ("allowed", "denied", "explain")
 

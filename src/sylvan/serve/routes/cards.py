@@ -7,11 +7,10 @@ from typing import Any
 import msgspec
 
 from sylvan.serve.calls import Call, Reply
-from sylvan.serve.operations import Operation
+from sylvan.serve.openapi import Operation
 from sylvan.serve.routes.ranking import MODEL
-from sylvan.serve.served import Served
 from sylvan.serve.service import Service
-from sylvan.serve.versions import Version
+from sylvan.serve.versions import Served, Version
 
 
 class ModelLine(msgspec.Struct):

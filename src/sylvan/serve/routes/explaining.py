@@ -5,7 +5,7 @@ from __future__ import annotations
 from sylvan.serve.bodies import record_at_the_top, rows_of, with_fields
 from sylvan.serve.calls import JSON, Call, Reply, decode
 from sylvan.serve.explained import Explained, explained
-from sylvan.serve.operations import Operation
+from sylvan.serve.openapi import Operation
 from sylvan.serve.routes.ranking import MODEL
 from sylvan.serve.service import Service
 

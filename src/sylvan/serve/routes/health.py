@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from sylvan.serve.calls import Call, Reply
-from sylvan.serve.operations import ANYONE, Operation
+from sylvan.serve.openapi import ANYONE, Operation
 from sylvan.serve.service import Service
 
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"

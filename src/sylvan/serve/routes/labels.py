@@ -7,7 +7,7 @@ import asyncio
 import msgspec
 
 from sylvan.serve.calls import Call, Reply
-from sylvan.serve.operations import Operation, Parameter
+from sylvan.serve.openapi import Operation, Parameter
 from sylvan.serve.problems import Problem
 from sylvan.serve.routes.ranking import MODEL
 from sylvan.serve.service import Service

@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 
 from sylvan.serve.calls import Call, Reply
-from sylvan.serve.operations import ANYONE, Operation, Parameter
+from sylvan.serve.openapi import ANYONE, Operation, Parameter
 from sylvan.serve.problems import Problem
 from sylvan.serve.service import Service
 

@@ -10,7 +10,7 @@ from sylvan.serve.asked import RankedRow, answers, check
 from sylvan.serve.bodies import ids_of, record_at_the_top, rows_of, with_fields
 from sylvan.serve.calls import JSON, NDJSON, Call, Handle, Reply, Stream, decode
 from sylvan.serve.explained import explanations
-from sylvan.serve.operations import Operation, Parameter
+from sylvan.serve.openapi import Operation, Parameter
 from sylvan.serve.problems import Problem
 from sylvan.serve.routes.bulk import NOT_IN_QUERIES
 from sylvan.serve.service import Service

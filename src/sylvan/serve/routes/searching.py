@@ -9,7 +9,7 @@ import numpy as np
 
 from sylvan.params.wording import counted
 from sylvan.serve.calls import JSON, Call, Reply, decode
-from sylvan.serve.operations import Operation
+from sylvan.serve.openapi import Operation
 from sylvan.serve.problems import Problem
 from sylvan.serve.routes.ranking import MODEL
 from sylvan.serve.service import Service

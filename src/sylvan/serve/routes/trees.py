@@ -13,7 +13,7 @@ from sylvan.indexing.naming import node_title
 from sylvan.serve.asked import Asked, RankedRow, answers, node_of
 from sylvan.serve.bodies import record_at_the_top, rows_of, with_fields
 from sylvan.serve.calls import JSON, Call, Reply, decode
-from sylvan.serve.operations import Operation, Parameter
+from sylvan.serve.openapi import Operation, Parameter
 from sylvan.serve.problems import Problem
 from sylvan.serve.routes.labels import number_in
 from sylvan.serve.routes.ranking import MODEL

@@ -275,7 +275,7 @@ def test_nothing_is_a_frame_that_nobody_could_have_made() -> None:
 
 def test_frames_of_one_library_load_no_other() -> None:
     code = (
-        "import sys, numpy; from sylvan import validate\n"
+        "import sys, numpy; from sylvan.arrays import validate\n"
         "validate.features(numpy.eye(2)); assert not {'pandas', 'polars', 'pyarrow'} & set(sys.modules)\n"
         "import pandas; had = 'pyarrow' in sys.modules\n"
         "validate.features(pandas.DataFrame({'a': [1.0], 'b': [2.0]})); assert had or 'pyarrow' not in sys.modules\n"
