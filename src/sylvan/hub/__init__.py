@@ -6,6 +6,5 @@ Needs the extra ``hub`` (``pip install "sylvan[hub]"``), which is loaded when th
 from sylvan.hub.push import push
 from sylvan.remote.pull import from_pretrained, pull
 from sylvan.remote.repository import Pushed
-from sylvan.remote.saved import HubMixin
 
-__all__ = ["HubMixin", "Pushed", "from_pretrained", "pull", "push"]
+__all__ = ["Pushed", "from_pretrained", "pull", "push"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -12,6 +12,8 @@ import scipy.sparse as sp
 
 from sylvan import store
 from sylvan.arrays import validate
+from sylvan.arrays.frames import feature_names
+from sylvan.arrays.label_filter import LabelFilter
 from sylvan.arrays.sklearn_settings import sparse_as_set
 from sylvan.arrays.topk import TopK
 from sylvan.arrays.validate import Csr
@@ -21,13 +23,27 @@ from sylvan.explain.explanation import Explanation
 from sylvan.explain.paths import Candidates
 from sylvan.explain.question import Question
 from sylvan.explain.records import Names, TreeVote
+from sylvan.labels.lookup import ids_of_names
+from sylvan.labels.named_topk import NamedTopK
+from sylvan.labels.targets import Targets, grown_labels, true_labels
 from sylvan.metrics.rows import hits
-from sylvan.models.sklearn_mixin import SklearnMixin
+from sylvan.models.label_changes import label_ids, merged_ids, renamed, without_names
+from sylvan.models.scikit_learn import (
+    accuracy,
+    as_classes,
+    classes_of,
+    names_from_parts,
+    names_to_parts,
+    need_columns,
+    shares,
+    sklearn_tags,
+)
 from sylvan.params.wording import counted, did_you_mean
 from sylvan.ranking.calibrate import DEPTH, MOST_ROWS, Calibrator
 from sylvan.ranking.stopping import Expected, StoppingRule
 from sylvan.ranking.tail import label_gains, reweigh
 from sylvan.ranking.votes import LabelRows
+from sylvan.remote.fitted import Fitted
 
 CANDIDATES = 100  # labels put forward, at least, for a ranking that is then weighed or joined with others
 MOST_ANSWERS = 1_000_000  # k beyond the number of labels only pads; what pads a gigabyte a row is a slip
@@ -37,6 +53,8 @@ _DENSE_CLASSES = 1000  # up to so many, the probabilities of all classes are an 
 
 Predicted: TypeAlias = sp.csr_matrix | sp.csr_array | npt.NDArray[Any]  # an array after one class a row
 
+_NONE = np.zeros(0, np.int32)
+_NONE.flags.writeable = False
 _Self = TypeVar("_Self", bound="Estimator")
 
 
@@ -49,13 +67,19 @@ class GivenRows(NamedTuple):
     n_labels: int
 
 
-class Estimator(SklearnMixin):
+class Estimator(Fitted):
     """Base of all models; a concrete one sets ``n_features_`` and ``n_labels_`` in ``fit`` and is final."""
 
+    n_features_: int
+    n_labels_: int
     n_rows_: int
     label_counts_: npt.NDArray[np.int64]
+    vocabulary_: Vocabulary | None = None
+    feature_names_in_: npt.NDArray[Any]  # only where the columns of X had names
+    single_label_: bool = False  # whether fit was given one class a row: an array, list or column of ids or names
     first_feature_: int | None = None  # the number of the first feature in svmlight files, where it learned from one
     calibrator_: Calibrator | None = None  # unless rows were held out for one
+    _removed: npt.NDArray[np.int32] = _NONE  # ids of labels that were removed, rising
     least_rows: ClassVar[int] = 1  # of training, in a folder
     unlearns: ClassVar[bool] = False  # whether an update without known rows makes it answer known labels less
     gives_probabilities: ClassVar[bool] = False  # whether it learned them, so that they mean something uncalibrated
@@ -174,6 +198,17 @@ class Estimator(SklearnMixin):
             self._removed = store.need_rising(state, "removed_labels", 0, n_labels - 1, np.int32)
         self._names_from_parts(state)
 
+    def _names_to_parts(self) -> dict[str, store.State]:
+        """The names of labels and columns as parts of a state."""
+        columns = self.feature_names_in_.tolist() if "feature_names_in_" in self.__dict__ else None
+        return names_to_parts(self.vocabulary_, columns)
+
+    def _names_from_parts(self, state: store.State) -> None:
+        """The names that :meth:`_names_to_parts` gave, verified."""
+        self.vocabulary_, columns = names_from_parts(state, self.n_labels_, self.n_features_)
+        if columns is not None:
+            self.feature_names_in_ = np.array(list(columns), dtype=object)
+
     @property
     def most_held_out(self) -> int:
         """How many training rows are asked for answers that calibrate the model, at most."""
@@ -231,7 +266,7 @@ class Estimator(SklearnMixin):
         """Answers as :meth:`predict_proba` gives them."""
         top = self.probabilities(top)
         if self._has_one_class and top.k == self.n_labels_ <= _DENSE_CLASSES:
-            return self._shares(top)
+            return shares(top, self.n_labels_)
         return sparse_as_set(top.to_csr(self.n_labels_))
 
     def probabilities(self, top: TopK) -> TopK:
@@ -487,3 +522,249 @@ class Estimator(SklearnMixin):
     def _explain_trees(self, row: Csr, label: int, top: int, names: Names, **options: Any) -> tuple[TreeVote, ...]:
         """What each tree says of a label; nothing where a model has no trees."""
         return ()
+
+    # ---------------------------------------- labels that are renamed or removed
+
+    @property
+    def removed_labels_(self) -> npt.NDArray[np.int32]:
+        """Ids of the labels that were removed, rising."""
+        self._need_fit("removed_labels_")
+        return self._removed
+
+    def with_label_names(self: _Self, names: Mapping[str, str]) -> _Self:
+        """A copy in which some labels have other names; their ids and scores stay.
+
+        Parameters
+        ----------
+        names : mapping of str to str
+            The new name of each label that gets one. Two labels may swap theirs.
+
+        Raises
+        ------
+        NotFittedError
+            Before ``fit``.
+        DataError
+            When the labels have no names, one isn't known, or a new name is that of another label.
+
+        Examples
+        --------
+        >>> from sylvan import TextModel
+        >>> tagger = TextModel().fit(["whales at sea", "bread and cakes"], [["Whaling"], ["Baking"]])
+        >>> tagger.with_label_names({"Whaling": "Whale hunting"}).rank(["the whales"], k=1).names
+        [['Whale hunting']]
+        """
+        self._need_fit("with_label_names")
+        vocabulary = self.vocabulary_
+        if vocabulary is None:
+            raise DataError(f"The labels of this {type(self).__name__} are ids without names: none can be renamed.")
+        new = dict(zip(self._ids_of(list(names)), names.values(), strict=True))
+        for label, name in new.items():
+            taken = vocabulary.get(name) if isinstance(name, str) else None
+            if taken is not None and taken not in new:
+                raise DataError(f"Label {vocabulary[label]!r} can't be called {name!r}: so is another, label {taken}.")
+        return self._renamed(new)
+
+    def without_labels(self: _Self, labels: Any) -> _Self:
+        """A copy that never answers with some labels; what it has learned of them is gone from it.
+
+        The ids and the scores of all other labels stay. Weights that several labels share, such as those of the
+        clusters above a label, aren't learned anew.
+
+        Parameters
+        ----------
+        labels : str, int, list of these, or array of int
+            Names, or ids. Where labels are called by numbers, an int is the name.
+
+        Raises
+        ------
+        NotFittedError
+            Before ``fit``.
+        DataError
+            For a label that isn't known or was removed before, and when no label would be left.
+        UnsupportedError
+            When a model of this kind can't lose labels.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sylvan import XRLinear
+        >>> model = XRLinear().fit(np.eye(3).repeat(5, axis=0), np.arange(3).repeat(5))
+        >>> model.without_labels([1]).rank(np.eye(3)[[1]], k=3).labels[0, -1]
+        np.int32(-1)
+        """
+        self._need_fit("without_labels")
+        return self.without_label_ids(np.array(self._ids_of(labels), np.int32))
+
+    def without_label_ids(self: _Self, labels: npt.NDArray[np.int32]) -> _Self:
+        """As :meth:`without_labels`, of labels by their ids, whatever they are called."""
+        ids = np.unique(labels)
+        if len(ids) + len(self.removed_labels_) == self.n_labels_:
+            n_labels = counted(self.n_labels_, "label")
+            raise DataError(f"Of {n_labels} not all can be removed: a model needs at least one.")
+        made = self._shallow()
+        vocabulary = self.vocabulary_
+        made._drop_labels(ids)
+        if made.vocabulary_ is vocabulary:  # else of parts, which have seen to their names
+            made._free_names(ids)
+        return made
+
+    def _free_names(self, ids: npt.NDArray[np.int32]) -> None:
+        """Give the names of removed labels back, so that others can have them; called of a copy."""
+        if self.vocabulary_ is not None:
+            self.vocabulary_ = without_names(self.vocabulary_, ids.tolist())
+
+    def _renamed(self: _Self, names: Mapping[int, str]) -> _Self:
+        """A copy with other names for some label ids."""
+        assert self.vocabulary_ is not None
+        made = self._shallow()
+        made.vocabulary_ = renamed(self.vocabulary_, names)
+        return made
+
+    def _shallow(self: _Self) -> _Self:
+        """A copy that shares all parts; an encoder that is still in its files stays there."""
+        made = type(self).__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        return made
+
+    def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
+        """Lose labels; called of a fresh, shallow copy, whose parts are replaced and never written to."""
+        raise UnsupportedError(f"The labels of {type(self).__name__} can't be removed: train it without them.")
+
+    def _note_dropped(self, ids: npt.NDArray[np.int32]) -> None:
+        """What all models note of dropped labels."""
+        self._removed = np.union1d(self._removed, ids).astype(np.int32)
+        self.label_counts_ = self.label_counts_.copy()
+        self.label_counts_[ids] = 0
+
+    def _with_new_names(self, Y: Any) -> tuple[Vocabulary | None, Csr]:
+        """The names of labels with those that are new, and ``Y`` by their ids."""
+        return grown_labels(self.vocabulary_, self.n_labels_, Y)
+
+    def _merged(self, merge: Mapping[Any, Sequence[Any]]) -> dict[int, list[int]]:
+        """Ids of the labels to merge, by the id of the label that they become."""
+        return merged_ids(merge, self._ids_of)
+
+    def _ids_of(self, labels: Any) -> list[int]:
+        """The ids of labels that are there, by their names or ids."""
+        return label_ids(labels, self.n_labels_, self.vocabulary_, self.removed_labels_)
+
+    # ---------------------------------------- what scikit-learn's tools ask
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "n_labels_" in self.__dict__
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn's tools ask before they use an estimator; only they load scikit-learn."""
+        return sklearn_tags(self.takes_texts, self.single_label_)
+
+    @property
+    def n_features_in_(self) -> int:
+        """scikit-learn's name for ``n_features_``."""
+        return self.n_features_
+
+    @property
+    def classes_(self) -> npt.NDArray[Any]:
+        """The labels in the order of :meth:`predict_proba`'s columns: names, or else the ids 0 to n_labels_ - 1."""
+        self._need_fit("classes_")
+        return (
+            np.arange(self.n_labels_)
+            if self.vocabulary_ is None
+            else as_classes(self.vocabulary_, list(self.vocabulary_))
+        )
+
+    @property
+    def partial_fit(self) -> Any:
+        """Not available: ``hasattr`` is False, for scikit-learn's tools too.
+
+        Raises
+        ------
+        UnsupportedError
+        """
+        name = type(self).__name__
+        raise UnsupportedError(f"{name} has no partial_fit: call fit with all rows, or update where a model has one.")
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """P@1: the share of rows whose best label is correct.
+
+        For several labels per row, scikit-learn's own classifiers report the share of rows with exactly the right
+        labels; with thousands of labels that is nearly always 0.
+
+        Parameters
+        ----------
+        X : as in :meth:`rank`
+        y : as in ``fit``
+            Labels that the model doesn't know count as missed.
+        sample_weight : array of shape (n,), optional
+
+        Raises
+        ------
+        DataError
+            When X and y have different numbers of rows.
+        """
+        best = self.rank(X, k=1).labels[:, 0]
+        return accuracy(best, self._truth(y), self.n_labels_, sample_weight)
+
+    def _truth(self, Y: Any) -> Csr:
+        """True labels by their ids; those that the model doesn't know are left out, or beyond its own."""
+        return validate.labels(Y) if self.vocabulary_ is None else true_labels(Y, self.vocabulary_, unknown="drop")
+
+    def to_state(self) -> store.State:
+        state = super().to_state()
+        if self.single_label_:
+            state.meta["single_label"] = True
+        return state
+
+    @classmethod
+    def from_state(cls: type[_Self], state: store.State) -> _Self:
+        made = super().from_state(state)
+        made.single_label_ = "single_label" in state.meta and store.need_bool(state, "single_label")
+        return made
+
+    def _best_classes(self, top: TopK) -> npt.NDArray[Any]:
+        """The class of each row that is ranked first, as it was called in ``fit``; the most frequent where none is."""
+        best = top.labels[:, 0]
+        if (best < 0).any():
+            best = np.where(best < 0, np.int32(self._usual_class()), best)
+        return classes_of(self.vocabulary_, best)
+
+    def _usual_class(self) -> int:
+        """The label with most training rows."""
+        return int(np.argmax(self.label_counts_))
+
+    def _training_pair(self, X: Any, Y: Any) -> tuple[Csr, Csr, Vocabulary | None]:
+        """Features, labels and the names of the labels, where they have any."""
+        Y, vocabulary = self._without_names(Y)
+        return (*validate.pair(X, Y, owner=type(self).__name__), vocabulary)
+
+    def _without_names(self, Y: Any) -> tuple[Csr, Vocabulary | None]:
+        """Labels by ids, and their names, where they have any."""
+        targets = Targets.read(Y)
+        return targets.matrix, targets.names
+
+    def _keep_names(self, X: Any, vocabulary: Vocabulary | None, single_label: bool = False) -> None:
+        """At the end of ``fit``: the names of labels and columns, and whether each row has one class."""
+        self.vocabulary_, self.single_label_ = vocabulary, single_label
+        for name in ("feature_names_in_", "_removed"):
+            self.__dict__.pop(name, None)
+        columns = feature_names(X, "X")
+        if columns is not None:
+            self.feature_names_in_ = np.array(columns, dtype=object)
+
+    def _features(self, X: Any) -> Csr:
+        """What ``rank`` is given, verified; columns with other names than in ``fit`` are refused."""
+        if "feature_names_in_" in self.__dict__:
+            need_columns(X, self.feature_names_in_.tolist(), type(self).__name__)
+        return validate.features(X, n_features=self.n_features_, owner=type(self).__name__)
+
+    def _filter(self, allowed: Any, denied: Any, n_rows: int) -> LabelFilter | None:
+        """What ``rank`` may answer with; by name too, where labels have names."""
+        if allowed is None and denied is None:
+            return None
+        if self.vocabulary_ is not None:
+            allowed = ids_of_names(allowed, self.vocabulary_, "allowed")
+            denied = ids_of_names(denied, self.vocabulary_, "denied")
+        return LabelFilter.of(allowed, denied, n_rows=n_rows, n_labels=self.n_labels_)
+
+    def _named(self, top: TopK) -> TopK:
+        """An answer with names, where labels have names."""
+        return top if self.vocabulary_ is None else NamedTopK(top.labels, top.scores, self.vocabulary_)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any, Literal
 
@@ -15,7 +14,7 @@ from sylvan.errors import DataError, ModelError
 from sylvan.parallel import map_parallel, resolve_jobs
 from sylvan.params.fields import Choice, Range, Threads, parameterized
 from sylvan.params.wording import counted
-from sylvan.remote.saved import HubMixin
+from sylvan.remote.fitted import Fitted
 from sylvan.text.characters import FIRST_RULES, RULES
 from sylvan.text.columns import Analyzer
 from sylvan.text.constraints import DocumentShare, NgramRange
@@ -38,7 +37,7 @@ _WITH_FORMS, _WITH_RULES = 2, 3
 
 
 @parameterized
-class TfidfVectorizer(TfidfReading, HubMixin):
+class TfidfVectorizer(TfidfReading, Fitted):
     """Converts texts to a sparse matrix of TF-IDF weights, in native code and on several threads.
 
     With the same settings the matrix is the same as scikit-learn's: the same columns in the same order, and the same
@@ -439,15 +438,8 @@ class TfidfVectorizer(TfidfReading, HubMixin):
             vectorizer._idf = store.need_finite(state, "idf")
         return vectorizer
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        """Save to a folder, which :func:`sylvan.load` opens again.
-
-        Raises
-        ------
-        NotFittedError
-            Before :meth:`fit`.
-        """
-        store.save(folder, self.to_state())
+    def _is_fitted(self) -> bool:
+        return "_terms" in self.__dict__
 
 
 def _plain(value: Any) -> Any:

@@ -13,10 +13,10 @@ import scipy.sparse as sp
 from sylvan.arrays import validate
 from sylvan.errors import DataError, ParameterError
 from sylvan.models.base import MOST_ANSWERS
-from sylvan.models.fitted import Fitted
 from sylvan.models.irli.candidates import Candidates, Order
 from sylvan.models.irli.distances import METRICS, Metric, exact_neighbors, nearest_candidates
 from sylvan.parallel import one_at_a_time
+from sylvan.remote.fitted import Fitted
 
 _ROWS = 1 << 14  # converted at once
 FARTHEST = {"euclidean": np.inf, "angular": np.inf, "inner_product": -np.inf}  # the distance of no vector at all
