@@ -126,8 +126,8 @@ def take_rows(matrix: Csr, rows: npt.NDArray[np.integer[Any]]) -> Csr:
     """Some rows of a matrix, in the order of ``rows``."""
     lengths = matrix.indptr[1:][rows] - matrix.indptr[rows]  # not of all rows: these may be a few of very many
     indptr = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-    at = np.arange(int(indptr[-1])) + np.repeat(matrix.indptr[rows] - indptr[:-1], lengths)
-    return Csr(indptr, matrix.indices[at], matrix.data[at], (len(rows), matrix.shape[1]))
+    entries = np.arange(int(indptr[-1])) + np.repeat(matrix.indptr[rows] - indptr[:-1], lengths)
+    return Csr(indptr, matrix.indices[entries], matrix.data[entries], (len(rows), matrix.shape[1]))
 
 
 def stacked(above: Csr, below: Csr) -> Csr:
@@ -143,9 +143,9 @@ def within(matrix: Csr, n_columns: int) -> Csr:
     """The matrix without its columns from ``n_columns`` on."""
     if matrix.shape[1] <= n_columns:
         return matrix
-    kept = matrix.indices < n_columns
-    indptr = np.concatenate(([0], np.cumsum(kept)))[matrix.indptr].astype(np.int64)
-    return Csr(indptr, matrix.indices[kept], matrix.data[kept], (matrix.shape[0], n_columns))
+    inside = matrix.indices < n_columns
+    indptr = np.concatenate(([0], np.cumsum(inside)))[matrix.indptr].astype(np.int64)
+    return Csr(indptr, matrix.indices[inside], matrix.data[inside], (matrix.shape[0], n_columns))
 
 
 def beside(left: Csr, right: npt.NDArray[np.float32]) -> Csr:
@@ -160,9 +160,9 @@ def beside(left: Csr, right: npt.NDArray[np.float32]) -> Csr:
     counts = np.empty(n_rows, _INT64)
     for start in range(0, n_rows, step):
         counts[start : start + step] = np.count_nonzero(right[start : start + step], axis=1)
-    own = np.diff(left.indptr)
+    n_left = np.diff(left.indptr)
     indptr = np.zeros(n_rows + 1, _INT64)
-    np.cumsum(own + counts, out=indptr[1:])
+    np.cumsum(n_left + counts, out=indptr[1:])
     indices, data = np.empty(indptr[-1], _INT32), np.empty(indptr[-1], _FLOAT32)
     for start in range(0, n_rows, step):
         rows = slice(start, min(start + step, n_rows))
@@ -171,11 +171,11 @@ def beside(left: Csr, right: npt.NDArray[np.float32]) -> Csr:
             row = start + int((~np.isfinite(block)).any(axis=1).argmax())
             raise DataError(f"The dense features hold NaN or infinity (inf) in row {row}. Every value must be finite.")
         first, last = int(left.indptr[rows.start]), int(left.indptr[rows.stop])
-        at = np.arange(first, last) + np.repeat(begins - left.indptr[rows], own[rows])
+        at = np.arange(first, last) + np.repeat(begins - left.indptr[rows], n_left[rows])
         indices[at], data[at] = left.indices[first:last], left.data[first:last]
         in_block, columns = np.nonzero(block)
         before = np.cumsum(counts[rows]) - counts[rows]
-        at = np.arange(columns.size) + np.repeat(begins + own[rows] - before, counts[rows])
+        at = np.arange(columns.size) + np.repeat(begins + n_left[rows] - before, counts[rows])
         indices[at], data[at] = columns + width, block[in_block, columns]
     return Csr(indptr, indices, data, (n_rows, width + n_dense))
 
@@ -285,16 +285,16 @@ def _check_coordinates(coo: Any, name: str) -> None:
     sizes = {len(coo.row), len(coo.col), len(coo.data)}
     if len(sizes) != 1:
         raise DataError(f"{name} is an inconsistent coo matrix: its row, col and data differ in length.")
-    for at, size, axis in ((coo.row, coo.shape[0], "row"), (coo.col, coo.shape[1], "column")):
-        if at.size and (int(at.min()) < 0 or int(at.max()) >= size):
+    for coordinates, size, axis in ((coo.row, coo.shape[0], "row"), (coo.col, coo.shape[1], "column")):
+        if coordinates.size and (int(coordinates.min()) < 0 or int(coordinates.max()) >= size):
             raise DataError(f"{name} of shape {shape_text(coo.shape)} holds a {axis} index out of range.")
 
 
 def compressed(indptr: Any, indices: Any, data: Any, n_rows: int, n_columns: int, name: str, axis: str) -> Csr:
     """Compressed arrays in canonical form; copied unless they are in it already."""
     indptr, indices, data = np.asarray(indptr), np.asarray(indices), np.asarray(data)
-    shown = (n_rows, n_columns) if axis == "row" else (n_columns, n_rows)
-    broken = DataError(f"{name} of shape {shown} is an inconsistent sparse matrix: its offsets are wrong.")
+    shape_read = (n_rows, n_columns) if axis == "row" else (n_columns, n_rows)
+    broken = DataError(f"{name} of shape {shape_read} is an inconsistent sparse matrix: its offsets are wrong.")
     kinds = indptr.dtype.kind + indices.dtype.kind
     if indptr.ndim != 1 or indices.ndim != 1 or data.ndim != 1 or not set(kinds) <= set("iu"):
         raise broken
@@ -320,7 +320,7 @@ def compressed(indptr: Any, indices: Any, data: Any, n_rows: int, n_columns: int
     if fault == _OFFSETS:
         raise broken
     if fault == _RANGE:
-        raise DataError(f"{name} of shape {shown} holds an index out of range in {axis} {row}.")
+        raise DataError(f"{name} of shape {shape_read} holds an index out of range in {axis} {row}.")
     _raise_value_fault(fault, row, name, axis)
     n_values = int(out_indptr[-1])
     if is_flag:

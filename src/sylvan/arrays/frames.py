@@ -144,12 +144,12 @@ def names_of(value: Any) -> list[Any]:
 def feature_names(value: Any, name: str) -> list[str] | None:
     """What the columns of a frame are called, where they are features; None where they have no names, but numbers."""
     names = names_of(value)
-    others = [each for each in names if not isinstance(each, str)]
-    if len(others) == len(names):
+    unnamed = [each for each in names if not isinstance(each, str)]
+    if len(unnamed) == len(names):
         return None
-    if others:
+    if unnamed:
         raise DataError(
-            f"The columns of {name} must be called by strings, or none of them. Got {others[0]!r} beside strings: "
+            f"The columns of {name} must be called by strings, or none of them. Got {unnamed[0]!r} beside strings: "
             f"{name}.columns = {name}.columns.astype(str) makes names of all."
         )
     if len(set(names)) < len(names):
@@ -198,12 +198,12 @@ def numbers_of(value: Any, name: str) -> Any:
         if frame.kind == LISTS:
             return rows_of_vectors(frame.numbers(), name)
         return frame.numbers() if frame.kind == NUMBERS else np.asarray(frame.listed(), object)
-    others = [column for column in frame.columns if column.kind != NUMBERS]
-    if others:
-        lists = next((f" If {one.name!r} has the vectors, give {name}[{one.name!r}] alone." for one in others
-                      if one.kind == LISTS), "")  # fmt: skip
+    wrong = [column for column in frame.columns if column.kind != NUMBERS]
+    if wrong:
+        lists = next((f" If {each.name!r} has the vectors, give {name}[{each.name!r}] alone." for each in wrong
+                      if each.kind == LISTS), "")  # fmt: skip
         raise DataError(
-            f"{name} must hold numbers, but {_shown(others)} {'does' if len(others) == 1 else 'do'}n't. Leave out what "
+            f"{name} must hold numbers, but {_shown(wrong)} {'does' if len(wrong) == 1 else 'do'}n't. Leave out what "
             f"isn't a feature, turn categories into numbers, and give texts to a TextModel.{lists}"
         )
     return frame.numbers()
@@ -230,12 +230,12 @@ def texts_of(value: Any, name: str = "texts") -> Any:
         return value
     frame = read_frame(value, name)
     if isinstance(frame, Table):
-        found = [column for column in frame.columns if column.kind == TEXTS]
-        if len(found) > 1:
-            raise DataError(f"{name} has {len(found)} columns of strings, {_shown(found)}: give that with the texts.")
-        if not found and frame.n_rows:
+        texts = [column for column in frame.columns if column.kind == TEXTS]
+        if len(texts) > 1:
+            raise DataError(f"{name} has {len(texts)} columns of strings, {_shown(texts)}: give that with the texts.")
+        if not texts and frame.n_rows:
             raise DataError(f"{name} has no column of strings, but {_shown(frame.columns) or 'numbers alone'}.")
-        frame = found[0] if found else frame
+        frame = texts[0] if texts else frame
     listed = frame.listed() if isinstance(frame, Column) else []
     if None in listed:
         raise DataError(f"{name} has no text in row {listed.index(None)}: fill it with an empty one.")
@@ -295,18 +295,18 @@ def labels_of(value: Any, name: str = "Y") -> Any:
 
 def _indicator(frame: Table, name: str) -> Any:
     """A frame with a column for each label as a matrix."""
-    others = [column for column in frame.columns if column.kind != NUMBERS]
-    if others:
+    wrong = [column for column in frame.columns if column.kind != NUMBERS]
+    if wrong:
         raise DataError(
             f"{name} has {len(frame.columns)} columns, so that each must hold the numbers of a label, but "
-            f"{_shown(others)} {'does' if len(others) == 1 else 'do'}n't. Give one column of strings or of lists, or "
+            f"{_shown(wrong)} {'does' if len(wrong) == 1 else 'do'}n't. Give one column of strings or of lists, or "
             "numbers alone."
         )
     if len(frame.columns) == 1 and not frame.columns[0].is_flag:
-        own = repr(frame.columns[0].name)
+        first_name = repr(frame.columns[0].name)
         raise DataError(
-            f"{name} has one column of numbers, {own}, which may be classes, or flags of a single label. Give "
-            f"{name}[{own}] for one class a row, or booleans for a label that a row has or hasn't."
+            f"{name} has one column of numbers, {first_name}, which may be classes, or flags of a single label. Give "
+            f"{name}[{first_name}] for one class a row, or booleans for a label that a row has or hasn't."
         )
     return frame.numbers()
 
@@ -320,8 +320,8 @@ def _shown(columns: list[Column]) -> str:
 def _of_pandas(value: Any, *classes: str) -> bool:
     """Whether it is of pandas's classes, by default of a frame or a column; nothing is before pandas is loaded."""
     pandas = sys.modules.get("pandas")
-    known = (getattr(pandas, name, None) for name in classes or ("DataFrame", "Series", "Index"))
-    return isinstance(value, tuple(kind for kind in known if kind is not None))
+    frame_classes = (getattr(pandas, name, None) for name in classes or ("DataFrame", "Series", "Index"))
+    return isinstance(value, tuple(kind for kind in frame_classes if kind is not None))
 
 
 def _pandas_kind(series: Any) -> str:
@@ -332,10 +332,10 @@ def _pandas_kind(series: Any) -> str:
         return NUMBERS
     if hasattr(dtype, "categories"):
         return TEXTS if types.infer_dtype(dtype.categories) == "string" else OTHER
-    found = types.infer_dtype(series, skipna=True)
-    if found == "string" or (found == "empty" and types.is_string_dtype(dtype)):
+    inferred = types.infer_dtype(series, skipna=True)
+    if inferred == "string" or (inferred == "empty" and types.is_string_dtype(dtype)):
         return TEXTS
-    if found in ("integer", "floating", "mixed-integer-float", "decimal", "boolean"):
+    if inferred in ("integer", "floating", "mixed-integer-float", "decimal", "boolean"):
         return NUMBERS
     first = next((value for value in series if not (value is None or value is np.nan)), None)
     return LISTS if isinstance(first, list | tuple | set | np.ndarray) else OTHER

@@ -31,20 +31,20 @@ def frame_of_rankings(
 ) -> Any:
     """A frame with a line for each answer, by row and then by rank; see :meth:`sylvan.TopK.to_frame`."""
     if library not in LIBRARIES:
-        known = ", ".join(map(repr, LIBRARIES))
-        raise ParameterError(f"The 'library' parameter of to_frame must be one of {known}. Got {library!r} instead.")
+        choices = ", ".join(map(repr, LIBRARIES))
+        raise ParameterError(f"The 'library' parameter of to_frame must be one of {choices}. Got {library!r} instead.")
     package = LIBRARIES[library]
     try:
         module = importlib.import_module(package)
     except ImportError as error:
         raise ImportError(f"to_frame({library!r}) needs {package}. Install it with: pip install {package}") from error
-    given = labels >= 0
-    places = np.nonzero(given)
+    answered = labels >= 0
+    places = np.nonzero(answered)
     columns = [
         places[0] if rows is None else _named_rows(rows, len(labels), places[0]),
         (places[1] + 1).astype(np.int32),
-        labels[given] if names is None else _named_labels(names, labels[given]),
-        scores[given],
+        labels[answered] if names is None else _named_labels(names, labels[answered]),
+        scores[answered],
     ]
     table = dict(zip(_COLUMNS, columns, strict=True))
     return module.table(table) if library == "arrow" else module.DataFrame(table)
@@ -208,7 +208,7 @@ def ranking_order(labels: npt.NDArray[np.int32], scores: npt.NDArray[np.float32]
 
 def resized(top: _Self, k: int) -> _Self:
     """The first ``k`` answers of each row; -1 behind fewer."""
-    n, known = len(top.labels), min(k, top.k)
+    n, width = len(top.labels), min(k, top.k)
     labels, scores = np.full((n, k), -1, np.int32), np.full((n, k), -np.inf, np.float32)
-    labels[:, :known], scores[:, :known] = top.labels[:, :known], top.scores[:, :known]
+    labels[:, :width], scores[:, :width] = top.labels[:, :width], top.scores[:, :width]
     return replace(top, labels=labels, scores=scores)

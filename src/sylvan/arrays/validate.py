@@ -272,11 +272,11 @@ def listed_ids(
             raise DataError(f"{name} must have one or two dimensions. Got shape {shape_text(rows.shape)} instead.")
         lengths = np.ones(len(rows), _INT64)
         return _whole(rows, lengths, name, low, high), lengths
-    for at, row in enumerate(rows):
+    for number, row in enumerate(rows):
         if isinstance(row, (str, bytes)):
-            raise _names_error(name, at)
+            raise _names_error(name, number)
         if not hasattr(row, "__len__") or sp.issparse(row):
-            raise DataError(f"Row {at} of {name} must be a list of label ids, but is {row!r}.")
+            raise DataError(f"Row {number} of {name} must be a list of label ids, but is {row!r}.")
     lengths = np.fromiter((len(row) for row in rows), _INT64, len(rows))
     return _whole(_flatten(rows, int(lengths.sum()), name), lengths, name, 0, high), lengths
 
@@ -289,9 +289,9 @@ def refuse_indicator(ids: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64],
     twice = (np.diff(np.sort(ids.reshape(-1, width), axis=1), axis=1) == 0).any(axis=1)
     if twice.any():
         row = int(np.argmax(twice))
-        shown = ids[row * width : (row + 1) * width].tolist()
+        values = ids[row * width : (row + 1) * width].tolist()
         raise DataError(
-            f"{name} holds lists of {width} zeros and ones, such as {shown!r:.60} in row {row}, which as label ids "
+            f"{name} holds lists of {width} zeros and ones, such as {values!r:.60} in row {row}, which as label ids "
             "would name a label twice. Give an indicator as an array: np.asarray(Y)."
         )
 
@@ -330,9 +330,9 @@ def _whole(
 ) -> npt.NDArray[np.int64]:
     """``flat`` as int64 ids; refuses names, fractions and numbers out of range, and names their row."""
     if flat.dtype.kind in "USO":
-        for at, value in enumerate(flat.tolist()):
+        for place, value in enumerate(flat.tolist()):
             if not isinstance(value, numbers.Real):
-                raise _names_error(name, _row_of(at, lengths))
+                raise _names_error(name, _row_of(place, lengths))
         flat = flat.astype(np.float64)
     if needs_double(flat.dtype, name) or flat.dtype.kind == "b":
         flat = flat.astype(np.float64)
@@ -341,16 +341,16 @@ def _whole(
         if flat.dtype.kind == "f":
             bad |= flat != np.floor(flat)
     if bad.any():
-        at = int(np.argmax(bad))
+        place = int(np.argmax(bad))
         raise DataError(
-            f"{name} holds {flat[at].item()!r} in row {_row_of(at, lengths)}; "
+            f"{name} holds {flat[place].item()!r} in row {_row_of(place, lengths)}; "
             f"label ids must be whole numbers in [{low}, {high}], and a continuous target is no label."
         )
     return flat.astype(_INT64)
 
 
-def _row_of(at: int, lengths: npt.NDArray[np.int64]) -> int:
-    return int(np.searchsorted(np.cumsum(lengths), at, side="right"))
+def _row_of(entry: int, lengths: npt.NDArray[np.int64]) -> int:
+    return int(np.searchsorted(np.cumsum(lengths), entry, side="right"))
 
 
 def _names_error(name: str, row: int) -> DataError:

@@ -51,16 +51,16 @@ def with_overlap(
     home = np.empty(n_labels, np.int64)
     home[leaf_labels] = np.repeat(np.arange(n_clusters), sizes)
     labels, clusters = _candidates(rows, home, n_clusters, min(_SPARE * (overlap - 1), n_clusters - 1))
-    room = (max_leaf - sizes).tolist()
+    free = (max_leaf - sizes).tolist()
     places = [overlap - 1] * n_labels
     extra: list[list[int]] = [[] for _ in range(n_clusters)]
     for label, cluster in zip(labels.tolist(), clusters.tolist(), strict=True):
-        if places[label] and room[cluster] > 0:
+        if places[label] and free[cluster] > 0:
             places[label] -= 1
-            room[cluster] -= 1
+            free[cluster] -= 1
             extra[cluster].append(label)
     leaves = np.split(leaf_labels, offsets[-1][1:-1])
-    merged = [np.concatenate((own, np.array(more, np.int32))) for own, more in zip(leaves, extra, strict=True)]
+    merged = [np.concatenate((leaf, np.array(added, np.int32))) for leaf, added in zip(leaves, extra, strict=True)]
     ends = np.concatenate(([0], np.cumsum([part.size for part in merged]))).astype(np.int64)
     return (*offsets[:-1], ends), np.concatenate(merged)
 
@@ -179,13 +179,18 @@ def clustered_order(
     """Label ids in the order of the leaves of a tree of this shape, clusters of near rows below each of its nodes. A
     ``runner`` whose jobs run elsewhere is given what the first halvings leave, each part with its own rows."""
     order = np.arange(rows.shape[0], dtype=np.int32)
-    given: dict[str, Any] = {"offsets": offsets, "seed": seed, "spherical": spherical, "max_iterations": max_iterations}
+    options: dict[str, Any] = {
+        "offsets": offsets,
+        "seed": seed,
+        "spherical": spherical,
+        "max_iterations": max_iterations,
+    }
 
     def part(nodes: _Nodes) -> npt.NDArray[np.int32]:
         return order[_leaf(offsets, nodes[0], nodes[1]) : _leaf(offsets, nodes[0], nodes[2])]
 
     def split(steps: int) -> Callable[[_Nodes], None]:
-        return lambda nodes: _split(rows, part(nodes), nodes, steps, **given)
+        return lambda nodes: _split(rows, part(nodes), nodes, steps, **options)
 
     todo: list[_Nodes] = [(0, 0, int(offsets[0][-1]))]
     # A split depends on its place and its labels alone, so halves of halves can be left to threads. Many labels are
@@ -201,12 +206,12 @@ def clustered_order(
     if runner is not None and elsewhere:
         jobs = [
             Job(
-                f"split{at}", _split_apart, {**given, "rows": rows, "order": part(nodes), "nodes": nodes},
+                f"split{number}", _split_apart, {**options, "rows": rows, "order": part(nodes), "nodes": nodes},
                 float(len(part(nodes))), title="clustering labels", cut=_own_labels,
             )
-            for at, nodes in enumerate(todo)
+            for number, nodes in enumerate(todo)
         ]  # fmt: skip
-        runner.stream(jobs, lambda at, ordered: np.copyto(part(todo[at]), ordered), "Clustering labels")
+        runner.stream(jobs, lambda number, ordered: np.copyto(part(todo[number]), ordered), "Clustering labels")
         return order
     costs = [float(_leaf(offsets, t, last) - _leaf(offsets, t, first)) for t, first, last in todo]
     map_parallel(split(_ALL_STEPS), todo, n_jobs, costs=costs, description="Clustering labels")
@@ -230,16 +235,16 @@ def _split(
 def _own_labels(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Of the labels' rows, those of one part, in the order of their ids."""
     rows, labels = inputs["rows"], np.sort(inputs["order"])
-    own = rows.take(labels) if isinstance(rows, Csr) else rows[labels]
-    return {**inputs, "rows": own, "labels": labels}
+    label_rows = rows.take(labels) if isinstance(rows, Csr) else rows[labels]
+    return {**inputs, "rows": label_rows, "labels": labels}
 
 
 def _split_apart(
-    rows: _Rows, labels: npt.NDArray[np.int32], order: npt.NDArray[np.int32], nodes: _Nodes, **given: Any
+    rows: _Rows, labels: npt.NDArray[np.int32], order: npt.NDArray[np.int32], nodes: _Nodes, **arguments: Any
 ) -> npt.NDArray[np.int32]:
     """The labels of some nodes in the order of their leaves, from the rows of these labels alone."""
     places = np.searchsorted(labels, order).astype(np.int32)
-    _split(rows, places, nodes, _ALL_STEPS, **given)
+    _split(rows, places, nodes, _ALL_STEPS, **arguments)
     return labels[places]
 
 

@@ -103,8 +103,8 @@ def _plus_plus(rows: Tensor, n_codewords: int, weights: Tensor | None, generator
     for word in range(n_codewords):
         chances = torch.cumsum(distances * weight, 0)
         # Where every row is a codeword already all chances are 0, and the search ends at the last row.
-        at = torch.searchsorted(chances, (uniforms[word] * chances[-1])[None], right=True).clamp_max(len(rows) - 1)
-        codewords[word] = rows[at[0]]
+        drawn = torch.searchsorted(chances, (uniforms[word] * chances[-1])[None], right=True).clamp_max(len(rows) - 1)
+        codewords[word] = rows[drawn[0]]
         result = (rows - codewords[word]).square().sum(dim=1).double()
         distances = result if word == 0 else torch.minimum(distances, result)
     return codewords
@@ -170,12 +170,12 @@ def assign_codes(vectors: Tensor, codewords: Sequence[Tensor], quantizer: Quanti
     codes = torch.empty(len(vectors), len(codewords), dtype=torch.int64, device=vectors.device)
     for begin in range(0, len(vectors), BLOCK_ROWS):
         left = vectors[begin : begin + BLOCK_ROWS].float()
-        at = 0
+        first = 0
         for book, words in enumerate(codewords):
-            part = left if quantizer == "rq" else left[:, at : at + words.shape[1]]
+            part = left if quantizer == "rq" else left[:, first : first + words.shape[1]]
             nearest = nearest_codewords(part, words)[0]
             codes[begin : begin + BLOCK_ROWS, book] = nearest
-            at += words.shape[1]
+            first += words.shape[1]
             if quantizer == "rq" and book + 1 < len(codewords):
                 left = left - words[nearest]
     return codes
@@ -202,13 +202,13 @@ def _sample(
     for _ in range(8):  # those that would come more than once are certain; the others share what is left
         certain = chances >= 1
         open_weight = (weights * ~certain).sum(dtype=torch.float64).clamp_min(1e-300)
-        room = size - certain.sum()
-        chances = torch.where(certain, 1.0, weights.double() * (room / open_weight))
+        n_left = size - certain.sum()
+        chances = torch.where(certain, 1.0, weights.double() * (n_left / open_weight))
     chances = chances.clamp(0, 1)
     ends = torch.cumsum(chances, 0) + torch.rand(1, dtype=torch.float64, generator=generator, device=vectors.device)
-    whole = ends.floor()
-    before = torch.cat([(ends[:1] - chances[:1]).floor(), whole[:-1]])
-    chosen = torch.nonzero(whole > before).flatten()
+    floors = ends.floor()
+    before = torch.cat([(ends[:1] - chances[:1]).floor(), floors[:-1]])
+    chosen = torch.nonzero(floors > before).flatten()
     if len(chosen) == 0:
         return vectors, weights
     return vectors[chosen], (weights[chosen].double() / chances[chosen]).float()

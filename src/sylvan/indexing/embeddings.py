@@ -63,8 +63,8 @@ def pifa_of_parts(
     indptr = np.concatenate(([0], np.cumsum(np.concatenate(lengths)))).astype(np.int64)
     columns, values = zeros(int(indptr[-1]), np.int32), zeros(int(indptr[-1]), np.float32)
     for number, block in blocks.drain(range(len(jobs))):
-        own = slice(int(indptr[ranges[number][0]]), int(indptr[ranges[number][1]]))
-        columns[own], values[own] = block.indices, block.data
+        entries = slice(int(indptr[ranges[number][0]]), int(indptr[ranges[number][1]]))
+        columns[entries], values[entries] = block.indices, block.data
     return Csr(indptr, columns, values, (y.shape[1], x.shape[1]))
 
 
@@ -73,8 +73,8 @@ def _own_members(inputs: Mapping[str, Any]) -> dict[str, Any]:
     members = inputs["members"].take(np.arange(*inputs["labels"]))
     rows = distinct(members.indices)
     places = np.searchsorted(rows, members.indices).astype(np.int32)
-    own = Csr(members.indptr, places, members.data, (members.shape[0], len(rows)))
-    return {"features": inputs["features"], "keep": inputs["keep"], "members": own, "rows": rows}
+    local = Csr(members.indptr, places, members.data, (members.shape[0], len(rows)))
+    return {"features": inputs["features"], "keep": inputs["keep"], "members": local, "rows": rows}
 
 
 def _some_embedded(features: RowParts, rows: npt.NDArray[np.int32], members: Csr, keep: int | None) -> Csr:
@@ -82,9 +82,9 @@ def _some_embedded(features: RowParts, rows: npt.NDArray[np.int32], members: Csr
     block, used = features.take(rows).used_columns()
     sizes = np.add.reduceat(np.append(np.diff(block.indptr)[members.indices], 0), members.indptr[:-1])
     sizes[np.diff(members.indptr) == 0] = 0
-    room = int(np.minimum(sizes, min(block.shape[1], keep or block.shape[1])).sum())
+    n_entries = int(np.minimum(sizes, min(block.shape[1], keep or block.shape[1])).sum())
     lengths = np.zeros(members.shape[0], np.int64)
-    columns, values = np.empty(room, np.int32), np.empty(room, np.float32)
+    columns, values = np.empty(n_entries, np.int32), np.empty(n_entries, np.float32)
     kernels.aggregate_features(
         block.indptr, block.indices, block.data, block.shape[1], members.indptr, members.indices, members.data,
         0, members.shape[0], keep or 0, lengths, columns, values,
@@ -216,10 +216,10 @@ def pifa_rows(
 
     def work(labels: tuple[int, int]) -> None:
         first, last = labels
-        room = slice(starts[first], starts[last])
+        entries = slice(starts[first], starts[last])
         kernels.aggregate_features(
             x.indptr, x.indices, x.data, x.shape[1], members.indptr, members.indices, members.data,
-            first, last, most, lengths[first:last], columns[room], values[room],
+            first, last, most, lengths[first:last], columns[entries], values[entries],
         )  # fmt: skip
 
     ranges = list(itertools.pairwise(edges))
@@ -293,14 +293,14 @@ def pifa_lf(
     """
     instances = pifa(X, Y, max_features_per_label=max_features_per_label, n_jobs=n_jobs)
     n_labels, n_features = instances.shape
-    own = validate.features(label_features, n_features=n_features, name="label_features", owner="PIFA")
-    if own.shape[0] != n_labels:
+    features_of_labels = validate.features(label_features, n_features=n_features, name="label_features", owner="PIFA")
+    if features_of_labels.shape[0] != n_labels:
         needed = f"one row for each label, of {n_labels:,}, is needed"
-        raise DataError(f"label_features has shape {own.shape}, but {needed}.")
-    return _mixed(instances, own, alpha)
+        raise DataError(f"label_features has shape {features_of_labels.shape}, but {needed}.")
+    return _mixed(instances, features_of_labels, alpha)
 
 
-def _mixed(instances: sp.csr_matrix, own: Csr, alpha: float | npt.ArrayLike) -> sp.csr_matrix:
+def _mixed(instances: sp.csr_matrix, label_features: Csr, alpha: float | npt.ArrayLike) -> sp.csr_matrix:
     """PIFA and the labels' own features, weighted and scaled to length one."""
     n_labels = instances.shape[0]
     weights = np.asarray(alpha, dtype=np.float64)
@@ -310,7 +310,7 @@ def _mixed(instances: sp.csr_matrix, own: Csr, alpha: float | npt.ArrayLike) -> 
             f"label. Got {alpha!r} instead."
         )
     weights = np.where(np.diff(instances.indptr) > 0, weights, 0.0)
-    mixed = sp.diags_array(1 - weights) @ own.to_scipy() + sp.diags_array(weights) @ instances
+    mixed = sp.diags_array(1 - weights) @ label_features.to_scipy() + sp.diags_array(weights) @ instances
     return Csr.of(sp.csr_matrix(mixed, dtype=np.float32)).unit_rows().to_scipy()
 
 
@@ -416,9 +416,9 @@ def embed_labels(
                 "embedding='pifa_lf' needs label_features, a matrix of shape (n_labels, n_features) in the "
                 "feature space of X."
             )
-        own = _of_labels(label_features, "label_features", labels)
+        features_of_labels = _of_labels(label_features, "label_features", labels)
         instances = pifa_rows(features, labels, max_features_per_label, n_jobs, runner=runner)
-        return _mixed(instances.to_scipy(), own, alpha)
+        return _mixed(instances.to_scipy(), features_of_labels, alpha)
     if embedding == "spectral":
         return spectral(labels, spectral_dimensions, seed=seed)
     if embedding == "pii":

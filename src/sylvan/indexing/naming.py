@@ -38,5 +38,5 @@ def node_title(
     words = ", ".join(name(label) for label in labels)
     if layer == tree.depth - 1:
         return words
-    more = ", …" if n_labels > len(labels) else ""
-    return f"{words}{more} ({n_labels:,} label{'' if n_labels == 1 else 's'})"
+    ellipsis = ", …" if n_labels > len(labels) else ""
+    return f"{words}{ellipsis} ({n_labels:,} label{'' if n_labels == 1 else 's'})"

@@ -126,10 +126,10 @@ def offsets_without(
 ) -> tuple[tuple[npt.NDArray[np.int64], ...], list[npt.NDArray[np.bool_]]]:
     """The child offsets of a tree without some of its leaves and the nodes that these leave empty."""
     # Shape: dropped (n_leaves,)
-    kept = [~dropped]
+    stays = [~dropped]
     results: list[npt.NDArray[np.int64]] = []
     for layer in reversed(offsets):
-        n_left = np.add.reduceat(kept[-1], layer[:-1], dtype=np.int64)  # of each parent's children
+        n_left = np.add.reduceat(stays[-1], layer[:-1], dtype=np.int64)  # of each parent's children
         results.append(np.concatenate(([0], np.cumsum(n_left[n_left > 0]))))
-        kept.append(n_left > 0)
-    return tuple(results[::-1]), kept[-2::-1]  # the last ones kept are the root
+        stays.append(n_left > 0)
+    return tuple(results[::-1]), stays[-2::-1]  # the last ones kept are the root

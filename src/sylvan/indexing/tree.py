@@ -538,8 +538,8 @@ class LabelTree:
         removed = np.union1d(self.removed, ids).astype(np.int32)
         if removed.size == self.n_labels:
             raise DataError(f"Of {counted(self.n_labels, 'label')} not all can be removed: a tree needs at least one.")
-        offsets, kept = offsets_without(self.child_offsets, np.isin(self.leaf_labels, removed))
-        return LabelTree(offsets, self.leaf_labels[kept[-1]], self.n_labels, removed), kept
+        offsets, stays = offsets_without(self.child_offsets, np.isin(self.leaf_labels, removed))
+        return LabelTree(offsets, self.leaf_labels[stays[-1]], self.n_labels, removed), stays
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the tree to a folder that :func:`sylvan.load` reads."""
@@ -575,10 +575,10 @@ def _pack(tree: LabelTree) -> dict[str, npt.NDArray[Any]]:
 
 
 def _unpack(arrays: Arrays) -> LabelTree:
-    sizes, others = arrays.get("n_labels", np.zeros(0)), {n: a for n, a in arrays.items() if n != "n_labels"}
-    depth = sum(name.endswith(".offsets") for name in others)
+    sizes, layers = arrays.get("n_labels", np.zeros(0)), {n: a for n, a in arrays.items() if n != "n_labels"}
+    depth = sum(name.endswith(".offsets") for name in layers)
     meta: dict[str, store.JSON] = {"depth": depth, "n_labels": int(sizes[0]) if sizes.size else 0}
-    return LabelTree.from_state(store.State(_KIND, 1, meta=meta, arrays=others))
+    return LabelTree.from_state(store.State(_KIND, 1, meta=meta, arrays=layers))
 
 
 TREE: Packing[LabelTree] = Packing(_pack, _unpack)

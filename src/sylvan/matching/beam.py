@@ -138,10 +138,10 @@ def beam_jobs(
 ) -> list[Job[Beam]]:
     """:func:`next_beam` below layer t as jobs of some rows each, for other machines and for rows in parts."""
     ranges = features.ranges() if isinstance(features, RowParts) else split_ranges(features.shape[0], _JOB_ROWS)
-    given = {"features": features, "weights": weights, "above": above, "width": width, "combine": combine}
+    arguments = {"features": features, "weights": weights, "above": above, "width": width, "combine": combine}
     return [
         Job(
-            f"layer{t}.beam{first}-{last}", _search_rows, {**given, "rows": (first, last)}, float(last - first),
+            f"layer{t}.beam{first}-{last}", _search_rows, {**arguments, "rows": (first, last)}, float(last - first),
             beam_bytes(last - first, width) + (features.bytes_of(first, last) if isinstance(features, RowParts) else 0),
             _PACKING, "searching the training rows' clusters", cut=_own_beam,
         )
@@ -198,11 +198,11 @@ def rank_changed(
     n_jobs: int = 1,
 ) -> TopK:
     """As :func:`rank`, with ``changes`` of single scores in each layer."""
-    found = root_beam(features.shape[0])
+    followed = root_beam(features.shape[0])
     for t, (weights, changed, combine) in enumerate(zip(layers, changes, combines, strict=True)):
         width = k * n_copies if t == len(layers) - 1 else beam
-        found = next_beam(features, weights, found, width, combine, n_jobs, changed)
-    nodes, scores = found
+        followed = next_beam(features, weights, followed, width, combine, n_jobs, changed)
+    nodes, scores = followed
     labels = np.where(nodes >= 0, leaf_labels[nodes], np.int32(-1))
     if n_copies > 1:  # of a label's leaves the best counts
         order = np.argsort(labels, axis=1, kind="stable")

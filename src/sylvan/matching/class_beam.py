@@ -126,11 +126,11 @@ class ClassWeights:
         # Shape: was (n_edges,)
 
         def grown(array: Float32) -> Float32:
-            made = np.zeros((len(was), n_features + 1), np.float32, order="F" if self.by_feature else "C")
-            known = np.flatnonzero(was >= 0)
-            made[known, : self.n_features] = array[was[known], :-1]
-            made[known, -1] = array[was[known], -1]
-            return made
+            weights_now = np.zeros((len(was), n_features + 1), np.float32, order="F" if self.by_feature else "C")
+            before = np.flatnonzero(was >= 0)
+            weights_now[before, : self.n_features] = array[was[before], :-1]
+            weights_now[before, -1] = array[was[before], -1]
+            return weights_now
 
         squares, delays = (None if array is None else grown(array) for array in (self.squares, self.delays))
         return ClassWeights(tree, grown(self.weights), squares, delays, self.scores)
@@ -269,13 +269,13 @@ def score_blocks(
     straight = weights.is_flat and bool((np.diff(weights.tree.leaf_labels) == 1).all())
     for first, last in split_ranges(int(X.shape[0]), max(1, BLOCK // weights.n_edges)):
         if isinstance(X, Csr):
-            own = np.empty((last - first, weights.n_edges), np.float32)
-            kernels.score_class_edges(stored, weights.by_feature, features, float(bias), first, last, own)
+            block_scores = np.empty((last - first, weights.n_edges), np.float32)
+            kernels.score_class_edges(stored, weights.by_feature, features, float(bias), first, last, block_scores)
         else:
             counted = weights.weights[weights.first_edges[-2] if weights.scores == "own" else 0 :]
-            own = X[first:last] @ counted[:, :-1].T
-            own += np.float32(bias) * counted[:, -1]
-        leaves = _sums(weights, own, log_probabilities)
+            block_scores = X[first:last] @ counted[:, :-1].T
+            block_scores += np.float32(bias) * counted[:, -1]
+        leaves = _sums(weights, block_scores, log_probabilities)
         if straight:
             yield first, leaves
         else:
@@ -284,13 +284,13 @@ def score_blocks(
             yield first, scores
 
 
-def _sums(weights: ClassWeights, own: Float32, log_probabilities: bool) -> Float32:
+def _sums(weights: ClassWeights, scores: Float32, log_probabilities: bool) -> Float32:
     """The score of each leaf (n, n_leaves) from those of the edges (n, n_edges)."""
     if weights.scores == "own":
-        return np.ascontiguousarray(own[:, -weights.n_classes :])
+        return np.ascontiguousarray(scores[:, -weights.n_classes :])
     above: Float32 | None = None
     for offsets, first in zip(weights.tree.child_offsets, weights.first_edges, strict=False):
-        layer = own[:, first : first + int(offsets[-1])]
+        layer = scores[:, first : first + int(offsets[-1])]
         counts = np.diff(offsets)
         if log_probabilities:
             starts = offsets[:-1]

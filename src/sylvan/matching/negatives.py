@@ -60,13 +60,13 @@ def _leaves_of_labels(tree: LabelTree, labels: Csr) -> Csr:
     first, order = tree.leaves_of_labels()
     copies = np.diff(first)
     rows = np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr))
-    each = copies[labels.indices]
+    n_leaves = copies[labels.indices]
     if copies.min(initial=1) == copies.max(initial=1) == 1:
         leaves, relevance = order[first[labels.indices]], labels.data
     else:
-        at = np.repeat(first[labels.indices], each) + _counting(each)
-        leaves, rows = order[at], np.repeat(rows, each)
-        relevance = np.repeat(labels.data, each)
+        places = np.repeat(first[labels.indices], n_leaves) + _counting(n_leaves)
+        leaves, rows = order[places], np.repeat(rows, n_leaves)
+        relevance = np.repeat(labels.data, n_leaves)
     keys = np.argsort(rows * np.int64(max(1, tree.n_leaves)) + leaves, kind="stable")
     indptr = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=labels.shape[0])))).astype(np.int64)
     return Csr(indptr, leaves[keys], relevance[keys], (labels.shape[0], tree.n_leaves))
@@ -122,17 +122,17 @@ def cluster_rows(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
     """The training rows of each cluster: offsets of shape (n_clusters + 1,) and rising row ids."""
     # Shapes: parents (n, n_clusters); beam (n, width)
-    own = np.diff(parents.indptr)
+    n_parents = np.diff(parents.indptr)
     if beam is None or negatives == "tfn":
         indptr, clusters = parents.indptr, parents.indices
     else:
         present = beam >= 0
-        found = present.sum(axis=1)
+        n_present = present.sum(axis=1)
         if negatives == "man":
-            own = np.zeros_like(own)
-        indptr = np.concatenate(([0], np.cumsum(own + found)))
+            n_parents = np.zeros_like(n_parents)
+        indptr = np.concatenate(([0], np.cumsum(n_parents + n_present)))
         clusters = np.empty(int(indptr[-1]), np.int32)
-        of_beam = np.repeat(np.tile([False, True], n_rows), np.stack((own, found), axis=1).ravel())
+        of_beam = np.repeat(np.tile([False, True], n_rows), np.stack((n_parents, n_present), axis=1).ravel())
         clusters[of_beam] = beam[present]
         clusters[~of_beam] = parents.indices if negatives != "man" else ()
     # From rows to clusters by counting: sorting all pairs would take several times as long.

@@ -89,8 +89,8 @@ class NeighborIndex:
     def rows(self) -> Csr:
         """The indexed rows, at length one, feature by feature again."""
         names = self.frequent[self.row_places]
-        each = np.repeat(np.arange(self.n_rows, dtype=np.int32), np.diff(self.row_offsets))
-        row = np.concatenate((each, self.posting_rows))
+        row_of_entry = np.repeat(np.arange(self.n_rows, dtype=np.int32), np.diff(self.row_offsets))
+        row = np.concatenate((row_of_entry, self.posting_rows))
         columns = np.concatenate((names, np.repeat(self.rare, np.diff(self.posting_offsets))))
         values = np.concatenate((self.row_values, self.posting_values))
         given: Any = values, (row, columns)
@@ -128,12 +128,14 @@ class NeighborIndex:
     def values_of(self, number: int, features: npt.NDArray[np.int32]) -> npt.NDArray[np.float32]:
         """What an indexed row, scaled to length one, holds of some features; 0 where it lacks one."""
         first, last = int(self.row_offsets[number]), int(self.row_offsets[number + 1])
-        own = dict(zip(self.frequent[self.row_places[first:last]].tolist(), self.row_values[first:last], strict=True))
-        values = np.array([own.get(feature, 0) for feature in features.tolist()], np.float32)
-        at = np.searchsorted(self.rare, features)
-        for i in np.flatnonzero(at < len(self.rare)).tolist():
-            if self.rare[at[i]] == features[i]:
-                begin, end = int(self.posting_offsets[at[i]]), int(self.posting_offsets[at[i] + 1])
+        frequent = dict(
+            zip(self.frequent[self.row_places[first:last]].tolist(), self.row_values[first:last], strict=True)
+        )
+        values = np.array([frequent.get(feature, 0) for feature in features.tolist()], np.float32)
+        places = np.searchsorted(self.rare, features)
+        for i in np.flatnonzero(places < len(self.rare)).tolist():
+            if self.rare[places[i]] == features[i]:
+                begin, end = int(self.posting_offsets[places[i]]), int(self.posting_offsets[places[i] + 1])
                 place = begin + int(np.searchsorted(self.posting_rows[begin:end], number))
                 if place < end and self.posting_rows[place] == number:
                     values[i] = self.posting_values[place]

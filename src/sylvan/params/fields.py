@@ -103,17 +103,17 @@ def parameterized(cls: _Class) -> _Class:
                 "Declare its parameters as fields, and put what else it does into __post_init__."
             )
     dataclass(init=False, eq=False, repr=False, match_args=False)(cls)
-    own = inspect.get_annotations(cls)
-    given = [field for field in dataclasses.fields(cast(Any, cls)) if field.init]
-    for field in given:
-        if field.name in own and (field.name.startswith("_") or field.name.endswith("_")):
+    annotations = inspect.get_annotations(cls)
+    init_fields = [field for field in dataclasses.fields(cast(Any, cls)) if field.init]
+    for field in init_fields:
+        if field.name in annotations and (field.name.startswith("_") or field.name.endswith("_")):
             raise TypeError(
                 f"{cls.__name__}.{field.name} isn't named as a parameter: if fit sets it, write "
                 f"'{field.name}: {field.type} = attribute()'."
             )
         if field.name in vars(cls):
             delattr(cls, field.name)  # the constructor has the default; an object without the parameter has none
-    cls.__init__ = _constructor(cls, given)  # type: ignore[method-assign]
+    cls.__init__ = _constructor(cls, init_fields)  # type: ignore[method-assign]
     return cls
 
 
@@ -121,7 +121,7 @@ def _constructor(cls: type, fields: Sequence[dataclasses.Field[Any]]) -> Callabl
     """An ``__init__`` that assigns the fields, with the signature of one that is written out."""
 
     def generation(field: dataclasses.Field[Any]) -> int:
-        return max(at for at, base in enumerate(cls.__mro__) if field.name in inspect.get_annotations(base))
+        return max(depth for depth, base in enumerate(cls.__mro__) if field.name in inspect.get_annotations(base))
 
     parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
     late = False
@@ -144,16 +144,16 @@ def _constructor(cls: type, fields: Sequence[dataclasses.Field[Any]]) -> Callabl
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         try:
-            given = signature.bind(self, *args, **kwargs)
+            bound = signature.bind(self, *args, **kwargs)
         except TypeError as error:
             unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))
             names = [name for name in signature.parameters if name != "self"]
             hint = f". {did_you_mean(unknown[1], names)}" if unknown else ""
             raise TypeError(f"{type(self).__name__}.__init__() {error}{hint}") from None
-        given.apply_defaults()
+        bound.apply_defaults()
         if is_module:
             super(Parameterized, self).__init__()
-        for name, value in given.arguments.items():
+        for name, value in bound.arguments.items():
             if name != "self":
                 setattr(self, name, factories[name]() if value is None and name in factories else value)
         if hasattr(self, "__post_init__"):
@@ -174,11 +174,11 @@ def _plain_type(cls: type, written: Any) -> str:
                 depth += (written[place] in "([{") - (written[place] in ")]}")
                 if written[place] == "," and depth == 0:
                     return _plain_type(cls, written[start:place])
-        known = vars(sys.modules[cls.__module__])
-        if typing.get_origin(known.get(written)) is not Annotated:  # one name for a type with its range, as Seed
-            of_words = (name for name in re.findall(r"\w+", written) if typing.get_origin(known.get(name)) is Literal)
+        defined = vars(sys.modules[cls.__module__])
+        if typing.get_origin(defined.get(written)) is not Annotated:  # one name for a type with its range, as Seed
+            of_words = (name for name in re.findall(r"\w+", written) if typing.get_origin(defined.get(name)) is Literal)
             return re.sub("|".join([r"Literal\[[^]]*\]", *(rf"\b{name}\b" for name in of_words)]), "str", written)
-        written = known[written]
+        written = defined[written]
     if typing.get_origin(written) is Annotated:
         return _plain_type(cls, written.__origin__)
     if typing.get_origin(written) in (typing.Union, types.UnionType):
@@ -215,31 +215,31 @@ def _constraint_of(hint: Any, inherited: Constraint | None) -> Constraint | None
         return Flag(optional=optional)
     if kinds and all(kind in (int, float, str) for kind in kinds):
         raise TypeError("no range is declared: write Annotated[type, Range(...)] or Choice(...), or Any where none is")
-    known = all(isinstance(kind, type) and kind.__module__ not in ("builtins", "typing") for kind in kinds)
-    return Instance().of_types(kinds, optional) if kinds and known else None
+    own_kinds = all(isinstance(kind, type) and kind.__module__ not in ("builtins", "typing") for kind in kinds)
+    return Instance().of_types(kinds, optional) if kinds and own_kinds else None
 
 
 class _Constraints:
     """``constraints`` of a class: the ranges of its fields, worked out when they are first asked for."""
 
     def __get__(self, instance: Any, owner: type) -> Mapping[str, Constraint]:
-        known: dict[str, Constraint] | None = vars(owner).get("_constraints")
-        if known is None:
-            known = {}
+        constraints: dict[str, Constraint] | None = vars(owner).get("_constraints")
+        if constraints is None:
+            constraints = {}
             for base in reversed(owner.__mro__):
                 if isinstance(vars(base).get("constraints"), Mapping):  # ranges declared without fields
-                    known |= vars(base)["constraints"]
+                    constraints |= vars(base)["constraints"]
                 elif "__dataclass_fields__" in vars(base):
-                    known |= _own_constraints(base, known)
-            setattr(owner, "_constraints", known)  # noqa: B010  # no attribute that type checkers should offer
-        return known
+                    constraints |= _own_constraints(base, constraints)
+            setattr(owner, "_constraints", constraints)  # noqa: B010  # no attribute that type checkers should offer
+        return constraints
 
 
 def _own_constraints(cls: type, inherited: Mapping[str, Constraint]) -> dict[str, Constraint]:
     """The ranges of the fields that the class itself declares."""
     names = {field.name for field in dataclasses.fields(cls) if field.init}
-    own = {name: hint for name, hint in inspect.get_annotations(cls).items() if name in names}
-    holder = type(cls.__name__, (), {"__annotations__": own, "__module__": cls.__module__})
+    annotated = {name: hint for name, hint in inspect.get_annotations(cls).items() if name in names}
+    holder = type(cls.__name__, (), {"__annotations__": annotated, "__module__": cls.__module__})
     try:
         hints = inspect.get_annotations(holder, eval_str=True)
     except NameError as error:
@@ -247,15 +247,15 @@ def _own_constraints(cls: type, inherited: Mapping[str, Constraint]) -> dict[str
             f"The types of {cls.__name__}'s parameters can't be read: {error}. Import it where the module runs, not "
             "under TYPE_CHECKING."
         ) from error
-    known = {}
+    constraints = {}
     for name, hint in hints.items():
         try:
             constraint = _constraint_of(hint, inherited.get(name))
         except TypeError as error:
             raise TypeError(f"{cls.__name__}.{name}: {error}.") from error
         if constraint is not None:
-            known[name] = constraint
-    return known
+            constraints[name] = constraint
+    return constraints
 
 
 class Parameterized:
@@ -283,11 +283,11 @@ class Parameterized:
 
     def set_params(self: _Self, **values: Any) -> _Self:
         """Set parameters by name; an unknown name raises :class:`~sylvan.errors.ParameterError`."""
-        known = self.parameter_names()
+        names = self.parameter_names()
         for name, value in sorted(values.items(), key=lambda item: "__" in item[0]):  # objects before what is in them
             outer, _, inner = name.partition("__")
-            if outer not in known:
-                raise ParameterError(f"{type(self).__name__} has no parameter {outer!r}. {did_you_mean(outer, known)}")
+            if outer not in names:
+                raise ParameterError(f"{type(self).__name__} has no parameter {outer!r}. {did_you_mean(outer, names)}")
             if inner:
                 part = self.part(outer)
                 if not hasattr(part, "set_params"):
@@ -317,10 +317,10 @@ class Parameterized:
 
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self).__init__).parameters
-        shown = []
+        changed = []
         for name in self.parameter_names():
             value, default = getattr(self, name), defaults[name].default
             same = value is default or (type(value) is type(default) and value == default)
             if not same:
-                shown.append(f"{name}={value!r}")
-        return f"{type(self).__name__}({', '.join(shown)})"
+                changed.append(f"{name}={value!r}")
+        return f"{type(self).__name__}({', '.join(changed)})"

@@ -107,9 +107,9 @@ class PerLabel(Range):
 
     def received(self, value: Any) -> str:
         listed = value.tolist() if isinstance(value, np.ndarray) else value
-        each = listed if isinstance(listed, (list, tuple)) else []
+        numbers = listed if isinstance(listed, (list, tuple)) else []
         allowed = super().accepts
-        wrong = (f"{number!r} for label {at}" for at, number in enumerate(each) if not allowed(number))
+        wrong = (f"{number!r} for label {label}" for label, number in enumerate(numbers) if not allowed(number))
         return next(wrong, super().received(value))
 
     def _parse(self, text: str) -> Any:
@@ -135,8 +135,8 @@ class Jobs(Constraint):
     """A number of threads: an int from 1, or -1 for every core."""
 
     def accepts(self, value: Any) -> bool:
-        whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-        return whole and (int(value) >= 1 or int(value) == -1)
+        integral = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+        return integral and (int(value) >= 1 or int(value) == -1)
 
     def describe(self) -> str:
         return "an int in [1, inf), or -1" + (" or None" if self.optional else "") + " for every core"

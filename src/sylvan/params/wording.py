@@ -9,15 +9,15 @@ _PLURALS = {"index": "indices", "child": "children", "vertex": "vertices"}
 _HISSING = ("s", "x", "ch", "sh")
 
 
-def noun(n: float, one: str) -> str:
+def noun(n: float, singular: str) -> str:
     """A noun in the number that ``n`` asks for: "row" for 1, "rows" for any other."""
     if n == 1:
-        return one
-    if one in _PLURALS:
-        return _PLURALS[one]
-    if one.endswith("y") and one[-2:-1] not in "aeiou":
-        return f"{one[:-1]}ies"
-    return f"{one}es" if one.endswith(_HISSING) else f"{one}s"
+        return singular
+    if singular in _PLURALS:
+        return _PLURALS[singular]
+    if singular.endswith("y") and singular[-2:-1] not in "aeiou":
+        return f"{singular[:-1]}ies"
+    return f"{singular}es" if singular.endswith(_HISSING) else f"{singular}s"
 
 
 def are(n: float) -> str:
@@ -25,9 +25,9 @@ def are(n: float) -> str:
     return "is" if n == 1 else "are"
 
 
-def counted(n: int, one: str) -> str:
+def counted(n: int, singular: str) -> str:
     """A number and its noun."""
-    return f"{n:,} {noun(n, one)}"
+    return f"{n:,} {noun(n, singular)}"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

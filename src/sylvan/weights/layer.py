@@ -69,15 +69,15 @@ class ClusterRows:
             return self.packed
         return coded(self.features, self.lengths, self.children.astype(np.int32, copy=False), self.weights)
 
-    def of_children(self, kept: npt.NDArray[np.bool_]) -> ClusterRows:
+    def of_children(self, stay_in: npt.NDArray[np.bool_]) -> ClusterRows:
         """The weights of some children alone, which are numbered anew in their order."""
-        features, lengths, children, left = _of_children(kept, self.features, self.lengths, self.children)
+        features, lengths, children, left = _of_children(stay_in, self.features, self.lengths, self.children)
         packed, old = None, self.packed
         if old is not None:
-            own, pieces, numbers, stay = _of_children(kept, old.features, old.lengths, old.children)
+            own, pieces, numbers, stay = _of_children(stay_in, old.features, old.lengths, old.children)
             packed = CodedRows(own, pieces, numbers, old.codes[stay], old.codebook)
         return ClusterRows(
-            features, lengths.astype(np.int32), children, self.weights[left], self.intercepts[kept], packed
+            features, lengths.astype(np.int32), children, self.weights[left], self.intercepts[stay_in], packed
         )
 
     @property
@@ -209,10 +209,10 @@ class ClusterWeights:
         if len(of_entry) != n_entries:
             raise ValueError("a cluster's rows and entries disagree")
         new = np.flatnonzero(np.diff(of_entry, prepend=-1) | np.diff(children, prepend=-1))
-        own, lengths = np.unique(of_entry[new], return_counts=True)
+        row_features, lengths = np.unique(of_entry[new], return_counts=True)
         summed = np.add.reduceat(weights, new) if len(new) else weights
         return ClusterRows(
-            own, lengths.astype(np.int32), children[new].astype(np.int32), summed, self.intercepts[first:last],
+            row_features, lengths.astype(np.int32), children[new].astype(np.int32), summed, self.intercepts[first:last],
             CodedRows(features, pieces, children.astype(np.int32), codes, book),
         )  # fmt: skip
 
@@ -323,8 +323,8 @@ class Layout:
             lengths = pack_lengths(packed.lengths)
             self._lengths[first_row // 2 : first_row // 2 + len(lengths)] = lengths
             numbers = packed.children.astype(np.int64) << CODE_BITS | packed.codes
-            stream, at = pack_bits(numbers, self._entry_bits), first_entry * self._entry_bits // 8
-            self._values[at : at + len(stream)] = stream
+            stream, first_byte = pack_bits(numbers, self._entry_bits), first_entry * self._entry_bits // 8
+            self._values[first_byte : first_byte + len(stream)] = stream
             assert self.codebook is not None
             self.codebook[BOOK * c : BOOK * (c + 1)] = packed.codebook
             return
@@ -357,9 +357,11 @@ class Layout:
             parts += [(self._children, layer.children, entries, 1)]
         length, value = (0.5, self._entry_bits / 8) if self._packed else (1, 1)
         parts += [(self._lengths, layer.lengths, rows, length), (self._values, layer.values, entries, value)]
-        for to, given, (own, there), size in parts:
-            begin, first, last = (int(at * size) for at in (own[c], there[clusters.start], there[clusters.stop]))
-            to[begin : begin + last - first] = given[first:last]
+        for to, source, (offsets, from_offsets), size in parts:
+            begin, first, last = (
+                int(offset * size) for offset in (offsets[c], from_offsets[clusters.start], from_offsets[clusters.stop])
+            )
+            to[begin : begin + last - first] = source[first:last]
 
     def _place_rows(
         self, first: int, features: npt.NDArray[np.int32], lengths: npt.NDArray[Any], starts: npt.NDArray[np.uint32]

@@ -97,7 +97,7 @@ def coded(
 
 def joined_codes(first: CodedRows, second: CodedRows) -> CodedRows:
     """The rows of two clusters of one codebook as one: of each feature the entries of the first, then the second's."""
-    of_entry = np.concatenate([np.repeat(each.features, each.lengths) for each in (first, second)])
+    of_entry = np.concatenate([np.repeat(rows.features, rows.lengths) for rows in (first, second)])
     order = np.argsort(of_entry, kind="stable")
     features, counts = np.unique(of_entry, return_counts=True)
     pieces, split = _in_pieces(counts)
@@ -118,7 +118,7 @@ def _fit(weights: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     """The codebook, rising: half for each sign, where both are there."""
     magnitudes = [np.sort(np.abs(weights[weights * sign > 0])).astype(np.float64) for sign in (-1, 1)]
     sizes = [BOOK // 2 if len(other) else BOOK for other in magnitudes[::-1]]
-    below, above = (_means(one, size) for one, size in zip(magnitudes, sizes, strict=True))
+    below, above = (_means(part, size) for part, size in zip(magnitudes, sizes, strict=True))
     book = np.concatenate((-below[::-1], above)).astype(np.float32)
     return np.concatenate((book, np.full(BOOK - len(book), book[-1] if len(book) else 0, np.float32)))
 
@@ -158,11 +158,13 @@ def pack_bits(numbers: npt.NDArray[Any], bits: int) -> npt.NDArray[np.uint8]:
 
 def unpack_bits(stream: npt.NDArray[np.uint8], first: int, n: int, bits: int) -> npt.NDArray[np.int64]:
     """``n`` numbers from number ``first`` on of what :func:`pack_bits` made; ``stream`` is padded."""
-    at = (first + np.arange(n, dtype=np.int64)) * bits
+    bit = (first + np.arange(n, dtype=np.int64)) * bits
     words = np.zeros(n, np.uint64)
     for byte in range(8):
-        words |= stream[(at >> 3) + byte].astype(np.uint64) << np.uint64(8 * byte)
-    numbers: npt.NDArray[np.int64] = (words >> (at & 7).astype(np.uint64) & np.uint64((1 << bits) - 1)).astype(np.int64)
+        words |= stream[(bit >> 3) + byte].astype(np.uint64) << np.uint64(8 * byte)
+    numbers: npt.NDArray[np.int64] = (words >> (bit & 7).astype(np.uint64) & np.uint64((1 << bits) - 1)).astype(
+        np.int64
+    )
     return numbers
 
 
@@ -176,6 +178,8 @@ def pack_lengths(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
 
 def unpack_lengths(stream: npt.NDArray[np.uint8], first: int, n: int) -> npt.NDArray[np.int64]:
     """``n`` lengths from row ``first`` on of what :func:`pack_lengths` made."""
-    at = first + np.arange(n, dtype=np.int64)
-    halves: npt.NDArray[np.int64] = (stream[at >> 1] >> (4 * (at & 1)).astype(np.uint8) & np.uint8(15)).astype(np.int64)
+    half = first + np.arange(n, dtype=np.int64)
+    halves: npt.NDArray[np.int64] = (stream[half >> 1] >> (4 * (half & 1)).astype(np.uint8) & np.uint8(15)).astype(
+        np.int64
+    )
     return halves + 1
