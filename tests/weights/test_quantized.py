@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sylvan.weights import layer as weights
 from sylvan.weights import quantized
 from sylvan.weights.layer import ClusterRows, ClusterWeights
-from sylvan.weights import layer as weights
 
 
 def rows_of(lengths: list[int], n_children: int, seed: int) -> ClusterRows:

@@ -381,12 +381,12 @@ def test_noises_are_drawn_by_the_power_of_the_counts() -> None:
     counts = np.bincount(ids, minlength=9)  # three classes without rows count as if they had one
     for power in (0.0, 0.5, 1.0, 3.0):
         model = make(noise="unigram", noise_power=power)
-        examples, _ = model.examples(rows, ids, None)
-        noise = model.learning(examples, counts).noise
+        examples, _ = model._examples(rows, ids, None)
+        noise = beam_tree_training.Learning.of(model, examples, counts).noise
         expected = np.array([1, 2, 4, 8, 16, 32, 1, 1, 1]) ** power
         assert noise is not None
         np.testing.assert_allclose(noise.probabilities, expected / expected.sum())
-    assert make(noise="uniform").learning(examples, counts).noise is None
+    assert beam_tree_training.Learning.of(make(noise="uniform"), examples, counts).noise is None
     for loss in ("cane", "nce"):
         fitted = [make(loss=loss, noise="unigram", noise_power=power).fit(rows, ids) for power in (0.0, 1.0, 3.0)]
         assert not same(fitted[0], fitted[1]) and not same(fitted[1], fitted[2])

@@ -102,7 +102,7 @@ def test_what_an_update_learns_is_what_the_passes_would() -> None:
     seen = ids_of_rows < 6
     model = trained(optimizer="adagrad")
     one = copy.deepcopy(model).update(ROWS[seen], ids_of_rows[seen], epochs=1)
-    order = np.random.default_rng([0, 2, model._step]).permutation(60)
+    order = np.random.default_rng([0, 2, model.fitted_.n_shown]).permutation(60)
     other = copy.deepcopy(model).partial_fit(ROWS[seen][order], ids_of_rows[seen][order])
     np.testing.assert_allclose(one.weights_.weights, other.weights_.weights, atol=1e-6)
 

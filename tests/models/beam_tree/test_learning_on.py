@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,7 @@ def test_another_optimiser_begins_without_state() -> None:
     fresh = make(optimizer="sgd", learning_rate=1e-12).partial_fit(X, y, classes=range(12))
     fresh.weights_.weights[...] = averages
     fresh.set_params(optimizer="adagrad", learning_rate=0.5)
-    fresh._step = 240  # of the draws
+    fresh.fitted_ = replace(fresh.fitted_, n_shown=240)  # of the draws
     assert state(fresh.partial_fit(X, y)) == state(other)
     back = copy.deepcopy(other).set_params(optimizer="averaged_sgd").partial_fit(X[:1], y[:1])
     assert np.array_equal(back.weights_.weights, back.to_state().arrays["last_weights"]), "of one step"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import numbers
 import os
-import time
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -18,73 +20,71 @@ from sylvan.arrays.canonical import Csr
 from sylvan.arrays.frames import label_columns
 from sylvan.arrays.topk import TopK
 from sylvan.data import Vocabulary
-from sylvan.errors import DataError, ModelError, ParameterError
+from sylvan.errors import DataError, ParameterError, UnsupportedError
 from sylvan.explain.classes import class_notes, class_votes
 from sylvan.explain.records import Names, TreeVote
 from sylvan.indexing import LabelTree
-from sylvan.matching.class_beam import ClassWeights
-from sylvan.models.base import MOST_ANSWERS, Predicted
-from sylvan.models.beam_tree.examples import Classes, Examples, first_classes
-from sylvan.models.beam_tree.params import Bound, saved_tree
-from sylvan.models.beam_tree.search import coverage_of, rank_by_beam, rank_exactly, within_bounds
-from sylvan.models.beam_tree.solver import OPTIMIZERS
-from sylvan.models.beam_tree.trainers import going_on, new_trainer, ranked_by, state_arrays, weights_from
-from sylvan.models.beam_tree.training import Learning, learn, learn_on, train_pass
-from sylvan.models.beam_tree.updates import BeamTreeUpdates
+from sylvan.matching.class_beam import ClassWeights, Scores
+from sylvan.models.base import MOST_ANSWERS, Estimator, Predicted
+from sylvan.models.beam_tree.examples import Classes, Examples, first_classes, refuse_balanced
+from sylvan.models.beam_tree.fitted import Bound, FittedBeamTree, Tree, rank_exactly, saved_tree, within_bounds
+from sylvan.models.beam_tree.solver import L2, Loss, Optimizer, Selected, ranked_by
+from sylvan.models.beam_tree.training import Learning, learn, plan_training
+from sylvan.models.beam_tree.updates import shown_once, updated
 from sylvan.parallel import one_at_a_time, resolve_jobs
-from sylvan.params.fields import Flag, check_value, parameterized
-from sylvan.params.wording import counted
+from sylvan.params.fields import Constraint, Flag, Range, Seed, Threads, attribute, check_value, parameterized
 from sylvan.runtime import Checkpoint, Runner, opened_runner
-from sylvan.runtime.machine import available_bytes, resident_bytes
-from sylvan.runtime.plan import Phase, Plan, timed
-
-_TREE_BYTES = 16  # of a finished tree and the class counts, a class
-_SHOWN = 300  # rows at first; as many again and again until the time can be measured
-_ENOUGH_SECONDS = 0.2
-_RATE = 1e-3  # any that stays within bounds
+from sylvan.runtime.checkpoint import identity_of
+from sylvan.runtime.plan import Plan
+from sylvan.store import JSON
 
 
-def plan_training(learning: Learning, runner: Runner) -> Plan:
-    """The plan of a training: its tree is made, its other jobs are asked for their cost, which is in rows shown."""
-    learning.need_room()
-    now, available = resident_bytes(), available_bytes()
-    with timed(runner.n_jobs) as making:
-        tree = runner.one(learning.tree_job(runner.n_jobs))
-    phases = [Phase("tree", making.seconds, max(0, resident_bytes() - now))]
-    trials = learning.trials(tree, runner.n_jobs)
-    passes = learning.passes_job(tree, learning.training, learning.epochs)
-    per_row = _seconds_a_row(learning, tree) if passes.cost else 0.0
-    if learning.optimizers:
-        phases.append(Phase("learning rate", (trials.cost if trials else 0) * per_row, passes.peak_bytes))
-    phases.append(Phase("training", passes.cost * per_row, passes.peak_bytes))
-    return Plan(
-        sum(phase.seconds for phase in phases),
-        now + max(phase.peak_bytes for phase in phases),
-        passes.peak_bytes + _TREE_BYTES * learning.examples.n_classes,
-        None if available is None else now + available,
-        tuple(phases),
-        ("fewer features", *(["optimizer='sgd', a third as much"] if learning.training.optimizer != "sgd" else [])),
-    )
+@dataclass(frozen=True)
+class TreeOf(Constraint):
+    """A word that says how the tree is made, or a tree."""
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, LabelTree) or (isinstance(value, str) and value in get_args(Tree))
+
+    def describe(self) -> str:
+        return f"one of {', '.join(map(repr, get_args(Tree)))}, or a LabelTree"
+
+    def _parse(self, text: str) -> Any:
+        return text
 
 
-def _seconds_a_row(learning: Learning, tree: LabelTree) -> float:
-    """Seconds of a step, from some hundred of them; the first, whose weights are all 0, aren't counted."""
-    rows = learning.examples.weighted()
-    some = np.resize(rows[np.random.default_rng(learning.training.seed).permutation(len(rows))], _SHOWN)
-    training = replace(learning.training, learning_rate=_RATE)
-    trainer = new_trainer(learning.examples, training, tree, learning.noise, learning.scores)
-    train_pass(trainer, some)
-    start, shown, seconds = time.process_time(), 0, 0.0
-    # Until the clock has moved: on some machines it does in steps of ten milliseconds.
-    while shown < _SHOWN or seconds == 0 or (seconds < _ENOUGH_SECONDS and shown < len(rows)):
-        train_pass(trainer, some)
-        shown += len(some)
-        seconds = time.process_time() - start
-    return seconds / shown
+@dataclass(frozen=True)
+class ClassWeight(Constraint):
+    """None, "balanced", or a weight for some of the classes."""
+
+    optional: bool = True
+
+    def accepts(self, value: Any) -> bool:
+        if isinstance(value, str):
+            return value == "balanced"
+        return isinstance(value, Mapping) and all(
+            isinstance(key, (str, numbers.Integral)) and not isinstance(key, bool) and _is_weight(weight)
+            for key, weight in value.items()
+        )
+
+    def describe(self) -> str:
+        return "None, 'balanced', or a dict from classes to floats in [0, inf)"
+
+    def _parse(self, text: str) -> Any:
+        return text
+
+
+def _is_weight(weight: Any) -> bool:
+    if not isinstance(weight, numbers.Real) or isinstance(weight, bool):
+        return False
+    try:
+        return math.isfinite(float(weight)) and float(weight) >= 0
+    except OverflowError:
+        return False
 
 
 @parameterized
-class BeamTreeClassifier(BeamTreeUpdates):
+class BeamTreeClassifier(Estimator):
     """One class a row, out of hundreds to millions, at a cost a step that hardly grows with their number.
 
     Classes are the leaves of a tree whose edges have linear models. For each row shown, a beam search finds the
@@ -180,6 +180,27 @@ class BeamTreeClassifier(BeamTreeUpdates):
     gives_probabilities: ClassVar[bool] = True
     takes_class_names: ClassVar[bool] = True
 
+    branching: Annotated[int, Range(2, 1 << 20)] = 10
+    n_candidates: Selected = 15
+    n_noises: Selected = 10
+    together: bool = True
+    scores: Scores = "own"
+    loss: Loss = "cane"
+    tree: Annotated[Tree | LabelTree, TreeOf()] = "kmeans"
+    learning_rate: Annotated[float | Literal["auto"], Range(0, open_low=True, word="auto")] = "auto"
+    optimizer: Literal["auto", Optimizer] = "auto"
+    epochs: Annotated[int, Range(1, 1_000_000)] = 10
+    l2: L2 = 0.0
+    bias: Annotated[float, Range(0)] = 1.0
+    beam: Annotated[int, Range(1, validate.MAX_COLUMNS)] = 10
+    noise: Literal["uniform", "unigram"] = "uniform"
+    noise_power: Annotated[float, Range(0, 10)] = 0.75
+    class_weight: Annotated[Literal["balanced"] | Mapping[Any, float] | None, ClassWeight()] = None
+    seed: Seed = 0
+    n_jobs: Threads = None
+
+    fitted_: FittedBeamTree = attribute()
+
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, *, force: bool = False, class_names: Vocabulary | None = None,
         checkpoint: Checkpoint | str | os.PathLike[str] | None = None, runner: Runner | None = None,
@@ -216,8 +237,8 @@ class BeamTreeClassifier(BeamTreeUpdates):
             When ``checkpoint`` is another training's, or can't be written.
         """
         self.check_params()
-        examples, classes = self.examples(X, y, sample_weight, names=class_names)
-        identity = partial(self.identity, examples)
+        examples, classes = self._examples(X, y, sample_weight, names=class_names)
+        identity = partial(self._identity, examples)
         with opened_runner(self.n_jobs, runner=runner, checkpoint=checkpoint, identity=identity) as run:
             return self._learn(X, examples, classes, run, None, force)
 
@@ -261,52 +282,126 @@ class BeamTreeClassifier(BeamTreeUpdates):
         120
         """
         self.check_params()
-        known = self._classes if self._is_fitted() else None
-        given = first_classes(y, classes, self.class_weight, known)
+        known = self.fitted_ if self._is_fitted() else None
+        given = first_classes(y, classes, self.class_weight, None if known is None else known.classes)
         if known is None:
-            return self._learn(X, *self.examples(X, y, sample_weight, given), Runner(self.n_jobs), epochs=1)
-        self._bound.refuse_changes(self, self.tree_)
-        return self._learn_on(self.examples(X, y, sample_weight, known, self._rows(X, bounded=False))[0])
+            return self._learn(X, *self._examples(X, y, sample_weight, given), Runner(self.n_jobs), epochs=1)
+        known.bound.refuse_changes(self, self.tree_)
+        examples, _ = self._examples(X, y, sample_weight, known.classes, self._rows(X, bounded=False))
+        counts = self.label_counts_ + examples.counts()
+        try:
+            self.fitted_ = shown_once(self, known, examples, counts)
+        except DataError as error:
+            del self.n_labels_  # it isn't fitted any more
+            raise DataError(f"{error} The model is lost: fit it anew.") from None
+        self.n_rows_, self.label_counts_ = self.n_rows_ + len(examples.ids), counts
+        return self
+
+    @one_at_a_time
+    def update(
+        self, X: Any = None, Y: Any = None, sample_weight: Any = None, *, epochs: int = 3,
+        n_features: int | None = None, **options: Any,
+    ) -> BeamTreeClassifier:  # fmt: skip
+        """Learn new rows, of classes old and new; the tree gets leaves for these.
+
+        This is online learning: passes of the optimiser over these rows alone, from the weights that there are. What it
+        gives isn't what :meth:`fit` gives with all rows, and known classes of which no row is among them are answered
+        less and less. Give rows of theirs along, some of each, to keep them; docs/results has the figures.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, n_features_)
+            New rows.
+        Y : array-like of shape (n,), or matrix of shape (n, n_classes)
+            Their classes, as in :meth:`fit`. Those that aren't known are new, and get the next ids in sorted order.
+        sample_weight : array of shape (n,), optional
+        epochs : int, default 3
+            Passes over the rows, in an order drawn anew for each.
+        n_features : int, optional
+            The number of columns from now on; those from ``n_features_`` on are new.
+
+        Returns
+        -------
+        BeamTreeClassifier
+            This model, changed; where an error is raised, or it is interrupted, it is as it was. A copy by
+            :func:`copy.copy` made before stays what it is.
+
+        Raises
+        ------
+        NotFittedError
+            Before ``fit``.
+        UnsupportedError
+            For ``forget``, ``merge`` and other options of models that keep their rows.
+        DataError
+            As :meth:`fit`; and for classes of another kind than those that are known, such as strings beside ids.
+        ParameterError
+            As :meth:`partial_fit`.
+
+        Notes
+        -----
+        A new class gets the leaf next to the class that its rows are answered with most, the first five answers
+        counting by their places; its edge begins with weights of 0. A node with more than ``branching`` children is cut
+        in two between them, and so is its parent where that has too many then; both halves begin with its weights, so
+        that the sums along the paths of known classes stay. Under a root with too many children comes a layer of two
+        nodes. AdaGrad goes on with its squares; averages begin anew, from the averages so far. A ``tree`` that was
+        given is replaced by the one that has grown.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sylvan import BeamTreeClassifier
+        >>> X, y = np.eye(4).repeat(20, axis=0), np.array(["ash", "elm", "fir", "oak"]).repeat(20)
+        >>> model = BeamTreeClassifier(n_candidates=2).fit(X[:60], y[:60])
+        >>> model.update(X, y).predict(np.eye(4)).tolist()
+        ['ash', 'elm', 'fir', 'oak']
+        """
+        self._need_fit("update")
+        self.check_params()
+        given = [name for name, value in options.items() if value is not None]
+        if given:
+            raise UnsupportedError(
+                f"{type(self).__name__} keeps no rows: its update learns new ones and takes no {given[0]!r}. For that, "
+                "train it anew."
+            )
+        if X is None or Y is None:
+            raise DataError("update takes X and Y together: the new rows, and their classes.")
+        refuse_balanced(self.class_weight)
+        epochs, known = validate.count(epochs, "epochs", owner="update"), self.fitted_
+        known.bound.refuse_changes(self, self.tree_)
+        width = None if n_features is None else self._more_features(n_features)
+        classes = known.classes.with_those_of(Y)
+        examples, _ = self._examples(X, Y, sample_weight, classes, self._rows(X, width, bounded=False))
+        counts = np.concatenate((self.label_counts_, np.zeros(classes.n - known.classes.n, np.int64)))
+        counts += examples.counts()
+        self.fitted_ = updated(self, known, examples, classes, counts, epochs)
+        self.vocabulary_, self.n_labels_, self.n_features_ = classes.vocabulary, classes.n, examples.n_features
+        self.n_rows_, self.label_counts_ = self.n_rows_ + len(examples.ids), counts
+        if width is not None:
+            self.__dict__.pop("feature_names_in_", None)
+        if isinstance(self.tree, LabelTree):
+            self.tree = self.tree_
+        return self
+
+    def _examples(
+        self, X: Any, y: Any, sample_weight: Any, classes: Classes | None = None, rows: Any = None, names: Any = None
+    ) -> tuple[Examples, Classes]:
+        owner = type(self).__name__
+        return Examples.of(X, y, sample_weight, self.class_weight, classes, owner=owner, rows=rows, names=names)
 
     def _learn(
         self, X: Any, examples: Examples, classes: Classes, runner: Runner, epochs: int | None, force: bool = False
     ) -> BeamTreeClassifier:
         """Learn from nothing; the model is what it was until all is done."""
         counts = examples.counts()
-        learned = learn(self.learning(examples, counts, epochs=epochs), runner, force)
-        self.optimizer_, self.learning_rate_ = learned.training.optimizer, float(learned.training.learning_rate)
-        self._classes, self._dense, self._bound = classes, isinstance(examples.X, np.ndarray), Bound.of(self)
-        self._take(learned.weights, learned.n_shown, learned.n_shown)
-        self.history_ = learned.history
+        learned = learn(Learning.of(self, examples, counts, epochs=epochs), runner, force)
+        optimizer, rate, n_shown = learned.training.optimizer, float(learned.training.learning_rate), learned.n_shown
+        self.fitted_ = FittedBeamTree(
+            classes, Bound.of(self), isinstance(examples.X, np.ndarray), ranked_by(learned.weights, optimizer, n_shown),
+            learned.weights, optimizer, rate, n_shown, n_shown, learned.history,
+        )  # fmt: skip
         self.n_rows_, self.n_features_, self.label_counts_ = len(examples.ids), examples.n_features, counts
         self._keep_names(X, classes.vocabulary)
         self.n_labels_ = classes.n
-        return self
-
-    def _take(self, trained: ClassWeights, step: int, n_averaged: int) -> None:
-        """Rank by these weights, or by their averages, from now on."""
-        self._trained, self._step, self._n_averaged = trained, step, n_averaged
-        self.weights_ = ranked_by(trained, self.optimizer_, n_averaged)
-
-    def _learn_on(self, examples: Examples) -> BeamTreeClassifier:
-        """One more pass."""
-        counts = self.label_counts_ + examples.counts()
-        if self._classes.n > 1:
-            rate = float(self.learning_rate_ if isinstance(self.learning_rate, str) else self.learning_rate)
-            optimizer = self.optimizer_ if self.optimizer == "auto" else self.optimizer
-            same = optimizer == self.optimizer_
-            trained = going_on(self._trained if same else self.weights_.alone(), optimizer)
-            averaged = self._n_averaged if same else 0
-            try:
-                learning = self.learning(examples, counts, (optimizer, rate), epochs=1)
-                passes = learn_on(learning, trained, self._step, averaged)
-            except DataError as error:
-                del self.n_labels_  # it isn't fitted any more
-                raise DataError(f"{error} The model is lost: fit it anew.") from None
-            shown, self.history_ = len(examples.weighted()), np.concatenate([self.history_, passes])
-            self.optimizer_, self.learning_rate_ = optimizer, rate
-            self._take(trained, self._step + shown, averaged + shown)
-        self.n_rows_, self.label_counts_ = self.n_rows_ + len(examples.ids), counts
         return self
 
     def plan(self, X: Any, y: Any, sample_weight: Any = None, *, class_names: Vocabulary | None = None) -> Plan:
@@ -323,20 +418,40 @@ class BeamTreeClassifier(BeamTreeUpdates):
         True
         """
         self.check_params()
-        examples, _ = self.examples(X, y, sample_weight, names=class_names)
-        return plan_training(self.learning(examples, examples.counts()), Runner(self.n_jobs))
+        examples, _ = self._examples(X, y, sample_weight, names=class_names)
+        return plan_training(Learning.of(self, examples, examples.counts()), Runner(self.n_jobs))
 
     @property
     def classes_(self) -> npt.NDArray[Any]:
         """The classes in the order of their ids."""
         self._need_fit("classes_")
-        return self._classes.array
+        return self.fitted_.classes.array
+
+    @property
+    def weights_(self) -> ClassWeights:
+        """What classes are ranked by."""
+        return self.fitted_.weights
+
+    @property
+    def optimizer_(self) -> Optimizer:
+        """The optimiser that the weights were trained with last."""
+        return self.fitted_.optimizer
+
+    @property
+    def learning_rate_(self) -> float:
+        """Its learning rate."""
+        return self.fitted_.learning_rate
+
+    @property
+    def history_(self) -> npt.NDArray[np.float64]:
+        """Each pass's mean loss, and for "cane" its coverage, shape (n_epochs, 2)."""
+        return self.fitted_.history
 
     @property
     def tree_(self) -> LabelTree:
         """The tree of the edges that weights belong to; for a loss that has none, every class a child of the root."""
         self._need_fit("tree_")
-        return self.weights_.tree
+        return self.fitted_.weights.tree
 
     def rank(self, X: Any, k: int = 10, *, beam: int | None = None, allowed: Any = None, denied: Any = None) -> TopK:
         """The ``k`` best classes of each row.
@@ -369,9 +484,8 @@ class BeamTreeClassifier(BeamTreeUpdates):
 
     def _search(self, X: Any, k: int, beam: Any, allowed: Any = None, denied: Any = None, raw: bool = False) -> TopK:
         beam, rows = validate.count(self.beam if beam is None else beam, "beam"), self._rows(X)
-        labels, jobs = self._filter(allowed, denied, rows.shape[0]), resolve_jobs(self.n_jobs)
-        loss, bias = self._bound.loss, self._bound.bias
-        return rank_by_beam(self.weights_, rows, k, beam, loss=loss, bias=bias, labels=labels, raw=raw, n_jobs=jobs)
+        labels = self._filter(allowed, denied, rows.shape[0])
+        return self.fitted_.rank(rows, k, beam, labels, raw=raw, n_jobs=resolve_jobs(self.n_jobs))
 
     def predict(self, X: Any, *, beam: int | None = None) -> npt.NDArray[Any]:  # type: ignore[override]  # no matrix
         """The best class of each row, as it was called in ``fit``.
@@ -388,7 +502,7 @@ class BeamTreeClassifier(BeamTreeUpdates):
             Of the dtype of :attr:`classes_`.
         """
         self._need_fit("predict")
-        best: npt.NDArray[Any] = self._classes.array[np.maximum(self._search(X, 1, beam, raw=True).labels[:, 0], 0)]
+        best: npt.NDArray[Any] = self.classes_[np.maximum(self._search(X, 1, beam, raw=True).labels[:, 0], 0)]
         return best
 
     @property
@@ -430,9 +544,9 @@ class BeamTreeClassifier(BeamTreeUpdates):
         if name := next(iter(options), None):
             raise ParameterError(f"predict_proba with exact=True scores every class: it takes no {name!r}.")
         k = validate.count(self._proba_width(k), "k", owner="predict_proba")
-        loss, bias, jobs = self._bound.loss, self._bound.bias, resolve_jobs(self.n_jobs)
-        top = rank_exactly(self.weights_, self._rows(X), k, loss=loss, bias=bias, n_jobs=jobs)
-        return self._proba(top)
+        fitted, rows, jobs = self.fitted_, self._rows(X), resolve_jobs(self.n_jobs)
+        bound = fitted.bound
+        return self._proba(rank_exactly(fitted.weights, rows, k, loss=bound.loss, bias=bound.bias, n_jobs=jobs))
 
     def coverage(self, X: Any, y: Any, n_candidates: int | None = None) -> float:
         """The share of rows whose class is among the candidates of training, which are found without knowing it.
@@ -468,21 +582,22 @@ class BeamTreeClassifier(BeamTreeUpdates):
         (1.0, 1.0)
         """
         self._need_fit("coverage")
-        if self._bound.loss != "cane":
-            raise ParameterError(f"loss={self._bound.loss!r} has no candidates: coverage is for loss='cane'.")
+        if self.fitted_.bound.loss != "cane":
+            raise ParameterError(f"loss={self.fitted_.bound.loss!r} has no candidates: coverage is for loss='cane'.")
         width = self.n_candidates if n_candidates is None else n_candidates
         width = validate.count(width, "n_candidates", owner="coverage", high=1 << 20)
-        rows, ids = self._rows(X), self._classes.find(y)
+        rows, ids = self._rows(X), self.fitted_.classes.find(y)
         if rows.shape[0] != len(ids):
             raise DataError(f"X and y must have as many rows, but X has {rows.shape[0]} and y has {len(ids)}.")
-        return coverage_of(self.weights_, rows, ids, width, self._bound.bias, resolve_jobs(self.n_jobs))
+        return self.fitted_.coverage(rows, ids, width, resolve_jobs(self.n_jobs))
 
     def _explain_trees(self, row: Csr, label: int, top: int, names: Names, **options: Any) -> tuple[TreeVote, ...]:
         beam = self.beam if options.get("beam") is None else options["beam"]
-        return class_votes(self.weights_, row, label, beam, top, names, loss=self._bound.loss, bias=self._bound.bias)
+        bound = self.fitted_.bound
+        return class_votes(self.weights_, row, label, beam, top, names, loss=bound.loss, bias=bound.bias)
 
     def _explain_notes(self, row: Csr, label: int) -> tuple[str, ...]:
-        return class_notes(self._bound.loss, self._bound.scores)
+        return class_notes(self.fitted_.bound.loss, self.fitted_.bound.scores)
 
     def _probabilities(self, top: TopK) -> Any:
         return np.exp(np.minimum(top.scores, 0))
@@ -491,20 +606,22 @@ class BeamTreeClassifier(BeamTreeUpdates):
         """True classes by their ids; those that the model doesn't know are beyond its own."""
         if label_columns(Y) is not None or sp.issparse(Y) or (getattr(Y, "ndim", 1) == 2 and Y.shape[1] > 1):
             return super()._truth(Y)
-        ids = self._classes.find(Y)
+        ids = self.fitted_.classes.find(Y)
         return validate.labels(np.where(ids < 0, self.n_labels_, ids), n_labels=self.n_labels_ + 1)
 
-    def _rows(self, X: Any, *, bounded: bool = True) -> Any:
-        """What ``rank`` is given, verified; without bounds for learning, which refuses what is beyond them."""
-        dense = validate.dense_features(X, self.n_features_) if self._dense else None
-        if dense is not None:
-            return dense
-        rows = self._features(X)
+    def _rows(self, X: Any, n_features: int | None = None, *, bounded: bool = True) -> Any:
+        """What ``rank`` is given, verified; without bounds for learning, which refuses what is beyond them. With
+        ``n_features``, rows of so many columns, whatever they are called."""
+        dense = self.fitted_.dense
+        if dense and (given := validate.dense_features(X, n_features or self.n_features_)) is not None:
+            return given
+        owner = type(self).__name__
+        rows = self._features(X) if n_features is None else validate.features(X, n_features=n_features, owner=owner)
         if bounded:
             rows = within_bounds(rows)
         else:
             validate.learnable(rows)
-        return rows.to_scipy().toarray() if self._dense else rows
+        return rows.to_scipy().toarray() if dense else rows
 
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn's tools ask: this is a classifier, of one class a row."""
@@ -515,31 +632,49 @@ class BeamTreeClassifier(BeamTreeUpdates):
         tags.target_tags.two_d_labels = tags.target_tags.multi_output = False
         return tags
 
+    def _identity(self, examples: Examples) -> dict[str, JSON]:
+        """What distinguishes this training from others, for its checkpoint."""
+        parameters = {name: value for name, value in self._plain_params().items() if name != "n_jobs"}
+        data = {"X": examples.X, "y": examples.ids, "the weight of rows": examples.weight}
+        return identity_of(type(self).__name__, {**parameters, "tree": self.tree}, **data)
+
+    def _plain_params(self) -> dict[str, Any]:
+        """The parameters as a manifest can hold them; a tree among them is stored as that of the weights."""
+        tree = None if isinstance(self.tree, LabelTree) else self.tree
+        return {**super()._plain_params(), "class_weight": _weight_to_json(self.class_weight), "tree": tree}
+
+    @classmethod
+    def _params_from(cls, state: store.State) -> dict[str, Any]:
+        params = super()._params_from(state)
+        params["class_weight"] = _weight_from_json(params["class_weight"])
+        params["tree"] = saved_tree(state) if params["tree"] is None else params["tree"]
+        return params
+
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
-        meta, arrays, parts = super()._fitted_state()
-        meta |= {"n_shown": self._step, "n_averaged": self._n_averaged, "dense": self._dense}
-        meta |= {"trained_rate": self.learning_rate_, "trained_optimizer": self.optimizer_}
-        arrays |= {"history": self.history_, **state_arrays(self.weights_, self._trained, by_feature=not self._dense)}
-        return meta | self._bound.to_json(), arrays, parts | {"tree": self.tree_.to_state()}
+        own, learned = super()._fitted_state(), self.fitted_.to_parts()
+        return own[0] | learned[0], own[1] | learned[1], own[2] | learned[2]
 
     def _restore(self, state: store.State) -> None:
         super()._restore(state)
+        classes = Classes(self.n_labels_, self.vocabulary_).values_from(state)
         tree = self.tree if isinstance(self.tree, LabelTree) else saved_tree(state)
-        if tree.n_labels != self.n_labels_:
-            raise ModelError(
-                f"{state.where!r} is damaged: its tree has {tree.n_labels} of {counted(self.n_labels_, 'class')}."
-            )
-        self._step = store.need_int(state, "n_shown", 0, 2**62)
-        self._n_averaged = store.need_int(state, "n_averaged", 0, self._step)
-        self._dense = store.need_bool(state, "dense")
-        self._bound = Bound.from_state(state)
-        self.learning_rate_ = store.need_float(state, "trained_rate", 0)
-        self.optimizer_ = store.need_choice(state, "trained_optimizer", OPTIMIZERS)
-        shape = tree, self.n_features_, not self._dense, self._bound.scores
-        self.weights_, self._trained = weights_from(state, *shape, averaged=self.optimizer_ == "averaged_sgd")
-        self.history_ = store.need_array(state, "history", np.float64, (None, 2))
-        self._classes = Classes(self.n_labels_, self.vocabulary_).values_from(state)
-        self.vocabulary_ = self._classes.vocabulary
+        self.fitted_ = FittedBeamTree.from_state(state, tree, classes, self.n_features_)
+        self.vocabulary_ = classes.vocabulary
+
+
+def _weight_to_json(value: Any) -> JSON:
+    """``class_weight`` as a manifest can hold it, whose keys are strings alone: pairs for a dict."""
+    if not isinstance(value, Mapping):
+        return value
+    return [[key if isinstance(key, str) else int(key), float(weight)] for key, weight in value.items()]
+
+
+def _weight_from_json(value: JSON) -> Any:
+    """What :func:`_weight_to_json` was given; anything else as it is, for the constraint to refuse."""
+    pairs = isinstance(value, list) and all(
+        isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str | int) for pair in value
+    )
+    return dict(value) if pairs else value
 
 
 store.register(BeamTreeClassifier.kind, BeamTreeClassifier.from_state)

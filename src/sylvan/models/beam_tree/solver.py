@@ -176,6 +176,16 @@ class ClassTrainer:
         return Pass(loss / total, covered / total if self.training.loss == "cane" else float("nan"))
 
 
+def going_on(weights: ClassWeights, optimizer: Optimizer) -> ClassWeights:
+    """Weights that an optimiser can go on with, from where another one ended or from its own state."""
+    return weights.trainable(squares=optimizer == "adagrad", delays=optimizer == "averaged_sgd")
+
+
+def ranked_by(weights: ClassWeights, optimizer: Optimizer, n_averaged: int) -> ClassWeights:
+    """What classes are ranked by: the weights that training goes on from, or their averages."""
+    return weights.averages(n_averaged) if optimizer == "averaged_sgd" else weights
+
+
 def _beside(weights: ClassWeights, optimizer: str) -> tuple[Float32 | None, Float32 | None]:
     """The squares and the delays that the optimiser writes to, beside the weights."""
     stored, squares, delays = weights.stored

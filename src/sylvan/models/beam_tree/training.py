@@ -19,14 +19,22 @@ from sylvan.indexing.class_tree import check_class_tree
 from sylvan.indexing.tree import TREE
 from sylvan.matching.class_beam import ClassWeights, Scores
 from sylvan.models.beam_tree.examples import Examples
-from sylvan.models.beam_tree.search import rank_by_beam
-from sylvan.models.beam_tree.solver import TREE_LOSSES, ClassNoise, ClassTrainer, ClassTraining, Optimizer
-from sylvan.models.beam_tree.trainers import new_trainer, ranked_by, trainer_of
+from sylvan.models.beam_tree.fitted import rank_by_beam, scores_of
+from sylvan.models.beam_tree.solver import (
+    TREE_LOSSES,
+    ClassNoise,
+    ClassTrainer,
+    ClassTraining,
+    Optimizer,
+    going_on,
+    ranked_by,
+)  # fmt: skip
 from sylvan.parallel import map_parallel
 from sylvan.params.wording import counted
 from sylvan.runtime import ARRAY, Folder, Job, Runner, checkpointed
-from sylvan.runtime.machine import available_bytes
+from sylvan.runtime.machine import available_bytes, resident_bytes
 from sylvan.runtime.memory import shown_bytes
+from sylvan.runtime.plan import Phase, Plan, timed
 
 _FEWEST_ROWS = 50  # from which on some are the holdout
 _FEWEST_JUDGED, _MOST_JUDGED = 100, 5000  # by fewer no number of passes is chosen
@@ -40,6 +48,11 @@ _STEPS = {"adagrad": (1.0, 3.0, 10.0), "sgd": (0.3, 1.0, 3.0, 10.0, 30.0), "aver
 _N_FINALS = 2  # of an optimiser's rates are tried to the end: one pass favours larger ones than are best later
 Marks = npt.NDArray[np.float64]
 Tried = tuple[ClassTraining, Marks]
+AUTOMATIC: tuple[Optimizer, ...] = ("averaged_sgd", "adagrad")  # what "auto" tries; without trials it is the first
+_TREE_BYTES = 16  # of a finished tree and the class counts, a class
+_SHOWN = 300  # rows at first; as many again and again until the time can be measured
+_ENOUGH_SECONDS = 0.2
+_RATE = 1e-3  # any that stays within bounds
 _KIND = "beam-tree-passes"
 _N_ARRAYS = {"sgd": 1, "adagrad": 2, "averaged_sgd": 3}  # of the size of the weights, averages among them
 
@@ -229,6 +242,38 @@ class Learning:
     owner: str  # who learns, for errors
     in_order: bool = False  # whether passes show rows as they are given, not in an order drawn anew
 
+    @classmethod
+    def of(
+        cls,
+        model: Any,
+        examples: Examples,
+        counts: npt.NDArray[np.int64],
+        continued: tuple[Optimizer, float] | None = None,
+        epochs: int | None = None,
+    ) -> Learning:
+        """By the parameters of a BeamTreeClassifier, where so many rows have been of each class. ``continued`` are the
+        optimiser and the rate of a training that goes on; ``epochs`` stands for the parameter, and rows are then shown
+        in their order."""
+        automatic = AUTOMATIC if model.optimizer == "auto" else (model.optimizer,)
+        tried = isinstance(model.learning_rate, str) and continued is None
+        optimizer, rate = continued or (automatic[0], 1.0 if tried else float(model.learning_rate))
+        same = ("loss", "n_noises", "together", "l2", "bias", "seed")
+        training = ClassTraining(
+            **{name: getattr(model, name) for name in same},
+            n_candidates=min(model.n_candidates, examples.n_classes),
+            optimizer=optimizer,
+            learning_rate=rate,
+            # Noise-contrastive estimation takes sums of shares for as many as there are classes, as they are at first.
+            log_normalizer=math.log(examples.n_classes) if model.loss == "nce" else 0.0,
+        )
+        noise = None
+        if model.noise != "uniform":  # a class without rows counts as one row
+            noise = ClassNoise.of(np.maximum(counts, 1).astype(np.float64) ** model.noise_power, len(counts))
+        return cls(
+            examples, training, automatic if tried else (), noise, scores_of(model), model.tree, model.branching,
+            model.beam, model.epochs if epochs is None else epochs, type(model).__name__, in_order=epochs is not None,
+        )  # fmt: skip
+
     def need_room(self) -> None:
         """Refuse weights that the machine has no memory for."""
         n_classes, n_features = self.examples.n_classes, self.examples.X.shape[1]
@@ -298,12 +343,55 @@ def learn(learning: Learning, runner: Runner, force: bool = False) -> Learned:
     return runner.run([job], "Training")[0]
 
 
+def plan_training(learning: Learning, runner: Runner) -> Plan:
+    """The plan of a training: its tree is made, its other jobs are asked for their cost, which is in rows shown."""
+    learning.need_room()
+    now, available = resident_bytes(), available_bytes()
+    with timed(runner.n_jobs) as making:
+        tree = runner.one(learning.tree_job(runner.n_jobs))
+    phases = [Phase("tree", making.seconds, max(0, resident_bytes() - now))]
+    trials = learning.trials(tree, runner.n_jobs)
+    passes = learning.passes_job(tree, learning.training, learning.epochs)
+    per_row = _seconds_a_row(learning, tree) if passes.cost else 0.0
+    if learning.optimizers:
+        phases.append(Phase("learning rate", (trials.cost if trials else 0) * per_row, passes.peak_bytes))
+    phases.append(Phase("training", passes.cost * per_row, passes.peak_bytes))
+    return Plan(
+        sum(phase.seconds for phase in phases),
+        now + max(phase.peak_bytes for phase in phases),
+        passes.peak_bytes + _TREE_BYTES * learning.examples.n_classes,
+        None if available is None else now + available,
+        tuple(phases),
+        ("fewer features", *(["optimizer='sgd', a third as much"] if learning.training.optimizer != "sgd" else [])),
+    )
+
+
+def _seconds_a_row(learning: Learning, tree: LabelTree) -> float:
+    """Seconds of a step, from some hundred of them; the first, whose weights are all 0, aren't counted."""
+    rows = learning.examples.weighted()
+    some = np.resize(rows[np.random.default_rng(learning.training.seed).permutation(len(rows))], _SHOWN)
+    training = replace(learning.training, learning_rate=_RATE)
+    trainer = new_trainer(learning.examples, training, tree, learning.noise, learning.scores)
+    train_pass(trainer, some)
+    start, shown, seconds = time.process_time(), 0, 0.0
+    # Until the clock has moved: on some machines it does in steps of ten milliseconds.
+    while shown < _SHOWN or seconds == 0 or (seconds < _ENOUGH_SECONDS and shown < len(rows)):
+        train_pass(trainer, some)
+        shown += len(some)
+        seconds = time.process_time() - start
+    return seconds / shown
+
+
 def learn_on(learning: Learning, weights: ClassWeights, step: int, n_averaged: int) -> npt.NDArray[np.float64]:
     """One more pass, which changes the weights where they are. ``step`` examples were shown before, of which the last
     ``n_averaged`` are in the averages."""
     # Returns shape (1, 2)
-    rows = learning.examples.weighted()
-    trainer = trainer_of(learning.examples, learning.training, weights, learning.noise, step, n_averaged)
+    examples = learning.examples
+    rows = examples.weighted()
+    trainer = ClassTrainer(
+        weights, examples.X, examples.ids, learning.training, noise=learning.noise, row_weights=examples.weight,
+        step=step, n_averaged=n_averaged,
+    )  # fmt: skip
     show = partial(train_pass, trainer, in_order=learning.in_order)
     passes = map_parallel(show, [rows], costs=[len(rows)], description="Training")
     return np.array(passes)
@@ -342,6 +430,16 @@ def _make_tree(
 
 
 # ---------------------------------------- the passes
+def new_trainer(
+    examples: Examples, training: ClassTraining, tree: LabelTree, noise: ClassNoise | None, scores: Scores
+) -> ClassTrainer:
+    """Trains weights of 0, in the order that suits the rows."""
+    by_feature = not isinstance(examples.X, np.ndarray)
+    weights = ClassWeights.zeros(tree, examples.X.shape[1], by_feature=by_feature, scores=scores)
+    weights = going_on(weights, training.optimizer)
+    return ClassTrainer(weights, examples.X, examples.ids, training, noise=noise, row_weights=examples.weight)
+
+
 def _train(
     examples: Examples,
     training: ClassTraining,
