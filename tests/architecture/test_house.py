@@ -19,9 +19,9 @@ TOWERS_LEFT = {
     "XRTransformer": 6, "XTransformer": 6,
 }  # fmt: skip
 ONE_SUBCLASS_LEFT = {
-    "EnsembleAnswers", "EnsembleWeighing", "FrameOutput", "IRLIUpdates",
+    "EnsembleAnswers", "EnsembleWeighing", "IRLIUpdates",
     "LexicalAnswers", "RerankerAnswers", "RerankerOrder", "TextAnswers",
-    "TextUpdates", "TfidfColumns", "TfidfReading", "TransformerUpdates", "XRAnswers", "XRNewLabels", "XRParameters",
+    "TextUpdates", "TransformerUpdates", "XRAnswers", "XRNewLabels", "XRParameters",
     "XRUpdates",
 }  # fmt: skip
 # Classes that are used by themselves, and once as a base as well.

@@ -45,7 +45,7 @@ def test_the_same_bits_whatever_the_threads(how, monkeypatch):
         assert same(X, other.fit_transform(texts))
         assert same(X, other.fit(texts).transform(texts))
         assert alone.get_feature_names_out().tolist() == other.get_feature_names_out().tolist()
-        assert alone._terms.slots.tobytes() == other._terms.slots.tobytes()
+        assert alone.fitted_.terms.slots.tobytes() == other.fitted_.terms.slots.tobytes()
 
 
 def test_chunks_cover_all_documents(monkeypatch):

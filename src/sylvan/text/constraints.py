@@ -1,13 +1,16 @@
-"""The kinds of values that a vectoriser's parameters have."""
+"""The kinds of values that a vectoriser's parameters have, and which of them contradict each other."""
 
 from __future__ import annotations
 
 import numbers
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
+from sylvan.errors import ParameterError
 from sylvan.params.fields import Constraint
 
+Analyzer = Literal["word", "char", "char_wb"]
+Cjk = Literal["word", "bigrams", "chars"]
 AUTO = "auto"
 _MAX_N = 1000
 
@@ -57,3 +60,34 @@ class DocumentShare(Constraint):
             return int(text)
         except ValueError:
             return float(text)
+
+
+def need_phrases(owner: str, analyzer: str, ngrams: Any, **phrases: Any) -> None:
+    """Refuse parameters for terms of several words where there are none, before any text is read."""
+    given = [name for name, value in phrases.items() if value is not None]
+    why = None
+    if analyzer != "word":
+        why = f"analyzer={analyzer!r} has none: it counts characters"
+    elif ngrams != AUTO and ngrams[1] == 1:
+        why = f"ngrams={tuple(ngrams)} has none: allow pairs with ngrams=(1, 2)"
+    if given and why:
+        raise ParameterError(
+            f"The {given[0]!r} parameter of {owner} is for terms of several words, but {why}. Got "
+            f"{phrases[given[0]]!r}."
+        )
+
+
+def need_one_form(owner: str, analyzer: str, **forms: str | None) -> None:
+    """Refuse stems and lemmas that contradict each other or the analyser."""
+    given = {name: value for name, value in forms.items() if value is not None}
+    if len(given) > 1:
+        raise ParameterError(
+            f"A word of {owner} is counted as its stem or as its lemma: leave 'stem' or 'lemmatize' out. Got "
+            f"{' and '.join(map(repr, given.values()))}."
+        )
+    if given and analyzer != "word":
+        name, value = next(iter(given.items()))
+        raise ParameterError(
+            f"The {name!r} parameter of {owner} is for words, but analyzer={analyzer!r} counts characters. "
+            f"Got {value!r}."
+        )

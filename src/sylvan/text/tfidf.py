@@ -2,42 +2,60 @@
 
 from __future__ import annotations
 
+import copy
+import warnings
 from collections.abc import Callable, Iterable
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from sylvan import kernels, store
 from sylvan.arrays.canonical import Csr
-from sylvan.errors import DataError, ModelError
+from sylvan.errors import DataError, ModelError, NotFittedError, OtherReleaseWarning, ParameterError
 from sylvan.parallel import map_parallel, resolve_jobs
-from sylvan.params.fields import Choice, Range, Threads, parameterized
+from sylvan.params.fields import Choice, Range, Threads, attribute, parameterized
 from sylvan.params.wording import counted
 from sylvan.remote.fitted import Fitted
-from sylvan.text.characters import FIRST_RULES, RULES
-from sylvan.text.columns import Analyzer
-from sylvan.text.constraints import DocumentShare, NgramRange
-from sylvan.text.counting import Rows, TermCounter, chunks
-from sylvan.text.documents import apart, as_documents, stacked_rows
-from sylvan.text.reading import Cjk, TfidfReading
+from sylvan.text.characters import FIRST_RULES, RULES, character_table
+from sylvan.text.constraints import Analyzer, Cjk, DocumentShare, NgramRange, need_one_form, need_phrases
+from sylvan.text.counting import Rows, Scan, TermCounter, chunks
+from sylvan.text.documents import MOST_CHARACTERS, apart, as_documents, stacked_rows
+from sylvan.text.frame_output import Output, check_output, in_output
+from sylvan.text.phrases import WORDS, Phrases, chosen_phrases
 from sylvan.text.terms import Terms
-from sylvan.text.word_forms import LEMMA_LANGUAGES, STEM_LANGUAGES
+from sylvan.text.word_forms import LEMMA_LANGUAGES, STEM_LANGUAGES, WordForms, forms_of_language
 
 KIND = "tfidf-vectorizer"
+_ANALYZERS, _CJK = get_args(Analyzer), get_args(Cjk)  # looked up with every call
 _NORMS = (None, "l1", "l2")
 _TRANSFORM_PARAMS = (
     "ngrams", "analyzer", "sublinear_tf", "norm", "lowercase", "min_token_length", "cjk", "stem", "lemmatize", "n_jobs"
 )  # fmt: skip
+_transform_params = attrgetter(*_TRANSFORM_PARAMS)
 _NO_IDF = np.zeros(0, dtype=np.float32)
 # Written where they are set.
 _OPTIONAL = ("phrase_weight", "phrase_min_df", "stem", "lemmatize")
+_FORMS_BY = "forms_by"  # the library that gave the forms of words
 # Layouts, of which releases before them can read none: with stems or lemmas; with the words of today's rules.
 _WITH_FORMS, _WITH_RULES = 2, 3
 
 
+@dataclass(frozen=True, eq=False)
+class FittedTerms:
+    """What fit learns."""
+
+    terms: Terms
+    idf: npt.NDArray[np.float32] | None  # of each column, times the weight of phrases; None where all are 1
+    phrases: Phrases  # what is counted beside words; what was chosen where ``ngrams`` is "auto"
+    rules: int  # what a word is, as of the release that fitted this
+    library: str | None  # and its release, by which words' stems or lemmas were counted
+
+
 @parameterized
-class TfidfVectorizer(TfidfReading, Fitted):
+class TfidfVectorizer(Fitted):
     """Converts texts to a sparse matrix of TF-IDF weights, in native code and on several threads.
 
     With the same settings the matrix is the same as scikit-learn's: the same columns in the same order, and the same
@@ -130,6 +148,10 @@ class TfidfVectorizer(TfidfReading, Fitted):
     lemmatize: Annotated[str | None, Choice(LEMMA_LANGUAGES)] = None
     n_jobs: Threads = None
 
+    fitted_: FittedTerms | None = attribute(None)
+    _checked: tuple[Any, ...] | None = attribute(None)  # the parameters by which texts were last transformed
+    _compared: tuple[str, str] | None = attribute(None)  # the libraries of words' forms in fit and here
+
     # ------------------------------------------------------------------------------------------ fitting
 
     def fit(self, texts: Iterable[str], y: object = None) -> TfidfVectorizer:
@@ -172,7 +194,7 @@ class TfidfVectorizer(TfidfReading, Fitted):
         ParameterError, DataError
             As :meth:`fit`.
         """
-        return self._as_set(self.fit_transform_rows(texts).to_scipy(), texts)
+        return self._as_set(self.fit_transform_rows(texts), texts)
 
     def fit_transform_rows(self, texts: Iterable[str]) -> Csr:
         """As :meth:`fit_transform`, as :meth:`transform_rows` gives it: whatever :meth:`set_output` has chosen.
@@ -224,13 +246,16 @@ class TfidfVectorizer(TfidfReading, Fitted):
         moved: Callable[[npt.NDArray[Any]], npt.NDArray[Any]] = apart,
     ) -> list[Rows]:
         self.check_params()
-        self._check_together()
-        self._rules = RULES
+        need_phrases(
+            type(self).__name__, self.analyzer, self.ngrams,
+            phrase_weight=self.phrase_weight, phrase_min_df=self.phrase_min_df,
+        )  # fmt: skip
+        need_one_form(type(self).__name__, self.analyzer, stem=self.stem, lemmatize=self.lemmatize)
         forms = self._own_forms()
         phrases, documents = self._phrases(map(as_documents, blocks))
         counter = TermCounter(
-            self._scan(phrases.ngrams, forms), keep_rows or self.max_features is not None, resolve_jobs(self.n_jobs),
-            moved,
+            self._scan(phrases.ngrams, forms, RULES), keep_rows or self.max_features is not None,
+            resolve_jobs(self.n_jobs), moved,
         )  # fmt: skip
         for block in documents:
             counter.add(block)
@@ -243,9 +268,37 @@ class TfidfVectorizer(TfidfReading, Fitted):
         if phrases.weight != 1:
             weights = np.where(terms.phrases(), np.float32(phrases.weight), np.float32(1))
             idf = weights if idf is None else idf * weights
-        self._idf, self._terms, self._chosen = idf, terms, phrases
-        self._forms_by = self._agreed = None if forms is None else forms.library
+        self.fitted_ = FittedTerms(terms, idf, phrases, RULES, None if forms is None else forms.library)
         return rows
+
+    def _phrases(self, blocks: Iterable[tuple[str, ...]]) -> tuple[Phrases, Iterable[tuple[str, ...]]]:
+        """What is counted beside words, and the documents, by which ``"auto"`` is chosen."""
+        chosen = WORDS if isinstance(self.ngrams, str) else Phrases((int(self.ngrams[0]), int(self.ngrams[1])))
+        if isinstance(self.ngrams, str) and self.analyzer == "word":
+            chosen, blocks = chosen_phrases(blocks, self._scan((1, 1), None, RULES))
+        if chosen.ngrams[1] == 1:  # there are no phrases, whatever is said of them
+            return chosen, blocks
+        if self.phrase_weight is not None:
+            chosen = chosen._replace(weight=float(self.phrase_weight))
+        if self.phrase_min_df is not None:
+            chosen = chosen._replace(min_df=int(self.phrase_min_df))
+        return chosen, blocks
+
+    def resolved(self, texts: Iterable[str]) -> TfidfVectorizer:
+        """One that isn't fitted, with what ``ngrams="auto"`` is for these texts in its place.
+
+        Examples
+        --------
+        >>> from sylvan.text import TfidfVectorizer
+        >>> TfidfVectorizer(ngrams="auto").resolved(["whales at sea", "bread and cakes"])
+        TfidfVectorizer(ngrams=(1, 2), phrase_weight=0.5, phrase_min_df=2)
+        """
+        self.check_params()
+        self._own_forms()  # what is read once and for all is in memory from now on
+        params = self.get_params()
+        if isinstance(self.ngrams, str):
+            params |= self._phrases([as_documents(texts)])[0].parameters()
+        return type(self)(**params)
 
     def with_terms_of(self, texts: Iterable[str], n_documents: int) -> TfidfVectorizer:
         """A copy with further columns, for terms of more texts that have none; the columns that there are stay.
@@ -267,33 +320,32 @@ class TfidfVectorizer(TfidfReading, Fitted):
         >>> vectorizer.with_terms_of(["green tea", "green"], 2).get_feature_names_out().tolist()
         ['red', 'tea', 'green']
         """
-        terms, documents = self._fitted_terms(), as_documents(texts)
-        counter = TermCounter(self._scan(self.ngrams_, self.word_forms()), False, resolve_jobs(self.n_jobs), apart)
+        fitted, documents = self._need_terms(), as_documents(texts)
+        scan = self._scan(self.ngrams_, self.word_forms(), fitted.rules)
+        counter = TermCounter(scan, False, resolve_jobs(self.n_jobs), apart)
         counter.add(documents)
-        phrases = self._chosen_phrases()
-        made = type(self)(**self.get_params())
-        made.__dict__.update(self.__dict__)
+        result, phrases = copy.copy(self), fitted.phrases
         try:
             found, n_with_term, _ = counter.finish(
                 min_df=self.min_df, max_df=1.0, max_features=None, phrase_min_df=phrases.min_df
             )
         except DataError:  # nothing is in so many of them
-            return made
+            return result
         known = self.vocabulary_
-        new = np.array([at for at, term in enumerate(found.decode()) if term not in known], np.int64)
-        room = None if self.max_features is None else max(0, self.max_features - len(terms))
-        new = np.sort(new[np.argsort(-n_with_term[new], kind="stable")][:room])
+        new = np.array([place for place, term in enumerate(found.decode()) if term not in known], np.int64)
+        free = None if self.max_features is None else max(0, self.max_features - len(fitted.terms))
+        new = np.sort(new[np.argsort(-n_with_term[new], kind="stable")][:free])
         if not len(new):
-            return made
+            return result
         further = found.some(new)
         weights = np.ones(len(new), np.float32)
-        if self._idf is not None and self.use_idf:
+        if fitted.idf is not None and self.use_idf:
             weights = self._idf_of(n_with_term[new], n_documents + counter.n_documents)
         if phrases.weight != 1:
             weights = weights * np.where(further.phrases(), np.float32(phrases.weight), np.float32(1))
-        made._idf = None if self._idf is None else np.concatenate((self._idf, weights)).astype(np.float32)
-        made._terms = terms.followed_by(further)
-        return made
+        idf = None if fitted.idf is None else np.concatenate((fitted.idf, weights)).astype(np.float32)
+        result.fitted_ = replace(fitted, terms=fitted.terms.followed_by(further), idf=idf)
+        return result
 
     def _idf_of(self, n_with_term: npt.NDArray[np.int64], n_documents: int) -> npt.NDArray[np.float32]:
         more = int(self.smooth_idf)
@@ -304,7 +356,7 @@ class TfidfVectorizer(TfidfReading, Fitted):
         """One matrix of all chunks; each chunk's counts are let go as soon as it is weighed."""
         starts = np.cumsum([0, *(int(chunk.indptr[-1]) for chunk in rows)])
         indices, data = allocate(int(starts[-1]), np.int32), allocate(int(starts[-1]), np.float32)
-        weights = self._weights()
+        weights = self._weights(self._need_terms())
         n_terms = self.n_terms_
 
         def work(i: int) -> npt.NDArray[np.int64]:
@@ -341,7 +393,7 @@ class TfidfVectorizer(TfidfReading, Fitted):
         DataError
             When ``texts`` is one string, or holds anything but strings.
         """
-        return self._as_set(self.transform_rows(texts).to_scipy(), texts)
+        return self._as_set(self.transform_rows(texts), texts)
 
     def transform_rows(self, texts: Iterable[str]) -> Csr:
         """As :meth:`transform`, without building a scipy matrix, which takes longer than a short text.
@@ -351,10 +403,11 @@ class TfidfVectorizer(TfidfReading, Fitted):
         Csr
             The arrays of the matrix; models accept it like a matrix.
         """
-        terms = self._fitted_terms()
+        fitted = self._need_terms()
         self._check_once()
-        documents = as_documents(texts)
-        scan, (idf, use_idf, sublinear, norm) = self._scan(self.ngrams_, self.word_forms()), self._weights()
+        documents, terms, forms = as_documents(texts), fitted.terms, self.word_forms()
+        scan = self._scan(fitted.phrases.ngrams if isinstance(self.ngrams, str) else self.ngrams, forms, fitted.rules)
+        idf, use_idf, sublinear, norm = self._weights(fitted)
 
         def work(chunk: tuple[int, int]) -> tuple[Any, Any, Any]:
             return kernels.tfidf_transform(
@@ -377,38 +430,177 @@ class TfidfVectorizer(TfidfReading, Fitted):
 
     def _check_once(self) -> None:
         """Check the parameters that matter here, unless nothing changed: one query is short."""
-        values = [getattr(self, name) for name in _TRANSFORM_PARAMS]
-        if values != getattr(self, "_checked", None):
+        values = _transform_params(self)
+        if values != self._checked:
             self.check_params(_TRANSFORM_PARAMS)
-            self._check_forms()
+            need_one_form(type(self).__name__, self.analyzer, stem=self.stem, lemmatize=self.lemmatize)
             resolve_jobs(self.n_jobs)
-            self._checked = [list(value) if isinstance(value, list) else value for value in values]
+            self._checked = copy.deepcopy(values)  # of a list, which may change
 
-    def _weights(self) -> tuple[npt.NDArray[np.float32], bool, bool, int]:
-        idf = self._idf
+    def _scan(self, ngrams: tuple[int, int], forms: WordForms | None, rules: int) -> Scan:
+        shortest, longest = ngrams
+        lowercase = self.lowercase and not (forms is not None and forms.by_case)  # whose forms are in lower case
+        return Scan(
+            character_table(lowercase, rules, keeps_unseen=forms is not None),  # which dictionaries know
+            (
+                _ANALYZERS.index(self.analyzer),
+                _CJK.index(self.cjk),
+                int(shortest),
+                int(longest),
+                min(int(self.min_token_length), MOST_CHARACTERS),
+            ),
+            forms,
+        )
+
+    def _weights(self, fitted: FittedTerms) -> tuple[npt.NDArray[np.float32], bool, bool, int]:
+        idf = fitted.idf
         return (_NO_IDF if idf is None else idf), idf is not None, self.sublinear_tf, _NORMS.index(self.norm)
 
-    # ----------------------------------------------------------------------------------- what was fitted
+    # ---------------------------------------------------------------------------------- words' forms
+
+    @property
+    def library_(self) -> str | None:
+        """The library, and its release, that said in fit what words are counted as; None where none was asked."""
+        return None if self.fitted_ is None else self.fitted_.library
+
+    def word_forms(self) -> WordForms | None:
+        """What words are counted as: their stems or lemmas, or None for themselves.
+
+        Raises
+        ------
+        ImportError
+            When the library that knows them isn't installed, or doesn't know the language.
+        """
+        forms = self._own_forms()
+        library = self.library_
+        if forms is not None and library is not None and self._compared != (library, forms.library):
+            self._compared = library, forms.library
+            if not forms.agrees(library):
+                warnings.warn(
+                    f"This model's words were counted by {library}, and here they are by {forms.library}: some "
+                    "may be other terms, and answers worse. Install the former, or train the model anew.",
+                    OtherReleaseWarning,
+                    stacklevel=2,
+                )
+        return forms
+
+    def _own_forms(self) -> WordForms | None:
+        return forms_of_language(self.stem, self.lemmatize, self.lowercase)
+
+    # ------------------------------------------------------------------------------------- columns
+
+    def _need_terms(self) -> FittedTerms:
+        if self.fitted_ is None:
+            raise NotFittedError(
+                f"This {type(self).__name__} is not fitted yet: call fit or fit_transform before transform."
+            )
+        return self.fitted_
+
+    @property
+    def ngrams_(self) -> tuple[int, int]:
+        """Shortest and longest n-gram; those that were chosen where ``ngrams`` is "auto"."""
+        chosen = self._need_terms().phrases.ngrams
+        return chosen if isinstance(self.ngrams, str) else self.ngrams
+
+    def choice(self) -> str:
+        """What ``ngrams="auto"`` took, in a sentence."""
+        phrases = self._need_terms().phrases
+        if phrases.ngrams == (1, 1):
+            return "The texts are long: words are counted (--ngrams 1,1)."
+        return (
+            "The texts are short: words and, at half their weight, pairs of words are counted "
+            f"({', '.join(f'{name}={value}' for name, value in phrases.parameters().items())})."
+        )
+
+    @property
+    def n_terms_(self) -> int:
+        """Number of terms, which is the number of columns."""
+        return len(self._need_terms().terms)
+
+    @property
+    def idf_(self) -> npt.NDArray[np.float32]:
+        """Inverse document frequency of each column; all ones when ``use_idf`` was False."""
+        fitted = self._need_terms()
+        return np.ones(len(fitted.terms), dtype=np.float32) if fitted.idf is None else fitted.idf
+
+    def phrases(self) -> npt.NDArray[np.bool_]:
+        """Which columns are terms of several words, shape (n_terms,)."""
+        terms = self._need_terms().terms
+        return terms.phrases() if self.analyzer == "word" else np.zeros(len(terms), dtype=bool)
+
+    def term(self, column: int) -> str:
+        """The term of a column, without building the whole vocabulary."""
+        terms = self._need_terms().terms
+        if not 0 <= column < len(terms):
+            raise ParameterError(f"The 'column' of a term must be an int in [0, {len(terms)}). Got {column!r} instead.")
+        return terms[column]
+
+    @property
+    def vocabulary_(self) -> dict[str, int]:
+        """Each term's column."""
+        return {term: column for column, term in enumerate(self._need_terms().terms.decode())}
+
+    def get_feature_names_out(self, input_features: object = None) -> npt.NDArray[np.object_]:
+        """The terms in the order of the columns, shape (n_terms,); the argument is for scikit-learn."""
+        return np.array(self._need_terms().terms.decode(), dtype=object)
+
+    def set_output(self, *, transform: Output | None = None) -> TfidfVectorizer:
+        """Choose what ``transform`` and ``fit_transform`` return, as scikit-learn's transformers do.
+
+        Parameters
+        ----------
+        transform : {"default", "pandas", "polars"}, optional
+            A sparse matrix; a ``pandas.DataFrame`` with sparse columns that are called by their terms; or a
+            ``polars.DataFrame``, whose columns are dense. None changes nothing. As long as nothing is chosen,
+            ``sklearn.set_config(transform_output=...)`` counts, where it was called.
+
+        Returns
+        -------
+        the vectoriser
+
+        Raises
+        ------
+        ParameterError
+            For anything else.
+
+        Examples
+        --------
+        >>> from sylvan import TfidfVectorizer
+        >>> TfidfVectorizer().set_output(transform="pandas").fit_transform(["red tea", "tea"]).columns.tolist()
+        ['red', 'tea']
+        """
+        if transform is not None:
+            check_output(transform)
+            self._sklearn_output_config = {"transform": transform}  # what scikit-learn's clone takes along
+        return self
+
+    def _as_set(self, rows: Csr, texts: Any) -> Any:
+        """A matrix in the form that was chosen."""
+        chosen = self.__dict__.get("_sklearn_output_config", {}).get("transform")
+        return in_output(chosen, rows.to_scipy(), self.get_feature_names_out, texts)
 
     # --------------------------------------------------------------------------------------- saving
 
     def to_state(self) -> store.State:
         """The fitted vectoriser as plain values and arrays."""
-        terms = self._fitted_terms()
-        arrays = terms.arrays()
-        if self._idf is not None:
-            arrays["idf"] = self._idf
+        fitted = self._need_terms()
+        arrays, meta = fitted.terms.arrays(), dict[str, store.JSON](n_terms=len(fitted.terms))
+        if fitted.idf is not None:
+            arrays["idf"] = fitted.idf
         values = self.get_params()
         if isinstance(self.ngrams, str):
-            values |= self._chosen.parameters()
+            values |= fitted.phrases.parameters()
         params = {
             name: _plain(value) for name, value in values.items()
             if name != "n_jobs" and (value is not None or name not in _OPTIONAL)
         }  # fmt: skip
-        layout = _WITH_FORMS if self.counts_forms else 1
-        if self._rules != FIRST_RULES:
+        layout, counts_forms = 1, self.stem is not None or self.lemmatize is not None
+        if counts_forms:
+            forms = None if fitted.library is not None else self._own_forms()
+            layout, meta[_FORMS_BY] = _WITH_FORMS, fitted.library if forms is None else forms.library
+        if fitted.rules != FIRST_RULES:
             layout = _WITH_RULES
-        return store.State(KIND, layout, params, {"n_terms": len(terms), **self._forms_meta()}, arrays)
+        return store.State(KIND, layout, params, meta, arrays)
 
     @classmethod
     def from_state(cls, state: store.State) -> TfidfVectorizer:
@@ -423,23 +615,34 @@ class TfidfVectorizer(TfidfReading, Fitted):
             vectorizer.check_params()
         except ValueError as error:
             raise ModelError(f"{state.where or 'The model'!r} is damaged: {error}") from error
-        vectorizer._terms = terms = Terms.from_state(state)
+        terms = Terms.from_state(state)
         n_terms = store.need_int(state, "n_terms", 1, 2**31 - 1)
         if len(terms) != n_terms:
             raise ModelError(
                 f"{state.where or 'The model'!r} is damaged: it says that it has {counted(n_terms, 'term')}, but its "
                 f"arrays hold {len(terms)}."
             )
-        vectorizer._rules = RULES if state.version >= _WITH_RULES else FIRST_RULES
-        vectorizer._take_forms_meta(state)
-        vectorizer._idf = None
+        library = None
+        if vectorizer.stem is not None or vectorizer.lemmatize is not None:
+            library = state.meta.get(_FORMS_BY)
+            if not isinstance(library, str) or not library:
+                raise ModelError(
+                    f"{state.where or 'The model'!r} is damaged: it doesn't say which library gave the forms of its "
+                    "words."
+                )
+        idf = None
         if "idf" in state.arrays:
             store.need_array(state, "idf", np.float32, (n_terms,))
-            vectorizer._idf = store.need_finite(state, "idf")
+            idf = store.need_finite(state, "idf")
+        weight, min_df = vectorizer.phrase_weight, vectorizer.phrase_min_df
+        ngrams = WORDS.ngrams if isinstance(vectorizer.ngrams, str) else vectorizer.ngrams  # "auto" is never saved
+        phrases = Phrases(ngrams, 1.0 if weight is None else weight, 1 if min_df is None else min_df)
+        rules = RULES if state.version >= _WITH_RULES else FIRST_RULES
+        vectorizer.fitted_ = FittedTerms(terms, idf, phrases, rules, library)
         return vectorizer
 
     def _is_fitted(self) -> bool:
-        return "_terms" in self.__dict__
+        return self.fitted_ is not None
 
 
 def _plain(value: Any) -> Any:
