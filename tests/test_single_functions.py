@@ -12,19 +12,17 @@ import scipy.sparse as sp
 import torch
 
 from sylvan import LabelTree, XRLinear
-from sylvan.arrays import frames, sklearn_settings, validate
+from sylvan.arrays import frames, validate
 from sylvan.cli.options import parse_settings
 from sylvan.errors import MemoryLimitError
 from sylvan.hub.card import distinct_titles
-from sylvan.indexing.naming import node_title
-from sylvan.labels.lookup import ids_of_names
-from sylvan.labels.names import composed, similar_names
+from sylvan.indexing.tree import node_title
+from sylvan.labels.names import bare_label, composed, similar_names
 from sylvan.labels.targets import Targets, rows_of_names, true_labels
-from sylvan.labels.uris import bare_label
-from sylvan.labels.vocabulary import Vocabulary
+from sylvan.labels.vocabulary import Vocabulary, ids_of_names
 from sylvan.matching.class_beam import log_sums_of
 from sylvan.models.irli.buckets import least_loaded_at_random
-from sylvan.neural.loop.memory import memory_sentences, out_of_memory
+from sylvan.neural.loop.engine import memory_sentences, out_of_memory
 from sylvan.remote.readme import card_checksum, mark
 from sylvan.remote.repository import Source, source_of
 from sylvan.serve.problems import problem_of_body
@@ -57,7 +55,7 @@ VALUES: list[tuple[Callable[[], object], object]] = [
     (lambda: distinct_titles(["u:1", "u:2", "u:3", "u:4"], TITLES.get), ["Bank (u:1)", "Bank (u:2)", "Sea", "u:4"]),
     (lambda: out_of_memory(RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 8 bytes")), True),
     (lambda: out_of_memory(RuntimeError("mat1 and mat2 shapes cannot be multiplied")), False),
-    (lambda: type(sklearn_settings.sparse_as_set(sp.csr_matrix((2, 2)))), sp.csr_matrix),
+    (lambda: type(frames.sparse_as_set(sp.csr_matrix((2, 2)))), sp.csr_matrix),
     (lambda: without_unseen("co\u00adoperation"), "cooperation"),
     (lambda: composed("Mu\u0308ller"), "M\xfcller"),
     (lambda: validate.row_numbers([[3, -1]], 4, name="neighbors", least=-1).tolist(), [[3, -1]]),

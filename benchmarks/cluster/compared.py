@@ -18,8 +18,8 @@ from benchmarks.common import datasets
 from sylvan import XRLinear, data
 from sylvan.distributed.ray_runner import SHARES
 from sylvan.runtime import Job
-from sylvan.runtime.current import using
 from sylvan.runtime.groups import grouped
+from sylvan.runtime.jobs import using
 
 __all__ = ["compared", "ray_overheads", "tasks_of"]
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sylvan.indexing.shape import layer_plan, plan_offsets
+from sylvan.indexing.clustering import layer_plan, plan_offsets
 from sylvan.ranking.linear import LANES
 
 __all__ = ["HEAPS", "LayerOnPaper", "Shape"]

@@ -17,7 +17,7 @@ from benchmarks.cluster.recorded import Recorder, array_bytes
 from benchmarks.common import datasets
 from sylvan import LabelTree, XRLinear, indexing, kernels
 from sylvan.arrays.validate import Csr
-from sylvan.indexing.shape import layer_plan, plan_offsets
+from sylvan.indexing.clustering import layer_plan, plan_offsets
 from sylvan.ranking.linear import LayerProblem, LinearOptions, block_jobs, squared_norms
 
 __all__ = ["clustering_rates", "measured_rates", "root_rates", "training_rates"]

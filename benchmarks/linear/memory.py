@@ -29,7 +29,7 @@ def train(job: dict[str, Any]) -> dict[str, Any]:
     from sylvan import XRLinear, data
     from sylvan.errors import MemoryLimitError
     from sylvan.runtime import checkpointed
-    from sylvan.runtime.machine import private_bytes
+    from sylvan.runtime.memory import private_bytes
 
     X, Y = data.load_npz_pair(job["set"])
     checkpointed.SECONDS = job.get("seconds", checkpointed.SECONDS)

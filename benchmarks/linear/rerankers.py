@@ -147,7 +147,7 @@ def one(job: Record) -> Record:
 
 def import_libraries() -> None:
     """Those that learn orders, where they are installed, so that no training is charged for it."""
-    from sylvan.ranking.lightgbm_trees import need_library
+    from sylvan.ranking.boosted_trees import need_library
 
     for name in dict.fromkeys(name for name, _ in ORDERS):
         with suppress(ImportError):

@@ -33,7 +33,7 @@ from sylvan.sampling import (
     Uniform,
     make_tail_sampler,
 )
-from sylvan.sampling.losses.estimate import CrossEntropyEstimate
+from sylvan.sampling.losses.sampled_softmax import CrossEntropyEstimate
 
 SETTINGS = {"n_classes": 30_000, "dim": 64, "signs": 20_000, "of_class": 10, "kept": 0.7, "batch": 256}
 SETTINGS |= {"codewords": 32, "n_samples": 20, "n_head": 1000, "refresh": 10}

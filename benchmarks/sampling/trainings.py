@@ -74,7 +74,7 @@ def make_job(run: Run, data: Path, cache: Path) -> Any:
 
 def _language_model(run: Run, data: Path, cache: Path, settings: dict[str, Any]) -> Any:
     from sylvan.tasks import LanguageModel
-    from sylvan.tasks.corpus import read_corpus
+    from sylvan.tasks.language_model import read_corpus
 
     sizes = {name: run[name] for name in ("hidden", "embedding", "n_layers") if name in run}
     folder = large_text.prepare(data, cache) if run["set"] == large_text.NAME else data / run["set"]

@@ -28,7 +28,7 @@ from sylvan.sampling import (
     make_tail_sampler,
 )
 from sylvan.tasks import LanguageModel
-from sylvan.tasks.corpus import read_corpus
+from sylvan.tasks.language_model import read_corpus
 
 SAMPLERS = ("uniform", "unigram", "midx-rq", "midx-aware-rq")
 HEADS = (250, 500, 1000, 2000, 4000)

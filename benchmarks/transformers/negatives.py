@@ -60,7 +60,7 @@ def command_line() -> argparse.Namespace:
 def measured(row: Row, folder: Path, encoder: str) -> Row:
     """Train, and rank the test texts."""
     from sylvan import TransformerMatcher, XRTransformer
-    from sylvan.indexing.shape import layer_plan
+    from sylvan.indexing.clustering import layer_plan
 
     texts, labels = sets.lines(folder / "train.txt"), sets.label_lists(folder)
     sizes = layer_plan(len({name for names in labels for name in names}), 16, MAX_LEAF)

@@ -74,7 +74,7 @@ def _made(row: Record, job: Record, n_labels: int) -> Any:
     if row["contender"] == "xr-linear":
         return TextModel(vectorizer, XRLinear(n_jobs=1, seed=row["seed"], **settings))
     from sylvan import TransformerMatcher, XRTransformer, XTransformer
-    from sylvan.indexing.shape import layer_plan
+    from sylvan.indexing.clustering import layer_plan
 
     frozen = row["contender"] == "frozen"
     shared = {

@@ -14,7 +14,7 @@ provided: dict[str, Callable[..., Any]] = {}
 
 
 def typed_names(package: str) -> dict[str, str]:
-    """Each name that a package imports under ``if TYPE_CHECKING``, and the module of the package that has it. The
+    """Each name that a package imports under ``if TYPE_CHECKING``, and the module that has it. The
     imports that type checkers read are thus the only table there is. A name that is imported from the package itself is
     a module of it. They are read from the compiled code, as a frozen application has no sources."""
     spec: Any = sys.modules[package].__spec__
@@ -23,7 +23,7 @@ def typed_names(package: str) -> dict[str, str]:
     end = next(each.argval for each in code[asked:] if each.opname.startswith("POP_JUMP"))  # over the block
     block = [each for each in code[asked:] if each.offset < end]
     return {
-        name: each.argval.removeprefix(f"{package}.")
+        name: each.argval
         for before, each in pairwise(block)
         if each.opname == "IMPORT_NAME"
         for name in before.argval  # what is imported from it
@@ -31,7 +31,7 @@ def typed_names(package: str) -> dict[str, str]:
 
 
 def lazy_names(package: str, places: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of a package: each public name and the module of the package that has it."""
+    """``__getattr__`` and ``__dir__`` of a package: each public name and the module that has it."""
 
     def find(name: str) -> Any:
         if name not in places:
@@ -39,7 +39,7 @@ def lazy_names(package: str, places: Mapping[str, str]) -> tuple[Callable[[str],
         if places[name] == package:  # a module itself
             value = importlib.import_module(f"{package}.{name}")
         else:
-            value = getattr(importlib.import_module(f"{package}.{places[name]}"), name)
+            value = getattr(importlib.import_module(places[name]), name)
         vars(sys.modules[package])[name] = value
         return value
 

@@ -355,9 +355,8 @@ def transformer(world: World) -> None:
 
 
 def values_and_words(world: World) -> None:
-    from sylvan.annif.parameters import need_known, plain_value
-    from sylvan.annif.training_file import append_rows, read_blocks
-    from sylvan.annif.words import WORD_PARAMETERS, joined_words, word_vectorizer
+    from sylvan.annif.model_backend import append_rows, read_blocks
+    from sylvan.annif.parameters import WORD_PARAMETERS, joined_words, need_known, plain_value, word_vectorizer
 
     need_known(["name", "n_trees"], ["n_trees"])
     values = [("8", 10), ("0.5", 1.0), ("none", 3), ("yes", False)]

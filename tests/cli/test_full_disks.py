@@ -16,7 +16,7 @@ import pytest
 
 import sylvan
 from sylvan import XRLinear
-from sylvan.cli import disk as cli_disk
+from sylvan.cli import models as cli_models
 from sylvan.errors import DiskSpaceError, ModelError
 from sylvan.models.text import TextModel
 from sylvan.ranking import linear
@@ -115,14 +115,14 @@ def test_a_long_training_needs_room_for_its_checkpoint_too(
     options = {"label_texts": {}, "checkpoint": object(), "report": print}
     free(10_000_000)
     seconds = 59.0
-    cli_disk.need_disk(Planned(), ["a"], [["b"]], options, folders)
+    cli_models.need_disk(Planned(), ["a"], [["b"]], options, folders)
     seconds = 61.0
     words = r"the model in '.*m' about 6.* and its checkpoint in '.*training' about 6"
     with pytest.raises(DiskSpaceError, match=words):
-        cli_disk.need_disk(Planned(), ["a"], [["b"]], options, folders)
-    cli_disk.need_disk(Planned(), ["a"], [["b"]], options, {"model": folders["model"]})
+        cli_models.need_disk(Planned(), ["a"], [["b"]], options, folders)
+    cli_models.need_disk(Planned(), ["a"], [["b"]], options, {"model": folders["model"]})
     monkeypatch.setattr(disk, "disk_of", lambda folder: len(folder))  # on two disks
-    cli_disk.need_disk(Planned(), ["a"], [["b"]], options, folders)
+    cli_models.need_disk(Planned(), ["a"], [["b"]], options, folders)
 
 
 def test_a_system_that_doesnt_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,7 +160,7 @@ def test_nowhere_to_go(
     """Then the checkpoint, if there is one, is what remains."""
     monkeypatch.setattr(linear, "LEAST_COST", 1)
     monkeypatch.setattr(checkpointed, "BLOCK_BYTES", 3000)
-    monkeypatch.setattr(cli_disk, "disk_of", lambda folder: 1)  # all is one disk
+    monkeypatch.setattr(cli_models, "disk_of", lambda folder: 1)  # all is one disk
     fill(small_disk, 4096)
     work = tmp_path / "work"
     command = ("train", "xr-linear", files("train.jsonl"), *SMALL, "--checkpoint", str(work), "--force")

@@ -13,7 +13,7 @@ import sylvan
 from sylvan import data, importers
 from sylvan.cli.import_model import _LIBRARIES
 from sylvan.errors import ModelError, ParameterError
-from sylvan.importers.detect import LIBRARIES
+from sylvan.importers import LIBRARIES
 
 FIXTURES = Path(__file__).parents[1] / "importers" / "fixtures"
 

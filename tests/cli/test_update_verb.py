@@ -168,7 +168,7 @@ def test_one_update_at_a_time(call: Any, model: str) -> None:
 def test_a_history_that_is_none_is_a_sentence(call: Any, model: str, history: Any) -> None:
     store.annotate(model, {"updates": history})
     with pytest.raises(ModelError, match="isn't what update writes"):
-        from sylvan.hub.history import history_of
+        from sylvan.hub.card import history_of
 
         history_of(store.load(model))
     assert "isn't what update writes" in call("inspect", model).err

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from sylvan import TextModel, TfidfVectorizer, XRLinear, data
 from sylvan.arrays import validate
 from sylvan.arrays.canonical import Csr
-from sylvan.data.parts import part_files, part_folders, row_parts
+from sylvan.data.parts import part_folders, row_parts
 from sylvan.data.parts.part_folders import write_part
 from sylvan.errors import DataError
 
@@ -423,12 +423,12 @@ def test_errors_of_file_systems_are_sentences(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(DataError, match=r"^'memory://no/parts' can't be read: No such file or directory\.$"):
         data.open_parts("memory://no/parts")
     data.save_parts(tmp_path, np.eye(3))
-    monkeypatch.setattr(part_files, "_file_system", lambda url: (Failing(), url))
+    monkeypatch.setattr(row_parts, "_file_system", lambda url: (Failing(), url))
     for asked in ("s3://a", ["s3://a/part-00000"]):
         with pytest.raises(DataError, match=r"can't be read: no credentials\.$"):
             data.open_parts(asked)
     with pytest.raises(DataError, match=r"can't be read: no credentials\.$"):
-        part_files.exists("s3://a")
+        row_parts.exists("s3://a")
 
 
 @pytest.mark.parametrize("rows_per_part", [0, 2.5, "3"])

@@ -22,8 +22,8 @@ from sylvan import TextModel, XRLinear, data, store
 from sylvan.distributed.ray_runner import RayRunner
 from sylvan.errors import DataError, ModelError, SylvanError
 from sylvan.runtime import Job, checkpointed
-from sylvan.runtime.blocks import block_names
 from sylvan.runtime.checkpoint import Checkpoint
+from sylvan.runtime.groups import block_names
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 

@@ -161,7 +161,7 @@ def test_an_address_without_a_cluster_is_said() -> None:
 
 
 def test_without_a_block_nothing_changes() -> None:
-    from sylvan.runtime.current import current_runner
+    from sylvan.runtime.jobs import current_runner
 
     assert type(current_runner(1)) is Runner and not isinstance(current_runner(1), RayRunner)
 

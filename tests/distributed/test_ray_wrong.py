@@ -23,7 +23,7 @@ from sylvan.distributed import cluster as cluster_module
 from sylvan.distributed.connection import connect
 from sylvan.errors import DataError, ParameterError, SylvanError
 from sylvan.runtime import Runner
-from sylvan.runtime.current import current_runner
+from sylvan.runtime.jobs import current_runner
 
 
 def needs_ray() -> Any:

@@ -9,7 +9,7 @@ import pytest
 
 import sylvan
 from sylvan import XRLinear, data
-from sylvan.runtime.current import using
+from sylvan.runtime.jobs import using
 
 recorded = pytest.importorskip("benchmarks.cluster.recorded", reason="needs the benchmarks beside the package")
 

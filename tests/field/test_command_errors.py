@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from sylvan import TextModel, TfidfVectorizer, XRLinear, data
 from sylvan.cli import main
 from sylvan.cli.app import cli
-from sylvan.cli.spoken import in_options
+from sylvan.cli.session import in_options
 
 TEXTS = ["sea whale harpoon", "bread oven flour", "loan bank money"] * 8
 LABELS = [["sea"], ["baking"], ["bank"]] * 8

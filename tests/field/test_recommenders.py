@@ -14,7 +14,7 @@ from sylvan.cli import main
 from sylvan.data import build_sequences, read_sequences
 from sylvan.errors import DataError, DataWarning, ParameterError
 from sylvan.tasks import ExtremeClassification, LanguageModel, SequentialRecommendation
-from sylvan.tasks.corpus import build_corpus
+from sylvan.tasks.language_model import build_corpus
 
 # Who rated what when; in the order of time everybody saw 1, 2 and 3 of their own.
 RATED = [(user, f"i{user}{place}", 1 + place % 5 / 2, 100 - place) for user in range(4) for place in range(3)]

@@ -12,7 +12,7 @@ from sylvan import LabelTree, indexing
 from sylvan.arrays import validate
 from sylvan.errors import DataError, ParameterError
 from sylvan.indexing import clustering
-from sylvan.indexing.shape import layer_plan, plan_offsets
+from sylvan.indexing.clustering import layer_plan, plan_offsets
 
 _WORD = 2**64
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sylvan.errors import DataError, ParameterError
 from sylvan.indexing import LabelTree
-from sylvan.indexing.shape import layer_plan, plan_offsets
+from sylvan.indexing.clustering import layer_plan, plan_offsets
 
 
 def small_tree():

@@ -7,7 +7,7 @@ import pytest
 
 from sylvan import LexicalMatcher, NeighborRanker, TextModel, TopK, XRLinear
 from sylvan.errors import NotFittedError, ParameterError
-from sylvan.labels.named_topk import NamedTopK
+from sylvan.labels.vocabulary import NamedTopK
 from sylvan.ranking.votes import Voted
 
 WORDS = ("whales", "ships", "bread", "cakes", "poems", "songs")

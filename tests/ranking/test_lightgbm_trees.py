@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sylvan.ranking.boosted_trees import NEVER, BoostedTrees
-from sylvan.ranking.lightgbm_trees import GROWERS, Growing, Rows, need_library
+from sylvan.ranking.boosted_trees import GROWERS, NEVER, BoostedTrees, Growing, Rows, need_library
 
 GROWING = Growing("right", n_trees=12, depth=5, learning_rate=0.3, seed=0, n_jobs=1)
 OBJECTIVES = ["right", "rank"]

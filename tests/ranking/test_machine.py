@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sylvan.runtime import machine
+from sylvan.runtime import memory
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells")
 def test_resident_memory_follows_what_is_held() -> None:
-    before, private = machine.resident_bytes(), machine.private_bytes()
+    before, private = memory.resident_bytes(), memory.private_bytes()
     allocated = np.ones(400_000_000, np.uint8)  # what else comes and goes meanwhile is small beside it
-    assert 200e6 < machine.resident_bytes() - before < 600e6
-    assert 200e6 < machine.private_bytes() - private < 600e6
-    assert len(allocated) and (machine.available_bytes() or 0) > 1e6
+    assert 200e6 < memory.resident_bytes() - before < 600e6
+    assert 200e6 < memory.private_bytes() - private < 600e6
+    assert len(allocated) and (memory.available_bytes() or 0) > 1e6
 
 
 @pytest.mark.parametrize(
@@ -33,14 +33,14 @@ def test_room_in_a_control_group(tmp_path: Path, names: tuple[str, str], stat: s
     (tmp_path / names[0]).write_text("1000\n")
     (tmp_path / names[1]).write_text("800\n")
     (tmp_path / "memory.stat").write_text(stat)
-    assert machine._room(str(tmp_path)) == 500
+    assert memory._room(str(tmp_path)) == 500
 
 
 def test_no_limit_and_no_group(tmp_path: Path) -> None:
-    assert machine._room(str(tmp_path / "nowhere")) is None
+    assert memory._room(str(tmp_path / "nowhere")) is None
     (tmp_path / "memory.max").write_text("max\n")
     (tmp_path / "memory.current").write_text("800\n")
-    assert machine._room(str(tmp_path)) is None
+    assert memory._room(str(tmp_path)) is None
 
 
 def test_a_system_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,6 +48,6 @@ def test_a_system_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         raise FileNotFoundError
 
     monkeypatch.setattr("builtins.open", refuse)
-    assert machine.available_bytes() is None
-    assert machine.resident_bytes() == machine.INTERPRETER
-    assert machine.private_bytes(7) == 60_000_007
+    assert memory.available_bytes() is None
+    assert memory.resident_bytes() == memory.INTERPRETER
+    assert memory.private_bytes(7) == 60_000_007

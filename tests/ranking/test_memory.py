@@ -120,7 +120,7 @@ MEASURED = """
 import ctypes, sys
 import numpy as np, scipy.sparse as sp
 from sylvan import XRLinear
-from sylvan.runtime.machine import private_bytes
+from sylvan.runtime.memory import private_bytes
 rng = np.random.default_rng(0)
 n, n_labels, n_features = 6000, 6000, 12000
 columns = np.sort(rng.integers(0, n_features, (n, 60)), axis=1)

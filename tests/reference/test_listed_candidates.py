@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sylvan import TopK
 from sylvan.models.reranker.learning import Candidates
-from sylvan.ranking.lightgbm_trees import GROWERS, Growing, Rows
+from sylvan.ranking.boosted_trees import GROWERS, Growing, Rows
 
 K = 24
 ROW = st.tuples(st.lists(st.booleans(), max_size=K), st.integers(1, 12).map(lambda quarters: quarters / 4))

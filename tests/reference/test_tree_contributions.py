@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sylvan.models.reranker.explained import contributions
-from sylvan.ranking.boosted_trees import NEVER, BoostedTrees
-from sylvan.ranking.lightgbm_trees import GROWERS, Growing, Rows
+from sylvan.ranking.boosted_trees import GROWERS, NEVER, BoostedTrees, Growing, Rows
 
 
 def expected_answer(trees: BoostedTrees, row: np.ndarray, known: set[int]) -> float:

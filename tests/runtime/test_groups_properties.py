@@ -20,8 +20,8 @@ from sylvan.errors import ModelError
 from sylvan.runtime import ARRAY, Job, Once, Packing, Runner, checkpointed
 from sylvan.runtime.checkpoint import Checkpoint
 from sylvan.runtime.checkpointed import opened_runner
-from sylvan.runtime.current import using
 from sylvan.runtime.groups import grouped
+from sylvan.runtime.jobs import using
 
 RANDOM = np.random.default_rng(0)
 X = validate.features(sp.random(90, 20, 0.25, "csr", np.float32, RANDOM))

@@ -17,7 +17,7 @@ from sylvan import store
 from sylvan.errors import DataError, MemoryLimitError, ModelError, ParameterError
 from sylvan.runtime import ARRAY, Checkpoint, Checkpointed, Job, Once, Packing, Runner, WithinMemory, opened_runner
 from sylvan.runtime import checkpointed as checkpointing
-from sylvan.runtime.blocks import block_names, block_state, read_block
+from sylvan.runtime.groups import block_names, block_state, read_block
 from sylvan.runtime.jobs import Arrays
 
 CALLS: list[int] = []

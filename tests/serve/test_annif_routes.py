@@ -19,7 +19,7 @@ import sylvan
 from sylvan import TextModel, XRLinear, data
 from sylvan.serve import Limits, ServedFolder, app
 from sylvan.serve.asked import RankedRow
-from sylvan.serve.openapi import document
+from sylvan.serve.calls import document
 
 FORM, JSON, PROBLEM = "application/x-www-form-urlencoded", "application/json", "application/problem+json"
 

@@ -17,8 +17,7 @@ import sylvan
 from sylvan import serve
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.serve import Limits, ServedFolder, Settings
-from sylvan.serve.keys import ApiKey, Keyring, Rate
-from sylvan.serve.settings import checked, named_folders, read_settings
+from sylvan.serve.settings import ApiKey, Keyring, Rate, checked, named_folders, read_settings
 
 ADMIN, USER = "an admin key, long enough", "a user's key, long enough"
 KEYS = (

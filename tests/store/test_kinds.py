@@ -53,7 +53,7 @@ def test_public_names_are_found_and_listed(name: str) -> None:
 
 def test_tune_is_the_function_in_whatever_order_its_package_is_loaded() -> None:
     code = (
-        "import importlib, sylvan; importlib.import_module('sylvan.tune.record'); assert callable(sylvan.tune); "
+        "import importlib, sylvan; importlib.import_module('sylvan.tune.result'); assert callable(sylvan.tune); "
         "importlib.import_module('sylvan.tune.tuner'); assert callable(sylvan.tune)"
     )
     child_processes.python("-c", code, check=True)

@@ -17,7 +17,7 @@ from sylvan.neural import load_best, train
 from sylvan.sampling import BeamTreeHead, RowwiseAdagrad, Uniform, make_head, make_loss
 from sylvan.tasks import ExtremeClassification, LanguageModel, SequentialRecommendation, build_corpus
 from sylvan.tasks.base import context_centers
-from sylvan.tasks.corpus import END
+from sylvan.tasks.language_model import END
 
 TREE: dict[str, Any] = {"loss": "beam-tree", "sampler": "unigram", "n_samples": 4}
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sylvan import metrics
 from sylvan.arrays.topk import TopK
-from sylvan.tasks.full_ranking import chunks, ranking_measures, target_ranks, top_classes
+from sylvan.tasks.base import chunks, ranking_measures, target_ranks, top_classes
 
 
 def naive_rank(scores: list[float], target: int, seen: set[int]) -> int:

@@ -17,7 +17,7 @@ from sylvan.neural import RefreshSchedule, load_tree, train
 from sylvan.sampling import HarmfulOptimizerWarning, SampledSoftmaxLoss, Uniform
 from sylvan.sampling.by_name import HEADS, LOSSES
 from sylvan.tasks import LanguageModel, build_corpus, read_corpus, run_task
-from sylvan.tasks.corpus import Corpus
+from sylvan.tasks.language_model import Corpus
 
 SMALL: dict[str, Any] = {
     "embedding": 12, "hidden": 10, "n_heads": 2, "feed_forward": 16, "length": 6, "batch_size": 4, "n_samples": 5,

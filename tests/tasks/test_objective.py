@@ -13,7 +13,7 @@ from sylvan.data import build_sequences
 from sylvan.errors import ParameterError
 from sylvan.neural import RefreshSchedule
 from sylvan.sampling import Uniform
-from sylvan.sampling.losses.estimate import CrossEntropyEstimate
+from sylvan.sampling.losses.sampled_softmax import CrossEntropyEstimate
 from sylvan.tasks import ExtremeClassification, LanguageModel, SequentialRecommendation, build_corpus
 from sylvan.tasks.base import ClassObjective, usual_loss
 

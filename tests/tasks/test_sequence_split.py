@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sylvan.data import SequenceData, build_sequences
 from sylvan.errors import DataError, ParameterError
-from sylvan.tasks.sequence_split import Questions, SequenceSplit, split_sequences, windows
+from sylvan.tasks.sequential_recommendation import Questions, SequenceSplit, split_sequences, windows
 
 
 def made(lengths: list[int], seed: int = 0) -> SequenceData:

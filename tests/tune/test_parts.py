@@ -13,12 +13,11 @@ from sylvan import NeighborRanker, TextModel, XRLinear, metrics
 from sylvan.arrays import validate
 from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError, ParameterError
-from sylvan.tune.limits import Budget, Limits, parse_seconds, shown_time
-from sylvan.tune.metric import Metric, bootstrap
-from sylvan.tune.record import Trial, pareto_front
+from sylvan.tune.result import Budget, Limits, Trial, pareto_front, parse_seconds, shown_time
 from sylvan.tune.setting import Setting, joined, toml_of
 from sylvan.tune.space import Space, Start
 from sylvan.tune.tuner import split_rows
+from sylvan.tune.workbench import Metric, bootstrap
 
 try:
     import tomllib

@@ -22,14 +22,12 @@ from sylvan.arrays import validate
 from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError, ModelError, ParameterError, TuningError
 from sylvan.tune import tuner, workbench
-from sylvan.tune.limits import Budget, Limits
-from sylvan.tune.metric import Metric
-from sylvan.tune.record import Trial
+from sylvan.tune.result import Budget, Limits, Trial
 from sylvan.tune.search import Search
 from sylvan.tune.setting import Setting
 from sylvan.tune.space import Space
 from sylvan.tune.tuner import grow_ensemble, split_rows
-from sylvan.tune.workbench import Workbench, rungs_of
+from sylvan.tune.workbench import Metric, Workbench, rungs_of
 
 pytest.importorskip("optuna")
 

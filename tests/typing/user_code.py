@@ -23,7 +23,7 @@ from sylvan import (
     metrics,
 )
 from sylvan.errors import ModelError
-from sylvan.labels.named_topk import NamedTopK
+from sylvan.labels.vocabulary import NamedTopK
 
 if TYPE_CHECKING:
     from typing_extensions import assert_type

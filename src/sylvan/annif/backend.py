@@ -9,11 +9,8 @@ from typing import Any, ClassVar
 import annif.parallel
 from annif.backend.hyperopt import AnnifHyperoptBackend
 
-from sylvan.annif.model_backend import ModelBackend
-from sylvan.annif.parameters import DEFAULTS, resumes, text_model
-from sylvan.annif.search import SylvanOptimizer
-from sylvan.annif.training_file import read_blocks
-from sylvan.annif.words import joined_words
+from sylvan.annif.model_backend import ModelBackend, SylvanOptimizer, read_blocks
+from sylvan.annif.parameters import DEFAULTS, joined_words, resumes, text_model
 from sylvan.models import TextModel
 from sylvan.runtime.checkpoint import Checkpoint
 

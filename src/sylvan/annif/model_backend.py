@@ -7,16 +7,21 @@ import copy
 import functools
 import glob
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
+import annif.eval
 import annif.util
 import numpy as np
 import numpy.typing as npt
+import optuna
+import scipy.sparse as sp
 from annif.backend.backend import AnnifLearningBackend
+from annif.backend.hyperopt import HPObjective, HPRecommendation, HyperparameterOptimizer
 from annif.exception import (
     ConfigurationException,
     NotInitializedException,
@@ -25,13 +30,98 @@ from annif.exception import (
 )
 from annif.suggestion import SuggestionBatch
 
-from sylvan.annif.parameters import need_known, need_rows, use_threads
-from sylvan.annif.suggestions import subjects_of, suggested
-from sylvan.annif.training_file import append_rows
+from sylvan.annif.parameters import need_known, need_rows, text_model, use_threads
+from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError, SylvanError, UnsupportedError
+from sylvan.models import TextModel
 from sylvan.models.text_estimator import TextEstimator
 from sylvan.runtime.checkpoint import Checkpoint
 from sylvan.store.registry import load
+
+Row = tuple[list[str], str]  # URIs and words
+_BLOCK = 2000  # documents that are in memory at a time
+_LIMIT = 10  # suggestions a document, as `annif eval` measures them
+_Suggest = Callable[[Any], Any]
+# What is tried, by the models that it concerns.
+_WORDS: Mapping[str, _Suggest] = {
+    "ngram": lambda trial: trial.suggest_int("ngram", 1, 2),
+    "min_df": lambda trial: trial.suggest_int("min_df", 1, 5),
+    "sublinear_tf": lambda trial: trial.suggest_categorical("sublinear_tf", [False, True]),
+}
+_SPACES: Mapping[str, Mapping[str, _Suggest]] = {
+    "linear": {
+        "cost": lambda trial: trial.suggest_float("cost", 0.25, 4.0, log=True),
+        "max_leaf": lambda trial: trial.suggest_categorical("max_leaf", [50, 100, 200]),
+        "n_trees": lambda trial: trial.suggest_int("n_trees", 1, 3),
+    },
+    "neighbors": {
+        "n_neighbors": lambda trial: trial.suggest_int("n_neighbors", 5, 100, log=True),
+        "power": lambda trial: trial.suggest_float("power", 1.0, 10.0),
+    },
+}
+
+
+def subjects_of(model: TextEstimator, by_uri: Callable[[str], int | None]) -> npt.NDArray[np.int32]:
+    """The number that each label has in Annif's vocabulary; -1 for those that aren't there, or are deprecated."""
+    numbers = [by_uri(uri) for uri in model.vocabulary_]
+    return np.array([-1 if number is None else number for number in numbers], np.int32)
+
+
+def suggested(
+    model: TextEstimator, texts: list[str], limit: int, subjects: npt.NDArray[np.int32], n_subjects: int
+) -> sp.csr_array[Any, tuple[int, int]]:
+    """The probabilities of each text's best subjects; a text without a known word has none."""
+    # Shape: subjects (n_labels,); returns (n, n_subjects)
+    limit = min(limit, model.n_labels_)
+    if limit < 1 or not texts:
+        nothing = TopK(np.empty((len(texts), 0), np.int32), np.empty((len(texts), 0), np.float32))
+        return _array(nothing, np.zeros(len(texts), bool), subjects, n_subjects)
+    gone = np.flatnonzero(subjects < 0).tolist()
+    denied = {"denied": gone} if gone else {}
+    if not isinstance(model, TextModel):
+        top = model.probabilities(model.rank(texts, limit, **denied))
+        return _array(top, np.array([bool(text) for text in texts]), subjects, n_subjects)
+    features, ranker = model.vectorizer.transform_rows(texts), model.inner()
+    top = ranker.probabilities(ranker.rank(features, limit, **denied))
+    return _array(top, np.diff(features.indptr) > 0, subjects, n_subjects)
+
+
+def _array(
+    top: TopK, known: npt.NDArray[np.bool_], subjects: npt.NDArray[np.int32], n_subjects: int
+) -> sp.csr_array[Any, tuple[int, int]]:
+    ids = np.where(top.labels >= 0, subjects[top.labels], -1)  # (n, limit)
+    stays = (ids >= 0) & (top.scores > 0) & known[:, None]
+    indptr = np.concatenate([[0], np.cumsum(stays.sum(axis=1))])
+    scores = np.minimum(top.scores[stays], 1).astype(np.float32)
+    array: Any = sp.csr_array((scores, ids[stays], indptr), shape=(len(ids), n_subjects))
+    array.sort_indices()
+    return array  # type: ignore[no-any-return]
+
+
+def append_rows(path: str | os.PathLike[str], rows: Iterable[Row]) -> int:
+    """Write documents below those that are there, without those that lack subjects or words; how many were written."""
+    n_rows = 0
+    with open(path, "a", encoding="utf-8", newline="\n") as lines:
+        for uris, words in rows:
+            if uris and words:
+                lines.write(f"{' '.join(uris)}\t{words}\n")
+                n_rows += 1
+    return n_rows
+
+
+def read_blocks(path: str | os.PathLike[str], size: int = _BLOCK) -> Iterator[tuple[list[str], list[list[str]]]]:
+    """The documents' words and their subjects, a block at a time, as ``TextModel.fit_blocks`` takes them."""
+    with open(path, encoding="utf-8", newline="\n") as lines:
+        rows = (_row(line, f"Line {at} of {os.fspath(path)!r}") for at, line in enumerate(lines, 1))
+        while block := list(islice(rows, size)):
+            yield [words for _, words in block], [uris for uris, _ in block]
+
+
+def _row(line: str, where: str) -> Row:
+    uris, tab, words = line.rstrip("\n").partition("\t")
+    if not uris or not tab or not line.endswith("\n"):
+        raise DataError(f"{where} must be URIs, a tab and words. Train with the corpus again, not with --cached.")
+    return uris.split(" "), words
 
 
 class ModelBackend(AnnifLearningBackend):
@@ -230,3 +320,75 @@ class ModelBackend(AnnifLearningBackend):
             raise NotSupportedException(str(error), backend_id=self.backend_id) from error
         except (ImportError, SylvanError) as error:  # without PyTorch, say
             raise OperationFailedException(str(error), backend_id=self.backend_id) from error
+
+
+class SylvanObjective(HPObjective):
+    """Trains with the parameters of a trial, and measures on the validation corpus."""
+
+    @classmethod
+    def objective(cls, trial: Any, args: Mapping[str, Any]) -> float:
+        """The metric of one trial."""
+        tried = {name: suggest(trial) for name, suggest in _space(args["params"]).items()}
+        model = text_model({**args["params"], **tried}, args["n_jobs"])
+        try:
+            model.fit_blocks(read_blocks(args["path"]))
+        except DataError as error:  # no word is in so many documents, say
+            raise optuna.TrialPruned(str(error)) from error
+        index = args["subject_index"]
+        subjects = subjects_of(model, lambda uri: index.by_uri(uri, warnings=False))
+        found = suggested(model, args["texts"], _LIMIT, subjects, len(index))
+        batch = annif.eval.EvaluationBatch(index)
+        batch.evaluate_many(SuggestionBatch(found), args["gold_subjects"])
+        return float(batch.results(metrics=[args["metric"]])[args["metric"]])
+
+
+class SylvanOptimizer(HyperparameterOptimizer):
+    """The search of the backend ``sylvan``: trains on what the project was trained on last."""
+
+    def __init__(self, backend: Any, corpus: Any, metric: str) -> None:
+        super().__init__(backend, corpus, metric, SylvanObjective)
+
+    def _prepare(self, n_jobs: int = 1) -> dict[str, Any]:
+        backend = self._backend
+        path = Path(backend.datadir) / backend.TRAIN_FILE
+        if not path.is_file():
+            raise NotSupportedException(
+                "Hyperparameters are tried on the project's training data: train it first",
+                backend_id=backend.backend_id,
+            )
+        backend.check_params()
+        documents = list(self._corpus.documents)
+        return {
+            "path": str(path),
+            "params": dict(backend.params),
+            "texts": [backend.words(doc.text) for doc in documents],
+            "gold_subjects": [doc.subject_set for doc in documents],
+            "subject_index": backend.project.subjects,
+            "metric": self._metric,
+            "n_jobs": None if n_jobs == 1 else 1,
+        }
+
+    def _postprocess(self, study: Any) -> HPRecommendation:
+        if not any(trial.value is not None for trial in study.trials):
+            raise OperationFailedException(
+                "No trial could be trained on the project's training data", backend_id=self._backend.backend_id
+            )
+        lines = [f"{name}={_text(value)}" for name, value in study.best_params.items()]
+        return HPRecommendation(lines=lines, score=study.best_value)
+
+    def _normalize(self, hps: dict[str, Any]) -> dict[str, Any]:
+        return {name: _text(value) for name, value in hps.items()}
+
+
+def _space(params: Mapping[str, Any]) -> dict[str, _Suggest]:
+    """What is tried for a project's model."""
+    words = str(params["model"]).replace(" ", "").split("+")
+    space = dict(_WORDS)
+    for word in dict.fromkeys(words):
+        space |= _SPACES.get(word, {})
+    return space
+
+
+def _text(value: Any) -> str:
+    """A value as a configuration file has it."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value).lower()

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from sylvan.annif.words import WORD_PARAMETERS, word_vectorizer
 from sylvan.errors import ParameterError, UnsupportedError
 from sylvan.models import Ensemble, NeighborRanker, TextModel, XRLinear
 from sylvan.models.base import Estimator
 from sylvan.models.text_estimator import TextEstimator
 from sylvan.params.wording import did_you_mean
+from sylvan.text import TfidfVectorizer
 
+# The names are Annif's own where it has one; ``ngram`` is the most words that a term has.
+WORD_PARAMETERS: Mapping[str, Any] = {
+    "ngram": "auto", "min_df": 1, "max_df": 1.0, "max_features": None, "sublinear_tf": False,
+}  # fmt: skip
+_APART = re.compile(r"\W")
 _LINEAR = (
     "branching", "max_leaf", "beam", "negatives", "cost", "positive_cost", "threshold", "max_weights_per_label",
     "weight_dtype", "n_trees", "calibration", "keep_rows", "seed",
@@ -20,7 +27,6 @@ _NEIGHBORS = ("n_neighbors", "power")
 # What a project has besides, which Annif itself reads.
 _OF_ANNIF = ("name", "language", "backend", "analyzer", "transform", "vocab", "access", "allow_learn", "limit")
 _TRUE, _FALSE = ("1", "yes", "true", "on"), ("0", "no", "false", "off")
-
 # What a project may set, and what holds where it doesn't: Sylvan's own values.
 DEFAULTS: Mapping[str, Any] = {
     "model": "linear",
@@ -29,6 +35,25 @@ DEFAULTS: Mapping[str, Any] = {
     **{name: getattr(XRLinear(), name) for name in _LINEAR},
     **{name: getattr(NeighborRanker(), name) for name in _NEIGHBORS},
 }
+
+
+def word_vectorizer(parameters: Mapping[str, Any], n_jobs: int | None) -> TfidfVectorizer:
+    """A vectoriser of texts from :func:`joined_words`: its words are those between spaces."""
+    given = {name: value for name, value in parameters.items() if name in WORD_PARAMETERS and name != "ngram"}
+    longest = parameters["ngram"]
+    ngrams = (1, longest) if isinstance(longest, int) else longest
+    return TfidfVectorizer(ngrams=ngrams, min_token_length=1, cjk="word", n_jobs=n_jobs, **given)
+
+
+def joined_words(tokenize_words: Callable[[str], Iterable[str]], text: str) -> str:
+    """A text's words with spaces between them; inside a word there is nothing that the vectoriser would part it at."""
+    return " ".join(_APART.sub(_letters, word) for word in tokenize_words(text) if word)
+
+
+def _letters(found: re.Match[str]) -> str:
+    """Letters in place of a character that is none: marks, which tell words apart, by their numbers."""
+    character = found[0]
+    return f"_{ord(character):x}_" if unicodedata.category(character).startswith("M") else "_"
 
 
 def text_model(settings: Mapping[str, Any], n_jobs: int | None = None) -> TextModel:

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from sylvan.annif.model_backend import ModelBackend
+from sylvan.annif.model_backend import ModelBackend, read_blocks
 from sylvan.annif.parameters import plain_value
-from sylvan.annif.training_file import read_blocks
 from sylvan.models import XRLinear, XRTransformer
 from sylvan.runtime.checkpoint import Checkpoint
 

@@ -24,6 +24,17 @@ _LISTS = (list, tuple, np.ndarray)
 _PLAIN = (np.ndarray, list, tuple, str, bytes, dict)
 
 
+def setting(name: str) -> Any:
+    """What ``sklearn.get_config()`` has under a name; None where scikit-learn isn't loaded, or is too old for it."""
+    sklearn: Any = sys.modules.get("sklearn")
+    return sklearn.get_config().get(name) if hasattr(sklearn, "get_config") else None
+
+
+def sparse_as_set(matrix: sp.csr_matrix) -> sp.csr_matrix | sp.csr_array:
+    """A sparse matrix, or a ``csr_array`` of its arrays after ``sklearn.set_config(sparse_interface="sparray")``."""
+    return sp.csr_array(matrix) if setting("sparse_interface") == "sparray" else matrix
+
+
 def numpy_of(value: Any, name: str) -> Any:
     """An object with ``__dlpack__`` as a NumPy array of the same memory; anything else as it is."""
     if isinstance(value, np.ndarray) or not (hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__")):

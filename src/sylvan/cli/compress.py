@@ -42,9 +42,8 @@ def command(
     """
     from sylvan import store
     from sylvan.cli.measure import measure
-    from sylvan.cli.saved import input_for, load_model
-    from sylvan.cli.shown.report import folder_size, size_words
-    from sylvan.cli.training_files import TRAINED_ON, training_files
+    from sylvan.cli.models import TRAINED_ON, input_for, load_model, training_files
+    from sylvan.cli.report import folder_size, size_words
     from sylvan.errors import ParameterError
     from sylvan.hub.card import COMPRESSED, MEASURED
     from sylvan.models.compress import Compressible

@@ -119,8 +119,7 @@ def _convert_texts(source: Any, output: str, target: str, given: dict[str, Any])
 
 def _other_fields(source: Any, target: str, output: str, given: dict[str, Any]) -> Any:
     """Which other fields of its rows OUT has; a sentence says which it can't have."""
-    from sylvan.cli.io.file_fields import fields_of
-    from sylvan.cli.io.text_files import COLUMNS
+    from sylvan.cli.io.text_files import COLUMNS, fields_of
     from sylvan.cli.session import say_once
     from sylvan.data.other_fields import OtherFields
 

@@ -52,7 +52,7 @@ def _phase(title: str) -> Iterator[list[str]]:
 
 def _demo(session: Session, folder: str, seed: int, threads: int | None) -> None:
     from sylvan import data
-    from sylvan.cli.shown.report import folder_size
+    from sylvan.cli.report import folder_size
     from sylvan.store import check_target
 
     check_target(folder)
@@ -100,7 +100,7 @@ def _train(train: Any, seed: int, threads: int | None) -> Any:
 
 def _show_measures(model: Any, test: Any, named: Any) -> None:
     from sylvan.cli.measure import score
-    from sylvan.cli.shown.report import metric_table
+    from sylvan.cli.report import metric_table
 
     measures = score(model, model.vocabulary_.encode(test.labels), named, _AT)
     click.echo("\nOn books that it has not seen, in percent:")
@@ -108,7 +108,7 @@ def _show_measures(model: Any, test: Any, named: Any) -> None:
 
 
 def _show_examples(test: Any, named: Any) -> None:
-    from sylvan.cli.shown.report import shortened
+    from sylvan.cli.report import shortened
 
     click.echo("\nHeadings found for some of them (* also given by the library):")
     step = max(1, len(test.texts) // _EXAMPLES)

@@ -51,8 +51,7 @@ def command(
       sylvan predict runs/both test.jsonl --threshold 0.4
     """
     from sylvan import store
-    from sylvan.cli.saved import load_model
-    from sylvan.cli.training_files import TRAINED_ON, training_files
+    from sylvan.cli.models import TRAINED_ON, load_model, training_files
     from sylvan.models.ensembles.ensemble import Ensemble
     from sylvan.parallel import quiet
 
@@ -101,7 +100,7 @@ def _labelled(joined: Any, path: str, given: dict[str, Any]) -> tuple[Any, Any]:
     import scipy.sparse as sp
 
     from sylvan.cli.io.inputs import TextInput
-    from sylvan.cli.saved import input_for
+    from sylvan.cli.models import input_for
 
     source = input_for(joined, "the ensemble", path, given)
     if isinstance(source, TextInput):

@@ -76,11 +76,10 @@ def command(
       sylvan evaluate runs/m test.jsonl --threshold 0.3
       sylvan evaluate runs/m test.jsonl --figure result.svg --figure result.png
     """
+    from sylvan.cli.figure import CURVES_TO, check_figures, draw_evaluation
     from sylvan.cli.measure import measure
-    from sylvan.cli.saved import input_for, load_model
-    from sylvan.cli.shown.figure import CURVES_TO, check_figures, draw_evaluation
-    from sylvan.cli.shown.report import metric_table, slice_table, threshold_line
-    from sylvan.cli.training_files import learned_rows, training_name
+    from sylvan.cli.models import input_for, learned_rows, load_model, training_name
+    from sylvan.cli.report import metric_table, slice_table, threshold_line
     from sylvan.data.streams import open_write
     from sylvan.parallel import quiet
 

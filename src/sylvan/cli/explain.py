@@ -11,9 +11,9 @@ from typing import Any
 import click
 
 from sylvan.cli.io.inputs import MatrixInput, TextInput
-from sylvan.cli.io.vocabulary_file import LabelTitles
+from sylvan.cli.io.label_files import LabelTitles
+from sylvan.cli.models import codes_of
 from sylvan.cli.options import input_options, ranking_option, shared_options, vocabulary_options
-from sylvan.cli.saved import codes_of
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError
 from sylvan.explain.explanation import Explanation
@@ -107,8 +107,8 @@ def command(model: str, input_: str | None, settings: tuple[str, ...], **given: 
       sylvan explain runs/m test.jsonl --vocabulary subjects.ttl --language en
       sylvan explain runs/m X.tst.npz --row 7 --label 1234 --json -
     """
-    from sylvan.cli.io.vocabulary_file import read_titles
-    from sylvan.cli.saved import load_model
+    from sylvan.cli.io.label_files import read_titles
+    from sylvan.cli.models import load_model
     from sylvan.parallel import quiet
 
     titles = read_titles(given)
@@ -132,7 +132,7 @@ def command(model: str, input_: str | None, settings: tuple[str, ...], **given: 
 
 def _asked(model: Any, folder: str, path: str | None, given: dict[str, Any]) -> Any:
     """The one row that is meant, as the model takes it."""
-    from sylvan.cli.saved import input_for
+    from sylvan.cli.models import input_for
 
     if given["text"] is not None:
         if path is not None:
@@ -158,7 +158,7 @@ def _row(source: TextInput | MatrixInput, number: int, model: Any) -> Any:
 
 def _names(given: dict[str, Any], text_model: bool) -> dict[str, Any]:
     """What features and labels of a model over matrices are called."""
-    from sylvan.cli.io.label_lists import read_names
+    from sylvan.cli.io.label_files import read_names
     from sylvan.data import Vocabulary
 
     results: dict[str, Any] = {}
@@ -191,7 +191,7 @@ def _examples(titled: TitledModel, folder: str, given: dict[str, Any]) -> Any:
             known = {code: title for code, title in titled.title_of.items() if code in saved.vocabulary_}
             return saved.with_label_names(known)
         return saved
-    from sylvan.cli.saved import input_for
+    from sylvan.cli.models import input_for
 
     rows: Any = input_for(titled.model, folder, given["examples"], {**given, "format_": None}, part="trn").read()
     return titled.rows(rows) if titled.model.takes_texts and titled.title_of else rows

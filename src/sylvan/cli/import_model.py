@@ -43,7 +43,7 @@ def command(ctx: click.Context, /, source: str, folder: str, labels: str | None,
       sylvan import napkinxc-model --from napkinxc --model runs/m --beam 100
     """
     from sylvan import importers
-    from sylvan.cli.shown.report import folder_size
+    from sylvan.cli.report import folder_size
     from sylvan.models.text import TextModel
     from sylvan.store import check_target
 

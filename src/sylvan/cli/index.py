@@ -59,7 +59,7 @@ def command(ctx: click.Context, /, base: str, folder: str, **given: Any) -> None
       sylvan index base.npy --index runs/titles --shards 4 --figure report.svg
       sylvan index base.npy --index runs/titles --config titles.toml
     """
-    from sylvan.cli.shown.figure import check_figures
+    from sylvan.cli.figure import check_figures
     from sylvan.models.irli.index import IRLIIndex
     from sylvan.models.irli.shards import ShardedIRLIIndex
     from sylvan.parallel import quiet
@@ -107,7 +107,7 @@ def _settings(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any]:
 
 def _build(session: Session, index: Any, base: str, folder: str, given: dict[str, Any]) -> None:
     from sylvan import data
-    from sylvan.cli.shown.report import folder_size
+    from sylvan.cli.report import folder_size
 
     def say(sentence: str) -> None:
         if not given["quiet"]:

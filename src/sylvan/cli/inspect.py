@@ -35,8 +35,7 @@ def command(model: str, label_names: str | None, quiet: bool, **given: Any) -> N
       sylvan inspect runs/m --labels 20 --card
       sylvan inspect runs/m --labels 20 --vocabulary subjects.tsv
     """
-    from sylvan.cli.io.label_lists import read_names
-    from sylvan.cli.io.vocabulary_file import read_titles
+    from sylvan.cli.io.label_files import read_names, read_titles
     from sylvan.data import Vocabulary
     from sylvan.data.streams import open_write
     from sylvan.hub.card import read_card

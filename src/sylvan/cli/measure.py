@@ -14,12 +14,11 @@ import scipy.sparse as sp
 from sylvan import metrics, store
 from sylvan.arrays.topk import TopK, resized
 from sylvan.cli.io.inputs import MatrixInput, TextInput
-from sylvan.cli.io.label_lists import FilteredPairs
+from sylvan.cli.io.label_files import FilteredPairs
 from sylvan.cli.io.matrices import widened
 from sylvan.cli.io.text_files import NO_LABELS
-from sylvan.cli.saved import codes_of, input_for
-from sylvan.cli.shown.report import Intervals, metric_table
-from sylvan.cli.training_files import training_name
+from sylvan.cli.models import codes_of, input_for, training_name
+from sylvan.cli.report import Intervals, metric_table
 from sylvan.errors import DataError
 from sylvan.hub.card import MEASURED
 from sylvan.labels.targets import true_labels

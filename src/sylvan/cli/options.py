@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from sylvan.cli.io.formats import FORMATS
-from sylvan.cli.session import Session
-from sylvan.cli.spoken import OPTIONS
+from sylvan.cli.session import OPTIONS, Session
 from sylvan.errors import ParameterError
 from sylvan.params.fields import Constraint, Instance, Jobs, Parameterized
 from sylvan.params.wording import counted

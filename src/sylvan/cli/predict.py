@@ -12,8 +12,9 @@ import click
 
 from sylvan.arrays.topk import TopK
 from sylvan.cli.config import config_option
+from sylvan.cli.io.label_files import LabelTitles
 from sylvan.cli.io.matrices import MatrixInput
-from sylvan.cli.io.vocabulary_file import LabelTitles
+from sylvan.cli.models import input_for, ranking_parameters
 from sylvan.cli.options import (
     device_option,
     input_options,
@@ -23,7 +24,6 @@ from sylvan.cli.options import (
     vocabulary_options,
 )
 from sylvan.cli.resume import on_cluster
-from sylvan.cli.saved import input_for, ranking_parameters
 from sylvan.cli.session import Session
 from sylvan.data.formats.rankings import columns_of_output
 from sylvan.distributed.file_ranking import rank_sources
@@ -33,7 +33,7 @@ from sylvan.distributed.ray_runner import RayRunner
 from sylvan.errors import DataError
 from sylvan.models.at_work import Source
 from sylvan.params.wording import counted
-from sylvan.runtime.current import current_runner
+from sylvan.runtime.jobs import current_runner
 
 _PATHS = ("items", "labels", "vocabulary")  # options that name a file, which workers open from elsewhere
 
@@ -163,10 +163,9 @@ def command(
       sylvan predict runs/m texts/*.jsonl --ray auto -o tags
     """
     from sylvan.cli.io.inputs import with_fields
-    from sylvan.cli.io.label_lists import read_lists
-    from sylvan.cli.io.vocabulary_file import read_titles
+    from sylvan.cli.io.label_files import read_lists, read_titles
+    from sylvan.cli.models import codes_of, input_for, load_model
     from sylvan.cli.predict import rank_into_folder, ranked_blocks, ranker_of, say_unknown
-    from sylvan.cli.saved import codes_of, input_for, load_model
     from sylvan.data.formats.rankings import columns_of_output, open_rankings
     from sylvan.data.other_fields import RecordSource
     from sylvan.models.at_work import has_probabilities, inner_of, rank_blocks

@@ -27,7 +27,7 @@ def command(repository: str, folder: str | None, revision: str | None, quiet: bo
       sylvan pull someone/books@v1.0
     """
     from sylvan import hub, store
-    from sylvan.cli.shown.report import size_words
+    from sylvan.cli.report import size_words
     from sylvan.models.encoders.saved_encoder import encoder_extra
     from sylvan.remote.repository import source_of
 

@@ -60,7 +60,7 @@ def command(models: tuple[str, ...], config: str | None, **given: Any) -> None:
 
 def _environment_keys() -> list[Any]:
     """The API keys that the environment holds."""
-    from sylvan.serve.keys import ApiKey
+    from sylvan.serve.settings import ApiKey
 
     return [
         ApiKey.of({"name": name, "env": name, "admin": admin}, "the environment")

@@ -355,11 +355,11 @@ def _tree(folder: str) -> Any:
 
 
 def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str, Any]) -> None:
-    from sylvan.cli.disk import save_model
     from sylvan.cli.io.inputs import TextInput, open_input, remember_base
-    from sylvan.cli.io.label_texts import read_given_texts
+    from sylvan.cli.io.label_files import read_given_texts
     from sylvan.cli.measure import add_figures, open_test
-    from sylvan.cli.shown.report import folder_size
+    from sylvan.cli.models import save_model
+    from sylvan.cli.report import folder_size
     from sylvan.models.text import TextModel
     from sylvan.store import check_target
 
@@ -441,10 +441,10 @@ def _show_plan(model: Any, source: Any, options: dict[str, Any], given: dict[str
 
 def _fit_to_texts_of_labels(session: Session, model: Any, given: dict[str, Any]) -> None:
     """Make a model of what labels are called, without any row."""
-    from sylvan.cli.disk import save_model
-    from sylvan.cli.io.label_texts import read_given_texts
+    from sylvan.cli.io.label_files import read_given_texts
     from sylvan.cli.measure import add_figures, open_test
-    from sylvan.cli.shown.report import folder_size
+    from sylvan.cli.models import save_model
+    from sylvan.cli.report import folder_size
     from sylvan.store import check_target
 
     check_target(given["folder"])
@@ -461,8 +461,8 @@ def _fit_to_texts_of_labels(session: Session, model: Any, given: dict[str, Any])
 
 def _read_and_fit(model: Any, source: Any, options: dict[str, Any], given: dict[str, Any]) -> float:
     """Train on all that the source holds; when it had been read."""
-    from sylvan.cli.disk import need_disk
-    from sylvan.cli.io.label_texts import plain_texts
+    from sylvan.cli.io.label_files import plain_texts
+    from sylvan.cli.models import need_disk
 
     inputs, labels = source.read()
     read = time.perf_counter()

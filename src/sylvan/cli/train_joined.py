@@ -99,7 +99,7 @@ _EXAMPLE = {"ensemble": "weights=0.7,0.3", "reranker": "scorer=trees"}
 
 def _train(ctx: click.Context, kind: str, given: dict[str, Any]) -> None:
     from sylvan.cli.io.inputs import TextInput, open_input
-    from sylvan.cli.io.label_texts import read_given_texts
+    from sylvan.cli.io.label_files import read_given_texts
     from sylvan.cli.measure import open_test
     from sylvan.parallel import quiet
     from sylvan.store import check_target
@@ -135,10 +135,10 @@ def _fit_and_save(
     session: Session, model: Any, source: Any, rows: tuple[Any, Any], options: dict[str, Any], test: Any,
     given: dict[str, Any],
 ) -> None:  # fmt: skip
-    from sylvan.cli.disk import save_model
     from sylvan.cli.io.inputs import remember_base
     from sylvan.cli.measure import add_figures
-    from sylvan.cli.shown.report import folder_size
+    from sylvan.cli.models import save_model
+    from sylvan.cli.report import folder_size
 
     folder, checkpoint = given["folder"], None
     if "checkpoint" in given:

@@ -70,9 +70,9 @@ def command(
       sylvan tune train.jsonl --model runs/m --budget 1h --max-latency 1ms --max-size 50MB --metric PSP@5
       sylvan tune X.trn.npz --labels Y.trn.npz --model runs/m --max-trials 30 --holdout last --study runs/study
     """
-    from sylvan.cli.disk import save_model
     from sylvan.cli.io.inputs import TextInput, open_input, remember_base
-    from sylvan.cli.shown.report import folder_size
+    from sylvan.cli.models import save_model
+    from sylvan.cli.report import folder_size
     from sylvan.parallel import quiet
     from sylvan.store import check_target
     from sylvan.tune.tuner import tune

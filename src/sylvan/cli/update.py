@@ -81,10 +81,9 @@ def command(model: str, keep: int, only_plan: bool, undo: bool, quiet: bool, **g
 def _changed(folder: str, given: dict[str, Any], keep: int | None) -> str:
     """Change the model and save it, where ``keep`` is given; what was done, in words."""
     from sylvan import store
-    from sylvan.cli.io.label_lists import read_labels
-    from sylvan.cli.saved import load_model
-    from sylvan.cli.training_files import TRAINED_ON, training_files
-    from sylvan.hub.history import HISTORY, history_of, noted, words_of
+    from sylvan.cli.io.label_files import read_labels
+    from sylvan.cli.models import TRAINED_ON, load_model, training_files
+    from sylvan.hub.card import HISTORY, history_of, noted, words_of
 
     history = history_of(store.load(folder))
     model = load_model(folder, (), given["threads"])
@@ -127,7 +126,7 @@ class _Rows(NamedTuple):
 
 def _rows_asked(folder: str, model: Estimator, given: dict[str, Any]) -> _Rows:
     """The new rows, those to forget, and the labels to merge, as the options say."""
-    from sylvan.cli.saved import input_for
+    from sylvan.cli.models import input_for
 
     options: dict[str, Any] = {}
     counts: dict[str, int] = {}
@@ -176,7 +175,7 @@ def _read_ids(path: str) -> list[int]:
 
 def _read_label_texts(path: str, model: Estimator, language: str | None) -> Any:
     """Texts of labels, for a model that has use for them."""
-    from sylvan.cli.io.label_texts import plain_texts, read_given_texts
+    from sylvan.cli.io.label_files import plain_texts, read_given_texts
     from sylvan.data import read_label_texts
     from sylvan.errors import DataError
     from sylvan.models.lexical.lexical_matcher import LexicalMatcher

@@ -12,8 +12,15 @@ from typing import TYPE_CHECKING
 from sylvan.lazy import lazy_names, typed_names
 
 if TYPE_CHECKING:
-    from sylvan.data.formats.annif import read_annif_tsv, stream_annif_tsv, write_annif_jsonl, write_annif_tsv
-    from sylvan.data.formats.annif_folder import read_annif_folder, stream_annif_folder, write_annif_folder
+    from sylvan.data.formats.annif import (
+        read_annif_folder,
+        read_annif_tsv,
+        stream_annif_folder,
+        stream_annif_tsv,
+        write_annif_folder,
+        write_annif_jsonl,
+        write_annif_tsv,
+    )
     from sylvan.data.formats.arrays import (
         load_npy,
         load_npz,
@@ -24,27 +31,30 @@ if TYPE_CHECKING:
         save_npz,
         save_npz_pair,
     )
-    from sylvan.data.formats.columnar import read_dataset, read_parquet, stream_dataset, stream_parquet
+    from sylvan.data.formats.columnar import read_dataset, read_parquet, stream_dataset, stream_parquet, write_parquet
     from sylvan.data.formats.fasttext import read_fasttext, stream_fasttext, write_fasttext
-    from sylvan.data.formats.filters import load_filter_labels, save_filter_labels
     from sylvan.data.formats.jsonl import read_jsonl, read_records, stream_jsonl, write_jsonl, write_records
-    from sylvan.data.formats.label_texts import read_label_texts
-    from sylvan.data.formats.parquet_writing import write_parquet
     from sylvan.data.formats.pecos_text import read_pecos, stream_pecos, write_pecos
-    from sylvan.data.formats.sequence_files import read_sequences, write_sequences
-    from sylvan.data.formats.subjects import SubjectVocabulary, read_subjects, write_subjects
+    from sylvan.data.formats.subjects import SubjectVocabulary, read_label_texts, read_subjects, write_subjects
     from sylvan.data.formats.tables import read_table, stream_table, write_table
-    from sylvan.data.formats.text_matrices import load_svmlight, load_xmc, save_svmlight, save_xmc
+    from sylvan.data.formats.text_matrices import (
+        load_filter_labels,
+        load_svmlight,
+        load_xmc,
+        save_filter_labels,
+        save_svmlight,
+        save_xmc,
+    )
     from sylvan.data.label_terms import LabelTerms
     from sylvan.data.parts.mapped import open_csr, save_csr
     from sylvan.data.parts.part_conversion import write_parts
     from sylvan.data.parts.part_folders import open_parts, save_parts
     from sylvan.data.parts.row_parts import RowParts
     from sylvan.data.samples import Sample, load_sample
-    from sylvan.data.sequences import SequenceData, build_sequences
+    from sylvan.data.sequences import SequenceData, build_sequences, read_sequences, write_sequences
     from sylvan.data.streams import EncodedPath
     from sylvan.data.text_rows import TextData
-    from sylvan.data.vocabulary import Vocabulary
+    from sylvan.labels.vocabulary import Vocabulary
 
 __all__ = [
     "EncodedPath", "LabelTerms", "RowParts", "Sample", "SequenceData", "SubjectVocabulary", "TextData", "Vocabulary",

@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+import re
+import warnings
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from sylvan.errors import DataError, ParameterError
+from sylvan.data.lines import token
+from sylvan.data.streams import PathLike, open_read, open_write
+from sylvan.data.text_rows import encoded, text_lines
+from sylvan.errors import DataError, DataWarning, ParameterError
 from sylvan.labels.vocabulary import Vocabulary
+from sylvan.parallel import progress
 from sylvan.params.wording import counted
 
 _Ids = npt.NDArray[np.int64]
+Layout = Literal["interactions", "users"]
+_LAYOUTS = ("interactions", "users")
+_SEPARATORS = {" ": "blanks", "\t": "tabs", ",": "commas"}
+_HEAD = 1000  # lines that decide the layout
+_RATINGS, _FEWEST = 11, 20  # numbers of a scale at most, lines that tell at least
+_SHOWN = 20  # names of columns in an error
+_WHOLE = re.compile(r"[-+]?[0-9]+")
+_DECIMAL = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
+_BREAK = re.compile(r"[\n\r]")
+_Row = tuple[str, list[str]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,3 +219,310 @@ def _renumbered(codes: _Ids, n: int, *, by_count: bool) -> tuple[_Ids, _Ids]:
     rank = np.full(n, -1, np.int64)
     rank[order] = np.arange(len(order))
     return rank, order
+
+
+def read_sequences(
+    path: PathLike,
+    *,
+    layout: Layout | None = None,
+    separator: str | None = None,
+    header: bool = False,
+    columns: Sequence[int | str] | None = None,
+    order: Literal["time", "line"] = "time",
+    min_interactions: int = 10,
+    until_stable: bool = True,
+) -> SequenceData:
+    """Read who did what in which order.
+
+    Two layouts are known: ``"interactions"``, a line ``user item`` or ``user item timestamp`` for each interaction
+    (a user's lines need not stand together), and ``"users"``, a line ``user item item …`` for each user. Names are
+    any strings without the separator. Empty lines are passed over; a repeated interaction counts each time.
+
+    Parameters
+    ----------
+    path : path-like
+        The file, gzip or xz unpacked on the way; "-" reads stdin.
+    layout : {"interactions", "users"}, optional
+        By default the first 1,000 lines decide: when all have two fields, or all three with a number as the third,
+        they are interactions; else one user stands on a line. Lines that look like a table with other columns
+        besides, such as ratings, are refused until ``columns`` or ``layout`` is given.
+    separator : {" ", tab, ","}, optional
+        What parts fields; " " stands for any run of blanks and tabs. By default the first line decides: a tab where
+        it has one, else a comma, else blanks. There is no quoting.
+    header : bool
+        Whether the first line names columns and is passed over.
+    columns : sequence of int or str, optional
+        Which fields of a line are the user, the item and, if there is a third, the timestamp: by number, counted from
+        1, or by the names in the first line. All others are left out. For interactions.
+    order : {"time", "line"}
+        How a user's items are put in order: by timestamp where there are timestamps (equal ones by line), or by line.
+    min_interactions, until_stable
+        As in :func:`~sylvan.data.build_sequences`: users and items with fewer interactions are dropped, by default
+        until all that are left have so many.
+
+    Returns
+    -------
+    SequenceData
+
+    Raises
+    ------
+    DataError
+        For the first line at fault, with its number; when the file is missing, damaged or holds no interactions, or
+        none is left.
+    ParameterError
+        When a parameter is out of its range.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from sylvan import data
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "log.tsv"
+    >>> _ = path.write_text("ann\\tgreen tea\\t20\\nann\\trice\\t10\\nbob\\tgreen tea\\t5\\n")
+    >>> found = data.read_sequences(path, min_interactions=1)
+    >>> found.describe(), [found.items[i] for i in found[0]]
+    ('2 users, 2 items, 3 interactions', ['rice', 'green tea'])
+    """
+    _one_of("layout", layout, (None, *_LAYOUTS))
+    _one_of("separator", separator, (None, *_SEPARATORS))
+    _one_of("order", order, ("time", "line"))
+    if columns is not None:
+        _check_columns(columns, layout)
+        header, layout = header or isinstance(columns[0], str), "interactions"
+    result = _Interactions()
+    with open_read(path) as stream:
+        name = stream.name
+        lines: Iterator[tuple[str, str]] = (each for each in text_lines(stream) if each[1].strip())
+        first = list(islice(lines, 1))
+        mark = separator or _separator(first)
+        lines = chain(first, lines)
+        titles = _fields(next(lines)[1], mark) if header and first else []
+        rows = _rows(lines, mark, None if columns is None else _places(columns, titles, name))
+        head = list(islice(rows, _HEAD))
+        rows = chain(head, rows)
+        if (layout or _layout(head)) == "interactions":
+            _read_interactions(rows, result)
+            if columns is None:
+                _doubt_ratings(head, name)
+        else:
+            _read_users(rows, result)
+    times = result.stamps() if order == "time" else None
+    return from_codes(
+        (list(result.users), np.array(result.user_of, np.int64)),
+        (list(result.items), np.array(result.item_of, np.int64)),
+        times, min_interactions, until_stable, name,
+    )  # fmt: skip
+
+
+def write_sequences(path: PathLike, sequences: SequenceData, *, layout: Layout = "users", separator: str = " ") -> None:
+    """Write sequences as :func:`read_sequences` reads them (give it the same layout and separator).
+
+    Parameters
+    ----------
+    path : path-like
+        Packed when it ends in .gz or .xz; "-" writes to stdout. The file is replaced in one step at the end.
+    sequences : SequenceData
+    layout : {"users", "interactions"}
+        A user a line, or an interaction a line, in order.
+    separator : {" ", tab, ","}
+
+    Raises
+    ------
+    DataError
+        When a name holds the separator or a line break, begins or ends with a blank, or is empty; when the file can't
+        be written.
+    ParameterError
+        When a parameter is out of its range.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from sylvan import data
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "users.txt"
+    >>> data.write_sequences(path, data.build_sequences("aab", "xyx", min_interactions=1))
+    >>> path.read_text()
+    'a x y\\nb x\\n'
+    """
+    _one_of("layout", layout, _LAYOUTS)
+    _one_of("separator", separator, tuple(_SEPARATORS))
+    users = [_writable(name, "a user", separator) for name in sequences.users]
+    items = [_writable(name, "an item", separator) for name in sequences.items]
+    with open_write(path) as stream, progress("writing", len(sequences), "user") as bar:
+        for number, (user, ids) in enumerate(zip(users, sequences, strict=True)):
+            names = [items[i] for i in ids.tolist()]
+            if layout == "users":
+                stream.write(encoded(number, separator.join([user, *names]) + "\n"))
+            else:
+                stream.write(encoded(number, "".join(f"{user}{separator}{item}\n" for item in names)))
+            bar.update(1)
+
+
+@dataclass
+class _Interactions:
+    """What has been read so far: names by first occurrence, and a place among them an interaction."""
+
+    users: dict[str, int] = field(default_factory=dict)
+    items: dict[str, int] = field(default_factory=dict)
+    user_of: array[int] = field(default_factory=lambda: array("q"))
+    item_of: array[int] = field(default_factory=lambda: array("q"))
+    times: list[float] = field(default_factory=list)
+
+    def add(self, user: str, item: str) -> None:
+        self.user_of.append(self.users.setdefault(user, len(self.users)))
+        self.item_of.append(self.items.setdefault(item, len(self.items)))
+
+    def stamps(self) -> npt.NDArray[Any] | None:
+        """The timestamps: of int64 where all are whole, so that nanoseconds keep their order."""
+        if not self.times:
+            return None
+        whole = all(type(time) is int and -(2**63) <= time < 2**63 for time in self.times)
+        return np.array(self.times, np.int64 if whole else np.float64)
+
+
+def _check_columns(columns: Sequence[int | str], layout: Layout | None) -> None:
+    words = "two or three different names of columns, or numbers counted from 1: of the user, the item and the time"
+    kinds = {type(each) for each in columns} if isinstance(columns, list | tuple) else set()
+    wrong = kinds not in ({int}, {str}) or len(columns) not in (2, 3) or len(set(columns)) < len(columns)
+    if wrong or any(isinstance(each, int) and each < 1 for each in columns):
+        raise ParameterError(f"The 'columns' parameter must be {words}. Got {columns!r} instead.")
+    if layout == "users":
+        raise ParameterError("The 'columns' parameter is for layout='interactions'. Got layout='users' instead.")
+
+
+def _places(columns: Sequence[int | str], titles: list[str], name: str) -> list[int]:
+    """Where in a line the chosen columns stand, counted from 0."""
+    for each in columns:
+        if isinstance(each, str) and titles.count(each) != 1:
+            found = "two" if each in titles else "no"
+            shown = ", ".join(map(repr, titles[:_SHOWN]))
+            raise DataError(f"{name}: the first line names {found} column(s) {each!r}. Its names are: {shown}.")
+    return [titles.index(each) if isinstance(each, str) else each - 1 for each in columns]
+
+
+def _separator(first: list[tuple[str, str]]) -> str:
+    return next((mark for mark in ("\t", ",") if first and mark in first[0][1]), " ")
+
+
+def _fields(line: str, separator: str) -> list[str]:
+    return line.split() if separator == " " else [text.strip() for text in line.split(separator)]
+
+
+def _rows(lines: Iterator[tuple[str, str]], separator: str, chosen: list[int] | None) -> Iterator[_Row]:
+    """Place and fields of every line, all or those chosen."""
+    for place, line in lines:
+        fields = _fields(line, separator)
+        if chosen is not None:
+            if max(chosen) >= len(fields):
+                raise DataError(
+                    f"{place}: there is no column {max(chosen) + 1} in a line of {counted(len(fields), 'field')}; "
+                    f"fields are parted by {_SEPARATORS[separator]}. Got {token(line.encode())} instead."
+                )
+            fields = [fields[column] for column in chosen]
+        if "" in fields:
+            number = fields.index("") if chosen is None else chosen[fields.index("")]
+            raise DataError(
+                f"{place}: field {number + 1} is empty; fields are parted by {_SEPARATORS[separator]}. "
+                f"Got {token(line.encode())} instead."
+            )
+        yield place, fields
+
+
+def _layout(head: list[_Row]) -> Layout:
+    """What lines hold; a table with further columns is refused, as its ratings would become items."""
+    widths = {len(fields) for _, fields in head}
+    if widths == {2} or (widths == {3} and all(_is_number(fields[2]) for _, fields in head)):
+        return "interactions"
+    if len(widths) == 1 and len(head) > 1 and _is_table([fields for _, fields in head]):
+        place, fields = head[0]
+        raise DataError(
+            f"{place}: every line has {counted(len(fields), 'field')}, as in a table of interactions with a line that "
+            f"names columns, or with more than user, item and time. Got {token(' '.join(fields).encode())}. Say which "
+            "columns these are, columns=(1, 2, 4) (--columns 1,2,4) by number, or by their names, or "
+            "layout='users' (--layout users) where a line holds a user and all of their items."
+        )
+    return "users"
+
+
+def _is_table(rows: list[list[str]]) -> bool:
+    """Whether lines of one width are a table: users come again, a line names columns, or a column holds fractions."""
+    columns = list(zip(*rows, strict=True))
+    if len(set(columns[0])) < len(rows):
+        return True
+    numbers = [[_is_number(text) for text in column] for column in columns[1:]]
+    named = any(not flags[0] and all(flags[1:]) for flags in numbers)
+    fractions = any(all(flags) and any("." in text for text in column)
+                    for flags, column in zip(numbers, columns[1:], strict=True))  # fmt: skip
+    return named or fractions
+
+
+def _is_number(text: str) -> bool:
+    return _DECIMAL.fullmatch(text) is not None
+
+
+def _doubt_ratings(head: list[_Row], name: str) -> None:
+    """Warn of a third field that holds few numbers, most of them again for the same user, as ratings are."""
+    if not head or len(head[0][1]) != 3:
+        return
+    pairs = [(fields[0], fields[2]) for _, fields in head]
+    values = {value for _, value in pairs}
+    if len(values) > _RATINGS or len(head) < _FEWEST or 2 * len(set(pairs)) > len(pairs):
+        return
+    warnings.warn(
+        f"{name}: the third field is read as the time, but holds only {counted(len(values), 'different number')}, such "
+        f"as {pairs[0][1]}, like ratings. columns=(1, 2) (--columns 1,2) reads users and items in the order of lines.",
+        DataWarning, stacklevel=3,
+    )  # fmt: skip
+
+
+def _read_interactions(rows: Iterator[_Row], result: _Interactions) -> None:
+    width = 0
+    for place, fields in rows:
+        if len(fields) not in (2, 3) or (width and len(fields) != width):
+            before = f"{width} fields, as those before"  # 2 or 3
+            expected = before if width else "'user item' or 'user item timestamp'"
+            raise DataError(
+                f"{place}: a line must be {expected}. Got {counted(len(fields), 'field')} instead. columns=(1, 2, 4) "
+                "(--columns 1,2,4), or names of columns, says which of more fields are the user, the item and the time."
+            )
+        width = len(fields)
+        result.add(fields[0], fields[1])
+        if width == 3:
+            result.times.append(_time(place, fields[2]))
+
+
+def _time(place: str, text: str) -> float:
+    if _WHOLE.fullmatch(text) and len(text) <= 300:
+        return int(text)
+    time = float(text) if _DECIMAL.fullmatch(text) else float("nan")
+    if not np.isfinite(time):
+        hint = " A first line that names columns is passed over with header=True (--header)."
+        raise DataError(f"{place}: a timestamp must be a finite number. Got {token(text.encode())} instead.{hint}")
+    return time
+
+
+def _read_users(rows: Iterator[_Row], result: _Interactions) -> None:
+    for place, (user, *items) in rows:
+        if not items:
+            raise DataError(f"{place}: a line must be a user and at least one item. Got {token(user.encode())} alone.")
+        if user in result.users:
+            raise DataError(
+                f"{place}: the user {token(user.encode())} has had a line before. Lines of one interaction each are "
+                "read with columns=(1, 2, 3) (--columns 1,2,3), the third with the time, or with the first two alone."
+            )
+        for item in items:
+            result.add(user, item)
+
+
+def _writable(name: str, what: str, separator: str) -> str:
+    split = any(letter.isspace() for letter in name) if separator == " " else separator in name
+    if not name or split or name != name.strip() or _BREAK.search(name):
+        raise DataError(
+            f"The name of {what} must not be empty, begin or end with a blank, or hold a line break or what parts "
+            f"fields, {_SEPARATORS[separator]}. Got {name!r} instead."
+        )
+    return name
+
+
+def _one_of(name: str, value: object, allowed: tuple[object, ...]) -> None:
+    if value not in allowed:
+        words = ", ".join(map(repr, allowed))
+        raise ParameterError(f"The {name!r} parameter must be one of {words}. Got {value!r} instead.")

@@ -13,7 +13,7 @@ from sylvan.distributed.connection import Connection
 from sylvan.distributed.nodes import ask_nodes
 from sylvan.distributed.ray_runner import RayRunner
 from sylvan.errors import DataError
-from sylvan.runtime.current import using
+from sylvan.runtime.jobs import using
 from sylvan.version import __version__
 
 

@@ -22,8 +22,7 @@ from sylvan.distributed.sources import FeatureFile, TextFile, is_parquet, stamp
 from sylvan.errors import DataError, ModelError, ParameterError, SylvanError
 from sylvan.models.at_work import Source, rank_blocks
 from sylvan.parallel import progress, quiet
-from sylvan.runtime.current import current_runner
-from sylvan.runtime.jobs import Job
+from sylvan.runtime.jobs import Job, current_runner
 from sylvan.store import updating
 
 Format = Literal["jsonl", "parquet"]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sylvan.arrays.validate import Csr
 from sylvan.explain.paths import node_place, strongest_features
 from sylvan.explain.records import LeafPath, Names, Step, TreeVote
-from sylvan.indexing.naming import node_title
+from sylvan.indexing.tree import node_title
 from sylvan.matching.class_beam import ClassWeights
 
 Scored = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sylvan.data.streams import check_ending, open_write
-from sylvan.explain.page import as_page
+from sylvan.explain.page import as_page, as_text
 from sylvan.explain.records import Findings
-from sylvan.explain.text import as_text
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sylvan.arrays.validate import Csr
 from sylvan.errors import ModelError
 from sylvan.explain.records import LeafPath, Names, Step, TreeVote, WeighedFeature
-from sylvan.indexing.naming import node_title
+from sylvan.indexing.tree import node_title
 from sylvan.matching import beam as matching
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.weights.layer import ClusterWeights

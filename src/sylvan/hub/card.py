@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import inspect
 import os
 import unicodedata
@@ -15,7 +16,6 @@ import numpy as np
 from sylvan import store
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ModelError
-from sylvan.hub.history import history_of
 from sylvan.hub.tree_drawing import Branch, outline
 from sylvan.indexing import LabelTree
 from sylvan.matching.class_beam import ClassWeights
@@ -28,6 +28,12 @@ from sylvan.store import manifest
 from sylvan.store.registry import rebuild
 from sylvan.weights.layer import WEIGHT_DTYPES
 
+HISTORY = "updates"  # what the manifest calls it: a model may have a "history" of its training
+_MOST = 1000  # notes; older ones are dropped
+_KINDS = {  # and how many
+    "row": ("learned", "forgotten"),
+    "label": ("added", "described", "merged", "renamed", "removed"),
+}
 MEASURED = "measured"  # what the manifest calls the figures that training took on holdout rows
 COMPRESSED = "compressed"  # and how the model was made from a larger one
 _SUMMARIES = {
@@ -57,6 +63,37 @@ _FACTS = (
     ("dimensions of the encoder", "n_dense_"),
     ("labels", "n_labels"),
 )
+
+
+def history_of(state: store.State) -> list[dict[str, Any]]:
+    """The notes of earlier updates, oldest first."""
+    result = state.meta.get(HISTORY, [])
+    sound = isinstance(result, list) and all(
+        isinstance(note, dict)
+        and isinstance(note.get("when"), str)
+        and all(type(note.get(kind, 0)) is int for kinds in _KINDS.values() for kind in kinds)
+        for note in result
+    )
+    if not sound:
+        raise ModelError(f"{state.where!r} is damaged: in manifest.json, {HISTORY!r} isn't what update writes.")
+    return list(result)
+
+
+def noted(history: list[dict[str, Any]], counts: Mapping[str, int]) -> list[Any]:
+    """The history with one note more: that so many rows and labels were changed, now."""
+    now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    return [*history, {"when": now, **{kind: n for kind, n in counts.items() if n}}][-_MOST:]
+
+
+def words_of(note: Mapping[str, Any]) -> str:
+    """A note in words: "2 labels renamed, 1 removed"."""
+    words: list[str] = []
+    for noun, kinds in _KINDS.items():
+        counts = [(note[kind], kind) for kind in kinds if note.get(kind)]
+        if counts:
+            (n, kind), *others = counts
+            words += [f"{n:,} {noun}{'' if n == 1 else 's'} {kind}", *(f"{n:,} {kind}" for n, kind in others)]
+    return ", ".join(words) or "nothing"
 
 
 class Titles(Protocol):

@@ -13,8 +13,8 @@ from sylvan.errors import HubError, ParameterError
 from sylvan.hub.card_text import hub_description
 from sylvan.remote import readme
 from sylvan.remote.client import asking, need_library, unreachable
+from sylvan.remote.pull import check_links
 from sylvan.remote.repository import Pushed, Repository
-from sylvan.remote.snapshot import check_links
 
 _MANIFEST = "manifest.json"
 _TOKEN = "[0-9a-f]" * 8

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from sylvan.explain.text import printable
+from sylvan.explain.page import printable
 from sylvan.indexing import LabelTree
-from sylvan.indexing.naming import node_title
+from sylvan.indexing.tree import node_title
 
 
 @dataclass(frozen=True)

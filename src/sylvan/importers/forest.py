@@ -5,8 +5,11 @@ high that it changes nothing: with hinges a slack of exactly 0, with sigmoids a 
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,11 +24,84 @@ from sylvan.models import XRLinear
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.weights.layer import ClusterRows, ClusterWeights, WeightDtype
 
+MOST_LABELS = 2**31 - 1
+_MOST_JSON = 1 << 30  # bytes; the largest such files are lists of label names
 CERTAIN, IMPOSSIBLE = -1, -2  # instead of a row of weights
 # Scores of such nodes: a float32's exp(-200) is 0, and so is the logarithm of 200's sigmoid; exp(-1000) is 0 too.
 _CERTAIN_SCORE, _IMPOSSIBLE_SCORE = 200.0, -1000.0
 MAX_DEPTH = 64  # what LabelTree reads back
 _MOST_INDEX = 1 << 28  # bytes
+
+
+def sized_file(path: Path) -> int:
+    """The bytes of a file that must be there."""
+    try:
+        if not path.is_file():
+            raise ModelError(f"{str(path)!r} is missing.")
+        return os.stat(path).st_size
+    except OSError as error:
+        raise ModelError(f"{str(path)!r} can't be read ({error.strerror}).") from error
+
+
+def read_bytes(path: Path) -> npt.NDArray[np.uint8]:
+    """The content of a file that must be there."""
+    sized_file(path)
+    try:
+        return np.fromfile(path, np.uint8)
+    except OSError as error:
+        raise ModelError(f"{str(path)!r} can't be read ({error.strerror}).") from error
+
+
+def read_json(path: Path) -> Any:
+    """The content of a JSON file."""
+    if sized_file(path) > _MOST_JSON:
+        raise ModelError(f"{str(path)!r} is larger than {_MOST_JSON} bytes, which no such file is.")
+    try:
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise ModelError(f"{str(path)!r} is not JSON, or damaged ({error}).") from error
+
+
+def need_field(fields: Any, name: str, kind: type, path: Path, low: int = 0, high: int = MOST_LABELS) -> Any:
+    """A field of a JSON object, of the given type and, when it is a number, within bounds."""
+    value = fields.get(name) if isinstance(fields, dict) else None
+    if kind is float and type(value) is int:
+        value = float(value) if abs(value) < 1 << 53 else None
+    number = kind in (int, float)
+    if type(value) is not kind or (isinstance(value, (int, float)) and number and not low <= value <= high):
+        bounds = f" in [{low}, {high}]" if number else ""
+        words = {int: "an int", float: "a number", str: "a string", dict: "an object", list: "a list"}
+        raise ModelError(f"{str(path)!r}: {name!r} must be {words[kind]}{bounds}. Got {value!r:.60} instead.")
+    return value
+
+
+class Cursor:
+    """Little-endian fields of a binary file, one after another; none is read beyond the end."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.at = path, 0
+        self._bytes = read_bytes(path)
+        self.size = len(self._bytes)
+
+    def take(self, dtype: Any, count: int, what: str) -> npt.NDArray[Any]:
+        """The next ``count`` values."""
+        wide = np.dtype(dtype)
+        if not 0 <= count <= (self.size - self.at) // wide.itemsize:
+            left = self.size - self.at
+            raise ModelError(
+                f"{str(self.path)!r} is damaged: byte {self.at} should begin {count} values of {what}, but {left} "
+                "bytes follow."
+            )
+        values: npt.NDArray[Any] = self._bytes[self.at : self.at + count * wide.itemsize].view(wide)
+        self.at += count * wide.itemsize
+        return values
+
+    def number(self, dtype: Any, what: str, low: int, high: int) -> int:
+        """The next value, an int within bounds."""
+        value = int(self.take(dtype, 1, what)[0])
+        if not low <= value <= high:
+            raise ModelError(f"{str(self.path)!r} is damaged: {what} must be in [{low}, {high}]. Got {value} instead.")
+        return value
 
 
 @dataclass(frozen=True)

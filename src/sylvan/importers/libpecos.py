@@ -13,8 +13,7 @@ import scipy.sparse as sp
 
 from sylvan.data.formats.arrays import load_npz_columns
 from sylvan.errors import DataError, ModelError
-from sylvan.importers.files import need_field, read_json
-from sylvan.importers.forest import MAX_DEPTH, Nodes, build_model
+from sylvan.importers.forest import MAX_DEPTH, Nodes, build_model, need_field, read_json
 from sylvan.models import XRLinear
 from sylvan.weights.layer import WeightDtype
 

@@ -13,8 +13,7 @@ import scipy.sparse as sp
 
 from sylvan.arrays.validate import MAX_COLUMNS
 from sylvan.errors import ModelError
-from sylvan.importers.files import MOST_LABELS, Cursor
-from sylvan.importers.forest import Nodes, build_model
+from sylvan.importers.forest import MOST_LABELS, Cursor, Nodes, build_model
 from sylvan.models import XRLinear
 from sylvan.weights.layer import WeightDtype
 

@@ -13,8 +13,7 @@ import scipy.sparse as sp
 
 from sylvan.arrays import validate
 from sylvan.errors import ModelError
-from sylvan.importers.files import MOST_LABELS, need_field, read_json, sized_file
-from sylvan.importers.forest import Nodes, build_model
+from sylvan.importers.forest import MOST_LABELS, Nodes, build_model, need_field, read_json, sized_file
 from sylvan.models import XRLinear
 from sylvan.weights.layer import WeightDtype
 

@@ -11,8 +11,7 @@ import scipy.sparse as sp
 from sylvan.arrays import validate
 from sylvan.arrays.validate import Csr
 from sylvan.errors import DataError
-from sylvan.indexing.clustering import Embeddings, checked_rows, clustered_order
-from sylvan.indexing.shape import MAX_DEPTH, plan_offsets
+from sylvan.indexing.clustering import MAX_DEPTH, Embeddings, checked_rows, clustered_order, plan_offsets
 from sylvan.indexing.tree import LabelTree
 from sylvan.parallel import resolve_jobs
 from sylvan.params.fields import Number, check_value

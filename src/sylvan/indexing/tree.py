@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -14,14 +14,24 @@ import scipy.sparse as sp
 
 from sylvan import store
 from sylvan.errors import DataError, ModelError
-from sylvan.indexing.clustering import Clustering, Embeddings, cluster_labels, deal_labels
-from sylvan.indexing.shape import MAX_DEPTH, MAX_NODES, Placement, find_fault, offsets_without
+from sylvan.indexing.clustering import (
+    MAX_DEPTH,
+    MAX_NODES,
+    Clustering,
+    Embeddings,
+    Placement,
+    cluster_labels,
+    deal_labels,
+    find_fault,
+    offsets_without,
+)
 from sylvan.params.fields import Number, check_value
 from sylvan.params.wording import counted, noun
 from sylvan.runtime.jobs import Arrays, Packing, Runner
 
 Parents: TypeAlias = "Mapping[str, str | Sequence[str] | None]"
 _KIND = "label-tree"
+SHOWN = 3  # labels that a title names
 
 
 def place_in_taxonomy(names: Sequence[str], parents: Parents, max_depth: int | None) -> Placement:
@@ -600,3 +610,32 @@ def _frozen(values: Any, dtype: type[np.generic]) -> npt.NDArray[Any]:
 
 
 store.register(_KIND, LabelTree.from_state)
+
+
+def frequent_labels(
+    tree: LabelTree, layer: int, node: int, counts: npt.NDArray[Any] | None = None, n: int = SHOWN
+) -> tuple[list[int], int]:
+    """The ``n`` labels of highest count below a node, lower label first among equals, and how many there are. Without
+    ``counts``, the labels with the lowest ids are used."""
+    below = tree.leaves(layer, node)
+    labels = np.unique(tree.leaf_labels[below.start : below.stop])
+    if counts is not None:
+        order = np.argsort(-np.asarray(counts)[labels], kind="stable")
+        return labels[order[:n]].tolist(), len(labels)
+    return labels[:n].tolist(), len(labels)
+
+
+def node_title(
+    tree: LabelTree,
+    layer: int,
+    node: int,
+    name: Callable[[int], str] = str,
+    counts: npt.NDArray[Any] | None = None,
+) -> str:
+    """A node's name, such as "Whaling, Sea stories, Voyages, … (87 labels)"; a leaf is its label."""
+    labels, n_labels = frequent_labels(tree, layer, node, counts)
+    words = ", ".join(name(label) for label in labels)
+    if layer == tree.depth - 1:
+        return words
+    ellipsis = ", …" if n_labels > len(labels) else ""
+    return f"{words}{ellipsis} ({n_labels:,} label{'' if n_labels == 1 else 's'})"

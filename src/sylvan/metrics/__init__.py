@@ -10,25 +10,38 @@ row with fewer than k) counts as wrong.
 
 from __future__ import annotations
 
-from sylvan.metrics.calibration import ExpectedHits, Reliability, calibration_error, expected_hits, reliability
+from sylvan.metrics.calibration import (
+    ExpectedHits,
+    Reliability,
+    calibration_error,
+    expected_hits,
+    fit_thresholds,
+    reliability,
+)
 from sylvan.metrics.evaluator import (
     Evaluator,
+    SetF1,
+    Slices,
     coverage,
     evaluate,
+    f1,
     intervals,
+    macro_f1,
     macro_precision,
+    macro_recall,
+    micro_f1,
     ndcg,
     precision,
+    propensities,
+    propensities_of_counts,
     psndcg,
     psp,
     recall,
+    set_f1,
+    slice_labels,
+    slices,
 )
-from sylvan.metrics.f1 import SetF1, f1, micro_f1, set_f1
-from sylvan.metrics.filtered import filter_answers
-from sylvan.metrics.macro import macro_f1, macro_recall
-from sylvan.metrics.propensity import propensities, propensities_of_counts
-from sylvan.metrics.slices import Slices, slice_labels, slices
-from sylvan.metrics.thresholds import fit_thresholds
+from sylvan.metrics.rows import filter_answers
 
 __all__ = [
     "Evaluator", "ExpectedHits", "Reliability", "SetF1", "Slices", "calibration_error", "coverage", "evaluate",

@@ -2,17 +2,125 @@
 
 from __future__ import annotations
 
+import math
 import numbers
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
 from sylvan.arrays import validate
+from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError, ParameterError
 from sylvan.metrics import tallies
-from sylvan.metrics.propensity import check_propensities
-from sylvan.metrics.rows import blocks, check_answers, check_truth, is_inferred
+from sylvan.metrics.rows import Block, blocks, check_answers, check_truth, is_inferred
+from sylvan.metrics.tallies import Floats, RowTally
+from sylvan.params.wording import counted
 
 At = int | Sequence[int]
+_ALL = 2**31 - 1  # a k that no ranking reaches
+SLICES = ("head", "torso", "tail")
+
+
+def propensities(Y_train: Any, A: float = 0.55, B: float = 1.5) -> npt.NDArray[np.float64]:
+    """The propensity of each label: ``p_l = 1 / (1 + C (N_l + B)^-A)`` with ``C = (log N - 1) (B + 1)^A``.
+
+    ``N`` is the number of training rows and ``N_l`` how many of them have label ``l``. With fewer than
+    three rows ``log N < 1`` and the model means nothing; ``C`` is then taken as 0 and every propensity is
+    1.
+
+    Parameters
+    ----------
+    Y_train : CSR, lists of label ids or class ids, shape (N, L)
+        The labels that the model was trained on.
+    A, B : float
+        The extreme classification repository takes 0.5 and 0.4 for Wikipedia data, 0.6 and 2.6 for Amazon
+        data, and 0.55 and 1.5 otherwise.
+
+    Returns
+    -------
+    ndarray of float64, shape (L,)
+        In (0, 1]; the rarer the label, the lower.
+
+    Raises
+    ------
+    ParameterError
+        When ``A`` or ``B`` is not a finite number, ``A`` is negative or ``B`` not above 0.
+    DataError
+        When ``Y_train`` is malformed or has no rows.
+
+    References
+    ----------
+    Jain, Prabhu, Varma: Extreme multi-label loss functions for recommendation, tagging, ranking & other
+    missing label applications. KDD 2016, Section 4, Eq. 3.
+
+    Examples
+    --------
+    >>> from sylvan import metrics
+    >>> metrics.propensities([[0], [0], [0, 1], [0]]).round(2).tolist()
+    [0.8, 0.72]
+    """
+    labels = validate.labels(Y_train, name="Y_train")
+    if labels.shape[0] == 0:
+        raise DataError("Y_train has no rows to count labels in.")
+    return propensities_of_counts(np.bincount(labels.indices, minlength=labels.shape[1]), labels.shape[0], A, B)
+
+
+def propensities_of_counts(counts: Any, n_rows: int, A: float = 0.55, B: float = 1.5) -> npt.NDArray[np.float64]:
+    """As :func:`propensities`, from what a model keeps of its training labels.
+
+    Parameters
+    ----------
+    counts : array of int, shape (L,)
+        How many training rows have each label.
+    n_rows : int
+        Number of training rows.
+    A, B : float
+        As in :func:`propensities`.
+
+    Raises
+    ------
+    ParameterError
+        When ``A`` or ``B`` is not a finite number, ``A`` is negative or ``B`` not above 0.
+    DataError
+        When a count is not in [0, n_rows].
+
+    Examples
+    --------
+    >>> from sylvan import metrics
+    >>> metrics.propensities_of_counts([4, 1], 4).round(2).tolist()
+    [0.8, 0.72]
+    """
+    for name, value in (("A", A), ("B", B)):
+        number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+        if not number or not math.isfinite(value) or value < 0 or (name == "B" and value == 0):
+            bounds = "[0, inf)" if name == "A" else "(0, inf)"
+            raise ParameterError(
+                f"The {name!r} parameter of propensities must be a float in {bounds}. Got {value!r} instead."
+            )
+    times = np.asarray(counts)
+    if times.ndim != 1 or times.dtype.kind not in "iu" or n_rows < 1:
+        raise DataError(f"counts must be one int a label. Got {times.dtype} of shape {times.shape} instead.")
+    if times.size and not 0 <= int(times.min()) <= int(times.max()) <= n_rows:
+        raise DataError(f"counts must be in [0, {n_rows}], the number of rows.")
+    factor = max(0.0, math.log(n_rows) - 1.0) * (B + 1.0) ** A
+    result: npt.NDArray[np.float64] = 1.0 / (1.0 + factor * (times + B) ** -A)
+    return result
+
+
+def check_propensities(values: Any) -> npt.NDArray[np.float64]:
+    """Propensities as float64."""
+    array = np.asarray(values)
+    if array.ndim != 1 or array.dtype.kind not in "fiu":
+        raise DataError(f"propensities must be one number a label. Got {array.dtype} of shape {array.shape} instead.")
+    array = array.astype(np.float64)
+    bad = ~((array > 0) & (array <= 1))
+    if bad.any():
+        label = int(bad.argmax())
+        raise DataError(f"propensities must be in (0, 1]. Got {array[label]} for label {label} instead.")
+    return array
 
 
 def precision(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
@@ -388,3 +496,332 @@ def add_rows(counters: list[tallies.Tally], Y: Any, top: Any, width: int) -> int
         for tally in counters:
             tally.add(block)
     return truth.shape[0]
+
+
+def f1(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
+    """F1@k: the harmonic mean of precision and recall of a row's first k answers; mean over rows.
+
+    ``F1@k = (1/n) sum_i 2 |top_k(i) ∩ Y_i| / (|top_k(i)| + |Y_i|)``. Only answers that there are count, so that a row
+    with fewer than k isn't at a disadvantage. It is the sample-based F1: scikit-learn's
+    ``f1_score(average="samples")`` of an indicator of the first k answers, and Annif's ``F1@5``. Parameters, result
+    and errors as in :func:`precision`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan import metrics
+    >>> from sylvan.arrays.topk import TopK
+    >>> top = TopK(np.array([[2, 0], [1, 3]], np.int32), np.array([[0.9, 0.4], [0.7, 0.1]], np.float32))
+    >>> metrics.f1([[0, 1], [1]], top, at=(1, 2))
+    {1: 0.5, 2: 0.5833333333333333}
+    """
+    return one_metric(tallies.F1, Y, top, at)
+
+
+def micro_f1(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
+    """Micro-F1@k: the F1 of all pairs of a row and one of its first k answers together.
+
+    ``2 sum_i |top_k(i) ∩ Y_i| / sum_i (|top_k(i)| + |Y_i|)``: every pair counts the same, so rows with many labels
+    count for more. Parameters, result and errors as in :func:`precision`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan import metrics
+    >>> from sylvan.arrays.topk import TopK
+    >>> top = TopK(np.array([[2, 0], [1, 3]], np.int32), np.array([[0.9, 0.4], [0.7, 0.1]], np.float32))
+    >>> metrics.micro_f1([[0, 1], [1]], top, at=1)
+    {1: 0.4}
+    """
+    return one_metric(tallies.MicroF1, Y, top, at)
+
+
+class SetF1:
+    """Three kinds of F1 of label sets of any size, over as many batches of rows as there are.
+
+    Parameters
+    ----------
+    n_labels : int
+        How many labels there are: the macro F1 is a mean over all of them.
+
+    Examples
+    --------
+    >>> from sylvan import metrics
+    >>> from scipy.sparse import csr_matrix
+    >>> measured = metrics.SetF1(n_labels=2)
+    >>> measured.add(csr_matrix([[1, 0]]), csr_matrix([[1, 1]]))
+    >>> measured.add(csr_matrix([[0, 1]]), csr_matrix([[0, 1]]))
+    >>> {name: round(value, 3) for name, value in measured.result().items()}
+    {'labels': 1.5, 'F1': 0.833, 'micro-F1': 0.8, 'macro-F1': 0.833}
+    """
+
+    def __init__(self, n_labels: int = 0) -> None:
+        self._rows, self._pairs, self._labels = tallies.F1((_ALL,)), tallies.MicroF1((_ALL,)), tallies.MacroF1((_ALL,))
+        self._labels.reserve(n_labels)
+
+    def add(self, Y: Any, answers: Any) -> None:
+        """Count a batch of rows in; arguments and errors as in :func:`set_f1`."""
+        if isinstance(answers, TopK) and answers.k == 0:  # no row was given any label
+            answers = TopK(np.full((len(answers), 1), -1, np.int32), np.full((len(answers), 1), -np.inf, np.float32))
+        width = answers.k if isinstance(answers, TopK) else 1
+        if sp.issparse(answers):
+            sparse: Any = answers
+            width = max(1, int(np.diff(sparse.tocsr().indptr).max(initial=0)))
+        add_rows([self._rows, self._pairs, self._labels], Y, answers, width)
+
+    def result(self) -> dict[str, float]:
+        """What :func:`set_f1` returns, of all rows so far."""
+        need_rows(self._rows.n_rows)
+        named = int(self._labels.named.sum())
+        kinds = {"F1": self._rows, "micro-F1": self._pairs, "macro-F1": self._labels}
+        return {"labels": named / self._rows.n_rows, **{name: tally.result()[_ALL] for name, tally in kinds.items()}}
+
+
+def set_f1(Y: Any, answers: Any) -> dict[str, float]:
+    """F1 of the label sets that a threshold or another rule has chosen, such as those of ``predict`` or ``choose``.
+
+    Parameters
+    ----------
+    Y : CSR, lists of label ids or class ids, shape (n, L)
+        The true labels. Rows without one are skipped.
+    answers : sparse matrix of shape (n, L), or TopK of shape (n, k)
+        All stored entries, or all labels, are answers; a row may have none.
+
+    Returns
+    -------
+    dict of str to float
+        ``"labels"``, the mean number of answers a row; ``"F1"``, the mean of the rows' F1 (scikit-learn's "samples",
+        which Annif shows first); ``"micro-F1"``, that of all pairs of row and label together; ``"macro-F1"``, the mean
+        of the labels' F1 over all L labels, 0 for one that is neither answered nor true.
+
+    Raises
+    ------
+    DataError
+        As in :func:`precision`.
+
+    Examples
+    --------
+    >>> from sylvan import metrics
+    >>> from scipy.sparse import csr_matrix
+    >>> found = metrics.set_f1(csr_matrix([[1, 0, 0], [1, 0, 1]]), csr_matrix([[1, 1, 0], [1, 0, 1]]))
+    >>> {name: round(value, 3) for name, value in found.items()}
+    {'labels': 2.0, 'F1': 0.833, 'micro-F1': 0.857, 'macro-F1': 0.667}
+    """
+    measured = SetF1()
+    measured.add(Y, answers)
+    return measured.result()
+
+
+def macro_recall(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
+    """Macro-R@k: of the rows where a label is true, the share where it is among the first k answers.
+
+    The mean over labels: ``(1/L) sum_l tp_l / (tp_l + fn_l)``; a label that is never true counts as 0, as in
+    :func:`macro_precision`, where L is explained too. Parameters, result, errors and references as there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan import metrics
+    >>> from sylvan.arrays.topk import TopK
+    >>> top = TopK(np.array([[0], [0], [1]], np.int32), np.array([[0.9], [0.4], [0.4]], np.float32))
+    >>> metrics.macro_recall([[0], [1], [1]], top, at=1)
+    {1: 0.75}
+    """
+    return one_metric(tallies.MacroRecall, Y, top, at)
+
+
+def macro_f1(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
+    """Macro-F1@k: the harmonic mean of a label's precision and recall among the first k answers.
+
+    The mean over labels: ``(1/L) sum_l 2 tp_l / (2 tp_l + fp_l + fn_l)``; 0 for a label that is neither answered nor
+    true. Parameters, result, errors and references as in :func:`macro_precision`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan import metrics
+    >>> from sylvan.arrays.topk import TopK
+    >>> top = TopK(np.array([[0], [0], [1]], np.int32), np.array([[0.9], [0.4], [0.4]], np.float32))
+    >>> round(metrics.macro_f1([[0], [1], [1]], top, at=1)[1], 4)
+    0.6667
+    """
+    return one_metric(tallies.MacroF1, Y, top, at)
+
+
+def slice_labels(counts: Any, thresholds: tuple[int, int] | None = None) -> npt.NDArray[np.int8]:
+    """Each label's slice: 0 for the head, 1 for the torso, 2 for the tail.
+
+    Parameters
+    ----------
+    counts : array of int, shape (L,)
+        How many training rows have each label, such as a model's ``label_counts_``.
+    thresholds : pair of int, optional
+        Labels of at least the second many training rows are the head, those of fewer than the first the tail. By
+        default the most frequent labels that together hold a third of the training positives are the head, the rarest
+        that hold a third are the tail; each slice then weighs alike, and the tail has by far the most labels.
+
+    Raises
+    ------
+    DataError
+        When ``counts`` isn't one int from 0 a label.
+    ParameterError
+        When ``thresholds`` aren't two ints from 0, the first not above the second.
+
+    Examples
+    --------
+    >>> from sylvan import metrics
+    >>> metrics.slice_labels([1, 6, 3, 1, 1, 0]).tolist()
+    [2, 0, 1, 2, 2, 2]
+    >>> metrics.slice_labels([1, 6, 3, 1, 1, 0], thresholds=(1, 3)).tolist()
+    [1, 0, 0, 1, 1, 2]
+    """
+    times = np.asarray(counts)
+    if times.ndim != 1 or times.dtype.kind not in "iu" or (times.size and int(times.min()) < 0):
+        raise DataError(f"counts must be one int from 0 a label. Got {times.dtype} of shape {times.shape} instead.")
+    if thresholds is not None:
+        low, high = _checked(thresholds)
+        return np.where(times >= high, 0, np.where(times >= low, 1, 2)).astype(np.int8)
+    order = np.argsort(-times.astype(np.int64), kind="stable")
+    before = np.cumsum(times[order], dtype=np.int64) - times[order]
+    result = np.full(times.size, 2, np.int8)
+    result[order] = np.where(times[order] > 0, np.minimum(before * 3 // max(1, int(times.sum())), 2), 2)
+    return result
+
+
+def _checked(thresholds: Any) -> tuple[int, int]:
+    pair = tuple(thresholds) if isinstance(thresholds, (tuple, list, np.ndarray)) else ()
+    whole = all(isinstance(value, (int, np.integer)) and not isinstance(value, bool) for value in pair)
+    if len(pair) != 2 or not whole or not 0 <= pair[0] <= pair[1]:
+        raise ParameterError(
+            "The 'thresholds' parameter of slices must be two ints from 0, the first not above the second. "
+            f"Got {thresholds!r} instead."
+        )
+    return int(pair[0]), int(pair[1])
+
+
+class _Slice(RowTally):
+    """A measure of one slice's labels."""
+
+    def __init__(self, at: tuple[int, ...], slice_of: npt.NDArray[np.int8], number: int) -> None:
+        super().__init__(at)
+        self.slice_of, self.number = slice_of, number
+
+    def sizes_and_hits(self, block: Block) -> tuple[Floats, list[Floats]]:
+        """How many true labels of the slice each row has, and how many of them are found at each k."""
+        highest = int(block.truths.max(initial=-1))
+        if highest >= len(self.slice_of):
+            raise DataError(f"Y has label {highest}, but counts of {counted(len(self.slice_of), 'label')} were given.")
+        inside = self.slice_of[block.truths] == self.number
+
+        def per_row(chosen: npt.NDArray[np.bool_]) -> Floats:
+            return np.bincount(block.row_of[chosen], minlength=len(block.sizes)).astype(np.float64)
+
+        return per_row(inside), [per_row(inside & (block.positions < k)) for k in self.at]
+
+
+class _Precision(_Slice):
+    def rows(self, block: Block) -> Iterator[tuple[Floats, Floats]]:
+        sizes, hits = self.sizes_and_hits(block)
+        for k, result in zip(self.at, hits, strict=True):
+            yield result / k, np.ones_like(sizes)
+
+
+class _Recall(_Slice):
+    def rows(self, block: Block) -> Iterator[tuple[Floats, Floats]]:
+        sizes, hits = self.sizes_and_hits(block)
+        for result in hits:
+            yield result / np.maximum(sizes, 1), (sizes > 0).astype(np.float64)
+
+    def result(self) -> dict[int, float]:
+        return super().result() if self.possible[0] else dict.fromkeys(self.at, 0.0)
+
+
+class Slices:
+    """Precision and recall of head, torso and tail over as many batches of rows as there are.
+
+    Parameters
+    ----------
+    counts : array of int, shape (L,)
+        How many training rows have each label.
+    at : int or sequence of int
+        The k's.
+    thresholds : pair of int, optional
+        See :func:`slice_labels`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan import metrics
+    >>> from sylvan.arrays.topk import TopK
+    >>> measured = metrics.Slices([5, 3, 1], at=1)
+    >>> for label in (0, 2):
+    ...     measured.add([[2]], TopK(np.array([[label]], np.int32), np.array([[0.5]], np.float32)))
+    >>> measured.result()["tail"]
+    {'labels': 1, 'rows': 2, 'P@1': 0.5, 'R@1': 0.5}
+    """
+
+    def __init__(self, counts: Any, at: At = (1, 3, 5), thresholds: tuple[int, int] | None = None) -> None:
+        self._at, self._slice_of = ks(at), slice_labels(counts, thresholds)
+        self._precisions = [_Precision(self._at, self._slice_of, number) for number in range(len(SLICES))]
+        self._recalls = [_Recall(self._at, self._slice_of, number) for number in range(len(SLICES))]
+
+    def add(self, Y: Any, top: Any) -> None:
+        """Count a batch of rows in; arguments and errors as in :func:`precision`."""
+        add_rows([*self._precisions, *self._recalls], Y, top, max(self._at))
+
+    def result(self) -> dict[str, dict[str, float]]:
+        """What :func:`slices` returns, of all rows so far."""
+        need_rows(self._recalls[0].n_rows)
+        results: dict[str, dict[str, float]] = {}
+        for number, name in enumerate(SLICES):
+            precisions, recalls = self._precisions[number], self._recalls[number]
+            figures: dict[str, float] = {
+                "labels": int(np.count_nonzero(self._slice_of == number)),
+                "rows": int(recalls.possible[0]),
+            }
+            for letter, tally in (("P", precisions), ("R", recalls)):
+                figures.update({f"{letter}@{k}": value for k, value in tally.result().items()})
+            results[name] = figures
+        return results
+
+
+def slices(
+    Y: Any, top: Any, counts: Any, at: At = (1, 3, 5), *, thresholds: tuple[int, int] | None = None
+) -> dict[str, dict[str, float]]:
+    """Precision and recall of head, torso and tail: labels cut by how often they were in training.
+
+    Parameters
+    ----------
+    Y, top, at
+        As in :func:`precision`.
+    counts : array of int, shape (L,)
+        How many training rows have each label, such as a model's ``label_counts_``.
+    thresholds : pair of int, optional
+        Where to cut; thirds of the training positives by default. See :func:`slice_labels`.
+
+    Returns
+    -------
+    dict of str to dict
+        For ``"head"``, ``"torso"`` and ``"tail"``: ``"labels"``, how many labels the slice has; ``"rows"``, how many
+        rows have a true label of it; ``"P@k"``, the share of the first k answers that are true and of the slice (the
+        three add up to P@k); and ``"R@k"``, the share of a row's true labels of the slice that are among the first k
+        answers, the mean over the rows that have any (0 where none has).
+
+    Raises
+    ------
+    DataError, ParameterError
+        As in :func:`precision` and :func:`slice_labels`; and when ``Y`` has labels beyond ``counts``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan import metrics
+    >>> from sylvan.arrays.topk import TopK
+    >>> top = TopK(np.array([[0, 2], [1, 0]], np.int32), np.array([[0.9, 0.4], [0.7, 0.1]], np.float32))
+    >>> found = metrics.slices([[0, 2], [0]], top, [5, 3, 1], at=2)
+    >>> {name: figures["R@2"] for name, figures in found.items()}
+    {'head': 1.0, 'torso': 0.0, 'tail': 1.0}
+    """
+    measured = Slices(counts, at, thresholds)
+    measured.add(Y, top)
+    return measured.result()

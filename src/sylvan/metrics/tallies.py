@@ -98,7 +98,7 @@ def _answered(block: Block, k: int) -> Floats:
 
 
 class F1(RowTally):
-    """See :func:`sylvan.metrics.f1`."""
+    """See :func:`sylvan.metrics.evaluator`."""
 
     def rows(self, block: Block) -> Iterator[tuple[Floats, Floats]]:
         for k in self.at:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from sylvan.arrays.topk import TopK, names_by_row
 from sylvan.errors import ModelError
-from sylvan.labels.named_topk import NamedTopK
+from sylvan.labels.vocabulary import NamedTopK
 from sylvan.models.base import Estimator
 from sylvan.models.text import TextModel
 from sylvan.remote.pull import from_pretrained

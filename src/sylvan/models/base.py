@@ -12,9 +12,8 @@ import scipy.sparse as sp
 
 from sylvan import store
 from sylvan.arrays import validate
-from sylvan.arrays.frames import feature_names
+from sylvan.arrays.frames import feature_names, sparse_as_set
 from sylvan.arrays.label_filter import LabelFilter
-from sylvan.arrays.sklearn_settings import sparse_as_set
 from sylvan.arrays.topk import TopK
 from sylvan.arrays.validate import Csr
 from sylvan.data import Vocabulary
@@ -23,9 +22,8 @@ from sylvan.explain.explanation import Explanation
 from sylvan.explain.paths import Candidates
 from sylvan.explain.question import Question
 from sylvan.explain.records import Names, TreeVote
-from sylvan.labels.lookup import ids_of_names
-from sylvan.labels.named_topk import NamedTopK
 from sylvan.labels.targets import Targets, grown_labels, true_labels
+from sylvan.labels.vocabulary import NamedTopK, ids_of_names
 from sylvan.metrics.rows import hits
 from sylvan.models.label_changes import label_ids, merged_ids, renamed, without_names
 from sylvan.models.scikit_learn import (

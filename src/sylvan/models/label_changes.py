@@ -15,7 +15,7 @@ from sylvan.arrays.canonical import Csr
 from sylvan.arrays.frames import labels_of, numpy_of
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError
-from sylvan.labels.lookup import ids_of_names
+from sylvan.labels.vocabulary import ids_of_names
 
 
 def one_class_a_row(Y: Any) -> bool:

@@ -15,7 +15,7 @@ from sylvan.arrays.canonical import stacked, take_rows
 from sylvan.arrays.topk import TopK
 from sylvan.arrays.validate import Csr
 from sylvan.errors import DataError, ModelError, ParameterError
-from sylvan.explain.examples import strongest
+from sylvan.explain.question import strongest
 from sylvan.explain.records import Example
 from sylvan.matching.neighbors import Nearest, NeighborIndex
 from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator

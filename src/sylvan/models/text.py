@@ -44,7 +44,7 @@ from sylvan.parallel import resolve_jobs
 from sylvan.params.fields import Instance, fresh, parameterized
 from sylvan.params.wording import counted
 from sylvan.ranking.calibrate import holdout_folds
-from sylvan.runtime.machine import resident_bytes
+from sylvan.runtime.memory import resident_bytes
 from sylvan.runtime.plan import Phase, Plan, state_bytes, timed
 from sylvan.store import ScratchFiles, State
 from sylvan.store.registry import rebuild

@@ -18,14 +18,12 @@ from sylvan.arrays.topk import TopK, answers_of
 from sylvan.arrays.validate import Csr
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError
-from sylvan.explain.examples import check_ranker, nearest_rows, with_excerpts
 from sylvan.explain.explanation import Explanation
 from sylvan.explain.paths import Candidates
-from sylvan.explain.question import check_count
+from sylvan.explain.question import check_count, check_ranker, nearest_rows, with_excerpts
 from sylvan.explain.records import Example, excerpt
-from sylvan.labels.lookup import find_label, ids_of_names
-from sylvan.labels.named_topk import NamedTopK
 from sylvan.labels.targets import names_and_weights, true_labels
+from sylvan.labels.vocabulary import NamedTopK, find_label, ids_of_names
 from sylvan.models.base import Estimator
 from sylvan.params.fields import Choice, check_value
 from sylvan.params.wording import counted

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -15,21 +15,48 @@ from sylvan.arrays.validate import Csr
 from sylvan.data.parts.row_parts import RowParts, Rows
 from sylvan.indexing import LabelTree
 from sylvan.matching.beam import Beam, RowChanges, beam_job, beam_jobs, joined, root_beam
-from sylvan.matching.negatives import near_best, of_root, positives_job, rows_job
+from sylvan.matching.negatives import layer_positives, near_best, of_root, positives_job, rows_job
 from sylvan.parallel import map_parallel
 from sylvan.ranking.linear import Folds, LayerProblem, LinearOptions, block_jobs, squared_norms
-from sylvan.ranking.relevance import cost_weights, relevance_layers
 from sylvan.ranking.solution import LayerSolution, SolvedBlock, Triples
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.runtime.jobs import Results, Runner
-from sylvan.runtime.machine import return_freed_memory
+from sylvan.runtime.memory import return_freed_memory
 from sylvan.weights.layer import ClusterRows, ClusterWeights, Layout
 
+Cost = Literal["l1", "l2", "max", "count", "none"]
+COSTS: tuple[Cost, ...] = get_args(Cost)
 # A stage of more than so much work (entries of the clusters' rows times groups of children) is solved in parts, so that
 # not all of its weights wait to be laid out at once. Layers with fewer clusters than FEW go with the last one: they
 # have few weights, and clusters that take long.
 LARGE_STAGE, FEW = 1 << 29, 64
 RELEASED = 1 << 26  # bytes of solved clusters that are laid out, until what they took is given back
+
+
+def relevance_layers(tree: LabelTree, labels: Csr) -> list[Csr]:
+    """For each layer of the tree, how much of each row lies below each node: R^(D) = Y and R^(t-1) = R^(t) C^(t) (Zhang
+    et al. 2021, XR-Transformer). The relevance of a leaf is that of its label; that of a node is the sum of its
+    children's. A label of several leaves counts in each of them."""
+    # Shape: labels (n, n_labels)
+    return layer_positives(tree, labels, np.add)
+
+
+def cost_weights(relevance: Csr, norm: str = "l1") -> Csr:
+    """The factor of each positive's loss: its relevance over the size of the row's."""
+    if norm == "none":
+        return relevance._replace(data=np.ones_like(relevance.data))
+    if norm == "count":
+        return relevance
+    lengths = np.diff(relevance.indptr)
+    if norm == "l2":
+        sizes = np.sqrt(relevance.row_squares())
+    else:
+        sizes = np.zeros(len(lengths))
+        filled = np.flatnonzero(lengths)
+        total = np.add if norm == "l1" else np.maximum
+        if len(filled):
+            sizes[filled] = total.reduceat(relevance.data.astype(np.float64), relevance.indptr[filled])
+    return relevance._replace(data=(relevance.data / np.repeat(sizes, lengths)).astype(np.float32))
 
 
 @dataclass(frozen=True)

@@ -16,14 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan.errors import CheckpointWarning, ModelError, ParameterError
-from sylvan.runtime.blocks import block_names, block_state, read_block
 from sylvan.runtime.checkpoint import Checkpoint, opened
-from sylvan.runtime.current import current_runner
 from sylvan.runtime.disk import is_full
-from sylvan.runtime.groups import by_fields, grouped, storing_group
-from sylvan.runtime.jobs import Arrays, Folder, Job, Packing, Results, Runner, Wrapper
-from sylvan.runtime.machine import private_bytes
-from sylvan.runtime.memory import WithinMemory, parse_bytes
+from sylvan.runtime.groups import block_names, block_state, by_fields, grouped, read_block, storing_group
+from sylvan.runtime.jobs import Arrays, Folder, Job, Packing, Results, Runner, Wrapper, current_runner
+from sylvan.runtime.memory import WithinMemory, parse_bytes, private_bytes
 from sylvan.store import JSON, ScratchFiles
 
 SECONDS = 60.0  # a checkpoint is at most so far behind, and a shorter training writes none

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -19,6 +21,7 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 _Result = TypeVar("_Result")
 Deliver = Callable[[int, Any], None]
 _RAISED = "It was raised in the job"
+_current: ContextVar[Runner | None] = ContextVar("sylvan_runner", default=None)
 
 
 @dataclass(frozen=True)
@@ -272,3 +275,20 @@ class Within(Wrapper):
 
     def _named(self, job: Job[_Result]) -> Job[_Result]:
         return dataclasses.replace(job, name=f"{self._name}.{job.name}")
+
+
+@contextmanager
+def using(runner: Runner) -> Iterator[Runner]:
+    """Trainings that begin within the block, in this thread, run their jobs on ``runner``. A checkpoint that ``fit`` is
+    given is added to it."""
+    token = _current.set(runner)
+    try:
+        yield runner
+    finally:
+        _current.reset(token)
+
+
+def current_runner(n_jobs: int | None) -> Runner:
+    """The runner of the block that this is in; without one, ``n_jobs`` threads."""
+    made = _current.get()
+    return Runner(n_jobs) if made is None else made

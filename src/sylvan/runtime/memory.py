@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -15,14 +17,93 @@ import numpy.typing as npt
 from sylvan.errors import MemoryLimitError, ParameterError
 from sylvan.parallel import scratch
 from sylvan.runtime.jobs import Deliver, Job, Results, Runner, Wrapper
-from sylvan.runtime.machine import return_freed_memory
 from sylvan.store import ScratchFiles
 
+# Held by Python, NumPy and SciPy, where the system doesn't tell.
+INTERPRETER = 100_000_000
+PRIVATE_INTERPRETER = 60_000_000  # without the libraries' files
 _Result = TypeVar("_Result")
 _Value = TypeVar("_Value")
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
-_UNITS |= {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 _AMOUNT = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?)\s*([a-z]*)\s*", re.IGNORECASE)
+# Shares of the memory that is free under a limit: jobs in work, and arrays that stay in memory rather than in files.
+# Results that wait to be written take another sixteenth, and once more while they are; the rest is for what isn't
+# counted.
+WORK_SHARE, ARRAY_SHARE = 5 / 8, 1 / 8
+
+
+def resident_bytes() -> int:
+    """Memory that this process holds now, mapped files included; a guess where the system doesn't tell."""
+    return _status_bytes("VmRSS", INTERPRETER)
+
+
+def private_bytes(arrays: int = 0) -> int:
+    """Memory of this process that the system can't take back: what isn't the content of a file. ``arrays`` is what the
+    caller knows to be there, the answer where the system doesn't tell."""
+    return _status_bytes("RssAnon", PRIVATE_INTERPRETER + arrays)
+
+
+def return_freed_memory() -> None:
+    """Give the system what was freed, which the C library would keep for later; where it has no such call, nothing."""
+    import ctypes
+
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def _status_bytes(field: str, otherwise: int) -> int:
+    try:
+        with open("/proc/self/status", encoding="ascii") as lines:
+            for line in lines:
+                if line.startswith(field + ":"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return otherwise
+
+
+def available_bytes() -> int | None:
+    """Memory that this process could still take, by what the machine and its control groups leave; None if unknown."""
+    results = []
+    with contextlib.suppress(OSError, ValueError), open("/proc/meminfo", encoding="ascii") as lines:
+        results += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+    results += [room for folder in _groups() if (room := _room(folder)) is not None]
+    return max(0, min(results)) if results else None
+
+
+def _groups() -> Iterator[str]:
+    """Folders of the control groups that this process is in, whose limits all hold."""
+    try:
+        with open("/proc/self/cgroup", encoding="ascii") as lines:
+            places = [line.rstrip("\n").split(":", 2) for line in lines]
+    except (OSError, ValueError):
+        return
+    for _, controllers, path in places:
+        if controllers not in ("", "memory"):
+            continue
+        folder = path.strip("/")
+        while True:
+            yield os.path.join("/sys/fs/cgroup", controllers, folder)
+            if not folder:
+                break
+            folder = os.path.dirname(folder)
+
+
+def _room(folder: str) -> int | None:
+    """What a control group's limit leaves; pages of files that nobody needs don't count as taken."""
+    for limit, usage in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
+        try:
+            with open(os.path.join(folder, limit)) as most, open(os.path.join(folder, usage)) as taken:
+                room = int(most.read()) - int(taken.read())
+            with open(os.path.join(folder, "memory.stat")) as lines:
+                room += sum(int(line.split()[1]) for line in lines if line.startswith("inactive_file "))
+            return room
+        except (OSError, ValueError):  # no such file, or "max" for a limit
+            continue
+    return None
+
+
+_UNITS |= {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 
 
 def parse_bytes(value: Any, name: str = "memory_limit") -> int:
@@ -86,12 +167,6 @@ def need_room(need: int, limit: int, taken: int, what: str) -> None:
             f"memory_limit is {shown_bytes(limit)}, but {shown_bytes(taken)} are taken already and {what} needs about "
             f"{shown_bytes(need)} more: allow at least {shown_bytes(taken + need)}."
         )
-
-
-# Shares of the memory that is free under a limit: jobs in work, and arrays that stay in memory rather than in files.
-# Results that wait to be written take another sixteenth, and once more while they are; the rest is for what isn't
-# counted.
-WORK_SHARE, ARRAY_SHARE = 5 / 8, 1 / 8
 
 
 class WithinMemory(Wrapper):

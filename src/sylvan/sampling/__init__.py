@@ -15,23 +15,23 @@ from sylvan.lazy import lazy_names, need_torch, typed_names
 need_torch("sylvan.sampling")
 
 if TYPE_CHECKING:
+    from sylvan.sampling.beam_tree_head import BeamTreeHead as BeamTreeHead
+    from sylvan.sampling.beam_tree_head import BestClasses as BestClasses
     from sylvan.sampling.by_name import make_head as make_head
     from sylvan.sampling.by_name import make_loss as make_loss
     from sylvan.sampling.by_name import make_sampler as make_sampler
     from sylvan.sampling.by_name import make_tail_sampler as make_tail_sampler
-    from sylvan.sampling.heads.beam_tree_head import BeamTreeHead as BeamTreeHead
-    from sylvan.sampling.heads.beam_tree_head import BestClasses as BestClasses
-    from sylvan.sampling.losses.black_out import BlackOutLoss as BlackOutLoss
     from sylvan.sampling.losses.cane import CANELoss as CANELoss
-    from sylvan.sampling.losses.estimate import LossCheck as LossCheck
-    from sylvan.sampling.losses.estimate import SampledLossWarning as SampledLossWarning
-    from sylvan.sampling.losses.frequency_subsets import FrequencySubsets as FrequencySubsets
+    from sylvan.sampling.losses.cane import FrequencySubsets as FrequencySubsets
     from sylvan.sampling.losses.full_softmax import FullSoftmaxLoss as FullSoftmaxLoss
     from sylvan.sampling.losses.head_and_tail import HeadAndTailLoss as HeadAndTailLoss
-    from sylvan.sampling.losses.logistic import NCELoss as NCELoss
-    from sylvan.sampling.losses.logistic import NegativeSamplingLoss as NegativeSamplingLoss
-    from sylvan.sampling.losses.logistic import OneVsEachLoss as OneVsEachLoss
     from sylvan.sampling.losses.loss import ClassLoss as ClassLoss
+    from sylvan.sampling.losses.sampled_softmax import BlackOutLoss as BlackOutLoss
+    from sylvan.sampling.losses.sampled_softmax import LossCheck as LossCheck
+    from sylvan.sampling.losses.sampled_softmax import NCELoss as NCELoss
+    from sylvan.sampling.losses.sampled_softmax import NegativeSamplingLoss as NegativeSamplingLoss
+    from sylvan.sampling.losses.sampled_softmax import OneVsEachLoss as OneVsEachLoss
+    from sylvan.sampling.losses.sampled_softmax import SampledLossWarning as SampledLossWarning
     from sylvan.sampling.losses.sampled_softmax import SampledSoftmaxLoss as SampledSoftmaxLoss
     from sylvan.sampling.midx.exact_midx import ExactMIDX as ExactMIDX
     from sylvan.sampling.midx.midx import MIDX as MIDX
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     from sylvan.sampling.samplers.base import Sampler as Sampler
     from sylvan.sampling.samplers.base import StaleSamplerWarning as StaleSamplerWarning
     from sylvan.sampling.samplers.in_batch import InBatch as InBatch
+    from sylvan.sampling.samplers.kernel_sampler import RFF as RFF
+    from sylvan.sampling.samplers.kernel_sampler import Sphere as Sphere
     from sylvan.sampling.samplers.lsh import LSH as LSH
-    from sylvan.sampling.samplers.rff import RFF as RFF
     from sylvan.sampling.samplers.softmax import Softmax as Softmax
-    from sylvan.sampling.samplers.sphere import Sphere as Sphere
     from sylvan.sampling.samplers.static import LogUniform as LogUniform
     from sylvan.sampling.samplers.static import Uniform as Uniform
     from sylvan.sampling.samplers.static import Unigram as Unigram

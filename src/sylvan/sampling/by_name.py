@@ -12,11 +12,10 @@ import numpy as np
 
 from sylvan.errors import ParameterError
 from sylvan.indexing import LabelTree, balanced_tree, class_tree
-from sylvan.sampling.heads.beam_tree_head import BeamTreeHead
-from sylvan.sampling.losses.frequency_subsets import FrequencySubsets
+from sylvan.sampling.beam_tree_head import BeamTreeHead
+from sylvan.sampling.losses.cane import FrequencySubsets
 from sylvan.sampling.losses.loss import ClassLoss
-from sylvan.sampling.samplers.base import Sampler
-from sylvan.sampling.samplers.counts import class_counts
+from sylvan.sampling.samplers.base import Sampler, class_counts
 from sylvan.sampling.samplers.subset import Subset
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sylvan.errors import ParameterError
 from sylvan.params.fields import Constraint, Flag, Number
-from sylvan.sampling.losses.sparse_rows import distinct_rows
+from sylvan.sampling.losses.logits import distinct_rows
 
 _NORMALISING = (
     torch.optim.Adam,

@@ -6,8 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from sylvan.serve.keys import ApiKey
-from sylvan.serve.settings import Limits, ServedFolder, Settings
+from sylvan.serve.settings import ApiKey, Limits, ServedFolder, Settings
 
 if TYPE_CHECKING:
     from sylvan.serve.application import App

@@ -15,13 +15,11 @@ from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
 from sylvan.errors import MemoryLimitError, ModelError, SylvanError
-from sylvan.serve.calls import Call, ClientGone, Reply, send_reply
-from sylvan.serve.keys import ApiKey
-from sylvan.serve.openapi import ADMIN, ANYONE, Operation, document
+from sylvan.serve.calls import ADMIN, ANYONE, Call, ClientGone, Operation, Reply, document, send_reply
 from sylvan.serve.problems import PROBLEM_TYPE, Problem
 from sylvan.serve.routes import all_operations
 from sylvan.serve.service import Service
-from sylvan.serve.settings import Settings, checked
+from sylvan.serve.settings import ApiKey, Settings, checked
 
 _ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
 _GONE = 499  # as nginx counts clients that left: nobody reads this status

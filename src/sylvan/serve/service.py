@@ -13,11 +13,10 @@ from typing import Any
 
 from sylvan.serve.bodies import Bodies, make_bodies
 from sylvan.serve.calls import Call
-from sylvan.serve.keys import Keyring
 from sylvan.serve.log import Log, say
 from sylvan.serve.metrics import Metrics
 from sylvan.serve.problems import Problem
-from sylvan.serve.settings import Limits, Settings
+from sylvan.serve.settings import Keyring, Limits, Settings
 from sylvan.serve.versions import Served, Version
 
 _HOUSEKEEPING = 0.1  # seconds between two times that the log is written and gauges are set

@@ -5,13 +5,11 @@ that know a kind register how to rebuild it. See :mod:`sylvan.store.write` for w
 
 from __future__ import annotations
 
-from sylvan.store.annotate import annotate, contents
-from sylvan.store.listing import files_of
-from sylvan.store.matrices import need_csr
 from sylvan.store.needs import (
     need_array,
     need_bool,
     need_choice,
+    need_csr,
     need_files,
     need_finite,
     need_float,
@@ -23,11 +21,11 @@ from sylvan.store.needs import (
     need_range,
     need_rising,
 )
-from sylvan.store.read import load
+from sylvan.store.read import files_of, load
 from sylvan.store.scratch import ScratchFiles
 from sylvan.store.state import JSON, State, folder_path, known_kinds, loader_of, register
 from sylvan.store.versions import updating
-from sylvan.store.write import check_target, save, saved_bytes, undo
+from sylvan.store.write import annotate, check_target, contents, save, saved_bytes, undo
 
 __all__ = [
     "JSON", "ScratchFiles", "State", "annotate", "check_target", "contents", "files_of", "folder_path", "known_kinds",

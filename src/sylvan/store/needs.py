@@ -13,6 +13,8 @@ from typing import Any, NoReturn, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
+from sylvan import kernels
+from sylvan.arrays.canonical import Csr
 from sylvan.errors import ModelError
 from sylvan.store import manifest
 from sylvan.store.foreign import check_file, folder_of_files, strangers
@@ -225,3 +227,19 @@ def need_part(state: State, name: str, kind: str | None = None) -> State:
         words = f"part {name!r} of the {state.kind} must be of kind {kind!r}"
         _refuse(state, manifest.NAME, f"{words}, not {part.kind!r}")
     return part
+
+
+def need_csr(state: State, name: str, shape: tuple[int, int]) -> Csr:
+    """The matrix in the arrays ``name.indptr``, ``name.indices`` and ``name.data``: columns rise, values are finite."""
+    indptr = need_offsets(state, f"{name}.indptr", length=shape[0] + 1)
+    size = (int(indptr[-1]),)
+    indices = need_array(state, f"{name}.indices", np.int32, size)
+    data = need_array(state, f"{name}.data", np.float32, size)
+    fault, row = kernels.check_compressed(indptr, indices, data, shape[1])
+    if fault:
+        where = state.where or f"The {state.kind}"
+        raise ModelError(
+            f"{where!r} is damaged: row {row} of {name!r} must hold rising columns in [0, {shape[1] - 1}] and finite "
+            "values."
+        )
+    return Csr(indptr, indices, data, shape)

@@ -14,13 +14,13 @@ from sylvan.lazy import lazy_names, need_torch, typed_names
 need_torch("sylvan.tasks")
 
 if TYPE_CHECKING:
-    from sylvan.tasks.corpus import build_corpus as build_corpus
-    from sylvan.tasks.corpus import read_corpus as read_corpus
+    from sylvan.tasks.base import run_task as run_task
     from sylvan.tasks.extreme_classification import ExtremeClassification as ExtremeClassification
     from sylvan.tasks.language_model import LanguageModel as LanguageModel
-    from sylvan.tasks.running import run_task as run_task
-    from sylvan.tasks.sequence_split import split_sequences as split_sequences
+    from sylvan.tasks.language_model import build_corpus as build_corpus
+    from sylvan.tasks.language_model import read_corpus as read_corpus
     from sylvan.tasks.sequential_recommendation import SequentialRecommendation as SequentialRecommendation
+    from sylvan.tasks.sequential_recommendation import split_sequences as split_sequences
 
 _PLACES = typed_names(__name__)  # a module is loaded when a name of it is first asked for
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -12,9 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from sylvan.arrays.topk import TopK
-from sylvan.errors import ParameterError
-from sylvan.neural.loop.schedule import RefreshSchedule
-from sylvan.neural.loop.training import Job
+from sylvan.errors import DataError, ParameterError
+from sylvan.neural.loop.checkpoint import draw_convergence, results_of, to_json, write_json
+from sylvan.neural.loop.training import Job, RefreshSchedule, train
 from sylvan.params.fields import KW_ONLY, Parameterized, Range, parameterized
 from sylvan.sampling import (
     BeamTreeHead,
@@ -31,10 +32,10 @@ from sylvan.sampling import (
     make_tail_sampler,
 )
 from sylvan.sampling.by_name import HEADS, LOSSES, SAMPLERS
-from sylvan.sampling.losses.estimate import CrossEntropyEstimate
+from sylvan.sampling.losses.sampled_softmax import CrossEntropyEstimate
 from sylvan.sampling.midx.codeword_learning import JOINT
-from sylvan.tasks.full_ranking import top_classes
 
+_SCORES = 1 << 23  # in memory at a time
 FULL = "full"
 AUTO = "auto"
 # Classes that are scored exactly unless their number is given. One product serves a whole batch, so that they cost far
@@ -42,6 +43,59 @@ AUTO = "auto"
 MOST_HEAD = 1000
 _FEWEST = 4  # classes for a head and a tail
 TableOptimizer = Literal["adagrad", "rowwise-adagrad", "sgd", "adam"]
+
+
+def chunks(n_queries: int, n_classes: int, most: int | None = None) -> Iterator[tuple[int, int]]:
+    """Ranges of queries whose scores together are at most ``most`` (8,388,608 by default), or single queries."""
+    size = max(1, (most or _SCORES) // max(1, n_classes))
+    for first in range(0, n_queries, size):
+        yield first, min(first + size, n_queries)
+
+
+@torch.no_grad()
+def target_ranks(
+    queries: Tensor, table: Tensor, targets: Tensor, seen: tuple[Tensor, Tensor] | None = None, most: int | None = None
+) -> Tensor:
+    """The place of each target among all classes by falling inner product."""
+    # Shapes: queries (n, dim); table (n_classes, dim); targets (n,); seen (total,); returns (n,)
+    ranks = torch.empty(len(queries), dtype=torch.int64, device=queries.device)
+    ids = torch.arange(len(table), device=queries.device)
+    for first, end in chunks(len(queries), len(table), most):
+        scores = queries[first:end].float() @ table.float().t()  # (chunk, n_classes)
+        target = targets[first:end].unsqueeze(1)
+        wanted = scores.gather(1, target)
+        if seen is not None:
+            bounds = torch.searchsorted(seen[0], torch.tensor([first, end], device=seen[0].device))
+            part = slice(int(bounds[0]), int(bounds[1]))
+            scores[seen[0][part] - first, seen[1][part]] = -torch.inf
+        wrong = ~torch.isfinite(wanted)
+        better = (scores > wanted) | ((scores == wanted) & (ids < target))
+        # The target itself never counts, even where it was among the excluded.
+        better.scatter_(1, target, False)
+        ranks[first:end] = torch.where(wrong.squeeze(1), len(table), 1 + better.sum(dim=1))
+    return ranks
+
+
+def ranking_measures(ranks: Tensor, at: Sequence[int] = (10, 20, 50)) -> dict[str, float]:
+    """NDCG and recall of rankings in which one class is right: the mean of 1/log2(rank + 1), and of 1, up to k."""
+    # Shape: ranks (n,)
+    place = ranks.double()
+    gain = 1 / torch.log2(place + 1)
+    results = {f"ndcg@{k}": float((gain * (ranks <= k)).mean()) for k in at}
+    return results | {f"recall@{k}": float((ranks <= k).double().mean()) for k in at}
+
+
+@torch.no_grad()
+def top_classes(queries: Tensor, table: Tensor, k: int, bias: Tensor | None = None, most: int | None = None) -> TopK:
+    """The ``k`` classes with the highest inner products of each query, best first (fewer when there are fewer)."""
+    labels = np.empty((len(queries), min(k, len(table))), np.int32)
+    values = np.empty(labels.shape, np.float32)
+    for first, end in chunks(len(queries), len(table), most):
+        scores = queries[first:end].float() @ table.float().t()
+        best = torch.topk(scores if bias is None else scores + bias.float(), labels.shape[1], dim=1)
+        labels[first:end] = best.indices.cpu().numpy()
+        values[first:end] = best.values.cpu().numpy()
+    return TopK(labels, values)
 
 
 def usual_loss(sampler: Any, n_classes: int) -> str:
@@ -333,3 +387,67 @@ class Task(Parameterized, Job):
         results = {name: value for name, value in self.get_params(deep=False).items() if name not in self.data_names}
         plain = {name: dict(value) if isinstance(value, Mapping) else value for name, value in results.items()}
         return {**plain, "n_samples": self.n_samples_, "loss": self.loss_}
+
+
+def run_task(
+    job: Job,
+    *,
+    folder: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    on_entry: Any = None,
+    on_start: Any = None,
+    **limits: Any,
+) -> dict[str, Any]:
+    """Train ``job`` and draw its convergence.
+
+    Parameters
+    ----------
+    job : Job
+        One of this package, or your own.
+    folder : path, optional
+        Where ``results.json``, ``convergence.png``, ``convergence.svg``, ``checkpoint`` and ``best`` are written.
+    resume : bool
+    on_entry, on_start : callable, optional
+        As in :func:`sylvan.neural.train`.
+    **limits
+        What else :func:`sylvan.neural.train` takes, ``epochs`` above all.
+
+    Returns
+    -------
+    dict
+        The content of ``results.json``: "settings", "training" (the limits), "epochs", "best", "test", "stopped",
+        "seconds", "versions"; beside them "plots", the paths that were drawn, or "no_plot", why there are none.
+
+    Examples
+    --------
+    >>> from sylvan.tasks import LanguageModel, run_task
+    >>> from sylvan.tasks.language_model import build_corpus
+    >>> text = [["the", "cat", "sat"]] * 40
+    >>> corpus = build_corpus(text, text[:4], text[:4])
+    >>> job = LanguageModel(corpus, sampler="uniform", n_samples=3, embedding=8, hidden=8, length=5, batch_size=4)
+    >>> results = run_task(job, epochs=2)
+    >>> results["stopped"], len(results["epochs"])
+    ('epochs', 2)
+    """
+    history = train(job, folder=folder, resume=resume, on_entry=on_entry, on_start=on_start, **limits)
+    results: dict[str, Any] = to_json(results_of(job.settings(), {"seed": 0, **limits}, history))
+    if folder is None:
+        return results
+    plots = [os.path.join(folder, f"convergence.{suffix}") for suffix in ("png", "svg")]
+    try:
+        draw_convergence(history, plots, _title(results["settings"]))
+        results["plots"] = plots
+    except DataError as error:
+        results["no_plot"] = str(error)
+    write_json(os.path.join(folder, "results.json"), results)
+    return results
+
+
+def _title(settings: dict[str, Any]) -> str:
+    loss, sampler = settings.get("loss"), settings.get("sampler")
+    words = [str(settings[name]) for name in ("task", "model", "encoder") if settings.get(name) is not None]
+    if loss == "full":
+        words.append("full softmax")
+    elif loss is not None:
+        words.append(f"{loss}, {settings.get('n_samples')} from {sampler}")
+    return ": ".join([*words[:1], ", ".join(words[1:])] if words[1:] else words)

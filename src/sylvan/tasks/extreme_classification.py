@@ -16,7 +16,7 @@ from sylvan.arrays.canonical import Csr
 from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError
 from sylvan.indexing import pifa
-from sylvan.neural.text.bag_encoder import BagEncoder
+from sylvan.neural.text.bag_text_encoder import BagEncoder
 from sylvan.params.fields import KW_ONLY, Range, parameterized
 from sylvan.params.wording import counted
 from sylvan.runtime.checkpoint import checksum

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from sylvan.arrays.sklearn_settings import setting, sparse_as_set
+from sylvan.arrays.frames import setting, sparse_as_set
 from sylvan.errors import MemoryLimitError, ParameterError
 
 Output = Literal["default", "pandas", "polars"]

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from sylvan.lazy import lazy_names, typed_names
 
 if TYPE_CHECKING:
-    from sylvan.tune.record import Trial
-    from sylvan.tune.result import TuneResult
+    from sylvan.tune.result import Trial, TuneResult
     from sylvan.tune.setting import Setting
 
 __all__ = ["Setting", "Trial", "TuneResult"]

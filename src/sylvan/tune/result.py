@@ -4,27 +4,200 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sylvan.errors import DataError
+from sylvan.errors import DataError, ParameterError
 from sylvan.explain.page import escape, page_head
 from sylvan.metrics.figures import BLUE, GREY, ORANGE, draw_panels, need_matplotlib
 from sylvan.models.base import Estimator
 from sylvan.params.wording import counted
-from sylvan.runtime.memory import shown_bytes
-from sylvan.tune.limits import Limits, shown_time
-from sylvan.tune.record import HEADER, Trial, cells_of, pareto_front
-from sylvan.tune.setting import toml_of
+from sylvan.runtime.memory import parse_bytes, shown_bytes
+from sylvan.runtime.plan import shown_seconds
+from sylvan.tune.setting import Setting, toml_of
 
+_UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_PART = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([a-z]+)\s*", re.IGNORECASE)
+HEADER = ("trial", "score", "rows", "training", "size", "query", "state", "setting")
 # What a panel's x-axis is: a trial's attribute, its name, unit and the limit on it.
 _AXES = (
     ("n_bytes", "saved model, MB", 1e-6, "size"), ("seconds", "training, s", 1.0, "train_time"),
     ("latency", "single query, ms", 1e3, "latency"),
 )  # fmt: skip
+
+
+def parse_seconds(value: Any, name: str) -> float:
+    """A duration in seconds."""
+    seconds = -1.0
+    if isinstance(value, str):
+        parts = _PART.findall(value)
+        if parts and not _PART.sub("", value) and all(unit.lower() in _UNITS for _, unit in parts):
+            seconds = sum(float(amount) * _UNITS[unit.lower()] for amount, unit in parts)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        seconds = float(value)
+    if not 0 < seconds < 1e9:
+        raise ParameterError(
+            f"The {name!r} parameter must be a number of seconds above 0, or text such as '10m', '1h30m', '90s' or "
+            f"'1ms'. Got {value!r} instead."
+        )
+    return seconds
+
+
+def shown_time(seconds: float) -> str:
+    """A time as sentences show it, short ones too: ``"0.8 ms"``, ``"4.2 s"``."""
+    return f"{1e3 * seconds:.3g} ms" if seconds < 0.1 else shown_seconds(seconds)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the tuned model must hold to; None where there is no limit."""
+
+    latency: float | None = None  # most seconds of a single query, the median of some on this machine
+    size: int | None = None  # most bytes of the saved model's folder
+    train_time: float | None = None  # most seconds of the training on all rows
+
+    @classmethod
+    def of(cls, max_latency: Any = None, max_size: Any = None, max_train_time: Any = None) -> Limits:
+        """The limits as a caller writes them: ``"1ms"``, ``"50MB"``, ``"5m"``."""
+        return cls(
+            None if max_latency is None else parse_seconds(max_latency, "max_latency"),
+            None if max_size is None else parse_bytes(max_size, "max_size"),
+            None if max_train_time is None else parse_seconds(max_train_time, "max_train_time"),
+        )
+
+    def excesses(self, latency: float | None, size: float | None, train_time: float | None) -> dict[str, float]:
+        """How much each limit is exceeded, as a share of it; at most 0 where it's held. Unknown values hold."""
+        pairs = {"latency": (latency, self.latency), "size": (size, self.size),
+                 "train_time": (train_time, self.train_time)}  # fmt: skip
+        return {
+            name: value / limit - 1 for name, (value, limit) in pairs.items() if value is not None and limit is not None
+        }
+
+    def broken(self, latency: float | None, size: float | None, train_time: float | None) -> list[str]:
+        """A few words for each limit that isn't held."""
+        shown: dict[str, Callable[[Any], str]] = {"latency": shown_time, "size": shown_bytes, "train_time": shown_time}
+        words = {"latency": "a single query takes", "size": "it takes", "train_time": "its training takes"}
+        values = {"latency": latency, "size": size, "train_time": train_time}
+        return [
+            f"{words[name]} {shown[name](values[name])}, which is more than {shown[name](getattr(self, name))}"
+            for name, excess in self.excesses(latency, size, train_time).items()
+            if excess > 0
+        ]
+
+
+@dataclass
+class Budget:
+    """The time that a tuning may take, the final training included; without end where ``seconds`` is None."""
+
+    seconds: float | None = None
+    clock: Callable[[], float] = time.perf_counter
+    start: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.start = self.clock()
+
+    @property
+    def spent(self) -> float:
+        """Seconds since the beginning."""
+        return self.clock() - self.start
+
+    @property
+    def remaining(self) -> float:
+        """Seconds that are left; infinity without a budget."""
+        return float("inf") if self.seconds is None else self.seconds - self.spent
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A setting, or an ensemble of several, and what was measured of it."""
+
+    number: int  # 0 for the default model; ensembles follow after all others
+    members: tuple[Setting, ...]  # one, or those of an ensemble
+    weights: tuple[float, ...] = (1.0,)  # of the members
+    # "complete" if it was measured with all training rows, "pruned" if it wasn't good enough for that, "skipped" if it
+    # couldn't fit, "failed" if its training failed
+    state: str = "complete"
+    score: float | None = None  # the metric over the holdout, after training on `n_rows` rows
+    n_rows: int = 0
+    seconds: float | None = None  # of the training on all rows
+    n_bytes: int | None = None  # of the saved model
+    latency: float | None = None  # seconds of a single query
+    note: str = ""  # why it was skipped or failed
+    of_trials: tuple[int, ...] = field(default=())
+
+    def words(self) -> str:
+        """The setting in a few words."""
+        if len(self.members) == 1:
+            return self.members[0].words()
+        parts = (f"{weight:.2f} of #{number}" for weight, number in zip(self.weights, self.of_trials, strict=True))
+        return f"ensemble: {', '.join(parts)}"
+
+    @property
+    def family(self) -> tuple[str, ...]:
+        """The model and what its terms are made of: settings of different families make the better ensembles."""
+        one = self.members[0]
+        return one.model, str(one.text.get("analyzer")), str(one.text.get("ngrams"))
+
+    def excesses(self, limits: Limits) -> dict[str, float]:
+        """By how much it exceeds each limit."""
+        return limits.excesses(self.latency, self.n_bytes, self.seconds)
+
+    def holds(self, limits: Limits) -> bool:
+        """Whether it is within all limits, as far as is known."""
+        return all(excess <= 0 for excess in self.excesses(limits).values())
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return asdict(self)
+
+    @classmethod
+    def of_json(cls, values: Mapping[str, Any]) -> Trial:
+        """What :meth:`as_json` gave."""
+        trial = cls(**{**values, "members": tuple(Setting(**member) for member in values["members"])})
+        return replace(trial, weights=tuple(trial.weights), of_trials=tuple(trial.of_trials))
+
+
+def leaders(trials: Sequence[Trial]) -> list[Trial]:
+    """The first trial of each family, in the order of these, each of one setting."""
+    found: dict[tuple[str, ...], Trial] = {}
+    for trial in trials:
+        found.setdefault(trial.family, trial)
+    return list(found.values())
+
+
+def pareto_front(trials: Sequence[Trial]) -> list[Trial]:
+    """The complete trials that no other beats: none is at least as good in score, latency, size and training time. Best
+    score first."""
+    complete = [trial for trial in trials if trial.state == "complete" and trial.score is not None]
+
+    def costs(trial: Trial) -> list[float]:
+        return [-(trial.score or 0.0), trial.latency or 0.0, trial.n_bytes or 0.0, trial.seconds or 0.0]
+
+    def beats(one: Trial, other: Trial) -> bool:
+        pairs = list(zip(costs(one), costs(other), strict=True))
+        return all(a <= b for a, b in pairs) and (any(a < b for a, b in pairs) or one.number < other.number)
+
+    front = [trial for trial in complete if not any(beats(other, trial) for other in complete if other is not trial)]
+    return sorted(front, key=lambda trial: (-(trial.score or 0.0), trial.number))
+
+
+def cells_of(trial: Trial) -> tuple[str, ...]:
+    """A trial as a row of a table, in words."""
+    return (
+        f"#{trial.number}",
+        "-" if trial.score is None else f"{100 * trial.score:.2f}",
+        f"{trial.n_rows:,}" if trial.n_rows else "-",
+        "-" if trial.seconds is None else shown_time(trial.seconds),
+        "-" if trial.n_bytes is None else shown_bytes(trial.n_bytes),
+        "-" if trial.latency is None else shown_time(trial.latency),
+        trial.state,
+        trial.words() + (f" ({trial.note})" if trial.note else ""),
+    )
 
 
 def draw_front(

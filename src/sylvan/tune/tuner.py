@@ -30,15 +30,20 @@ from sylvan.params.fields import Choice, Number, check_value
 from sylvan.params.wording import are, counted
 from sylvan.ranking.ensemble import Way, combine_rankings
 from sylvan.runtime.memory import shown_bytes
-from sylvan.tune.limits import Budget, Limits, parse_seconds, shown_time
-from sylvan.tune.metric import LabelScores, Metric, RowScores, bootstrap
-from sylvan.tune.record import Trial
-from sylvan.tune.result import TuneResult
-from sylvan.tune.search import JOINING, SAFETY, Search, ranked
+from sylvan.tune.result import Budget, Limits, Trial, TuneResult, parse_seconds, shown_time
+from sylvan.tune.search import JOINING, SAFETY, Search, Study, data_identity, need_optuna, ranked
 from sylvan.tune.setting import joined
 from sylvan.tune.space import Space
-from sylvan.tune.study import Study, data_identity, need_optuna
-from sylvan.tune.workbench import QUERIES, SUBLINEAR, Workbench, median_latency
+from sylvan.tune.workbench import (
+    QUERIES,
+    SUBLINEAR,
+    LabelScores,
+    Metric,
+    RowScores,
+    Workbench,
+    bootstrap,
+    median_latency,
+)
 
 MEMBERS = 6  # at most
 NOTHING = 0.0005  # as a share of the score: by so little more draws needn't be better

@@ -17,7 +17,7 @@ from sylvan.models.irli.buckets import Buckets
 from sylvan.models.irli.learning import LearnedPartitions, learn_partitions
 from sylvan.models.irli.settings import LearningSettings
 from sylvan.runtime import Checkpoint, checkpointed, opened_runner
-from sylvan.runtime.blocks import block_names
+from sylvan.runtime.groups import block_names
 
 N_GROUPS = 2  # two networks of 300 hidden values don't fit into one group
 SETTINGS = LearningSettings(6, n_repetitions=N_GROUPS, hidden=300, choices=2, rounds=4, epochs_per_round=1,

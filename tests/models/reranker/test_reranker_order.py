@@ -15,7 +15,7 @@ from sylvan import Ensemble, NeighborRanker, Reranker, TopK, XRLinear
 from sylvan.errors import DataError, NotFittedError
 from sylvan.models.reranker import order
 from sylvan.models.reranker.learning import Candidates, learned
-from sylvan.ranking.lightgbm_trees import Growing
+from sylvan.ranking.boosted_trees import Growing
 
 
 @pytest.fixture(scope="module")

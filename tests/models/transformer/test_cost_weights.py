@@ -8,7 +8,7 @@ import pytest
 from sylvan import LabelTree
 from sylvan.arrays import validate
 from sylvan.arrays.validate import Csr
-from sylvan.ranking.relevance import cost_weights, relevance_layers
+from sylvan.ranking.training import cost_weights, relevance_layers
 
 
 def slow_relevance(tree: LabelTree, values: np.ndarray, layer: int, node: int) -> np.ndarray:

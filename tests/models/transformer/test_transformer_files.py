@@ -15,7 +15,7 @@ from encoded_texts import LABELS, TEXTS, small
 import sylvan
 from sylvan import Ensemble, TfidfVectorizer, TransformerMatcher, XRLinear, XRTransformer, XTransformer, store
 from sylvan.errors import ModelError, ParameterError
-from sylvan.runtime.blocks import block_names
+from sylvan.runtime.groups import block_names
 
 pytest.importorskip("torch")
 

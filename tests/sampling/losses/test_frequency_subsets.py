@@ -10,7 +10,7 @@ from torch import Tensor
 
 from sylvan.errors import DataError, ParameterError
 from sylvan.sampling import CANELoss, FrequencySubsets, Uniform
-from sylvan.sampling.losses.frequency_subsets import distinct_offsets
+from sylvan.sampling.losses.cane import distinct_offsets
 
 DIM = 3
 COUNTS = [3, 90, 1, 1, 20, 8, 8, 2, 5, 4, 1, 0]

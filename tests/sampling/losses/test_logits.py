@@ -8,8 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sylvan.sampling.losses import logits
-from sylvan.sampling.losses.logits import class_logits
-from sylvan.sampling.losses.sparse_rows import bag_sums, bags_of_equal, distinct_rows, sparse_rows
+from sylvan.sampling.losses.logits import bag_sums, bags_of_equal, class_logits, distinct_rows, sparse_rows
 
 
 def problem(shared: bool, dtype: torch.dtype = torch.float64) -> tuple[Tensor, nn.Parameter, Tensor, nn.Parameter]:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from sylvan.errors import DataError, NotFittedError, ParameterError
 from sylvan.sampling import FullSoftmaxLoss, SampledSoftmaxLoss, Softmax
 from sylvan.sampling.losses.loss import positives
-from sylvan.sampling.losses.sampled_loss import accidental_hits
+from sylvan.sampling.losses.sampled_softmax import accidental_hits
 
 CLASSES, DIM = 12, 5
 IGNORED = -100

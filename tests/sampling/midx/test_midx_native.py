@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sylvan.errors import ParameterError
 from sylvan.sampling import MIDX
-from sylvan.sampling.midx import cell_draws
+from sylvan.sampling.midx import multi_index
 
 
 def pair(n: int, dim: int, **parameters: object) -> tuple[MIDX, MIDX]:
@@ -59,7 +59,7 @@ def test_a_query_of_nan_draws_some_class() -> None:
 def test_without_compiled_code_pytorch_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     usual, plain = pair(100, 4, n_codewords=4)
     usual.native = None
-    monkeypatch.setattr(cell_draws, "_kernels", lambda: None)
+    monkeypatch.setattr(multi_index, "_kernels", lambda: None)
     assert usual._kernel(torch.zeros(1, 4)) is None
     same_draws(usual, plain, torch.randn(3, 4), 5)
     with pytest.raises(ParameterError, match="compiled code isn't there"):

@@ -12,8 +12,8 @@ from scipy import stats
 from sylvan.errors import ParameterError
 from sylvan.indexing.codebooks import reconstruct
 from sylvan.sampling import MIDX
+from sylvan.sampling.midx.midx import QuerySpace, RecentQueries, mean_softmax
 from sylvan.sampling.midx.multi_index import MultiIndex
-from sylvan.sampling.midx.query_space import QuerySpace, RecentQueries, mean_softmax
 
 
 def embeddings(n: int = 300, dim: int = 8) -> torch.Tensor:

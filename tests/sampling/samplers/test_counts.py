@@ -10,7 +10,7 @@ import torch
 
 from sylvan.errors import DataError
 from sylvan.sampling import InBatch, Unigram
-from sylvan.sampling.samplers.counts import class_counts
+from sylvan.sampling.samplers.base import class_counts
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,21 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sylvan import data
-from sylvan.cli.io.file_fields import FILES, LABELS, TABLES, delimiter_of, fields_of, split_names, unread
 from sylvan.cli.io.formats import FORMATS, TEXT_FORMATS, detect, format_of_name
 from sylvan.cli.io.matrices import MatrixInput
-from sylvan.cli.io.text_files import COLUMNS, NO_LABELS, TextOptions, stream_texts
+from sylvan.cli.io.text_files import (
+    COLUMNS,
+    FILES,
+    LABELS,
+    NO_LABELS,
+    TABLES,
+    TextOptions,
+    delimiter_of,
+    fields_of,
+    split_names,
+    stream_texts,
+    unread,
+)
 from sylvan.cli.session import say_once
 from sylvan.data.label_cells import AUTO
 from sylvan.data.other_fields import OtherFields, RecordSource

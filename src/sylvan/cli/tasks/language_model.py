@@ -38,8 +38,7 @@ def options(command: Any) -> Any:
 
 def make_job(paths: Sequence[str], given: dict[str, Any], settings: dict[str, Any]) -> Job:
     """The job for the texts in ``paths``."""
-    from sylvan.tasks.corpus import read_corpus
-    from sylvan.tasks.language_model import LanguageModel
+    from sylvan.tasks.language_model import LanguageModel, read_corpus
 
     if len(paths) not in (1, 3):
         raise DataError(

@@ -16,11 +16,10 @@ from sylvan.cli.resume import resumes
 from sylvan.cli.session import Session, spoken_warnings
 from sylvan.errors import ParameterError
 from sylvan.neural import RefreshSchedule
-from sylvan.neural.loop.checkpoint import TrainingFolder, has_checkpoint
-from sylvan.neural.loop.history import write_json
+from sylvan.neural.loop.checkpoint import TrainingFolder, has_checkpoint, write_json
 from sylvan.neural.loop.training import Job
 from sylvan.parallel import quiet
-from sylvan.tasks.running import run_task
+from sylvan.tasks.base import run_task
 
 _LIMITS = ("epochs", "patience", "max_steps", "time_limit", "evaluate_every", "clip_norm")
 # Parameters of the jobs that have options of their own.

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+import os
+import secrets
+import shutil
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 from sylvan.data.formats.jsonl import write_records
-from sylvan.data.streams import PathLike, open_read, open_write
+from sylvan.data.formats.subjects import KnownSubjects, SubjectVocabulary
+from sylvan.data.other_fields import with_others
+from sylvan.data.streams import PathLike, open_read, open_write, shown
 from sylvan.data.text_rows import (
     Label,
     Row,
@@ -20,10 +30,12 @@ from sylvan.data.text_rows import (
     text_lines,
     unweighted,
 )  # fmt: skip
-from sylvan.errors import DataError
-from sylvan.labels.names import label_name
-from sylvan.labels.uris import bare_uri, looks_like_uri
+from sylvan.errors import DataError, DataWarning
+from sylvan.labels.names import bare_uri, label_name, looks_like_uri
 from sylvan.parallel import progress
+from sylvan.params.wording import counted
+
+_KINDS = {".tsv": "URIs", ".key": "labels"}  # of files of subjects, the first before the second
 
 
 def read_annif_tsv(path: PathLike) -> TextData:
@@ -159,3 +171,270 @@ def write_annif_jsonl(
         for _, text, row in rows
     )
     write_records(path, records)
+
+
+def read_annif_folder(
+    folder: PathLike, *, vocabulary: SubjectVocabulary | None = None, require_labels: bool = True
+) -> TextData:
+    """Read one of Annif's full-text corpora: a folder of texts, each with a file of its subjects.
+
+    ``name.txt`` is a text; beside it lies ``name.tsv``, a line a subject with ``<URI>``, a tab and its label, or
+    ``name.key``, a line a subject with its label alone; of both the first is taken. Also ``name.json``, an object with
+    ``"text"`` and ``"subjects"``. Suffixes may be written in capitals. Texts come in the order of their names. A
+    warning says which files are passed over, and which subjects ``vocabulary`` lacks.
+
+    Parameters
+    ----------
+    folder : path-like
+    vocabulary : SubjectVocabulary, optional
+        Turns the labels of ``.key`` files into URIs, and drops those that it lacks; needed for a folder that has both
+        kinds.
+    require_labels : bool
+        Whether every text must have such a file. If not, those without have an empty list.
+
+    Returns
+    -------
+    TextData
+        The labels are URIs, or the subjects' labels in a folder of ``.key`` files without ``vocabulary``.
+
+    Raises
+    ------
+    DataError
+        When it is no folder or holds no texts, a text has no subjects file, a file isn't of its form or not UTF-8, or
+        both kinds occur without a vocabulary.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from sylvan import data
+    >>> folder = pathlib.Path(tempfile.mkdtemp()) / "corpus"
+    >>> data.write_annif_folder(folder, ["Call me Ishmael."], [["Whaling", "Sea stories"]])
+    >>> sorted(path.name for path in folder.iterdir())
+    ['0000001.key', '0000001.txt']
+    >>> data.read_annif_folder(folder).labels
+    [['Whaling', 'Sea stories']]
+    """
+    return collect(_documents(folder, vocabulary, require_labels))
+
+
+def stream_annif_folder(
+    folder: PathLike, *, vocabulary: SubjectVocabulary | None = None, require_labels: bool = True, rows: int = 256,
+    labels: bool = True, records: list[Mapping[str, Any]] | None = None,
+) -> Iterator[TextData]:  # fmt: skip
+    """Read what :func:`read_annif_folder` reads, ``rows`` texts at a time; other parameters and errors as there.
+
+    Without ``labels`` no file of subjects is read. To ``records`` the name of each text's file is appended as it is
+    read, as ``{"file": "name.txt"}``.
+    """
+    return in_blocks(_documents(folder, vocabulary, require_labels, labels, records), rows)
+
+
+def _documents(
+    folder: PathLike, vocabulary: SubjectVocabulary | None, required: bool, with_labels: bool = True,
+    records: list[Mapping[str, Any]] | None = None,
+) -> Iterator[Row]:  # fmt: skip
+    name = os.fspath(folder)
+    known = None if vocabulary is None or not with_labels else KnownSubjects(vocabulary, name)
+    kind: str | None = None
+    documents = document_files(folder)
+    with progress(f"reading {name}", len(documents), "text") as bar:
+        for file, subjects in documents:
+            path = Path(folder) / file
+            suffix = _suffix(subjects)
+            if _suffix(file) == ".json":
+                text, labels = _json_document(path)
+                suffix = ".tsv" if all(map(looks_like_uri, labels)) else ".key"
+            else:
+                text, labels = read_document(path), []
+                if with_labels and subjects:
+                    labels = _subjects(Path(folder) / subjects)
+            if not suffix and required and with_labels:
+                stem = os.path.splitext(file)[0]
+                raise DataError(f"{path}: the text has no file of subjects, {stem}.tsv or {stem}.key.")
+            if known is not None:
+                labels = list(dict.fromkeys(uri for label in labels if (uri := known.uri(label)) is not None))
+            elif suffix and labels and with_labels:
+                kind = kind or suffix
+                if suffix != kind:
+                    raise DataError(
+                        f"{path}: its subjects are {_KINDS[suffix]}, and those before are {_KINDS[kind]}: a vocabulary "
+                        "(--vocabulary) turns labels into URIs."
+                    )
+            if records is not None:
+                records.append({"file": file})
+            yield text, labels, None
+            bar.update(1)
+    if known is not None:
+        known.warn()
+
+
+def document_files(folder: PathLike) -> list[tuple[str, str]]:
+    """The names of a folder's texts in order, each with that of its file of subjects, or "" where it has none."""
+    name, files = os.fspath(folder), dict[tuple[str, str], str]()
+    try:
+        listed = sorted(file for file in os.listdir(folder) if not file.startswith("."))
+    except OSError as error:
+        raise DataError(f"{name!r} is no folder that can be read ({error.strerror}).") from error
+    for file in listed:
+        other = files.setdefault((os.path.splitext(file)[0], _suffix(file)), file)
+        if other != file and _suffix(file) in (".txt", ".json", *_KINDS):
+            raise DataError(f"{name}: the folder holds both {other} and {file}: remove or rename one of them.")
+    texts = {stem for stem, suffix in files if suffix == ".txt"}
+    # A file of subjects whose text is written otherwise: b.tsv beside B.txt.
+    otherwise = {
+        (stem.lower(), suffix): file for (stem, suffix), file in files.items() if suffix in _KINDS and stem not in texts
+    }
+    result = []
+    for (stem, suffix), file in files.items():
+        if suffix == ".txt":
+            exact = (files.get((stem, kind)) for kind in _KINDS)
+            result.append((file, next(filter(None, (*exact, *(otherwise.get((stem.lower(), k)) for k in _KINDS))), "")))
+        elif suffix == ".json" and stem not in texts:
+            result.append((file, ""))
+    if not result:
+        raise DataError(f"{name}: the folder holds no texts, which are files named .txt or .json.")
+    used = {file for pair in result for file in pair}
+    used |= {file for (stem, suffix), file in files.items() if suffix in (".json", *_KINDS) and stem in texts}
+    _say_what_is_passed_over(name, [file for file in listed if file not in used])
+    return sorted(result)
+
+
+def _say_what_is_passed_over(name: str, files: list[str]) -> None:
+    if files:
+        warnings.warn(
+            f"{name}: {counted(len(files), 'file')} passed over, such as {files[0]}: texts are files named .txt or "
+            ".json, their subjects files of the same name with .tsv or .key.", DataWarning, stacklevel=2,
+        )  # fmt: skip
+
+
+def _suffix(file: str) -> str:
+    return os.path.splitext(file)[1].lower()
+
+
+def read_document(path: PathLike) -> str:
+    """The text of a file."""
+    with open_read(path) as stream:
+        content = stream.read()
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{shown(path)}: the text is not UTF-8 (byte {error.start + 1}).") from error
+
+
+def _json_document(path: Path) -> tuple[str, list[str]]:
+    try:
+        record = json.loads(read_document(path))
+    except (RecursionError, ValueError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{path}: not JSON ({error}).") from error
+    subjects = record.get("subjects", []) if isinstance(record, dict) else None
+    if not isinstance(subjects, list) or not isinstance(record.get("text", ""), str):
+        raise DataError(f'{path}: must be an object with a "text" and a list of "subjects".')
+    labels = []
+    for subject in subjects:
+        name = subject.get("uri", subject.get("label")) if isinstance(subject, dict) else None
+        if not isinstance(name, str):
+            raise DataError(f'{path}: a subject must have a "uri" or a "label". Got {quoted(subject)} instead.')
+        labels.append(label_name(name))
+    return record.get("text", ""), list(dict.fromkeys(filter(None, labels)))
+
+
+def _subjects(path: Path) -> list[str]:
+    labels: dict[str, None] = {}
+    with open_read(path) as stream:
+        for place, line in text_lines(stream):
+            if not line.strip():
+                continue
+            if _suffix(path.name) == ".key":
+                labels[label_name(line)] = None
+                continue
+            uri = label_name(bare_uri(line.split("\t")[0].strip()))
+            if not uri:
+                raise DataError(f"{place}: a line must begin with a URI. Got {quoted(line)} instead.")
+            labels[uri] = None
+    return list(labels)
+
+
+def write_annif_folder(
+    folder: PathLike,
+    texts: Iterable[str],
+    labels: Iterable[Sequence[Label]] | None = None,
+    weights: Iterable[Sequence[float] | None] | None = None,
+    *,
+    vocabulary: SubjectVocabulary | None = None,
+    others: Iterable[Mapping[str, Any]] | None = None,
+) -> None:
+    """Write texts and labels as a full-text corpus of Annif's, which :func:`read_annif_folder` reads back.
+
+    Texts are ``0000001.txt`` and so on, or called as ``others`` says. Labels that look like URIs go to ``.tsv`` files,
+    with their label where ``vocabulary`` has one; others to ``.key`` files. Every text gets one of the two, if an empty
+    one.
+
+    Parameters
+    ----------
+    folder : path-like
+        Must not exist, or be empty. It takes its name when everything is written.
+    texts : iterable of str
+    labels : iterable of sequence of str, optional
+    weights : iterable of sequence of float (or None), optional
+        Any other than 1 are refused: the format holds none.
+    vocabulary : SubjectVocabulary, optional
+    others : iterable of mapping, optional
+        Each row's other fields, of which ``"file"`` is the name that the text had, as "a.txt" or "a.json".
+
+    Raises
+    ------
+    DataError
+        When the folder holds something already, a label is empty or holds line breaks, some labels look like URIs and
+        others don't, lengths differ, two texts have one name or nothing can be written there.
+    """
+    target = Path(folder)
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise DataError(f"{os.fspath(folder)!r} is there already: name a folder that is new or empty.")
+    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    try:
+        beside.mkdir()
+        rows = unweighted(paired(texts, labels, weights), "Annif's full-text format")
+        _write_documents(beside, rows, vocabulary, others)
+        with suppress(FileNotFoundError):
+            target.rmdir()
+        beside.rename(target)
+    except BaseException as error:
+        shutil.rmtree(beside, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise DataError(f"{os.fspath(folder)!r} can't be written ({error.strerror or error}).") from error
+        raise
+
+
+def _write_documents(
+    folder: Path, rows: Iterable[tuple[int, str, list[Label]]], vocabulary: SubjectVocabulary | None,
+    others: Iterable[Mapping[str, Any]] | None,
+) -> None:  # fmt: skip
+    kind: bool | None = None
+    with progress("writing", None, "text") as bar:
+        for (number, text, row), other in with_others(rows, others):
+            names = [str(label) for label in row]
+            for name in names:
+                uri = looks_like_uri(name)
+                kind = uri if kind is None else kind
+                if uri != kind:
+                    raise DataError(
+                        f"Row {number}: the label {quoted(name)} looks like {'a URI' if uri else 'no URI'}, unlike "
+                        "those before: a folder of Annif's names all subjects by URIs or all by labels."
+                    )
+                if not name.strip() or name != name.strip() or "\n" in name or "\r" in name or (uri and "\t" in name):
+                    raise DataError(
+                        f"Row {number}: a subject must stand on one line, without blanks around it. "
+                        f"Got {quoted(name)} instead."
+                    )
+            lines = names
+            if kind:
+                lines = [f"<{name}>\t{(vocabulary.label(name) if vocabulary else None) or ''}" for name in names]
+            stem = os.path.splitext(str(other.get("file") or f"{number + 1:07d}.txt"))[0]
+            if os.path.basename(stem) != stem or (folder / f"{stem}.txt").exists():
+                raise DataError(f"Row {number}: there can't be a second file {quoted(stem)}, or one elsewhere.")
+            (folder / f"{stem}.txt").write_bytes(encoded(number, text))
+            content = "".join(line + "\n" for line in lines)
+            (folder / f"{stem}{'.tsv' if kind else '.key'}").write_bytes(encoded(number, content))
+            bar.update(1)

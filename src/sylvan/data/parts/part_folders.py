@@ -16,8 +16,7 @@ from sylvan.arrays import validate
 from sylvan.arrays.canonical import Csr, matrix
 from sylvan.arrays.validate import MAX_COLUMNS
 from sylvan.data.parts.mapped import is_csr_folder, save_csr
-from sylvan.data.parts.part_files import PartFiles, exists, is_url, joined_path, listed, part_files
-from sylvan.data.parts.row_parts import RowParts
+from sylvan.data.parts.row_parts import PartFiles, RowParts, exists, is_url, joined_path, listed, part_files
 from sylvan.data.streams import PathLike
 from sylvan.errors import DataError
 from sylvan.params.wording import counted

@@ -30,7 +30,7 @@ def dense_features(
     """The encoder's vectors of texts (or of their ids), of length 1 or, without ``normalize``, as they are. In float32
     whatever the engine trains in: rankers learn from the same vectors that they are asked with. A ``runner`` is given
     what :func:`~sylvan.neural.text.embedding.embed` gives it."""
-    from sylvan.neural.loop.memory import memory_sentences
+    from sylvan.neural.loop.engine import memory_sentences
     from sylvan.neural.text.embedding import embed
 
     with torch_threads(n_jobs), memory_sentences("Encoding texts", device, _REMEDY):
@@ -58,7 +58,7 @@ def place(encoder: TextEncoder, device: str) -> None:
     """Bring an encoder's weights to a device; "auto" is a GPU where there is one."""
     import torch
 
-    from sylvan.neural.loop.memory import out_of_memory
+    from sylvan.neural.loop.engine import out_of_memory
 
     encoder.load()
     weight = next(iter(encoder.parameters()), None)

@@ -20,8 +20,8 @@ from sylvan.errors import DataError, ParameterError
 from sylvan.explain.explanation import Explanation
 from sylvan.explain.question import place_of
 from sylvan.explain.records import Names, TreeVote
-from sylvan.labels.lookup import find_label
 from sylvan.labels.targets import Targets, named_rows
+from sylvan.labels.vocabulary import find_label
 from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.models.compress import Compressible, has_weights
 from sylvan.models.ensembles.members import (

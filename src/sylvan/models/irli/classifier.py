@@ -40,8 +40,7 @@ from sylvan.params.fields import Range, Seed, Threads, attribute, parameterized
 from sylvan.params.wording import counted
 from sylvan.ranking.tail import Tail, tail_of
 from sylvan.runtime import Checkpoint, Runner
-from sylvan.runtime.machine import available_bytes
-from sylvan.runtime.memory import shown_bytes
+from sylvan.runtime.memory import available_bytes, shown_bytes
 
 _DENSE = 0.25  # share of stored values from which a matrix is multiplied as a dense one
 _FEWEST_ROWS, _MOST_HOLDOUT = 200, 2000

@@ -54,7 +54,7 @@ from sylvan.models.irli.vectors import (
 from sylvan.parallel import one_at_a_time, resolve_jobs
 from sylvan.params.fields import Range, Seed, Threads, attribute, parameterized
 from sylvan.runtime import Checkpoint, Runner
-from sylvan.runtime.machine import available_bytes, resident_bytes
+from sylvan.runtime.memory import available_bytes, resident_bytes
 from sylvan.runtime.plan import Phase, Plan, timed
 
 ROUNDS = 3  # that "auto" is taken to make

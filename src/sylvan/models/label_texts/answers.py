@@ -15,7 +15,7 @@ from sylvan.arrays.topk import TopK, answers_of
 from sylvan.arrays.validate import Csr
 from sylvan.explain.explanation import Explanation
 from sylvan.explain.question import place_of
-from sylvan.labels.named_topk import NamedTopK
+from sylvan.labels.vocabulary import NamedTopK
 from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator
 from sylvan.models.encoders.dense_features import encoded
 from sylvan.models.encoders.saved_encoder import SavedEncoder

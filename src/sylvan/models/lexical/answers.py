@@ -18,8 +18,7 @@ from sylvan.explain.explanation import Explanation
 from sylvan.explain.paths import Candidates as TreeCandidates
 from sylvan.explain.question import check_count, place_of
 from sylvan.explain.records import excerpt
-from sylvan.labels.lookup import find_label
-from sylvan.labels.named_topk import NamedTopK
+from sylvan.labels.vocabulary import NamedTopK, find_label
 from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.models.lexical.features import FEATURES, MatchedRows, feature_columns
 from sylvan.models.lexical.label_ties import LabelTies

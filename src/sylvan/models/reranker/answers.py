@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from sylvan.arrays.topk import TopK, resized
 from sylvan.explain.explanation import Explanation
-from sylvan.labels.lookup import find_label
+from sylvan.labels.vocabulary import find_label
 from sylvan.models.encoders.encoded_labels import EncodedLabels
 from sylvan.models.ensembles.joint import JointModel
 from sylvan.models.ensembles.members import LabelIds, take

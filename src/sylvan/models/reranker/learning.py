@@ -9,9 +9,8 @@ import numpy.typing as npt
 
 from sylvan import store
 from sylvan.arrays.topk import TopK, ranking_order
-from sylvan.ranking.boosted_trees import BoostedTrees
+from sylvan.ranking.boosted_trees import GROWERS, BoostedTrees, Growing, Rows, Scorer
 from sylvan.ranking.calibrate import Calibrator
-from sylvan.ranking.lightgbm_trees import GROWERS, Growing, Rows, Scorer
 
 Objective = Literal["rank", "right"]
 LEAST_ROWS = 200

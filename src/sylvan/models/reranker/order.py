@@ -26,8 +26,8 @@ from sylvan.models.reranker.candidates import MOST_OWN, column_names
 from sylvan.models.reranker.learning import LEAST_ROWS, Candidates, learned, scorer_from
 from sylvan.parallel import one_at_a_time, resolve_jobs
 from sylvan.params.wording import counted
+from sylvan.ranking.boosted_trees import GROWERS, Growing, Scorer, need_library
 from sylvan.ranking.ensemble import fit_weights
-from sylvan.ranking.lightgbm_trees import GROWERS, Growing, Scorer, need_library
 
 _Self = TypeVar("_Self", bound="RerankerOrder")
 _WEIGHED = 20  # of a member's answers, by which it is weighed

@@ -15,7 +15,7 @@ from sylvan.models.ensembles.members import fresh, take
 from sylvan.models.reranker.candidates import column_names
 from sylvan.models.reranker.learning import ordering_rows
 from sylvan.models.text import with_encoding
-from sylvan.runtime.machine import available_bytes, resident_bytes
+from sylvan.runtime.memory import available_bytes, resident_bytes
 from sylvan.runtime.plan import Phase, Plan, state_bytes, timed
 
 # Seconds for each column of a candidate: to make it, and for each tree to learn from it, with LightGBM on one thread,

@@ -39,9 +39,8 @@ from sylvan.models.text import TextModel, usual_vectorizer
 from sylvan.models.text_estimator import Unknown
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.params.fields import Choice, Instance, Range, Seed, Threads, attribute, check_value, parameterized
-from sylvan.ranking.boosted_trees import BoostedTrees
+from sylvan.ranking.boosted_trees import BoostedTrees, Scorer, need_library
 from sylvan.ranking.calibrate import Method
-from sylvan.ranking.lightgbm_trees import Scorer, need_library
 from sylvan.ranking.tail import Tail
 from sylvan.runtime.checkpoint import identity_of, opened
 from sylvan.runtime.plan import Plan

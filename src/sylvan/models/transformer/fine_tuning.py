@@ -20,17 +20,15 @@ from sylvan.models.transformer.layer_candidates import LayerCandidates, coverage
 from sylvan.models.transformer.layer_job import LayerData, LayerJob
 from sylvan.models.transformer.presets import kind_of
 from sylvan.models.transformer.transformer_matcher import TransformerMatcher
-from sylvan.neural.loop.checkpoint import has_checkpoint
+from sylvan.neural.loop.checkpoint import NESTED, History, has_checkpoint, to_json
 from sylvan.neural.loop.engine import AsItIs, Engine
 from sylvan.neural.loop.gradients import finite
-from sylvan.neural.loop.history import History, to_json
-from sylvan.neural.loop.state_tree import NESTED
 from sylvan.neural.loop.training import train
 from sylvan.neural.text.embedding import embed
 from sylvan.neural.text.text_encoder import TextEncoder
 from sylvan.neural.text.token_rows import TokenRows
 from sylvan.params.wording import counted
-from sylvan.ranking.relevance import cost_weights, relevance_layers
+from sylvan.ranking.training import cost_weights, relevance_layers
 from sylvan.runtime import Job, Packing, Runner
 from sylvan.runtime.jobs import Arrays
 from sylvan.weights.layer import ClusterWeights

@@ -20,7 +20,7 @@ from sylvan.matching import beam as matching
 from sylvan.params.fields import Constraint, Number, Parameterized
 from sylvan.ranking.linear import LinearOptions
 from sylvan.ranking.training import TreeTraining, train_rankers
-from sylvan.runtime.current import current_runner
+from sylvan.runtime.jobs import current_runner
 from sylvan.weights.layer import ClusterRows, ClusterWeights
 
 Float32 = npt.NDArray[np.float32]

@@ -16,8 +16,7 @@ from sylvan.models.transformer.label_layer import LabelLayer, squared_hinge
 from sylvan.models.transformer.layer_candidates import LayerCandidates
 from sylvan.models.transformer.transformer_matcher import TransformerMatcher
 from sylvan.neural.loop.engine import AsItIs, Engine
-from sylvan.neural.loop.schedule import WarmupSchedule
-from sylvan.neural.loop.training import Job
+from sylvan.neural.loop.training import Job, WarmupSchedule
 from sylvan.neural.text.embedding import embed
 from sylvan.neural.text.text_encoder import TextEncoder
 from sylvan.neural.text.token_rows import TokenRows

@@ -13,8 +13,7 @@ from sylvan.matching.negatives import csr_bytes
 from sylvan.models.transformer.presets import kind_of
 from sylvan.models.transformer.transformer_matcher import TransformerMatcher
 from sylvan.ranking.linear import solver_bytes
-from sylvan.runtime.machine import available_bytes, resident_bytes
-from sylvan.runtime.memory import shown_bytes
+from sylvan.runtime.memory import available_bytes, resident_bytes, shown_bytes
 from sylvan.runtime.plan import Plan
 from sylvan.text import TfidfVectorizer
 

@@ -15,7 +15,7 @@ from sylvan.models.transformer.memory import memory_offers, on_gpu, sizes_of
 from sylvan.models.transformer.presets import encoder_of
 from sylvan.models.transformer.training import TransformerTraining
 from sylvan.models.transformer.transformer_matcher import TransformerMatcher
-from sylvan.runtime.machine import available_bytes, resident_bytes
+from sylvan.runtime.memory import available_bytes, resident_bytes
 from sylvan.runtime.plan import Phase, Plan, state_bytes, timed
 
 _TIMED_TEXTS = 64  # that go through the encoder to see how long it takes

@@ -16,7 +16,7 @@ from sylvan.arrays.canonical import Csr
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError
 from sylvan.indexing import LabelTree
-from sylvan.indexing.shape import layer_plan
+from sylvan.indexing.clustering import layer_plan
 from sylvan.labels.targets import encode_labels, need_as_many
 from sylvan.models.encoders.dense_features import dense_features, torch_threads
 from sylvan.models.text_estimator import check_texts
@@ -220,8 +220,7 @@ class TransformerTraining:
 
     def _fine_tune(self, encoder: TextEncoder, rows: Any, tree: LabelTree, engine: Any, runner: Runner) -> FineTuned:
         from sylvan.models.transformer.fine_tuning import fine_tune
-        from sylvan.neural.loop.engine import untouched_randomness
-        from sylvan.neural.loop.memory import memory_sentences
+        from sylvan.neural.loop.engine import memory_sentences, untouched_randomness
 
         model, layers = self.model, self.tuned_layers(tree)
         most = "beam" if layers[-1] > 0 else "max_nodes"  # what decides how many candidates a step has

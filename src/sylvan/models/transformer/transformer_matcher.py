@@ -12,7 +12,7 @@ import numpy as np
 from sylvan.errors import ParameterError
 from sylvan.params.fields import Constraint, Number, Parameterized, Range, parameterized
 from sylvan.params.wording import counted
-from sylvan.ranking.relevance import Cost
+from sylvan.ranking.training import Cost
 
 # The rates of each kind of encoder: a bag of words begins with nothing, networks and sentence encoders are pretrained.
 KINDS: Mapping[str, Mapping[str, float]] = MappingProxyType({
@@ -95,7 +95,7 @@ class TransformerMatcher(Parameterized):
         it, as in Eq. 15, and XTransformer's rankers then see it so too.
     relevance : {"l1", "l2", "max", "count", "none"}, default "l1"
         The norm of costs by recursive label counts; ``"count"`` for these counts, ``"none"`` for no costs. See
-        :func:`~sylvan.ranking.relevance.cost_weights`.
+        :func:`~sylvan.ranking.training.cost_weights`.
     negative_cost : float, default 0.1
         Factor of a negative's loss.
     bootstrap : bool, default True

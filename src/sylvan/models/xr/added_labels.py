@@ -17,9 +17,8 @@ from sylvan.matching.beam import beam_job, root_beam
 from sylvan.matching.negatives import cluster_rows, layer_positives, near_best, of_root
 from sylvan.models.xr.growth import Grown
 from sylvan.ranking.linear import LayerProblem, block_jobs, squared_norms
-from sylvan.ranking.relevance import cost_weights, relevance_layers
 from sylvan.ranking.solution import SolvedBlock
-from sylvan.ranking.training import TreeTraining
+from sylvan.ranking.training import TreeTraining, cost_weights, relevance_layers
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.runtime.jobs import Job, Runner
 from sylvan.weights.layer import ClusterRows, ClusterWeights

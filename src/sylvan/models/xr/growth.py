@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sylvan.indexing.shape import layer_plan, plan_offsets
+from sylvan.indexing.clustering import layer_plan, plan_offsets
 from sylvan.indexing.tree import LabelTree
 
 _Ids = npt.NDArray[np.int32]

@@ -22,7 +22,7 @@ from sylvan.models.xr.scaling import Scale
 from sylvan.ranking.training import TreeTraining
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.runtime import Job, Runner
-from sylvan.runtime.machine import resident_bytes
+from sylvan.runtime.memory import resident_bytes
 from sylvan.runtime.plan import UpdatePlan, timed
 
 _Self = TypeVar("_Self", bound="XRNewLabels")

@@ -27,9 +27,8 @@ from sylvan.params.fields import Choice, PerLabel, PerLayer, Range, Seed, Thread
 from sylvan.params.wording import counted
 from sylvan.ranking.calibrate import Method
 from sylvan.ranking.linear import LANES, LinearOptions, Loss
-from sylvan.ranking.relevance import Cost
 from sylvan.ranking.tail import Tail
-from sylvan.ranking.training import TreeTraining
+from sylvan.ranking.training import Cost, TreeTraining
 from sylvan.runtime import Job, Once, Runner
 from sylvan.weights.layer import WeightDtype
 

@@ -15,14 +15,13 @@ from sylvan.arrays.canonical import take_rows
 from sylvan.arrays.validate import Csr
 from sylvan.data.parts.row_parts import Rows
 from sylvan.indexing import LabelTree
-from sylvan.indexing.shape import layer_plan
+from sylvan.indexing.clustering import layer_plan
 from sylvan.models.xr.estimate import RankerEstimate, TrainingSize, carried_over, estimate_ranker
 from sylvan.models.xr.scaling import Scale, scaled
 from sylvan.parallel import resolve_jobs
 from sylvan.ranking.calibrate import holdout_folds
 from sylvan.runtime import Runner
-from sylvan.runtime.machine import available_bytes, resident_bytes
-from sylvan.runtime.memory import shown_bytes
+from sylvan.runtime.memory import available_bytes, resident_bytes, shown_bytes
 from sylvan.runtime.plan import Phase, Plan
 
 # A training is planned, and perhaps refused, when its data take more than this share of the memory that there is: the

@@ -31,7 +31,7 @@ from sylvan.ranking.solution import LayerSolution
 from sylvan.ranking.training import TreeTraining
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.runtime import Job, Runner
-from sylvan.runtime.machine import resident_bytes
+from sylvan.runtime.memory import resident_bytes
 from sylvan.runtime.plan import UpdatePlan, timed
 
 _Self = TypeVar("_Self", bound="XRUpdates")

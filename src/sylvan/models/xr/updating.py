@@ -16,9 +16,8 @@ from sylvan.matching.negatives import cluster_rows, layer_positives, near_best, 
 from sylvan.models.xr.changed_layer import ChangedCluster, ChangedLayer, RowsNow, UpdateOptions
 from sylvan.models.xr.growth import Grown
 from sylvan.ranking.linear import LayerProblem, block_jobs
-from sylvan.ranking.relevance import cost_weights, relevance_layers
 from sylvan.ranking.solution import LayerSolution, SolvedBlock, column_sums
-from sylvan.ranking.training import TreeTraining
+from sylvan.ranking.training import TreeTraining, cost_weights, relevance_layers
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.runtime.jobs import Job, Runner
 from sylvan.weights.changed import with_clusters

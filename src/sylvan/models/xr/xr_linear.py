@@ -66,7 +66,7 @@ class XRLinear(XRUpdates):
         follows the usual number of features of a row: a thirtieth of it, between 0.3 and 1. The shorter a row, the more
         of its labels aren't said in it, and the less a missing label is worth.
     relevance : {"l1", "l2", "max", "count", "none"}, optional
-        Costs of positives by how much of a row lies below a node; see :func:`sylvan.ranking.relevance.cost_weights`.
+        Costs of positives by how much of a row lies below a node; see :func:`sylvan.ranking.training.cost_weights`.
     bias : float, default 1.0
         Value of a constant feature; 0 for none.
     normalize : bool, default False

@@ -15,14 +15,37 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sylvan.errors import ParameterError, SylvanError
+from sylvan.errors import MemoryLimitError, ParameterError, SylvanError
 from sylvan.neural.loop.gradients import average_gradients, clip_gradients
 from sylvan.params.fields import Parameterized, Range, parameterized
 
+# What PyTorch's allocators of the CPU say, on Linux and macOS and on Windows; they raise plain RuntimeErrors.
+_CPU_WORDS = ("can't allocate memory", "not enough memory: you tried to allocate")
 _control: Any = None  # the group for small messages; there is one for the whole life of a process
 Precision = Literal["auto", "no", "bf16", "fp16"]
 _Module = TypeVar("_Module", bound=nn.Module)
 _TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that a device or the machine has no more memory."""
+    if isinstance(error, SylvanError):
+        return False
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in _CPU_WORDS)
+
+
+@contextmanager
+def memory_sentences(doing: str, device: str, remedy: str) -> Iterator[None]:
+    """Whatever runs out of memory in the block becomes one sentence."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not out_of_memory(error):
+            raise
+        first = (str(error).strip() or type(error).__name__).splitlines()[0].split(". ")[0].rstrip(".")
+        raise MemoryLimitError(f"{doing} ran out of memory on {device} ({first[:160]}). {remedy}") from error
 
 
 class Together:

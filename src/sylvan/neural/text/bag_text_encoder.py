@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import zlib
@@ -12,17 +13,17 @@ from typing import Annotated, Any
 import numpy as np
 import numpy.typing as npt
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sylvan import store
-from sylvan.errors import ModelError, NotFittedError, ParameterError
+from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError
 from sylvan.labels.names import composed
-from sylvan.neural.text.bag_encoder import BagEncoder
 from sylvan.neural.text.encoder_files import read_json, read_tensors, tensor_bytes, written_beside
 from sylvan.neural.text.hugging_face import reason_of
 from sylvan.neural.text.text_encoder import TextEncoder, as_tensor, checksum_of_tensors
 from sylvan.neural.text.token_rows import TokenRows
-from sylvan.params.fields import Instance, Range, attribute, parameterized
+from sylvan.params.fields import KW_ONLY, Instance, Parameterized, Range, attribute, parameterized
 from sylvan.text import TfidfVectorizer
 from sylvan.text.characters import without_unseen
 from sylvan.text.documents import as_documents
@@ -35,6 +36,100 @@ _CJK = "[\u2e80-\u9fff\uf900-\ufaff\uff66-\uff9f\U0001aff0-\U0001b16f\U00020000-
 _WORDS = re.compile(rf"{_CJK}|\w+?(?={_CJK})|\w+")
 _CHUNK = 10_000
 _MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+@parameterized
+class BagEncoder(Parameterized, nn.Module):
+    """A linear map of sparse rows, or with ``hidden`` a net of one hidden layer with ReLU.
+
+    Only vectors of features that a batch holds are touched, forward, backward and by an optimiser for sparse
+    gradients. A constant is added to every query, through which classes can be frequent or rare whatever the features.
+
+    Parameters
+    ----------
+    n_features : int
+    dim : int
+        Dimensions of queries.
+    hidden : int, optional
+        Width of the hidden layer: the features' vectors then have this width, and a linear map of the rectified sum
+        gives the query. Without it the sum is the query.
+    dropout : float in [0, 1]
+        Of the sum.
+
+    Attributes
+    ----------
+    features : Parameter of shape (n_features, dim) or (n_features, hidden)
+        Its gradient is sparse.
+
+    References
+    ----------
+    Rawat, Chen, Yu, Suresh, Kumar: Sampled softmax with random Fourier features. NeurIPS 2019, whose extreme
+    classifiers embed sparse features in 128 dimensions; the MIDX paper's Section 6.4 follows it.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sylvan.neural import BagEncoder
+    >>> encoder = BagEncoder(1000, 8)
+    >>> ids, offsets, values = torch.tensor([3, 17, 5]), torch.tensor([0, 2, 3]), torch.tensor([0.5, 0.5, 1.0])
+    >>> encoder(ids, offsets, values).shape
+    torch.Size([2, 8])
+    """
+
+    n_features: Annotated[int, Range(1)]
+    dim: Annotated[int, Range(1)] = 128
+    _: KW_ONLY
+    hidden: Annotated[int | None, Range(1)] = None
+    dropout: Annotated[float, Range(0, 1)] = 0.0
+
+    def __post_init__(self) -> None:
+        self.check_params()
+        width = self.dim if self.hidden is None else self.hidden
+        self.features = nn.Parameter(torch.randn(self.n_features, width) * 0.1)
+        self.constant = nn.Parameter(torch.randn(width) / math.sqrt(width))
+        self._drop = nn.Dropout(self.dropout)
+        self._map = None if self.hidden is None else nn.Linear(self.hidden, self.dim)
+
+    def tables(self) -> list[nn.Parameter]:
+        """The features' vectors, which want an optimiser for sparse gradients."""
+        return [self.features]
+
+    def inner_parameters(self) -> list[nn.Parameter]:
+        """All other parameters."""
+        return [parameter for parameter in self.parameters() if parameter is not self.features]
+
+    def forward(self, ids: Tensor, offsets: Tensor, values: Tensor) -> Tensor:
+        """Queries of rows in compressed form.
+
+        Parameters
+        ----------
+        ids : Tensor of int64, shape (nnz,)
+            Features, row after row.
+        offsets : Tensor of int64, shape (n + 1,)
+            Where each row begins, and where the last ends.
+        values : Tensor of float, shape (nnz,)
+
+        Returns
+        -------
+        Tensor of float, shape (n, dim)
+
+        Raises
+        ------
+        DataError
+            When the shapes don't fit together.
+        """
+        if ids.dim() != 1 or values.shape != ids.shape or offsets.dim() != 1 or len(offsets) < 1:
+            raise DataError(
+                "BagEncoder needs ids and values of one shape (nnz,), and offsets of the shape (n + 1,). Got "
+                f"{tuple(ids.shape)}, {tuple(values.shape)} and {tuple(offsets.shape)} instead."
+            )
+        summed: Tensor = F.embedding_bag(
+            ids, self.features, offsets, mode="sum", sparse=True, per_sample_weights=values, include_last_offset=True
+        )
+        queries: Tensor = self._drop(summed + self.constant)
+        if self._map is not None:
+            queries = self._map(F.relu(queries))
+        return queries
 
 
 @parameterized

@@ -7,11 +7,9 @@ from typing import Any
 
 from sylvan.errors import ParameterError
 from sylvan.neural.text.bag_text_encoder import MODEL_TYPE, BagTextEncoder
-from sylvan.neural.text.encoder_files import read_json
-from sylvan.neural.text.hub import find_folder
-from sylvan.neural.text.sentence_encoder import SentenceEncoder
+from sylvan.neural.text.encoder_files import find_folder, read_json
+from sylvan.neural.text.network_encoder import Pooling, SentenceEncoder, TransformerEncoder
 from sylvan.neural.text.text_encoder import TextEncoder
-from sylvan.neural.text.transformer_encoder import Pooling, TransformerEncoder
 
 
 def open_encoder(

@@ -6,24 +6,28 @@ import os
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.neural.text import hugging_face
-from sylvan.neural.text.encoder_files import check_files, written_beside
-from sylvan.neural.text.hub import find_folder
+from sylvan.neural.text.encoder_files import check_files, find_folder, written_beside
 from sylvan.neural.text.network_shapes import incomplete
-from sylvan.neural.text.sentence_files import Recipe, pooler_as_dense
+from sylvan.neural.text.sentence_files import Recipe, pooler_as_dense, read_recipe
 from sylvan.neural.text.text_encoder import TextEncoder, as_tensor, checksum_of_tensors
 from sylvan.neural.text.token_rows import TokenRows
 from sylvan.parallel import progress
+from sylvan.params.fields import Choice, Constraint, Flag, Instance, Number
 from sylvan.text.documents import as_documents
 
 _CHUNK = 1000
 _UNLIMITED = 1_000_000  # tokenizers without a limit say some 1e30
+Pooling = Literal["mean", "cls", "pooler", "max", "last"]
+_MODES: dict[Pooling, str] = {
+    "mean": "mean", "cls": "cls", "max": "max", "last": "lasttoken", "pooler": "pooler",
+}  # fmt: skip
 
 
 class NetworkEncoder(TextEncoder):
@@ -267,3 +271,134 @@ def _special_ids(tokenizer: Any, network: Any, folder: str) -> tuple[int, int]:
         )
     starts = [tokenizer.cls_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id]
     return padding, next((i for i in starts if isinstance(i, int) and i >= 0), padding)
+
+
+class SentenceEncoder(NetworkEncoder):
+    """The network, pooling, further layers and normalisation that a folder's ``modules.json`` names.
+
+    The vectors are those of ``SentenceTransformer(folder).encode``. Whether they are brought to length 1 is said by
+    ``normalizes`` and done by :func:`~sylvan.neural.embed`; ``forward`` gives them as they come, for a training.
+
+    Parameters
+    ----------
+    source : path or str
+        A folder that sentence-transformers or :meth:`save_pretrained` wrote, or a name on the Hugging Face hub.
+    max_length : int, optional
+        The most tokens of a text that are looked at, special ones included; None for what the folder says.
+    lora_rank, gradient_checkpointing, frozen, seed
+        As for :class:`~sylvan.neural.TransformerEncoder`.
+    prompt : str, optional
+        What is put before every text, or the name of one of the folder's prompts; None for the folder's default.
+
+    Examples
+    --------
+    >>> from sylvan.neural import SentenceEncoder
+    >>> SentenceEncoder("no/such/folder").load()
+    Traceback (most recent call last):
+    ...
+    sylvan.errors.ModelError: There is no folder 'no/such/folder'.
+    """
+
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        "source": Instance((str, os.PathLike), "the path of a folder or a name on the Hugging Face hub"),
+        "max_length": Number(int, 1, optional=True),
+        "lora_rank": Number(int, 1, optional=True),
+        "gradient_checkpointing": Flag(),
+        "frozen": Flag(),
+        "seed": Number(int, 0, 2**63 - 1),
+        "prompt": Instance((str,), "a text or the name of a prompt", optional=True),
+    }
+
+    def __init__(
+        self,
+        source: str | os.PathLike[str],
+        max_length: int | None = None,
+        lora_rank: int | None = None,
+        gradient_checkpointing: bool = False,
+        frozen: bool = False,
+        seed: int = 0,
+        prompt: str | None = None,
+    ) -> None:
+        super().__init__()
+        self.source, self.lora_rank, self.prompt = source, lora_rank, prompt
+        self.max_length = max_length  # type: ignore[assignment]  # an int once the folder has been read
+        self.gradient_checkpointing, self.frozen, self.seed = gradient_checkpointing, frozen, seed
+
+    def _read_recipe(self, folder: str) -> Recipe:
+        recipe = read_recipe(folder)
+        if self.prompt is not None:
+            recipe.prompt = (recipe.prompts or {}).get(self.prompt, self.prompt)
+        return recipe
+
+
+class TransformerEncoder(NetworkEncoder):
+    """Any network that ``AutoModel`` loads, and one vector a text from the vectors of its tokens.
+
+    Weights are read as float32, whatever they were saved as; code that comes with a model is never run.
+
+    Parameters
+    ----------
+    source : path or str
+        A folder with ``config.json``, the weights and the tokenizer, or a name on the Hugging Face hub. Of a name the
+        files that an earlier download left are used where they are complete, without asking the hub.
+    pooling : {"mean", "cls", "pooler", "max", "last"}
+        The tokens' mean, the first token's vector, what the network's own pooler makes of that, the largest value of
+        each dimension, or the last token's vector (for networks whose tokens see only those before them).
+    max_length : int
+        The most tokens of a text that are looked at, special ones included.
+    lora_rank : int, optional
+        Train low-rank additions to the attention's weights instead of the weights (LoRA, through peft).
+    gradient_checkpointing : bool
+        Compute activations again in the backward pass instead of keeping them: less memory, about a third more time.
+    frozen : bool
+        Whether the weights stay as they are in a training.
+    seed : int
+        Of what LoRA begins with.
+
+    Attributes
+    ----------
+    network : transformers.PreTrainedModel
+    tokenizer : transformers.PreTrainedTokenizer
+
+    Notes
+    -----
+    An empty text is the tokenizer's special tokens alone, or where there are none its token for the beginning or end
+    of a text. Padding changes vectors by no more than rounding: some 1e-6 of their length in float32.
+
+    Of networks with a decoder behind the encoder (T5 and its kin) only the encoder is loaded.
+
+    Examples
+    --------
+    >>> from sylvan.neural import TransformerEncoder
+    >>> TransformerEncoder("no/such/folder", pooling="cls").load()
+    Traceback (most recent call last):
+    ...
+    sylvan.errors.ModelError: There is no folder 'no/such/folder'.
+    """
+
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        "source": Instance((str, os.PathLike), "the path of a folder or a name on the Hugging Face hub"),
+        "pooling": Choice(get_args(Pooling)),
+        "max_length": Number(int, 1),
+        "lora_rank": Number(int, 1, optional=True),
+        "gradient_checkpointing": Flag(),
+        "frozen": Flag(),
+        "seed": Number(int, 0, 2**63 - 1),
+    }
+
+    def __init__(
+        self,
+        source: str | os.PathLike[str],
+        pooling: Pooling = "mean",
+        max_length: int = 128,
+        lora_rank: int | None = None,
+        gradient_checkpointing: bool = False,
+        frozen: bool = False,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        self.source, self.pooling, self.max_length, self.lora_rank = source, pooling, max_length, lora_rank
+        self.gradient_checkpointing, self.frozen, self.seed = gradient_checkpointing, frozen, seed
+
+    def _read_recipe(self, folder: str) -> Recipe:
+        return Recipe(folder, modes=(_MODES[self.pooling],))

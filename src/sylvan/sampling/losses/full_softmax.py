@@ -10,9 +10,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from sylvan.params.fields import KW_ONLY, Range, parameterized
-from sylvan.sampling.losses.logits import ABSENT, class_logits
+from sylvan.sampling.losses.logits import ABSENT, bag_sums, bags_of_equal, class_logits
 from sylvan.sampling.losses.loss import ClassLoss, Positives
-from sylvan.sampling.losses.sparse_rows import bag_sums, bags_of_equal
 from sylvan.sampling.tensors import eagerly
 
 # Scores in memory at a time when the chunk size is left to the loss: small enough for the caches of a CPU, and large

@@ -9,10 +9,9 @@ from torch import Tensor
 
 from sylvan.errors import ParameterError
 from sylvan.params.fields import KW_ONLY, Instance, attribute, parameterized
-from sylvan.sampling.losses.estimate import CrossEntropyEstimate
 from sylvan.sampling.losses.logits import class_logits
-from sylvan.sampling.losses.loss import Positives
-from sylvan.sampling.losses.outside import log_sums
+from sylvan.sampling.losses.loss import Positives, log_sums
+from sylvan.sampling.losses.sampled_softmax import CrossEntropyEstimate
 from sylvan.sampling.samplers.base import Draw
 from sylvan.sampling.samplers.in_batch import InBatch
 from sylvan.sampling.samplers.subset import Subset

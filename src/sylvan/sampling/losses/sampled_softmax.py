@@ -3,19 +3,541 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
-from typing import Literal
+from typing import Annotated, Literal, NamedTuple
 
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
-from sylvan.errors import ParameterError
-from sylvan.params.fields import KW_ONLY, parameterized
-from sylvan.sampling.losses.estimate import CrossEntropyEstimate
-from sylvan.sampling.losses.logits import class_logits
-from sylvan.sampling.losses.loss import LOWEST_LOG_Q, Positives
-from sylvan.sampling.losses.sampled_loss import accidental_hits
-from sylvan.sampling.samplers.base import Draw
+from sylvan.errors import DataError, ParameterError
+from sylvan.params.fields import KW_ONLY, Instance, Range, parameterized
+from sylvan.sampling.losses.full_softmax import FullSoftmaxLoss
+from sylvan.sampling.losses.logits import ABSENT, class_logits
+from sylvan.sampling.losses.loss import LOWEST_LOG_Q, ClassLoss, Positives, counted_rows
+from sylvan.sampling.samplers.base import Draw, Sampler
+from sylvan.sampling.tensors import without_gradient
+
+
+@parameterized
+class SampledLoss(ClassLoss):
+    """Base of losses with a sampler: its parameters, whether it fits the class table, and the draw."""
+
+    sampler: Annotated[Sampler, Instance(words="a sampler of sylvan.sampling")]
+    n_samples: Annotated[int, Range(1)]
+    _: KW_ONLY
+    shared: bool = False
+    sparse: bool = True  # type: ignore[misc]
+
+    def check_params(self, names: Sequence[str] | None = None) -> None:
+        """Check every declared constraint, and that there are at least as many classes as samples."""
+        super().check_params(names)
+        if self.n_samples > self.sampler.n_classes:
+            raise ParameterError(
+                f"The 'n_samples' parameter of {type(self).__name__} is above the class count: it must be an int in "
+                f"[1, {self.sampler.n_classes}] with this {type(self.sampler).__name__}. Got {self.n_samples} instead."
+            )
+
+    @without_gradient
+    def _draw(self, queries: Tensor, positives: Positives) -> Draw:
+        """Negatives for the queries, after the sampler has seen the positives."""
+        self.sampler.observe(positives.ids[positives.present])
+        return self.sampler.sample(queries.detach().float(), self.n_samples, shared=self.shared)
+
+    @without_gradient
+    def _positive_log_q(self, queries: Tensor, wanted: Positives) -> Tensor:
+        """Log-probability (batch, p) that a draw is the positive; of the batch's mixture when draws are shared."""
+        wide = queries.detach().float()
+        if self.shared:
+            log_q = self.sampler.shared_log_prob(wide, wanted.ids.reshape(-1)).view(wanted.ids.shape)
+        else:
+            log_q = self.sampler.log_prob(wide, wanted.ids)
+        return log_q.clamp(min=LOWEST_LOG_Q)
+
+    def _check(self, queries: Tensor, table: Tensor, targets: Tensor, bias: Tensor | None) -> Tensor:
+        targets = super()._check(queries, table, targets, bias)
+        if len(table) != self.sampler.n_classes:
+            raise DataError(
+                f"The class embeddings given to {type(self).__name__} have {len(table)} rows, but its "
+                f"{type(self.sampler).__name__} draws from {self.sampler.n_classes} classes. Make the sampler for as "
+                "many classes as the table has rows."
+            )
+        return targets
+
+
+def accidental_hits(drawn: Tensor, positives: Positives) -> Tensor:
+    """Which drawn classes (batch, m), or (m,) for the whole batch, are positives of their query: bool (batch, m)."""
+    ids = positives.ids.contiguous()
+    batch, p = ids.shape
+    if p == 1:
+        return ids == drawn
+    ascending = ids.sort(dim=1).values
+    wanted = drawn.expand(batch, -1).contiguous()
+    places = torch.searchsorted(ascending, wanted).clamp(max=p - 1)
+    return ascending.gather(1, places) == wanted
+
+
+class SampledLossWarning(UserWarning):
+    """A sampled loss is far from the cross-entropy that it estimates, so that training follows the wrong slope."""
+
+
+class LossCheck(NamedTuple):
+    """What :meth:`CrossEntropyEstimate.check` found on some rows.
+
+    Attributes
+    ----------
+    sampled, full : float
+        Mean of the sampled loss, and of the cross-entropy over all classes, in nats.
+    n_rows : int
+        How many rows both were computed for.
+    """
+
+    sampled: float
+    full: float
+    n_rows: int
+
+
+class CrossEntropyEstimate(SampledLoss):
+    """Base of sampled losses whose value estimates the cross-entropy over all classes."""
+
+    @without_gradient
+    def check(
+        self, queries: Tensor, class_embeddings: Tensor, targets: Tensor, bias: Tensor | None = None, *,
+        n_rows: int = 64,
+    ) -> LossCheck:  # fmt: skip
+        """Compute this loss and the full softmax's on a few rows, and warn where the two part.
+
+        A sampler that misses the classes with the largest scores makes the loss too small, and training doesn't notice:
+        it goes on lowering it. The tasks call this now and then; a training of your own may.
+
+        Parameters
+        ----------
+        queries, class_embeddings, targets, bias
+            As the loss takes them.
+        n_rows : int
+            Rows to look at, spread evenly over those that aren't ignored, in [1, inf). Each costs its scores of all
+            classes, once.
+
+        Returns
+        -------
+        LossCheck
+
+        Raises
+        ------
+        ParameterError
+            When ``n_rows`` is out of its range.
+        DataError
+            As the loss itself.
+
+        Warns
+        -----
+        SampledLossWarning
+            When the loss is below the cross-entropy by more than half of ``ln(n_classes)``, which is what knowing
+            nothing costs: the draws miss the classes with the largest scores. Or when it is above by more than one and
+            a half of that: losses that correct the target's logit may be above by ``ln(n_classes)`` with uniform
+            draws, and further with a sampler that gives the targets less probability than these would.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from sylvan.sampling import SampledSoftmaxLoss, Uniform
+        >>> _ = torch.manual_seed(0)
+        >>> loss = SampledSoftmaxLoss(Uniform(1000), 100)
+        >>> found = loss.check(torch.zeros(4, 8), torch.randn(1000, 8), torch.arange(4))
+        >>> round(found.full, 3), abs(found.sampled - found.full) < 1e-4
+        (6.908, True)
+        """
+        if isinstance(n_rows, bool) or not isinstance(n_rows, int) or n_rows < 1:
+            raise ParameterError(
+                f"The 'n_rows' of {type(self).__name__}.check must be an int in [1, inf). Got {n_rows!r} instead."
+            )
+        targets = self._check(queries, class_embeddings, targets, bias)
+        rows, wanted, _ = counted_rows(queries, targets, self.ignore_index)
+        if len(rows) == 0:
+            return LossCheck(math.nan, math.nan, 0)
+        chosen = torch.linspace(0, len(rows) - 1, min(n_rows, len(rows)), device=rows.device).round().long()
+        few, theirs = rows[chosen], wanted[chosen]
+        whole = FullSoftmaxLoss(ignore_index=self.ignore_index)
+        full = float(whole(few, class_embeddings, theirs, bias))
+        sampled = float(self._each(few, class_embeddings, theirs, bias).mean())
+        self._warn(sampled - full, math.log(len(class_embeddings)), LossCheck(sampled, full, len(few)))
+        return LossCheck(sampled, full, len(few))
+
+    def _warn(self, above: float, most: float, found: LossCheck) -> None:
+        """Tell where the loss is far below the cross-entropy or above it; ``most`` is what knowing nothing costs."""
+        if math.isinf(found.full) or -0.5 * most <= above <= 1.5 * most:  # infinite: a target is masked
+            return
+        misses = "misses the classes with the largest scores, and training lowers the one without the other"
+        unlikely = "gives the targets less probability than uniform draws would, so that gradients are mostly noise"
+        warnings.warn(
+            f"This {type(self).__name__} is {found.sampled:.3g} where the cross-entropy over all "
+            f"{self.sampler.n_classes:,} classes is {found.full:.3g} ({found.n_rows} rows): its "
+            f"{type(self.sampler).__name__} {misses if above < 0 else unlikely}. Refresh the sampler more often, draw "
+            "more, lower the table's learning rate, or use HeadAndTailLoss.",
+            SampledLossWarning,
+            stacklevel=4,
+        )
+
+
+class Contrast(NamedTuple):
+    """Scores of a batch's positives and of its noise, with what the sampler says of both."""
+
+    positive: Tensor  # positive, noise: scores. Places without a positive repeat another one of the row
+    noise: Tensor
+    # positive_log_q, noise_log_q: log-probabilities of a draw, at least -80; the positives' are zeros unless they were
+    # asked for
+    positive_log_q: Tensor
+    noise_log_q: Tensor
+    hits: Tensor  # shape (batch, n_samples): draws that are positives of their query
+
+
+class NoiseLoss(SampledLoss):
+    """Base of losses that are a sum over noise for each positive; such a loss writes ``_of_each_positive``. The loss of
+    a query with several positives is the mean, over its distinct ones, of what each would have alone with the same
+    noise."""
+
+    _needs_positive_log_q = False
+
+    def _losses(self, queries: Tensor, table: Tensor, wanted: Positives, bias: Tensor | None) -> Tensor:
+        losses = self._of_each_positive(self._contrast(queries, table, wanted, bias))  # (batch, p)
+        return (losses * wanted.shares).sum(dim=1)
+
+    def _of_each_positive(self, contrast: Contrast) -> Tensor:
+        """The loss (batch, p) of every positive with the noise of its query."""
+        raise NotImplementedError
+
+    def _contrast(self, queries: Tensor, table: Tensor, wanted: Positives, bias: Tensor | None) -> Contrast:
+        draw = self._draw(queries, wanted)
+        p = wanted.ids.shape[1]
+        if self.shared:
+            scores = class_logits(queries, table, draw.ids, bias, own=wanted.ids)
+        else:
+            scores = class_logits(queries, table, torch.cat([wanted.ids, draw.ids], dim=1), bias)
+        ours, noise = scores[:, :p], scores[:, p:]
+        of_positives = self._positive_log_q(queries, wanted) if self._needs_positive_log_q else ours.new_zeros(1, p)
+        hits = accidental_hits(draw.ids, wanted)
+        return Contrast(ours, noise, of_positives, draw.log_q.clamp(min=LOWEST_LOG_Q), hits)
+
+
+@parameterized
+class MaskedNoiseLoss(NoiseLoss):
+    """Base of those that let the user choose whether draws that hit a positive count."""
+
+    _: KW_ONLY
+    accidental: Literal["remove", "keep"] = "remove"
+
+    def _counting(self, of_noise: Tensor, contrast: Contrast) -> Tensor:
+        """Losses of noise (…, n_samples) with zeros for the draws that don't count."""
+        return of_noise.masked_fill(contrast.hits, 0.0) if self.accidental == "remove" else of_noise
+
+
+class BlackOutLoss(MaskedNoiseLoss):
+    r"""Discriminative loss of a weighted softmax over the positive and :math:`k` drawn classes.
+
+    With scores :math:`s`, draws :math:`j_1 \dots j_k` and the weights :math:`w_j = 1 / q_j`, the positive :math:`y` and
+    each draw get the probability
+
+    .. math:: \tilde p_i = \frac{w_i e^{s_i}}{w_y e^{s_y} + \sum_{m=1}^k w_{j_m} e^{s_{j_m}}}, \qquad
+              \ell = -\ln \tilde p_y - \sum_{m=1}^k \ln(1 - \tilde p_{j_m}).
+
+    The first term alone is a sampled softmax in which the positive is weighted like the draws; the others make it NCE
+    with a noise distribution that depends on the query. The model's probabilities are :math:`e^{s_j}` over their sum.
+
+    Parameters
+    ----------
+    sampler : Sampler
+        Where negatives come from: :class:`~sylvan.sampling.Unigram` with a power between 0 and 1 in the paper.
+    n_samples : int
+        :math:`k`, draws with repetition for each query, or in all when ``shared``; no more than there are classes. A
+        class drawn twice stands twice.
+    shared : bool
+        Draw once for the whole batch; with an adaptive sampler :math:`q` is then the mixture over the batch.
+    accidental : {"remove", "keep"}
+        What becomes of draws that are positives of their query: dropped from both sums (the paper draws from the other
+        classes), or used, where each pushes the positive down again.
+    sparse : bool
+        Whether the gradient of a class table that is a leaf is sparse. False makes it dense, which
+        ``DistributedDataParallel`` needs unless the table is the weight of an ``nn.Embedding(sparse=True)``.
+    reduction : {"mean", "sum", "none"}
+        Over the queries that aren't ignored.
+    ignore_index : int
+        The target of queries to ignore, and the filling of rows with fewer positives than others.
+
+    Raises
+    ------
+    ParameterError
+        When a parameter is out of its range, or ``n_samples`` above the sampler's class count.
+
+    Notes
+    -----
+    The loss of a query with several positives is the mean of what each would have alone with the same draws. A positive
+    that the sampler never draws is weighted as if its probability were e^-80. Scores, weights and sums are float32
+    (float64 for float64 inputs) under autocast too; :math:`1 - \tilde p` of the largest term is the sum of the others,
+    so that nothing is lost where a draw's probability rounds to one. The gradient of a class table that is a leaf is
+    sparse.
+
+    References
+    ----------
+    S. Ji et al., "BlackOut: Speeding up Recurrent Neural Network Language Models With Very Large Vocabularies", ICLR
+    2016 (arXiv 1511.06909).
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sylvan.sampling import BlackOutLoss, Unigram
+    >>> _ = torch.manual_seed(0)
+    >>> table = torch.nn.Parameter(torch.randn(1000, 16))
+    >>> loss = BlackOutLoss(Unigram(1000, torch.arange(1, 1001), power=0.4), 20)
+    >>> value = loss(torch.randn(8, 16), table, torch.randint(1000, (8,)))
+    >>> value.backward()
+    >>> value.shape, table.grad.is_sparse
+    (torch.Size([]), True)
+    """
+
+    _needs_positive_log_q = True
+
+    def _of_each_positive(self, contrast: Contrast) -> Tensor:
+        ours = contrast.positive - contrast.positive_log_q  # (batch, p)
+        noise = contrast.noise - contrast.noise_log_q  # (batch, n_samples)
+        absent = contrast.hits if self.accidental == "remove" else torch.zeros_like(contrast.hits)
+        noise = noise.masked_fill(absent, ABSENT).unsqueeze(1).expand(-1, ours.shape[1], -1)
+        logits = torch.cat([ours.unsqueeze(-1), noise], dim=-1)  # (batch, p, 1 + n_samples)
+        total = torch.logsumexp(logits, dim=-1, keepdim=True)
+        of_noise = -_log_complements(logits, total)[..., 1:].masked_fill(absent.unsqueeze(1), 0.0)
+        return total.squeeze(-1) - ours + of_noise.sum(dim=-1)
+
+
+def _log_complements(logits: Tensor, total: Tensor) -> Tensor:
+    """ln(1 - softmax) of every logit, given their logsumexp."""
+    is_largest = torch.zeros_like(logits, dtype=torch.bool)
+    is_largest.scatter_(-1, logits.argmax(dim=-1, keepdim=True), True)
+    of_largest = torch.logsumexp(logits.masked_fill(is_largest, ABSENT), dim=-1, keepdim=True) - total
+    # At most one half but for rounding, and where all are masked: their sum rounds to each of them. The largest's own
+    # place is filled lest its infinite slope meet a zero.
+    probabilities = (logits - total).masked_fill(is_largest, -1.0).exp().clamp(max=0.75)
+    return torch.where(is_largest, of_largest, torch.log1p(-probabilities))
+
+
+@parameterized
+class NCELoss(MaskedNoiseLoss):
+    r"""Logistic loss of the positive against :math:`k` noise classes, with scores corrected by the noise's probability.
+
+    With scores :math:`s`, noise classes :math:`j_1 \dots j_k` of probability :math:`q` and the log-normaliser
+    :math:`\ln Z`, the loss of a query with the positive :math:`y` is
+
+    .. math:: -\ln \sigma(s_y - \ln Z - \ln k q_y) - \sum_{i=1}^k \ln \sigma(\ln k q_{j_i} + \ln Z - s_{j_i}).
+
+    In expectation its optimum over :math:`s` is :math:`s_j - \ln Z = \ln p(j \mid x)` for any :math:`q` that gives
+    every class some probability: scores come out *normalised*, no sum over classes is needed for the probability of
+    one. The nearer :math:`q` is to :math:`p` and the larger :math:`k`, the less noise in the estimate.
+
+    Parameters
+    ----------
+    sampler : Sampler
+        Where the noise comes from, commonly :class:`~sylvan.sampling.Unigram` with a power from 0.25 to 1.
+    n_samples : int
+        :math:`k`, draws with repetition for each query, or in all when ``shared``; no more than there are classes.
+    shared : bool
+        Draw once for the whole batch; with an adaptive sampler :math:`q` is then the mixture over the batch.
+    log_normalizer : float or None
+        :math:`\ln Z`. None stands for the logarithm of the class count: a table of zeros, or a fresh one without bias,
+        then means the uniform distribution, where with 0 (Mnih and Teh's choice, for a model with a bias that starts
+        low) every class would start with probability one.
+    learn_normalizer : bool
+        Learn :math:`\ln Z` from ``log_normalizer`` on, as the one parameter ``learned_log_normalizer`` of this loss:
+        give ``loss.parameters()`` to the optimizer. One number for all queries, as a bias common to all classes is.
+    accidental : {"keep", "remove"}
+        What becomes of draws that are positives of their query. The theory wants them used: noise is noise because it
+        was drawn, whatever it hits. ``"remove"`` drops them from the sum.
+    sparse : bool
+        Whether the gradient of a class table that is a leaf is sparse. False makes it dense, which
+        ``DistributedDataParallel`` needs unless the table is the weight of an ``nn.Embedding(sparse=True)``.
+    reduction : {"mean", "sum", "none"}
+        Over the queries that aren't ignored.
+    ignore_index : int
+        The target of queries to ignore, and the filling of rows with fewer positives than others.
+
+    Raises
+    ------
+    ParameterError
+        When a parameter is out of its range, or ``n_samples`` above the sampler's class count.
+
+    Notes
+    -----
+    The loss of a query with several positives is the mean of what each would have alone with the same noise. A positive
+    that the sampler never draws counts as one of probability e^-80: it is surely no noise, and teaches
+    nothing. Scores and probabilities are float32 (float64 for float64 inputs) under autocast too, and the gradient of a
+    class table that is a leaf is sparse.
+
+    References
+    ----------
+    .. [1] M. Gutmann and A. Hyvärinen, "Noise-Contrastive Estimation of Unnormalized Statistical Models", JMLR 2012.
+    .. [2] A. Mnih and Y. W. Teh, "A Fast and Simple Algorithm for Training Neural Probabilistic Language Models",
+       ICML 2012.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sylvan.sampling import NCELoss, Unigram
+    >>> _ = torch.manual_seed(0)
+    >>> table = torch.nn.Parameter(torch.zeros(1000, 16))
+    >>> loss = NCELoss(Unigram(1000, torch.arange(1, 1001), power=0.75), 20)
+    >>> value = loss(torch.randn(8, 16), table, torch.randint(1000, (8,)))
+    >>> value.backward()
+    >>> value.shape, table.grad.is_sparse
+    (torch.Size([]), True)
+    """
+
+    _: KW_ONLY
+    log_normalizer: Annotated[float | None, Range()] = None
+    learn_normalizer: bool = False
+    accidental: Literal["remove", "keep"] = "keep"
+
+    _needs_positive_log_q = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.learn_normalizer:
+            self.learned_log_normalizer = nn.Parameter(torch.tensor(self._constant()))
+
+    def _constant(self) -> float:
+        return math.log(self.sampler.n_classes) if self.log_normalizer is None else float(self.log_normalizer)
+
+    def _of_each_positive(self, contrast: Contrast) -> Tensor:
+        log_normalizer = self.learned_log_normalizer if self.learn_normalizer else self._constant()
+        offset = log_normalizer + math.log(self.n_samples)
+        of_positive = F.softplus(offset + contrast.positive_log_q - contrast.positive)  # (batch, p)
+        of_noise = F.softplus(contrast.noise - offset - contrast.noise_log_q)  # (batch, n_samples)
+        of_noise = self._counting(of_noise, contrast)
+        return of_positive + of_noise.sum(dim=1, keepdim=True)
+
+
+class NegativeSamplingLoss(MaskedNoiseLoss):
+    r"""Binary cross-entropy of scores: the positive is one, :math:`k` drawn classes are zero.
+
+    With scores :math:`s` and negatives :math:`j_1 \dots j_k`, the loss of a query with the positive :math:`y` is
+
+    .. math:: -\ln \sigma(s_y) - \sum_{i=1}^k \ln \sigma(-s_{j_i}).
+
+    It doesn't estimate the softmax: in expectation its optimum (with hits used) is :math:`s_j = \ln p(j \mid x) - \ln k
+    q_j`, which ranks classes by how much more probable they are than in the noise. Good for embeddings, not for
+    probabilities.
+
+    Parameters
+    ----------
+    sampler : Sampler
+        Where negatives come from; :class:`~sylvan.sampling.Unigram` with ``power=0.75`` in word2vec.
+    n_samples : int
+        :math:`k`, draws with repetition for each query, or in all when ``shared``; no more than there are classes.
+    shared : bool
+        Draw once for the whole batch.
+    accidental : {"remove", "keep"}
+        What becomes of draws that are positives of their query: dropped, as word2vec does, or used as negatives.
+    sparse : bool
+        Whether the gradient of a class table that is a leaf is sparse. False makes it dense, which
+        ``DistributedDataParallel`` needs unless the table is the weight of an ``nn.Embedding(sparse=True)``.
+    reduction : {"mean", "sum", "none"}
+        Over the queries that aren't ignored.
+    ignore_index : int
+        The target of queries to ignore, and the filling of rows with fewer positives than others.
+
+    Raises
+    ------
+    ParameterError
+        When a parameter is out of its range, or ``n_samples`` above the sampler's class count.
+
+    Notes
+    -----
+    The loss of a query with several positives is the mean of what each would have alone with the same negatives. Scores
+    are float32 (float64 for float64 inputs) under autocast too, and the gradient of a class table that is a leaf is
+    sparse.
+
+    References
+    ----------
+    T. Mikolov et al., "Distributed Representations of Words and Phrases and their Compositionality", NIPS
+    2013, Eq. (4).
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sylvan.sampling import NegativeSamplingLoss, Uniform
+    >>> _ = torch.manual_seed(0)
+    >>> table = torch.nn.Parameter(torch.zeros(1000, 16))
+    >>> loss = NegativeSamplingLoss(Uniform(1000), 5)
+    >>> round(loss(torch.randn(8, 16), table, torch.randint(1000, (8,))).item(), 4)  # (1 + 5) ln 2
+    4.1589
+    """
+
+    def _of_each_positive(self, contrast: Contrast) -> Tensor:
+        of_noise = self._counting(F.softplus(contrast.noise), contrast)
+        return F.softplus(-contrast.positive) + of_noise.sum(dim=1, keepdim=True)
+
+
+class OneVsEachLoss(NoiseLoss):
+    r"""Logistic losses of the positive's score against every other class's, their sum estimated from draws.
+
+    With scores :math:`s`, the loss of a query with the positive :math:`y` over all classes is
+
+    .. math:: \ell = -\sum_{j \ne y} \ln \sigma(s_y - s_j) \ge -\ln \frac{e^{s_y}}{\sum_j e^{s_j}},
+
+    and with draws :math:`j_1 \dots j_k` of probability :math:`q` this unbiased estimate of it:
+
+    .. math:: \hat\ell = -\frac{1}{k} \sum_{i=1}^k \frac{[j_i \ne y]}{q_{j_i}} \ln \sigma(s_y - s_{j_i}).
+
+    The bound is the tighter the less probability the other classes have; at the optimum of the bound the ranking of the
+    classes is that of the softmax, their probabilities aren't.
+
+    Parameters
+    ----------
+    sampler : Sampler
+        Where the others come from. Every class must have some probability for the estimate to be unbiased;
+        :class:`~sylvan.sampling.Uniform` is the paper's choice, :math:`1 / q` being the class count.
+    n_samples : int
+        :math:`k`, draws with repetition for each query, or in all when ``shared``; no more than there are classes.
+    shared : bool
+        Draw once for the whole batch; with an adaptive sampler :math:`q` is then the mixture over the batch.
+    sparse : bool
+        Whether the gradient of a class table that is a leaf is sparse. False makes it dense, which
+        ``DistributedDataParallel`` needs unless the table is the weight of an ``nn.Embedding(sparse=True)``.
+    reduction : {"mean", "sum", "none"}
+        Over the queries that aren't ignored.
+    ignore_index : int
+        The target of queries to ignore, and the filling of rows with fewer positives than others.
+
+    Raises
+    ------
+    ParameterError
+        When a parameter is out of its range, or ``n_samples`` above the sampler's class count.
+
+    Notes
+    -----
+    Draws that are positives of their query add nothing, as the sum wants: it goes over the other classes. The loss of a
+    query with several positives is the mean over them of the sum over the classes that are none. The sum grows with the
+    class count, and so does its gradient: choose the learning rate accordingly. Scores are float32 (float64 for
+    float64 inputs) under autocast too, and the gradient of a class table that is a leaf is sparse.
+
+    References
+    ----------
+    M. K. Titsias, "One-vs-Each Approximation to Softmax for Scalable Estimation of Probabilities", NIPS 2016.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sylvan.sampling import OneVsEachLoss, Uniform
+    >>> _ = torch.manual_seed(0)
+    >>> table = torch.nn.Parameter(torch.randn(1000, 16))
+    >>> loss = OneVsEachLoss(Uniform(1000), 50)
+    >>> value = loss(torch.randn(8, 16), table, torch.randint(1000, (8,)))
+    >>> value.backward()
+    >>> value.shape, table.grad.is_sparse
+    (torch.Size([]), True)
+    """
+
+    def _of_each_positive(self, contrast: Contrast) -> Tensor:
+        weights = (-contrast.noise_log_q).exp().expand_as(contrast.hits).masked_fill(contrast.hits, 0.0)
+        margins = contrast.noise.unsqueeze(1) - contrast.positive.unsqueeze(-1)  # (batch, p, n_samples)
+        return (F.softplus(margins) * weights.unsqueeze(1)).sum(dim=-1) / self.n_samples
 
 
 @parameterized

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from sylvan.errors import ParameterError
 from sylvan.params.fields import Constraint
-from sylvan.sampling.midx.cell_draws import THIN
-from sylvan.sampling.midx.multi_index import MultiIndex
+from sylvan.sampling.midx.multi_index import THIN, MultiIndex
 from sylvan.sampling.tensors import blocks
 
 Learning = Literal["refresh", "joint", "joint-gumbel"]

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from sylvan.errors import DataError, NotFittedError
 from sylvan.params.fields import KW_ONLY, Range, attribute, parameterized
-from sylvan.sampling.samplers.base import Draw, Sampler
-from sylvan.sampling.samplers.counts import class_counts
+from sylvan.sampling.samplers.base import Draw, Sampler, class_counts
 from sylvan.sampling.tensors import need_integers, without_gradient
 
 

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from sylvan.params.fields import Range, attribute, parameterized
-from sylvan.sampling.samplers.base import Draw, Sampler
-from sylvan.sampling.samplers.counts import class_counts
+from sylvan.sampling.samplers.base import Draw, Sampler, class_counts
 
 
 def alias_table(weights: Tensor) -> tuple[Tensor, Tensor]:

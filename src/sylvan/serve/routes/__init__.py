@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sylvan.serve.openapi import Operation
-from sylvan.serve.routes import annif, bulk, cards, changes, explaining, health, labels, page, ranking, searching, trees
+from sylvan.serve.calls import Operation
+from sylvan.serve.routes import annif, cards, changes, page, ranking, trees
 from sylvan.serve.service import Service
 
 __all__ = ["all_operations"]
@@ -12,14 +12,14 @@ __all__ = ["all_operations"]
 def all_operations(service: Service) -> list[Operation]:
     """Every route of a service."""
     return [
-        *ranking.operations(service, bulk.streamed(service)),
-        *searching.operations(service),
-        *explaining.operations(service),
+        *ranking.operations(service, ranking.streamed(service)),
+        *ranking.search_operations(service),
+        *ranking.explain_operations(service),
         *trees.operations(service),
-        *labels.operations(service),
+        *trees.label_operations(service),
         *cards.operations(service),
         *changes.operations(service),
         *annif.operations(service),
-        *health.operations(service),
+        *cards.health_operations(service),
         *page.operations(service),
     ]

@@ -16,10 +16,9 @@ import msgspec
 from msgspec import Meta
 
 from sylvan.data import SubjectVocabulary
-from sylvan.labels.uris import looks_like_uri
+from sylvan.labels.names import looks_like_uri
 from sylvan.serve.asked import Asked, RankedRow, answers
-from sylvan.serve.calls import JSON, Call, Reply, Stream, decode
-from sylvan.serve.openapi import Operation, Parameter
+from sylvan.serve.calls import JSON, Call, Operation, Parameter, Reply, Stream, decode
 from sylvan.serve.problems import Problem, problem_of_body
 from sylvan.serve.service import Service
 from sylvan.serve.settings import Limits

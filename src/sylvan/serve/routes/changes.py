@@ -13,8 +13,7 @@ import msgspec
 
 from sylvan.params.wording import counted
 from sylvan.serve.bodies import text_of
-from sylvan.serve.calls import JSON, Call, Reply, decode
-from sylvan.serve.openapi import ADMIN, Operation
+from sylvan.serve.calls import ADMIN, JSON, Call, Operation, Reply, decode
 from sylvan.serve.problems import Problem
 from sylvan.serve.routes.ranking import MODEL
 from sylvan.serve.service import Service

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from sylvan.serve.calls import Call, Reply
-from sylvan.serve.openapi import ANYONE, Operation, Parameter
+from sylvan.serve.calls import ANYONE, Call, Operation, Parameter, Reply
 from sylvan.serve.problems import Problem
 from sylvan.serve.service import Service
 

@@ -16,6 +16,8 @@ from sylvan.sampling.losses.logits import class_logits
 from sylvan.sampling.losses.loss import (
     Positives,
     Reduction,
+    Selection,
+    cane_losses,
     check_positives,
     check_range,
     check_targets,
@@ -24,8 +26,8 @@ from sylvan.sampling.losses.loss import (
     no_losses,
     positives,
     reduced,
+    select,
 )
-from sylvan.sampling.losses.outside import Selection, cane_losses, select
 from sylvan.sampling.samplers.base import Sampler
 from sylvan.sampling.samplers.static import Uniform
 from sylvan.sampling.tensors import eagerly, need_floats, need_integers, product, slices, without_gradient

@@ -1,0 +1,192 @@
+"""Saved models at work: loading one as the command line sets it, and the input that it takes."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import click
+
+from sylvan import store
+from sylvan.cli.config import Config, config_of
+from sylvan.cli.io.inputs import MatrixInput, TextInput, open_input
+from sylvan.cli.options import OF_TEXTS, complain, read_model_settings, settable_parameters
+from sylvan.cli.session import Session
+from sylvan.data.streams import open_read
+from sylvan.errors import DataError, ModelError, ParameterError
+from sylvan.models.at_work import Source, inner_of, load_ranking, set_device, set_ranking, set_threads
+from sylvan.runtime.disk import Need, disk_of, free_bytes, is_full, need_room
+
+TRAINED_ON = "trained_on"  # in a model's manifest: name and checksum of each file
+# What changes an answer without a new training; anything else would be silently without effect.
+_RANK_PARAMETERS = ("beam", "combine", "n_neighbors", "power", "tail", OF_TEXTS)
+# A disk with so many times the bytes of the data free, and so many beside, isn't asked further: to estimate a model's
+# size takes a second or two.
+AMPLE, BESIDE = 20, 1 << 30
+# Of a plan's options those that say how, not what, is trained.
+_OF_THE_RUN = ("checkpoint", "memory_limit", "force", "report")
+
+
+def note_training_file(folder: str, path: str | None) -> None:
+    """Write into the manifest of a saved model that it has learned from a file, unless that is stdin or a folder."""
+    records = training_files([], [path])
+    if records:
+        store.annotate(folder, {TRAINED_ON: records})
+
+
+def training_files(folders: Iterable[str], paths: Iterable[str | None] = ()) -> list[Any]:
+    """The records of the files that the models in ``folders`` have learned from, and those of ``paths``, each once."""
+    records = [_record(path) for path in paths if path is not None and os.path.isfile(path)]
+    for folder in filter(os.path.isdir, folders):
+        noted = store.contents(folder)["model"]["meta"].get(TRAINED_ON)
+        records += [record for record in noted if isinstance(record, dict)] if isinstance(noted, list) else []
+    return list({str(record.get("sha256")): record for record in records}.values())
+
+
+def training_name(folder: str, path: str) -> str | None:
+    """The name that a file had when the model in ``folder`` learned from it; None where it hasn't, or isn't known."""
+    records = training_files([folder]) if os.path.isfile(path) else []
+    names = {str(record.get("sha256")): str(record.get("name")) for record in records}
+    return names.get(_record(path)["sha256"]) if names else None
+
+
+def learned_rows(model: Any, source: Source) -> tuple[int, int]:
+    """How many of the first rows of a file are among those that the model has learned from and keeps, and how many
+    were compared: none where it keeps none, and of stdin."""
+    inner = inner_of(model)
+    if getattr(inner, "training_rows_", None) is None or source.path == "-":
+        return 0, 0
+    for rows, _ in source.blocks(False if source.is_text else model.n_features_):
+        learned = inner.learned_rows(model.vectorizer.transform(rows) if source.is_text else rows)
+        return int(learned.sum()), len(learned)
+    return 0, 0
+
+
+def _record(path: str) -> dict[str, str]:
+    """A file's name, and the checksum of its content after unpacking: a compressed copy is the same file."""
+    digest = hashlib.sha256()
+    with open_read(path) as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return {"name": os.path.basename(path), "sha256": digest.hexdigest()}
+
+
+def load_model(folder: str, settings: Sequence[str], threads: int | None, device: str | None = None) -> Any:
+    """The model in ``folder``, its parameters changed by ``settings`` (``beam=20``), ``threads`` and ``device``."""
+    loaded = load_ranking(folder)
+    set_ranking(loaded, ranking_parameters(loaded, settings))
+    set_threads(loaded, threads)
+    if device is not None and not set_device(loaded, device):
+        raise ParameterError(f"--device is for models with a text encoder, which {folder!r} holds none of.")
+    return loaded
+
+
+def codes_of(model: Any) -> Sequence[str]:
+    """What a model calls its labels: their names, or their ids where they have none."""
+    return model.vocabulary_ if model.vocabulary_ is not None else [str(label) for label in range(model.n_labels_)]
+
+
+def ranking_parameters(model: Any, settings: Sequence[str]) -> dict[str, Any]:
+    """The parameters that ``settings``, or else the configuration file of the running command, give a model."""
+    inner = inner_of(model)
+    ctx = click.get_current_context(silent=True)
+    config = Config() if ctx is None else config_of(ctx)
+    values, of_texts, problems = read_model_settings(type(inner), settings, config.parameters)
+    if of_texts and inner is model:
+        problems.append(f"The {OF_TEXTS!r} parameter is for texts, and the model is over matrices.")
+    known = [name for name, *_ in settable_parameters(type(inner))]
+    problems += [
+        f"The {name!r} parameter of {type(inner).__name__} matters in training alone. "
+        f"Those that can be set here: {', '.join(one for one in known if _counts(one)) or 'none'}."
+        for name in values
+        if name in known and not _counts(name)
+    ]
+    if config.problems or problems:
+        raise ParameterError(complain([*config.problems, *problems]))
+    return values | of_texts
+
+
+def _counts(name: str) -> bool:
+    """Whether a parameter changes an answer without a new training."""
+    outer, _, inner = name.rpartition("__")
+    return inner in _RANK_PARAMETERS and outer in ("", "ranker")
+
+
+def input_for(
+    model: Any, folder: str, path: str, given: Mapping[str, Any], part: str = "tst"
+) -> TextInput | MatrixInput:
+    """As :func:`~sylvan.cli.io.inputs.open_input`, of texts or a matrix as the model in ``folder`` takes them."""
+    source = open_input(path, given, model, part)
+    if model.takes_texts != source.is_text:
+        taken = "text" if model.takes_texts else "matrices"
+        raise DataError(f"The model in {folder!r} takes {taken}, but {source.name} is {source.words}.")
+    return source
+
+
+def need_disk(model: Any, inputs: Any, labels: Any, options: Mapping[str, Any], folders: Mapping[str, str]) -> None:
+    """Refuse a training whose model, or whose checkpoint, has no room."""
+    if not hasattr(getattr(model, "model", model), "plan"):
+        return
+    free = [known for known in map(free_bytes, folders.values()) if known is not None]
+    if not free or min(free) > AMPLE * _bytes_of(inputs) + BESIDE:
+        return
+    from sylvan.runtime.checkpointed import SECONDS
+
+    plan = model.plan(inputs, labels, **{name: it for name, it in options.items() if name not in _OF_THE_RUN})
+    needs = [Need("the model", folders["model"], plan.model_bytes)]
+    if "checkpoint" in folders and plan.seconds > SECONDS:  # a shorter training writes none
+        needs.append(Need("its checkpoint", folders["checkpoint"], plan.model_bytes))
+    need_room(needs)
+
+
+def save_model(
+    session: Session, model: Any, folder: str, checkpoint: Any = None, training_file: str | None = None
+) -> None:
+    """Save a model and take its checkpoint away; where the disk is full, save it on another one."""
+    try:
+        model.save(folder)
+    except ModelError as error:
+        place = _saved_elsewhere(model, folder) if is_full(error) else None
+        if place is None:
+            raise
+        if checkpoint is not None:
+            checkpoint.remove()
+        session.remains = lambda: None
+        words = f"{error} It is in {place!r} instead, whole: move it to where there is room."
+        raise ModelError(words) from error.__cause__
+    session.written = f"the model was saved in {folder}"
+    note_training_file(folder, training_file)
+    if checkpoint is not None:
+        checkpoint.remove()
+
+
+def _saved_elsewhere(model: Any, folder: str) -> str | None:
+    """Where the model could be saved on another disk; None for nowhere."""
+    full, name = {disk_of(folder)}, os.path.basename(os.path.normpath(folder)) or "model"
+    for place in (tempfile.gettempdir(), os.getcwd(), os.path.expanduser("~")):
+        if disk_of(place) in full:
+            continue
+        full.add(disk_of(place))
+        with contextlib.suppress(ModelError, OSError):
+            made = tempfile.mkdtemp(prefix="sylvan-", dir=place)
+            target = os.path.join(made, name)
+            try:
+                model.save(target)
+                return target
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.rmdir(made)
+                raise
+    return None
+
+
+def _bytes_of(inputs: Any) -> int:
+    """About how much memory the rows take, texts in UTF-8."""
+    if isinstance(inputs, list):
+        return sum(map(len, inputs))
+    parts = (inputs.data, inputs.indices) if hasattr(inputs, "indices") else (inputs,)
+    return sum(int(getattr(part, "nbytes", 0)) for part in parts)

@@ -1,1 +1,0 @@
-"""What the verbs show: a model's card, its tree, figures and reports."""

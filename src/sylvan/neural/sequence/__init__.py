@@ -1,1 +1,0 @@
-"""Encoders of sequences and of bags of features."""

@@ -1,1 +1,0 @@
-"""Output layers that take the place of a full one."""
