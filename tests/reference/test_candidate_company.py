@@ -12,7 +12,7 @@ from reference.company_reference import Named, Tied, company_of
 from sylvan import LexicalMatcher
 from sylvan.arrays.canonical import Csr
 from sylvan.data import LabelTerms
-from sylvan.models.lexical.label_ties import OF_COMPANY, LabelTies, company_columns
+from sylvan.models.lexical.lexicon import OF_COMPANY, LabelTies, company_columns
 
 N_LABELS, N_WORDS, N_PARTS = 8, 5, 3
 LABEL = st.integers(0, N_LABELS - 1)

@@ -11,7 +11,7 @@ from sylvan import LexicalMatcher, Reranker, TextModel, XRLinear
 from sylvan.arrays import validate
 from sylvan.data import LabelTerms
 from sylvan.errors import ParameterError
-from sylvan.models.lexical.label_ties import OF_COMPANY
+from sylvan.models.lexical.lexicon import OF_COMPANY
 
 WORDS = ("whales", "bread", "poems", "history", "forests", "ships")
 NAMES = {f"n{at}": word for at, word in enumerate(WORDS)}

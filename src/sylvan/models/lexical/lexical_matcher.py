@@ -12,18 +12,25 @@ import numpy.typing as npt
 from sylvan import store
 from sylvan.arrays import validate
 from sylvan.arrays.canonical import Csr
+from sylvan.arrays.label_filter import LabelFilter
 from sylvan.arrays.topk import TopK
 from sylvan.data import Vocabulary
 from sylvan.data.label_terms import label_terms
 from sylvan.errors import DataError, ParameterError, UnsupportedError
+from sylvan.explain.explanation import Explanation
+from sylvan.explain.paths import Candidates as TreeCandidates
+from sylvan.explain.question import check_count, place_of
+from sylvan.explain.records import excerpt
 from sylvan.labels.targets import encode_labels
-from sylvan.models.lexical.answers import LexicalAnswers
-from sylvan.models.lexical.features import FEATURES, MatchedRows
-from sylvan.models.lexical.lexicon import Lexicon
-from sylvan.models.lexical.matching import LabelScorer, TextMatcher
+from sylvan.labels.vocabulary import find_label
+from sylvan.models.base import MOST_ANSWERS, Estimator
+from sylvan.models.lexical.features import FEATURES, MatchedRows, feature_columns
+from sylvan.models.lexical.lexicon import LabelTies, Lexicon
+from sylvan.models.lexical.matching import LabelScorer, TextMatcher, best
+from sylvan.models.lexical.notes import label_notes
 from sylvan.models.lexical.stored_terms import StoredTerms
 from sylvan.models.lexical.training import Boosting, Learned, learned, matched_rows
-from sylvan.models.text_estimator import check_texts
+from sylvan.models.text_estimator import TextEstimator, check_texts
 from sylvan.parallel import one_at_a_time, resolve_jobs
 from sylvan.params.fields import Choice, Range, Seed, Threads, attribute, parameterized
 from sylvan.ranking.boosted_trees import BoostedTrees
@@ -35,7 +42,7 @@ from sylvan.text.word_forms import LEMMA_LANGUAGES, STEM_LANGUAGES
 
 
 @parameterized
-class LexicalMatcher(LexicalAnswers):
+class LexicalMatcher(TextEstimator):
     """Ranks the labels whose own words stand in a text: their names, other names and parts of these.
 
     What speaks for a label (its phrases, how often and where they stand, how many of its words there are, how often
@@ -182,7 +189,7 @@ class LexicalMatcher(LexicalAnswers):
         self.vocabulary_, self.terms_, self._words, self._lexicon = vocabulary, stored, words, lexicon
         self._scorer = found.scorer
         self._take_sizes(truth)
-        self.__dict__.pop("_removed", None)
+        self._removed = np.zeros(0, np.int32)
         self.calibrator_ = None
         if found.top is None or rows is None:
             return None
@@ -281,6 +288,235 @@ class LexicalMatcher(LexicalAnswers):
         self.label_counts_ = grown + np.bincount(moved.indices, minlength=len(vocabulary))
         return self
 
+    # ---------------------------------------- answers
+
+    @property
+    def matcher_(self) -> TextMatcher:
+        """What finds labels."""
+        return TextMatcher.of(self._words, self._lexicon, self.partial)
+
+    @property
+    def ties_(self) -> LabelTies:
+        """What names and relations tie labels to each other; made when it is first asked for."""
+        return self._lexicon.ties
+
+    def inner(self) -> Estimator:
+        """The matcher itself: no model over matrices is inside."""
+        return self
+
+    @property
+    def has_voters(self) -> bool:
+        return False
+
+    @property
+    def voters_(self) -> None:
+        return None
+
+    def known_texts(self, X: Iterable[str]) -> npt.NDArray[np.bool_]:
+        """Which texts have a word that a label has; no label is found in others.
+
+        Parameters
+        ----------
+        X : iterable of str, length n
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+
+        Raises
+        ------
+        NotFittedError, DataError
+        """
+        self._need_fit("known_texts")
+        places = self._words.read(as_documents(check_texts(X, type(self).__name__)))
+        before = np.concatenate(([0], np.cumsum(places.words >= 0)))
+        return np.diff(before[places.offsets]) > 0
+
+    def _rank_texts(self, texts: list[str], k: int, options: dict[str, Any], unknown: str | None) -> TopK:
+        k = validate.count(k, "k", high=max(self.n_labels_, MOST_ANSWERS))
+        self.check_params(("partial",))
+        jobs = resolve_jobs(self.n_jobs)
+        labels = LabelFilter.of(
+            options.get("allowed"), options.get("denied"), n_rows=len(texts), n_labels=self.n_labels_
+        )
+        if len(self._removed):
+            everything = LabelFilter(False, np.zeros(0, np.int32), None, self.n_labels_)
+            labels = (everything if labels is None else labels).denying(self._removed)
+        scorer, matcher = self._scorer, self.matcher_
+
+        def work(first: int, last: int, candidates: Any) -> TopK:
+            return best(candidates, scorer.scores(candidates), k, labels, first)
+
+        tops = matcher.each(as_documents(texts), work, jobs, "Ranking")
+        none = np.zeros((0, k), np.int32), np.zeros((0, k), np.float32)
+        return TopK(
+            np.concatenate([none[0], *(top.labels for top in tops)]),
+            np.concatenate([none[1], *(top.scores for top in tops)]),
+        )
+
+    def features(self, texts: Iterable[str], candidates: Any) -> npt.NDArray[np.float32]:
+        """What is known of some labels in some texts: the columns by which the matcher ranks.
+
+        Parameters
+        ----------
+        texts : iterable of str, length n
+        candidates : TopK, or array of int of shape (n, k)
+            Label ids for each text; -1 where there is none.
+
+        Returns
+        -------
+        ndarray of float32, shape (n, k, n_features)
+            In the order of ``feature_names_``; what they are says
+            :func:`sylvan.models.lexical.features.feature_columns`. Zeros where there is no label.
+
+        Raises
+        ------
+        NotFittedError, DataError
+
+        Examples
+        --------
+        >>> from sylvan import LexicalMatcher
+        >>> matcher = LexicalMatcher().fit(label_texts={"n1": "whaling", "n2": "bread"})
+        >>> columns = matcher.features(["Whaling, and whaling again"], [[0, 1]])
+        >>> columns[0, :, matcher.feature_names_.index("preferred")].tolist()
+        [1.0986123085021973, 0.0]
+        """
+        self._need_fit("features")
+        documents = as_documents(check_texts(texts, type(self).__name__))
+        listed = _listed_labels(candidates, len(documents), self.n_labels_)
+        rows = np.repeat(np.arange(len(documents)), listed.shape[1])
+        known = listed.ravel() >= 0
+        keys, back = np.unique(rows[known] * np.int64(self.n_labels_) + listed.ravel()[known], return_inverse=True)
+        counts = np.bincount(keys // self.n_labels_, minlength=len(documents))
+        offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+        labels = (keys % self.n_labels_).astype(np.int32)
+        given = Csr(offsets, labels, np.ones(len(labels), np.float32), (len(documents), self.n_labels_))
+        of_rows = self._scorer.rows
+
+        def work(first: int, last: int, found: Any) -> npt.NDArray[np.float32]:
+            return feature_columns(found, of_rows)
+
+        parts = self.matcher_.each(documents, work, resolve_jobs(self.n_jobs), given=given)
+        columns = np.concatenate([np.zeros((0, len(FEATURES)), np.float32), *parts])
+        result = np.zeros((listed.size, len(FEATURES)), np.float32)
+        result[known] = columns[back.ravel()]
+        return result.reshape(*listed.shape, len(FEATURES))
+
+    def without_rows(self, texts: Iterable[str], Y: Any, sample_weight: Any = None) -> LexicalMatcher:
+        """The same matcher, which counts how often labels were right without some of the rows that it counted.
+
+        Parameters
+        ----------
+        texts : iterable of str, length m
+            Training texts.
+        Y : matrix of shape (m, n_labels_)
+            Their labels, by ids.
+        sample_weight : array of shape (m,), optional
+            The weight that each had.
+
+        Returns
+        -------
+        LexicalMatcher
+            Its trees and its probabilities are those of all rows.
+
+        Raises
+        ------
+        NotFittedError, DataError
+        """
+        self._need_fit("without_rows")
+        documents, truth = as_documents(check_texts(texts, type(self).__name__)), validate.labels(Y)
+        weight = validate.sample_weight(sample_weight, len(documents))
+        each = np.ones(len(documents), np.float32) if weight is None else weight
+        result, gone = copy.copy(self), matched_rows(self.matcher_, documents, truth, each, resolve_jobs(self.n_jobs))
+        result._scorer = LabelScorer(self._scorer.rows.plus(gone, -1), self._scorer.trees)
+        return result
+
+    @property
+    def feature_names_(self) -> tuple[str, ...]:
+        """The names of the columns of :meth:`features`."""
+        return FEATURES
+
+    def explain(
+        self, x: str | list[str], label: str | int, top: int = 10, *, examples: Any = None, n_examples: int = 3,
+        **options: Any,
+    ) -> Explanation:  # fmt: skip
+        """Which of a label's words stand in a text and where, and what else speaks for or against it.
+
+        Parameters
+        ----------
+        x : str, or list of one
+        label : str or int
+        top : int
+            Most places of each form that are shown.
+        examples, n_examples
+            Make no difference: this model stores no rows.
+        **options
+            None: there are no options of ranking that would change it.
+
+        Returns
+        -------
+        Explanation
+            Its ``notes`` say it in sentences.
+
+        Raises
+        ------
+        NotFittedError, DataError
+        """
+        self._need_fit("explain")
+        self._need_options(options)
+        texts = check_texts([x] if isinstance(x, str) else x, type(self).__name__)
+        if len(texts) != 1:
+            raise DataError(f"explain takes one text. Got {len(texts)} instead.")
+        number = find_label(label, self.n_labels_, self.vocabulary_)
+        if number in self._removed:
+            raise DataError(f"Label {number} was removed: there is nothing to explain.")
+        top = check_count(top, "top")
+        ranking = self.rank(texts, self.n_labels_)
+        place, score = place_of(ranking, number)
+        probability = None if self.calibrator_ is None else place_of(self.probabilities(ranking), number)[1]
+        columns = dict(zip(FEATURES, self.features(texts, [[number]])[0, 0].tolist(), strict=True))
+        forms = self.terms_.of_label(number)
+        notes = label_notes(texts[0], forms, self._words, columns, self._scorer.rows, number, top)
+        n_known = int((self._words.read(tuple(texts)).words >= 0).sum())
+        return Explanation(
+            model=type(self).__name__, label=number, name=self.vocabulary_[number], place=place, score=score,
+            n_labels=self.n_labels_, n_features=self.n_features_, n_known=n_known, excerpt=excerpt(texts[0]),
+            probability=probability, notes=notes,
+        )  # fmt: skip
+
+    def searched(self, x: str | list[str], tree: int = 0, beam: int | None = None) -> list[TreeCandidates]:
+        """Nothing: there is no label tree.
+
+        Raises
+        ------
+        UnsupportedError
+        """
+        raise UnsupportedError(f"{type(self).__name__} searches no label tree.")
+
+    def probabilities(self, top: TopK) -> TopK:
+        """The result of :meth:`rank` with probabilities instead of scores, as in :meth:`predict_proba`."""
+        return Estimator.probabilities(self, top)
+
+    def _probabilities(self, top: TopK) -> Any:
+        return np.clip(top.scores, 0, 1)
+
+    def rank_options(self) -> list[str]:
+        return ["allowed", "denied"]
+
+    def _untailed(self) -> dict[str, Any]:
+        return {}
+
+    @property
+    def removed_labels_(self) -> npt.NDArray[np.int32]:
+        """Ids of the labels that were removed, rising."""
+        self._need_fit("removed_labels_")
+        return self._removed
+
+    def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
+        self.terms_ = self.terms_.without(ids)
+        self._scorer = LabelScorer(self._scorer.rows.without(ids), self._scorer.trees)
+        self._note_dropped(ids)
+
     # ---------------------------------------- storing
 
     def to_state(self) -> store.State:
@@ -331,6 +567,19 @@ def _with_names(vocabulary: Vocabulary, names: Iterable[str]) -> Vocabulary:
 def _renumbered(truth: Csr, place: npt.NDArray[np.int32], n_labels: int) -> Any:
     """Labels by other ids."""
     return copy.copy(truth)._replace(indices=place[truth.indices], shape=(truth.shape[0], n_labels)).to_scipy()
+
+
+def _listed_labels(candidates: Any, n: int, n_labels: int) -> npt.NDArray[np.int32]:
+    """Candidates as label ids of shape (n, k), verified."""
+    listed = np.asarray(candidates.labels if isinstance(candidates, TopK) else candidates)
+    if listed.ndim != 2 or len(listed) != n or listed.dtype.kind not in "iu":
+        raise DataError(
+            f"candidates must be label ids of shape ({n}, k), a row a text. Got {listed.dtype} of shape "
+            f"{listed.shape} instead."
+        )
+    if listed.size and (listed.min() < -1 or listed.max() >= n_labels):
+        raise DataError(f"candidates must be label ids in [0, {n_labels - 1}], or -1.")
+    return listed.astype(np.int32)
 
 
 store.register(LexicalMatcher.kind, LexicalMatcher.from_state)

@@ -1,4 +1,5 @@
-"""The words of labels as documents are matched with them: an automaton of phrases, sets of words, and postings."""
+"""The words of labels as documents are matched with them: an automaton of phrases, sets of words, and postings; and how
+far the other candidates of a row speak for one, by what their names share, and by how labels are related."""
 
 from __future__ import annotations
 
@@ -9,8 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from sylvan import kernels, store
+from sylvan.arrays.canonical import Csr
 from sylvan.errors import ModelError
 
 FORM_KINDS = ("preferred", "alternative", "hidden", "derived")
@@ -20,10 +23,12 @@ COUNTS = (
     *FORM_KINDS, "sentences", "inside", "first", "last", "words", "capitals", "others", "share", "bm25", "parts",
     "broader", "narrower", "related",
 )  # fmt: skip
+OF_COMPANY = ("words", "first_part", "last_part", "broader", "narrower", "related", "siblings")
 _MOST_SET_WORDS = 64  # larger sets aren't looked for
 _K1, _B = 1.2, 0.75  # of BM25, the usual ones
 
 _Ids = npt.NDArray[np.int32]
+_Columns = npt.NDArray[np.uint8]
 _Offsets = npt.NDArray[np.int64]
 _NO_LINKS = np.zeros(0, np.int32)
 
@@ -86,6 +91,38 @@ class Candidates(NamedTuple):
             np.concatenate([np.zeros(1, np.int64), *offsets]),
             *(np.concatenate([getattr(part, name) for part in parts]) for name in cls._fields[1:]),
         )
+
+
+@dataclass(frozen=True, eq=False)
+class LabelTies:
+    """What ties labels to each other."""
+
+    # shape (n_labels, n_words): the words of all names and definitions of a label, rarer ones counting for more, each
+    # row of length 1
+    words: Csr
+    # first_part, last_part: shape (n_labels, n_parts): 1 for the first and for the last part of a heading such as
+    # "Soldiers -- Fiction"; of several headings, for the first part of the first one, and for the last part that isn't
+    # in an earlier place already
+    first_part: Csr
+    last_part: Csr
+    broader: Csr  # broader, narrower, related: shape (n_labels, n_labels): 1 for each label that a label is tied to
+    narrower: Csr
+    related: Csr
+
+    @cached_property
+    def items(self) -> tuple[Csr, _Columns]:
+        """What labels may share, as one matrix, and of each item the place in OF_COMPANY."""
+        parts = {
+            "words": self.words, "first_part": self.first_part, "last_part": self.last_part, "siblings": self.broader
+        }  # fmt: skip
+        columns = np.array([OF_COMPANY.index(name) for name in parts], np.uint8)
+        return _side_by_side(*parts.values()), np.repeat(columns, [part.shape[1] for part in parts.values()])
+
+    @cached_property
+    def pairs(self) -> tuple[Csr, _Columns]:
+        """The labels that each is broader, narrower or related to, side by side, and the places in OF_COMPANY."""
+        parts = {"broader": self.broader, "narrower": self.narrower, "related": self.related}
+        return _side_by_side(*parts.values()), np.array([OF_COMPANY.index(name) for name in parts], np.uint8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +193,8 @@ class Lexicon:
     def n_words(self) -> int:
         return len(self.idf)
 
-    def to_kernel(self) -> kernels.LabelLexicon:
+    @cached_property
+    def kernel(self) -> kernels.LabelLexicon:
         """The form that the kernel takes; it is verified."""
         made = kernels.LabelLexicon(self.n_labels, self.n_words)
         made.phrases(
@@ -171,10 +209,23 @@ class Lexicon:
             made.relations(which, getattr(self, f"{name}_offsets"), getattr(self, f"{name}_labels"))
         return made
 
-    kernel = cached_property(to_kernel)  # made when it is first asked for
+    @cached_property
+    def ties(self) -> LabelTies:
+        """What names and relations tie labels to each other."""
+        n_labels = self.n_labels
+        idf = np.repeat(self.idf, np.diff(self.posting_offsets))
+        by_word = sp.csr_matrix((idf, self.posting_labels, self.posting_offsets), (self.n_words, n_labels))
+        words = Csr.of(by_word.T.tocsr().astype(np.float32)).unit_rows()
+        n_phrases = len(self.phrase_offsets) - 1
+        return LabelTies(
+            words, _ones(*_one_part(self, False), n_phrases), _ones(*_one_part(self, True), n_phrases),
+            _ones(self.broader_offsets, self.broader_labels, n_labels),
+            _ones(self.narrower_offsets, self.narrower_labels, n_labels),
+            _ones(self.related_offsets, self.related_labels, n_labels),
+        )  # fmt: skip
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "kernel"}  # a native object
+        return {name: value for name, value in self.__dict__.items() if name not in ("kernel", "ties")}
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The arrays by the names that they are stored under."""
@@ -330,3 +381,32 @@ def _postings(forms: FormRows, n_words: int, n_labels: int) -> Mapping[str, npt.
         "posting_offsets": offsets, "posting_labels": labels.astype(np.int32),
         "posting_values": values.astype(np.float32), "idf": idf.astype(np.float32),
     }  # fmt: skip
+
+
+def _side_by_side(*matrices: Csr) -> Csr:
+    return Csr.of(sp.hstack([matrix.to_scipy() for matrix in matrices], "csr").astype(np.float32))
+
+
+def _one_part(lexicon: Lexicon, last: bool) -> tuple[npt.NDArray[np.int64], _Ids]:
+    """The first or the last part of each label's heading, where it is one of several parts."""
+    has = np.diff(lexicon.part_offsets) > 0
+    at = lexicon.part_offsets[1:][has] - 1 if last else lexicon.part_offsets[:-1][has]
+    return np.concatenate(([0], np.cumsum(has))).astype(np.int64), lexicon.part_phrases[at]
+
+
+def _ones(offsets: npt.NDArray[np.int64], ids: _Ids, n: int) -> Csr:
+    return Csr(offsets, ids, np.ones(len(ids), np.float32), (len(offsets) - 1, n))
+
+
+def company_columns(labels: _Ids, mean: npt.NDArray[np.float32], ties: LabelTies) -> npt.NDArray[np.float32]:
+    """What the other candidates of a row, each by its mean score, say for a candidate."""
+    # Shapes: labels (n, k); mean (n, k); returns (n, k, 7)
+    n, k = labels.shape
+    result = np.zeros((n * k, len(OF_COMPANY)), np.float32)
+    labels, mean = np.ascontiguousarray(labels), np.ascontiguousarray(mean)
+    items, kinds = ties.items
+    kernels.shared_columns(labels, mean, items.indptr, items.indices, items.data, kinds, result)
+    pairs, kinds = ties.pairs
+    if pairs.nnz:
+        kernels.tied_columns(labels, mean, pairs.indptr, pairs.indices, pairs.shape[0], kinds, result)
+    return result.reshape(n, k, len(OF_COMPANY))

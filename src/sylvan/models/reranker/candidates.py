@@ -16,7 +16,7 @@ from sylvan.errors import DataError, ParameterError
 from sylvan.models.base import Estimator
 from sylvan.models.encoders.encoded_labels import OF_ENCODER, EncodedLabels
 from sylvan.models.ensembles.members import LabelIds
-from sylvan.models.lexical.label_ties import OF_COMPANY, company_columns
+from sylvan.models.lexical.lexicon import OF_COMPANY, company_columns
 from sylvan.models.lexical.lexical_matcher import LexicalMatcher
 from sylvan.models.reranker.candidate_columns import (
     OF_ALL,
