@@ -50,12 +50,12 @@ class BoostedTrees:
     ) -> BoostedTrees:  # fmt: skip
         """Learn from rows."""
         # Shapes: columns (n, n_features); right (n,); weight (n,)
-        cuts = [_cuts(columns[:, at]) for at in range(columns.shape[1])]
-        bins = np.column_stack([np.searchsorted(cut, columns[:, at]) for at, cut in enumerate(cuts)]).astype(np.uint8)
+        cuts = [_cuts(columns[:, c]) for c in range(columns.shape[1])]
+        bins = np.column_stack([np.searchsorted(cut, columns[:, c]) for c, cut in enumerate(cuts)]).astype(np.uint8)
         mean = float(np.average(right, weights=weight))
         base = np.float32(np.log(mean / (1 - mean)))
         scores = np.full(len(columns), base, np.float64)
-        made: list[tuple[npt.NDArray[Any], ...]] = []
+        trees: list[tuple[npt.NDArray[Any], ...]] = []
         wanted, weights = right.astype(np.float64), weight.astype(np.float64)
         with progress("Learning to rank candidates", n_trees) as bar:
             for _ in range(n_trees):
@@ -65,9 +65,9 @@ class BoostedTrees:
                 leaves = (tree.leaf_values(leaf_of, depth) * learning_rate).astype(np.float32)
                 scores += leaves[leaf_of]
                 covers = np.bincount(leaf_of, weight, minlength=2**depth).astype(np.float32)
-                made.append((tree.features, tree.thresholds, leaves, covers))
+                trees.append((tree.features, tree.thresholds, leaves, covers))
                 bar.update()
-        parts = [np.stack(list(part)) for part in zip(*made, strict=True)]
+        parts = [np.stack(list(part)) for part in zip(*trees, strict=True)]
         return cls(parts[0], parts[1], parts[2], float(base), parts[3])
 
     def scores(self, columns: _Floats) -> _Floats:
@@ -80,10 +80,10 @@ class BoostedTrees:
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The arrays by the names that they are stored under."""
-        own = {} if self.covers is None else {"trees.covers": self.covers}
+        covers = {} if self.covers is None else {"trees.covers": self.covers}
         return {
             "trees.features": self.features, "trees.thresholds": self.thresholds, "trees.leaves": self.leaves,
-            "trees.base": np.array([self.base], np.float32), **own,
+            "trees.base": np.array([self.base], np.float32), **covers,
         }  # fmt: skip
 
     @classmethod
@@ -107,8 +107,8 @@ class BoostedTrees:
 def _cuts(values: _Floats) -> _Floats:
     """The upper ends of the bins of one column but the last: between values that there are, about as many in each."""
     step = len(values) // _MOST_BINNED + 1
-    found = np.unique(np.quantile(values[::step], np.linspace(0, 1, _BINS), method="lower").astype(np.float32))
-    return found[:-1] if len(found) > 1 else found
+    cuts = np.unique(np.quantile(values[::step], np.linspace(0, 1, _BINS), method="lower").astype(np.float32))
+    return cuts[:-1] if len(cuts) > 1 else cuts
 
 
 class _Tree:
@@ -125,10 +125,10 @@ class _Tree:
         rows = np.arange(len(self.bins))
         for layer in range(depth):
             features, places = self._splits(self._sums(node, 2**layer))
-            found = [self.cuts[f][p] if p < len(self.cuts[f]) else NEVER
+            thresholds = [self.cuts[f][p] if p < len(self.cuts[f]) else NEVER
                      for f, p in zip(features, places, strict=True)]  # fmt: skip
             self.features = np.append(self.features, features).astype(np.int32)
-            self.thresholds = np.append(self.thresholds, found).astype(np.float32)
+            self.thresholds = np.append(self.thresholds, thresholds).astype(np.float32)
             node = (2 * node + (self.bins[rows, features[node]] > places[node])).astype(np.int32)
         return node.astype(np.int64)
 
@@ -148,10 +148,10 @@ class _Tree:
     def _splits(self, sums: _Doubles) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """The column and the bin, rows of which and below which go to the left, of each node; all where none gains."""
         left = np.cumsum(sums, axis=2)
-        whole = left[:, :, -1:, :]
-        right = whole - left
+        total = left[:, :, -1:, :]
+        right = total - left
         gain = sum(part[..., 0] ** 2 / (part[..., 1] + _SMOOTHING) for part in (left, right))
-        gain = gain - whole[..., 0] ** 2 / (whole[..., 1] + _SMOOTHING)
+        gain = gain - total[..., 0] ** 2 / (total[..., 1] + _SMOOTHING)
         light = (left[..., 1] < _LEAST_WEIGHT) | (right[..., 1] < _LEAST_WEIGHT)
         gain = np.where(light, -np.inf, gain).reshape(len(sums), -1)
         best = gain.argmax(axis=1)

@@ -72,11 +72,11 @@ def crosswise(
     curves know their own too well. A part gets the calibrator's, where the others are too few for curves."""
     right, part = hits(top, take_rows(labels, rows)), np.arange(len(rows)) % _PARTS
     scores = np.empty_like(top.scores)
-    for each in range(min(_PARTS, len(rows))):
-        own, others = part == each, part != each
-        own_weight = None if weight is None else weight[rows[others]]
-        curves = Calibrator.fit(calibrator.method, top.of_rows(others), right[others], own_weight) or calibrator
-        scores[own] = curves(top.of_rows(own)).scores
+    for number in range(min(_PARTS, len(rows))):
+        inside, outside = part == number, part != number
+        own_weight = None if weight is None else weight[rows[outside]]
+        curves = Calibrator.fit(calibrator.method, top.of_rows(outside), right[outside], own_weight) or calibrator
+        scores[inside] = curves(top.of_rows(inside)).scores
     return TopK(top.labels, scores)
 
 
@@ -108,10 +108,10 @@ class Calibrator:
             return None
         inputs, outputs = [], []
         for first, last in itertools.pairwise([*places, top.k]):
-            there = top.labels[:, first:last] >= 0
-            scores = top.scores[:, first:last][there].astype(np.float64)
-            true = right[:, first:last][there]
-            row_weight = None if weight is None else np.broadcast_to(weight[:, None], there.shape)[there]
+            answered = top.labels[:, first:last] >= 0
+            scores = top.scores[:, first:last][answered].astype(np.float64)
+            true = right[:, first:last][answered]
+            row_weight = None if weight is None else np.broadcast_to(weight[:, None], answered.shape)[answered]
             result = (isotonic if method == "isotonic" else platt)(scores, true, row_weight)
             inputs.append(result[0])
             outputs.append(result[1])
@@ -172,10 +172,10 @@ def _refuse(state: store.State, fault: str) -> NoReturn:
     raise ModelError(f"{state.where or 'The calibrator'!r} is damaged: in the calibrator, {fault}.")
 
 
-def _groups(right: npt.NDArray[np.bool_], there: npt.NDArray[np.bool_]) -> list[int] | None:
+def _groups(right: npt.NDArray[np.bool_], answered: npt.NDArray[np.bool_]) -> list[int] | None:
     """Where the groups of places begin, each with enough right and wrong answers; None when all have not."""
     k = right.shape[1]
-    n_right, n_wrong = right.sum(axis=0), (there & ~right).sum(axis=0)
+    n_right, n_wrong = right.sum(axis=0), (answered & ~right).sum(axis=0)
     places, begin = [], 0
     for last in [*(place for place in _PLACES[1:] if place < k), k]:
         if min(n_right[begin:last].sum(), n_wrong[begin:last].sum()) >= MIN_EACH:
@@ -203,9 +203,9 @@ def isotonic(
     Pool-adjacent-violators (Ayer, Brunk, Ewing, Reid and Silverman 1955; for probabilities Zadrozny and Elkan 2002).
     The lowest and the highest step keep a distance from 0 and 1 that falls with the answers they stand for,
     ``1 / (2 n + 2)`` (Krichevsky and Trofimov 1981), but go no further than the step beside them."""
-    levels, at = np.unique(scores, return_inverse=True)
-    weights = np.bincount(at, weight).astype(np.float64)
-    sums = np.bincount(at, right if weight is None else right * weight).astype(np.float64)
+    levels, level = np.unique(scores, return_inverse=True)
+    weights = np.bincount(level, weight).astype(np.float64)
+    sums = np.bincount(level, right if weight is None else right * weight).astype(np.float64)
     used = weights > 0
     levels, weights, sums = levels[used], weights[used], sums[used]
     starts = pool(sums, weights)
@@ -268,12 +268,12 @@ def platt(
         step = np.linalg.solve(hessian, gradient)
         for halving in range(40):
             tried = a - step[0] / 2**halving, b - step[1] / 2**halving
-            now = loss(*tried)
-            if now < best:
+            loss_now = loss(*tried)
+            if loss_now < best:
                 break
         else:
             break
-        (a, b), best = tried, now
+        (a, b), best = tried, loss_now
     if a < 0:  # answers are right more often where scores are lower: the score says nothing
         share = float((mass * target).sum() / mass.sum())
         return np.zeros(1), np.array([np.log(share / (1 - share))])

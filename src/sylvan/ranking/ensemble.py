@@ -83,9 +83,9 @@ def _by_votes(tops: Sequence[TopK], weights: _Floats, k: int, votes: int, n_jobs
         first = np.diff(names, axis=1, prepend=-2) != 0  # of the answers of one label
 
         def sums(values: _Floats) -> _Floats:
-            own = np.full(names.shape, -np.inf)
-            own[first] = np.add.reduceat(values.ravel(), np.flatnonzero(first))
-            return np.where(first & (names >= 0), own, -np.inf)
+            scores_of_row = np.full(names.shape, -np.inf)
+            scores_of_row[first] = np.add.reduceat(values.ravel(), np.flatnonzero(first))
+            return np.where(first & (names >= 0), scores_of_row, -np.inf)
 
         voted = np.round(sums(votes_of[by_label]), SAME)
         scored = sums(np.take_along_axis(scores[rows], by_label, axis=1) * weight[by_label]).astype(np.float32)
@@ -137,14 +137,14 @@ def fit_weights(
     voted = [(np.arange(top.k) < votes).astype(np.float32) for top in tops]
 
     def quality(tried: _Floats) -> float:
-        own = gains
+        gains_of_members = gains
         if how == "count":  # in one sum, which is quicker; nearly equal scores count as equal
             share = np.float32(_least_difference(tried))
-            own = [vote + share * gain for vote, gain in zip(voted, gains, strict=True)]
-        weighed = [gain * np.float32(weight) for gain, weight in zip(own, tried.tolist(), strict=True)]
+            gains_of_members = [vote + share * gain for vote, gain in zip(voted, gains, strict=True)]
+        weighed = [gain * np.float32(weight) for gain, weight in zip(gains_of_members, tried.tolist(), strict=True)]
         right = hits(_sums(labels, np.concatenate(weighed, axis=1), max(CUTOFFS), n_jobs), truth)
-        each = np.ones(len(right)) if sample_weight is None else sample_weight.astype(np.float64)
-        return sum(float(right[:, :k].sum(axis=1) @ each) / k for k in CUTOFFS)
+        row_weights = np.ones(len(right)) if sample_weight is None else sample_weight.astype(np.float64)
+        return sum(float(right[:, :k].sum(axis=1) @ row_weights) / k for k in CUTOFFS)
 
     best = quality(weights)
     for step in STEPS:

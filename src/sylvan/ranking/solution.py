@@ -43,25 +43,25 @@ class SolvedBlock:
 
     @classmethod
     def of(
-        cls, each: Sequence[ClusterRows], most_children: int, changed: Sequence[Triples] = (),
+        cls, parts: Sequence[ClusterRows], most_children: int, changed: Sequence[Triples] = (),
         kept: Sequence[npt.NDArray[np.float16]] | None = None,
     ) -> SolvedBlock:  # fmt: skip
         """Some clusters of a layer whose clusters have up to ``most_children`` children, ``changed`` scores, and
         multipliers that are ``kept``."""
         narrow = child_dtype(most_children)
         arrays = {
-            "features": _joined([rows.features for rows in each], np.dtype(np.int32)),
-            "lengths": _joined([rows.lengths - np.int32(1) for rows in each], narrow),
-            "children": _joined([rows.children for rows in each], narrow),
-            "weights": _joined([rows.weights for rows in each], np.dtype(np.float32)),
-            "intercepts": _joined([rows.intercepts for rows in each], np.dtype(np.float32)),
+            "features": _joined([rows.features for rows in parts], np.dtype(np.int32)),
+            "lengths": _joined([rows.lengths - np.int32(1) for rows in parts], narrow),
+            "children": _joined([rows.children for rows in parts], narrow),
+            "weights": _joined([rows.weights for rows in parts], np.dtype(np.float32)),
+            "intercepts": _joined([rows.intercepts for rows in parts], np.dtype(np.float32)),
         }
-        arrays["ends"] = np.cumsum([(len(rows.features), len(rows.children)) for rows in each], axis=0, dtype=np.int64)
-        for at, (name, dtype) in enumerate(CHANGES):
-            arrays[name] = _joined([np.zeros(0, dtype), *(triples[at] for triples in changed)], dtype)
+        arrays["ends"] = np.cumsum([(len(rows.features), len(rows.children)) for rows in parts], axis=0, dtype=np.int64)
+        for number, (name, dtype) in enumerate(CHANGES):
+            arrays[name] = _joined([np.zeros(0, dtype), *(triples[number] for triples in changed)], dtype)
         if kept is not None:
-            arrays["multipliers"] = np.concatenate([np.zeros(0, np.float16), *(own.ravel() for own in kept)])
-        return cls(np.array([len(rows.intercepts) for rows in each], np.int64), arrays)
+            arrays["multipliers"] = np.concatenate([np.zeros(0, np.float16), *(values.ravel() for values in kept)])
+        return cls(np.array([len(rows.intercepts) for rows in parts], np.int64), arrays)
 
     @property
     def nbytes(self) -> int:
@@ -90,16 +90,16 @@ class SolvedBlock:
 
     def multipliers(self) -> npt.NDArray[np.float16] | None:
         """Those that are kept, in memory of their own."""
-        kept = self.arrays.get("multipliers")
-        return None if kept is None else np.array(kept)
+        stored = self.arrays.get("multipliers")
+        return None if stored is None else np.array(stored)
 
     def __iter__(self) -> Iterator[ClusterRows]:
         """One cluster after the other."""
         ends = [(0, 0), *self.arrays["ends"].tolist()]
         nodes = np.concatenate(([0], np.cumsum(self.n_children))).tolist()
         parts = (itertools.pairwise(part) for part in zip(*ends, strict=True))
-        for rows, entries, own in zip(*parts, itertools.pairwise(nodes), strict=True):
-            yield self._rows(slice(*rows), slice(*entries), slice(*own))
+        for rows, entries, span in zip(*parts, itertools.pairwise(nodes), strict=True):
+            yield self._rows(slice(*rows), slice(*entries), slice(*span))
 
     def _rows(self, rows: slice, entries: slice, nodes: slice) -> ClusterRows:
         arrays = self.arrays
@@ -137,13 +137,13 @@ def _verified(block: SolvedBlock, most_children: int, n_multipliers: int | None)
     types: dict[str, Any] = {"features": np.dtype(np.int32), "lengths": narrow, "children": narrow}
     types |= {**dict.fromkeys(("weights", "intercepts"), np.dtype(np.float32)), **dict(CHANGES)}
     ends, n = arrays.get("ends", np.zeros(0, np.int64)), len(block.n_children)
-    whole = ends.shape == (n, 2) and ends.dtype == np.int64 and bool((np.diff(ends, axis=0, prepend=0) >= 0).all())
-    sizes = {name: ends[-1, 0] if name in _ROWS else ends[-1, 1] for name in (*_ROWS, *_ENTRIES)} if whole else {}
+    sound = ends.shape == (n, 2) and ends.dtype == np.int64 and bool((np.diff(ends, axis=0, prepend=0) >= 0).all())
+    sizes = {name: ends[-1, 0] if name in _ROWS else ends[-1, 1] for name in (*_ROWS, *_ENTRIES)} if sound else {}
     sizes["intercepts"] = int(block.n_children.sum())
     sizes |= dict.fromkeys((name for name, _ in CHANGES), len(arrays.get("changes", ())))
     if n_multipliers is not None:
         types["multipliers"], sizes["multipliers"] = np.dtype(np.float16), n_multipliers
-    if not whole or any(
+    if not sound or any(
         name not in arrays or arrays[name].dtype != dtype or arrays[name].shape != (sizes[name],)
         for name, dtype in types.items()
     ):
@@ -191,8 +191,8 @@ class LayerSolution:
         pending: npt.NDArray[np.float32] | None = None,
     ) -> LayerSolution:
         """From each cluster's rows and multipliers."""
-        offsets = np.concatenate(([0], np.cumsum([len(each) for each in rows]))).astype(np.int64)
-        flat = [np.zeros(0, np.float16), *(each.ravel() for each in multipliers)]
+        offsets = np.concatenate(([0], np.cumsum([len(part) for part in rows]))).astype(np.int64)
+        flat = [np.zeros(0, np.float16), *(part.ravel() for part in multipliers)]
         nothing = np.zeros(int(child_offsets[-1]), np.float32)
         return cls(
             child_offsets, offsets, np.concatenate([np.zeros(0, np.int32), *rows]), np.concatenate(flat),
@@ -210,7 +210,7 @@ class LayerSolution:
 
     def relaid(
         self, child_offsets: npt.NDArray[np.int64], came_from: npt.NDArray[np.int32],
-        changed: Mapping[int, npt.NDArray[np.int32]], now: npt.NDArray[np.int32] | None,
+        changed: Mapping[int, npt.NDArray[np.int32]], numbers: npt.NDArray[np.int32] | None,
         pending: npt.NDArray[np.float32], sums: npt.NDArray[np.float32],
     ) -> LayerSolution:  # fmt: skip
         """With other rows in some clusters, whose multipliers are yet to be written."""
@@ -219,27 +219,27 @@ class LayerSolution:
         sizes[list(changed)] = [len(rows) for rows in changed.values()]
         offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
         n_multipliers = int((sizes * np.diff(child_offsets)).sum())
-        made = LayerSolution(
+        solution = LayerSolution(
             child_offsets, offsets, np.empty(int(offsets[-1]), np.int32), np.empty(n_multipliers, np.float16), pending,
             self.known, sums,
         )  # fmt: skip
         for c, rows in changed.items():
-            made.rows_of(c)[:] = rows
+            solution.rows_of(c)[:] = rows
         for first, last in runs_between(changed, len(came_from)):
             begin, end = int(came_from[first]), int(came_from[last - 1]) + 1
             rows = self.rows[int(self.row_offsets[begin]) : int(self.row_offsets[end])]
-            made.rows[int(offsets[first]) : int(offsets[last])] = rows if now is None else now[rows]
+            solution.rows[int(offsets[first]) : int(offsets[last])] = rows if numbers is None else numbers[rows]
             multipliers = self.multipliers[int(self._begin[begin]) : int(self._begin[end])]
-            made.multipliers[int(made._begin[first]) : int(made._begin[last])] = multipliers
-        return made
+            solution.multipliers[int(solution._begin[first]) : int(solution._begin[last])] = multipliers
+        return solution
 
     def without(
         self, kept: npt.NDArray[np.bool_], kept_clusters: npt.NDArray[np.bool_], child_offsets: npt.NDArray[np.int64]
     ) -> LayerSolution:
         """Without some nodes and the clusters that they leave empty; see :mod:`sylvan.ranking.tree_ranker`."""
         left = np.flatnonzero(kept_clusters).tolist()
-        own = [kept[int(self.child_offsets[c]) : int(self.child_offsets[c + 1])] for c in left]
-        multipliers = [self.multipliers_of(c)[:, these] for c, these in zip(left, own, strict=True)]
+        stays = [kept[int(self.child_offsets[c]) : int(self.child_offsets[c + 1])] for c in left]
+        multipliers = [self.multipliers_of(c)[:, these] for c, these in zip(left, stays, strict=True)]
         result = LayerSolution.of(child_offsets, [self.rows_of(c) for c in left], multipliers, self.pending[kept])
         return replace(result, known=self.known)
 
@@ -255,13 +255,13 @@ class LayerSolution:
         clusters = np.searchsorted(self.child_offsets, nodes, side="right") - 1
         n = np.int64(len(others))
         keys, wanted = of_entry * n + self.rows, clusters * n + rows
-        at = np.searchsorted(keys, wanted)
-        found = at < len(keys)
-        found[found] = keys[at[found]] == wanted[found]
-        at, clusters, nodes = at[found], clusters[found], nodes[found]
+        places = np.searchsorted(keys, wanted)
+        stored = places < len(keys)
+        stored[stored] = keys[places[stored]] == wanted[stored]
+        places, clusters, nodes = places[stored], clusters[stored], nodes[stored]
         pending[nodes] = STALE
         begin, n_children = self.child_offsets[clusters], np.diff(self.child_offsets)[clusters]
-        multipliers[self._begin[clusters] + (at - self.row_offsets[clusters]) * n_children + nodes - begin] = 0
+        multipliers[self._begin[clusters] + (places - self.row_offsets[clusters]) * n_children + nodes - begin] = 0
         return replace(self, pending=pending, multipliers=multipliers, sums=None)
 
     def to_arrays(self, prefix: str) -> dict[str, npt.NDArray[Any]]:
@@ -302,10 +302,10 @@ class LayerSolution:
 
 def rounded(multipliers: npt.NDArray[np.float32]) -> npt.NDArray[np.float16]:
     """Multipliers in half the bytes: none becomes 0 that isn't, for what depends on a row must stay visible."""
-    kept = np.zeros(multipliers.shape, np.float16)
-    there = multipliers > 0  # of few, and the others' conversion would take as long
-    kept[there] = np.clip(multipliers[there], _SMALLEST, _LARGEST)
-    return kept
+    halves = np.zeros(multipliers.shape, np.float16)
+    positive = multipliers > 0  # of few, and the others' conversion would take as long
+    halves[positive] = np.clip(multipliers[positive], _SMALLEST, _LARGEST)
+    return halves
 
 
 def widened(multipliers: npt.NDArray[np.float16]) -> npt.NDArray[np.float32]:

@@ -34,8 +34,8 @@ class StoppingRule:
     @classmethod
     def of(cls, k: Any, threshold: Any, expected: Any, precision: Any, n_labels: int) -> StoppingRule:
         """The rule that the arguments of ``predict`` name."""
-        given = {"threshold": threshold, "expected": expected, "precision": precision}
-        named = [name for name, value in given.items() if value is not None]
+        rules = {"threshold": threshold, "expected": expected, "precision": precision}
+        named = [name for name, value in rules.items() if value is not None]
         if len(named) > 1:
             raise ParameterError(f"predict takes one rule for when to stop. Got {' and '.join(named)} instead.")
         if k is not None:
@@ -52,18 +52,18 @@ class StoppingRule:
 
     def __call__(self, top: TopK) -> TopK:
         """The chosen answers of a ranking whose scores are probabilities."""
-        there = top.labels >= 0
+        answered = top.labels >= 0
         if self.threshold is not None:
             least = self.threshold[top.labels] if isinstance(self.threshold, np.ndarray) else self.threshold
-            chosen = there & (top.scores >= least)
+            chosen = answered & (top.scores >= least)
             return keep(top, chosen if self.k is None else chosen & (np.cumsum(chosen, axis=1) <= self.k))
         lengths = np.full(len(top), top.k if self.k is None else self.k, np.int64)
-        filled = np.where(there, top.scores, 0)
+        filled = np.where(answered, top.scores, 0)
         if self.f1:
             lengths = np.minimum(lengths, lengths_for_f1(filled, self.k))
         elif self.precision is not None:
             lengths = np.minimum(lengths, lengths_for_precision(filled, self.precision))
-        return keep(top, there & (np.arange(top.k) < lengths[:, None]))
+        return keep(top, answered & (np.arange(top.k) < lengths[:, None]))
 
 
 def _share(value: Any, name: str, open_low: bool = False) -> float:
@@ -85,8 +85,8 @@ def _threshold(value: Any, n_labels: int) -> float | npt.NDArray[np.float32]:
             "one a label."
         )
     if not (array >= 0).all() or not (array <= 1).all():
-        at = int(np.argmin((array >= 0) & (array <= 1)))
-        raise DataError(f"threshold must hold numbers in [0, 1]. Got {array[at]} for label {at} instead.")
+        wrong = int(np.argmin((array >= 0) & (array <= 1)))
+        raise DataError(f"threshold must hold numbers in [0, 1]. Got {array[wrong]} for label {wrong} instead.")
     return array.astype(np.float32)
 
 
@@ -94,9 +94,9 @@ def keep(top: TopK, chosen: npt.NDArray[np.bool_]) -> TopK:
     """The chosen answers alone, in their order, as wide as the longest row asks."""
     width = int(chosen.sum(axis=1).max(initial=0))
     order = np.argsort(~chosen, axis=1, kind="stable")[:, :width]
-    there = np.take_along_axis(chosen, order, axis=1)
-    labels = np.where(there, np.take_along_axis(top.labels, order, axis=1), np.int32(-1))
-    scores = np.where(there, np.take_along_axis(top.scores, order, axis=1), np.float32(-np.inf))
+    chosen_in_order = np.take_along_axis(chosen, order, axis=1)
+    labels = np.where(chosen_in_order, np.take_along_axis(top.labels, order, axis=1), np.int32(-1))
+    scores = np.where(chosen_in_order, np.take_along_axis(top.scores, order, axis=1), np.float32(-np.inf))
     return TopK(labels, scores)
 
 
@@ -118,8 +118,8 @@ def lengths_for_f1(probabilities: npt.NDArray[Any], most: int | None = None) -> 
     if not k:
         return np.zeros(n, np.int64)
     best: npt.NDArray[np.int64] = expected_f1(probabilities)[:, :most].argmax(axis=1) + 1
-    there: npt.NDArray[np.int64] = (probabilities > 0).sum(axis=1)
-    return np.minimum(best, there)
+    n_answers: npt.NDArray[np.int64] = (probabilities > 0).sum(axis=1)
+    return np.minimum(best, n_answers)
 
 
 def expected_f1(probabilities: npt.NDArray[Any]) -> Doubles:

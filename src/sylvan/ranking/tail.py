@@ -46,11 +46,11 @@ def _numbers(tail: str) -> tuple[float, float] | None:
     return (a, b) if math.isfinite(a) and math.isfinite(b) and a >= 0 and b > 0 else None
 
 
-def tail_of(own: str | None, asked: Any) -> str | None:
+def tail_of(of_model: str | None, of_call: Any) -> str | None:
     """What a model's own ``tail`` and the one that ``rank`` is asked for come to; None for no weighing."""
-    if asked is not None and not Tail().accepts(asked):
-        raise ParameterError(f"The 'tail' parameter of rank must be {Tail().describe()}. Got {asked!r} instead.")
-    tail = own if asked is None else str(asked)
+    if of_call is not None and not Tail().accepts(of_call):
+        raise ParameterError(f"The 'tail' parameter of rank must be {Tail().describe()}. Got {of_call!r} instead.")
+    tail = of_model if of_call is None else str(of_call)
     return None if tail == "none" else tail
 
 

@@ -77,8 +77,8 @@ class Checkpointed(Wrapper):
                 results[number] = result
         todo = [number for number in range(len(jobs)) if number not in done]
 
-        def deliver(at: int, result: _Result) -> None:
-            number = todo[at]
+        def deliver(place: int, result: _Result) -> None:
+            number = todo[place]
             packing = jobs[number].packing
             if packing is not None:
                 self._put(jobs[number].name, packing.pack(result))
@@ -98,7 +98,7 @@ class Checkpointed(Wrapper):
         groups, run = grouped(todo, self.n_shares()), secrets.token_hex(4)  # an earlier run may still be writing
         storings = []
         for group, numbers in groups:
-            names = [f"{_BLOCK}{self._number + at:06d}-{run}" for at in range(len(numbers))]
+            names = [f"{_BLOCK}{self._number + place:06d}-{run}" for place in range(len(numbers))]
             self._number += len(numbers)
             paths = [os.path.join(folder, name) for name in names]
             storings.append(storing_group(group, [todo[number] for number in numbers], paths))
@@ -177,14 +177,14 @@ class Checkpointed(Wrapper):
         blocks = by_fields(list(batch.items()))
         del batch
         with self._writing:
-            for at, results in enumerate(blocks):
+            for number, results in enumerate(blocks):
                 block = f"{_BLOCK}{self._number:06d}"
                 try:
                     self._checkpoint.write(block, block_state(results))
                 except ModelError as error:
                     if self._spill or not is_full(error):
                         raise
-                    self._go_on_without(blocks[at:], error)
+                    self._go_on_without(blocks[number:], error)
                     break
                 self._number += 1
                 before = [self._block_of[name] for name, _ in results if name in self._block_of]

@@ -88,7 +88,7 @@ def grouped(jobs: Sequence[Job[Any]], n_groups: int) -> list[tuple[Job[list[Any]
 
 def _together(jobs: Sequence[Job[Any]]) -> Job[list[Any]]:
     first = jobs[0]
-    inputs = {f"{at}.{name}": value for at, job in enumerate(jobs) for name, value in job.inputs.items()}
+    inputs = {f"{number}.{name}": value for number, job in enumerate(jobs) for name, value in job.inputs.items()}
     cuts: list[_Cut] = [job.cut for job in jobs]
     return Job(
         first.name if len(jobs) == 1 else f"{first.name} and {len(jobs) - 1} more",
@@ -104,24 +104,29 @@ def _together(jobs: Sequence[Job[Any]]) -> Job[list[Any]]:
 def _cut_each(cuts: Sequence[_Cut], inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The inputs of each job cut, as it asks for."""
     result = {"jobs": inputs["jobs"]}
-    for at, (cut, own) in enumerate(zip(cuts, _of_each(inputs, len(cuts)), strict=True)):
-        result.update((f"{at}.{name}", value) for name, value in (own if cut is None else cut(own)).items())
+    for number, (cut, arguments) in enumerate(zip(cuts, _of_each(inputs, len(cuts)), strict=True)):
+        result.update(
+            (f"{number}.{name}", value) for name, value in (arguments if cut is None else cut(arguments)).items()
+        )
     return result
 
 
 def _of_each(inputs: Mapping[str, Any], n_jobs: int) -> list[dict[str, Any]]:
     """The inputs by their jobs."""
-    each: list[dict[str, Any]] = [{} for _ in range(n_jobs)]
+    job_inputs: list[dict[str, Any]] = [{} for _ in range(n_jobs)]
     for key, value in inputs.items():
-        at, dot, name = key.partition(".")
+        number, dot, name = key.partition(".")
         if dot:
-            each[int(at)][name] = value
-    return each
+            job_inputs[int(number)][name] = value
+    return job_inputs
 
 
 def _one_by_one(jobs: SentAlong, **inputs: Any) -> list[Any]:
-    each = _of_each(inputs, len(jobs))
-    return [Job(name, work, own, title=title)() for (name, work, title), own in zip(jobs, each, strict=True)]
+    inputs_of = _of_each(inputs, len(jobs))
+    return [
+        Job(name, work, arguments, title=title)()
+        for (name, work, title), arguments in zip(jobs, inputs_of, strict=True)
+    ]
 
 
 def storing_group(
@@ -152,8 +157,8 @@ def _stored(packs: SentAlong, paths: tuple[str, ...], **inputs: Any) -> list[tup
 
 def by_fields(results: Sequence[tuple[str, Arrays]]) -> list[list[tuple[str, Arrays]]]:
     """Results by name, those with the same fields together, as a block has them."""
-    found: dict[tuple[Any, ...], list[tuple[str, Arrays]]] = {}
+    groups: dict[tuple[Any, ...], list[tuple[str, Arrays]]] = {}
     for name, arrays in results:
         fields = tuple((field, arrays[field].dtype.str) for field in sorted(arrays))
-        found.setdefault(fields, []).append((name, arrays))
-    return list(found.values())
+        groups.setdefault(fields, []).append((name, arrays))
+    return list(groups.values())

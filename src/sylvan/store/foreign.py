@@ -144,9 +144,9 @@ def remove_folder(path: Path) -> None:
 def strangers(folder: str, known: Mapping[str, object]) -> list[str]:
     """Files below ``folder`` that aren't among ``known``, names seen from it; hidden ones don't count."""
     results = []
-    for at, folders, files in os.walk(folder):
+    for above, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
-        inner = os.path.relpath(at, folder)
+        inner = os.path.relpath(above, folder)
         for name in files:
             relative = name if inner == "." else f"{inner}/{name}".replace(os.sep, "/")
             if relative not in known and not name.startswith("."):

@@ -216,27 +216,27 @@ def _short(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _field(fields: dict[str, Any], key: str, wanted: type, path: str, at: str) -> Any:
+def _field(fields: dict[str, Any], key: str, wanted: type, path: str, where: str) -> Any:
     value = fields.get(key)
     if key not in fields or not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
         got = _short(value) if key in fields else "nothing"
-        raise ModelError(f"{path!r} is damaged: {at}.{key} must be {_WORDS[wanted]}. Got {got} instead.")
+        raise ModelError(f"{path!r} is damaged: {where}.{key} must be {_WORDS[wanted]}. Got {got} instead.")
     return value
 
 
 _WORDS = {int: "an int", str: "a string", list: "a list", dict: "an object"}
 
 
-def _node(value: Any, path: str, at: str, depth: int) -> Node:
+def _node(value: Any, path: str, where: str, depth: int) -> Node:
     if not isinstance(value, dict):
-        raise ModelError(f"{path!r} is damaged: {at} must be an object. Got {_short(value)} instead.")
-    kind = _field(value, "kind", str, path, at)
+        raise ModelError(f"{path!r} is damaged: {where} must be an object. Got {_short(value)} instead.")
+    kind = _field(value, "kind", str, path, where)
     if not _KIND.fullmatch(kind) or len(kind) > 60:
-        raise ModelError(f"{path!r} is damaged: {at}.kind is {_short(kind)}, which no kind of model is called.")
-    version = _field(value, "version", int, path, at)
+        raise ModelError(f"{path!r} is damaged: {where}.kind is {_short(kind)}, which no kind of model is called.")
+    version = _field(value, "version", int, path, where)
     if not 1 <= version < 2**31:
-        raise ModelError(f"{path!r} is damaged: {at}.version must be an int from 1. Got {version} instead.")
-    arrays, parts = _field(value, "arrays", dict, path, at), _field(value, "parts", dict, path, at)
+        raise ModelError(f"{path!r} is damaged: {where}.version must be an int from 1. Got {version} instead.")
+    arrays, parts = _field(value, "arrays", dict, path, where), _field(value, "parts", dict, path, where)
     for name in arrays:
         if not array_name(name):
             raise ModelError(f"{path!r} is damaged: no array may be called {_short(name)}.")
@@ -246,11 +246,11 @@ def _node(value: Any, path: str, at: str, depth: int) -> Node:
     return Node(
         kind,
         version,
-        _field(value, "params", dict, path, at),
-        _field(value, "meta", dict, path, at),
-        {name: _entry(entry, path, f"{at}.arrays[{name!r}]") for name, entry in arrays.items()},
-        {name: _node(part, path, f"{at}.parts[{name!r}]", depth + 1) for name, part in parts.items()},
-        _files(value, path, at),
+        _field(value, "params", dict, path, where),
+        _field(value, "meta", dict, path, where),
+        {name: _entry(entry, path, f"{where}.arrays[{name!r}]") for name, entry in arrays.items()},
+        {name: _node(part, path, f"{where}.parts[{name!r}]", depth + 1) for name, part in parts.items()},
+        _files(value, path, where),
     )
 
 
@@ -272,24 +272,24 @@ def _files(value: dict[str, Any], path: str, at: str) -> dict[str, FileEntry]:
     return results
 
 
-def _sum(entry: dict[str, Any], path: str, at: str) -> str:
-    checksum: str = _field(entry, "checksum", str, path, at)
+def _sum(entry: dict[str, Any], path: str, where: str) -> str:
+    checksum: str = _field(entry, "checksum", str, path, where)
     if not _CHECKSUM.fullmatch(checksum):
-        raise ModelError(f"{path!r} is damaged: {at}.checksum is {_short(checksum)}, not 'crc32:' and 8 digits.")
+        raise ModelError(f"{path!r} is damaged: {where}.checksum is {_short(checksum)}, not 'crc32:' and 8 digits.")
     return checksum
 
 
-def _entry(value: Any, path: str, at: str) -> Entry:
+def _entry(value: Any, path: str, where: str) -> Entry:
     if not isinstance(value, dict):
-        raise ModelError(f"{path!r} is damaged: {at} must be an object. Got {_short(value)} instead.")
-    file = _field(value, "file", str, path, at)
+        raise ModelError(f"{path!r} is damaged: {where} must be an object. Got {_short(value)} instead.")
+    file = _field(value, "file", str, path, where)
     if not file_name(file):
-        raise ModelError(f"{path!r} is damaged: {at}.file is {_short(file)}, not a plain name that ends in .npy.")
-    dtype = _field(value, "dtype", str, path, at)
+        raise ModelError(f"{path!r} is damaged: {where}.file is {_short(file)}, not a plain name that ends in .npy.")
+    dtype = _field(value, "dtype", str, path, where)
     if dtype not in DTYPES:
-        raise ModelError(f"{path!r} is damaged: {at}.dtype is {_short(dtype)}, not one of {', '.join(DTYPES)}.")
-    shape = _field(value, "shape", list, path, at)
+        raise ModelError(f"{path!r} is damaged: {where}.dtype is {_short(dtype)}, not one of {', '.join(DTYPES)}.")
+    shape = _field(value, "shape", list, path, where)
     if len(shape) > 8 or not all(type(size) is int and size >= 0 for size in shape):
-        raise ModelError(f"{path!r} is damaged: {at}.shape is {_short(shape)}, not a list of ints from 0.")
-    size = _field(value, "bytes", int, path, at)
-    return Entry(file, dtype, tuple(shape), size, _sum(value, path, at))
+        raise ModelError(f"{path!r} is damaged: {where}.shape is {_short(shape)}, not a list of ints from 0.")
+    size = _field(value, "bytes", int, path, where)
+    return Entry(file, dtype, tuple(shape), size, _sum(value, path, where))

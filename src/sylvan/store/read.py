@@ -141,9 +141,9 @@ def _opened(file: str, size: int) -> Iterator[BufferedReader]:
 
 def _aligned(size: int) -> npt.NDArray[np.uint8]:
     """Memory that starts at a whole cache line, as a mapped file does."""
-    room = np.empty(size + ALIGNMENT, np.uint8)
-    start = -room.ctypes.data % ALIGNMENT
-    return room[start : start + size]
+    buffer = np.empty(size + ALIGNMENT, np.uint8)
+    start = -buffer.ctypes.data % ALIGNMENT
+    return buffer[start : start + size]
 
 
 def _read_array(
@@ -179,8 +179,8 @@ def _read_array(
             raise ModelError(f"{file!r} is truncated: it had {size:,} bytes and now has {got:,}.")
     if checked:
         checksum = 0
-        for at in range(0, size, _CHUNK):
-            checksum = zlib.crc32(raw.data[at : at + _CHUNK], checksum)
+        for first in range(0, size, _CHUNK):
+            checksum = zlib.crc32(raw.data[first : first + _CHUNK], checksum)
         if f"crc32:{checksum:08x}" != entry.checksum:
             raise ModelError(f"{file!r} was altered or damaged: its checksum is not the one in the manifest.")
     array: npt.NDArray[np.generic] = raw[offset:].view(dtype).reshape(shape)

@@ -72,10 +72,10 @@ def load(folder: str | os.PathLike[str], mmap: bool = True, *, expected: type[An
     >>> sylvan.load(folder).rank(X, k=1).labels.ravel().tolist()
     [0, 1, 2]
     """
-    found = rebuild(store.load(folder, mmap=mmap))
-    if not isinstance(found, expected):
-        raise ModelError(f"{os.fspath(folder)!r} must hold {expected.__name__}. Got {type(found).__name__} instead.")
-    return found
+    loaded = rebuild(store.load(folder, mmap=mmap))
+    if not isinstance(loaded, expected):
+        raise ModelError(f"{os.fspath(folder)!r} must hold {expected.__name__}. Got {type(loaded).__name__} instead.")
+    return loaded
 
 
 def rebuild(state: store.State) -> Any:

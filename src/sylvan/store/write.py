@@ -311,8 +311,8 @@ def _write_array(path: Path, array: npt.NDArray[np.generic]) -> tuple[int, str]:
     checksum = zlib.crc32(start)
     with _naming(path), path.open("xb") as stream:
         stream.write(start)
-        for at in range(0, data.nbytes, _CHUNK):
-            chunk = data[at : at + _CHUNK]
+        for first in range(0, data.nbytes, _CHUNK):
+            chunk = data[first : first + _CHUNK]
             stream.write(chunk)
             checksum = zlib.crc32(chunk, checksum)
         stream.flush()
