@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.common import records
 from benchmarks.common.process import say
 from benchmarks.linear import peers
-from sylvan.models.xr.params import PRESETS
+from sylvan.models.xr.xr_linear import PRESETS
 
 SETTINGS: tuple[dict[str, Any], ...] = (
     *map(dict, PRESETS.values()),

@@ -20,6 +20,7 @@ import scipy.sparse as sp
 
 from sylvan import LabelTree, XRLinear
 from sylvan.arrays import validate
+from sylvan.models.xr.params import chosen_by_rows, layer_words
 
 __all__ = ["assigned", "fit_overlapping", "label_sums", "matched", "matcher_of", "with_clusters"]
 
@@ -73,8 +74,8 @@ def matcher_of(model: XRLinear, tree: LabelTree, X: Any, Y: sp.csr_matrix) -> XR
     of_rows = sp.csr_matrix(places, (Y.shape[0], n_clusters))
     of_rows.data[:] = 1  # several labels of a row may stand in one cluster
     above = LabelTree(tree.child_offsets[:-1], np.arange(n_clusters, dtype=np.int32), n_clusters)
-    words = {name: model.per_layer(name, tree.depth)[:-1] for name in ("negatives", "combine")}
-    chosen = model.by_the_rows(validate.features(X), tree.depth)
+    words = {name: layer_words(model, name, tree.depth)[:-1] for name in ("negatives", "combine")}
+    chosen = chosen_by_rows(model, validate.features(X), tree.depth)
     matcher = XRLinear(**{**model.get_params(deep=False), **words, **chosen, "tree": above, "calibration": None})
     return matcher.fit(X, of_rows)
 

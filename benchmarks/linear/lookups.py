@@ -26,6 +26,7 @@ from benchmarks.common.process import say
 from sylvan import XRLinear
 from sylvan.arrays import validate
 from sylvan.matching import beam as matching
+from sylvan.models.xr.params import layer_words
 from sylvan.weights.layer import ClusterWeights
 
 STRUCTURES = {
@@ -73,7 +74,7 @@ def native_layer(made: ctypes.CDLL, layer: ClusterWeights) -> ctypes.c_void_p:
 def opened(model: XRLinear, features: validate.Csr) -> list[np.ndarray]:
     """The clusters of each layer that a search opens, (n, beam) of int32, -1 where there are fewer."""
     found, clusters = matching.root_beam(features.shape[0]), []
-    for weights, combine in zip(model.layers_, model.per_layer("combine", model.tree_.depth), strict=True):
+    for weights, combine in zip(model.layers_, layer_words(model, "combine", model.tree_.depth), strict=True):
         own = np.full((features.shape[0], BEAM), -1, np.int32)
         own[:, : found[0].shape[1]] = found[0]
         clusters.append(own)

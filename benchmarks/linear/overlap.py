@@ -67,12 +67,13 @@ def found_by_matcher(model: Any, X: sp.csr_matrix, Y: sp.csr_matrix, beam: int) 
     """Percent of the true labels that stand in a cluster which the search reaches, in any of the model's trees."""
     from sylvan.arrays import validate
     from sylvan.matching.beam import next_beam, root_beam
+    from sylvan.models.xr.params import layer_words
 
     features = validate.features(X)
     reached: Any = 0 * Y
     for ranker in model.rankers_:
         tree, found = ranker.tree, root_beam(X.shape[0])
-        for weights, combine in zip(ranker.layers[:-1], model.per_layer("combine", tree.depth), strict=False):
+        for weights, combine in zip(ranker.layers[:-1], layer_words(model, "combine", tree.depth), strict=False):
             found = next_beam(features, weights, found, beam, combine)
         nodes = found[0]
         rows, places = np.nonzero(nodes >= 0)

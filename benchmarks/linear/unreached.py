@@ -43,7 +43,7 @@ def with_new_labels(tree: LabelTree, seen: np.ndarray, new: np.ndarray) -> Label
 def with_intercept(model: XRLinear, intercept: float) -> tuple[XRLinear, int]:
     """The model with another intercept where no training row was; how many labels that changes."""
     made, changed = copy.copy(model), 0
-    made.rankers_ = []
+    rankers = []
     for ranker in model.rankers_:
         layers = []
         for layer in ranker.layers:
@@ -52,7 +52,8 @@ def with_intercept(model: XRLinear, intercept: float) -> tuple[XRLinear, int]:
             changed = int(empty.sum())
             intercepts = np.where(empty, np.float32(intercept), layer.intercepts)
             layers.append(dataclasses.replace(layer, intercepts=intercepts))
-        made.rankers_.append(dataclasses.replace(ranker, layers=layers))
+        rankers.append(dataclasses.replace(ranker, layers=layers))
+    made.fitted_ = dataclasses.replace(model.fitted_, rankers=rankers)
     return made, changed
 
 

@@ -21,6 +21,7 @@ from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.indexing import LabelTree
 from sylvan.matching.beam import hinge_power
 from sylvan.models import XRLinear
+from sylvan.models.xr.fitted import FittedTrees
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.weights.layer import ClusterRows, ClusterWeights, WeightDtype
 
@@ -138,12 +139,12 @@ def build_model(
     n_features = trees[0].weights.shape[1]
     if not 0 <= n_features <= MAX_COLUMNS:
         raise ModelError(f"{where}: models have at most {MAX_COLUMNS} features. Got {n_features} instead.")
-    model.rankers_ = [_ranker(nodes, n_labels, weight_dtype, where) for nodes in trees]
-    first = model.rankers_[0].tree
+    model.fitted_ = FittedTrees([_ranker(nodes, n_labels, weight_dtype, where) for nodes in trees])
+    first = model.fitted_.rankers[0].tree
     model.branching = max([2, *(int(np.diff(layer).max()) for layer in first.child_offsets[:-1])])
     model.max_leaf = int(first.cluster_sizes.max())
-    model.n_rows_ = 0  # no such library stores how often a label was seen
-    model.label_counts_ = np.zeros(n_labels, np.int64)
+    # No such library stores how often a label was seen.
+    model.n_rows_, model.label_counts_ = 0, np.zeros(n_labels, np.int64)
     model.n_features_, model.n_labels_ = n_features, n_labels
     return model
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, get_args
 
@@ -43,11 +42,6 @@ def holdout_folds(
         return []
     order = np.random.default_rng(0).permutation(len(rows))
     return [np.sort(rows[order[fold * size : (fold + 1) * size]]) for fold in range(n_folds)]
-
-
-def held_out_rows(folds: Sequence[npt.NDArray[np.int32]]) -> npt.NDArray[np.int32]:
-    """The rows of all folds, rising."""
-    return np.sort(np.concatenate(folds))
 
 
 def calibrated(

@@ -15,8 +15,7 @@ import numpy as np
 from sylvan.models.base import Estimator
 from sylvan.models.neighbors import NeighborRanker
 from sylvan.models.text import usual_vectorizer
-from sylvan.models.xr.params import PRESETS
-from sylvan.models.xr.xr_linear import XRLinear
+from sylvan.models.xr.xr_linear import PRESETS, XRLinear
 from sylvan.params.fields import Choice, Constraint
 from sylvan.tune.setting import MODELS, Setting
 

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from sylvan import LabelTree, XRLinear, data, indexing
 from sylvan.arrays import validate
 from sylvan.models.xr.estimate import RankerEstimate, estimate_ranker
+from sylvan.models.xr.params import tree_training
 from sylvan.ranking.training import train_rankers
 from sylvan.text import TfidfVectorizer
 
@@ -26,7 +27,7 @@ def books() -> tuple[validate.Csr, validate.Csr]:
 def trained_and_estimated(
     X: validate.Csr, Y: validate.Csr, tree: LabelTree, weight: Any = None, **params: Any
 ) -> tuple[Any, RankerEstimate]:
-    training = XRLinear(n_jobs=1, **params).tree_training(tree.depth, 0, X)
+    training = tree_training(XRLinear(n_jobs=1, **params), tree.depth, 0, X)
     return train_rankers(X, Y, tree, training, weight)[0], estimate_ranker(X, Y, tree, training, weight)
 
 

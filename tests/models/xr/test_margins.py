@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -44,7 +45,7 @@ def test_several_trees_of_margins_answer_by_the_mean_of_their_measures(
     model = XRLinear(n_trees=2, combine=combine, loss=loss, branching=32, calibration=None, n_jobs=2).fit(X, Y)
     alone = [copy.copy(model) for _ in range(2)]
     for number, one in enumerate(alone):
-        one.rankers_ = [model.rankers_[number]]
+        one.fitted_ = replace(model.fitted_, rankers=[model.rankers_[number]])
     sums = np.zeros((50, Y.shape[1]))
     for one in alone:
         top = one.rank(X_test[:50], k=100)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -327,7 +328,7 @@ def test_each_of_two_trees_is_as_if_trained_anew() -> None:
         params = {**model.get_params(), "keep_rows": False, "n_trees": 1, "tree": ranker.tree, "tolerance": 1e-5}
         anew = XRLinear(**params).fit(X[kept], dense)
         single = copy.copy(anew)
-        single.rankers_ = [ranker]
+        single.fitted_ = replace(anew.fitted_, rankers=[ranker])
         np.testing.assert_allclose(scores(single, X), scores(anew, X), atol=1e-3)
 
 

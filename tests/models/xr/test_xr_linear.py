@@ -14,6 +14,7 @@ from sklearn.base import clone
 import sylvan
 from sylvan import LabelTree, XRLinear, indexing, metrics
 from sylvan.errors import DataError, ParameterError
+from sylvan.models.xr.params import layer_words
 
 
 def test_overlapping_clusters(books: tuple) -> None:
@@ -173,10 +174,10 @@ def test_a_weight_of_the_score_above_is_in_0_to_1(combine: object) -> None:
 
 
 def test_damped_counts_less_above_rankers_that_a_search_trained() -> None:
-    words = {scheme: XRLinear(negatives=scheme).per_layer("combine", 3) for scheme in ("tfn", "man", "paper")}
+    words = {scheme: layer_words(XRLinear(negatives=scheme), "combine", 3) for scheme in ("tfn", "man", "paper")}
     assert words["man"] == words["paper"] == ["l3_hinge", "l3_hinge", "l3_hinge:0.35"]
     assert words["tfn"] == ["l3_hinge", "l3_hinge", "l3_hinge:0.65"]
-    assert XRLinear(negatives="tfn").per_layer("combine", 1) == ["l3_hinge:0.65"]
+    assert layer_words(XRLinear(negatives="tfn"), "combine", 1) == ["l3_hinge:0.65"]
 
 
 @pytest.mark.parametrize(("length", "cost"), [(3, 0.3), (9, 0.3), (15, 0.5), (30, 1.0), (200, 1.0)])

@@ -31,6 +31,7 @@ from sylvan.models.transformer.memory import (
     sizes_of,
 )
 from sylvan.models.transformer.transformer_matcher import TransformerMatcher
+from sylvan.models.xr.params import layer_words
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.parallel import resolve_jobs
 from sylvan.params.fields import Parameterized
@@ -208,7 +209,7 @@ class TransformerTraining:
         ranker = self.ranker(tree)
         depth = len(self._layer_sizes(ranker))
         for name in ("negatives", "combine"):
-            ranker.per_layer(name, depth)
+            layer_words(ranker, name, depth)
         if self.matcher is not None and tree is not None:
             self.matcher.check_layers(len(self.tuned_layers(tree)))
 

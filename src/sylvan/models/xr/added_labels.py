@@ -5,7 +5,8 @@ row, and weighs as much as all rows that the label had."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,12 @@ from sylvan.arrays.canonical import Csr, stacked, take_rows, within
 from sylvan.indexing import LabelTree
 from sylvan.matching.beam import beam_job, root_beam
 from sylvan.matching.negatives import cluster_rows, layer_positives, near_best, of_root
+from sylvan.models.base import GivenRows
+from sylvan.models.xr.fitted import FittedTrees
 from sylvan.models.xr.growth import Grown
+from sylvan.models.xr.params import tree_training
+from sylvan.models.xr.scaling import Scale
+from sylvan.models.xr.updates import Updated, clusters_for
 from sylvan.ranking.linear import LayerProblem, block_jobs, squared_norms
 from sylvan.ranking.solution import SolvedBlock
 from sylvan.ranking.training import TreeTraining, cost_weights, relevance_layers
@@ -36,6 +42,41 @@ class NewRows(NamedTuple):
     weight: npt.NDArray[np.float32] | None  # shape (n,), or None
     length: float  # the usual length of the rows of the first training
     worth: npt.NDArray[np.float32]  # shape (n_known_labels,): the weight of each known label's stand-in
+
+
+def extended_trees(
+    params: Any, fitted: FittedTrees, given: GivenRows, run: Runner
+) -> Iterator[tuple[Grown, NewRows, TreeTraining]]:
+    """Of each tree: itself with the new labels, the rows that they are learned from, and how."""
+    length = 1.0 if params.scaling == "none" else Scale.of(given.features, False).length
+    counts = np.maximum(params.label_counts_, 1)  # an imported model hasn't any
+    rows = NewRows(given.features, given.labels, given.weight, length, counts.astype(np.float32))
+    for number, ranker in enumerate(fitted.rankers):
+        tree = ranker.tree
+        training = tree_training(params, tree.depth, number, given.features, length, fitted.chosen)
+        n_rows = np.add.reduceat(counts[tree.leaf_labels], tree.child_offsets[-1][:-1])
+        added = (given.features, given.labels, given.n_labels)
+        clusters = clusters_for(ranker, *added, training, n_rows, params.max_leaf, run)
+        yield Grown.same(tree).with_labels(clusters), rows, training
+
+
+def with_new_labels(params: Any, fitted: FittedTrees, given: GivenRows) -> Updated:
+    """A model that keeps no rows with the new labels of some rows."""
+    run, counts, n_rows = Runner(params.n_jobs), params.label_counts_, given.features.shape[0]
+    each = zip(fitted.rankers, extended_trees(params, fitted, given, run), strict=True)
+    fitted = replace(fitted, rankers=[add_labels(ranker, *parts, run) for ranker, parts in each])
+    new = np.bincount(given.labels.indices, minlength=given.n_labels)[len(counts) :].astype(np.int64)
+    return Updated(fitted, np.concatenate((counts, new)), params.n_rows_ + n_rows, params.calibrator_)
+
+
+def planned_labels(
+    params: Any, fitted: FittedTrees, given: GivenRows, run: Runner
+) -> tuple[list[list[int]], list[Job[SolvedBlock]]]:
+    """How many nodes of each tree and layer are new, and the jobs that solve them."""
+    each = zip(fitted.rankers, extended_trees(params, fitted, given, run), strict=True)
+    jobs = [job for ranker, parts in each for job in added_label_jobs(ranker, *parts, run)[1]]
+    n_new = given.n_labels - fitted.n_labels
+    return [[0] * (ranker.tree.depth - 1) + [n_new] for ranker in fitted.rankers], jobs
 
 
 def add_labels(ranker: TreeRanker, grown: Grown, rows: NewRows, training: TreeTraining, runner: Runner) -> TreeRanker:

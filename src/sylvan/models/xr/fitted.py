@@ -1,250 +1,266 @@
-"""What a trained XRLinear answers, and how it is saved."""
+"""What XR-Linear learns: a value that ranks, explains, loses labels and is saved; and how it is learned."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from sylvan import store
-from sylvan.arrays import validate
+from sylvan.arrays.canonical import take_rows
 from sylvan.arrays.label_filter import LabelFilter
 from sylvan.arrays.topk import TopK
 from sylvan.arrays.validate import Csr
-from sylvan.errors import DataError, ModelError, ParameterError
+from sylvan.data import RowParts
+from sylvan.data.parts.row_parts import Rows
+from sylvan.errors import ModelError
 from sylvan.explain.paths import Candidates, search_layers, tree_votes
 from sylvan.explain.records import Names, TreeVote
-from sylvan.indexing import LabelTree
 from sylvan.matching import beam as matching
 from sylvan.metrics.rows import hits
-from sylvan.models.base import CANDIDATES, MOST_ANSWERS
-from sylvan.models.xr.params import AUTOS, XRParameters
-from sylvan.models.xr.scaling import scaled
-from sylvan.models.xr.training_rows import TrainingRows
+from sylvan.models.base import CANDIDATES
+from sylvan.models.xr.params import build_trees, chosen_by_rows, layer_words, tree_training
+from sylvan.models.xr.plan import refuse_beyond_memory
+from sylvan.models.xr.scaling import Scale, scaled
+from sylvan.models.xr.training_rows import HeldOut, TrainingRows
+from sylvan.models.xr.unseen import UnseenRows, placed_by_own_rows
 from sylvan.parallel import resolve_jobs
-from sylvan.ranking.calibrate import falling
+from sylvan.ranking.calibrate import Calibrator, falling
 from sylvan.ranking.ensemble import mean_score
-from sylvan.ranking.tail import tail_of
+from sylvan.ranking.linear import Loss
+from sylvan.ranking.training import Cost, train_rankers
 from sylvan.ranking.tree_ranker import TreeRanker
+from sylvan.runtime import opened_runner
+from sylvan.runtime.checkpoint import identity_of
 from sylvan.weights.layer import ClusterWeights, WeightDtype
 
-_Self = TypeVar("_Self", bound="XRAnswers")
+AUTOS = ("negative_cost", "tolerance", "max_iterations")  # what the rows choose, where it is "auto"
 
 
-class XRAnswers(XRParameters):
-    """Base of XRLinear, once its trees are trained."""
+class Search(NamedTuple):
+    """What parameters say of ranking."""
 
-    rankers_: list[TreeRanker]
-    feature_factors_: npt.NDArray[np.float32] | None = None
-    chosen_: Mapping[str, float] = MappingProxyType({})
-    training_rows_: TrainingRows | None = None
+    beam: int
+    combines: list[list[str]]  # of each tree, one word a layer
+    loss: Loss
+    n_jobs: int
+
+
+@dataclass(frozen=True, eq=False)
+class FittedTrees:
+    """Trees and the weights of their layers. Features are given as the rankers see them."""
+
+    rankers: Sequence[TreeRanker] = ()  # none before fit
+    factors: npt.NDArray[np.float32] | None = None  # shape (n_features,): of the columns
+    chosen: Mapping[str, float] = field(default_factory=dict)  # what rows made of parameters that are "auto"
+    rows: TrainingRows | None = None  # where they are kept
 
     @property
-    def tree_(self) -> LabelTree:
-        """The first tree."""
-        self._need_fit("tree_")
-        return self.rankers_[0].tree
+    def n_labels(self) -> int:
+        """With those that were removed."""
+        return self.rankers[0].tree.n_labels
 
     @property
-    def layers_(self) -> list[ClusterWeights]:
-        """The weights of the first tree's layers."""
-        self._need_fit("layers_")
-        return self.rankers_[0].layers
+    def n_features(self) -> int:
+        """The columns that the weights know of."""
+        return self.rankers[0].layers[0].n_features
 
-    def rank(
-        self, X: Any, k: int = 10, *, beam: int | None = None, tail: str | None = None, allowed: Any = None,
-        denied: Any = None,
-    ) -> TopK:  # fmt: skip
-        """The ``k`` best labels of each row.
+    @property
+    def n_clusters(self) -> list[tuple[int, ...]]:
+        """The nodes of each tree's layers above the labels."""
+        return [ranker.tree.layer_sizes[:-1] for ranker in self.rankers]
 
-        Parameters
-        ----------
-        X : sparse matrix or array of shape (n, n_features_)
-        k : int
-            Number of labels per row; a row for which the beam reaches fewer ends in label -1.
-        beam : int, optional
-            Nodes followed per layer, instead of the model's own.
-        tail : {"psp", "psp:A,B", "macro_recall", "none"}, optional
-            Instead of the model's own: the best of at least 100 candidates by probability times the label's gain,
-            for which see :func:`sylvan.ranking.tail.label_gains`.
-        allowed, denied : label ids, or a mask of shape (n, n_labels_), optional
-            The only labels that may be answered, and labels that may not, for all rows or for each row; see
-            :class:`~sylvan.arrays.label_filter.LabelFilter` for the forms. The beam follows only nodes with such a
-            label.
+    def rank(self, features: Csr, k: int, search: Search, labels: LabelFilter | None = None) -> TopK:
+        """The best labels of each row, of those that ``labels`` leaves open; of several trees the mean score."""
+        deep = k if len(self.rankers) == 1 else min(max(k, CANDIDATES), self.n_labels)
+        tops = [
+            ranker.rank(
+                features, deep, beam=search.beam, combines=combines, labels=labels, n_jobs=search.n_jobs,
+                description="Ranking",
+            )
+            for ranker, combines in zip(self.rankers, search.combines, strict=True)
+        ]  # fmt: skip
+        return self._joined(tops, k, search)
 
-        Returns
-        -------
-        TopK
-            Labels and scores of shape (n, k), best first; among equal scores the lower label comes first.
-
-        Raises
-        ------
-        NotFittedError, DataError, ParameterError
-        """
-        self._need_fit("rank")
-        k = validate.count(k, "k", high=max(self.n_labels_, MOST_ANSWERS))
-        beam = validate.count(self.beam if beam is None else beam, "beam")
-        if (tail := tail_of(self.tail, tail)) is not None:
-            return self._rank_for_tail(X, k, tail, beam=beam, allowed=allowed, denied=denied)
-        features = self._scaled(self._features(X), self.feature_factors_)
-        labels = self._filter(allowed, denied, features.shape[0])
-        jobs = 1 if features.shape[0] == 1 else resolve_jobs(self.n_jobs)
-        if len(self.rankers_) == 1:
-            return self._named(self._rank_tree(self.rankers_[0], features, k, beam, labels, jobs))
-        deep = min(max(k, CANDIDATES), self.n_labels_)
-        tops = [self._rank_tree(ranker, features, deep, beam, labels, jobs) for ranker in self.rankers_]
-        return self._named(self._mean(tops, k))
-
-    def _rank_changed(
-        self, features: Csr, changes: Sequence[Sequence[matching.RowChanges | None]], k: int,
+    def rank_changed(
+        self, features: Csr, changes: Sequence[Sequence[matching.RowChanges | None]], k: int, search: Search,
         without: Sequence[Csr] | None = None,
     ) -> TopK:  # fmt: skip
         """The best labels when scores change, tree by tree and layer by layer, with scores mapped into [0, 1].
         ``without`` has labels that a tree doesn't answer, row by row."""
-        k, combines = min(k, self.n_labels_), self.per_layer("combine", self.tree_.depth)
-        options: dict[str, Any] = {"beam": self.beam, "combines": combines, "n_jobs": resolve_jobs(self.n_jobs)}
-        pairs = zip(self.rankers_, changes, strict=True)
-        tops = [ranker.rank_changed(features, k, changed, **options) for ranker, changed in pairs]
-        if without is not None:
-            tops = [_without(top, labels) for top, labels in zip(tops, without, strict=True)]
-        return self.bounded(tops[0] if len(tops) == 1 else self._mean(tops, k))
+        k, tops = min(k, self.n_labels), []
+        for number, (ranker, combines) in enumerate(zip(self.rankers, search.combines, strict=True)):
+            top = ranker.rank_changed(
+                features, k, changes[number], beam=search.beam, combines=combines, n_jobs=search.n_jobs
+            )
+            if without is not None:  # labels behind them move up
+                gone = hits(top, without[number])
+                order = np.argsort(gone, axis=1, kind="stable")
+                left = np.where(gone, np.int32(-1), top.labels), np.where(gone, np.float32(-np.inf), top.scores)
+                top = TopK(*(np.take_along_axis(each, order, axis=1) for each in left))
+            tops.append(top)
+        top = self._joined(tops, k, search)
+        return TopK(top.labels, np.where(top.labels >= 0, self.probabilities(top, search), np.float32(-np.inf)))
 
-    def _mean(self, tops: Sequence[TopK], k: int) -> TopK:
-        """The answers of all trees as one."""
-        return mean_score([TopK(top.labels, self._bounded(top.scores)) for top in tops], k)
+    def _joined(self, tops: Sequence[TopK], k: int, search: Search) -> TopK:
+        if len(tops) == 1:
+            return tops[0]
+        return mean_score([TopK(top.labels, self.bounded(top.scores, search)) for top in tops], k)
 
-    def learned_rows(self, X: Any) -> npt.NDArray[np.bool_]:
-        """Which rows are among those that the model has learned from and keeps (``keep_rows``), to be updated.
-
-        Parameters
-        ----------
-        X : as in :meth:`rank`
-
-        Returns
-        -------
-        ndarray of bool, shape (n,)
-            Whether a row kept has the same features; False for all where none are kept, and for rows without features.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sylvan import XRLinear
-        >>> model = XRLinear(keep_rows=True).fit(np.eye(4)[:3], [0, 1, 0])
-        >>> model.learned_rows(np.eye(4)[::-1]).tolist()
-        [False, True, True, True]
-        """
-        self._need_fit("learned_rows")
-        features = self._scaled(self._features(X), self.feature_factors_)
-        if self.training_rows_ is None:
-            return np.zeros(features.shape[0], bool)
-        return self.training_rows_.include(features)
-
-    def _scaled(self, features: Csr, factors: npt.NDArray[np.float32] | None) -> Csr:
-        return scaled(features, factors, self.normalize)
-
-    def _rank_tree(
-        self, ranker: TreeRanker, features: Csr, k: int, beam: int, labels: LabelFilter | None, jobs: int
-    ) -> TopK:
-        combines = self.per_layer("combine", ranker.tree.depth)
-        return ranker.rank(features, k, beam=beam, combines=combines, labels=labels, n_jobs=jobs, description="Ranking")
-
-    def _explain_trees(self, row: Csr, label: int, top: int, names: Names, **options: Any) -> tuple[TreeVote, ...]:
-        beam = self.beam if options.get("beam") is None else options["beam"]
-        combines = [self.per_layer("combine", ranker.tree.depth) for ranker in self.rankers_]
-        bound = self._bounded if len(self.rankers_) > 1 else None
-        scaled = self._scaled(row, self.feature_factors_)
-        return tree_votes(self.rankers_, combines, scaled, label, beam, top, names, bound)
-
-    def searched(self, x: Any, tree: int = 0, beam: int | None = None) -> list[Candidates]:
-        """The nodes that the search for one row scores; see :meth:`Estimator.searched`."""
-        self._need_fit("searched")
-        row = validate.features(x, n_features=self.n_features_, owner=type(self).__name__)
-        if row.shape[0] != 1:
-            raise DataError(f"searched takes one row. Got {row.shape[0]} instead.")
-        if not 0 <= tree < len(self.rankers_):
-            raise ParameterError(f"The 'tree' of searched must be an int in [0, {len(self.rankers_) - 1}]. Got {tree}.")
-        ranker, beam = self.rankers_[tree], validate.count(self.beam if beam is None else beam, "beam")
-        combines = self.per_layer("combine", ranker.tree.depth)
-        return search_layers(ranker, self._scaled(row, self.feature_factors_), beam, combines)
-
-    def _probabilities(self, top: TopK) -> npt.NDArray[np.float32]:
-        if len(self.rankers_) > 1:
+    def probabilities(self, top: TopK, search: Search) -> npt.NDArray[np.float32]:
+        """The scores of :meth:`rank` mapped into [0, 1], not calibrated."""
+        if len(self.rankers) > 1:
             return np.clip(top.scores, 0, 1)
-        bounded = self._bounded(top.scores)
+        bounded = self.bounded(top.scores, search)
         # Margins beyond 1 are all sure, and still in an order.
-        return falling(bounded) if self.per_layer("combine", self.tree_.depth)[-1] == "ranker" else bounded
+        return falling(bounded) if search.combines[0][-1] == "ranker" else bounded
 
-    def _bounded(self, scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    def bounded(self, scores: npt.NDArray[np.float32], search: Search) -> npt.NDArray[np.float32]:
         """The scores of one tree mapped into [0, 1]. For rankers' own scores this depends on the loss. Margins that
         training drives to 1 are distinguished by Eq. 13. Their sigmoids would be close together, so that a mean over
         several trees would hardly distinguish good labels."""
-        combines = self.per_layer("combine", self.tree_.depth)
+        combines = search.combines[0]
         if combines[-1] != "ranker":
             return np.clip(scores, 0, 1)
-        if self.loss == "logistic":
+        if search.loss == "logistic":
             return (1 / (1 + np.exp(-np.clip(scores, -80, 80)))).astype(np.float32)
         return matching.hinge_measure(scores, matching.hinge_power(combines))
 
-    def _with_weights(self: _Self, share: float, weight_dtype: WeightDtype | None) -> _Self:
-        made, jobs = copy.copy(self), resolve_jobs(self.n_jobs)
-        made.rankers_ = [ranker.pruned(share, weight_dtype, jobs) for ranker in self.rankers_]
-        return made if weight_dtype is None else made.set_params(weight_dtype=weight_dtype)
+    def votes(self, row: Csr, label: int, top: int, names: Names, search: Search) -> tuple[TreeVote, ...]:
+        """What each tree says of a label."""
+        bound = (lambda scores: self.bounded(scores, search)) if len(self.rankers) > 1 else None
+        return tree_votes(self.rankers, search.combines, row, label, search.beam, top, names, bound)
 
-    def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
-        if self.training_rows_ is not None:
-            trees, by_relevance = [ranker.tree for ranker in self.rankers_], self.relevance not in (None, "none")
-            self.training_rows_ = self.training_rows_.without_labels(ids, trees, by_relevance)
-        self.rankers_ = [ranker.without(ids) for ranker in self.rankers_]
-        self._note_dropped(ids)
+    def searched(self, row: Csr, tree: int, search: Search) -> list[Candidates]:
+        """The nodes of a tree that the search for one row scores."""
+        return search_layers(self.rankers[tree], row, search.beam, search.combines[tree])
 
-    def weight_dtypes(self) -> set[str]:
-        return {layer.weight_dtype for ranker in self.rankers_ for layer in ranker.layers}
+    def without(self, labels: npt.NDArray[np.int32], relevance: Cost | None) -> FittedTrees:
+        """When labels are removed; costs of a row's other labels may depend on all that it has."""
+        rows = self.rows
+        if rows is not None:
+            rows = rows.without_labels(
+                labels, [ranker.tree for ranker in self.rankers], relevance not in (None, "none")
+            )
+        return replace(self, rankers=[ranker.without(labels) for ranker in self.rankers], rows=rows)
 
-    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
-        meta, arrays, parts = super()._fitted_state()
-        parts |= {f"tree{number}": ranker.to_state() for number, ranker in enumerate(self.rankers_)}
-        if self.feature_factors_ is not None:
-            arrays["feature_factors"] = self.feature_factors_
-        parts |= self._calibrator_to_parts()
-        if self.training_rows_ is not None:
-            parts["rows"] = self.training_rows_.to_state()
-        meta |= {"n_trees": len(self.rankers_), **{f"{name}_": value for name, value in self.chosen_.items()}}
+    def pruned(self, share: float, weight_dtype: WeightDtype | None, n_jobs: int) -> FittedTrees:
+        """With a share of the weights, or stored in another way."""
+        return replace(self, rankers=[ranker.pruned(share, weight_dtype, n_jobs) for ranker in self.rankers])
+
+    def with_columns(self, n_features: int) -> FittedTrees:
+        """With further columns, which no row had."""
+        factors, rows = self.factors, self.rows
+        if factors is not None:
+            factors = np.concatenate((factors, np.ones(n_features - len(factors), np.float32)))
+        if rows is not None:
+            rows = rows.with_columns(n_features)
+        return replace(self, factors=factors, rows=rows)
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
+        """Values, arrays and parts of the model's state."""
+        parts = {f"tree{number}": ranker.to_state() for number, ranker in enumerate(self.rankers)}
+        arrays = {} if self.factors is None else {"feature_factors": self.factors}
+        if self.rows is not None:
+            parts["rows"] = self.rows.to_state()
+        meta = {"n_trees": len(self.rankers), **{f"{name}_": value for name, value in self.chosen.items()}}
         return meta, arrays, parts
 
-    def _restore(self, state: store.State) -> None:
-        super()._restore(state)
+    @classmethod
+    def from_state(cls, state: store.State, n_features: int, n_labels: int) -> FittedTrees:
+        """From what :meth:`to_state` gave, verified."""
         n_trees = store.need_int(state, "n_trees", 1, 1000)
-        autos = [name for name in AUTOS if f"{name}_" in state.meta]
-        chosen: dict[str, float] = {name: store.need_float(state, f"{name}_", 0) for name in autos}
+        chosen = {name: store.need_float(state, f"{name}_", 0) for name in AUTOS if f"{name}_" in state.meta}
         if "max_iterations" in chosen:
             chosen["max_iterations"] = store.need_int(state, "max_iterations_", 1, 2**31 - 1)
-        self.chosen_ = chosen
         parts = [store.need_part(state, f"tree{number}", "tree-ranker") for number in range(n_trees)]
-        self.rankers_ = [TreeRanker.from_state(part, self.n_features_) for part in parts]
+        rankers, factors, rows = [TreeRanker.from_state(part, n_features) for part in parts], None, None
         if "feature_factors" in state.arrays:
-            factors = store.need_array(state, "feature_factors", np.float32, (self.n_features_,))
+            factors = store.need_array(state, "feature_factors", np.float32, (n_features,))
             store.need_finite(state, "feature_factors")
-            self.feature_factors_ = factors
-        self._calibrator_from_parts(state)
-        if any(ranker.tree.n_labels != self.n_labels_ for ranker in self.rankers_):
+        if any(ranker.tree.n_labels != n_labels for ranker in rankers):
             raise ModelError(f"{state.where!r} is damaged: its trees have different numbers of labels.")
-        if any(not np.array_equal(ranker.tree.removed, self._removed) for ranker in self.rankers_):
-            raise ModelError(f"{state.where!r} is damaged: its trees hold other labels than it has.")
         if "rows" in state.parts:
             part = store.need_part(state, "rows", "training-rows")
-            self.training_rows_ = TrainingRows.from_state(part, self.rankers_, self.n_features_, self.n_labels_)
-        for name in ("negatives", "combine"):
-            for ranker in self.rankers_:
-                self.per_layer(name, ranker.tree.depth)
+            rows = TrainingRows.from_state(part, rankers, n_features, n_labels)
+        return cls(rankers, factors, chosen, rows)
 
 
-def _without(top: TopK, labels: Csr) -> TopK:
-    """Answers without some labels of each row; those behind them move up."""
-    gone = hits(top, labels)
-    order = np.argsort(gone, axis=1, kind="stable")
-    kept = np.where(gone, np.int32(-1), top.labels), np.where(gone, np.float32(-np.inf), top.scores)
-    return TopK(*(np.take_along_axis(each, order, axis=1) for each in kept))
+def search_of(params: Any, fitted: FittedTrees, beam: int | None = None, n_jobs: int | None = None) -> Search:
+    """How parameters have these trees searched; with another beam, or number of threads, if asked."""
+    combines = [layer_words(params, "combine", ranker.tree.depth) for ranker in fitted.rankers]
+    n_jobs = resolve_jobs(params.n_jobs) if n_jobs is None else n_jobs
+    return Search(params.beam if beam is None else beam, combines, params.loss, n_jobs)
+
+
+class TrainingData(NamedTuple):
+    """What a training learns from, verified."""
+
+    features: Rows  # shape (n, d)
+    labels: Csr  # shape (n, n_labels)
+    weight: npt.NDArray[np.float32] | None  # shape (n,), or None
+    about_labels: Mapping[str, Any]  # label_features, label_embeddings
+    factors: npt.NDArray[np.float32] | None = None  # shape (d,): what has scaled the columns
+    length: float = 1.0  # usual length of the rows
+
+    def scaled(self, scaling: str, normalize: bool) -> TrainingData:
+        """As the rankers see it."""
+        scale = Scale() if scaling == "none" else Scale.of(self.features, normalize)
+        features = scaled(self.features, scale.factors, normalize)
+        return self._replace(features=features, factors=scale.factors, length=scale.length)
+
+
+class Trained(NamedTuple):
+    """What a training gives."""
+
+    fitted: FittedTrees
+    calibrator: Calibrator | None
+    top: TopK | None  # answers to the held-out rows, of scores in [0, 1]
+
+
+def train(
+    params: Any, data: TrainingData, folds: Sequence[npt.NDArray[np.int32]], k: int,
+    layers: Mapping[int, ClusterWeights] | None, force: bool, **running: Any,
+) -> Trained:  # fmt: skip
+    """All phases. ``folds`` are held-out rows, of which the trees are asked for ``k`` answers as if they were new."""
+    features, labels, weight, about, factors, length = data
+    rows = np.sort(np.concatenate(folds)) if len(folds) else None
+
+    def identity() -> dict[str, Any]:
+        values = {name: value for name, value in params.get_params(deep=False).items() if name != "n_jobs"}
+        arrays = {"X": features, "Y": labels, "sample_weight": weight, "holdout": rows, **about}
+        return identity_of(type(params).__name__, values, **arrays)
+
+    n_bytes = features.nbytes + labels.nbytes
+    with opened_runner(params.n_jobs, identity=identity, input_bytes=n_bytes, **running) as run:
+        trees = build_trees(params, features, labels, run, **about)
+        if running.get("memory_limit") is None and not force and not isinstance(features, RowParts):
+            refuse_beyond_memory(params, features, labels, trees, weight, about)
+        # Where rows made the trees, a label may stand where it does for the sake of one of its few rows.
+        by_rows = params.tree is None and params.embedding == "pifa" and params.clustering != "random"
+        movable = by_rows and trees[0].depth > 1 and max(tree.most_copies for tree in trees) == 1
+        placed = placed_by_own_rows(trees, features, labels, rows, run) if movable and rows is not None else None
+        trained = []
+        for number, tree in enumerate(trees):
+            training, own = tree_training(params, tree.depth, number, features, length), run.within(f"tree{number}")
+            options = {"runner": own, "known": layers, "keeps": params.keep_rows}
+            trained.append(train_rankers(features, labels, tree, training, weight, folds, **options))
+        chosen = chosen_by_rows(params, features, trees[0].depth)
+        fitted = FittedTrees([each.ranker for each in trained], factors, chosen)
+        top = calibrator = held_out = None
+        if rows is not None:
+            unseen = UnseenRows(features, folds, run)
+            changes = [[unseen.changed(layer) for layer in each.changes] for each in trained]
+            top = unseen.answers(fitted.rank_changed(unseen.features, changes, k, search_of(params, fitted), placed))
+            right, row_weight = hits(top, take_rows(labels, rows)), None if weight is None else weight[rows]
+            if params.calibration is not None:
+                calibrator = Calibrator.fit(params.calibration, top, right, row_weight)
+            held_out = HeldOut.of(rows.astype(np.int64), top, right, row_weight)
+    if params.keep_rows and not isinstance(features, RowParts):
+        n, solutions = features.shape[0], [each.solutions for each in trained if each.solutions is not None]
+        kept = TrainingRows(features, labels, weight, np.arange(n), n, length, solutions, held_out)
+        fitted = replace(fitted, rows=kept)
+    return Trained(fitted, calibrator, top)

@@ -16,7 +16,9 @@ from sylvan.arrays.validate import Csr
 from sylvan.data.parts.row_parts import Rows
 from sylvan.indexing import LabelTree
 from sylvan.indexing.clustering import layer_plan
+from sylvan.indexing.embeddings import embedding_bytes
 from sylvan.models.xr.estimate import RankerEstimate, TrainingSize, carried_over, estimate_ranker
+from sylvan.models.xr.params import build_trees, chosen_by_rows, tree_training
 from sylvan.models.xr.scaling import Scale, scaled
 from sylvan.parallel import resolve_jobs
 from sylvan.ranking.calibrate import holdout_folds
@@ -56,10 +58,18 @@ def training_plan(
     phases, n_jobs = [], resolve_jobs(model.n_jobs)
     if trees is None:
         made = samples.tree is None
-        name, n_bytes = "tree" if model.n_trees == 1 else "trees", model.index_bytes(whole) if made else 0
+        name, n_bytes = "tree" if model.n_trees == 1 else "trees", _index_bytes(model, whole) if made else 0
         phases = [Phase(name, model.n_trees * seconds / n_jobs, n_bytes)]
     unread = whole.nbytes if whole.n_rows > features.shape[0] else 0
     return _rankers_plan(model, estimate, whole, phases, unread, samples.n_rows % whole.n_rows)
+
+
+def _index_bytes(model: Any, size: TrainingSize) -> int:
+    """What clustering the labels takes at its worst."""
+    if model.tree is not None or size.n_labels <= model.max_leaf:
+        return 0
+    n_entries = size.n_entries * size.n_positives // max(1, size.n_rows)  # of each label's rows
+    return embedding_bytes(size.n_labels, n_entries, size.n_positives, model.max_features_per_label)
 
 
 def refuse_beyond_memory(
@@ -86,11 +96,11 @@ class _Samples:
         else:
             self._sizes = layer_plan(whole.n_labels, model.branching, model.max_leaf)
         # All rows choose how they are solved: a sample by itself would be taken for a small set, solved precisely.
-        self._model.set_params(**model.by_the_rows(features, len(self._sizes), whole.n_entries))
+        self._model.set_params(**chosen_by_rows(model, features, len(self._sizes), whole.n_entries))
 
     def estimate(self) -> tuple[RankerEstimate, float]:
         """Train on ever more of the rows until they are enough: the estimate for all, and seconds of making a tree."""
-        training = self._model.tree_training(len(self._sizes), self._model.seeds()[0], self._features)
+        training = tree_training(self._model, len(self._sizes), 0, self._features)
         rows = self._drawn()
         labelled = np.diff(self._labels.indptr)
         if not labelled[rows].any():
@@ -132,10 +142,10 @@ class _Samples:
         if len(self._sizes) > 1:
             fewest = min(self._sizes[-2], FEWEST_CLUSTERS)
             model.max_leaf = max(1, min(model.max_leaf, labels.shape[1] // fewest))
-        tree = self.tree or model.build_trees(features, labels, Runner(), **self._about)[0]
+        tree = self.tree or build_trees(model, features, labels, Runner(), **self._about)[0]
         took = time.thread_time() - start
         model.negatives, model.combine = (_layers_for(value, tree.depth) for value in (model.negatives, model.combine))
-        training = model.tree_training(tree.depth, model.seeds()[0], features, scale.length)
+        training = tree_training(model, tree.depth, 0, features, scale.length)
         weight = None if self._weight is None else self._weight[rows]
         ranker = estimate_ranker(features, labels, tree, training, weight, resolve_jobs(model.n_jobs))
         return _Sample(TrainingSize.of(features, labels), ranker, took)

@@ -130,6 +130,10 @@ class TrainingRows:
     room: Room = field(default_factory=Room)  # where features lie, once an update has put others behind them
     unread: str = ""  # the folder that arrays were loaded from which `verify` hasn't read yet
 
+    def with_columns(self, n_features: int) -> TrainingRows:
+        """With further columns, which no row has."""
+        return replace(self, features=self.features._replace(shape=(self.features.shape[0], n_features)))
+
     def without_labels(
         self, labels: npt.NDArray[np.int32], trees: Sequence[LabelTree], by_relevance: bool
     ) -> TrainingRows:

@@ -4,40 +4,66 @@ from __future__ import annotations
 
 import copy
 import os
+import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from sylvan import store
 from sylvan.arrays import validate
-from sylvan.arrays.canonical import take_rows
 from sylvan.arrays.topk import TopK
 from sylvan.arrays.validate import Csr
 from sylvan.data import RowParts, Vocabulary
 from sylvan.data.parts.row_parts import Rows
-from sylvan.errors import DataError, ParameterError
+from sylvan.errors import DataError, ModelError, ParameterError, RowsUnknownWarning, UnsupportedError
+from sylvan.explain.paths import Candidates
+from sylvan.explain.records import Names, TreeVote
 from sylvan.indexing import LabelTree
-from sylvan.metrics.rows import hits
-from sylvan.models.base import CANDIDATES
+from sylvan.indexing.clustering import Clustering
+from sylvan.indexing.embeddings import Embedding
+from sylvan.matching import beam as matching
+from sylvan.models.base import CANDIDATES, MOST_ANSWERS, GivenRows
+from sylvan.models.compress import Compressible
 from sylvan.models.label_changes import one_class_a_row
+from sylvan.models.xr.added_labels import planned_labels, with_new_labels
 from sylvan.models.xr.estimate import TrainingSize
-from sylvan.models.xr.plan import refuse_beyond_memory, training_plan
-from sylvan.models.xr.scaling import Scale, scaled
+from sylvan.models.xr.fitted import FittedTrees, TrainingData, search_of, train
+from sylvan.models.xr.growth import saved_by_rebuilding
+from sylvan.models.xr.params import Scheme, build_trees, check_params_for, layer_words
+from sylvan.models.xr.plan import training_plan
+from sylvan.models.xr.scaling import scaled
 from sylvan.models.xr.training_rows import HeldOut, TrainingRows
-from sylvan.models.xr.unseen import UnseenRows, placed_by_own_rows
-from sylvan.models.xr.updates import XRUpdates
-from sylvan.ranking.calibrate import DEPTH, Calibrator, calibrated, crosswise, held_out_rows, holdout_folds
-from sylvan.ranking.training import train_rankers
+from sylvan.models.xr.updates import Changes, planned, rows_again, updated
+from sylvan.parallel import one_at_a_time, resolve_jobs
+from sylvan.params.fields import Choice, PerLabel, PerLayer, Range, Seed, Threads, attribute, check_value, parameterized
+from sylvan.params.wording import counted
+from sylvan.ranking.calibrate import DEPTH, Method, crosswise, holdout_folds
+from sylvan.ranking.linear import LinearOptions, Loss
+from sylvan.ranking.tail import Tail, tail_of
+from sylvan.ranking.training import Cost
 from sylvan.ranking.tree_ranker import TreeRanker
-from sylvan.runtime import Checkpoint, Runner, opened_runner
-from sylvan.runtime.checkpoint import identity_of
-from sylvan.runtime.plan import Plan
-from sylvan.weights.layer import ClusterWeights
+from sylvan.runtime import Checkpoint, Runner
+from sylvan.runtime.memory import resident_bytes
+from sylvan.runtime.plan import Plan, UpdatePlan, timed
+from sylvan.weights.layer import ClusterWeights, WeightDtype
+
+# Parameters that go together, by what they cost; benchmarks/linear/defaults.py measures them.
+Preset = Literal["fast", "balanced", "accurate"]
+PRESETS: Mapping[Preset, Mapping[str, Any]] = MappingProxyType({
+    "fast": {"negatives": "tfn", "calibration": None},
+    "balanced": {},
+    "accurate": {"n_trees": 3},
+})  # fmt: skip
+
+_Self = TypeVar("_Self", bound="XRLinear")
 
 
-class XRLinear(XRUpdates):
+@parameterized
+class XRLinear(Compressible):
     """Extreme multilabel ranking with a tree of linear models.
 
     Labels are clustered into a balanced tree. Each node has a linear model, trained on the rows that reach its parent.
@@ -158,23 +184,80 @@ class XRLinear(XRUpdates):
     [0, 1]
     """
 
-    kind = "xr-linear"
-    least_rows = 0  # it may have been imported
+    branching: Annotated[int, Range(2)] = 16
+    max_leaf: Annotated[int, Range(1)] = 100
+    beam: Annotated[int, Range(1, validate.MAX_COLUMNS)] = 10
+    negatives: Annotated[Scheme | list[Scheme], PerLayer(get_args(Scheme))] = "paper"
+    man_threshold: Annotated[float, Range(0, 1)] = 0.005
+    loss: Loss = LinearOptions.loss
+    cost: Annotated[float, Range(0, open_low=True)] = LinearOptions.cost
+    positive_cost: Annotated[float, Range(0, open_low=True)] = LinearOptions.positive_cost
+    negative_cost: Annotated[float | Literal["auto"], Range(0, open_low=True, word="auto")] = "auto"
+    relevance: Cost | None = None
+    bias: Annotated[float, Range(0)] = LinearOptions.bias
+    normalize: bool = False
+    scaling: Literal["auto", "none"] = "auto"
+    tolerance: Annotated[float | Literal["auto"], Range(0, open_low=True, word="auto")] = "auto"
+    max_iterations: Annotated[int | Literal["auto"], Range(1, 2**31 - 1, word="auto")] = "auto"
+    threshold: Annotated[float, Range(0)] = LinearOptions.threshold
+    max_weights_per_label: Annotated[int | None, Range(1)] = LinearOptions.max_weights_per_label
+    weight_dtype: WeightDtype = "uint8"
+    combine: Annotated[str | list[str], matching.Combine()] = "damped"
+    embedding: Embedding = "pifa"
+    clustering: Clustering = "spherical"
+    overlap: Annotated[int, Range(1)] = 1
+    alpha: Annotated[float | list[float] | npt.NDArray[np.float64], PerLabel(0, 1)] = 0.5
+    max_features_per_label: Annotated[int | None, Range(1)] = 1024
+    spectral_dimensions: Annotated[int, Range(1)] = 64
+    n_trees: Annotated[int, Range(1, 1000)] = 1
+    tree: LabelTree | None = None
+    calibration: Method | None = "isotonic"
+    calibration_folds: Annotated[int, Range(1, 100)] = 1
+    tail: Annotated[str | None, Tail()] = None
+    keep_rows: bool = False
+    n_jobs: Threads = None
+    seed: Seed = 0
+
+    kind: ClassVar[str] = "xr-linear"
+    least_rows: ClassVar[int] = 0  # it may have been imported
+    presets: ClassVar[Mapping[Preset, Mapping[str, Any]]] = PRESETS
+    not_saved = ("tree",)  # it is saved as ``tree_``
+    added = MappingProxyType({"max_features_per_label": 1024, "spectral_dimensions": 64, "keep_rows": False})
+    fitted_: FittedTrees = attribute(FittedTrees())
+
+    @classmethod
+    def preset(cls: type[_Self], name: Preset, **parameters: Any) -> _Self:
+        """A model with parameters that go together, and any others.
+
+        Parameters
+        ----------
+        name : {"fast", "balanced", "accurate"}
+            ``"balanced"`` is the defaults. ``"fast"`` trains by teacher forcing alone: for less time, it ranks a little
+            worse, most of all long texts with several labels. It isn't calibrated: its probabilities are scores.
+            ``"accurate"`` is three trees instead of one.
+        **parameters
+            Parameters of the class, which go before the preset's.
+
+        Raises
+        ------
+        ParameterError
+            When there is no such preset.
+
+        Examples
+        --------
+        >>> from sylvan import XRLinear
+        >>> XRLinear.preset("accurate", beam=20)
+        XRLinear(beam=20, n_trees=3)
+        """
+        check_value("name", name, Choice(tuple(PRESETS)), f"{cls.__name__}.preset")
+        return cls(**{**PRESETS[name], **parameters})
 
     def fit(
-        self,
-        X: Any,
-        Y: Any,
-        sample_weight: Any = None,
-        *,
-        label_features: Any = None,
-        label_embeddings: Any = None,
-        layers: Mapping[int, ClusterWeights] | None = None,
-        memory_limit: int | str | None = None,
-        checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
-        force: bool = False,
+        self, X: Any, Y: Any, sample_weight: Any = None, *, label_features: Any = None, label_embeddings: Any = None,
+        layers: Mapping[int, ClusterWeights] | None = None, memory_limit: int | str | None = None,
+        checkpoint: Checkpoint | str | os.PathLike[str] | None = None, force: bool = False,
         runner: Runner | None = None,
-    ) -> XRLinear:
+    ) -> XRLinear:  # fmt: skip
         """Build the tree and train its rankers.
 
         Parameters
@@ -232,67 +315,26 @@ class XRLinear(XRUpdates):
         force: bool = False, **running: Any,
     ) -> TopK | None:  # fmt: skip
         """Train, and answer with probabilities for held-out rows: a ``holdout``, or what calibrates the model."""
-        features, labels, vocabulary, weight, scale = self._training_set(X, Y, sample_weight)
+        about = {"label_features": label_features, "label_embeddings": label_embeddings}
+        data, vocabulary = self._verified(X, Y, sample_weight, about)
+        data = data.scaled(self.scaling, self.normalize)
+        features, labels, weight = data.features, data.labels, data.weight
         if self.keep_rows and isinstance(features, RowParts):
             raise ParameterError("The 'keep_rows' parameter of XRLinear must be False for rows in parts.")
         if self.keep_rows and layers:
             raise ParameterError("The 'keep_rows' parameter of XRLinear must be False beside layers trained elsewhere.")
-        about_labels = {"label_features": label_features, "label_embeddings": label_embeddings}
         folds = [] if holdout is None else holdout
         if holdout is None and self.calibration is not None:
             folds = holdout_folds(features.shape[0], self.calibration_folds, weight)
-        rows = held_out_rows(folds) if len(folds) else None
-
-        def identity() -> dict[str, Any]:
-            parameters = {name: value for name, value in self.get_params(deep=False).items() if name != "n_jobs"}
-            data = {"X": features, "Y": labels, "sample_weight": weight, "holdout": rows, **about_labels}
-            return identity_of(type(self).__name__, parameters, **data)
-
-        n_bytes = features.nbytes + labels.nbytes
-        with opened_runner(self.n_jobs, identity=identity, input_bytes=n_bytes, **running) as run:
-            trees = self.build_trees(features, labels, run, **about_labels)
-            if running.get("memory_limit") is None and not force and not isinstance(features, RowParts):
-                refuse_beyond_memory(self, features, labels, trees, weight, about_labels)
-            placed = self._placed_by(rows, trees, features, labels, run) if rows is not None else None
-            trained = [
-                train_rankers(
-                    features, labels, tree, self.tree_training(tree.depth, seed, features, scale.length), weight, folds,
-                    runner=run.within(f"tree{at}"), known=layers, keeps=self.keep_rows,
-                )
-                for at, (tree, seed) in enumerate(zip(trees, self.seeds(), strict=True))
-            ]  # fmt: skip
-            rankers = [each.ranker for each in trained]
-            top = calibrator = held_out = None
-            if rows is not None:
-                fitted = copy.copy(self)._fitted(rankers, features, labels, None)
-                k, unseen = DEPTH if holdout is None else CANDIDATES, UnseenRows(features, folds, run)
-                changes = [[unseen.changed(layer) for layer in each.changes] for each in trained]
-                top = unseen.answers(fitted._rank_changed(unseen.features, changes, k, placed))
-                if self.calibration is not None:
-                    calibrator = calibrated(self.calibration, top, rows, labels, weight)
-                if self.keep_rows:
-                    own = None if weight is None else weight[rows]
-                    held_out = HeldOut.of(rows.astype(np.int64), top, hits(top, take_rows(labels, rows)), own)
+        trained = train(self, data, folds, DEPTH if holdout is None else CANDIDATES, layers, force, **running)
         self._keep_names(X, vocabulary, one_class_a_row(Y))
-        self.chosen_ = self.by_the_rows(features, trees[0].depth)
-        self._fitted(rankers, features, labels, calibrator, scale)
-        solutions = [each.solutions for each in trained if each.solutions is not None]
-        self.training_rows_ = None
-        if self.keep_rows and not isinstance(features, RowParts):
-            n, length = features.shape[0], scale.length
-            self.training_rows_ = TrainingRows(features, labels, weight, np.arange(n), n, length, solutions, held_out)
-        if holdout is None or top is None or rows is None or calibrator is None:
-            return top
-        return crosswise(calibrator, top, rows, labels, weight)
-
-    def _placed_by(
-        self, rows: npt.NDArray[np.int32], trees: Sequence[LabelTree], features: Rows, labels: Csr, run: Runner
-    ) -> list[Csr] | None:
-        """Held-out rows' labels that stand where they do for the row's sake; None in trees that rows didn't make."""
-        by_rows = self.tree is None and self.embedding == "pifa" and self.clustering != "random"
-        if not by_rows or trees[0].depth == 1 or max(tree.most_copies for tree in trees) > 1:
-            return None
-        return placed_by_own_rows(trees, features, labels, rows, run)
+        self.n_rows_, self.n_features_ = features.shape
+        self.label_counts_ = np.bincount(labels.indices, minlength=labels.shape[1]).astype(np.int64)
+        self.fitted_, self.calibrator_ = trained.fitted, trained.calibrator
+        self.n_labels_, self._removed = labels.shape[1], trained.fitted.rankers[0].tree.removed
+        if holdout is None or trained.top is None or trained.calibrator is None:
+            return trained.top
+        return crosswise(trained.calibrator, trained.top, holdout[0], labels, weight)
 
     def index(
         self, X: Any, Y: Any, *, label_features: Any = None, label_embeddings: Any = None, runner: Runner | None = None
@@ -301,21 +343,14 @@ class XRLinear(XRUpdates):
 
         Parameters and errors as in :meth:`fit`.
         """
-        features, labels, *_ = self._training_set(X, Y, None)
-        run = Runner(self.n_jobs) if runner is None else runner
-        return self.build_trees(features, labels, run, label_features, label_embeddings)
+        about = {"label_features": label_features, "label_embeddings": label_embeddings}
+        data = self._verified(X, Y, None, about)[0].scaled(self.scaling, self.normalize)
+        return build_trees(self, data.features, data.labels, Runner(self.n_jobs) if runner is None else runner, **about)
 
     def plan(
-        self,
-        X: Any,
-        Y: Any,
-        sample_weight: Any = None,
-        *,
-        label_features: Any = None,
-        label_embeddings: Any = None,
-        trees: Sequence[LabelTree] | None = None,
-        whole: TrainingSize | None = None,
-    ) -> Plan:
+        self, X: Any, Y: Any, sample_weight: Any = None, *, label_features: Any = None, label_embeddings: Any = None,
+        trees: Sequence[LabelTree] | None = None, whole: TrainingSize | None = None,
+    ) -> Plan:  # fmt: skip
         """Estimate what ``fit`` with the same arguments would need: time, memory and the size of the model.
 
         A few models are trained on samples of at most 5,000 rows, in a second or two, and what they took is carried
@@ -342,24 +377,14 @@ class XRLinear(XRUpdates):
         >>> plan.fits, plan.model_bytes < 10_000
         (True, True)
         """
-        features, labels, _, weight = self._verified(X, Y, sample_weight)
         about = {"label_features": label_features, "label_embeddings": label_embeddings}
-        return training_plan(self, features, labels, weight, about, trees, whole)
-
-    # ---------------------------------------- the phases
-
-    def _training_set(
-        self, X: Any, Y: Any, sample_weight: Any
-    ) -> tuple[Rows, Csr, Vocabulary | None, npt.NDArray[np.float32] | None, Scale]:
-        """Parameters and data, verified: features, scaled, labels, their names, weights of rows, what scaled them."""
-        features, labels, vocabulary, weight = self._verified(X, Y, sample_weight)
-        scale = Scale() if self.scaling == "none" else Scale.of(features, self.normalize)
-        return scaled(features, scale.factors, self.normalize), labels, vocabulary, weight, scale
+        data, _ = self._verified(X, Y, sample_weight, about)
+        return training_plan(self, data.features, data.labels, data.weight, about, trees, whole)
 
     def _verified(
-        self, X: Any, Y: Any, sample_weight: Any
-    ) -> tuple[Rows, Csr, Vocabulary | None, npt.NDArray[np.float32] | None]:
-        """Parameters and data, verified: features, labels, their names, weights of rows."""
+        self, X: Any, Y: Any, sample_weight: Any, about_labels: Mapping[str, Any]
+    ) -> tuple[TrainingData, Vocabulary | None]:
+        """Parameters and data, verified, and the names of labels."""
         self.check_params()
         features: Rows
         if isinstance(X, RowParts):
@@ -372,19 +397,423 @@ class XRLinear(XRUpdates):
             features, labels, vocabulary = self._training_pair(X, Y)
         if labels.nnz == 0:
             raise DataError(f"Y has shape {labels.shape} but holds no label: there is nothing to learn.")
-        self.check_params_for(labels.shape)
-        return features, labels, vocabulary, validate.sample_weight(sample_weight, features.shape[0])
+        check_params_for(self, labels.shape)
+        weight = validate.sample_weight(sample_weight, features.shape[0])
+        return TrainingData(features, labels, weight, about_labels), vocabulary
 
-    def _fitted(
-        self, rankers: list[TreeRanker], features: Rows, labels: Csr, calibrator: Calibrator | None,
-        scale: Scale | None = None,
-    ) -> XRLinear:  # fmt: skip
-        self.rankers_, self.calibrator_ = rankers, calibrator
-        self.feature_factors_ = None if scale is None else scale.factors
-        self.n_rows_, self.n_features_ = features.shape
-        self.label_counts_ = np.bincount(labels.indices, minlength=labels.shape[1]).astype(np.int64)
-        self.n_labels_, self._removed = labels.shape[1], rankers[0].tree.removed
+    # ---------------------------------------- what it has learned
+
+    @property
+    def rankers_(self) -> Sequence[TreeRanker]:
+        """The trees and the weights of their layers."""
+        self._need_fit("rankers_")
+        return self.fitted_.rankers
+
+    @property
+    def tree_(self) -> LabelTree:
+        """The first tree."""
+        self._need_fit("tree_")
+        return self.fitted_.rankers[0].tree
+
+    @property
+    def layers_(self) -> list[ClusterWeights]:
+        """The weights of the first tree's layers."""
+        self._need_fit("layers_")
+        return self.fitted_.rankers[0].layers
+
+    @property
+    def feature_factors_(self) -> npt.NDArray[np.float32] | None:
+        """What ``scaling`` multiplies the columns by, in training and in ranking."""
+        return self.fitted_.factors
+
+    @property
+    def chosen_(self) -> Mapping[str, float]:
+        """What the rows made of parameters that are ``"auto"``."""
+        return self.fitted_.chosen
+
+    @property
+    def training_rows_(self) -> TrainingRows | None:
+        """The rows of the training, where they are kept."""
+        return self.fitted_.rows
+
+    @property
+    def row_ids_(self) -> npt.NDArray[np.int64]:
+        """The ids of the rows that are kept, rising; the first training's are 0 to its number of rows - 1."""
+        self._need_fit("row_ids_")
+        if self.training_rows_ is None:
+            raise UnsupportedError(f"This {type(self).__name__} keeps no rows: train it with keep_rows=True.")
+        return self.training_rows_.ids
+
+    @property
+    def drift_(self) -> float:
+        """The share of a search's cost that new trees would save, estimated by their shapes; 0 after a training."""
+        self._need_fit("drift_")
+        saved = [saved_by_rebuilding(ranker.tree, self.branching, self.max_leaf, self.beam) for ranker in self.rankers_]
+        return float(np.mean(saved))
+
+    # ---------------------------------------- ranking
+
+    def rank(
+        self, X: Any, k: int = 10, *, beam: int | None = None, tail: str | None = None, allowed: Any = None,
+        denied: Any = None,
+    ) -> TopK:  # fmt: skip
+        """The ``k`` best labels of each row.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, n_features_)
+        k : int
+            Number of labels per row; a row for which the beam reaches fewer ends in label -1.
+        beam : int, optional
+            Nodes followed per layer, instead of the model's own.
+        tail : {"psp", "psp:A,B", "macro_recall", "none"}, optional
+            Instead of the model's own: the best of at least 100 candidates by probability times the label's gain,
+            for which see :func:`sylvan.ranking.tail.label_gains`.
+        allowed, denied : label ids, or a mask of shape (n, n_labels_), optional
+            The only labels that may be answered, and labels that may not, for all rows or for each row; see
+            :class:`~sylvan.arrays.label_filter.LabelFilter` for the forms. The beam follows only nodes with such a
+            label.
+
+        Returns
+        -------
+        TopK
+            Labels and scores of shape (n, k), best first; among equal scores the lower label comes first.
+
+        Raises
+        ------
+        NotFittedError, DataError, ParameterError
+        """
+        self._need_fit("rank")
+        k = validate.count(k, "k", high=max(self.n_labels_, MOST_ANSWERS))
+        beam = validate.count(self.beam if beam is None else beam, "beam")
+        if (tail := tail_of(self.tail, tail)) is not None:
+            return self._rank_for_tail(X, k, tail, beam=beam, allowed=allowed, denied=denied)
+        features = self._scaled(self._features(X))
+        labels = self._filter(allowed, denied, features.shape[0])
+        search = search_of(self, self.fitted_, beam, 1 if features.shape[0] == 1 else None)
+        return self._named(self.fitted_.rank(features, k, search, labels))
+
+    def _scaled(self, features: Csr) -> Csr:
+        return scaled(features, self.fitted_.factors, self.normalize)
+
+    def _probabilities(self, top: TopK) -> npt.NDArray[np.float32]:
+        return self.fitted_.probabilities(top, search_of(self, self.fitted_))
+
+    def learned_rows(self, X: Any) -> npt.NDArray[np.bool_]:
+        """Which rows are among those that the model has learned from and keeps (``keep_rows``), to be updated.
+
+        Parameters
+        ----------
+        X : as in :meth:`rank`
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+            Whether a row kept has the same features; False for all where none are kept, and for rows without features.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sylvan import XRLinear
+        >>> model = XRLinear(keep_rows=True).fit(np.eye(4)[:3], [0, 1, 0])
+        >>> model.learned_rows(np.eye(4)[::-1]).tolist()
+        [False, True, True, True]
+        """
+        self._need_fit("learned_rows")
+        features = self._scaled(self._features(X))
+        rows = self.training_rows_
+        return np.zeros(features.shape[0], bool) if rows is None else rows.include(features)
+
+    def _explain_trees(self, row: Csr, label: int, top: int, names: Names, **options: Any) -> tuple[TreeVote, ...]:
+        return self.fitted_.votes(
+            self._scaled(row), label, top, names, search_of(self, self.fitted_, options.get("beam"))
+        )  # fmt: skip
+
+    def searched(self, x: Any, tree: int = 0, beam: int | None = None) -> list[Candidates]:
+        """The nodes that the search for one row scores; see :meth:`Estimator.searched`."""
+        self._need_fit("searched")
+        row = validate.features(x, n_features=self.n_features_, owner=type(self).__name__)
+        if row.shape[0] != 1:
+            raise DataError(f"searched takes one row. Got {row.shape[0]} instead.")
+        n_trees, beam = len(self.fitted_.rankers), validate.count(self.beam if beam is None else beam, "beam")
+        if not 0 <= tree < n_trees:
+            raise ParameterError(f"The 'tree' of searched must be an int in [0, {n_trees - 1}]. Got {tree}.")
+        return self.fitted_.searched(self._scaled(row), tree, search_of(self, self.fitted_, beam))
+
+    # ---------------------------------------- changes after the training
+
+    @one_at_a_time
+    def update(  # type: ignore[override]  # the options that it takes are named
+        self: _Self, X: Any = None, Y: Any = None, sample_weight: Any = None, *, forget: Any = None,
+        merge: Mapping[Any, Sequence[Any]] | None = None, rows: tuple[Any, Any] | None = None,
+        precise: bool | None = None, n_features: int | None = None,
+    ) -> _Self:  # fmt: skip
+        """Learn new rows, of labels old and new; forget rows; make several labels one. The tree stays, and grows.
+
+        With the same tree, this comes to what :meth:`fit` gives with all rows. A node is solved again only where the
+        changed rows matter to it, from the solution that there is.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, n_features_), optional
+            New rows.
+        Y : as in :meth:`fit`, of n rows
+            Ids from ``n_labels_`` on, and names that aren't known, are new labels; names get the next ids in
+            alphabetical order. A new label joins the cluster that the search sends its rows to, and clusters that grow
+            beyond one and a half times ``max_leaf`` are split, while those beside them are fewer than one and a half
+            times ``branching``; see ``drift_``.
+        sample_weight : array of shape (n,), optional
+            Of the new rows.
+        forget : list of int, optional
+            Ids of rows, as in ``row_ids_``. No weight depends on them afterwards, and they are gone from the rows that
+            are kept. What was built of all rows once stays: the shape of the tree, and the numbers in ``chosen_``.
+        merge : mapping of label to list of labels, optional
+            The rows of some labels become those of one of them, or of any other label; the others are removed.
+        rows : pair (X, Y), optional
+            All rows of a model that keeps none, as they were given to :meth:`fit`, of equal weights. Nodes are then
+            solved from nothing. Without them, such a model can learn new labels alone; see the notes.
+        precise : bool, optional
+            Whether every node is solved again that a changed row puts off its optimum by more than ``tolerance``, and
+            all rows are searched for anew. Otherwise nodes wait while the losses of the new rows are at most a
+            tenth of their objective, which bounds how far they are from their minimum. By default, where the
+            solver's tolerance is below 0.01, as it is for small data.
+        n_features : int, optional
+            The number of columns from now on; those from ``n_features_`` on are new, and no row had them.
+
+        Returns
+        -------
+        XRLinear
+            This model, changed; where an error is raised, it is as it was. A copy by :func:`copy.copy` made before
+            stays what it is.
+
+        Raises
+        ------
+        NotFittedError
+            Before ``fit``.
+        UnsupportedError
+            When the model keeps no rows (see ``keep_rows``) and isn't given them, and a new row has no new label, or
+            something is to be forgotten or merged.
+        DataError
+            When an array is malformed, an id isn't known, or labels can't be merged.
+
+        Notes
+        -----
+        A model that keeps no rows, and isn't given them, learns new labels from their rows, and nothing else: other
+        labels and the inner nodes keep their weights, to the bit, and no cluster is split. A new label's negatives are
+        the other new rows that come to its cluster, and stand-ins for the rows of known labels: of those in the cluster
+        and the 30 that each new row is answered with, the positive part of their weights, weighing as much as all the
+        label's rows. New labels are answered more often than with the rows, which a ``RowsUnknownWarning`` says
+        (docs/results has the figures). ``precise`` changes nothing then, and a later update with ``rows`` doesn't
+        make up for what known labels haven't learned: train anew.
+
+        Every minimum of Eq. 10 only grows when rows come, so that the objective is above its minimum by no more than
+        the losses of the rows that a node waits for. New rows are ranked before they are learned, and these answers
+        calibrate the model from then on, together with those of the rows held out before.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sylvan import XRLinear
+        >>> X = np.eye(4, dtype=np.float32).repeat(5, axis=0)
+        >>> model = XRLinear(keep_rows=True).fit(X[:15], np.arange(3).repeat(5))
+        >>> model.update(X[15:], np.full(5, 3)).rank(X[[15]], k=1).labels.tolist()
+        [[3]]
+        """
+        self._need_fit("update")
+        _need_precise(precise)
+        if rows is None and self.training_rows_ is None:
+            fitted, given, vocabulary = self._new_labels_asked(X, Y, sample_weight, forget, merge, n_features)
+            made, n_known = with_new_labels(self, fitted, given), int((self.label_counts_ > 0).sum())
+            warnings.warn(
+                f"This {type(self).__name__} keeps no rows: known labels ({n_known:,}) learn nothing from the new rows "
+                f"({given.features.shape[0]:,}), and new labels ({given.n_labels - self.n_labels_:,}) are learned "
+                "without the rows of the others and answered too often. With keep_rows=True, or rows=(X, Y), all are "
+                "brought up to date.",
+                RowsUnknownWarning, stacklevel=3,
+            )  # fmt: skip
+        else:
+            fitted, changes, vocabulary = self._changes_asked(X, Y, sample_weight, forget, merge, rows, n_features)
+            made = updated(self, fitted, changes, precise)
+            if self.training_rows_ is None:
+                made = made._replace(fitted=replace(made.fitted, rows=None))
+        # What names answers comes first, for threads that rank meanwhile.
+        self.vocabulary_, self.label_counts_, self.n_rows_ = vocabulary, made.label_counts, made.n_rows
+        self.n_features_, self.n_labels_ = made.fitted.n_features, made.fitted.n_labels
+        self.fitted_, self.calibrator_ = made.fitted, made.calibrator
+        if n_features is not None:
+            self.__dict__.pop("feature_names_in_", None)
+        if len(made.gone):
+            self._note_dropped(made.gone)
+            self._free_names(made.gone)
         return self
+
+    def plan_update(  # type: ignore[override]  # the options that it takes are named
+        self, X: Any = None, Y: Any = None, sample_weight: Any = None, *, forget: Any = None,
+        merge: Mapping[Any, Sequence[Any]] | None = None, rows: tuple[Any, Any] | None = None,
+        precise: bool | None = None, n_features: int | None = None,
+    ) -> UpdatePlan:  # fmt: skip
+        """Estimate what :meth:`update` with the same arguments would do; nothing changes.
+
+        Which nodes would be solved is found as :meth:`update` does, but for layers below others that would change. A
+        few are solved to see how long that takes. Parameters and errors as in :meth:`update`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sylvan import XRLinear
+        >>> X = np.eye(4, dtype=np.float32).repeat(5, axis=0)
+        >>> model = XRLinear(keep_rows=True).fit(X[:15], np.arange(3).repeat(5))
+        >>> model.plan_update(X[15:], np.full(5, 3)).nodes
+        (4,)
+        """
+        self._need_fit("plan_update")
+        _need_precise(precise)
+        run, now = Runner(self.n_jobs), resident_bytes()
+        if rows is None and self.training_rows_ is None:
+            fitted, given, _ = self._new_labels_asked(X, Y, sample_weight, forget, merge, n_features)
+            with timed(run.n_jobs) as clock:
+                nodes, jobs = planned_labels(self, fitted, given, run)
+        else:
+            fitted, changes, _ = self._changes_asked(X, Y, sample_weight, forget, merge, rows, n_features)
+            with timed(run.n_jobs) as clock:
+                nodes, jobs = planned(self, fitted, changes, precise, run)
+        return UpdatePlan.of(nodes, jobs, clock.seconds, max(0, resident_bytes() - now), run.n_jobs)
+
+    def _new_labels_asked(
+        self, X: Any, Y: Any, sample_weight: Any, forget: Any, merge: Any, n_features: Any
+    ) -> tuple[FittedTrees, GivenRows, Vocabulary | None]:
+        """Without rows of the training: the trees with all columns, the new rows, and the names of labels then."""
+        self.check_params()
+        owner, way = type(self).__name__, "train it with keep_rows=True, or give them again, as rows=(X, Y)."
+        if refused := [f"{name}=…" for name, value in (("forget", forget), ("merge", merge)) if value is not None]:
+            raise UnsupportedError(f"This {owner} keeps no rows, which {' and '.join(refused)} needs: {way}")
+        if X is None or Y is None:
+            raise DataError(f"This {owner} keeps no rows: all that it can learn is new labels. Give X and Y.")
+        wide = self._widened(n_features)
+        given, vocabulary = wide._scaled_rows(X, Y, sample_weight)
+        fresh, indptr = given.labels.indices >= self.n_labels_, given.labels.indptr
+        without = np.flatnonzero(np.diff(np.concatenate(([0], np.cumsum(fresh)))[indptr]) == 0)
+        if len(without):
+            raise UnsupportedError(
+                f"This {owner} keeps no rows, and what it has learned of a label can't be brought up to date without "
+                f"them: each new row must have a new label, but row {without[0]} has none. Leave such rows out, or "
+                f"{way}"
+            )
+        return wide.fitted_, given, vocabulary
+
+    def _changes_asked(
+        self, X: Any, Y: Any, sample_weight: Any, forget: Any, merge: Mapping[Any, Sequence[Any]] | None,
+        rows: tuple[Any, Any] | None, n_features: int | None,
+    ) -> tuple[FittedTrees, Changes, Vocabulary | None]:  # fmt: skip
+        """The trees with all columns and the rows so far, what changes, and the names of labels then."""
+        self.check_params()
+        kept = self._rows_so_far(rows)
+        wide = self._widened(n_features)
+        fitted = replace(wide.fitted_, rows=kept.with_columns(wide.n_features_))
+        if (X is None) != (Y is None):
+            raise DataError("update takes X and Y together: the new rows, and their labels.")
+        if X is None and sample_weight is not None:
+            raise DataError("sample_weight is that of new rows: give X and Y with it.")
+        forgotten = np.zeros(0, np.int64) if forget is None else kept.rows_of(forget)
+        merged = {} if merge is None else self._merged(merge)
+        if X is None:
+            if forget is None and not merged:
+                raise DataError("There is nothing to do: give new rows X and Y, or forget, or merge.")
+            none = Changes.none(wide.n_features_, self.n_labels_)
+            return fitted, none._replace(forgotten=forgotten, merged=merged), self.vocabulary_
+        given, vocabulary = wide._scaled_rows(X, Y, sample_weight)
+        changes = Changes(given.features, given.labels, given.weight, forgotten, merged, given.n_labels)
+        return fitted, changes, vocabulary
+
+    def _rows_so_far(self, rows: tuple[Any, Any] | None) -> TrainingRows:
+        """The rows that are kept, or those that are handed over."""
+        if self.training_rows_ is not None:
+            if rows is not None:
+                raise DataError(f"This {type(self).__name__} keeps its rows: it can't be given others.")
+            self.training_rows_.verify()
+            return self.training_rows_
+        if not (isinstance(rows, (tuple, list)) and len(rows) == 2):
+            raise DataError(f"rows must be a pair (X, Y). Got {type(rows).__name__} instead.")
+        X, Y = rows
+        named = Y if self.vocabulary_ is None else self._truth(Y)
+        features, labels = validate.pair(self._features(X), named, owner=type(self).__name__)
+        if labels.shape[1] > self.n_labels_:
+            raise DataError(f"rows have {counted(labels.shape[1], 'label')}, but the model has {self.n_labels_}.")
+        labels = labels._replace(shape=(labels.shape[0], self.n_labels_))
+        if labels.shape[0] != self.n_rows_:
+            raise DataError(f"rows are {labels.shape[0]}, but the model was fitted on {self.n_rows_}.")
+        return rows_again(self, self.fitted_, self._scaled(features), labels)
+
+    def _scaled_rows(self, X: Any, Y: Any, sample_weight: Any) -> tuple[GivenRows, Vocabulary | None]:
+        """As :meth:`_given_rows`, with the rows as the rankers see them."""
+        given, vocabulary = self._given_rows(X, Y, sample_weight)
+        return given._replace(features=self._scaled(given.features)), vocabulary
+
+    def _widened(self: _Self, n_features: Any) -> _Self:
+        """The model, or a copy that takes more columns, whose weights don't know of them yet."""
+        if n_features is None:
+            return self
+        made = self._shallow()
+        made.n_features_ = self._more_features(n_features)
+        made.fitted_ = self.fitted_.with_columns(made.n_features_)
+        made.__dict__.pop("feature_names_in_", None)
+        return made
+
+    def calibrate(self: _Self, X: Any, Y: Any) -> _Self:
+        """See :meth:`Estimator.calibrate`; what later updates calibrate by begins with these rows."""
+        top, right = self._fit_calibrator(X, Y)
+        if self.training_rows_ is not None:
+            held_out = HeldOut.of(np.full(len(right), -1), top, right, None)  # by no id: they can't be forgotten
+            self.fitted_ = replace(self.fitted_, rows=replace(self.training_rows_, held_out=held_out))
+        return self
+
+    def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
+        self.fitted_ = self.fitted_.without(ids, self.relevance)
+        self._note_dropped(ids)
+
+    def _with_weights(self: _Self, share: float, weight_dtype: WeightDtype | None) -> _Self:
+        made = copy.copy(self)
+        made.fitted_ = self.fitted_.pruned(share, weight_dtype, resolve_jobs(self.n_jobs))
+        return made if weight_dtype is None else made.set_params(weight_dtype=weight_dtype)
+
+    def weight_dtypes(self) -> set[str]:
+        return {layer.weight_dtype for ranker in self.rankers_ for layer in ranker.layers}
+
+    # ---------------------------------------- saving
+
+    def _plain_params(self) -> dict[str, Any]:
+        params = super()._plain_params()
+        return params if np.ndim(self.alpha) == 0 else {**params, "alpha": None}  # it is saved as an array
+
+    @classmethod
+    def _params_from(cls, state: store.State) -> dict[str, Any]:
+        params = super()._params_from(state)
+        if params["alpha"] is None:
+            n_labels = store.need_int(state, "n_labels", 1, validate.MAX_COLUMNS)
+            params["alpha"] = store.need_range(state, "alpha", 0, 1, np.float64, (n_labels,))
+        return params
+
+    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
+        meta, arrays, parts = super()._fitted_state()
+        if np.ndim(self.alpha) > 0:
+            arrays["alpha"] = np.asarray(self.alpha, dtype=np.float64)
+        own = self.fitted_.to_state()
+        return meta | own[0], arrays | own[1], parts | self._calibrator_to_parts() | own[2]
+
+    def _restore(self, state: store.State) -> None:
+        super()._restore(state)
+        self.fitted_ = FittedTrees.from_state(state, self.n_features_, self.n_labels_)
+        self._calibrator_from_parts(state)
+        for ranker in self.rankers_:
+            if not np.array_equal(ranker.tree.removed, self._removed):
+                raise ModelError(f"{state.where!r} is damaged: its trees hold other labels than it has.")
+            for name in ("negatives", "combine"):
+                layer_words(self, name, ranker.tree.depth)
+
+
+def _need_precise(precise: Any) -> None:
+    if precise not in (None, True, False):
+        raise ParameterError(f"The 'precise' parameter of update must be a bool or None. Got {precise!r} instead.")
 
 
 store.register(XRLinear.kind, XRLinear.from_state)
