@@ -19,7 +19,7 @@ from ray_work import lingers, squared, wait_for, wrong
 
 import sylvan
 from sylvan import TextModel, XRLinear, data
-from sylvan.distributed.ranker import Ranker
+from sylvan.distributed.ranking import Ranker
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.runtime import Job
 
@@ -204,7 +204,7 @@ def test_what_was_handed_over_is_cancelled_after_an_interrupt(cluster: Any, tmp_
 
 def test_answers_carry_no_vocabulary(saved: Saved) -> None:
     texts = ["The history of England", "qwxz"]
-    top, names, n_unknown = Ranker.of(saved.folder / "texts", 2).rank(texts)
+    top, names, n_unknown = Ranker.of(saved.folder / "texts", 2, {}).rank(texts)
     assert type(top) is sylvan.TopK and names == saved.text_model.rank(texts, 2).names and len(names[0]) == 2
     assert n_unknown == 1
 
@@ -250,45 +250,6 @@ def test_columns_that_are_known_late_are_refused_with_the_same_sentence(cluster:
     ranked = sylvan.distributed.rank(dataset, saved.folder / "texts", 3)
     with pytest.raises(RayTaskError, match=r"The dataset: there is no column 'text'\. Its columns are: body\."):
         ranked.take_all()
-
-
-@pytest.mark.parametrize(
-    ("row", "sentence"),
-    [
-        ({"indices": [0, 9_000_000], "values": [1.0, 1.0]}, r"'indices' must be in \[0, \d+\]\. Got 9000000 instead"),
-        ({"indices": [0, 1], "values": [1.0]}, "'indices' and 'values' must be of one length in each row. Got 2 and 1"),
-        (
-            {"indices": ["a"], "values": [1.0]},
-            "the column 'indices' must hold lists of numbers. It holds list<",
-        ),
-        ({"indices": [0.5], "values": [1.0]}, "'indices' must be lists of ints"),
-        ({"indices": 3, "values": [1.0]}, "the column 'indices' must hold lists of numbers. It holds int64 instead"),
-    ],
-)
-def test_features_that_are_none(row: dict[str, Any], sentence: str, saved: Saved) -> None:
-    import pyarrow as pa
-
-    from sylvan.distributed.columns import features_of_lists, features_of_table
-
-    n = saved.matrix_model.n_features_
-    with pytest.raises(DataError, match=sentence):
-        features_of_table("x", pa.Table.from_pylist([row]), ("indices", "values"), n)
-    with pytest.raises(DataError):
-        features_of_lists("x", [[row["indices"]], [row["values"]]], ("indices", "values"), n)
-
-
-def test_nulls_and_vectors_of_another_length_are_refused() -> None:
-    import pyarrow as pa
-
-    from sylvan.distributed.columns import features_of_table
-
-    for rows, sentence in (
-        ([None, [1.0, 2.0]], "1 of its rows are null"),
-        ([[1.0, None]], "there are nulls in them"),
-        ([[1.0, 2.0], [1.0]], "has 1 feature in a row, but the model was trained on 2"),
-    ):
-        with pytest.raises(DataError, match=sentence):
-            features_of_table("x", pa.table({"v": pa.array(rows, pa.list_(pa.float32()))}), ("v",), 2)
 
 
 def test_a_node_without_the_model_is_named(cluster: Any, saved: Saved) -> None:

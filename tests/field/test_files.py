@@ -24,7 +24,7 @@ import pytest
 import sylvan
 from sylvan import data
 from sylvan.cli import main
-from sylvan.data.parts.part_conversion import read_feature_columns
+from sylvan.data.formats.feature_columns import read_feature_columns
 from sylvan.errors import DataError, DataWarning
 
 # A column of labels, how many different labels it holds, and the words of the warning, "" for none.

@@ -12,6 +12,7 @@ import click
 
 from sylvan.arrays.topk import TopK
 from sylvan.cli.config import config_option
+from sylvan.cli.io.inputs import with_fields
 from sylvan.cli.io.label_files import LabelTitles
 from sylvan.cli.io.matrices import MatrixInput
 from sylvan.cli.models import input_for, ranking_parameters
@@ -26,37 +27,33 @@ from sylvan.cli.options import (
 from sylvan.cli.resume import on_cluster
 from sylvan.cli.session import Session
 from sylvan.data.formats.rankings import columns_of_output
-from sylvan.distributed.file_ranking import rank_sources
-from sylvan.distributed.ranked_folder import RECORD, checksum_of
-from sylvan.distributed.ranker import Ranker, rank_on_cluster
+from sylvan.distributed.cluster import need_ray
+from sylvan.distributed.ranking import Ranker, rank_sources
 from sylvan.distributed.ray_runner import RayRunner
 from sylvan.errors import DataError
 from sylvan.models.at_work import Source
 from sylvan.params.wording import counted
-from sylvan.runtime.jobs import current_runner
+from sylvan.runtime.jobs import Job, current_runner
 
 _PATHS = ("items", "labels", "vocabulary")  # options that name a file, which workers open from elsewhere
 
 
-def ranker_of(
-    folder: str, model: Any, k: int | None, settings: Sequence[str], device: str | None, rule: Mapping[str, Any] | None,
-    lists: Mapping[str, Any],
-) -> Ranker:  # fmt: skip
-    """What workers rank with: the model that the command has loaded, as it has set it."""
-    parameters = tuple(sorted(ranking_parameters(model, settings).items()))
-    return Ranker.of(folder, k, parameters=parameters, device=device, rule=rule, lists=lists)
-
-
-def ranked_blocks(ranker: Ranker, source: Source) -> Iterator[tuple[TopK, list[list[str]] | None, int]]:
-    """Answers for the rows of one input, their names and the number of unknown texts, block by block, of the cluster
-    that the command is on."""
+def rank_on_cluster(ranker: Ranker, source: Source) -> Iterator[tuple[TopK, list[list[str]] | None, int]]:
+    """Answers for the rows of one input, their names and the number of unknown texts, block by block in the order of
+    the input. This process reads it, workers of the cluster that the command is on rank; few blocks are in memory."""
     runner = current_runner(1)
     assert isinstance(runner, RayRunner)
-    yield from rank_on_cluster(runner, ranker, source)
+    ranker.check_nodes(need_ray())
+    blocks = source.blocks(False if source.is_text else ranker.model().n_features_)
+    jobs = (
+        Job(f"rows{number}", Ranker.rank, {"rows": rows}, title=f"ranking rows of {source.name}")
+        for number, (rows, _) in enumerate(blocks)
+    )
+    yield from runner.ordered(jobs, {"self": ranker})
 
 
 def rank_into_folder(
-    ranker: Ranker, model: Any, inputs: Sequence[str], folder: str, titles: LabelTitles | None,
+    ranker: Ranker, model: Any, inputs: Sequence[str], folder: str, titles: LabelTitles | None, key: str,
     given: Mapping[str, Any],
 ) -> None:  # fmt: skip
     """Rank each of some files into a file of its name."""
@@ -66,22 +63,14 @@ def rank_into_folder(
         if path == "-":
             raise DataError("Rows of stdin are ranked alone: give files, or - as the only input.")
         source = input_for(model, ranker.folder, os.path.abspath(path), {**given, **absolute})
-        sources.append(replace(source, n_jobs=1) if isinstance(source, MatrixInput) else source)
-    if titles is not None:
-        titles = replace(titles, source=checksum_of(absolute["vocabulary"]))
+        source = replace(source, n_jobs=1) if isinstance(source, MatrixInput) else source
+        sources.append(with_fields(source, columns_of_output("", key, titles is not None), "", given))
     session = Session.of(click.get_current_context())
-    sentence = f"what is ranked so far lies in {folder!r}: the same command goes on from there"
-    session.remains = lambda: sentence if os.path.exists(os.path.join(folder, RECORD)) else None
-    columns = columns_of_output("", ranker.key, titles is not None)
-    wanted = given["output_fields"]
-    fields = [None if isinstance(one, MatrixInput) else one.other_fields(columns, wanted) for one in sources]
-    ranked = rank_sources(sources, ranker, folder, given["output_format"], titles, fields)
+    sentence = f"the files in {folder!r} are whole, and the same command begins again"
+    session.remains = lambda: sentence if os.path.isdir(folder) and os.listdir(folder) else None
+    ranked = rank_sources(sources, ranker, folder, given["output_format"], titles)
     if not given["quiet"]:
-        before = len(ranked.paths) - ranked.n_ranked
-        there = f" ({before:,} were there already)" if before else ""
-        click.echo(
-            f"Ranked {counted(ranked.n_rows, 'row')} of {counted(len(ranked.paths), 'file')} into {folder!r}{there}."
-        )
+        click.echo(f"Ranked {counted(ranked.n_rows, 'row')} of {counted(len(ranked.paths), 'file')} into {folder!r}.")
         say_unknown(ranked.n_unknown, ranked.n_rows)
 
 
@@ -140,8 +129,8 @@ def command(
 ) -> None:
     """Rank the labels of each row of INPUT (- for stdin) with the model in the folder MODEL.
 
-    Several INPUTs are ranked on a Ray cluster (--ray), each into a file of its name in the folder that -o names; those
-    that an interrupted command has finished aren't ranked again.
+    Several INPUTs are ranked on a Ray cluster (--ray), each into a file of its name in the folder that -o names, in
+    place of what stood there. A command that was interrupted begins again.
 
     For a model trained on text, INPUT is JSONL, CSV, TSV, fastText's or PECOS's lines, one of Annif's corpora, Parquet,
     a file or folder of plain text (each file one text; --format lines reads a text a line, as stdin is read); otherwise
@@ -162,11 +151,9 @@ def command(
       sylvan predict runs/m X.tst.npz -k 100 --set beam=50 -o top.npz
       sylvan predict runs/m texts/*.jsonl --ray auto -o tags
     """
-    from sylvan.cli.io.inputs import with_fields
     from sylvan.cli.io.label_files import read_lists, read_titles
-    from sylvan.cli.models import codes_of, input_for, load_model
-    from sylvan.cli.predict import rank_into_folder, ranked_blocks, ranker_of, say_unknown
-    from sylvan.data.formats.rankings import columns_of_output, open_rankings
+    from sylvan.cli.models import codes_of, load_model
+    from sylvan.data.formats.rankings import open_rankings
     from sylvan.data.other_fields import RecordSource
     from sylvan.models.at_work import has_probabilities, inner_of, rank_blocks
     from sylvan.parallel import progress, quiet
@@ -188,13 +175,15 @@ def command(
     if rule is not None and not (has_probabilities(loaded) or given["quiet"]):
         click.echo("The model is not calibrated: its probabilities are scores brought into [0, 1].", err=True)
     lists = read_lists(loaded, allowed, denied, inputs[0])
-    ranker = None if address is None else ranker_of(model, loaded, k, settings, given["device"], rule, lists)
+    key, ranker = "scores" if rule is None else "probabilities", None
+    if address is not None:  # workers open the model as this command has set it
+        parameters = tuple(sorted(ranking_parameters(loaded, settings).items()))
+        ranker = Ranker.of(model, k, {"rule": rule, **lists}, parameters=parameters, device=given["device"])
     if ranker is not None and into_folder:
         with quiet(given["quiet"]), on_cluster(address, given["threads"]):
-            rank_into_folder(ranker, loaded, inputs, output, titles, given)
+            rank_into_folder(ranker, loaded, inputs, output, titles, key, given)
         return
     source = input_for(loaded, model, inputs[0], given)
-    key = "scores" if rule is None else "probabilities"
     asked = with_fields(source, columns_of_output(output, key, titles is not None), output, given)
     if inputs[0] == "-" and sys.stdin.isatty() and not given["quiet"]:
         click.echo("Reading from the terminal, one row per line, until Ctrl-D.", err=True)
@@ -206,7 +195,7 @@ def command(
         ) as writer,
         progress("ranking", None, "row") as bar,
     ):
-        blocks = rank_blocks(loaded, asked, k, rule=rule, **lists) if ranker is None else ranked_blocks(ranker, asked)
+        blocks = rank_blocks(loaded, asked, k, rule=rule, **lists) if ranker is None else rank_on_cluster(ranker, asked)
         n_rows = n_unknown = 0
         for top, names, *others in blocks:
             writer.write(top, names, asked.next_fields() if isinstance(asked, RecordSource) else None)

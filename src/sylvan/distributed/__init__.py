@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from sylvan.distributed.cluster import ray
-from sylvan.distributed.file_ranking import RankedFiles, rank_files
-from sylvan.distributed.ranking import rank
+from sylvan.distributed.ranking import RankedFiles, rank, rank_files
 from sylvan.distributed.shards import ray_shards
 
 __all__ = ["RankedFiles", "rank", "rank_files", "ray", "ray_shards"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -17,13 +18,13 @@ from sylvan.runtime.jobs import using
 from sylvan.version import __version__
 
 
-def need_ray() -> Any:
-    """Ray, or how to get it."""
+def need_ray(module: str = "ray") -> Any:
+    """Ray, or its ``ray.data``, or how to get it."""
     try:
-        import ray
+        return import_module(module)
     except ImportError as error:
-        raise ImportError('Working on a cluster needs Ray. Install it with: pip install "sylvan[ray]"') from error
-    return ray
+        what = "Ray" if module == "ray" else f"Ray Data ({error})"
+        raise ImportError(f'Working on a cluster needs {what}. Install it with: pip install "sylvan[ray]"') from error
 
 
 @contextmanager

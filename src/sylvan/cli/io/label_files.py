@@ -153,7 +153,6 @@ class LabelTitles:
     vocabulary: data.SubjectVocabulary = field(repr=False)
     language: str | None
     path: str = field(default="", repr=False)
-    source: str = ""  # checksum of the file that the vocabulary is of
 
     def __call__(self, code: str) -> str | None:
         return self.vocabulary.label(code, self.language)
