@@ -84,7 +84,7 @@ class Trained(NamedTuple):
 
     ranker: TreeRanker
     # one a layer: what the scores of all held-out rows, in the order of their ids, change by when rankers are trained
-    # without the rows of their set, as `TreeRanker.rank_changed` takes them. None without a holdout, and for layers
+    # without the rows of their set, as `matching.beam.rank_changed` takes them. None without a holdout, and for layers
     # that were known
     changes: list[RowChanges | None]
     solutions: list[LayerSolution] | None = None  # one a layer, where they are to be kept

@@ -18,7 +18,6 @@ from sylvan.arrays.validate import Csr
 from sylvan.errors import ModelError
 from sylvan.indexing import LabelTree
 from sylvan.matching import beam as matching
-from sylvan.matching.beam import RowChanges
 from sylvan.parallel import map_parallel, split_ranges
 from sylvan.weights.layer import ClusterRows, ClusterWeights, Layout
 
@@ -126,16 +125,6 @@ class TreeRanker:
             features, self.layers, self.tree.leaf_labels, k=k, beam=beam, combines=combines,
             n_copies=self.tree.most_copies, labels=labels, paths=None if labels is None else self._paths,
             n_jobs=n_jobs, description=description,
-        )  # fmt: skip
-
-    def rank_changed(
-        self, features: Csr, k: int, changes: Sequence[RowChanges | None], *, beam: int, combines: Sequence[str],
-        n_jobs: int = 1,
-    ) -> TopK:  # fmt: skip
-        """As :meth:`rank`, with ``changes`` of single scores in each layer."""
-        return matching.rank_changed(
-            features, self.layers, self.tree.leaf_labels, changes, k=k, beam=beam, combines=combines,
-            n_copies=self.tree.most_copies, n_jobs=n_jobs,
         )  # fmt: skip
 
     def pruned(self, share: float, weight_dtype: str | None, n_jobs: int = 1) -> TreeRanker:

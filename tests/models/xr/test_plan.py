@@ -16,7 +16,7 @@ from child_processes import python
 import sylvan
 from sylvan import NeighborRanker, TextModel, TfidfVectorizer, XRLinear, data
 from sylvan.errors import DataError, MemoryLimitError, ParameterError
-from sylvan.models.xr import estimate
+from sylvan.models.xr import estimate, fitted
 from sylvan.models.xr import plan as plans
 from sylvan.models.xr.estimate import TrainingSize
 from sylvan.runtime.plan import Phase, Plan, shown_seconds, state_bytes
@@ -184,7 +184,8 @@ def test_hardly_any_labels_in_the_sample(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def too_small(monkeypatch: pytest.MonkeyPatch, n_bytes: int) -> None:
     """The machine has ``n_bytes`` left."""
-    monkeypatch.setattr(plans, "available_bytes", lambda: n_bytes)
+    for module in (plans, fitted):
+        monkeypatch.setattr(module, "available_bytes", lambda: n_bytes)
 
 
 def test_training_refuses_what_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ import sylvan
 from sylvan import XRLinear
 from sylvan.arrays.validate import features
 from sylvan.errors import ModelError
-from sylvan.models.xr.scaling import Scale
+from sylvan.models.xr.params import Scale
 
 N, D, CLASSES = 160, 12, 8
 

@@ -16,7 +16,7 @@ from sylvan.indexing import LabelTree
 from sylvan.models.transformer.estimator import TransformerEstimator
 from sylvan.models.transformer.training import TransformerTraining
 from sylvan.models.transformer.transformer_matcher import TransformerMatcher
-from sylvan.models.xr.scaling import Scale
+from sylvan.models.xr.params import Scale
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.params.fields import parameterized
 from sylvan.runtime import Runner

@@ -19,8 +19,7 @@ from sylvan.matching.negatives import cluster_rows, layer_positives, near_best, 
 from sylvan.models.base import GivenRows
 from sylvan.models.xr.fitted import FittedTrees
 from sylvan.models.xr.growth import Grown
-from sylvan.models.xr.params import tree_training
-from sylvan.models.xr.scaling import Scale
+from sylvan.models.xr.params import Scale, tree_training
 from sylvan.models.xr.updates import Updated, clusters_for
 from sylvan.ranking.linear import LayerProblem, block_jobs, squared_norms
 from sylvan.ranking.solution import SolvedBlock

@@ -22,9 +22,8 @@ from sylvan.explain.records import Names, TreeVote
 from sylvan.matching import beam as matching
 from sylvan.metrics.rows import hits
 from sylvan.models.base import CANDIDATES
-from sylvan.models.xr.params import build_trees, chosen_by_rows, layer_words, tree_training
-from sylvan.models.xr.plan import refuse_beyond_memory
-from sylvan.models.xr.scaling import Scale, scaled
+from sylvan.models.xr.params import Scale, build_trees, chosen_by_rows, layer_words, scaled, tree_training
+from sylvan.models.xr.plan import training_plan
 from sylvan.models.xr.training_rows import HeldOut, TrainingRows
 from sylvan.models.xr.unseen import UnseenRows, placed_by_own_rows
 from sylvan.parallel import resolve_jobs
@@ -35,8 +34,12 @@ from sylvan.ranking.training import Cost, train_rankers
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.runtime import opened_runner
 from sylvan.runtime.checkpoint import identity_of
+from sylvan.runtime.memory import available_bytes
 from sylvan.weights.layer import ClusterWeights, WeightDtype
 
+# A training is planned, and perhaps refused, when its data take more than this share of the memory that there is: the
+# rankers of smaller ones have never been seen to fill the rest.
+LARGE = 1 / 16
 AUTOS = ("negative_cost", "tolerance", "max_iterations")  # what the rows choose, where it is "auto"
 
 
@@ -93,9 +96,11 @@ class FittedTrees:
         ``without`` has labels that a tree doesn't answer, row by row."""
         k, tops = min(k, self.n_labels), []
         for number, (ranker, combines) in enumerate(zip(self.rankers, search.combines, strict=True)):
-            top = ranker.rank_changed(
-                features, k, changes[number], beam=search.beam, combines=combines, n_jobs=search.n_jobs
-            )
+            tree = ranker.tree
+            top = matching.rank_changed(
+                features, ranker.layers, tree.leaf_labels, changes[number], k=k, beam=search.beam, combines=combines,
+                n_copies=tree.most_copies, n_jobs=search.n_jobs,
+            )  # fmt: skip
             if without is not None:  # labels behind them move up
                 gone = hits(top, without[number])
                 order = np.argsort(gone, axis=1, kind="stable")
@@ -238,7 +243,9 @@ def train(
     with opened_runner(params.n_jobs, identity=identity, input_bytes=n_bytes, **running) as run:
         trees = build_trees(params, features, labels, run, **about)
         if running.get("memory_limit") is None and not force and not isinstance(features, RowParts):
-            refuse_beyond_memory(params, features, labels, trees, weight, about)
+            available = available_bytes()
+            if available is not None and n_bytes > LARGE * available:  # rather now than killed after hours of work
+                training_plan(params, features, labels, weight, about, trees).check()
         # Where rows made the trees, a label may stand where it does for the sake of one of its few rows.
         by_rows = params.tree is None and params.embedding == "pifa" and params.clustering != "random"
         movable = by_rows and trees[0].depth > 1 and max(tree.most_copies for tree in trees) == 1
@@ -258,7 +265,8 @@ def train(
             right, row_weight = hits(top, take_rows(labels, rows)), None if weight is None else weight[rows]
             if params.calibration is not None:
                 calibrator = Calibrator.fit(params.calibration, top, right, row_weight)
-            held_out = HeldOut.of(rows.astype(np.int64), top, right, row_weight)
+            if params.keep_rows:
+                held_out = HeldOut.of(rows.astype(np.int64), top, right, row_weight)
     if params.keep_rows and not isinstance(features, RowParts):
         n, solutions = features.shape[0], [each.solutions for each in trained if each.solutions is not None]
         kept = TrainingRows(features, labels, weight, np.arange(n), n, length, solutions, held_out)

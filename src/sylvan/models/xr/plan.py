@@ -18,17 +18,13 @@ from sylvan.indexing import LabelTree
 from sylvan.indexing.clustering import layer_plan
 from sylvan.indexing.embeddings import embedding_bytes
 from sylvan.models.xr.estimate import RankerEstimate, TrainingSize, carried_over, estimate_ranker
-from sylvan.models.xr.params import build_trees, chosen_by_rows, tree_training
-from sylvan.models.xr.scaling import Scale, scaled
+from sylvan.models.xr.params import Scale, build_trees, chosen_by_rows, scaled, tree_training
 from sylvan.parallel import resolve_jobs
 from sylvan.ranking.calibrate import holdout_folds
 from sylvan.runtime import Runner
 from sylvan.runtime.memory import available_bytes, resident_bytes, shown_bytes
 from sylvan.runtime.plan import Phase, Plan
 
-# A training is planned, and perhaps refused, when its data take more than this share of the memory that there is: the
-# rankers of smaller ones have never been seen to fill the rest.
-LARGE = 1 / 16
 TREE_BYTES = 16  # of a finished tree and the label counts, a label
 AGAIN = 0.17  # of a training's time, to see what it would answer without the rows that calibrate it
 DEEP = 100  # max_leaf of a tree that is as deep as pays
@@ -70,15 +66,6 @@ def _index_bytes(model: Any, size: TrainingSize) -> int:
         return 0
     n_entries = size.n_entries * size.n_positives // max(1, size.n_rows)  # of each label's rows
     return embedding_bytes(size.n_labels, n_entries, size.n_positives, model.max_features_per_label)
-
-
-def refuse_beyond_memory(
-    model: Any, features: Rows, labels: Csr, trees: Sequence[LabelTree], weight: Any, about: Mapping[str, Any]
-) -> None:
-    """Raise a MemoryLimitError now instead of being killed after hours of work."""
-    available = available_bytes()
-    if available is not None and features.nbytes + labels.nbytes > LARGE * available:
-        training_plan(model, features, labels, weight, about, trees).check()
 
 
 class _Samples:

@@ -19,8 +19,7 @@ from sylvan.models.label_changes import merged_labels
 from sylvan.models.xr.changed_layer import RowsNow, UpdateOptions
 from sylvan.models.xr.fitted import FittedTrees, search_of
 from sylvan.models.xr.growth import Grown
-from sylvan.models.xr.params import tree_training
-from sylvan.models.xr.scaling import Scale
+from sylvan.models.xr.params import Scale, tree_training
 from sylvan.models.xr.training_rows import HeldOut, Room, TrainingRows
 from sylvan.models.xr.updating import planned_update, solutions_of, update_rankers
 from sylvan.ranking.calibrate import DEPTH, Calibrator

@@ -33,9 +33,8 @@ from sylvan.models.xr.added_labels import planned_labels, with_new_labels
 from sylvan.models.xr.estimate import TrainingSize
 from sylvan.models.xr.fitted import FittedTrees, TrainingData, search_of, train
 from sylvan.models.xr.growth import saved_by_rebuilding
-from sylvan.models.xr.params import Scheme, build_trees, check_params_for, layer_words
+from sylvan.models.xr.params import Scheme, build_trees, check_params_for, layer_words, scaled
 from sylvan.models.xr.plan import training_plan
-from sylvan.models.xr.scaling import scaled
 from sylvan.models.xr.training_rows import HeldOut, TrainingRows
 from sylvan.models.xr.updates import Changes, planned, rows_again, updated
 from sylvan.parallel import one_at_a_time, resolve_jobs
