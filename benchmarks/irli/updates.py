@@ -21,8 +21,8 @@ import scipy.sparse as sp
 from benchmarks.common import datasets, measure, records
 from benchmarks.common.hidden_labels import Hidden
 from sylvan import IRLIClassifier, TopK, metrics
+from sylvan.errors import RowsUnknownWarning
 from sylvan.models.irli import updates
-from sylvan.models.irli.updates import IRLIUpdates
 
 ROWS = {"eurlex57k": 12_000, "cpv-tenders": 14_000}  # of training; all of the smaller set
 ONE_BY_ONE, DEPTH = 10, 10
@@ -134,13 +134,12 @@ def _updated(
             made.update(*came.new(begin, end), rows=rows, **options)
         return made
 
-    learning = {"_learn_on": lambda *_: None} if places_alone else {}
+    learning = {"learned_on": lambda _, placed, __: placed} if places_alone else {}
     with ExitStack() as stack:
-        for owner, names in ((updates, constants), (IRLIUpdates, learning)):
-            for name, value in names.items():
-                stack.enter_context(patch.object(owner, name, value))
+        for name, value in (constants | learning).items():
+            stack.enter_context(patch.object(updates, name, value))
         stack.enter_context(warnings.catch_warnings())
-        warnings.simplefilter("ignore", updates.RowsUnknownWarning)
+        warnings.simplefilter("ignore", RowsUnknownWarning)
         return _timed(work)
 
 

@@ -46,7 +46,7 @@ _TESTS = {
     "matching/four_bits.py": "reference/test_four_bits",
     "matching/negatives.py": f"{_XR} models/xr/test_plan",
     "matching/neighbors.py": "reference/test_neighbors models/test_neighbors",
-    "models/irli/bucket_scores.py": "reference/test_label_filter models/irli/test_irli_classifier",
+    "models/irli/fitted.py": "reference/test_label_filter models/irli/test_irli_classifier",
     "ranking/calibrate.py": "reference/test_calibrate models/xr/test_calibration",
     "models/beam_tree/solver.py": f"{_CLASSES} reference/test_native_and_torch",
     "ranking/ensemble.py": "reference/test_combine_rankings models/ensembles/test_ensemble",

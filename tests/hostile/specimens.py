@@ -309,15 +309,16 @@ def irli(folder: Path) -> None:
     from sylvan import IRLIClassifier
     from sylvan.models.irli.bucket_network import BucketNetwork
     from sylvan.models.irli.buckets import Buckets, hash_partition
+    from sylvan.models.irli.fitted import FittedIRLI
     from sylvan.models.irli.rounds import Round, Rounds
 
     rng = np.random.default_rng(0)
     shapes = (40, 12), (12,), (3, 4, 5), (3, 5)
     model = IRLIClassifier(n_buckets=5, n_repetitions=3, hidden=4, probes=2)
-    model.buckets_ = Buckets.from_assignment(hash_partition(23, 5, 3), 5)
-    model.network_ = BucketNetwork(*(rng.standard_normal(shape, np.float32) for shape in shapes)).rounded()
-    one = Round(0, (0.0, 0.0, 0.0), 0.1, 0.4, tuple(model.buckets_.load_deviation().tolist()), 2.0, 0.5, {"score": 0.5})
-    model._rounds, model._dense, model._row_sums = Rounds((one,), 0), False, rng.random((40, 3), np.float32)
+    buckets = Buckets.from_assignment(hash_partition(23, 5, 3), 5)
+    network = BucketNetwork(*(rng.standard_normal(shape, np.float32) for shape in shapes)).rounded()
+    one = Round(0, (0.0, 0.0, 0.0), 0.1, 0.4, tuple(buckets.load_deviation().tolist()), 2.0, 0.5, {"score": 0.5})
+    model.fitted_ = FittedIRLI(buckets, network, Rounds((one,), 0), False, rng.random((40, 3), np.float32))
     model.label_counts_ = np.arange(23)
     model.n_features_, model.n_labels_, model.n_rows_ = 40, 23, 60
     model.save(folder)

@@ -17,8 +17,7 @@ from sylvan.distributed.cluster import check_nodes, need_ray
 from sylvan.distributed.connection import Connection
 from sylvan.distributed.ray_runner import array_bytes
 from sylvan.errors import ModelError, SylvanError
-from sylvan.models.irli.lost_shards import LostShardsError
-from sylvan.models.irli.shard_workers import STARTING, ShardCall, ShardWorker
+from sylvan.models.irli.shard_workers import STARTING, LostShardsError, ShardCall, ShardWorker
 from sylvan.parallel import quiet
 from sylvan.params.fields import Range, check_values
 from sylvan.params.wording import counted

@@ -132,13 +132,15 @@ class Estimator(Fitted):
             )
         return wanted
 
-    def _given_rows(self, X: Any, Y: Any, sample_weight: Any) -> tuple[GivenRows, Vocabulary | None]:
+    def _given_rows(
+        self, X: Any, Y: Any, sample_weight: Any, n_features: int | None = None
+    ) -> tuple[GivenRows, Vocabulary | None]:
         """New rows, verified, and the names of labels with those that are new, where they have any."""
         vocabulary, numbers = self._with_new_names(Y)
         own = validate.labels(numbers)
         n_labels = max(self.n_labels_, own.shape[1])
         every = own._replace(shape=(own.shape[0], n_labels)).to_scipy()  # as lists, they may have no label at all
-        features, labels = validate.pair(self._features(X), every, owner=type(self).__name__)
+        features, labels = validate.pair(self._features(X, n_features), every, owner=type(self).__name__)
         removed = np.intersect1d(labels.indices, self._removed)
         if len(removed):
             raise DataError(f"Y has label {removed[0]}, which was removed before.")
@@ -748,11 +750,12 @@ class Estimator(Fitted):
         if columns is not None:
             self.feature_names_in_ = np.array(columns, dtype=object)
 
-    def _features(self, X: Any) -> Csr:
-        """What ``rank`` is given, verified; columns with other names than in ``fit`` are refused."""
-        if "feature_names_in_" in self.__dict__:
+    def _features(self, X: Any, n_features: int | None = None) -> Csr:
+        """What ``rank`` is given, verified; columns with other names than in ``fit`` are refused, unless there are to
+        be ``n_features`` columns from now on."""
+        if n_features is None and "feature_names_in_" in self.__dict__:
             need_columns(X, self.feature_names_in_.tolist(), type(self).__name__)
-        return validate.features(X, n_features=self.n_features_, owner=type(self).__name__)
+        return validate.features(X, n_features=n_features or self.n_features_, owner=type(self).__name__)
 
     def _filter(self, allowed: Any, denied: Any, n_rows: int) -> LabelFilter | None:
         """What ``rank`` may answer with; by name too, where labels have names."""

@@ -18,7 +18,7 @@ import sylvan
 from sylvan import IRLIClassifier, metrics
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.models.irli.bucket_network import BucketNetwork
-from sylvan.models.irli.bucket_scores import FLOOR
+from sylvan.models.irli.fitted import FLOOR
 from sylvan.runtime import checkpointed
 from sylvan.runtime.checkpoint import Checkpoint
 

@@ -17,7 +17,7 @@ pytest.importorskip("torch")
 import sylvan
 from sylvan import IRLIClassifier, TextModel, metrics
 from sylvan.errors import DataError, NotFittedError, ParameterError, RowsUnknownWarning, UnsupportedError
-from sylvan.models.irli import training
+from sylvan.models.irli import training, updates
 from sylvan.models.irli.updates import WIDER
 
 N, FIRST = 40, 34
@@ -125,7 +125,7 @@ def test_new_labels_are_answered_and_known_ones_still_are(first: IRLIClassifier,
 
 
 def test_places_alone_are_not_enough(model: IRLIClassifier, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(IRLIClassifier, "_learn_on", lambda *_: None)
+    monkeypatch.setattr(updates, "learned_on", lambda _, placed, __: placed)
     model.update(*NEW, rows=BEFORE)
     top = model.rank(NEW[0], k=1).labels
     assert (top >= FIRST).mean() < 0.2, "or the networks need not learn on"
@@ -139,7 +139,7 @@ def test_features_that_no_row_has_keep_their_weights(first: IRLIClassifier, mode
     np.testing.assert_array_equal(model.network_.first[others], first.network_.first[others])
     assert (model.network_.first[row.indices] != first.network_.first[row.indices]).any(axis=1).all()
     assert model.network_.scales is not None
-    grown = model._row_sums > first._row_sums
+    grown = model.fitted_.row_sums > first._row_sums
     assert grown[row.indices].any(axis=1).all() and not grown[others].any()
 
 
@@ -148,12 +148,12 @@ def test_what_training_goes_on_from_is_what_it_came_to(first: IRLIClassifier) ->
     for fitted, inputs in ((first, X), (dense, X.toarray().astype(np.float32) + 3)):
         scale = training.InputScale.of(inputs)
         groups = [range(2), range(2, 6)]
-        states = training.states_of(fitted.network_, groups, scale, fitted._row_sums)
+        states = training.states_of(fitted.network_, groups, scale, fitted.fitted_.row_sums)
         again = training.network_of(states, scale)
         np.testing.assert_allclose(again.logits(inputs[:50]), fitted.network_.logits(inputs[:50]), atol=1e-3)
         if fitted is first:
-            np.testing.assert_array_equal(training.row_sums_of(states), first._row_sums)
-            assert first._row_sums.max() > 0
+            np.testing.assert_array_equal(training.row_sums_of(states), first.fitted_.row_sums)
+            assert first.fitted_.row_sums.max() > 0
 
 
 def test_each_epoch_has_its_own_rows() -> None:

@@ -615,8 +615,7 @@ class BeamTreeClassifier(Estimator):
         dense = self.fitted_.dense
         if dense and (given := validate.dense_features(X, n_features or self.n_features_)) is not None:
             return given
-        owner = type(self).__name__
-        rows = self._features(X) if n_features is None else validate.features(X, n_features=n_features, owner=owner)
+        rows = self._features(X, n_features)
         if bounded:
             rows = within_bounds(rows)
         else:

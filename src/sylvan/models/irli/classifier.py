@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import warnings
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import numpy as np
@@ -10,16 +12,18 @@ import numpy.typing as npt
 
 from sylvan import store
 from sylvan.arrays import validate
-from sylvan.arrays.canonical import take_rows
+from sylvan.arrays.canonical import Csr, take_rows
 from sylvan.arrays.topk import TopK
-from sylvan.errors import DataError, MemoryLimitError, ParameterError
-from sylvan.models.base import MOST_ANSWERS
+from sylvan.data import Vocabulary
+from sylvan.errors import DataError, MemoryLimitError, ParameterError, RowsUnknownWarning
+from sylvan.lazy import need_torch
+from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.models.irli.bucket_network import BucketNetwork
-from sylvan.models.irli.bucket_scores import BucketOrder, BucketQuery, count_candidates, rank_labels
-from sylvan.models.irli.buckets import MOST_REPETITIONS, Buckets
+from sylvan.models.irli.buckets import Buckets
+from sylvan.models.irli.fitted import BucketOrder, BucketQuery, FittedIRLI, PrecisionJudge, count_candidates
 from sylvan.models.irli.learning import fit_partitions
 from sylvan.models.irli.report import BucketReport
-from sylvan.models.irli.rounds import PrecisionJudge, Rounds
+from sylvan.models.irli.rounds import Rounds
 from sylvan.models.irli.settings import (
     MOST_BUCKETS,
     Batch,
@@ -33,9 +37,9 @@ from sylvan.models.irli.settings import (
     Rate,
     Repetitions,
 )  # fmt: skip
-from sylvan.models.irli.updates import IRLIUpdates
+from sylvan.models.irli.updates import IRLIUpdatePlan, UpdateRows, planned, refuse, updated
 from sylvan.models.label_changes import one_class_a_row
-from sylvan.parallel import resolve_jobs
+from sylvan.parallel import one_at_a_time, resolve_jobs
 from sylvan.params.fields import Range, Seed, Threads, attribute, parameterized
 from sylvan.params.wording import counted
 from sylvan.ranking.tail import Tail, tail_of
@@ -47,7 +51,7 @@ _FEWEST_ROWS, _MOST_HOLDOUT = 200, 2000
 
 
 @parameterized
-class IRLIClassifier(IRLIUpdates):
+class IRLIClassifier(Estimator):
     """Ranks labels by the buckets they are in: several partitions, each with a network, learned in turns.
 
     Labels are hashed into ``n_buckets`` buckets, ``n_repetitions`` times over. Networks of one hidden layer learn which
@@ -124,6 +128,7 @@ class IRLIClassifier(IRLIUpdates):
     """
 
     kind = "irli"
+    unlearns = True
 
     n_buckets: NBucketsOrAuto = "auto"
     n_repetitions: Repetitions = 8
@@ -143,11 +148,7 @@ class IRLIClassifier(IRLIUpdates):
     n_jobs: Threads = None
     seed: Seed = 0
 
-    buckets_: Buckets = attribute()
-    network_: BucketNetwork = attribute()
-    _rounds: Rounds = attribute()
-    _dense: bool = attribute()
-    _row_sums: npt.NDArray[np.float32] | None = attribute()
+    fitted_: FittedIRLI = attribute()
 
     def fit(
         self,
@@ -215,9 +216,10 @@ class IRLIClassifier(IRLIUpdates):
             holdout=holdout,
             row_weights=None if weight is None else weight[rows],
         )
-        self.buckets_, self.network_ = learned.buckets, learned.network if dense else learned.network.rounded()
-        self._rounds, self._dense = Rounds(learned.rounds, learned.best_round), bool(dense)
-        self._row_sums = learned.row_sums
+        network, rounds = learned.network, Rounds(learned.rounds, learned.best_round)
+        self.fitted_ = FittedIRLI(
+            learned.buckets, network if dense else network.rounded(), rounds, bool(dense), learned.row_sums
+        )
         self.n_rows_, self.n_features_ = features.shape
         self.label_counts_ = np.bincount(labels.indices, minlength=labels.shape[1]).astype(np.int64)
         self._keep_names(X, vocabulary, one_class_a_row(Y))
@@ -302,11 +304,7 @@ class IRLIClassifier(IRLIUpdates):
             return self._rank_for_tail(X, k, tail, allowed=allowed, denied=denied, **options)
         features = self._features(X)
         labels = self._filter(allowed, denied, features.shape[0])
-        jobs = resolve_jobs(self.n_jobs)
-        top = rank_labels(
-            self.buckets_, self.network_, features, k, query, labels=labels, dense=self._dense, n_jobs=jobs
-        )
-        return self._named(top)
+        return self._named(self.fitted_.rank(features, k, query, labels, n_jobs=resolve_jobs(self.n_jobs)))
 
     def report(self, X: Any = None) -> BucketReport:
         """How balanced the buckets are, how the training went, and how many labels are candidates for an input.
@@ -336,41 +334,186 @@ class IRLIClassifier(IRLIUpdates):
         (6, 2.0, 4, 2)
         """
         self._need_fit("report")
+        fitted, query, jobs = self.fitted_, self._query(None, None, None), resolve_jobs(self.n_jobs)
         counts = touched = np.zeros(0, np.int64)
         if X is not None:
             counts, touched = count_candidates(
-                self.buckets_,
-                self.network_,
-                self._features(X),
-                self._query(None, None, None),
-                dense=self._dense,
-                n_jobs=resolve_jobs(self.n_jobs),
+                fitted.buckets, fitted.network, self._features(X), query, dense=fitted.dense, n_jobs=jobs
             )
-        return BucketReport.of(self.buckets_, self._rounds, counts, touched)
+        return BucketReport.of(fitted.buckets, fitted.rounds, counts, touched)
+
+    @property
+    def buckets_(self) -> Buckets:
+        """Which bucket each label is in, in every repetition."""
+        return self.fitted_.buckets
+
+    @property
+    def network_(self) -> BucketNetwork:
+        """The networks of all repetitions."""
+        return self.fitted_.network
+
+    # ---------------------------------------- bringing up to date
+
+    @one_at_a_time
+    def update(
+        self, X: Any = None, Y: Any = None, sample_weight: Any = None, *, rows: tuple[Any, Any] | None = None,
+        epochs: int | None = None, n_features: int | None = None, **options: Any,
+    ) -> IRLIClassifier:  # fmt: skip
+        """Learn new rows, of labels old and new: new labels get buckets, and the networks learn on.
+
+        This is further training from the networks that there are, at a learning rate that falls to nothing, not what
+        :meth:`fit` gives with all rows. Known labels stay in their buckets. What networks aren't shown, they forget:
+        give known rows along, as ``rows``.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, n_features_)
+            New rows.
+        Y : as in :meth:`fit`, of n rows
+            Ids from ``n_labels_`` on, and names that aren't known, are new labels; names get the next ids in
+            alphabetical order.
+        sample_weight : array of shape (n,), optional
+            Factor of each new row's loss; that of known rows is 1. Rows of weight 0 are ignored.
+        rows : pair (X, Y), optional
+            Rows that the model was trained on, all or some, with known labels. In each epoch, two of them for each new
+            row are shown, at least 500, drawn anew.
+        epochs : int, optional
+            Passes over the new rows: 8 by default, 4 without ``rows``.
+        n_features : int, optional
+            The number of columns from now on; those from ``n_features_`` on are new, and begin with weights of 0.
+
+        Returns
+        -------
+        IRLIClassifier
+            This model, changed; where an error is raised, or it is interrupted, it is as it was. A copy by
+            :func:`copy.copy` made before stays what it is.
+
+        Raises
+        ------
+        NotFittedError
+            Before ``fit``.
+        ImportError
+            When PyTorch isn't installed.
+        UnsupportedError
+            For ``forget``, ``merge`` and other options of models that keep their rows.
+        DataError
+            When an array is malformed, no row has a label, or a label was removed before.
+        ParameterError
+            When a parameter is out of its range.
+
+        Warns
+        -----
+        RowsUnknownWarning
+            When new labels come without ``rows``, and fewer new rows have known labels alone than have a new one:
+            known labels are answered less, and new ones too often. docs/results has the figures.
+
+        Notes
+        -----
+        Gupta et al. (2021), "IRLI", sections 3.1 and 3.2. In each repetition the new labels, in a random order, go to
+        the least loaded of the 3 * ``choices`` buckets of highest probability, summed over the label's rows; of a label
+        without a row, hashing decides. Among as few as ``choices`` buckets, new labels share most of theirs with the
+        known label that they are most like, and are answered wherever it is. The number of buckets stays, so that a
+        model that has grown a lot is better trained anew.
+
+        Adam begins anew; Adagrad goes on with its sums, which a model of sparse features keeps beside its networks.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sylvan import IRLIClassifier
+        >>> X, y = np.eye(6, dtype=np.float32).repeat(10, axis=0), np.arange(60) // 10
+        >>> model = IRLIClassifier(n_buckets=4, n_repetitions=4, hidden=16, batch_size=8, learning_rate=0.01, n_jobs=1)
+        >>> model.fit(X[:50], y[:50]).update(X[50:], y[50:], rows=(X[:50], y[:50])).rank(X[-1:], k=1).labels.tolist()
+        [[5]]
+        """
+        self._need_fit("update")
+        given, vocabulary = self._update_rows(X, Y, sample_weight, rows, epochs, n_features, options)
+        n_before, n_labels = self.n_labels_, given.truths.shape[1]
+        self.fitted_ = updated(self, self.fitted_, given)
+        self.vocabulary_, self.n_labels_, self.n_features_ = vocabulary, n_labels, given.X.shape[1]
+        self.n_rows_, self.label_counts_ = given.n_rows, given.label_counts
+        if n_features is not None:
+            self.__dict__.pop("feature_names_in_", None)
+        fresh = np.diff(given.truths[:, n_before:].tocsr().indptr) > 0
+        if rows is None and fresh.sum() > (~fresh).sum():
+            warnings.warn(
+                f"This {type(self).__name__} has learned new labels ({n_labels - n_before:,}) from rows "
+                f"({len(fresh):,}) of which few or none have known labels alone: known labels are answered less from "
+                "now on, and new ones too often. With rows=(X, Y), rows that it was trained on, it learns both.",
+                RowsUnknownWarning, stacklevel=3,
+            )  # fmt: skip
+        return self
+
+    def plan_update(
+        self, X: Any = None, Y: Any = None, sample_weight: Any = None, *, rows: tuple[Any, Any] | None = None,
+        epochs: int | None = None, n_features: int | None = None, **options: Any,
+    ) -> IRLIUpdatePlan:  # fmt: skip
+        """Estimate what :meth:`update` with the same arguments would do; nothing changes.
+
+        Some of the networks are trained on a few batches, to see how long that takes. Parameters and errors as in
+        :meth:`update`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sylvan import IRLIClassifier
+        >>> X, y = np.eye(6, dtype=np.float32).repeat(10, axis=0), np.arange(60) // 10
+        >>> model = IRLIClassifier(n_buckets=4, n_repetitions=4, hidden=16, n_jobs=1).fit(X[:50], y[:50])
+        >>> plan = model.plan_update(X[50:], y[50:], rows=(X[:50], y[:50]))
+        >>> plan.epochs, plan.new_rows, plan.known_rows, model.n_labels_
+        (8, 10, 50, 5)
+        """
+        self._need_fit("plan_update")
+        given, _ = self._update_rows(X, Y, sample_weight, rows, epochs, n_features, options)
+        return planned(self, self.fitted_, given)
+
+    def _update_rows(
+        self, X: Any, Y: Any, sample_weight: Any, rows: Any, epochs: Any, n_features: Any, options: Mapping[str, Any]
+    ) -> tuple[UpdateRows, Vocabulary | None]:
+        """What an update learns from, verified, and the names of labels then."""
+        self.check_params()
+        refuse(type(self).__name__, options)
+        need_torch("Bringing an IRLIClassifier up to date")
+        known = None if rows is None else self._known_rows(rows)
+        width = None if n_features is None else self._more_features(n_features)
+        if epochs is not None:
+            epochs = validate.count(epochs, "epochs", owner="update")
+        if X is None or Y is None:
+            raise DataError("update takes X and Y together: the new rows, and their labels.")
+        new, vocabulary = self._given_rows(X, Y, sample_weight, width)
+        given = UpdateRows.of(new, known, self.fitted_.dense, epochs, self.n_rows_, self.label_counts_)
+        return given, vocabulary
+
+    def _known_rows(self, rows: Any) -> tuple[Csr, Csr]:
+        """Rows that are given again, those that have labels, without labels that were removed."""
+        if not (isinstance(rows, tuple | list) and len(rows) == 2):
+            raise DataError(f"rows must be a pair (X, Y). Got {type(rows).__name__} instead.")
+        named = rows[1] if self.vocabulary_ is None else self._truth(rows[1])
+        features, labels = validate.pair(self._features(rows[0]), named, owner=type(self).__name__)
+        if labels.shape[1] > self.n_labels_:
+            raise DataError(f"rows have {counted(labels.shape[1], 'label')}, but the model has {self.n_labels_}.")
+        if len(self._removed):
+            matrix = labels.to_scipy().copy()
+            matrix.data[np.isin(matrix.indices, self._removed)] = 0
+            labels = validate.labels(matrix)
+        left = np.flatnonzero(np.diff(labels.indptr))
+        if not len(left):
+            raise DataError("No row of rows has a label of the model: they can't stand for what it knows.")
+        return take_rows(features, left), take_rows(labels, left)
+
+    # ---------------------------------------- labels and files
 
     def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
-        self.buckets_ = self.buckets_.without(ids)
+        self.fitted_ = self.fitted_.without(ids)
         self._note_dropped(ids)
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
-        meta, arrays, parts = super()._fitted_state()
-        meta |= {"n_buckets_used": self.buckets_.n_buckets, "n_repetitions_used": self.buckets_.n_repetitions}
-        meta |= {"dense": self._dense, **self._rounds.as_json()}
-        if self._row_sums is not None:
-            arrays["row_sums"] = self._row_sums
-        return meta, arrays | self.buckets_.arrays() | self.network_.arrays(), parts
+        (meta, arrays, parts), learned = super()._fitted_state(), self.fitted_.to_parts()
+        return meta | learned[0], arrays | learned[1], parts
 
     def _restore(self, state: store.State) -> None:
         super()._restore(state)
-        n_buckets = store.need_int(state, "n_buckets_used", 1, MOST_BUCKETS)
-        n_repetitions = store.need_int(state, "n_repetitions_used", 1, MOST_REPETITIONS)
-        self._dense = store.need_bool(state, "dense")
-        self._rounds = Rounds.from_state(state)
-        self.buckets_ = Buckets.from_arrays(state, n_buckets, n_repetitions, self.n_labels_)
-        self.network_ = BucketNetwork.from_arrays(state, self.n_features_, n_repetitions, n_buckets)
-        self._row_sums = None
-        if "row_sums" in state.arrays:
-            self._row_sums = store.need_array(state, "row_sums", np.float32, (self.n_features_, n_repetitions))
+        self.fitted_ = FittedIRLI.from_state(state, self.n_features_, self.n_labels_)
 
 
 def buckets_for(n_labels: int) -> int:

@@ -15,7 +15,6 @@ import scipy.sparse as sp
 from sylvan import store
 from sylvan.errors import DataError, ModelError
 from sylvan.models.irli.bucket_network import BucketNetwork
-from sylvan.models.irli.bucket_scores import BucketQuery, rank_labels
 from sylvan.models.irli.buckets import Buckets
 from sylvan.models.irli.candidates import Candidates, Order, find_candidates
 from sylvan.parallel import split_ranges
@@ -61,25 +60,6 @@ class RecallJudge:
         return {"score": float(recalls.mean())} | {
             f"recall at {limit}": float(recall) for limit, recall in zip(limits, recalls, strict=True)
         }
-
-
-@dataclass(frozen=True, eq=False)
-class PrecisionJudge:
-    """Scores by the mean of P@1, P@3 and P@5 of labels that are ranked as ``query`` says. The other parameters are
-    those of :class:`RecallJudge`."""
-
-    X: Any
-    truths: sp.csr_matrix
-    query: BucketQuery
-    n_jobs: int = 1
-
-    def __call__(self, buckets: Buckets, network: BucketNetwork) -> dict[str, float]:
-        top = rank_labels(buckets, network, self.X, 5, self.query, n_jobs=self.n_jobs)
-        rows, width = np.arange(self.X.shape[0], dtype=np.int64), self.truths.shape[1]
-        right_keys = np.repeat(rows, np.diff(self.truths.indptr)) * width + self.truths.indices
-        right = np.isin(rows[:, None] * width + top.labels, right_keys) & (top.labels >= 0)
-        precision = {f"P@{k}": float(right[:, :k].mean()) for k in (1, 3, 5)}
-        return {"score": float(np.mean(list(precision.values()))), **precision}
 
 
 def candidate_recall(candidates: Candidates, truths: sp.csr_matrix, limits: list[int]) -> npt.NDArray[np.float64]:

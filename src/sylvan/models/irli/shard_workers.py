@@ -19,6 +19,7 @@ from sylvan.errors import ModelError, NotFittedError, SylvanError
 from sylvan.models.irli.index import IRLIIndex
 from sylvan.parallel import quiet, resolve_jobs
 
+_MOST_LOSSES = 5  # of one list of calls: a shard that its node has no memory for is lost each time
 STARTING = ("build", "load", "take")  # methods of a ShardWorker that give it an index, whatever it had before
 
 # What the libraries for matrix products ask how many threads they may have.
@@ -35,6 +36,17 @@ class ShardCall:
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
+class LostShardsError(SylvanError):
+    """Raised by a :class:`ShardExecutor` when workers of shards have ended."""
+
+    def __init__(self, lost: Mapping[int, str], answers: Sequence[Any]) -> None:
+        self.lost, self.answers = dict(sorted(lost.items())), list(answers)
+        super().__init__("; ".join(f"shard {number} was lost: {why}" for number, why in self.lost.items()) + ".")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.lost, self.answers)
+
+
 class ShardExecutor(Protocol):
     """What has a :class:`ShardWorker` for each shard, made empty, for as long as it is open."""
 
@@ -42,7 +54,7 @@ class ShardExecutor(Protocol):
         """The answer of each shard to its call, in the order of the shards; shards with None aren't called. The calls
         may run at the same time. When some fail, all others are finished first, and the error of the first shard that
         failed is raised. An executor whose workers can be lost one by one raises a
-        :class:`~sylvan.models.irli.lost_shards.LostShardsError`, and gives such a shard a new worker for the next call
+        :class:`LostShardsError`, and gives such a shard a new worker for the next call
         of :data:`STARTING`."""
         ...
 
@@ -196,6 +208,47 @@ class ProcessExecutor:
 
 # Makers of executors by name; each takes the number of shards.
 EXECUTORS: Mapping[str, Callable[[int], ShardExecutor]] = {"processes": ProcessExecutor, "serial": SerialExecutor}
+
+
+def run_calls(
+    executor: ShardExecutor, calls: Sequence[ShardCall | None], sources: Sequence[ShardCall] | None = None
+) -> list[Any]:
+    """The shards' answers; those that are lost meanwhile are started again and asked again."""
+    try:
+        return executor.run(calls)
+    except LostShardsError as lost:
+        return recovered(executor, calls, sources, lost)
+
+
+def recovered(
+    executor: ShardExecutor,
+    calls: Sequence[ShardCall | None],
+    sources: Sequence[ShardCall] | None,
+    lost: LostShardsError,
+    n_losses: int = 1,
+) -> list[Any]:
+    """The answers to calls in which ``lost`` was raised; parameters and errors as those of :func:`run_calls`."""
+    number, why = next(iter(lost.lost.items()))
+    if n_losses > _MOST_LOSSES:
+        raise SylvanError(f"Shard {number} was lost {n_losses} times, the last time because {why}.") from lost
+    again = [call if number in lost.lost else None for number, call in enumerate(calls)]
+    starts: list[ShardCall | None] = [None] * len(again)
+    for number, call in enumerate(again):
+        if call is not None and call.method not in STARTING:
+            if sources is None:
+                raise SylvanError(
+                    f"Shard {number} was lost with vectors that were not saved, because {lost.lost[number]}. Fit the "
+                    "index again, or load it from where it was saved before. An index that is saved after it was "
+                    "fitted or changed starts lost shards again by itself."
+                ) from lost
+            starts[number] = sources[number]
+    for part in (starts, again):
+        if any(call is not None for call in part):
+            try:
+                answers = executor.run(part)
+            except LostShardsError as more:
+                answers = recovered(executor, part, sources, more, n_losses + 1)
+    return [answers[number] if number in lost.lost else answer for number, answer in enumerate(lost.answers)]
 
 
 def _outcome(worker: ShardWorker, call: ShardCall | None) -> Any:

@@ -16,9 +16,8 @@ from sylvan.errors import DataError, NotFittedError
 from sylvan.models.irli.candidates import Order
 from sylvan.models.irli.distances import Metric
 from sylvan.models.irli.index import IRLIIndex
-from sylvan.models.irli.lost_shards import LostShardsError, recovered, run_calls
 from sylvan.models.irli.report import BucketReport
-from sylvan.models.irli.shard_workers import EXECUTORS, ShardCall, ShardExecutor
+from sylvan.models.irli.shard_workers import EXECUTORS, LostShardsError, ShardCall, ShardExecutor, recovered, run_calls
 from sylvan.models.irli.tuning import Tuning
 from sylvan.models.irli.vectors import Answers, VectorIndex, check_metric, checked_neighbors, need_directions
 from sylvan.parallel import one_at_a_time, resolve_jobs

@@ -1,19 +1,23 @@
-"""From buckets to ranked labels: what networks say of buckets, put together for the labels in them."""
+"""What IRLIClassifier has learned, and how labels are ranked by what networks say of the buckets that they are in."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
+from sylvan import store
 from sylvan.arrays.canonical import Csr
 from sylvan.arrays.label_filter import LabelFilter
 from sylvan.arrays.topk import TopK
 from sylvan.models.irli.bucket_network import BucketNetwork
-from sylvan.models.irli.buckets import Buckets
+from sylvan.models.irli.buckets import MOST_REPETITIONS, Buckets
 from sylvan.models.irli.candidates import Candidates, Order, find_candidates
+from sylvan.models.irli.rounds import Rounds
+from sylvan.models.irli.settings import MOST_BUCKETS
 from sylvan.parallel import map_parallel, split_ranges
 
 BucketOrder = Literal["likelihood", "probability", "votes"]
@@ -51,6 +55,70 @@ class BucketQuery:
         elif self.order == "votes":
             mean = (candidates.votes + mean) / np.float32(n_repetitions + 1)
         return np.asarray(np.minimum(mean, 1), dtype=np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedIRLI:
+    """What was learned: partitions of the labels, their networks, and what an update goes on from."""
+
+    buckets: Buckets
+    network: BucketNetwork
+    rounds: Rounds
+    dense: bool  # whether the networks take dense inputs
+    row_sums: npt.NDArray[np.float32] | None  # Adagrad's, shape (n_features, n_repetitions); None of dense inputs
+
+    def rank(self, X: Csr, k: int, query: BucketQuery, labels: LabelFilter | None = None, *, n_jobs: int) -> TopK:
+        """The ``k`` best labels of each row."""
+        return rank_labels(self.buckets, self.network, X, k, query, labels=labels, dense=self.dense, n_jobs=n_jobs)
+
+    def without(self, labels: npt.NDArray[np.int32]) -> FittedIRLI:
+        """With some labels in no bucket."""
+        return replace(self, buckets=self.buckets.without(labels))
+
+    def widened(self, n_features: int) -> FittedIRLI:
+        """With more features, whose weights are 0."""
+        sums, new = self.row_sums, n_features - self.network.n_features
+        if sums is not None:
+            sums = np.concatenate((sums, np.zeros((new, sums.shape[1]), np.float32)))
+        return replace(self, network=self.network.widened(n_features), row_sums=sums)
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """Values and arrays for a saved model."""
+        meta = {"n_buckets_used": self.buckets.n_buckets, "n_repetitions_used": self.buckets.n_repetitions}
+        arrays = {} if self.row_sums is None else {"row_sums": self.row_sums}
+        arrays |= self.buckets.arrays() | self.network.arrays()
+        return {**meta, "dense": self.dense, **self.rounds.as_json()}, arrays
+
+    @classmethod
+    def from_state(cls, state: store.State, n_features: int, n_labels: int) -> FittedIRLI:
+        """What :meth:`to_parts` gave, verified."""
+        n_buckets = store.need_int(state, "n_buckets_used", 1, MOST_BUCKETS)
+        n_repetitions = store.need_int(state, "n_repetitions_used", 1, MOST_REPETITIONS)
+        dense, rounds, row_sums = store.need_bool(state, "dense"), Rounds.from_state(state), None
+        buckets = Buckets.from_arrays(state, n_buckets, n_repetitions, n_labels)
+        network = BucketNetwork.from_arrays(state, n_features, n_repetitions, n_buckets)
+        if "row_sums" in state.arrays:
+            row_sums = store.need_array(state, "row_sums", np.float32, (n_features, n_repetitions))
+        return cls(buckets, network, rounds, dense, row_sums)
+
+
+@dataclass(frozen=True, eq=False)
+class PrecisionJudge:
+    """Scores by the mean of P@1, P@3 and P@5 of labels that are ranked as ``query`` says. The other parameters are
+    those of :class:`~sylvan.models.irli.rounds.RecallJudge`."""
+
+    X: Any
+    truths: sp.csr_matrix
+    query: BucketQuery
+    n_jobs: int = 1
+
+    def __call__(self, buckets: Buckets, network: BucketNetwork) -> dict[str, float]:
+        top = rank_labels(buckets, network, self.X, 5, self.query, n_jobs=self.n_jobs)
+        rows, width = np.arange(self.X.shape[0], dtype=np.int64), self.truths.shape[1]
+        right_keys = np.repeat(rows, np.diff(self.truths.indptr)) * width + self.truths.indices
+        right = np.isin(rows[:, None] * width + top.labels, right_keys) & (top.labels >= 0)
+        precision = {f"P@{k}": float(right[:, :k].mean()) for k in (1, 3, 5)}
+        return {"score": float(np.mean(list(precision.values()))), **precision}
 
 
 def rank_labels(
