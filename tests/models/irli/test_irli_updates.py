@@ -139,7 +139,7 @@ def test_features_that_no_row_has_keep_their_weights(first: IRLIClassifier, mode
     np.testing.assert_array_equal(model.network_.first[others], first.network_.first[others])
     assert (model.network_.first[row.indices] != first.network_.first[row.indices]).any(axis=1).all()
     assert model.network_.scales is not None
-    grown = model.fitted_.row_sums > first._row_sums
+    grown = model.fitted_.row_sums > first.fitted_.row_sums
     assert grown[row.indices].any(axis=1).all() and not grown[others].any()
 
 
