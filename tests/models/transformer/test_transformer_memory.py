@@ -73,7 +73,7 @@ def test_a_plan_counts_how_often_texts_are_embedded(monkeypatch: pytest.MonkeyPa
     """Candidates that are found anew within a layer take as long as those it begins with."""
     from sylvan.models.transformer import fine_tuning
     from sylvan.models.transformer import layer_job as deep_layer_job
-    from sylvan.models.transformer import plan as transformer_plan
+    from sylvan.models.transformer import training as transformer_plan
     from sylvan.neural.text import embedding
     seen: list[int] = []
     embed = embedding.embed
@@ -91,7 +91,7 @@ def test_a_plan_counts_how_often_texts_are_embedded(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_plan_counts_what_pytorch_takes_once_it_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sylvan.models.transformer import plan as transformer_plan
+    from sylvan.models.transformer import training as transformer_plan
     peaks = []
     for loaded in (10**8, 5 * 10**8):  # before the encoder is opened, and after
         resident = iter([10**8, loaded])

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from sylvan.arrays import validate
-from sylvan.arrays.canonical import Csr
+from sylvan.arrays.canonical import Csr, beside, take_rows
 from sylvan.data import Vocabulary
-from sylvan.errors import DataError
+from sylvan.errors import DataError, ParameterError
 from sylvan.indexing import LabelTree
 from sylvan.indexing.clustering import layer_plan
+from sylvan.indexing.embeddings import embedding_bytes
 from sylvan.labels.targets import encode_labels, need_as_many
+from sylvan.matching.negatives import csr_bytes
 from sylvan.models.encoders.dense_features import dense_features, torch_threads
 from sylvan.models.text_estimator import check_texts
 from sylvan.models.transformer import presets
-from sylvan.models.transformer.features import Lengths, engine_of, joined, unit_terms
 from sylvan.models.transformer.memory import (
     EncoderSizes,
     estimated_terms,
+    memory_offers,
     memory_words,
     on_gpu,
     refuse_beyond_memory,
@@ -38,6 +41,8 @@ from sylvan.params.fields import Parameterized
 from sylvan.params.wording import are, counted
 from sylvan.runtime import ARRAY, Checkpoint, Job, Runner, opened_runner
 from sylvan.runtime.checkpoint import checksum, identity_of
+from sylvan.runtime.memory import available_bytes, resident_bytes
+from sylvan.runtime.plan import Phase, Plan, state_bytes, timed
 from sylvan.text import TfidfVectorizer
 
 if TYPE_CHECKING:
@@ -48,6 +53,61 @@ _REMEDY = (
     "Lower the matcher's batch_size (and raise its accumulate as much) or {}, or max_length, or set "
     "matcher__gradient_checkpointing=True, matcher__lora_rank=8 or matcher__precision='bf16'."
 )
+_TIMED_TEXTS = 64  # that go through the encoder to see how long it takes
+_PLANNED_ROWS = 20_000  # among which the rankers are solved in part
+_BACKWARD = 3.0  # a step of training, in passes forward
+
+
+def unit_terms(vectorizer: Any, terms: Csr) -> Csr:
+    """TF-IDF rows of length 1, whatever the vectoriser's own norm."""
+    return terms if vectorizer.norm == "l2" else terms.unit_rows()
+
+
+class Lengths(NamedTuple):
+    """How long TF-IDF's part of a row is, and the encoder's. They are the same for all rows, those without a word among
+    them: what the encoder has learned of clusters holds for its part of a row whatever stands beside it."""
+
+    terms: float
+    dense: float
+
+    @classmethod
+    def of(cls, scale: float, unit: bool) -> Lengths:
+        """Vectors of the length ``scale`` beside TF-IDF's 1; with ``unit`` both together have the length 1."""
+        factor = 1 / math.hypot(1, scale) if unit else 1.0
+        return cls(factor, scale * factor)
+
+
+def joined(terms: Csr, dense: npt.NDArray[np.float32], lengths: Lengths) -> Csr:
+    """TF-IDF and vectors side by side, each times its length: they are of length 1, or vectors as they are."""
+    if lengths.terms != 1:
+        terms = terms._replace(data=terms.data * np.float32(lengths.terms))
+    return beside(terms, dense if lengths.dense == 1 else dense * np.float32(lengths.dense))
+
+
+def engine_of(device: str, matcher: TransformerMatcher | None) -> Any:
+    """Where an encoder is trained; None for this process alone, on processors and without rounding. ``matcher`` is None
+    where it isn't trained at all."""
+    import torch
+
+    if matcher is None:
+        return None
+    if device.partition(":")[0] in ("mps", "xpu"):
+        raise ParameterError(
+            f"The 'device' parameter must be 'auto', 'cpu' or 'cuda' where the encoder is trained: on {device!r} texts "
+            f"are only encoded, by frozen=True and in ranking. Got {device!r} instead."
+        )
+    on_cpu = device == "cpu" or (device == "auto" and not torch.cuda.is_available())
+    if on_cpu and matcher.precision == "fp16":
+        raise ParameterError(
+            "The 'precision' parameter of TransformerMatcher is 'fp16', which needs a CUDA device; this one is 'cpu'. "
+            "Take 'bf16' or 'no'."
+        )
+    alone = int(os.environ.get("WORLD_SIZE", "1")) == 1 and matcher.accumulate == 1
+    if on_cpu and alone and matcher.precision in ("auto", "no"):
+        return None
+    from sylvan.neural.loop.engine import Engine
+
+    return Engine(device, matcher.precision, matcher.accumulate)
 
 
 class TextsWarning(UserWarning):
@@ -282,3 +342,95 @@ def _checksum_of(texts: list[str]) -> str:
     """A checksum of texts and of where each ends: they may hold any character."""
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     return checksum(np.frombuffer("".join(texts).encode("utf-8", "surrogatepass"), np.uint8), lengths)
+
+
+def plan_of(training: TransformerTraining) -> Plan:
+    """What a training will take; see :meth:`TransformerEstimator.plan`."""
+    model, n_rows = training.model, len(training.texts)
+    now, available = resident_bytes(), available_bytes()
+    with timed() as opening:
+        encoder = presets.encoder_of(model)
+    # What PyTorch itself takes once it is loaded is there all the time; the weights are counted among the parts.
+    weights = sum(weight.numel() for weight in encoder.parameters())
+    base = max(now, resident_bytes() - 4 * weights)
+    with timed(training.jobs) as making:
+        terms = training.terms()
+    with timed(training.jobs) as clustering:
+        tree = training.encoder_tree(training.index(terms))
+    training.check_layers(tree)
+    sample = np.unique(np.linspace(0, n_rows - 1, min(n_rows, _TIMED_TEXTS)).astype(np.int64))
+    training.embedding_job(encoder, [training.texts[int(row)] for row in sample[:8]])()  # what happens once
+    with timed() as embedding:
+        training.embedding_job(encoder, [training.texts[int(row)] for row in sample])()
+    matcher, gpu = training.suited_matcher(encoder), on_gpu(model.device)
+    # The clock counted all threads of a processor, as a process's time sums over them.
+    each = embedding.seconds / len(sample) / (1 if gpu else max(1, training.jobs))
+    layers = () if matcher is None else tuple(tree.layer_sizes[t] for t in training.tuned_layers(tree))
+    sizes = sizes_of(encoder, training.texts, matcher, layers, len(terms.indices))
+    rankers, share = _rankers(training, tree, terms, encoder.dim_out)
+    n_trees, index = _trees_made(training, terms, encoder.dim_out)
+    parts = sizes.bytes()
+    learned, embedded = _texts_seen(matcher, n_rows, len(layers))
+    where = " (on the GPU)" if gpu else ""
+    phases: tuple[Phase, ...] = (
+        Phase("features", making.seconds, terms.nbytes),
+        Phase("tree" if n_trees == 1 else "trees", clustering.seconds * n_trees, index),
+        Phase(f"encoder{where}", opening.seconds, parts["encoder"]),
+        Phase(f"its training{where}", learned * each * _BACKWARD, parts["its training"]),
+        Phase(f"node vectors{where}", 0.0, parts["node vectors"]),
+        Phase("embeddings", embedded * each, parts["embeddings"]),
+        *(replace(p, seconds=p.seconds / share, peak_bytes=round(p.peak_bytes / share)) for p in rankers.phases),
+    )
+    phases = tuple(phase for phase in phases if phase.seconds or phase.peak_bytes)
+    tuning = sizes.training - (sizes.gpu if gpu else 0)
+    vectors = n_rows * encoder.dim_out
+    ranking = sizes.ranking - parts["rankers"] - (parts["encoder"] if gpu else 0)
+    solved = round(max(phase.peak_bytes for phase in rankers.phases) / share)
+    ranking += csr_bytes(n_rows, sizes.n_terms + vectors) + max(index, solved)
+    model_bytes = parts["encoder"] + state_bytes(training.vectorizer.to_state()) + round(rankers.model_bytes / share)
+    model_bytes += state_bytes(training.vocabulary.to_state())
+    plan = Plan(
+        sum(phase.seconds for phase in phases), base + max(tuning, ranking), model_bytes,
+        None if available is None else now + available, phases,
+    )  # fmt: skip
+    if plan.fits:
+        return plan
+    return replace(plan, offers=(*memory_offers(encoder, sizes, matcher), *(f"ranker: {o}" for o in rankers.offers)))
+
+
+def _trees_made(training: TransformerTraining, terms: Any, n_dense: int) -> tuple[int, int]:
+    """How many trees are clustered, and the bytes of the labels' vectors where that is by both kinds of features."""
+    ranker, labels = training.ranker(), training.labels
+    if not training.own_trees or ranker.tree is not None or labels.shape[1] <= ranker.max_leaf:
+        return 1, 0
+    lengths = np.repeat(np.diff(terms.indptr) + n_dense, np.diff(labels.indptr))
+    index = embedding_bytes(labels.shape[1], int(lengths.sum()), len(labels.indices))
+    return ranker.n_trees + (training.matcher is not None), index
+
+
+def _texts_seen(matcher: TransformerMatcher | None, n_rows: int, n_layers: int) -> tuple[int, int]:
+    """How often a text goes through the encoder to be learned from, and how often for its vector alone."""
+    if matcher is None or not n_layers:
+        return 0, n_rows
+    steps = [matcher.steps(n_rows, at, matcher.accumulate) for at in range(n_layers)]
+    # All of them before each layer, whenever its candidates are found anew (there is nothing above the first), and for
+    # the rankers; the holdout whenever a layer is measured.
+    times = 1 + n_layers + (0 if matcher.refresh is None else sum((n - 1) // matcher.refresh for n in steps[1:]))
+    between = [max(1, -(-n // matcher.evaluations)) for n in steps]
+    measured = sum(1 - (-n // each) for n, each in zip(steps, between, strict=True))
+    seen = times * n_rows + min(matcher.holdout, n_rows // 10) * measured
+    return sum(steps) * matcher.batch_size * matcher.accumulate, seen
+
+
+def _rankers(training: TransformerTraining, tree: Any, terms: Any, n_dense: int) -> tuple[Plan, float]:
+    """The plan of the rankers on a part of the rows, and which share that is; what they see of the encoder is noise.
+    Trees of their own are taken to be like the one that the words make."""
+    n_rows = terms.shape[0]
+    rows = np.unique(np.linspace(0, n_rows - 1, min(n_rows, _PLANNED_ROWS)).astype(np.int64))
+    labels = take_rows(training.labels, rows)
+    noise = np.random.default_rng(0).standard_normal((len(rows), n_dense), np.float32) / np.float32(np.sqrt(n_dense))
+    features = beside(take_rows(terms, rows), noise)
+    ranker = training.ranker(None if training.own_trees else tree)
+    weight = None if training.weight is None else validate.sample_weight(training.weight[rows], len(rows))
+    plan = ranker.plan(features, labels, weight, trees=[tree] * ranker.n_trees)
+    return plan, len(rows) / max(n_rows, 1)
