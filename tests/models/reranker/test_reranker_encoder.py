@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -158,8 +159,9 @@ def test_damaged(fitted: Reranker, tmp_path: Path) -> None:
         with pytest.raises(ModelError, match=sentence):
             Reranker.from_state(other)
     other = copy.copy(fitted)
-    assert fitted._encoded is not None
-    other._encoded = EncodedLabels(encoder(5), fitted._encoded.vectors, True)
+    assert fitted._order.encoded is not None
+    encoded = EncodedLabels(encoder(5), fitted._order.encoded.vectors, True)
+    other._order = replace(fitted._order, encoded=encoded)
     other.save(tmp_path / "other")
     with pytest.raises(ModelError, match="encoder's vectors have 5 dimensions, but those of its labels' texts 16"):
         sylvan.load(tmp_path / "other").rank(["word01v1"], 3)
@@ -172,9 +174,9 @@ def test_damaged(fitted: Reranker, tmp_path: Path) -> None:
 def test_labels_come_and_go(fitted: Reranker) -> None:
     texts, _ = rows(30, seed=4)
     gone = fitted.without_labels(["wort03"])
-    assert gone._encoded is not None and fitted._encoded is not None
+    assert gone._order.encoded is not None and fitted._order.encoded is not None
     at = fitted.vocabulary_.id("wort03")
-    assert not gone._encoded.vectors[at].any() and fitted._encoded.vectors[at].any()
+    assert not gone._order.encoded.vectors[at].any() and fitted._order.encoded.vectors[at].any()
     keeps = [TextModel(TfidfVectorizer(min_df=1, n_jobs=1), NeighborRanker(n_jobs=1))]
     model = Reranker(keeps, scorer="trees", n_trees=3, n_jobs=1, label_encoder=encoder()).fit(
         texts * 9, [["wort01"], ["wort02"], ["wort03"]] * 90

@@ -13,7 +13,7 @@ from rows_with_pairs import SETTINGS, bits, hits, joined, members, pairs, parity
 import sylvan
 from sylvan import Ensemble, NeighborRanker, Reranker, TopK, XRLinear
 from sylvan.errors import DataError, NotFittedError
-from sylvan.models.reranker import order
+from sylvan.models.reranker import reranker as module
 from sylvan.models.reranker.learning import Candidates, learned
 from sylvan.ranking.boosted_trees import Growing
 
@@ -72,7 +72,7 @@ def test_a_member_that_can_not_hold_rows_out_is_trained_without_them_too() -> No
 
 def test_its_neighbours_are_called_as_among_all_rows() -> None:
     X, y = pairs()
-    with mock.patch.object(order, "learned", wraps=order.learned) as spy:
+    with mock.patch.object(module, "learned", wraps=module.learned) as spy:
         model = Reranker([Forgetful(n_neighbors=5)], columns=parity, **SETTINGS).fit(X, y)
     given = spy.call_args.args[0]
     column = model.feature_names_.index("member0 nearest: similarity")

@@ -9,7 +9,7 @@ import pytest
 from rows_with_pairs import SETTINGS, bits, pairs, parity
 
 from sylvan import NeighborRanker, Reranker, XRLinear
-from sylvan.models.reranker import order
+from sylvan.models.reranker import reranker as module
 from sylvan.runtime import checkpointed
 
 
@@ -33,7 +33,7 @@ def times(folder: Path, member: str) -> dict[str, int]:
     return {path: time for path, time in found.items() if f"/{member}" in path.removeprefix(str(folder))}
 
 
-@pytest.mark.parametrize("place", [(NeighborRanker, "fit_holding_out"), (order, "learned")])
+@pytest.mark.parametrize("place", [(NeighborRanker, "fit_holding_out"), (module, "learned")])
 def test_members_that_are_finished_are_not_trained_again(
     place: tuple[Any, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -83,7 +83,7 @@ def test_what_ties_candidates_to_each_other_is_by_the_names_of_labels() -> None:
     first = TextModel(model=XRLinear(n_jobs=1)).fit(rows, [[*row, "zzz"] for row in labels])
     matcher = LexicalMatcher(n_trees=0).fit(rows, labels, label_texts=terms)
     model = Reranker.of_fitted([first, matcher], n_jobs=1)
-    assert model._ids[1] is not None
+    assert model._joined.ids[1] is not None
     top, columns = model.candidate_columns(["on whales and forests and everything, poems and humour", "on ships"])
     of = {name: columns[..., model.feature_names_.index(f"member1 other candidates: {name}")] for name in OF_COMPANY}
     place = {model.vocabulary_[label]: at for at, label in enumerate(top.labels[0].tolist()) if label >= 0}

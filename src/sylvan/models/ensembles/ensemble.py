@@ -4,39 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sylvan import store
-from sylvan.errors import ParameterError
-from sylvan.models.base import MOST_ANSWERS, Estimator
+from sylvan.arrays.topk import TopK
+from sylvan.arrays.validate import Csr
+from sylvan.errors import DataError, ParameterError
+from sylvan.metrics.rows import hits
+from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator
+from sylvan.models.ensembles.joint import Joined, JointModel
 from sylvan.models.ensembles.members import (
-    LabelIds,
     Weights,
     common_holdout,
     fit_members,
-    given_weights,
+    known_labels,
     renumbered,
+    shares,
     split_rows,
     take,
 )
 from sylvan.models.ensembles.presets import PRESETS, Preset, preset_members
-from sylvan.models.ensembles.weighing import EnsembleWeighing
 from sylvan.models.text_estimator import Unknown
-from sylvan.parallel import one_at_a_time
+from sylvan.parallel import one_at_a_time, resolve_jobs
 from sylvan.params.fields import Choice, Instance, Range, Threads, attribute, check_value, parameterized
-from sylvan.ranking.calibrate import Method
-from sylvan.ranking.ensemble import Way
+from sylvan.ranking.calibrate import Calibrator, Method
+from sylvan.ranking.ensemble import Way, combine_rankings, fit_weights
 from sylvan.runtime.checkpoint import Checkpoint, identity_of, opened
 
 _Weights = npt.NDArray[np.float64]
-_Self = TypeVar("_Self", bound="Ensemble")
 
 
 @parameterized
-class Ensemble(EnsembleWeighing):
+class Ensemble(JointModel):
     """Several models of any kind that rank together: over the same matrices, or over the same texts.
 
     Parameters
@@ -110,7 +112,7 @@ class Ensemble(EnsembleWeighing):
     unknown: Unknown = "none"
 
     weights_: _Weights = attribute()
-    _ids: LabelIds = attribute()
+    _joined: Joined = attribute()
     text_fields_: tuple[str, ...] = attribute(("text",))
     labels_field_: str = attribute("labels")
 
@@ -176,14 +178,16 @@ class Ensemble(EnsembleWeighing):
         >>> both.rank(X[[0, 7]], k=1).labels.ravel().tolist()
         [0, 1]
         """
-        made = cls(list(members), weights=weights, **params)
-        made.check_params()
-        if isinstance(made.weights, str):
+        model = cls(list(members), weights=weights, **params)
+        model.check_params()
+        if isinstance(model.weights, str):
             raise ParameterError(
                 "The 'weights' parameter of Ensemble.of_fitted must be None or floats. Got 'fit' instead: call "
                 "fit_weights with rows that the members haven't seen."
             )
-        return made._join_fitted(given_weights(made.weights, len(made.members)))
+        model._take_fitted()
+        model.weights_ = shares(model.weights, len(model.members))
+        return model
 
     def fit(self, X: Any, Y: Any, sample_weight: Any = None, **options: Any) -> Ensemble:
         """Train copies of all members.
@@ -203,21 +207,24 @@ class Ensemble(EnsembleWeighing):
         ParameterError
             When a parameter is out of its range.
         """
-        given = self._given(X, Y, sample_weight)
-        X, Y, weight = given.rows, given.labels, given.weight
+        training = self._training_rows(X, Y, sample_weight)
+        X, Y, weight = training.rows, training.labels, training.weight
         if weight is not None:
             options["sample_weight"] = weight
-        rows = None if self.calibration is None else common_holdout(self.members, given.n_rows, weight)
+        rows = None if self.calibration is None else common_holdout(self.members, training.n_rows, weight)
         with opened(options.pop("checkpoint", None), self._identity) as checkpoint:
             fitted, tops = fit_members(self.members, X, Y, options, checkpoint, "member", rows)
             if isinstance(self.weights, str):  # "fit", by its range
-                weights = self._weights_by_holdout(X, Y, given.n_rows, options, checkpoint)
+                weights = self._weights_by_holdout(X, Y, training.n_rows, options, checkpoint)
             else:
-                weights = given_weights(self.weights, len(self.members))
-        self._adopt(fitted, weights)
-        tops = [None if top is None else renumbered(top, ids) for top, ids in zip(tops, self._ids, strict=True)]
-        self.calibrator_ = None if rows is None else self._calibrated(tops, take(Y, rows), weight, rows)
-        self._keep_names(given.named, self.vocabulary_, given.single_label)
+                weights = shares(self.weights, len(self.members))
+        joined = Joined.of(fitted, type(self).__name__)
+        self._take(joined)
+        self.weights_, self.calibrator_ = weights, None
+        if rows is not None:
+            tops = [None if top is None else renumbered(top, ids) for top, ids in zip(tops, joined.ids, strict=True)]
+            self.calibrator_ = self._fitted_calibrator(tops, take(Y, rows), None if weight is None else weight[rows])
+        self._keep_names(training.named, joined.vocabulary, training.single_label)
         return self
 
     def _identity(self) -> dict[str, Any]:
@@ -243,6 +250,81 @@ class Ensemble(EnsembleWeighing):
         joined.fit_weights(take(X, holdout), take(Y, holdout))
         return joined.weights_
 
+    def fit_weights(self, X: Any, Y: Any) -> Ensemble:
+        """Choose the members' weights on rows that none of them was trained on, and calibrate on them.
+
+        A search from equal weights maximises the mean of P@1, P@3 and P@5; see
+        :func:`sylvan.ranking.ensemble.fit_weights`.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, n_features_), or n texts
+        Y : their labels, as in ``fit``
+            Labels that no member knows are ignored.
+
+        Raises
+        ------
+        NotFittedError
+            Before ``fit`` or ``of_fitted``.
+        DataError
+            When the arrays are malformed or hold no label that a member knows.
+        """
+        self._need_fit("fit_weights")
+        tops, truth = self._unseen_answers(X, Y, "fit weights to")
+        places, jobs = min(self.candidates, self.n_labels_), resolve_jobs(self.n_jobs)
+        self.weights_ = fit_weights(tops, truth, how=self.how, votes=self.votes, places=places, n_jobs=jobs)
+        self.calibrator_ = self._fitted_calibrator(tops, Y)
+        return self
+
+    def calibrate(self, X: Any, Y: Any) -> Ensemble:
+        """Fit the curves of the probabilities to rows that no member was trained on; the weights stay.
+
+        Parameters and errors as in :meth:`fit_weights`. With fewer than 30 right or 30 wrong answers ``calibrator_`` is
+        None afterwards, and scores stay as they are.
+
+        Raises
+        ------
+        ParameterError
+            When ``calibration`` is None, which says that there is to be none.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sylvan import Ensemble, NeighborRanker, XRLinear
+        >>> rng = np.random.default_rng(0)
+        >>> y = np.arange(300) % 4
+        >>> X = (np.eye(4)[y] + rng.normal(0, 0.7, (300, 4))).astype(np.float32)
+        >>> members = [XRLinear().fit(X[:150], y[:150]), NeighborRanker().fit(X[:150], y[:150])]
+        >>> both = Ensemble.of_fitted(members).calibrate(X[150:], y[150:])
+        >>> both.calibrator_ is not None
+        True
+        """
+        self._need_fit("calibrate")
+        if self.calibration is None:
+            raise ParameterError("The 'calibration' parameter of Ensemble must name the curves. Got None instead.")
+        tops, _ = self._unseen_answers(X, Y, "calibrate by")
+        self.calibrator_ = self._fitted_calibrator(tops, Y)
+        return self
+
+    def _unseen_answers(self, X: Any, Y: Any, purpose: str) -> tuple[list[TopK], Csr]:
+        """The members' answers to rows that they haven't seen, and these rows' labels."""
+        X, n_rows = self._checked(X)
+        truth = known_labels(Y, n_rows, self.vocabulary_, self.n_labels_)
+        if not len(truth.indices):
+            raise DataError(f"Y holds no label that a member of the Ensemble knows: there is nothing to {purpose}.")
+        return [self._member_top(number, X, {}) for number in range(len(self.members))], truth
+
+    def _fitted_calibrator(
+        self, tops: Sequence[TopK | None], Y: Any, weight: npt.NDArray[np.float32] | None = None
+    ) -> Calibrator | None:
+        """By the members' answers to rows that they haven't seen, and these rows' labels and weights."""
+        known = {number: top for number in self._used_members if (top := tops[number]) is not None}
+        if self.calibration is None or len(known) < len(self._used_members):
+            return None
+        top = self.bounded(self._combined(known, min(CANDIDATES, self.n_labels_), None))
+        truth = known_labels(Y, len(top.labels), self.vocabulary_, self.n_labels_)
+        return Calibrator.fit(self.calibration, top, hits(top, truth), weight)
+
     @one_at_a_time
     def update(self, X: Any = None, Y: Any = None, sample_weight: Any = None, **options: Any) -> Ensemble:
         """Bring every member up to date; the weights, and the curves of the probabilities, stay.
@@ -259,7 +341,36 @@ class Ensemble(EnsembleWeighing):
         NotFittedError, DataError
         """
         self._need_fit("update")
-        return self._adopt(self._updated_members(X, Y, sample_weight, options), self.weights_)
+        self._take(self._updated(X, Y, sample_weight, options))
+        return self
+
+    # ---------------------------------------- answering
+
+    @property
+    def _used_members(self) -> list[int]:
+        used: list[int] = np.flatnonzero(self.weights_ > 0).tolist()
+        return used
+
+    def _combined(self, tops: Mapping[int, TopK], k: int, X: Any) -> TopK:
+        return combine_rankings(
+            list(tops.values()), self.weights_[list(tops)], k, how=self.how, votes=self.votes,
+            places=min(self.candidates, self.n_labels_), n_jobs=resolve_jobs(self.n_jobs),
+        )  # fmt: skip
+
+    def _by_members_that_know(self, top: TopK, tops: Mapping[int, TopK], texts: list[str]) -> TopK:
+        empty = np.any([answers.labels[:, 0] < 0 for answers in tops.values()], axis=0)
+        rows = np.flatnonzero(empty & (top.labels[:, 0] >= 0))
+        if not len(rows):
+            return top
+        some, weights = take(texts, rows.astype(np.int32)), self.weights_[list(tops)]
+        members: list[Any] = [self.members[number] for number in tops]
+        knows = np.array([member.known_texts(some) for member in members])
+        share = weights @ knows / weights.sum()
+        scores = top.scores.copy()
+        scores[rows] /= np.where(share > 0, share, 1).astype(np.float32)[:, None]
+        return TopK(top.labels, np.minimum(scores, 1))
+
+    # ---------------------------------------- storing
 
     def _plain_params(self) -> dict[str, Any]:
         params = super()._plain_params()
@@ -271,7 +382,7 @@ class Ensemble(EnsembleWeighing):
         return {"n_members": len(self.members)}, {"weights": self.weights_}, self._member_parts()
 
     def _restore(self, state: store.State) -> None:
-        given_weights(self.weights, len(self.members))
+        shares(self.weights, len(self.members))
         self._restore_members(state)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -16,6 +17,7 @@ from sylvan.arrays import validate
 from sylvan.arrays.frames import label_columns, labels_of
 from sylvan.arrays.topk import TopK
 from sylvan.arrays.validate import Csr
+from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ParameterError
 from sylvan.explain.explanation import Explanation
 from sylvan.explain.question import place_of
@@ -28,6 +30,7 @@ from sylvan.models.ensembles.members import (
     LabelIds,
     check_members,
     common_fields,
+    inverse_ids,
     joined_names,
     joint_counts,
     member_filters,
@@ -74,7 +77,7 @@ def explain_texts(model: Any, texts: list[str], label: int, top: int, options: M
     )  # fmt: skip
 
 
-class GivenTraining(NamedTuple):
+class TrainingRows(NamedTuple):
     """What ``fit`` was given: rows and labels as members take them, and what is kept of their form."""
 
     rows: Any
@@ -83,6 +86,44 @@ class GivenTraining(NamedTuple):
     weight: npt.NDArray[np.float32] | None
     named: Any  # the matrix whose columns may have names; None over texts
     single_label: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """Fitted members that fit each other, and what they have in common."""
+
+    members: Sequence[Estimator]
+    ids: LabelIds  # the joint ids of each member's labels
+    vocabulary: Vocabulary | None  # all names that the members know
+    n_features: int  # over texts, of all members together
+    n_labels: int
+    fields: tuple[tuple[str, ...], str] | None  # of texts and of labels; None over matrices
+
+    @classmethod
+    def of(cls, members: Sequence[Estimator], owner: str) -> Joined:
+        """Of fitted members; those that don't fit each other are refused."""
+        fields = common_fields(members, owner) if members[0].takes_texts else None
+        if fields is None:
+            n_features = same_size("features", [member.n_features_ for member in members], owner)
+        else:
+            n_features = sum(member.n_features_ for member in members)
+        vocabularies = [member.vocabulary_ for member in members if member.vocabulary_ is not None]
+        if not vocabularies:
+            n_labels = same_size("labels", [member.n_labels_ for member in members], owner)
+            return cls(members, [None] * len(members), None, n_features, n_labels, fields)
+        if len(vocabularies) < len(members):
+            raise DataError(f"The labels of some members of the {owner} have names and those of others have none.")
+        vocabulary, ids = joined_names(vocabularies)
+        return cls(members, ids, vocabulary, n_features, len(vocabulary), fields)
+
+    @cached_property
+    def member_ids(self) -> LabelIds:
+        """Each member's ids of the joint labels, -1 for those that it doesn't know; None where they are the same."""
+        return [None if ids is None else inverse_ids(ids, self.n_labels) for ids in self.ids]
+
+    def counts(self) -> tuple[npt.NDArray[np.int64], int]:
+        """How many training rows have each label, and how many there are; of each the most that a member has seen."""
+        return joint_counts(self.members, self.ids, self.n_labels)
 
 
 class JointModel(Compressible):
@@ -95,7 +136,7 @@ class JointModel(Compressible):
     weights_: _Weights
     text_fields_: tuple[str, ...]
     labels_field_: str
-    _ids: LabelIds
+    _joined: Joined
 
     # ---------------------------------------- parameters
 
@@ -124,7 +165,7 @@ class JointModel(Compressible):
 
     # ---------------------------------------- training
 
-    def _given(self, X: Any, Y: Any, sample_weight: Any) -> GivenTraining:
+    def _training_rows(self, X: Any, Y: Any, sample_weight: Any) -> TrainingRows:
         """Rows and labels, verified."""
         self.check_params()
         check_members(self.members, type(self).__name__)
@@ -147,51 +188,39 @@ class JointModel(Compressible):
                 Y = np.asarray(Y).tolist() if hasattr(Y, "__array__") else list(Y)  # names, which every member learns
             n_rows = X.shape[0]
         weight = None if sample_weight is None else validate.sample_weight(sample_weight, n_rows)
-        return GivenTraining(X, Y, n_rows, weight, named, single_label)
+        return TrainingRows(X, Y, n_rows, weight, named, single_label)
 
-    def _updated_members(self, X: Any, Y: Any, sample_weight: Any, options: Mapping[str, Any]) -> list[Estimator]:
+    def _updated(self, X: Any, Y: Any, sample_weight: Any, options: Mapping[str, Any]) -> Joined:
         """Copies of the members, brought up to date."""
         if not self.takes_texts and X is not None and options.get("n_features") is None:
             X = self._features(X)
-        return [copy.copy(member).update(X, Y, sample_weight, **options) for member in self.members]
+        members = [copy.copy(member).update(X, Y, sample_weight, **options) for member in self.members]
+        return Joined.of(members, type(self).__name__)
 
-    def _join_fitted(self: _Self, weights: _Weights) -> _Self:
+    def _take_fitted(self) -> None:
         """Take the members that are among the parameters, which are fitted already."""
         check_members(self.members, type(self).__name__)
         for member in self.members:
             member._need_fit("joining it")
+        self._take(Joined.of(self.members, type(self).__name__))
         self.single_label_ = all(member.single_label_ for member in self.members)
-        return self._adopt(self.members, weights)
 
-    def _adopt(self: _Self, members: Sequence[Estimator], weights: _Weights) -> _Self:
-        """Take fitted members that fit each other."""
-        owner = type(self).__name__
-        if members[0].takes_texts:
-            self.text_fields_, self.labels_field_ = common_fields(members, owner)
-            n_features = sum(member.n_features_ for member in members)
-        else:
-            n_features = same_size("features", [member.n_features_ for member in members], owner)
-        vocabularies = [member.vocabulary_ for member in members if member.vocabulary_ is not None]
-        if not vocabularies:
-            self.vocabulary_, self._ids = None, [None] * len(members)
-            n_labels = same_size("labels", [member.n_labels_ for member in members], owner)
-        elif len(vocabularies) == len(members):
-            self.vocabulary_, self._ids = joined_names(vocabularies)
-            n_labels = len(self.vocabulary_)
-        else:
-            raise DataError(f"The labels of some members of the {owner} have names and those of others have none.")
-        self.n_features_, self.n_labels_, self.members, self.weights_ = n_features, n_labels, members, weights
-        return self
+    def _take(self, joined: Joined) -> None:
+        """Rank with these members from now on."""
+        self._joined, self.members, self.vocabulary_ = joined, joined.members, joined.vocabulary
+        self.n_features_, self.n_labels_ = joined.n_features, joined.n_labels
+        if joined.fields is not None:
+            self.text_fields_, self.labels_field_ = joined.fields
 
     def _usual_class(self) -> int:
-        first, ids = self.members[0]._usual_class(), self._ids[0]
+        first, ids = self.members[0]._usual_class(), self._joined.ids[0]
         return first if ids is None else int(ids[first])
 
     @property
     def label_counts_(self) -> npt.NDArray[np.int64]:  # type: ignore[override]  # those of the members, as they are now
         """How many rows each label had in training: the most that a member has seen."""
         self._need_fit("label_counts_")
-        return joint_counts(self.members, self._ids, self.n_labels_)[0]
+        return self._joined.counts()[0]
 
     @property
     def first_feature_(self) -> int | None:
@@ -207,7 +236,7 @@ class JointModel(Compressible):
     def n_rows_(self) -> int:  # type: ignore[override]
         """How many rows the members were trained on: the most that one has seen."""
         self._need_fit("n_rows_")
-        return joint_counts(self.members, self._ids, self.n_labels_)[1]
+        return self._joined.counts()[1]
 
     # ---------------------------------------- answering
 
@@ -238,19 +267,19 @@ class JointModel(Compressible):
         k = validate.count(k, "k", high=max(self.n_labels_, MOST_ANSWERS))
         self._need_options(options)
         X, n_rows = self._checked(X)
-        filters = member_filters(self._filter(allowed, denied, n_rows), self._ids)
+        filters = member_filters(self._filter(allowed, denied, n_rows), self._joined.ids)
         if self.takes_texts:
             options.setdefault("unknown", self.unknown)
-        tops = {number: self._member_top(number, X, {**options, **filters(number)}) for number in self._asked_members}
+        tops = {number: self._member_top(number, X, {**options, **filters(number)}) for number in self._used_members}
         if options.get("unknown") == "none":
             return self._named(self._by_members_that_know(self._combined(tops, k, X), tops, X))
         return self._named(self._combined(tops, k, X))
 
     def known_texts(self, X: Any) -> npt.NDArray[np.bool_]:
-        """Which texts any of the asked members knows anything of; see :meth:`TextModel.known_texts`."""
+        """Which texts any of the members that are used knows anything of; see :meth:`TextModel.known_texts`."""
         self._need_fit("known_texts")
         texts = check_texts(X, type(self).__name__)
-        members: list[Any] = [self.members[number] for number in self._asked_members]
+        members: list[Any] = [self.members[number] for number in self._used_members]
         known: npt.NDArray[np.bool_] = np.any([member.known_texts(texts) for member in members], axis=0)
         return known
 
@@ -259,9 +288,9 @@ class JointModel(Compressible):
         return top
 
     @property
-    def _asked_members(self) -> list[int]:
-        """The numbers of the members that ``rank`` asks."""
-        raise TypeError(f"{type(self).__name__} is abstract: it asks no members.")
+    def _used_members(self) -> list[int]:
+        """The numbers of the members that ``rank`` uses."""
+        raise TypeError(f"{type(self).__name__} is abstract: it uses no members.")
 
     def _combined(self, tops: Mapping[int, TopK], k: int, X: Any) -> TopK:
         """The answers of members, by their numbers, to rows as one."""
@@ -285,11 +314,7 @@ class JointModel(Compressible):
         """A member's candidates with their probabilities, in the ensemble's label ids."""
         member = self.members[number]
         top = member.rank_voted(X, min(self.candidates, member.n_labels_), **taken(member, options))
-        return renumbered(top, self._ids[number])
-
-    def probabilities(self, top: TopK) -> TopK:
-        """The result of :meth:`rank` with probabilities instead of scores, as in :meth:`predict_proba`."""
-        return super().probabilities(top)
+        return renumbered(top, self._joined.ids[number])
 
     def _thresholds(self, threshold: Any) -> Any:
         return threshold if self.vocabulary_ is None else thresholds_by_name(threshold, self.vocabulary_)
@@ -309,8 +334,8 @@ class JointModel(Compressible):
         return explain_texts(self, texts, number, top, options)
 
     def _explain_trees(self, row: Csr, label: int, top: int, names: Names, **options: Any) -> tuple[TreeVote, ...]:
-        asked = [self.members[at] for at in self._asked_members]
-        votes = [member._explain_trees(row, label, top, names, **taken(member, options)) for member in asked]
+        used = [self.members[number] for number in self._used_members]
+        votes = [member._explain_trees(row, label, top, names, **taken(member, options)) for member in used]
         return numbered_votes(votes)
 
     # ---------------------------------------- labels and weights
@@ -318,21 +343,23 @@ class JointModel(Compressible):
     @property
     def removed_labels_(self) -> npt.NDArray[np.int32]:
         self._need_fit("removed_labels_")
-        return removed_by_all(self.members, self._ids, self.n_labels_)
+        return removed_by_all(self.members, self._joined.ids, self.n_labels_)
 
     def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
-        self._adopt(members_without(self.members, self._ids, ids), self.weights_)
+        self._take(Joined.of(members_without(self.members, self._joined.ids, ids), type(self).__name__))
 
     def _renamed(self: _Self, names: Mapping[int, str]) -> _Self:
         made = super()._renamed(names)  # so that a name is never that of two labels, also of several members
-        return made._adopt(renamed_members(self.members, self._ids, names), self.weights_)
+        made._take(Joined.of(renamed_members(self.members, self._joined.ids, names), type(self).__name__))
+        return made
 
     def _with_weights(self: _Self, share: float, weight_dtype: WeightDtype | None) -> _Self:
-        made = copy.copy(self)
-        made.members = [
+        members = [
             member.pruned(share, weight_dtype) if isinstance(member, Compressible) and has_weights(member) else member
             for member in self.members
         ]
+        made = self._shallow()
+        made._take(replace(self._joined, members=members))
         return made
 
     def weight_dtypes(self) -> set[str]:
@@ -357,8 +384,9 @@ class JointModel(Compressible):
         if abs(float(weights.sum()) - 1) > 1e-6:
             raise DataError(f"the ensemble's weights must sum to 1, not {weights.sum()}.")
         check_members(self.members, type(self).__name__)
-        self._adopt(self.members, weights)
+        joined = Joined.of(self.members, type(self).__name__)
+        self._take(joined)
+        self.weights_ = weights
         self._calibrator_from_parts(state)
-        vocabulary = self.vocabulary_
         self._names_from_parts(state)
-        self.vocabulary_ = vocabulary  # which the members know
+        self.vocabulary_ = joined.vocabulary  # of the members

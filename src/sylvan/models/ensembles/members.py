@@ -86,19 +86,19 @@ def check_members(members: Sequence[Any], owner: str = "Ensemble") -> None:
         raise DataError(f"Some members of the {owner} take texts and some take matrices; they must all take one.")
 
 
-def given_weights(weights: Sequence[float] | str | None, n_members: int) -> npt.NDArray[np.float64]:
-    """Those of the parameter, of sum 1; equal ones where it gives none."""
+def shares(weights: Sequence[float] | str | None, n_members: int) -> npt.NDArray[np.float64]:
+    """The members' weights of sum 1, equal ones where the parameter names none."""
     if weights is None or isinstance(weights, str):
         return np.full(n_members, 1 / n_members)
-    given = np.array(weights, np.float64)
-    if given.shape != (n_members,):
+    values = np.array(weights, np.float64)
+    if values.shape != (n_members,):
         raise ParameterError(
-            f"The 'weights' parameter of Ensemble names {counted(len(given), 'weight')} for "
+            f"The 'weights' parameter of Ensemble names {counted(len(values), 'weight')} for "
             f"{counted(n_members, 'member')}."
         )
-    given /= given.max()  # so that no sum of large ones overflows
-    shares: npt.NDArray[np.float64] = given / given.sum()
-    return shares
+    values /= values.max()  # so that no sum of large ones overflows
+    result: npt.NDArray[np.float64] = values / values.sum()
+    return result
 
 
 def same_size(what: str, sizes: list[int], owner: str) -> int:
@@ -242,6 +242,13 @@ def joint_counts(
         counts[own] = np.maximum(counts[own], ranker.label_counts_)
         n_rows = max(n_rows, ranker.n_rows_)
     return counts, n_rows
+
+
+def inverse_ids(joint: npt.NDArray[np.int32], n_labels: int) -> npt.NDArray[np.int32]:
+    """A member's ids of all joint labels, -1 for those that it doesn't know."""
+    own = np.full(n_labels, -1, np.int32)
+    own[joint] = np.arange(len(joint), dtype=np.int32)
+    return own
 
 
 def numbered_votes(votes: Sequence[tuple[TreeVote, ...]]) -> tuple[TreeVote, ...]:

@@ -7,7 +7,6 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sylvan import store
 from sylvan.arrays.topk import TopK, ranking_order
 from sylvan.ranking.boosted_trees import GROWERS, BoostedTrees, Growing, Rows, Scorer
 from sylvan.ranking.calibrate import Calibrator
@@ -129,9 +128,3 @@ def _scored(scorer: BoostedTrees, candidates: TopK, columns: _Floats) -> _Floats
 
 def _in_order(labels: npt.NDArray[np.int32], scores: _Floats, order: npt.NDArray[np.int64]) -> TopK:
     return TopK(np.take_along_axis(labels, order, axis=1), np.take_along_axis(scores, order, axis=1))
-
-
-def scorer_from(state: store.State, n_features: int) -> BoostedTrees | None:
-    """The stored order, verified against the number of columns."""
-    mean = store.need_choice(state, "order", ("mean", "trees")) == "mean"
-    return None if mean else BoostedTrees.from_state(state, n_features)

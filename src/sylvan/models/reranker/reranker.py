@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,36 +12,47 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import store
+from sylvan.arrays import validate
 from sylvan.arrays.canonical import take_rows
-from sylvan.arrays.topk import TopK
-from sylvan.errors import ParameterError
+from sylvan.arrays.frames import labels_of
+from sylvan.arrays.topk import TopK, resized
+from sylvan.arrays.validate import Csr
+from sylvan.data import Vocabulary
+from sylvan.errors import DataError, ModelError, ParameterError
+from sylvan.explain.explanation import Explanation
+from sylvan.labels.vocabulary import find_label
+from sylvan.metrics.rows import hits
 from sylvan.models.base import MOST_ANSWERS, Estimator
-from sylvan.models.encoders.described import EncoderSource
+from sylvan.models.encoders.described import EncoderSource, described_encoder, made_encoder
 from sylvan.models.encoders.encoded_labels import EncodedLabels
+from sylvan.models.ensembles.joint import Joined, JointModel
 from sylvan.models.ensembles.members import (
-    LabelIds,
     fit_members,
     held_out_answers,
-    joint_counts,
     known_labels,
     renumbered,
+    shares,
     take,
 )
 from sylvan.models.ensembles.presets import PRESETS
 from sylvan.models.lexical.lexical_matcher import LexicalMatcher
 from sylvan.models.neighbors import NeighborRanker
 from sylvan.models.reranker.candidate_columns import LabelFacts
-from sylvan.models.reranker.candidates import label_values
-from sylvan.models.reranker.learning import Objective, ordering_rows
-from sylvan.models.reranker.order import RerankerOrder
+from sylvan.models.reranker.candidates import ColumnMaker, label_values
+from sylvan.models.reranker.explained import candidate_notes
+from sylvan.models.reranker.learning import LEAST_ROWS, Candidates, Objective, learned, order_by, ordering_rows
+from sylvan.models.reranker.order import Order
 from sylvan.models.reranker.plan import reranker_plan
 from sylvan.models.text import TextModel, usual_vectorizer
 from sylvan.models.text_estimator import Unknown
 from sylvan.models.xr.xr_linear import XRLinear
+from sylvan.parallel import one_at_a_time, resolve_jobs
 from sylvan.params.fields import Choice, Instance, Range, Seed, Threads, attribute, check_value, parameterized
-from sylvan.ranking.boosted_trees import BoostedTrees, Scorer, need_library
-from sylvan.ranking.calibrate import Method
-from sylvan.ranking.tail import Tail
+from sylvan.params.wording import counted
+from sylvan.ranking.boosted_trees import GROWERS, BoostedTrees, Growing, Scorer, need_library
+from sylvan.ranking.calibrate import Calibrator, Method
+from sylvan.ranking.ensemble import combine_rankings, fit_weights
+from sylvan.ranking.tail import Tail, tail_of
 from sylvan.runtime.checkpoint import identity_of, opened
 from sylvan.runtime.plan import Plan
 
@@ -58,6 +69,9 @@ RERANKER_PRESETS: Mapping[RerankerPreset, tuple[Member, ...]] = MappingProxyType
     "words": (*_TREES, *_NEAREST, ("lexical", {}, {})),
 })  # fmt: skip
 Columns = Callable[[Any, TopK], Any]
+_WEIGHED = 20  # of a member's answers, by which it is weighed
+_LEAST_SHARE = 0.25  # of an equal weight
+_STRUCK = ("xgboost", "scikit-learn", "neural")  # scorers that there were
 
 
 def reranker_members(name: RerankerPreset, n_jobs: int | None = None) -> list[Estimator]:
@@ -73,7 +87,7 @@ def reranker_members(name: RerankerPreset, n_jobs: int | None = None) -> list[Es
 
 
 @parameterized
-class Reranker(RerankerOrder):
+class Reranker(JointModel):
     """Ranks what several models propose in an order learned from all that is known of each candidate.
 
     The members' best labels of a row are its candidates. What speaks for each (every member's probability and place,
@@ -175,14 +189,10 @@ class Reranker(RerankerOrder):
     unknown: Unknown = "none"
 
     weights_: npt.NDArray[np.float64] = attribute()
-    _ids: LabelIds = attribute()
+    _joined: Joined = attribute()
+    _order: Order = attribute()
     text_fields_: tuple[str, ...] = attribute(("text",))
     labels_field_: str = attribute("labels")
-    scorer_: BoostedTrees | None = attribute()
-    _facts: LabelFacts = attribute()
-    _values: npt.NDArray[np.float32] = attribute()
-    _n_own: int | None = attribute(None)
-    _encoded: EncodedLabels | None = attribute(None)
 
     @classmethod
     def preset(cls, name: RerankerPreset, n_jobs: int | None = None, **parameters: Any) -> Reranker:
@@ -252,13 +262,13 @@ class Reranker(RerankerOrder):
         ImportError
             With ``scorer="lightgbm"`` when LightGBM isn't installed.
         """
-        given = self._given(X, Y, sample_weight)
+        training = self._training_rows(X, Y, sample_weight)
         need_library(self.scorer)
         encoder = self._opened_encoder()
-        X, Y, weight = given.rows, given.labels, given.weight
+        X, Y, weight = training.rows, training.labels, training.weight
         if weight is not None:
             options["sample_weight"] = weight
-        rows = ordering_rows(given.n_rows, self.held_out, weight)
+        rows = ordering_rows(training.n_rows, self.held_out, weight)
         with opened(checkpoint, self._identity) as parts:
             own = self._member_options(label_texts)
             fitted, tops = fit_members(self.members, X, Y, options, parts, "member", rows, own)
@@ -267,21 +277,43 @@ class Reranker(RerankerOrder):
                     if tops[at] is None:
                         part = {**options, **own[at]}
                         tops[at] = held_out_answers(member, made, X, Y, rows, part, parts, f"held_out{at}")
-            made = copy.copy(self)  # so that this one stays as it is when something fails
-            made._adopt(fitted, np.full(len(fitted), 1 / len(fitted)))
-            truth = known_labels(Y, given.n_rows, made.vocabulary_, made.n_labels_)
-            made._values = label_values(label_columns, made.n_labels_, made.vocabulary_)
-            made._facts, made._n_own = LabelFacts.of(truth), None
-            made._encoded = made._encoded_labels(encoder, label_texts)
-            made.scorer_ = made.calibrator_ = None
+            joined = Joined.of(fitted, type(self).__name__)
+            truth = known_labels(Y, training.n_rows, joined.vocabulary, joined.n_labels)
+            values = label_values(label_columns, joined.n_labels, joined.vocabulary)
+            encoded = self._encoded_labels(encoder, label_texts, joined.vocabulary)
+            order, weights, calibrator = Order(LabelFacts.of(truth), values, encoded), shares(None, len(fitted)), None
             if rows is not None:
-                rest = np.setdiff1d(np.arange(given.n_rows, dtype=np.int32), rows)
-                moved = [renumbered(top, ids) for top, ids in zip(tops, made._ids, strict=True) if top is not None]
-                known, facts = take_rows(truth, rows), LabelFacts.of(take_rows(truth, rest))
-                made._learn(moved, take(X, rows), known, None if weight is None else weight[rows], facts)
-            made._keep_names(given.named, made.vocabulary_, given.single_label)
-        vars(self).update(vars(made))
+                rest = np.setdiff1d(np.arange(training.n_rows, dtype=np.int32), rows)
+                moved = [renumbered(top, ids) for top, ids in zip(tops, joined.ids, strict=True) if top is not None]
+                order, weights, calibrator = self._learned(
+                    joined, order, moved, take(X, rows), take_rows(truth, rows),
+                    None if weight is None else weight[rows], LabelFacts.of(take_rows(truth, rest)),
+                )  # fmt: skip
+        self._order, self.weights_, self.calibrator_ = order, weights, calibrator
+        self._take(joined)
+        self._keep_names(training.named, joined.vocabulary, training.single_label)
         return self
+
+    def _learned(
+        self, joined: Joined, order: Order, tops: Sequence[TopK], rows: Any, truth: Csr,
+        weight: npt.NDArray[np.float32] | None, unseen: LabelFacts | None = None,
+    ) -> tuple[Order, npt.NDArray[np.float64], Calibrator | None]:  # fmt: skip
+        """The order, the members' weights and the curves, from answers to rows as by members that haven't seen them.
+        Where members have seen the rows by now, ``unseen`` is what all others say of the labels."""
+        jobs = resolve_jobs(self.n_jobs)
+        weights = _member_weights(tops, truth, weight, jobs)
+        candidates = self._candidates(tops, weights, joined.n_labels)
+        n_own = None if self.columns is not None else order.n_own  # another function may give as many as it likes
+        maker = ColumnMaker(joined, replace(order, facts=unseen or order.facts, n_own=n_own), self.columns)
+        if unseen is not None:
+            maker = maker.without_rows(rows, truth, weight)
+        columns = maker.columns(candidates, tops, rows, self.n_jobs)
+        each = np.ones(len(columns), np.float32) if weight is None else weight
+        growing = Growing(self.objective, self.n_trees, self.depth, self.learning_rate, self.seed, jobs)
+        unordered = Candidates(candidates, columns, hits(candidates, truth), each)
+        scorer, calibrator = learned(unordered, self.scorer, growing, self.calibration)
+        n_own = columns.shape[2] - len(replace(order, n_own=None).column_names(joined.members)) or None
+        return replace(order, n_own=n_own, scorer=scorer), weights, calibrator
 
     def _member_options(self, label_texts: Any) -> list[dict[str, Any]]:
         """What each member's ``fit`` is given besides what all are given."""
@@ -304,10 +336,12 @@ class Reranker(RerankerOrder):
         encoder = open_encoder(self.label_encoder)
         return encoder.copy() if encoder is self.label_encoder else encoder
 
-    def _encoded_labels(self, encoder: TextEncoder | None, label_texts: Any) -> EncodedLabels | None:
-        if encoder is None or self.vocabulary_ is None:
+    def _encoded_labels(
+        self, encoder: TextEncoder | None, label_texts: Any, names: Vocabulary | None
+    ) -> EncodedLabels | None:
+        if encoder is None or names is None:
             return None
-        return EncodedLabels.of(encoder, label_texts, self.vocabulary_, self.n_jobs)
+        return EncodedLabels.of(encoder, label_texts, names, self.n_jobs)
 
     def _identity(self) -> dict[str, Any]:
         """What tells this training from others, for its checkpoint; each member's own part knows its data as well."""
@@ -345,15 +379,79 @@ class Reranker(RerankerOrder):
         >>> both.rank(X[[0, 7]], k=1).labels.ravel().tolist()
         [0, 1]
         """
-        made = cls(list(members), **params)
-        made.check_params()
-        made._join_fitted(np.full(len(made.members), 1 / max(1, len(made.members))))
-        counts, n_rows = joint_counts(made.members, made._ids, made.n_labels_)
-        made._facts = replace(LabelFacts.none(made.n_labels_), n_rows=n_rows, counts=counts)
-        made._values = np.zeros((made.n_labels_, 0), np.float32)
-        made.scorer_ = made._n_own = None
-        made._encoded = made._encoded_labels(made._opened_encoder(), label_texts)
-        return made
+        model = cls(list(members), **params)
+        model.check_params()
+        model._take_fitted()
+        joined, (counts, n_rows) = model._joined, model._joined.counts()
+        facts = replace(LabelFacts.none(joined.n_labels), n_rows=n_rows, counts=counts)
+        encoded = model._encoded_labels(model._opened_encoder(), label_texts, joined.vocabulary)
+        model._order = Order(facts, np.zeros((joined.n_labels, 0), np.float32), encoded)
+        model.weights_ = shares(None, len(members))
+        return model
+
+    def fit_order(self, X: Any, Y: Any, sample_weight: Any = None) -> Reranker:
+        """Learn the order anew, on rows that no member was trained on; the members stay.
+
+        To bring a model up to date with new rows, call this with them before :meth:`update`.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, n_features_), or n texts
+        Y : their labels, as in ``fit``
+            Labels that no member knows are ignored.
+        sample_weight : array of shape (n,), optional
+
+        Raises
+        ------
+        NotFittedError
+            Before ``fit`` or ``of_fitted``.
+        DataError
+            When the arrays are malformed, or there are too few rows to learn from.
+        ImportError
+            With ``scorer="lightgbm"`` when LightGBM isn't installed.
+        """
+        self._need_fit("fit_order")
+        self.check_params()
+        need_library(self.scorer)
+        X, n_rows = self._checked(X)
+        truth = known_labels(Y, n_rows, self.vocabulary_, self.n_labels_)
+        weight = validate.sample_weight(sample_weight, n_rows)
+        if n_rows < LEAST_ROWS or not len(truth.indices):
+            raise DataError(
+                f"fit_order needs {LEAST_ROWS} rows at least, and labels that a member knows. Got "
+                f"{counted(n_rows, 'row')} with {counted(len(truth.indices), 'such label')}."
+            )
+        tops = [self._member_top(number, X, {}) for number in self._used_members]
+        result = self._learned(self._joined, self._order, tops, X, truth, weight)
+        self._order, self.weights_, self.calibrator_ = result
+        return self
+
+    @one_at_a_time
+    def update(self, X: Any = None, Y: Any = None, sample_weight: Any = None, **options: Any) -> Reranker:
+        """Bring every member up to date, and what is known of the labels; the order and the probabilities' curves stay.
+
+        :meth:`fit_order` with new rows, called before, learns the order from them.
+
+        Parameters
+        ----------
+        X, Y, sample_weight, **options
+            As the members' ``update`` takes them: ``forget``, ``merge``, ``n_features``, ``precise``.
+
+        Raises
+        ------
+        UnsupportedError
+            When a member can't be brought up to date; none is changed then.
+        NotFittedError, DataError
+        """
+        self._need_fit("update")
+        joined = self._updated(X, Y, sample_weight, options)
+        truth = None
+        if Y is not None:
+            n_rows = len(X) if self.takes_texts else validate.features(X).shape[0]
+            truth = known_labels(labels_of(Y), n_rows, joined.vocabulary, joined.n_labels)
+        self._order = self._order.updated(self.vocabulary_, joined, truth, self.n_jobs)
+        self._take(joined)
+        return self
 
     def plan(self, X: Any, Y: Any, sample_weight: Any = None, **options: Any) -> Plan:
         """Estimate what ``fit`` with the same arguments would need: time, memory and the size of the model.
@@ -361,12 +459,180 @@ class Reranker(RerankerOrder):
         The members' own plans, one after another, and the learning of the order; a member without a plan is trained on
         2,000 of the rows, by which all are estimated. Parameters and errors as in :meth:`fit`.
         """
-        given = self._given(X, Y, sample_weight)
+        training = self._training_rows(X, Y, sample_weight)
         label_texts = options.pop("label_texts", None)
         own = self._member_options(label_texts)
         for name in ("label_columns", "checkpoint"):
             options.pop(name, None)
-        return reranker_plan(self, given, [{**options, **each} for each in own], label_texts)
+        return reranker_plan(self, training, [{**options, **each} for each in own], label_texts)
+
+    # ---------------------------------------- answering
+
+    @property
+    def scorer_(self) -> BoostedTrees | None:
+        """The trees that order candidates; None where they stay in the order of their mean probabilities."""
+        self._need_fit("scorer_")
+        return self._order.scorer
+
+    @property
+    def feature_names_(self) -> tuple[str, ...]:
+        """What the columns of :meth:`candidate_columns` are called, in their order."""
+        self._need_fit("feature_names_")
+        return self._order.column_names(self.members)
+
+    def rank(
+        self, X: Any, k: int = 10, *, allowed: Any = None, denied: Any = None, tail: str | None = None, **options: Any
+    ) -> TopK:
+        """The ``k`` best labels of each row, of its candidates.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n, n_features_), or n texts
+        k : int
+            Number of labels per row; a row with fewer candidates ends in label -1.
+        allowed, denied : label ids, names (over texts), or a mask of shape (n, n_labels_), optional
+            The only labels that may be answered, and labels that may not, for all rows or for each row. Candidates are
+            then chosen, and ordered, among the labels that are open.
+        tail : {"psp", "psp:A,B", "macro_recall", "none"}, optional
+            Makes rare labels count for more; by default the parameter.
+        **options
+            Passed to the members whose ``rank`` accepts them, such as ``beam=20``.
+
+        Returns
+        -------
+        TopK, or NamedTopK for texts
+            Labels and scores in [0, 1] of shape (n, k), best first; among equal scores the lower label comes first.
+
+        Raises
+        ------
+        NotFittedError, DataError, ParameterError
+        """
+        weighing = tail_of(self.tail, tail)
+        if weighing is not None:
+            self._need_fit("rank")
+            return self._rank_for_tail(X, k, weighing, allowed=allowed, denied=denied, **options)
+        return super().rank(X, k, allowed=allowed, denied=denied, **options)
+
+    @property
+    def _used_members(self) -> list[int]:
+        return list(range(len(self.members)))
+
+    def _candidates(self, tops: Sequence[TopK], weights: npt.NDArray[np.float64], n_labels: int) -> TopK:
+        """The labels of the highest mean probability, each member by its weight."""
+        top = combine_rankings(tops, weights, min(self.candidates, n_labels), n_jobs=resolve_jobs(self.n_jobs))
+        return TopK(top.labels, np.where(top.labels >= 0, top.scores, np.float32(-np.inf)))
+
+    def _column_maker(self) -> ColumnMaker:
+        # A function that the order hasn't learned from isn't called.
+        return ColumnMaker(self._joined, self._order, None if self._order.n_own is None else self.columns)
+
+    def _combined(self, tops: Mapping[int, TopK], k: int, X: Any) -> TopK:
+        answers, scorer = list(tops.values()), self._order.scorer
+        candidates = self._candidates(answers, self.weights_, self.n_labels_)
+        if scorer is None:
+            return resized(candidates, k)
+        parts = self._column_maker().blocks(partial(order_by, scorer), candidates, answers, X, self.n_jobs)
+        labels = np.concatenate([candidates.labels[:0], *(part.labels for part in parts)])
+        scores = np.concatenate([candidates.scores[:0], *(part.scores for part in parts)])
+        return resized(TopK(labels, scores), k)
+
+    def candidate_columns(self, X: Any) -> tuple[TopK, npt.NDArray[np.float32]]:
+        """The candidates of each row, by their mean probability, and the columns by which they are ordered.
+
+        Parameters
+        ----------
+        X : as in :meth:`rank`
+
+        Returns
+        -------
+        TopK of shape (n, candidates), ndarray of float32 of shape (n, candidates, n_columns)
+            Columns are named by ``feature_names_``; zeros where there is no candidate.
+
+        Raises
+        ------
+        NotFittedError, DataError
+        """
+        self._need_fit("candidate_columns")
+        X, _ = self._checked(X)
+        tops = [self._member_top(number, X, {}) for number in self._used_members]
+        candidates = self._candidates(tops, self.weights_, self.n_labels_)
+        return candidates, self._column_maker().columns(candidates, tops, X, self.n_jobs)
+
+    def explain(self, x: Any, label: int | str, top: int = 10, **options: Any) -> Explanation:
+        """Why a label stands where it does: what each column adds to its score, and what the members say of it.
+
+        Parameters
+        ----------
+        x : one row or text
+        label : int or str
+        top : int
+            Most columns that are named, and as :meth:`XRLinear.explain` has it.
+        **options
+            Of the members' ``explain`` and ``rank``.
+
+        Returns
+        -------
+        Explanation
+            Its ``notes`` name the columns that raise and lower the label most: Shapley values, in log odds.
+
+        Raises
+        ------
+        NotFittedError, DataError
+        """
+        result = super().explain(x, label, top, **options)
+        rows = [x] if isinstance(x, str) else x
+        candidates, columns = self.candidate_columns(rows)
+        number = find_label(label, self.n_labels_, options.get("label_names") or self.vocabulary_)
+        notes = candidate_notes(candidates, columns, number, self.scorer_, self.feature_names_, top)
+        return replace(result, notes=(*notes, *result.notes))
+
+    def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
+        super()._drop_labels(ids)
+        self._order = self._order.without(ids)
+
+    # ---------------------------------------- storing
+
+    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
+        order = self._order
+        meta = {
+            "n_members": len(self.members), "order": "mean" if order.scorer is None else "trees",
+            "n_own": order.n_own or 0, "n_columns": len(self.feature_names_),
+        }  # fmt: skip
+        return meta, {"weights": self.weights_, **order.to_arrays()}, self._member_parts()
+
+    def _plain_params(self) -> dict[str, Any]:
+        return {**super()._plain_params(), "label_encoder": described_encoder(self.label_encoder)}
+
+    def to_state(self) -> store.State:
+        """All parts of the model, and the files of its encoder, for :func:`sylvan.store.save`."""
+        state = super().to_state()
+        if self._order.encoded is not None:
+            state.files.update(self._order.encoded.files())
+        return state
+
+    @classmethod
+    def _params_from(cls, state: store.State) -> dict[str, Any]:
+        params = super()._params_from(state)
+        if params["scorer"] in _STRUCK:
+            raise ModelError(
+                f"{state.where!r} was saved with scorer={params['scorer']!r}, which Sylvan no longer has. Train it "
+                f"again, with {' or '.join(repr(name) for name in GROWERS)}."
+            )
+        return {**params, "columns": None, "label_encoder": made_encoder(state, params["label_encoder"])}
+
+    def _restore(self, state: store.State) -> None:
+        self._restore_members(state)
+        self._order = Order.from_state(state, self.members, self.n_labels_)
+
+
+def _member_weights(
+    tops: Sequence[TopK], truth: Csr, weight: npt.NDArray[np.float32] | None, n_jobs: int
+) -> npt.NDArray[np.float64]:
+    """Each member's weight in the mean, as an ensemble's, but enough for its own candidates to be seen."""
+    first = [resized(top, _WEIGHED) for top in tops]
+    weights = np.maximum(fit_weights(first, truth, sample_weight=weight, n_jobs=n_jobs), _LEAST_SHARE / len(tops))
+    shares: npt.NDArray[np.float64] = weights / weights.sum()
+    return shares
 
 
 store.register(Reranker.kind, Reranker.from_state)
