@@ -46,7 +46,6 @@ def command(
     from sylvan.cli.report import folder_size, size_words
     from sylvan.errors import ParameterError
     from sylvan.hub.card import COMPRESSED, MEASURED
-    from sylvan.models.compress import Compressible
     from sylvan.parallel import quiet
     from sylvan.runtime.memory import parse_bytes
 
@@ -55,7 +54,7 @@ def command(
     limit = None if max_size is None else parse_bytes(max_size, "max_size")
     store.check_target(target)
     loaded = load_model(model, (), given["threads"])
-    if not isinstance(loaded, Compressible):
+    if not hasattr(loaded, "compress"):
         raise ParameterError(f"{model!r} holds a {type(loaded).__name__}, which has no weights to prune.")
     sources = [] if rows is None else [input_for(loaded, model, rows, given) for _ in range(2)]
     with quiet(given["quiet"]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 from sylvan import store
 from sylvan.errors import ParameterError
@@ -16,124 +16,134 @@ LITTLE = 0.85  # a share of the weights that is better than fewer bits: measured
 ROUNDS, STRAIGHT = 8, 3  # of the search for a size, and those of them that interpolate
 NEAR = 0.01  # where it ends: this near below the size
 
-_Self = TypeVar("_Self", bound="Compressible")
+_Model = TypeVar("_Model", bound=Estimator)
+
+
+def pruned_model(self: _Model, share: float = 1.0, weight_dtype: WeightDtype | None = None) -> _Model:
+    """A copy with a share of each cluster's weights, the largest, and nothing else changed.
+
+    Parameters
+    ----------
+    share : float in [0, 1]
+    weight_dtype : {"uint8", "uint4", "float16", "float32"}, optional
+        How they are stored; by default as they are now.
+
+    Raises
+    ------
+    NotFittedError, ParameterError
+    """
+    _need_weights(self, "pruned")
+    check_value("share", share, Range(0, 1), f"{type(self).__name__}.pruned")
+    if weight_dtype is not None:
+        check_value("weight_dtype", weight_dtype, Choice(WEIGHT_DTYPES), f"{type(self).__name__}.pruned")
+    model: Any = self
+    result: _Model = model._with_weights(share, weight_dtype)
+    return result
+
+
+def compressed_model(
+    self: _Model, max_size: int | str | None = None, weight_dtype: WeightDtype | None = None, *, room: int = 0
+) -> _Model:
+    """A smaller copy of the model: with fewer weights, of fewer bits.
+
+    Parameters
+    ----------
+    max_size : int or str, optional
+        Bytes that the model may take on disk, or text such as ``"5MB"``. The largest weights of each cluster stay,
+        as many as there is room for.
+    weight_dtype : {"uint4", "uint8", "float16", "float32"}, optional
+        How weights are stored. By default as they are, where at least 85% of them then have room, or else in fewer
+        bits, which costs less than dropping more of them; ``"uint4"`` without ``max_size``.
+    room : int, default 0
+        Bytes of ``max_size`` that stay free, for notes that are written into the manifest later.
+
+    Raises
+    ------
+    NotFittedError
+        Before ``fit``.
+    ParameterError
+        When the model can't be so small: without any weight it is larger.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan import XRLinear
+    >>> X = np.eye(64, dtype=np.float32).repeat(5, axis=0)
+    >>> model = XRLinear(max_leaf=8).fit(X, np.arange(64).repeat(5))
+    >>> small = model.compress(weight_dtype="uint4")
+    >>> small.weight_dtype, int((small.predict(X) != model.predict(X)).sum())
+    ('uint4', 0)
+    """
+    model: Any = self
+    _need_weights(model, "compress")
+    if max_size is None:
+        return pruned_model(self, 1.0, weight_dtype or "uint4")
+    limit = parse_bytes(max_size, "max_size") - room
+    types = [weight_dtype] if weight_dtype is not None else [None, *_narrower(model.weight_dtypes())]
+    empty = pruned_model(self, 0.0, types[-1])
+    least = _size(empty)
+    if least > limit:
+        raise ParameterError(
+            f"The 'max_size' parameter must be at least {_rounded_up(least + room)} for this "
+            f"{type(self).__name__}, which is as large without any weight. Got {max_size!r} instead."
+        )
+    for each in types:
+        whole = pruned_model(self, 1.0, each)
+        size = _size(whole)
+        if size <= limit:
+            return whole
+        if each == types[-1] or (limit - least) / (size - least) >= LITTLE:
+            break
+    return _searched(self, each, limit, (0.0, least, empty), (1.0, size))
+
+
+def _searched(
+    model: _Model, weight_dtype: WeightDtype | None, limit: int, below: tuple[float, int, _Model],
+    above: tuple[float, int],
+) -> _Model:  # fmt: skip
+    """The largest share of the weights that has room, between two whose sizes lie below and above the limit."""
+    for number in range(ROUNDS):
+        share, size, _ = below
+        middle = (share + above[0]) / 2
+        if number < STRAIGHT:  # a size grows nearly as the number of weights, but for steps of the layout
+            wanted = limit * (1 - NEAR / 2) - size
+            middle = share + (above[0] - share) * max(wanted, 0) / (above[1] - size)
+        smaller = pruned_model(model, middle, weight_dtype)
+        if (size := _size(smaller)) > limit:
+            above = middle, size
+        else:
+            below = middle, size, smaller
+            if size >= limit * (1 - NEAR):
+                break
+    return below[2]
 
 
 class Compressible(Estimator):
-    """Base of models whose weights can be pruned and rounded when they are trained."""
+    """Base of models that have weights themselves, or may have a part that does."""
 
-    def pruned(self: _Self, share: float = 1.0, weight_dtype: WeightDtype | None = None) -> _Self:
-        """A copy with a share of each cluster's weights, the largest, and nothing else changed.
+    pruned = pruned_model
+    compress = compressed_model
 
-        Parameters
-        ----------
-        share : float in [0, 1]
-        weight_dtype : {"uint8", "uint4", "float16", "float32"}, optional
-            How they are stored; by default as they are now.
-
-        Raises
-        ------
-        NotFittedError, ParameterError
-        """
-        self._need_weights("pruned")
-        check_value("share", share, Range(0, 1), f"{type(self).__name__}.pruned")
-        if weight_dtype is not None:
-            check_value("weight_dtype", weight_dtype, Choice(WEIGHT_DTYPES), f"{type(self).__name__}.pruned")
-        return self._with_weights(share, weight_dtype)
-
-    def _need_weights(self, action: str) -> None:
-        self._need_fit(action)
-        if not has_weights(self):
-            raise ParameterError(
-                f"This {type(self).__name__} has no weights to prune: only those of XRLinear can be, alone or in a "
-                "TextModel or an Ensemble."
-            )
-
-    def _with_weights(self: _Self, share: float, weight_dtype: WeightDtype | None) -> _Self:
+    def _with_weights(self: _Model, share: float, weight_dtype: WeightDtype | None) -> _Model:
         raise TypeError(f"{type(self).__name__} is abstract: it has no weights.")
 
     def weight_dtypes(self) -> set[str]:
         """How the weights are stored; empty where there are none."""
         raise TypeError(f"{type(self).__name__} is abstract: it has no weights.")
 
-    def compress(
-        self: _Self, max_size: int | str | None = None, weight_dtype: WeightDtype | None = None, *, room: int = 0
-    ) -> _Self:
-        """A smaller copy of the model: with fewer weights, of fewer bits.
 
-        Parameters
-        ----------
-        max_size : int or str, optional
-            Bytes that the model may take on disk, or text such as ``"5MB"``. The largest weights of each cluster stay,
-            as many as there is room for.
-        weight_dtype : {"uint4", "uint8", "float16", "float32"}, optional
-            How weights are stored. By default as they are, where at least 85% of them then have room, or else in fewer
-            bits, which costs less than dropping more of them; ``"uint4"`` without ``max_size``.
-        room : int, default 0
-            Bytes of ``max_size`` that stay free, for notes that are written into the manifest later.
-
-        Raises
-        ------
-        NotFittedError
-            Before ``fit``.
-        ParameterError
-            When the model can't be so small: without any weight it is larger.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sylvan import XRLinear
-        >>> X = np.eye(64, dtype=np.float32).repeat(5, axis=0)
-        >>> model = XRLinear(max_leaf=8).fit(X, np.arange(64).repeat(5))
-        >>> small = model.compress(weight_dtype="uint4")
-        >>> small.weight_dtype, int((small.predict(X) != model.predict(X)).sum())
-        ('uint4', 0)
-        """
-        self._need_weights("compress")
-        if max_size is None:
-            return self.pruned(1.0, weight_dtype or "uint4")
-        limit = parse_bytes(max_size, "max_size") - room
-        types = [weight_dtype] if weight_dtype is not None else [None, *_narrower(self.weight_dtypes())]
-        empty = self.pruned(0.0, types[-1])
-        least = _size(empty)
-        if least > limit:
-            raise ParameterError(
-                f"The 'max_size' parameter must be at least {_rounded_up(least + room)} for this "
-                f"{type(self).__name__}, which is as large without any weight. Got {max_size!r} instead."
-            )
-        for each in types:
-            whole = self.pruned(1.0, each)
-            size = _size(whole)
-            if size <= limit:
-                return whole
-            if each == types[-1] or (limit - least) / (size - least) >= LITTLE:
-                break
-        return self._searched(each, limit, (0.0, least, empty), (1.0, size))
-
-    def _searched(
-        self: _Self, weight_dtype: WeightDtype | None, limit: int, below: tuple[float, int, _Self],
-        above: tuple[float, int],
-    ) -> _Self:  # fmt: skip
-        """The largest share of the weights that has room, between two whose sizes lie below and above the limit."""
-        for number in range(ROUNDS):
-            share, size, _ = below
-            middle = (share + above[0]) / 2
-            if number < STRAIGHT:  # a size grows nearly as the number of weights, but for steps of the layout
-                wanted = limit * (1 - NEAR / 2) - size
-                middle = share + (above[0] - share) * max(wanted, 0) / (above[1] - size)
-            model = self.pruned(middle, weight_dtype)
-            if (size := _size(model)) > limit:
-                above = middle, size
-            else:
-                below = middle, size, model
-                if size >= limit * (1 - NEAR):
-                    break
-        return below[2]
+def _need_weights(model: Estimator, action: str) -> None:
+    model._need_fit(action)
+    if not has_weights(model):
+        raise ParameterError(
+            f"This {type(model).__name__} has no weights to prune: only those of XRLinear can be, alone or in a "
+            "TextModel or an Ensemble."
+        )
 
 
-def has_weights(model: Estimator) -> bool:
+def has_weights(model: Estimator) -> TypeGuard[Any]:
     """Whether a model has weights that can be pruned."""
-    return isinstance(model, Compressible) and bool(model.weight_dtypes())
+    return hasattr(model, "weight_dtypes") and bool(model.weight_dtypes())
 
 
 def _narrower(present: set[str]) -> list[WeightDtype]:

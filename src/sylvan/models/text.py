@@ -22,7 +22,7 @@ from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ParameterError
 from sylvan.labels.targets import LabelNumbers, encode_labels, named_rows, names_for, need_as_many
 from sylvan.models.base import Estimator
-from sylvan.models.compress import Compressible
+from sylvan.models.compress import Compressible, has_weights
 from sylvan.models.encoders.dense_features import encoded
 from sylvan.models.encoders.described import EncoderSource, described_encoder, made_encoder
 from sylvan.models.encoders.saved_encoder import SavedEncoder, encoder_files
@@ -486,12 +486,12 @@ class TextModel(TextUpdates, Compressible):
 
     def _with_weights(self, share: float, weight_dtype: WeightDtype | None) -> TextModel:
         made = copy.copy(self)
-        if isinstance(self.model, Compressible):
+        if has_weights(self.model):
             made.model = self.model.pruned(share, weight_dtype)
         return made
 
     def weight_dtypes(self) -> set[str]:
-        return self.model.weight_dtypes() if isinstance(self.model, Compressible) else set()
+        return self.model.weight_dtypes() if has_weights(self.model) else set()
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, State]]:
         meta, arrays, parts = super()._fitted_state()

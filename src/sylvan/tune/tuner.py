@@ -21,7 +21,7 @@ from sylvan.errors import DataError, ParameterError, SylvanError, TuningError
 from sylvan.labels.targets import Targets, encode_labels, need_as_many
 from sylvan.lazy import need_torch
 from sylvan.models.base import Estimator
-from sylvan.models.compress import Compressible, has_weights
+from sylvan.models.compress import has_weights
 from sylvan.models.text_estimator import check_texts
 from sylvan.models.transformer.presets import encoder_of
 from sylvan.models.transformer.xr_transformer import XRTransformer
@@ -468,7 +468,7 @@ class _Finish:
         model.fit(self.X, self.Y)
         limit = self.limits.size
         seconds = self.bench.clock() - start
-        if limit is None or not isinstance(model, Compressible) or not has_weights(model):
+        if limit is None or not has_weights(model):
             return model, seconds, None
         if store.saved_bytes(model.to_state()) <= limit:
             return model, seconds, None

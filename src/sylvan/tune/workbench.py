@@ -23,7 +23,7 @@ from sylvan.metrics import propensities_of_counts
 from sylvan.metrics.rows import Block, blocks, hits
 from sylvan.metrics.tallies import Ndcg, Precision, Psndcg, Psp, Recall, RowTally
 from sylvan.models.base import CANDIDATES, Estimator
-from sylvan.models.compress import Compressible, has_weights
+from sylvan.models.compress import has_weights
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.ranking.stopping import StoppingRule
 from sylvan.runtime.memory import available_bytes
@@ -321,7 +321,7 @@ class Workbench:
         model.fit(features.train, labels)
         seconds = features.seconds + tree_seconds + self.clock() - start
         n_bytes = least_bytes = saved_bytes(model.to_state())
-        if self.max_bytes is not None and isinstance(model, Compressible) and has_weights(model):
+        if self.max_bytes is not None and has_weights(model):
             least_bytes = saved_bytes(model.pruned(0.0, "uint4").to_state())
         growth = self.growth(rung)
         capped = setting.text.get("max_features", np.inf) <= features.train.shape[1]
@@ -363,7 +363,7 @@ class Workbench:
 
     def _pruned(self, model: Estimator, n_bytes: int, room: int) -> tuple[Estimator, int]:
         """The model made small enough for ``room``, and its size; as it is where it has room or can't be pruned."""
-        if n_bytes <= room or not isinstance(model, Compressible) or not has_weights(model):
+        if n_bytes <= room or not has_weights(model):
             return model, n_bytes
         try:
             small = model.compress(max(1, room))

@@ -25,7 +25,7 @@ from sylvan.explain.records import Names, TreeVote
 from sylvan.labels.targets import Targets, named_rows
 from sylvan.labels.vocabulary import find_label
 from sylvan.models.base import MOST_ANSWERS, Estimator
-from sylvan.models.compress import Compressible, has_weights
+from sylvan.models.compress import compressed_model, has_weights, pruned_model
 from sylvan.models.ensembles.members import (
     LabelIds,
     check_members,
@@ -126,7 +126,7 @@ class Joined:
         return joint_counts(self.members, self.ids, self.n_labels)
 
 
-class JointModel(Compressible):
+class JointModel(Estimator):
     """Base of models that are made of others."""
 
     members: Sequence[Estimator]
@@ -353,18 +353,18 @@ class JointModel(Compressible):
         made._take(Joined.of(renamed_members(self.members, self._joined.ids, names), type(self).__name__))
         return made
 
+    pruned = pruned_model
+    compress = compressed_model
+
     def _with_weights(self: _Self, share: float, weight_dtype: WeightDtype | None) -> _Self:
-        members = [
-            member.pruned(share, weight_dtype) if isinstance(member, Compressible) and has_weights(member) else member
-            for member in self.members
-        ]
+        members = [member.pruned(share, weight_dtype) if has_weights(member) else member for member in self.members]
         made = self._shallow()
         made._take(replace(self._joined, members=members))
         return made
 
     def weight_dtypes(self) -> set[str]:
-        members = (member for member in self.members if isinstance(member, Compressible))
-        return {name for member in members for name in member.weight_dtypes()}
+        """How the members' weights are stored; empty where none has any."""
+        return {name for member in self.members if has_weights(member) for name in member.weight_dtypes()}
 
     # ---------------------------------------- storing
 
