@@ -13,8 +13,7 @@ import scipy.sparse as sp
 
 from sylvan import LabelTree, NeighborRanker, TextModel, TfidfVectorizer, XRLinear
 from sylvan.errors import DataError, NotFittedError, ParameterError
-from sylvan.explain.explanation import Explanation
-from sylvan.explain.page import as_page
+from sylvan.explain.explanation import Explanation, as_page
 
 HOSTILE = ["<script>alert(1)</script>", "\"'><img src=x onerror=alert(1)>", "</title><b>&amp;", "\x1b[31mred\x07",
            "{0}{x}"]  # fmt: skip

@@ -50,7 +50,10 @@ VERBS = {
 }
 # Verbs that aren't called as their modules: Python keeps one name for itself, and a plan is the same command as a
 # training.
-_PLACES = {"import": ("import_model", "command"), "plan": ("train", "plan_command")}
+_PLACES = {
+    "import": ("import_model", "command"), "plan": ("train", "plan_command"), "push": ("hub", "push_command"),
+    "pull": ("hub", "pull_command"), "search": ("index", "search_command"),
+}  # fmt: skip
 # Errors of the system that a different command line would have avoided.
 # A full or broken disk is nobody's bad usage.
 _MACHINE_ERRNOS = {errno.ENOSPC, errno.EIO, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}

@@ -199,7 +199,7 @@ def _examples(titled: TitledModel, folder: str, given: dict[str, Any]) -> Any:
 
 def _write(explanations: list[Any], html: str | None, json_: str | None) -> None:
     from sylvan.data.streams import open_write
-    from sylvan.explain.page import as_page
+    from sylvan.explain.explanation import as_page
 
     if html is not None:
         with open_write(html) as stream:

@@ -4,39 +4,258 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Callable
-from typing import Any, TypeVar
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
-from sylvan.cli.options import describe_parameters, shared_options, together
+from sylvan.cli.options import describe_parameters, input_options, shared_options, together
 from sylvan.cli.session import LazyGroup, need_subcommand
-from sylvan.errors import ParameterError
+from sylvan.errors import DataError, ParameterError
 from sylvan.params.wording import counted
 
+if TYPE_CHECKING:
+    from sylvan.neural.loop.training import Job
+
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-# Each is a module beside this one that holds: OWNER, the job's module and class in sylvan.tasks; HELP, what DATA may
-# be, and examples; options(command), a decorator with options of its own; make_job(paths, given, settings); and
-# where there is need of them DEFAULTS, of the options that all have, and save_beside(given), called when the first
-# training begins, which writes what belongs to all of them.
-TASKS = {
-    "language-model": "Predict the next word: an LSTM or a Transformer on plain text.",
-    "sequential-recommendation": "Predict a user's next item: SASRec or GRU4Rec on ordered interactions.",
-    "extreme-classification": "Predict labels of sparse features, from everything that train reads.",
-}
 _SIZES = (10_000, 100_000, 1_000_000)  # of class sets whose defaults stand in the help
+_TEXT_HELP = """Train a language model and measure its perplexity over the whole vocabulary.
+
+DATA is a folder with train.txt, valid.txt and test.txt, or three such files: plain text, one sentence per line, words
+separated by blanks, compressed as .xz or .gz or not.
+
+\b
+Examples:
+  sylvan task language-model ptb/ --sampler midx-rq --epochs 20 --patience 3 --out runs/lm
+  sylvan task language-model ptb/ --loss full --out runs/full
+  sylvan task language-model ptb/ --loss beam-tree --set-loss tree=kmeans --sampler unigram --out runs/tree
+  sylvan task language-model train.txt valid.txt test.txt --set model=transformer --out runs/transformer
+  sylvan task language-model ptb/ --sampler unigram --samples 500 --set shared=true --out runs/shared
+"""
+_ITEM_HELP = """Train a recommender of next items and measure NDCG and recall at 10, 20 and 50 over the full catalogue.
+
+DATA is a file with a line 'user item' or 'user item timestamp' for each interaction, or with a line 'user item item
+...' for each user in the order of time; fields are parted by blanks, tabs or commas. Packed as .xz or .gz or not.
+
+\b
+Examples:
+  sylvan task sequential-recommendation log.tsv --out runs/rec
+  sylvan task sequential-recommendation log.tsv --set encoder=gru4rec --set split=last --out runs/gru
+  sylvan task sequential-recommendation ratings.csv --columns userId,movieId,timestamp --out runs/films
+  sylvan task sequential-recommendation users.txt --layout users --min-interactions 5 --loss full --out runs/full
+  sylvan task sequential-recommendation log.tsv --sampler unigram --seed 0 --seed 1 --seed 2 --out runs/three
+"""
+_LABELS_HELP = """Train embeddings of sparse features and of labels, and measure P@1, P@3 and P@5 over all labels.
+
+DATA is whatever 'sylvan train' reads: texts with labels (JSONL, CSV, TSV, fastText's or PECOS's lines, Annif's corpora,
+Parquet), which become TF-IDF features, or a matrix (the XMC repository's text format, svmlight, .npz with --labels
+Y.npz). Without --validation a tenth of the rows is set apart; without --test the figures are those of validation. Of
+texts, the vectorizer and the labels' names are saved in the folder of the results, for sylvan.load.
+
+\b
+Examples:
+  sylvan task extreme-classification train.jsonl --test test.jsonl --out runs/xc
+  sylvan task extreme-classification train.txt --validation dev.txt --test test.txt --sampler midx-pq --out runs/pq
+  sylvan task extreme-classification X.trn.npz --labels Y.trn.npz --test X.tst.npz --test-labels Y.tst.npz --out runs/m
+  sylvan task extreme-classification books.jsonl --text-field title --text-field author --loss full --out runs/full
+"""
+_SEPARATORS = {"blanks": " ", "tabs": "\t", "commas": ","}
+_recommender_options = together(
+    click.option("--filter-once", is_flag=True,
+                 help="Count interactions once and drop by these counts, not until all that are left have enough."),
+    click.option("--min-interactions", type=int, default=10, show_default=True, metavar="N",
+                 help="Drop users and items with fewer; 1 keeps all."),
+    click.option("--order", type=click.Choice(("time", "line")), default="time", show_default=True,
+                 help="Order of a user's items: by timestamp where there are timestamps, or by line."),
+    click.option("--columns", metavar="USER,ITEM[,TIME]",
+                 help="Columns of user, item and time, by number (1,2,4) or by name in the first line."),
+    click.option("--header", is_flag=True, help="Pass over the first line, which names columns."),
+    click.option("--separator", type=click.Choice(tuple(_SEPARATORS)),
+                 help="Separator of fields; by default found from the first line."),
+    click.option("--layout", type=click.Choice(("interactions", "users")),
+                 help="Contents of a line; by default found from the first 1,000 lines."),
+)  # fmt: skip
+_PARTS = ("validation", "test")
+_classifier_options = together(
+    click.option("--set-text", "text_settings", multiple=True, metavar="NAME=VALUE",
+                 help="A parameter of the TfidfVectorizer, such as ngrams=1,2; repeat it for several."),
+    click.option("--test-labels", metavar="Y.npz", help="Labels of a --test file without labels (CSR .npz)."),
+    click.option("--test", metavar="FILE", help="Rows to measure the best model on."),
+    click.option("--validation-labels", metavar="Y.npz", help="Labels of a --validation file that holds none."),
+    click.option("--validation", metavar="FILE", help="Rows that decide which model is the best."),
+    input_options,
+)  # fmt: skip
+_training_options = together(
+    click.option("--resume/--no-resume", default=None,
+                 help="Resume from the checkpoint in --out, or start again although there is one."),
+    click.option("--device", default="auto", show_default=True, metavar="NAME",
+                 help="cpu, cuda, cuda:1, ...; auto takes CUDA if there is one."),
+    click.option("--clip-norm", type=float, metavar="X", help="Maximum norm of the gradients."),
+    click.option("--evaluate-every", type=int, metavar="N", help="Evaluate every N steps instead of once per epoch."),
+    click.option("--time-limit", type=float, metavar="SECONDS", help="Stop after this many seconds."),
+    click.option("--max-steps", type=int, metavar="N", help="Stop after N steps."),
+    click.option("--patience", type=int, metavar="N", help="Stop after N evaluations without improvement."),
+    click.option("--epochs", type=int, default=10, show_default=True, metavar="N", help="Maximum number of epochs."),
+    click.option("--seed", "seeds", type=click.IntRange(min=0), multiple=True, metavar="N",
+                 help="Seed of all random numbers; repeat it to train once with each. [default: 0]"),
+)  # fmt: skip
 
 
-def _module_of(task: str) -> str:
-    return f"sylvan.cli.tasks.{task.replace('-', '_')}"
+def _language_model_options(command: Any) -> Any:
+    """The options of this task alone."""
+    return click.option(
+        "--vocabulary", metavar="FILE", help="The words to use; by default those of the training text."
+    )(command)
+
+
+def _make_language_model(paths: Sequence[str], given: dict[str, Any], settings: dict[str, Any]) -> Job:
+    """The job for the texts in ``paths``."""
+    from sylvan.tasks.language_model import LanguageModel, read_corpus
+
+    if len(paths) not in (1, 3):
+        raise DataError(
+            "DATA must be a folder, or three files: to train on, to validate on and to test on. Got "
+            f"{counted(len(paths), 'word')} instead."
+        )
+    corpus = read_corpus(*paths, vocabulary=given["vocabulary"])
+    if not given["quiet"]:
+        click.echo(f"Read {corpus!r}.")
+    return LanguageModel(corpus, **settings)
+
+
+def _make_recommender(paths: Sequence[str], given: dict[str, Any], settings: dict[str, Any]) -> Job:
+    """The job for the interactions in the one file of ``paths``."""
+    from sylvan.data import read_sequences
+    from sylvan.tasks.sequential_recommendation import SequentialRecommendation
+
+    if len(paths) != 1:
+        raise DataError(f"DATA must be one file of interactions. Got {counted(len(paths), 'word')} instead.")
+    sequences = read_sequences(
+        paths[0],
+        layout=given["layout"],
+        separator=None if given["separator"] is None else _SEPARATORS[given["separator"]],
+        header=given["header"],
+        columns=_columns(given["columns"]),
+        order=given["order"],
+        min_interactions=given["min_interactions"],
+        until_stable=not given["filter_once"],
+    )
+    if not given["quiet"]:
+        click.echo(f"Read {sequences.describe()}.")
+    return SequentialRecommendation(sequences, **settings)
+
+
+def _columns(text: str | None) -> list[int | str] | None:
+    """What ``--columns`` lists: numbers, or names."""
+    if text is None:
+        return None
+    words = [word.strip() for word in text.split(",")]
+    return [int(word) for word in words] if all(word.isdecimal() for word in words) else list(words)
+
+
+def _make_classifier(paths: Sequence[str], given: dict[str, Any], settings: dict[str, Any]) -> Job:
+    """The job for the rows in the one file of ``paths``."""
+    from sylvan.tasks.extreme_classification import ExtremeClassification
+
+    if len(paths) != 1:
+        raise DataError(f"DATA must be one file to train on. Got {counted(len(paths), 'word')} instead.")
+    if given.get("read") is None:  # which several seeds share
+        given["read"] = _read_parts(paths[0], given)
+    (features, labels), holdout = given["read"]
+    return ExtremeClassification(features, labels, **holdout, **settings)
+
+
+def _save_text_parts(given: dict[str, Any]) -> None:
+    """Keep what makes features of texts and names of labels, in the folder of the results."""
+    for name, part in given.get("text_parts", {}).items():
+        part.save(os.path.join(given["folder"], name))
+
+
+def _read_parts(path: str, given: dict[str, Any]) -> tuple[tuple[Any, Any], dict[str, tuple[Any, Any]]]:
+    """Features and labels to train on, and those of the holdout parts by their names."""
+    from sylvan.cli.io.inputs import MatrixInput, open_input
+
+    source = open_input(path, given, part="trn")
+    holdout = {}
+    for part in _PARTS:
+        if given[part] is None:
+            if given[f"{part}_labels"] is not None:
+                raise DataError(f"--{part}-labels goes with --{part}, which was not given.")
+            continue
+        holdout[part] = open_input(given[part], {**given, "labels": given[f"{part}_labels"], "format_": None})
+        if holdout[part].is_text != source.is_text:
+            words = [f"{place} is {one.words}" for place, one in ((path, source), (given[part], holdout[part]))]
+            raise DataError(f"The --{part} file must be like the training file, but {' and '.join(words)}.")
+    if source.is_text:
+        return _read_texts(source, holdout, given)
+    if given["text_settings"]:
+        raise DataError(f"--set-text is for text, but {path} is {source.words}.")
+    X: Any
+    X, Y = source.read()
+    for other in holdout.values():  # which count their features as the training file does
+        if isinstance(source, MatrixInput) and isinstance(other, MatrixInput) and other.first_feature is None:
+            other.first_feature = source.first_feature
+    return (X, Y), {part: holdout[part].read() for part in holdout}
+
+
+def _read_texts(
+    source: Any, holdout: dict[str, Any], given: dict[str, Any]
+) -> tuple[tuple[Any, Any], dict[str, tuple[Any, Any]]]:
+    from sylvan.cli.options import parse_settings
+    from sylvan.labels.targets import encode_labels, names_and_weights
+    from sylvan.text import TfidfVectorizer
+
+    parameters = parse_settings(TfidfVectorizer, given["text_settings"], "--set-text")
+    vectorizer = TfidfVectorizer(**{"n_jobs": given["threads"], **parameters})
+    texts, rows = source.read()
+    vocabulary, Y = encode_labels(rows)
+    X = vectorizer.fit_transform(texts)
+    given["text_parts"] = {"vectorizer": vectorizer, "labels": vocabulary}
+    parts = {}
+    for part, other in holdout.items():
+        texts, rows = other.read()
+        names = [list(names_and_weights(row, number)) for number, row in enumerate(rows)]
+        parts[part] = vectorizer.transform(texts), vocabulary.encode(names, unknown="ignore")
+    return (X, Y), parts
+
+
+class Task(NamedTuple):
+    """What one task has that others haven't."""
+
+    summary: str
+    module: str  # of its job, in sylvan.tasks
+    job: str
+    help: str  # what DATA may be, and examples
+    options: Callable[[Any], Any]
+    make_job: Callable[[Sequence[str], dict[str, Any], dict[str, Any]], Job]  # of paths, options and settings
+    defaults: Mapping[str, Any] = {}  # of the options that all tasks have
+    save_beside: Callable[[dict[str, Any]], None] = lambda _: None  # writes what belongs to the trainings of all seeds
+
+
+TASKS = {
+    "language-model": Task(
+        "Predict the next word: an LSTM or a Transformer on plain text.", "language_model", "LanguageModel",
+        _TEXT_HELP, _language_model_options, _make_language_model,
+    ),
+    "sequential-recommendation": Task(
+        "Predict a user's next item: SASRec or GRU4Rec on ordered interactions.", "sequential_recommendation",
+        "SequentialRecommendation", _ITEM_HELP, _recommender_options, _make_recommender,
+        {"epochs": 50, "patience": 10},
+    ),
+    "extreme-classification": Task(
+        "Predict labels of sparse features, from everything that train reads.", "extreme_classification",
+        "ExtremeClassification", _LABELS_HELP, _classifier_options, _make_classifier,
+        {"epochs": 50, "patience": 10}, _save_text_parts,
+    ),
+}  # fmt: skip
 
 
 def _owner_of(task: str) -> Any:
     """The class of the task's job."""
-    module, name = importlib.import_module(_module_of(task)).OWNER
     try:
-        return getattr(importlib.import_module(module), name)
+        return getattr(importlib.import_module(f"sylvan.tasks.{TASKS[task].module}"), TASKS[task].job)
     except ImportError as error:
         raise ParameterError('sylvan task needs PyTorch. Install it with: pip install "sylvan[neural]"') from error
 
@@ -76,7 +295,7 @@ class _RefreshEvery(click.Option):
 class _Tasks(LazyGroup):
     """One command a task."""
 
-    title, lines = "Tasks", TASKS
+    title, lines = "Tasks", {name: task.summary for name, task in TASKS.items()}
 
     def make(self, name: str) -> click.Command:
         return _task_command(name)
@@ -111,22 +330,6 @@ def _complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -
     return [CompletionItem(name, help=line) for name, line in named if name.startswith(incomplete)]
 
 
-_training_options = together(
-    click.option("--resume/--no-resume", default=None,
-                 help="Resume from the checkpoint in --out, or start again although there is one."),
-    click.option("--device", default="auto", show_default=True, metavar="NAME",
-                 help="cpu, cuda, cuda:1, ...; auto takes CUDA if there is one."),
-    click.option("--clip-norm", type=float, metavar="X", help="Maximum norm of the gradients."),
-    click.option("--evaluate-every", type=int, metavar="N", help="Evaluate every N steps instead of once per epoch."),
-    click.option("--time-limit", type=float, metavar="SECONDS", help="Stop after this many seconds."),
-    click.option("--max-steps", type=int, metavar="N", help="Stop after N steps."),
-    click.option("--patience", type=int, metavar="N", help="Stop after N evaluations without improvement."),
-    click.option("--epochs", type=int, default=10, show_default=True, metavar="N", help="Maximum number of epochs."),
-    click.option("--seed", "seeds", type=click.IntRange(min=0), multiple=True, metavar="N",
-                 help="Seed of all random numbers; repeat it to train once with each. [default: 0]"),
-)  # fmt: skip
-
-
 _model_options = together(
     click.option("--refresh-every", type=int, metavar="N",
                  cls=_RefreshEvery, help="Steps between two refreshes of the sampler's index."),
@@ -147,10 +350,10 @@ _model_options = together(
 
 
 def _task_command(task: str) -> click.Command:
-    module: Any = importlib.import_module(_module_of(task))
-    own_options: Callable[[_Function], _Function] = module.options
+    kind = TASKS[task]
+    own_options: Callable[[_Function], _Function] = kind.options
 
-    @click.command(task, cls=_TaskCommand, short_help=TASKS[task], help=module.HELP)
+    @click.command(task, cls=_TaskCommand, short_help=kind.summary, help=kind.help)
     @click.argument("data", metavar="DATA...", nargs=-1, required=True)
     @click.option("--out", "folder", required=True, metavar="FOLDER",
                   help="Folder for results.json, convergence.png and .svg, checkpoint and best model.")  # fmt: skip
@@ -161,11 +364,11 @@ def _task_command(task: str) -> click.Command:
     @click.pass_context
     def run_task(ctx: click.Context, /, **given: Any) -> None:
         owner = _owner_of(task)  # says what is missing where PyTorch isn't there
-        from sylvan.cli.tasks.runs import run
+        from sylvan.cli.task_runs import run
 
-        run(ctx, owner, module, given)
+        run(ctx, owner, kind.make_job, kind.save_beside, given)
 
     for parameter in run_task.params:
-        if isinstance(parameter, click.Option) and parameter.name in getattr(module, "DEFAULTS", {}):
-            parameter.default, parameter.show_default = module.DEFAULTS[parameter.name], True
+        if isinstance(parameter, click.Option) and parameter.name in kind.defaults:
+            parameter.default, parameter.show_default = kind.defaults[parameter.name], True
     return run_task

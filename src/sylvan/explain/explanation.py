@@ -6,12 +6,224 @@ import dataclasses
 import json
 import math
 import os
+import textwrap
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from html import escape as _escape
 from typing import Any
 
 from sylvan.data.streams import check_ending, open_write
-from sylvan.explain.page import as_page, as_text
-from sylvan.explain.records import Findings
+from sylvan.explain.records import Example, Findings, LeafPath, Step, TreeVote, WeighedFeature
+from sylvan.params.wording import counted
+
+# Light and dark from the reader's own settings. The policy forbids whatever an escaped text might still try.
+_HEAD = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<style>
+:root {{ --text: #1d2327; --soft: #5b656d; --page: #fff; --line: #d9dee2; --for: #2b7a4b; --against: #b3402f; }}
+@media (prefers-color-scheme: dark) {{
+  :root {{ --text: #e4e7ea; --soft: #9aa5ae; --page: #171b1e; --line: #343b41; --for: #5fbf87; --against: #e58471; }}
+}}
+body {{ font: 16px/1.5 system-ui, sans-serif; color: var(--text); background: var(--page); max-width: 46rem;
+  margin: 2rem auto; padding: 0 1rem; overflow-wrap: anywhere; }}
+h1 {{ font-size: 1.5rem; margin: 2.5rem 0 .25rem; }}
+h2 {{ font-size: 1.1rem; margin: 1.5rem 0 .25rem; }}
+h3 {{ font-size: 1rem; margin: 0; }}
+p {{ margin: .25rem 0 .5rem; }}
+.soft, caption {{ color: var(--soft); font-size: .9rem; text-align: left; }}
+ol.path {{ list-style: none; margin: 0; padding: 0; }}
+ol.path > li {{ border-left: 3px solid var(--for); padding: .25rem 0 1rem .9rem; }}
+ol.path > li.lost {{ border-left-color: var(--against); border-left-style: dashed; }}
+table {{ border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .92rem; }}
+td {{ border-top: 1px solid var(--line); padding: .15rem .4rem; vertical-align: middle; }}
+td.sum {{ text-align: right; width: 5rem; white-space: nowrap; }}
+td.bar {{ width: 9rem; }}
+td.bar span {{ display: block; height: .55rem; border-radius: 2px; min-width: 1px; background: var(--for); }}
+td.bar span.against {{ background: var(--against); }}
+blockquote {{ margin: .5rem 0; padding-left: .9rem; border-left: 3px solid var(--line); color: var(--soft); }}
+</style>
+</head>
+<body>
+"""
+
+
+def number(value: float) -> str:
+    """A score in four digits; small ones keep theirs."""
+    return f"{value:.4f}" if abs(value) >= 0.01 or value == 0 else f"{value:.2g}"
+
+
+def printable(text: str) -> str:
+    """Text on one line, without characters that would move a terminal's cursor or change its colours."""
+    return "".join(c if c.isprintable() else "�" for c in " ".join(text.split()))
+
+
+def verdict(result: Findings) -> str:
+    """The answer in one sentence."""
+    if result.place is not None and result.score is not None:
+        likely = "" if result.probability is None else f", probability {number(result.probability)}"
+        return f"place {result.place:,} of {counted(result.n_labels, 'label')}, score {number(result.score)}{likely}"
+    return "not among the answers: the search doesn't reach it"
+
+
+def remarks(result: Findings) -> tuple[str, ...]:
+    """What else there is to say, as sentences."""
+    if result.n_known:
+        return result.notes
+    unknown = "The row has no feature that the model knows"
+    return (f"{unknown}: only the intercepts speak." if result.trees else f"{unknown}.", *result.notes)
+
+
+def tree_words(vote: TreeVote) -> str:
+    """Whether the search reached the label in a tree, where it lost it, and by how much."""
+    best = vote.paths[0]
+    copies = f", the best of {counted(len(vote.paths), 'place')}" if len(vote.paths) > 1 else ""
+    if best.lost_at is None:
+        return f"Reached with a beam of {vote.beam}{copies}; score {number(vote.score)}."
+    step = best.steps[best.lost_at]
+    place = "no place" if step.beam_place is None else f"place {step.beam_place:,}"
+    floor = "" if step.floor is None else f", where the last of the beam's {vote.beam} has {number(step.floor)}"
+    return (
+        f"Not reached with a beam of {vote.beam}{copies}: in layer {step.layer + 1} its path comes to {place} of "
+        f"{step.n_candidates or 0:,} with {number(step.so_far)}{floor}. A beam of {vote.enough:,} would reach it, and "
+        f"its score would be {number(vote.score)}."
+    )
+
+
+def step_words(step: Step) -> str:
+    """Score and place of one node."""
+    words = f"own score {number(step.score)}, so far {number(step.so_far)}; place {step.place:,} of "
+    words += f"{step.n_siblings:,} among its siblings"
+    if step.beam_place is not None and step.n_candidates != step.n_siblings:
+        words += f", {step.beam_place:,} of {step.n_candidates:,} scored in this layer"
+    if not step.opened:
+        return f"{words}; never scored, as its parent was not reached"
+    return words if step.followed else f"{words}; dropped by the beam"
+
+
+def example_words(example: Example) -> str:
+    """Row and similarity."""
+    return f"row {example.row:,}, similarity {number(example.similarity)}"
+
+
+def as_text(result: Findings, width: int) -> str:
+    """The explanation for a terminal of ``width`` columns."""
+    return "\n".join(part for line in _lines(result) for part in _folded(line, width))
+
+
+def _folded(line: str, width: int) -> list[str]:
+    """A line in as many as it takes, those after the first as far in as its words are."""
+    inner = " " * (len(line) - len(line.lstrip()))
+    return textwrap.wrap(line, max(width, 40), subsequent_indent=inner, break_on_hyphens=False) or [""]
+
+
+def _lines(result: Findings) -> Iterator[str]:
+    yield f"{printable(result.title)}: {verdict(result)}"
+    if result.excerpt is not None:
+        yield f"Text: {printable(result.excerpt)}"
+    yield from remarks(result)
+    for vote in result.trees:
+        yield ""
+        title = f"Tree {vote.number + 1}. " if len(result.trees) > 1 else ""
+        yield f"{title}{tree_words(vote)}"
+        yield from _path(vote.paths[0])
+    if result.examples:
+        yield ""
+        yield "Nearest training rows with this label:"
+        for example in result.examples:
+            yield f"  {example_words(example)}: {', '.join(map(printable, example.shared))}"
+            if example.excerpt is not None:
+                yield f"    {printable(example.excerpt)}"
+
+
+def _path(path: LeafPath) -> Iterator[str]:
+    for step in path.steps:
+        yield f"  {step.layer + 1}. {printable(step.title)}"
+        yield f"     {step_words(step)}"
+        for feature in (*step.positive, *step.negative):
+            yield f"     {_feature(feature)}"
+        listed = len(step.positive) + len(step.negative)
+        if step.n_weighed > listed:
+            yield f"       {step.rest:+8.4f}  {step.n_weighed - listed:,} more"
+        yield f"       {step.intercept:+8.4f}  intercept"
+
+
+def _feature(feature: WeighedFeature) -> str:
+    parts = f"{number(feature.value)} × {number(feature.weight)}"
+    return f"  {feature.contribution:+8.4f}  {printable(feature.name)}  ({parts})"
+
+
+def escape(text: str) -> str:
+    """Text as it may stand anywhere in the page; characters that no page may hold are replaced."""
+    return _escape(printable(text), quote=True)
+
+
+def page_head(title: str) -> str:
+    """The beginning of a page up to its body, with its style."""
+    return _HEAD.format(title=escape(title))
+
+
+def as_page(explanations: Sequence[Findings]) -> str:
+    """One page of all explanations, in their order."""
+    title = ", ".join(result.name for result in explanations[:3])
+    parts = [page_head(f"Explanation: {title}")]
+    for result in explanations:
+        parts.extend(_section(result))
+    parts.append("</body>\n</html>\n")
+    return "".join(parts)
+
+
+def _section(result: Findings) -> Iterator[str]:
+    yield f"<h1>{escape(result.title)}</h1>\n<p>{escape(verdict(result).capitalize())}.</p>\n"
+    if result.excerpt is not None:
+        yield f"<blockquote>{escape(result.excerpt)}</blockquote>\n"
+    for sentence in remarks(result):
+        yield f"<p>{escape(sentence)}</p>\n"
+    for vote in result.trees:
+        yield from _tree(vote, len(result.trees) > 1)
+    if result.examples:
+        yield "<h2>Nearest training rows with this label</h2>\n"
+    for example in result.examples:
+        yield f"<p>{escape(example_words(example))}"
+        yield f"<br><span class=soft>Shared: {escape(', '.join(example.shared))}</span></p>\n"
+        if example.excerpt is not None:
+            yield f"<blockquote>{escape(example.excerpt)}</blockquote>\n"
+
+
+def _tree(vote: TreeVote, several: bool) -> Iterator[str]:
+    yield f"<h2>{f'Tree {vote.number + 1}: the' if several else 'The'} path to the label</h2>\n"
+    yield f"<p>{escape(tree_words(vote))}</p>\n<ol class=path>\n"
+    for step in vote.paths[0].steps:
+        yield from _step(step)
+    yield "</ol>\n"
+
+
+def _step(step: Step) -> Iterator[str]:
+    yield f"<li{'' if step.followed else ' class=lost'}>\n<h3>{step.layer + 1}. {escape(step.title)}</h3>\n"
+    yield f"<p class=soft>{escape(step_words(step))}</p>\n<table>\n"
+    listed = (*step.positive, *step.negative)
+    widest = max([abs(step.intercept), abs(step.rest), *(abs(feature.contribution) for feature in listed)])
+    for feature in listed:
+        yield _row(feature.contribution, feature.name, f"{number(feature.value)} × {number(feature.weight)}", widest)
+    if step.n_weighed > len(listed):
+        yield _row(step.rest, f"{step.n_weighed - len(listed):,} more", "", widest)
+    yield _row(step.intercept, "intercept", "", widest)
+    yield "</table>\n</li>\n"
+
+
+def _row(value: float, name: str, product: str, widest: float) -> str:
+    share = 100 * abs(value) / widest if widest > 0 else 0.0
+    side = " class=against" if value < 0 else ""
+    bar = f'<span{side} style="width:{share:.1f}%"></span>'
+    return (
+        f"<tr><td class=sum>{value:+.4f}</td><td class=bar>{bar}</td><td>{escape(name)}</td>"
+        f"<td class=soft>{escape(product)}</td></tr>\n"
+    )
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 from sylvan import store
 from sylvan.data.streams import open_write
 from sylvan.errors import DataError
-from sylvan.explain.page import printable
+from sylvan.explain.explanation import printable
 from sylvan.hub.card import Card, Living, Parameters, Tree, card_of, words_of
 from sylvan.hub.tree_drawing import as_lines
 from sylvan.models.base import Estimator

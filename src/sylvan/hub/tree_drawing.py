@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sylvan.explain.page import printable
+from sylvan.explain.explanation import printable
 from sylvan.indexing import LabelTree
 from sylvan.indexing.tree import node_title
 

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from sylvan.neural.text.bag_text_encoder import BagEncoder as BagEncoder
     from sylvan.neural.text.bag_text_encoder import BagTextEncoder as BagTextEncoder
     from sylvan.neural.text.embedding import embed as embed
-    from sylvan.neural.text.encoder_source import open_encoder as open_encoder
     from sylvan.neural.text.network_encoder import SentenceEncoder as SentenceEncoder
     from sylvan.neural.text.network_encoder import TransformerEncoder as TransformerEncoder
+    from sylvan.neural.text.network_encoder import open_encoder as open_encoder
     from sylvan.neural.text.text_encoder import TextEncoder as TextEncoder
-    from sylvan.neural.text.token_rows import TokenRows as TokenRows
+    from sylvan.neural.text.text_encoder import TokenRows as TokenRows
 
 _PLACES = typed_names(__name__)  # a module is loaded when a name of it is first asked for
 

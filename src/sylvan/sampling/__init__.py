@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from sylvan.sampling.losses.cane import CANELoss as CANELoss
     from sylvan.sampling.losses.cane import FrequencySubsets as FrequencySubsets
     from sylvan.sampling.losses.full_softmax import FullSoftmaxLoss as FullSoftmaxLoss
-    from sylvan.sampling.losses.head_and_tail import HeadAndTailLoss as HeadAndTailLoss
     from sylvan.sampling.losses.loss import ClassLoss as ClassLoss
     from sylvan.sampling.losses.sampled_softmax import BlackOutLoss as BlackOutLoss
+    from sylvan.sampling.losses.sampled_softmax import HeadAndTailLoss as HeadAndTailLoss
     from sylvan.sampling.losses.sampled_softmax import LossCheck as LossCheck
     from sylvan.sampling.losses.sampled_softmax import NCELoss as NCELoss
     from sylvan.sampling.losses.sampled_softmax import NegativeSamplingLoss as NegativeSamplingLoss
@@ -41,15 +41,15 @@ if TYPE_CHECKING:
     from sylvan.sampling.samplers.base import Draw as Draw
     from sylvan.sampling.samplers.base import Sampler as Sampler
     from sylvan.sampling.samplers.base import StaleSamplerWarning as StaleSamplerWarning
-    from sylvan.sampling.samplers.in_batch import InBatch as InBatch
     from sylvan.sampling.samplers.kernel_sampler import RFF as RFF
     from sylvan.sampling.samplers.kernel_sampler import Sphere as Sphere
     from sylvan.sampling.samplers.lsh import LSH as LSH
-    from sylvan.sampling.samplers.softmax import Softmax as Softmax
+    from sylvan.sampling.samplers.static import InBatch as InBatch
     from sylvan.sampling.samplers.static import LogUniform as LogUniform
+    from sylvan.sampling.samplers.static import Softmax as Softmax
+    from sylvan.sampling.samplers.static import Subset as Subset
     from sylvan.sampling.samplers.static import Uniform as Uniform
     from sylvan.sampling.samplers.static import Unigram as Unigram
-    from sylvan.sampling.samplers.subset import Subset as Subset
 
 _PLACES = typed_names(__name__)  # a module is loaded when a name of it is first asked for
 

@@ -16,7 +16,7 @@ from sylvan.sampling.beam_tree_head import BeamTreeHead
 from sylvan.sampling.losses.cane import FrequencySubsets
 from sylvan.sampling.losses.loss import ClassLoss
 from sylvan.sampling.samplers.base import Sampler, class_counts
-from sylvan.sampling.samplers.subset import Subset
+from sylvan.sampling.samplers.static import Subset
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,7 @@ from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
 from sylvan.errors import ModelError, ParameterError
 from sylvan.serve.application import App
-from sylvan.serve.log import say
-from sylvan.serve.metrics import SHARED_FOLDER
+from sylvan.serve.monitoring import SHARED_FOLDER, say
 from sylvan.serve.settings import Settings, checked
 
 _SLOW = 10.0

@@ -13,8 +13,7 @@ from typing import Any
 
 from sylvan.serve.bodies import Bodies, make_bodies
 from sylvan.serve.calls import Call
-from sylvan.serve.log import Log, say
-from sylvan.serve.metrics import Metrics
+from sylvan.serve.monitoring import Log, Metrics, say
 from sylvan.serve.problems import Problem
 from sylvan.serve.settings import Keyring, Limits, Settings
 from sylvan.serve.versions import Served, Version

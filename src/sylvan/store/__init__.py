@@ -21,8 +21,7 @@ from sylvan.store.needs import (
     need_range,
     need_rising,
 )
-from sylvan.store.read import files_of, load
-from sylvan.store.scratch import ScratchFiles
+from sylvan.store.read import ScratchFiles, files_of, load
 from sylvan.store.state import JSON, State, folder_path, known_kinds, loader_of, register
 from sylvan.store.versions import updating
 from sylvan.store.write import annotate, check_target, contents, save, saved_bytes, undo

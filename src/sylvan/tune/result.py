@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sylvan.errors import DataError, ParameterError
-from sylvan.explain.page import escape, page_head
+from sylvan.explain.explanation import escape, page_head
 from sylvan.metrics.figures import BLUE, GREY, ORANGE, draw_panels, need_matplotlib
 from sylvan.models.base import Estimator
 from sylvan.params.wording import counted

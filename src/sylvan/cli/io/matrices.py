@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from sylvan import data
 from sylvan.cli.io.formats import FORMATS, has_header
 from sylvan.cli.session import say_once
-from sylvan.data.checks import label_csr
+from sylvan.data.formats.arrays import label_csr
 from sylvan.data.formats.text_matrices import read_svmlight
 from sylvan.data.lines import MAX_ID, LineFormat, Rows, read_rows
 from sylvan.data.parts.mapped import is_csr_folder

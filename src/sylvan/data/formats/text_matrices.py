@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sylvan import kernels
-from sylvan.data.checks import label_csr, sound_csr
+from sylvan.data.formats.arrays import label_csr, sound_csr
 from sylvan.data.lines import MAX_ID, LineFormat, Rows, read_rows, token
 from sylvan.data.streams import InputStream, PathLike, open_read, open_write
 from sylvan.data.text_rows import quoted, text_lines

@@ -25,8 +25,7 @@ from sylvan.neural.loop.engine import AsItIs, Engine
 from sylvan.neural.loop.gradients import finite
 from sylvan.neural.loop.training import train
 from sylvan.neural.text.embedding import embed
-from sylvan.neural.text.text_encoder import TextEncoder
-from sylvan.neural.text.token_rows import TokenRows
+from sylvan.neural.text.text_encoder import TextEncoder, TokenRows
 from sylvan.params.wording import counted
 from sylvan.ranking.training import cost_weights, relevance_layers
 from sylvan.runtime import Job, Packing, Runner

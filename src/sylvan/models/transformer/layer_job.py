@@ -18,8 +18,7 @@ from sylvan.models.transformer.transformer_matcher import TransformerMatcher
 from sylvan.neural.loop.engine import AsItIs, Engine
 from sylvan.neural.loop.training import Job, WarmupSchedule
 from sylvan.neural.text.embedding import embed
-from sylvan.neural.text.text_encoder import TextEncoder
-from sylvan.neural.text.token_rows import TokenRows
+from sylvan.neural.text.text_encoder import TextEncoder, TokenRows
 from sylvan.sampling.rowwise_adagrad import RowwiseAdagrad
 
 _POOL = 64  # batches within which texts are sorted by length

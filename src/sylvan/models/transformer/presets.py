@@ -182,7 +182,7 @@ def ranker_of(model: Any) -> XRLinear:
 
 def encoder_of(model: Any) -> TextEncoder:
     """The encoder that the model names, its weights read; a copy where it was given one that is to be trained."""
-    from sylvan.neural.text import encoder_source
+    from sylvan.neural.text import network_encoder
     from sylvan.neural.text.bag_text_encoder import BagTextEncoder
 
     preset, matcher = said(model.preset, model.kind), model.part("matcher")
@@ -190,12 +190,12 @@ def encoder_of(model: Any) -> TextEncoder:
     given: dict[str, Any] = {"pooling": model.pooling}
     given.update({name: getattr(matcher, name) for name in ("lora_rank", "gradient_checkpointing")})
     if not isinstance(source, (str, os.PathLike)):
-        encoder_source.refuse_beside(source, model.max_length, **given)
+        network_encoder.refuse_beside(source, model.max_length, **given)
         encoder: TextEncoder = source if model.frozen else source.copy()
         return encoder.load()
-    kind = encoder_source.encoder_kind(source)
+    kind = network_encoder.encoder_kind(source)
     if source == "bag":
-        encoder_source.refuse_of_bags(**given)
+        network_encoder.refuse_of_bags(**given)
         max_length = value_of(model, "max_length", kind)
         new = preset.get("new_bag", {})
         return BagTextEncoder(**new, max_length=max_length, frozen=model.frozen, seed=model.seed).load()
@@ -203,8 +203,8 @@ def encoder_of(model: Any) -> TextEncoder:
     if kind != "bag":  # whose folder says how long its texts may be, and whose vectors are pooled
         given["max_length"] = value_of(model, "max_length", kind)
         if kind == "network" and model.pooling is None and "pooling" in preset:  # other folders say how they pool
-            given["pooling"] = preset["pooling"].get(encoder_source.architecture(source), "cls")
-    return encoder_source.open_encoder(source, **given, frozen=model.frozen, seed=model.seed)
+            given["pooling"] = preset["pooling"].get(network_encoder.architecture(source), "cls")
+    return network_encoder.open_encoder(source, **given, frozen=model.frozen, seed=model.seed)
 
 
 def kind_of(encoder: TextEncoder) -> str:

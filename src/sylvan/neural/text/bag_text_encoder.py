@@ -21,8 +21,7 @@ from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError
 from sylvan.labels.names import composed
 from sylvan.neural.text.encoder_files import read_json, read_tensors, tensor_bytes, written_beside
 from sylvan.neural.text.hugging_face import reason_of
-from sylvan.neural.text.text_encoder import TextEncoder, as_tensor, checksum_of_tensors
-from sylvan.neural.text.token_rows import TokenRows
+from sylvan.neural.text.text_encoder import TextEncoder, TokenRows, as_tensor, checksum_of_tensors
 from sylvan.params.fields import KW_ONLY, Instance, Parameterized, Range, attribute, parameterized
 from sylvan.text import TfidfVectorizer
 from sylvan.text.characters import without_unseen

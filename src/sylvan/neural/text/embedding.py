@@ -22,8 +22,7 @@ import torch
 from sylvan.arrays.validate import count
 from sylvan.errors import ParameterError
 from sylvan.neural.loop.engine import Engine
-from sylvan.neural.text.text_encoder import TextEncoder
-from sylvan.neural.text.token_rows import TokenRows
+from sylvan.neural.text.text_encoder import TextEncoder, TokenRows
 from sylvan.parallel import progress, quiet
 from sylvan.runtime import Job, Runner
 

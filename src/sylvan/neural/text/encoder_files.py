@@ -8,15 +8,16 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from sylvan.errors import ModelError
 from sylvan.neural.text import hugging_face
-from sylvan.neural.text.hugging_face import need
+from sylvan.neural.text.hugging_face import TOKEN_VECTORS, explained, need, need_modules, shapes_in
 from sylvan.remote.client import PATIENCE, need_library, quiet, unreachable
 
 _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "tekken.json", "bpe.codes")
@@ -25,6 +26,7 @@ _WEIGHTS = "model.safetensors"
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 _PATTERNS = ["*.json", "*.txt", "*.model", "*.spm", "*.tiktoken", "*.codes", "*.safetensors"]
 _OTHERS = ["onnx/*", "openvino/*", "coreml/*", "original/*", "consolidated*", "*.fp16.safetensors"]
+_ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid")
 
 
 def network_folder(folder: str) -> str:
@@ -196,3 +198,136 @@ def _unreached(name: str, why: str) -> ModelError:
         f"There is no folder {name!r}, and the Hugging Face hub can't be asked for a model of that name "
         f"({why.rstrip('.')}). Give the path of a local folder."
     )
+
+
+@dataclass
+class Recipe:
+    """What an encoder does besides its network."""
+
+    folder: str  # of the network and its tokenizer
+    # ways of pooling by sentence-transformers' names; or "pooler" alone, the network's own, until it is loaded
+    modes: tuple[str, ...] = ("mean",)
+    dense: Sequence[Any] = ()  # layers behind the pooling
+    normalizes: bool = False
+    max_length: int | None = None
+    lowercase: bool = False  # whether texts are brought to lower case before the tokenizer sees them
+    prompts: dict[str, str] | None = None  # what may be put before a text, by name
+    prompt: str = ""  # what is put before every text
+
+    def prompt_name(self) -> str | None:
+        """The name of the prompt that is put before every text; None where there is none."""
+        if not self.prompt:
+            return None
+        return next((name for name, prompt in (self.prompts or {}).items() if prompt == self.prompt), "default")
+
+
+def read_recipe(folder: str) -> Recipe:
+    """What the files of a folder with ``modules.json`` say. No class is imported by a name that stands in a file: the
+    steps are those that this module knows."""
+    path = os.path.join(folder, "modules.json")
+    if not os.path.isfile(path):
+        raise ModelError(f"{folder!r} is not the folder of a SentenceEncoder: modules.json is missing.")
+    recipe = Recipe(network_folder(folder), modes=())
+    dense: list[Any] = []
+    for place, module in enumerate(read_json(path, list)):
+        if not isinstance(module, dict) or not isinstance(module.get("type"), str):
+            raise ModelError(f"{path!r} is damaged: entry {place} must be an object with a type and a path.")
+        kind = module["type"].rsplit(".", 1)[-1]
+        here = inside(folder, module.get("path", ""))
+        if (kind == "Transformer") != (place == 0) or recipe.normalizes:
+            raise ModelError(f"{path!r} names the step {module['type']!r} at place {place}, where Sylvan knows none.")
+        if kind == "Pooling" and not recipe.modes:
+            recipe.modes = _read_modes(here)
+        elif kind == "Dense" and recipe.modes:
+            dense.append(_read_dense(here))
+        elif kind == "Normalize" and recipe.modes:
+            recipe.normalizes = True
+        elif kind not in ("Transformer", "Dropout"):
+            raise ModelError(
+                f"{path!r} names the step {module['type']!r} at place {place}, which Sylvan doesn't know there. "
+                "It knows Transformer, Pooling, Dense, Dropout and Normalize, in this order."
+            )
+    if not recipe.modes:
+        raise ModelError(f"{path!r} names no Pooling, so that there would be no vector of a text.")
+    recipe.dense = dense
+    _read_texts(recipe)
+    _read_prompts(folder, recipe)
+    return recipe
+
+
+def _read_modes(folder: str) -> tuple[str, ...]:
+    path = os.path.join(folder, "config.json")
+    read_json(path)
+    with explained(folder, "pooling"):
+        pooling = need_modules().Pooling.load(folder, local_files_only=True)
+    if pooling.include_prompt is not True:
+        raise ModelError(f"{path!r} pools without the prompt's tokens (include_prompt), which Sylvan doesn't.")
+    return (pooling.pooling_mode,) if isinstance(pooling.pooling_mode, str) else tuple(pooling.pooling_mode)
+
+
+def _read_dense(folder: str) -> Any:
+    path, weights = (os.path.join(folder, name) for name in ("config.json", "model.safetensors"))
+    config = read_json(path)
+    sizes = [config.get("in_features"), config.get("out_features")]
+    activation = str(config.get("activation_function", "torch.nn.Tanh"))
+    known = activation.startswith("torch.nn.") and activation.rsplit(".", 1)[-1] in _ACTIVATIONS
+    plain = config.get("module_input_name", "sentence_embedding") == "sentence_embedding"
+    if not all(isinstance(size, int) and size > 0 for size in sizes) or not known or not plain:
+        raise ModelError(
+            f"{path!r} describes a layer that Sylvan doesn't know: it takes in_features, out_features, bias and an "
+            f"activation_function among {', '.join(_ACTIVATIONS)}."
+        )
+    if not os.path.isfile(weights):
+        raise ModelError(f"{weights!r} is missing.")
+    dense = need_modules().Dense
+    with explained(folder, "layer"):
+        with torch.device("meta"):  # a false number in the settings makes nothing huge
+            empty = dense(*sizes, bias=bool(config.get("bias", True)), use_residual=bool(config.get("use_residual")))
+        wanted = {name: tuple(tensor.shape) for name, tensor in empty.state_dict().items()}
+        if wanted != shapes_in(weights):
+            raise ModelError(f"The weights in {folder!r} are not those of its config.json, which asks for {wanted}.")
+        return dense.load(folder, local_files_only=True).float()
+
+
+def _read_texts(recipe: Recipe) -> None:
+    """What is done to texts before the network, and what is taken of what it gives."""
+    with explained(recipe.folder, "settings"):
+        config = need_modules().Transformer.load_config(recipe.folder, local_files_only=True)
+        length, texts = config.get("max_seq_length"), config["modality_config"].get("text")
+        recipe.max_length = length if isinstance(length, int) and length > 0 else None
+        recipe.lowercase = bool(config.get("do_lower_case"))
+    if config.get("module_output_name", "token_embeddings") != "token_embeddings" or texts != TOKEN_VECTORS:
+        raise ModelError(
+            f"The network in {recipe.folder!r} is asked for {texts!r}; Sylvan pools the vectors of a text's tokens, "
+            f"{TOKEN_VECTORS!r}."
+        )
+
+
+def _read_prompts(folder: str, recipe: Recipe) -> None:
+    path = os.path.join(folder, "config_sentence_transformers.json")
+    if not os.path.isfile(path):
+        return
+    config = read_json(path)
+    prompts, name = config.get("prompts") or {}, config.get("default_prompt_name")
+    if not isinstance(prompts, dict) or not all(isinstance(prompt, str) for prompt in prompts.values()):
+        raise ModelError(f"{path!r} is damaged: prompts must be texts by their names.")
+    if name is not None and (not isinstance(name, str) or name not in prompts):
+        raise ModelError(f"{path!r} is damaged: its default prompt {name!r} is not among its prompts.")
+    recipe.prompts, recipe.prompt = prompts, prompts.get(name, "") if name is not None else ""
+
+
+def pooler_as_dense(network: Any) -> Any:
+    """BERT's own pooling, a linear map and tanh of the first token's vector, as a layer; None where it is another. The
+    layer shares the pooler's weights."""
+    pooler = getattr(network, "pooler", None)
+    linear, activation = getattr(pooler, "dense", None), getattr(pooler, "activation", None)
+    if not isinstance(linear, nn.Linear) or not isinstance(activation, nn.Tanh):
+        return None
+    layer = need_modules().Dense(linear.in_features, linear.out_features, bias=linear.bias is not None)
+    layer.linear = linear
+    n_rows = network.get_input_embeddings().weight.shape[0]
+    with torch.inference_mode():
+        ids = torch.arange(3).unsqueeze(0) % n_rows
+        output = network(input_ids=ids, attention_mask=torch.ones_like(ids))
+        pooled = layer({"sentence_embedding": output.last_hidden_state[:, 0]})["sentence_embedding"]
+        return layer if torch.allclose(pooled, output.pooler_output, atol=1e-5) else None

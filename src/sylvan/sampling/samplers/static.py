@@ -6,11 +6,14 @@ import math
 from collections.abc import Sequence
 from typing import Annotated, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from sylvan.params.fields import Range, attribute, parameterized
-from sylvan.sampling.samplers.base import Draw, Sampler, class_counts
+from sylvan.errors import DataError, NotFittedError
+from sylvan.params.fields import KW_ONLY, Instance, Range, attribute, parameterized
+from sylvan.sampling.samplers.base import AdaptiveSampler, Draw, Sampler, class_counts
+from sylvan.sampling.tensors import invert, need_integers, without_gradient
 
 
 def alias_table(weights: Tensor) -> tuple[Tensor, Tensor]:
@@ -183,3 +186,314 @@ class Unigram(Sampler):
 
     def _log_prob(self, queries: Tensor, ids: Tensor) -> Tensor:
         return self.log_probabilities[ids]
+
+
+@parameterized
+class Softmax(AdaptiveSampler):
+    """Draws a class with probability proportional to exp(query · class embedding): the oracle.
+
+    Costs as much as the full softmax, O(n_classes · dim) a query, and keeps a copy of the class embeddings: for
+    comparisons and tests. Refresh it at every step to draw from the exact softmax throughout a training.
+
+    Parameters
+    ----------
+    n_classes : int
+        Number of classes, in [1, inf).
+    dim : int
+        Number of dimensions of queries and class embeddings, in [1, inf).
+    chunk_size : int
+        Most scores in memory at once, in [1, inf); those of a single query always are.
+    stale_after : int, optional
+        Warn after that many draws without a refresh.
+
+    Raises
+    ------
+    ParameterError
+        When a parameter is out of its range.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sylvan.sampling import Softmax
+    >>> table, query = torch.tensor([[0.0], [1.0], [2.0]]), torch.tensor([[1.0]])
+    >>> sampler = Softmax(3, 1)
+    >>> sampler.refresh(table)
+    >>> [round(p, 3) for p in sampler.log_prob(query, torch.arange(3)).exp()[0].tolist()]
+    [0.09, 0.245, 0.665]
+    """
+
+    _: KW_ONLY
+    chunk_size: Annotated[int, Range(1)] = 1 << 22
+    table: Tensor = attribute()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.register_buffer("table", torch.zeros(self.n_classes, self.dim))
+
+    def _refresh(self, table: Tensor) -> None:
+        self.table.copy_(table)
+
+    def _draw(self, queries: Tensor, n: int, generator: torch.Generator | None) -> Draw:
+        coins = torch.rand(len(queries), n, generator=generator, device=queries.device, dtype=torch.float64)
+        ids, log_q = [], []
+        step = self._rows_at_once()
+        for start in range(0, len(queries), step):
+            scores = self._scores(queries[start : start + step])
+            top = scores.amax(dim=1, keepdim=True)
+            heights = (scores - top).double().exp_().cumsum(dim=1)
+            chosen, _ = invert(heights, coins[start : start + step])
+            ids.append(chosen)
+            log_q.append(scores.gather(1, chosen).double() - top.double() - heights[:, -1:].log())
+        return Draw(torch.cat(ids), torch.cat(log_q).float())
+
+    def _log_prob(self, queries: Tensor, ids: Tensor) -> Tensor:
+        parts = []
+        step = self._rows_at_once()
+        for start in range(0, len(queries), step):
+            scores = self._scores(queries[start : start + step])
+            top = scores.amax(dim=1, keepdim=True)
+            total = (scores - top).double().exp_().cumsum(dim=1)[:, -1:]  # summed in the order of the draws
+            parts.append(scores.gather(1, ids[start : start + step]).double() - top.double() - total.log())
+        return torch.cat(parts).float()
+
+    def _rows_at_once(self) -> int:
+        return max(1, self.chunk_size // self.n_classes)
+
+    def _scores(self, queries: Tensor) -> Tensor:
+        return queries.float() @ self.table.t()
+
+
+@parameterized
+class Subset(Sampler):
+    """Draws from some classes with a sampler that was made for so many, and never from the others.
+
+    Parameters
+    ----------
+    n_classes : int
+        Number of all classes.
+    sampler : Sampler
+        For as many classes as are drawn from; it numbers them in the order of ``classes`` and, if it is adaptive, sees
+        their embeddings alone.
+    classes : sequence, array or Tensor of int, shape (n,)
+        The classes that are drawn from, each once.
+
+    Raises
+    ------
+    ParameterError
+        When a parameter is out of its range.
+    DataError
+        When ``classes`` aren't distinct classes, as many as the sampler has.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sylvan.sampling import Subset, Uniform
+    >>> sampler = Subset(5, Uniform(2), [1, 4])
+    >>> sampler.log_prob(torch.zeros(1, 8), torch.arange(5)).exp().tolist()
+    [[0.0, 0.5, 0.0, 0.0, 0.5]]
+    """
+
+    sampler: Annotated[Sampler, Instance(words="a sampler of sylvan.sampling")]
+    classes: Any
+    drawn: Tensor = attribute()
+    places: Tensor = attribute()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.adaptive = self.sampler.adaptive  # type: ignore[misc]
+        self.dim = self.sampler.dim
+        ids = torch.as_tensor(np.asarray(self.classes.cpu() if isinstance(self.classes, Tensor) else self.classes))
+        self._check_classes(ids)
+        places = torch.full((self.n_classes,), -1)
+        places[ids] = torch.arange(len(ids))
+        self.register_buffer("drawn", ids.long())
+        self.register_buffer("places", places)
+
+    def _check_classes(self, ids: Tensor) -> None:
+        if ids.dtype.is_floating_point or ids.dtype.is_complex or ids.dtype == torch.bool or ids.dim() != 1:
+            raise DataError(
+                f"The classes of Subset must be a list of class numbers. Got {ids.dtype} of the shape "
+                f"{tuple(ids.shape)} instead."
+            )
+        if len(ids) != self.sampler.n_classes:
+            raise DataError(
+                f"The classes of Subset must be as many as its {type(self.sampler).__name__} draws from, "
+                f"{self.sampler.n_classes}. Got {len(ids)} instead."
+            )
+        low, high = int(ids.min()), int(ids.max())
+        if low < 0 or high >= self.n_classes:
+            raise DataError(
+                f"The classes of Subset must lie in [0, {self.n_classes}). Got {low if low < 0 else high} instead."
+            )
+        if len(torch.unique(ids)) < len(ids):
+            raise DataError("The classes of Subset must be distinct; at least one is there twice.")
+
+    @property
+    def learnable(self) -> Any:
+        """As the inner sampler's: whether its codewords are learned, and how."""
+        return getattr(self.sampler, "learnable", False)
+
+    def learning_loss(self, queries: Tensor, class_embeddings: Tensor) -> Tensor:
+        """The inner sampler's loss for its codewords, on the embeddings of the classes that it draws from."""
+        result: Tensor = self.sampler.learning_loss(queries, class_embeddings[self.drawn])  # type: ignore[operator]
+        return result
+
+    def observe(self, targets: Tensor) -> None:
+        """Let the inner sampler see those targets that it draws from."""
+        places = self.places[need_integers(targets, "The targets given to Subset")]
+        self.sampler.observe(places[places >= 0])
+
+    def _draw(self, queries: Tensor, n: int, generator: torch.Generator | None) -> Draw:
+        draw = self.sampler.sample(queries, n, generator=generator)
+        return Draw(self.drawn[draw.ids], draw.log_q)
+
+    def _draw_shared(self, queries: Tensor, n: int, generator: torch.Generator | None) -> Draw:
+        draw = self.sampler.sample(queries, n, shared=True, generator=generator)
+        return Draw(self.drawn[draw.ids], draw.log_q)
+
+    def _log_prob(self, queries: Tensor, ids: Tensor) -> Tensor:
+        places = self.places[ids]
+        log_q = self.sampler.log_prob(queries, places.clamp(min=0))
+        return log_q.masked_fill(places < 0, -torch.inf)
+
+    def _refresh(self, table: Tensor) -> None:
+        self.sampler.refresh(table[self.drawn])
+
+
+@parameterized
+class InBatch(Sampler):
+    """Draws among the targets of the batch at hand, as :meth:`observe` tells them.
+
+    ``log_q`` isn't the probability within this batch but over the batches: a draw among the targets of a batch that
+    is itself drawn from the data gives each class as often as it occurs there. That is the probability by which a
+    loss must correct, or it takes frequent classes for wrong ones. It comes from the counts, or, when none are given,
+    from a streaming estimate: for each class a moving average of how many targets pass from one of its occurrences to
+    the next, whose reciprocal is the class's frequency.
+
+    Parameters
+    ----------
+    n_classes : int
+        Number of classes, in [1, inf).
+    counts : sequence, array or Tensor of real numbers, shape (n_classes,), optional
+        How often each class occurs in the data. None estimates it from the targets as they pass.
+    step_size : float
+        Weight of a new interval in the estimate, in (0, 1]; of a class that occurred fewer than 1 / step_size times
+        the plain mean is taken. Larger values follow drifting data faster, with more noise. Not used with counts.
+
+    Raises
+    ------
+    ParameterError
+        When a parameter is out of its range.
+    DataError
+        When counts or targets don't fit ``n_classes``, or a target has the count 0.
+    NotFittedError
+        When it is to draw before a batch was observed.
+
+    Notes
+    -----
+    The batch isn't part of ``state_dict``; the estimate is. In evaluation mode (``eval()``) the estimate stays as it
+    is, but for classes never seen before. Classes never seen have minus infinity as ``log_prob``.
+
+    References
+    ----------
+    X. Yi et al., "Sampling-bias-corrected neural modeling for large corpus item recommendations", 2019, algorithm 2.
+    There an interval is a number of batches; here one of targets, so that a class which occurs several times in
+    every batch is distinguished from one that occurs once.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sylvan.sampling import InBatch
+    >>> sampler = InBatch(5)
+    >>> sampler.observe(torch.tensor([3, 3, 3, 0]))
+    >>> sampler.log_prob(torch.zeros(1, 8), torch.arange(5)).exp().tolist()
+    [[0.25, 0.0, 0.0, 0.75, 0.0]]
+    >>> bool(torch.isin(sampler.sample(torch.zeros(4, 8), 10).ids, torch.tensor([0, 3])).all())
+    True
+    """
+
+    counts: Any = None
+    _: KW_ONLY
+    step_size: Annotated[float, Range(0, 1, open_low=True)] = 0.01
+    batch: Tensor = attribute()
+    log_probabilities: Tensor = attribute()
+    interval: Tensor = attribute()
+    seen_at: Tensor = attribute()
+    occurrences: Tensor = attribute()
+    position: Tensor = attribute()
+    total_rate: Tensor = attribute()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        counts, n_classes = self.counts, self.n_classes
+        self.register_buffer("batch", torch.zeros(0, dtype=torch.int64), persistent=False)
+        if counts is not None:
+            weights = class_counts(counts, n_classes, owner=type(self).__name__)
+            self.register_buffer("log_probabilities", (weights / weights.sum()).log().float())
+            return
+        self.register_buffer("interval", torch.full((n_classes,), float("inf"), dtype=torch.float64))
+        self.register_buffer("seen_at", torch.zeros(n_classes, dtype=torch.int64))
+        self.register_buffer("occurrences", torch.zeros(n_classes, dtype=torch.int64))
+        self.register_buffer("position", torch.zeros((), dtype=torch.int64))  # targets that have passed
+        self.register_buffer("total_rate", torch.zeros((), dtype=torch.float64))  # sum of 1 / interval
+
+    @without_gradient
+    def observe(self, targets: Tensor) -> None:
+        """Take the batch's targets as what is drawn from next, and count them for the estimate.
+
+        Parameters
+        ----------
+        targets : Tensor of int, any shape
+
+        Raises
+        ------
+        DataError
+            When they aren't a tensor of integers, there is none, one isn't in [0, n_classes), or one has the count 0.
+        """
+        batch = need_integers(targets, "The targets given to InBatch").detach().reshape(-1)
+        if len(batch) == 0:
+            raise DataError("InBatch was given a batch without targets; it needs at least one to draw from.")
+        low, high = (int(end) for end in torch.aminmax(batch))
+        if low < 0 or high >= self.n_classes:
+            raise DataError(
+                f"The targets given to InBatch must be in [0, {self.n_classes}). Got {low if low < 0 else high}."
+            )
+        if self.counts is None:
+            self._count(batch)
+        elif bool(torch.isinf(self.log_probabilities[batch]).any()):
+            absent = int(batch[torch.isinf(self.log_probabilities[batch])][0])
+            raise DataError(f"Class {absent} is a target, but the counts given to InBatch say that it never occurs.")
+        self.batch = batch
+
+    def _count(self, batch: Tensor) -> None:
+        classes, times = torch.unique(batch, return_counts=True)
+        if self.training:
+            self.position += len(batch)
+        else:
+            fresh = self.occurrences[classes] == 0
+            classes, times = classes[fresh], times[fresh]
+        old = self.interval[classes]
+        seen = self.occurrences[classes] + times
+        span = (self.position - self.seen_at[classes]).clamp(min=1)
+        # Several occurrences in a batch are as many steps towards their mean distance.
+        weight = torch.maximum(1 - (1 - self.step_size) ** times.double(), times.double() / seen)
+        new = torch.where(seen == times, span / times, old + weight * (span / times - old))
+        self.total_rate += (1 / new - 1 / old).sum()
+        self.interval[classes] = new
+        self.occurrences[classes] = seen
+        self.seen_at[classes] = self.position
+
+    def _draw(self, queries: Tensor, n: int, generator: torch.Generator | None) -> Draw:
+        if len(self.batch) == 0:
+            raise NotFittedError(
+                "This InBatch has observed no batch yet. The losses tell it their targets; when calling sample() "
+                "yourself, call observe(targets) first."
+            )
+        places = torch.randint(len(self.batch), (len(queries), n), generator=generator, device=self.batch.device)
+        ids = self.batch[places]
+        return Draw(ids, self._log_prob(queries, ids))
+
+    def _log_prob(self, queries: Tensor, ids: Tensor) -> Tensor:
+        if self.counts is not None:
+            return self.log_probabilities[ids]
+        return -(self.interval[ids].log() + self.total_rate.log()).float()

@@ -30,8 +30,8 @@ _OPTIONS = {
 _WORDS = {"true": True, "false": False, "none": None}
 
 
-def run(ctx: click.Context, owner: Any, module: Any, given: dict[str, Any]) -> None:
-    """Train once with each seed and say what came of it; ``module`` is that of the task, beside this one."""
+def run(ctx: click.Context, owner: Any, make_job: Any, save_beside: Any, given: dict[str, Any]) -> None:
+    """Train once with each seed and say what came of it."""
     session = Session.of(ctx)
     settings = _settings(owner, given)
     seeds = given["seeds"] or (0,)
@@ -49,12 +49,12 @@ def run(ctx: click.Context, owner: Any, module: Any, given: dict[str, Any]) -> N
         for seed, folder in zip(seeds, folders, strict=True):
             if several and not given["quiet"]:
                 click.echo(f"Seed {seed}:")
-            job = module.make_job(given["data"], given, {**settings, "seed": seed})
+            job = make_job(given["data"], given, {**settings, "seed": seed})
             on_start = None
             if not results:  # what is of all seeds: refused before anything is trained, written once
                 if given["resume"]:
                     _check_checkpoints(job, seeds, folders)
-                on_start = partial(getattr(module, "save_beside", lambda _: None), given)
+                on_start = partial(save_beside, given)
             results.append(_train(job, folder, seed, given, on_start))
     if several:
         _summarise(results, seeds, given)
