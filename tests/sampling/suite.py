@@ -42,7 +42,7 @@ class Case:
     def there(self) -> bool:
         """Whether the class that it names exists and takes what the name fixes."""
         known = by_name._SAMPLERS[self.name]
-        if importlib.util.find_spec(f"sylvan.sampling.{sampling._PLACES[known.kind]}") is None:
+        if importlib.util.find_spec(sampling._PLACES[known.kind]) is None:
             return False
         return set(known.fixed) <= set(inspect.signature(getattr(sampling, known.kind)).parameters)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,34 +23,29 @@ from sylvan.sampling.samplers.static import Subset
 class _Known:
     """What a name stands for: a public class of :mod:`sylvan.sampling` and what it is always given."""
 
-    module: str
     kind: str
     line: str
     fixed: Mapping[str, Any] = field(default_factory=dict)
 
 
 def _midx(line: str, **fixed: Any) -> _Known:
-    return _Known("midx.midx", "MIDX", line, fixed)
+    return _Known("MIDX", line, fixed)
 
 
 _JOINT = {"learnable": "joint", "class_weights": None}  # as the paper has it; weights only did harm here
 _GUMBEL = {"learnable": "joint-gumbel", "class_weights": None}  # as its authors' code has it
 _AWARE = {"query_aware": True, "class_weights": None}  # classes then count by their mean probability
 _SAMPLERS = {
-    "uniform": _Known("samplers.static", "Uniform", "all classes with the same probability"),
-    "log-uniform": _Known("samplers.static", "LogUniform", "Zipf's law, for ids sorted by falling frequency"),
-    "unigram": _Known("samplers.static", "Unigram", "classes as often as they occur (needs counts)"),
-    "in-batch": _Known("samplers.in_batch", "InBatch", "the other targets of the batch"),
-    "softmax": _Known("samplers.softmax", "Softmax", "the exact softmax, at its full cost: the oracle"),
-    "lsh": _Known("samplers.lsh", "LSH", "classes that share hash signs with the query"),
-    "sphere": _Known("samplers.sphere", "Sphere", "alpha times the squared score plus one"),
-    "rff": _Known("samplers.rff", "RFF", "random Fourier features of normalised embeddings"),
-    "exact-midx-pq": _Known(
-        "midx.exact_midx", "ExactMIDX", "inverted multi-index, product codes, exact", {"quantizer": "pq"}
-    ),
-    "exact-midx-rq": _Known(
-        "midx.exact_midx", "ExactMIDX", "inverted multi-index, residual codes, exact", {"quantizer": "rq"}
-    ),
+    "uniform": _Known("Uniform", "all classes with the same probability"),
+    "log-uniform": _Known("LogUniform", "Zipf's law, for ids sorted by falling frequency"),
+    "unigram": _Known("Unigram", "classes as often as they occur (needs counts)"),
+    "in-batch": _Known("InBatch", "the other targets of the batch"),
+    "softmax": _Known("Softmax", "the exact softmax, at its full cost: the oracle"),
+    "lsh": _Known("LSH", "classes that share hash signs with the query"),
+    "sphere": _Known("Sphere", "alpha times the squared score plus one"),
+    "rff": _Known("RFF", "random Fourier features of normalised embeddings"),
+    "exact-midx-pq": _Known("ExactMIDX", "inverted multi-index, product codes, exact", {"quantizer": "pq"}),
+    "exact-midx-rq": _Known("ExactMIDX", "inverted multi-index, residual codes, exact", {"quantizer": "rq"}),
     "midx-pq": _midx("inverted multi-index, product codes", quantizer="pq"),
     "midx-rq": _midx("inverted multi-index, residual codes", quantizer="rq"),
     "midx-learned-pq": _midx("the same with learned product codes", quantizer="pq", learnable=True),
@@ -63,29 +58,19 @@ _SAMPLERS = {
     "midx-aware-rq": _midx("the same, residual codes made for recent queries: the nearest", quantizer="rq", **_AWARE),
 }
 _LOSSES = {
-    "full": _Known("losses.full_softmax", "FullSoftmaxLoss", "softmax over all classes, in chunks; without a sampler"),
-    "sampled-softmax": _Known(
-        "losses.sampled_softmax", "SampledSoftmaxLoss", "softmax over the target and sampled classes, all corrected"
-    ),
+    "full": _Known("FullSoftmaxLoss", "softmax over all classes, in chunks; without a sampler"),
+    "sampled-softmax": _Known("SampledSoftmaxLoss", "softmax over the target and sampled classes, all corrected"),
     "sampled-softmax-eq1": _Known(
-        "losses.sampled_softmax", "SampledSoftmaxLoss", "the same by Eq. (1): the target isn't", {"correction": "drawn"}
+        "SampledSoftmaxLoss", "the same by Eq. (1): the target isn't", {"correction": "drawn"}
     ),
-    "head-and-tail": _Known(
-        "losses.head_and_tail", "HeadAndTailLoss", "frequent classes exactly, draws from the others"
-    ),
-    "nce": _Known("losses.logistic", "NCELoss", "noise contrastive estimation: the target against noise"),
-    "negative-sampling": _Known(
-        "losses.logistic", "NegativeSamplingLoss", "word2vec's logistic loss, without normalisation"
-    ),
-    "blackout": _Known("losses.black_out", "BlackOutLoss", "discriminative loss over a weighted sample"),
-    "one-vs-each": _Known("losses.logistic", "OneVsEachLoss", "a product of pairwise bounds on the softmax"),
-    "cane": _Known("losses.cane", "CANELoss", "candidates versus noises"),
+    "head-and-tail": _Known("HeadAndTailLoss", "frequent classes exactly, draws from the others"),
+    "nce": _Known("NCELoss", "noise contrastive estimation: the target against noise"),
+    "negative-sampling": _Known("NegativeSamplingLoss", "word2vec's logistic loss, without normalisation"),
+    "blackout": _Known("BlackOutLoss", "discriminative loss over a weighted sample"),
+    "one-vs-each": _Known("OneVsEachLoss", "a product of pairwise bounds on the softmax"),
+    "cane": _Known("CANELoss", "candidates versus noises"),
 }
-_HEADS = {
-    "beam-tree": _Known(
-        "heads.beam_tree_head", "BeamTreeHead", "candidates versus noises in a tree, with its own weights"
-    )
-}
+_HEADS = {"beam-tree": _Known("BeamTreeHead", "candidates versus noises in a tree, with its own weights")}
 _TREES = ("frequency", "kmeans", "random")
 SAMPLERS: Mapping[str, str] = {name: known.line for name, known in _SAMPLERS.items()}
 LOSSES: Mapping[str, str] = {name: known.line for name, known in _LOSSES.items()}
@@ -342,7 +327,7 @@ def _look_up(what: str, table: Mapping[str, _Known], name: str) -> tuple[Any, di
     if not isinstance(name, str) or name not in table:
         raise ParameterError(f"There is no {what} {name!r}. The known ones are: {', '.join(table)}.")
     known = table[name]
-    return getattr(importlib.import_module(f"sylvan.sampling.{known.module}"), known.kind), dict(known.fixed)
+    return getattr(sys.modules[__package__], known.kind), dict(known.fixed)
 
 
 def _made(
