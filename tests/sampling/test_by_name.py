@@ -18,7 +18,7 @@ COUNTS = [9, 4, 1, 0, 16, 1, 1, 4, 9, 25]
 
 
 def there(kind: str) -> bool:
-    return importlib.util.find_spec(f"sylvan.sampling.{sampling._PLACES[kind]}") is not None
+    return importlib.util.find_spec(sampling._PLACES[kind]) is not None
 
 
 def needs(kind: str) -> None:
