@@ -30,7 +30,7 @@ from sylvan.matching.neighbors import NeighborIndex
 from sylvan.metrics.rows import hits
 from sylvan.models import text
 from sylvan.models.encoders.dense_features import encoded
-from sylvan.models.label_texts import answers as text_answers
+from sylvan.models.label_texts import label_texts as fitting
 from sylvan.models.label_texts.label_texts import with_text_rows
 
 HIDDEN, DEEP, NEIGHBORS = 0.1, 100, 20
@@ -212,7 +212,7 @@ class Remembered:
 
 def with_encoder(case: Case, folder: str, vectors: Remembered, draw: dict[str, Any], first: bool) -> dict[str, Any]:
     """The figures of a model whose labels have an encoder; the first one shows what encoding takes."""
-    with mock.patch.object(text, "encoded", vectors), mock.patch.object(text_answers, "encoded", vectors):
+    with mock.patch.object(text, "encoded", vectors), mock.patch.object(fitting, "encoded", vectors):
         with measure.Clock() as clock:
             model = TextModel(label_encoder=folder).fit(case.texts, case.labels, label_texts=case.label_texts)
         top, among = (model.rank(case.test, 10, allowed=only) for only in (None, model.unlearned_labels_))

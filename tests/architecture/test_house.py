@@ -14,14 +14,7 @@ MOST_CODE = 400  # lines of code in a file
 MOST_ANCESTORS = 4  # own classes above a model
 
 # What doesn't hold the rules yet; what holds them has to be struck out.
-TOWERS_LEFT = {
-    "TextModel": 7,
-    "XRTransformer": 5, "XTransformer": 5,
-}  # fmt: skip
-ONE_SUBCLASS_LEFT = {
-    "TextAnswers",
-    "TextUpdates",
-}  # fmt: skip
+TOWERS_LEFT = {"TextModel": 5, "XRTransformer": 5, "XTransformer": 5}
 # Classes that are used by themselves, and once as a base as well.
 NO_MERE_BASES = {"CandidateModel", "Engine", "Findings", "PerLayer", "Range", "Results", "Vocabulary"}
 
@@ -64,4 +57,4 @@ def test_few_classes_stand_above_a_model() -> None:
 def test_no_class_is_a_base_for_one_other_alone() -> None:
     subclasses = Counter(base for bases in classes().values() for base in bases)
     only = {name.rpartition(".")[2] for name, count in subclasses.items() if count == 1} - NO_MERE_BASES
-    assert only == ONE_SUBCLASS_LEFT
+    assert not only

@@ -428,7 +428,7 @@ def _language(given: dict[str, Any]) -> str | None:
 
 def _show_plan(model: Any, source: Any, options: dict[str, Any], given: dict[str, Any]) -> None:
     """What the training would take, without it."""
-    from sylvan.models.text import need_plan
+    from sylvan.models.text_plan import need_plan
 
     for option in ("memory_limit", "checkpoint", "resume"):
         if given.get(option):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import tempfile
+import threading
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from types import MappingProxyType
@@ -19,143 +20,45 @@ from sylvan.arrays.canonical import take_rows
 from sylvan.arrays.topk import TopK, answers_of
 from sylvan.arrays.validate import Csr
 from sylvan.data import Vocabulary
-from sylvan.errors import DataError, ParameterError
+from sylvan.errors import DataError, RowsUnknownWarning
+from sylvan.explain.explanation import Explanation
+from sylvan.explain.question import place_of
 from sylvan.labels.targets import LabelNumbers, encode_labels, named_rows, names_for, need_as_many
-from sylvan.models.base import Estimator
+from sylvan.labels.vocabulary import NamedTopK
+from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.models.compress import Compressible, has_weights
 from sylvan.models.encoders.dense_features import encoded
 from sylvan.models.encoders.described import EncoderSource, described_encoder, made_encoder
 from sylvan.models.encoders.saved_encoder import SavedEncoder, encoder_files
 from sylvan.models.label_changes import one_class_a_row
+from sylvan.models.label_texts.answers import LabelTextRanker, Query, label_counts
 from sylvan.models.label_texts.label_texts import (
     Described,
     LabelTexts,
-    LabelVectors,
+    fitted_texts,
     judged_rows,
     named_texts,
     with_names_of,
-    with_text_rows,
 )
-from sylvan.models.text_estimator import Unknown, check_texts
-from sylvan.models.text_updates import TextUpdates
-from sylvan.models.xr.estimate import TrainingSize
+from sylvan.models.text_estimator import TextEstimator, Unknown, check_texts
+from sylvan.models.text_plan import text_plan, with_encoding
+from sylvan.models.text_updates import Request, TextParts, requested, texts_after, with_known_texts
 from sylvan.models.xr.xr_linear import XRLinear
-from sylvan.parallel import resolve_jobs
-from sylvan.params.fields import Instance, fresh, parameterized
+from sylvan.parallel import one_at_a_time
+from sylvan.params.fields import Instance, attribute, fresh, parameterized
 from sylvan.params.wording import counted
 from sylvan.ranking.calibrate import holdout_folds
-from sylvan.runtime.memory import resident_bytes
-from sylvan.runtime.plan import Phase, Plan, state_bytes, timed
+from sylvan.ranking.votes import Voted
+from sylvan.runtime.plan import Plan, UpdatePlan
 from sylvan.store import ScratchFiles, State
 from sylvan.store.registry import rebuild
 from sylvan.text import TfidfVectorizer
-from sylvan.text.estimate import estimate_texts
 from sylvan.weights.layer import WeightDtype
 
 if TYPE_CHECKING:
     from sylvan.neural.text.text_encoder import TextEncoder
 
-_TIMED_TEXTS = 64  # of each kind that go through an encoder to see how long it takes
-
-
-def need_plan(model: Any) -> None:
-    """Say that a model's training can't be estimated, if that is so."""
-    if not hasattr(model, "plan"):
-        raise ParameterError(
-            f"{type(model).__name__} has no plan: only trainings of XRLinear and BeamTreeClassifier can be estimated."
-        )
-
-
-def text_plan(vectorizer: Any, model: Any, texts: list[str], label_lists: Any, options: dict[str, Any]) -> Plan:
-    """The plan of a text model: its features are made by a copy of the vectoriser, the rest is its model's plan."""
-    need_plan(model)
-    if isinstance(model, XRLinear):
-        return _sampled_plan(vectorizer, model, texts, label_lists, options)
-    vocabulary, Y = encode_labels(label_lists)
-    vectorizer, before = copy.copy(vectorizer), resident_bytes()
-    with timed(resolve_jobs(vectorizer.n_jobs)) as clock:
-        X = vectorizer.fit_transform_rows(texts).to_scipy()
-    phase = Phase("features", clock.seconds, max(0, resident_bytes() - before))
-    plan: Plan = model.plan(X, Y, **options, **names_for(model, vocabulary))
-    return plan.after(phase, state_bytes(vectorizer.to_state()) + state_bytes(vocabulary.to_state()))
-
-
-def with_encoding(plan: Plan, source: Any, labels: list[str], rows: list[str], n_jobs: int | None) -> Plan:
-    """A plan with an encoder of labels, by which the texts of ``labels`` and of ``rows`` are encoded."""
-    from sylvan.neural import open_encoder
-
-    seconds, dim = 0.0, 0
-    with timed(1) as opening:
-        encoder = open_encoder(source)
-        dim = encoded(encoder, labels[:1], n_jobs).shape[1]  # what happens once
-    for texts in (labels, rows):
-        some = texts[:: max(1, len(texts) // _TIMED_TEXTS)]
-        with timed(1) as clock:
-            encoded(encoder, some, n_jobs)
-        seconds += clock.seconds * len(texts) / max(1, len(some))
-    weights = sum(weight.numel() * weight.element_size() for weight in encoder.parameters())
-    vectors = 2 * dim * len(labels)
-    phase = Phase("encoding", opening.seconds + seconds, weights + 4 * vectors)
-    plan = replace(plan, peak_bytes=plan.peak_bytes + phase.peak_bytes)  # the encoder stays
-    return plan.after(phase, weights + vectors)
-
-
-def _sampled_plan(
-    vectorizer: Any, model: XRLinear, texts: list[str], label_lists: Any, options: dict[str, Any]
-) -> Plan:
-    """As :func:`text_plan`; of the texts no more than a sample is read."""
-    given, now = _ListedLabels(label_lists), resident_bytes()
-    need_as_many(len(texts), given.n_rows)
-    seen = estimate_texts(vectorizer, texts)
-    ids_matter = model.tree is not None or any(
-        options.get(name) is not None for name in ("label_features", "label_embeddings")
-    )
-    Y, name_bytes = given.of(seen.rows, ids_matter)
-    weight = validate.sample_weight(options.get("sample_weight"), len(texts))
-    if weight is not None:
-        options["sample_weight"] = weight[seen.rows]
-    phase = Phase("features", seen.seconds, seen.peak_bytes)
-    whole = None
-    if len(seen.rows) < len(texts):
-        whole = TrainingSize(len(texts), given.n_labels, seen.n_terms, seen.n_entries, given.n_positives)
-    plan = model.plan(seen.features, Y, whole=whole, **options)
-    plan = replace(plan, peak_bytes=max(plan.peak_bytes, now + seen.peak_bytes))
-    return plan.after(phase, seen.vectorizer_bytes + name_bytes)
-
-
-class _ListedLabels:
-    """Labels as ``fit`` is given them, counted; only those of some rows are encoded."""
-
-    def __init__(self, label_lists: Any) -> None:
-        self._lists: list[list[str]] | None = None
-        if isinstance(label_lists, list) and all(type(row) is list for row in label_lists):
-            with contextlib.suppress(TypeError):  # of items that aren't hashable
-                names = set().union(*label_lists)
-                if all(type(name) is str for name in names):
-                    self._lists, self.n_rows, self.n_labels = label_lists, len(label_lists), len(names)
-                    self.n_positives = sum(map(len, label_lists))
-        if self._lists is None:
-            self._vocabulary, self._matrix = encode_labels(label_lists)
-            self.n_rows, self.n_labels = self._matrix.shape
-            self.n_positives = int(self._matrix.nnz)
-
-    def of(self, rows: npt.NDArray[np.int64], ids_matter: bool) -> tuple[Any, int]:
-        """The matrix of some rows' labels, by their ids among all if these matter, and the bytes of all names."""
-        if self._lists is None or ids_matter:
-            vocabulary, matrix = encode_labels(self._lists) if self._lists else (self._vocabulary, self._matrix)
-            listed = validate.labels(matrix)
-            taken = take_rows(listed, _labelled(rows, np.diff(listed.indptr))).to_scipy()
-            return taken, state_bytes(vocabulary.to_state())
-        some = [self._lists[row] for row in _labelled(rows, np.fromiter(map(len, self._lists), np.int64))]
-        vocabulary, matrix = encode_labels(some)
-        return matrix, state_bytes(vocabulary.to_state()) * self.n_labels // max(1, len(vocabulary))
-
-
-def _labelled(rows: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The rows; as many of those that have labels, where none of them has one."""
-    if counts[rows].any() or not counts.any():
-        return rows
-    return np.resize(np.flatnonzero(counts), len(rows))
+_opening = threading.RLock()  # not a model's own: locks can't be copied
 
 
 def usual_vectorizer(**params: Any) -> TfidfVectorizer:
@@ -164,7 +67,7 @@ def usual_vectorizer(**params: Any) -> TfidfVectorizer:
 
 
 @parameterized
-class TextModel(TextUpdates, Compressible):
+class TextModel(TextEstimator, Compressible):
     """A vectoriser and a model that together go from texts to label names.
 
     Parameters
@@ -218,6 +121,10 @@ class TextModel(TextUpdates, Compressible):
     model: Annotated[Estimator, Instance(words="an estimator of Sylvan over matrices")] = fresh(factory=XRLinear)
     label_encoder: Annotated[Any | None, EncoderSource()] = None
     unknown: Unknown = "none"
+
+    label_texts_: LabelTexts | None = attribute(None)
+    _label_encoder: Any = attribute(None)  # a TextEncoder, or a SavedEncoder until it is first needed
+    _ranker: LabelTextRanker | None = attribute(None)  # of labels that are known by their texts alone
 
     def inner(self) -> Estimator:
         """The model over matrices that ranks the features of texts: ``model``."""
@@ -392,13 +299,16 @@ class TextModel(TextUpdates, Compressible):
         described: Described | None = None,
     ) -> TopK | None:
         """Vectoriser first, then the labels, then the model, perhaps with answers to held-out ``rows``."""
-        before, known = dict(self.vectorizer.__dict__), None
+        before, known = self.vectorizer.fitted_, None
         try:
             X = features()
             vocabulary, Y = labels()
             if described is not None:
                 vocabulary = with_names_of(vocabulary, described.labels)
-                X, Y, sample_weight, known = self._with_label_texts(X, Y, sample_weight, vocabulary, described)
+                keeps_rows = getattr(self.model, "keep_rows", False)
+                X, Y, sample_weight, known = fitted_texts(
+                    self.vectorizer, keeps_rows, X, Y, sample_weight, vocabulary, described
+                )
                 if rows is None and getattr(self.model, "calibration", None) is not None:
                     folds = holdout_folds(X.shape[0] - len(known.labels), 1)
                     rows = folds[0] if folds else None  # rows alone say what a score means, not labels' texts
@@ -413,7 +323,7 @@ class TextModel(TextUpdates, Compressible):
                 if top is not None and self.unknown == "none":
                     top = answers_of(top, np.diff(X.indptr)[rows] > 0)
         except BaseException:  # with its old vectoriser the model is what it was
-            self.vectorizer.__dict__ = before
+            self.vectorizer.fitted_ = before
             raise
         self.label_texts_, self._label_encoder = known, None if described is None else described.encoder
         self._take_labels(vocabulary)
@@ -435,32 +345,216 @@ class TextModel(TextUpdates, Compressible):
         encoder = open_encoder(self.label_encoder)
         return encoder.copy() if encoder is self.label_encoder else encoder
 
-    def _with_label_texts(
-        self, X: Any, Y: Any, sample_weight: Any, vocabulary: Vocabulary, described: Described
-    ) -> tuple[Any, Any, Any, LabelTexts]:
-        """The training rows with labels' texts below them, and what is kept of these texts."""
-        features, truth = validate.pair(X, Y, owner="TextModel")
-        weight = validate.sample_weight(sample_weight, features.shape[0])
-        truth = truth._replace(shape=(truth.shape[0], len(vocabulary)))
-        texts = self.vectorizer.transform_rows(list(described.labels.values()))
-        labels = np.array([vocabulary.id(name) for name in described.labels], np.int32)
-        seen = np.bincount(truth.indices, minlength=len(vocabulary)) > 0
-        kept = np.flatnonzero((np.diff(texts.indptr) > 0) | ~seen[labels])  # a label needs a row
-        n, n_jobs, judged = features.shape[0], self.vectorizer.n_jobs, judged_rows(features.shape[0], weight)
-        keeps_rows = getattr(self.model, "keep_rows", False)
-        rows_of_texts = take_rows(texts, kept)
-        ids = np.arange(n, n + len(kept)) if keeps_rows else np.full(len(kept), -1)
-        known = LabelTexts.empty(len(vocabulary), features.shape[1])
-        known, of_rows = known.with_texts(rows_of_texts, labels[kept], ids.astype(np.int64)), None
-        if (encoder := described.encoder) is not None:
-            of_rows = encoded(encoder, described.judged, n_jobs, "Encoding texts of rows").astype(np.float16)
-            again = slice(None if keeps_rows else 0)  # a curve is fitted again where rows are kept
-            vectors = LabelVectors.empty(len(vocabulary), judged[again].astype(np.int64), of_rows[again])
-            of_texts = encoded(encoder, list(described.labels.values()), n_jobs, "Encoding texts of labels")
-            known = replace(known, vectors=vectors.with_labels(labels, of_texts))
-        known = known.learned_from(features, truth, weight, judged, of_rows, n_jobs)
-        rows, truth, weight = with_text_rows(features, truth, weight, rows_of_texts, labels[kept])
-        return rows.to_scipy(), truth.to_scipy(), weight, known
+    # ---------------------------------------- labels that are known by their texts alone
+
+    @property
+    def unlearned_labels_(self) -> npt.NDArray[np.int32]:
+        """Ids of the labels that are known by their texts alone, rising; they are ranked by these texts."""
+        self._need_fit("unlearned_labels_")
+        ranker = self._text_ranker()
+        return np.zeros(0, np.int32) if ranker is None else ranker.labels
+
+    def _text_ranker(self) -> LabelTextRanker | None:
+        """What ranks labels by their texts; None where the model has learned all of them."""
+        known = self.label_texts_
+        if known is None or known.curve is None:
+            return None
+        counts, ranker = label_counts(self.model), self._ranker
+        if ranker is None or ranker.known is not known or not np.array_equal(ranker.counts, counts):
+            labels = np.setdiff1d(known.unlearned(counts), self.removed_labels_).astype(np.int32)
+            self._ranker = ranker = LabelTextRanker(known, counts, labels)
+        return ranker if len(ranker.labels) else None
+
+    def _rank_texts(self, texts: list[str], k: int, options: dict[str, Any], unknown: str | None) -> TopK:
+        ranker = self._text_ranker()
+        if ranker is None:
+            return super()._rank_texts(texts, k, options, unknown)
+        k = validate.count(k, "k", high=max(self.n_labels_, MOST_ANSWERS))
+        rows, vectors = self._text_features(texts), self._vectors(ranker, texts)
+        query = Query.of(texts, rows, vectors, self._answered(rows, texts, unknown))
+        return ranker.rank(self.model, query, k, options)
+
+    def _vectors(self, ranker: LabelTextRanker, texts: list[str]) -> npt.NDArray[np.float32] | None:
+        """The label encoder's vectors of texts, where labels are scored by such."""
+        return self._encode(texts) if ranker.known.vectors is not None else None
+
+    def _encode(self, texts: list[str]) -> npt.NDArray[np.float32]:
+        return encoded(self._opened(), texts, self.vectorizer.n_jobs)
+
+    def _opened(self) -> TextEncoder:
+        """The encoder of the labels, read from its files where it hasn't been used yet."""
+        known = self.label_texts_
+        assert self._label_encoder is not None and known is not None and known.vectors is not None
+        with _opening:
+            if isinstance(self._label_encoder, SavedEncoder):
+                self._label_encoder = self._label_encoder.open_beside(known.vectors.labels)
+            encoder: TextEncoder = self._label_encoder
+            return encoder
+
+    def __getstate__(self) -> dict[str, Any]:
+        if isinstance(self._label_encoder, SavedEncoder):
+            self._opened()
+        return dict(self.__dict__)
+
+    def rank_voted(self, X: Any, k: int, **options: Any) -> TopK:
+        if not self.has_voters or self._text_ranker() is None:
+            return super().rank_voted(X, k, **options)
+        top, texts = Estimator.rank_voted(self, X, k, **options), check_texts(X)
+        voted = self.model.rank_voted(self._text_features(texts), 1)
+        assert isinstance(voted, Voted)
+        return Voted.of(top, voted.nearest)
+
+    def explain(self, x: str | list[str], label: str | int, top: int = 10, **options: Any) -> Explanation:
+        """Why the model gives ``label`` to a text, or why it doesn't; see :meth:`TextEstimator.explain`.
+
+        Place and score are those of :meth:`rank`. For a label that is known by its text alone there are no trees' votes
+        but a note with the words that its text and ``x`` share.
+        """
+        result = super().explain(x, label, top, **options)
+        ranker = self._text_ranker()
+        if ranker is None:
+            return result
+        options = {name: value for name, value in options.items() if name in self.rank_options()}
+        texts = [x] if isinstance(x, str) else x
+        place, score = place_of(self.rank(texts, self.n_labels_, **options), result.label)
+        options.pop("tail", None)
+        probability = place_of(self.rank_plainly(texts, self.n_labels_, **options), result.label)[1]
+        result = replace(result, place=place, score=score, probability=probability)
+        if result.label not in ranker.labels:
+            return result
+        texts = check_texts(texts)
+        shared = ranker.scorer.shared_features(self._text_features(texts), result.label)
+        words = ", ".join(repr(self._feature_name(column)) for column in shared[:top].tolist())
+        note = "No training row has this label yet: it is ranked by its own text"
+        note += f", which shares {words or 'no word'} with this one."
+        vectors = self._vectors(ranker, texts)
+        if vectors is not None:
+            note += f" The cosine of their vectors is {ranker.scorer.cosine(vectors[0], result.label):.2f}."
+        return replace(result, trees=(), notes=(note,))
+
+    def probabilities(self, top: TopK) -> TopK:
+        """The result of :meth:`rank` with probabilities instead of scores, as in :meth:`predict_proba`."""
+        self._need_fit("probabilities")
+        if self._text_ranker() is None:
+            return super().probabilities(top)
+        return NamedTopK(top.labels, top.scores, self.vocabulary_)
+
+    def _probabilities(self, top: TopK) -> Any:
+        return super()._probabilities(top) if self._text_ranker() is None else np.clip(top.scores, 0, 1)
+
+    # ---------------------------------------- updates
+
+    @one_at_a_time
+    def update(
+        self, X: Iterable[str] | None = None, Y: Any = None, sample_weight: Any = None, *, merge: Any = None,
+        label_texts: Any = None, **options: Any,
+    ) -> TextModel:  # fmt: skip
+        """Learn new texts, with labels old and new; forget texts; make several labels one.
+
+        Words that are new get columns behind the others, by the rule of :meth:`TfidfVectorizer.with_terms_of`; the
+        weights of known words stay.
+
+        Parameters
+        ----------
+        X : iterable of str, optional
+            New texts.
+        Y : their labels, as in :meth:`fit`, optional
+            Names that aren't known are new labels.
+        sample_weight : array-like, optional
+        merge : mapping of str to list of str, optional
+            The texts of some labels become those of another.
+        label_texts : mapping of str to (str or list of str), optional
+            Texts of labels that are new, or have none yet, or have had another; as in :meth:`fit`. A label that isn't
+            known and has no rows either is answered from now on where its text fits, if the model was fitted with
+            ``label_texts``, or keeps its rows.
+        **options
+            Of the model's ``update``: ``forget``, ``precise``, or ``rows``, a pair (texts, labels).
+
+        Returns
+        -------
+        TextModel
+            This model, changed; where an error is raised, it is as it was.
+
+        Raises
+        ------
+        NotFittedError
+            Before ``fit``.
+        UnsupportedError
+            When the model keeps no rows and isn't given them, or can't be brought up to date.
+        DataError
+            When something is malformed or not known.
+
+        Examples
+        --------
+        >>> from sylvan import TextModel, XRLinear
+        >>> tagger = TextModel(model=XRLinear(keep_rows=True))
+        >>> tagger = tagger.fit(["whales at sea", "bread and cakes"], [["Whaling"], ["Baking"]])
+        >>> tagger.update(["the steam engine"], [["Railways"]]).rank(["an old engine"], k=1).names
+        [['Railways']]
+        """
+        self._need_fit("update")
+        request = self._request(X, Y, sample_weight, merge, label_texts, options)
+        with warnings.catch_warnings():
+            if X is None and not self.model.unlearns:  # what is said of new labels isn't true of those with texts alone
+                warnings.simplefilter("ignore", RowsUnknownWarning)
+            model = copy.copy(self.model).update(*request.given, **request.options)
+        gone = np.setdiff1d(model.removed_labels_, self.model.removed_labels_)
+        known = texts_after(self.label_texts_, request, model, gone)
+        self.vectorizer, self.model, self.label_texts_ = request.vectorizer, model, known
+        self._take_labels(request.vocabulary)
+        self._free_names(gone)
+        return self
+
+    def plan_update(
+        self, X: Iterable[str] | None = None, Y: Any = None, sample_weight: Any = None, *, merge: Any = None,
+        label_texts: Any = None, **options: Any,
+    ) -> UpdatePlan:  # fmt: skip
+        """Estimate what :meth:`update` with the same arguments would do; nothing changes. Errors as there."""
+        self._need_fit("plan_update")
+        request = self._request(X, Y, sample_weight, merge, label_texts, options)
+        plan: UpdatePlan = self.model.plan_update(*request.given, **request.options)
+        return plan
+
+    def _request(
+        self, X: Iterable[str] | None, Y: Any, sample_weight: Any, merge: Any, label_texts: Any, options: dict[str, Any]
+    ) -> Request:
+        """What an update is asked for, in the model's own terms."""
+        texts, known = None if X is None else check_texts(X, "TextModel"), self.label_texts_
+        if options.get("rows") is not None:
+            rows = self._all_rows(options["rows"])
+            options = {**options, "rows": rows if known is None else with_known_texts(known, *rows, self.n_labels_)}
+        if merge is not None:
+            options = {**options, "merge": self._merges(merge)}
+        parts = TextParts(self.vectorizer, self.model, self.vocabulary_, known)
+        return requested(parts, texts, Y, sample_weight, label_texts, options, self._encode)
+
+    def calibrate(self, X: Any, Y: Any) -> TextModel:
+        """Fit the curves of the probabilities anew, to texts that the model wasn't trained on; the ranking stays.
+
+        Parameters and errors as in :meth:`Estimator.calibrate`, with texts for X. Texts without a known word, which
+        have no answers, don't count.
+
+        Examples
+        --------
+        >>> from sylvan import TextModel, data
+        >>> train, test = data.load_sample()
+        >>> tagger = TextModel().fit(train.texts, train.labels)
+        >>> top = tagger.calibrate(test.texts, test.labels).probabilities(tagger.rank(test.texts, k=5))
+        >>> bool(top.scores.max() < 1)
+        True
+        """
+        self._need_fit("calibrate")
+        features, truth = self._text_features(check_texts(X, type(self).__name__)), self._truth(Y)
+        need_as_many(features.shape[0], truth.shape[0])
+        known = np.flatnonzero(np.diff(features.indptr))
+        self.model.calibrate(take_rows(features, known).to_scipy(), take_rows(truth, known).to_scipy())
+        return self
+
+    def _take_labels(self, vocabulary: Vocabulary) -> None:
+        self.vocabulary_ = vocabulary
+        self.n_features_, self.n_labels_ = self.model.n_features_, self.model.n_labels_
+
+    # ---------------------------------------- storing
 
     @classmethod
     def _params_from(cls, state: State) -> dict[str, Any]:

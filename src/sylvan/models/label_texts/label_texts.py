@@ -11,13 +11,16 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan import store
-from sylvan.arrays.canonical import Csr, stacked
+from sylvan.arrays import validate
+from sylvan.arrays.canonical import Csr, stacked, take_rows
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError
 from sylvan.labels.names import label_name
+from sylvan.models.encoders.dense_features import encoded
 from sylvan.models.label_texts.text_evidence import TextScorer, fitted_curve, has_text, n_evidence
 from sylvan.models.label_texts.word_contexts import WordContexts, row_means
 from sylvan.ranking.calibrate import holdout_folds
+from sylvan.text import TfidfVectorizer
 
 if TYPE_CHECKING:
     from sylvan.neural.text.text_encoder import TextEncoder
@@ -256,3 +259,31 @@ def with_names_of(vocabulary: Vocabulary, texts: Mapping[str, str]) -> Vocabular
     """The label names with those that have a text alone behind them, in alphabetical order."""
     new = sorted(name for name in texts if name not in vocabulary)
     return vocabulary.extended(new)
+
+
+def fitted_texts(
+    vectorizer: TfidfVectorizer, keeps_rows: bool, X: Any, Y: Any, sample_weight: Any, vocabulary: Vocabulary,
+    described: Described,
+) -> tuple[Any, Any, Any, LabelTexts]:  # fmt: skip
+    """The training rows with labels' texts below them, and what is kept of these texts."""
+    features, truth = validate.pair(X, Y, owner="TextModel")
+    weight = validate.sample_weight(sample_weight, features.shape[0])
+    truth = truth._replace(shape=(truth.shape[0], len(vocabulary)))
+    texts = vectorizer.transform_rows(list(described.labels.values()))
+    labels = np.array([vocabulary.id(name) for name in described.labels], np.int32)
+    seen = np.bincount(truth.indices, minlength=len(vocabulary)) > 0
+    kept = np.flatnonzero((np.diff(texts.indptr) > 0) | ~seen[labels])  # a label needs a row
+    n, n_jobs, judged = features.shape[0], vectorizer.n_jobs, judged_rows(features.shape[0], weight)
+    rows_of_texts = take_rows(texts, kept)
+    ids = np.arange(n, n + len(kept)) if keeps_rows else np.full(len(kept), -1)
+    known = LabelTexts.empty(len(vocabulary), features.shape[1])
+    known, of_rows = known.with_texts(rows_of_texts, labels[kept], ids.astype(np.int64)), None
+    if (encoder := described.encoder) is not None:
+        of_rows = encoded(encoder, described.judged, n_jobs, "Encoding texts of rows").astype(np.float16)
+        again = slice(None if keeps_rows else 0)  # a curve is fitted again where rows are kept
+        vectors = LabelVectors.empty(len(vocabulary), judged[again].astype(np.int64), of_rows[again])
+        of_texts = encoded(encoder, list(described.labels.values()), n_jobs, "Encoding texts of labels")
+        known = replace(known, vectors=vectors.with_labels(labels, of_texts))
+    known = known.learned_from(features, truth, weight, judged, of_rows, n_jobs)
+    rows, truth, weight = with_text_rows(features, truth, weight, rows_of_texts, labels[kept])
+    return rows.to_scipy(), truth.to_scipy(), weight, known

@@ -14,7 +14,7 @@ from sylvan.models.ensembles.joint import TrainingRows
 from sylvan.models.ensembles.members import fresh, take
 from sylvan.models.reranker.learning import ordering_rows
 from sylvan.models.reranker.order import column_names
-from sylvan.models.text import with_encoding
+from sylvan.models.text_plan import with_encoding
 from sylvan.runtime.memory import available_bytes, resident_bytes
 from sylvan.runtime.plan import Phase, Plan, state_bytes, timed
 
