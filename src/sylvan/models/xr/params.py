@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Literal, overload
 
@@ -49,9 +50,19 @@ _RANGE = (1e-14, 1e14)  # beyond it float32 would overflow in squares
 
 def layer_words(params: Any, name: str, depth: int) -> list[str]:
     """The parameter ``negatives`` or ``combine``, which is one word or one a layer, as one a layer."""
-    value, pairs = getattr(params, name), PAIRS[name]
+    value, negatives = getattr(params, name), params.negatives
+    if not isinstance(value, str):
+        value = tuple(value)
+    return list(_layer_words(name, value, negatives if isinstance(negatives, str) else tuple(negatives), depth))
+
+
+@cache  # of few values, and asked for by each query
+def _layer_words(
+    name: str, value: str | tuple[str, ...], negatives: str | tuple[str, ...], depth: int
+) -> tuple[str, ...]:
+    pairs = PAIRS[name]
     if isinstance(value, str) and value not in pairs:
-        return [value] * depth
+        return (value,) * depth
     words = [value] * depth if isinstance(value, str) else list(value)
     if len(words) != depth:
         raise ParameterError(
@@ -59,11 +70,11 @@ def layer_words(params: Any, name: str, depth: int) -> list[str]:
         )
     damped = words[-1] == "damped"
     words = [pairs.get(word, (word, word))[t == depth - 1] for t, word in enumerate(words)]
-    if damped and layer_words(params, "negatives", depth)[-1] == "tfn":
+    if damped and _layer_words("negatives", negatives, negatives, depth)[-1] == "tfn":
         words[-1] = DAMPED_TFN
     if name == "combine" and len(set(words)) > 1:
         matching.hinge_power(words)
-    return words
+    return tuple(words)
 
 
 def chosen_by_rows(params: Any, features: Rows, depth: int, n_entries: int | None = None) -> dict[str, float]:
