@@ -26,7 +26,7 @@ def test_how_a_damaged_copy_is_fetched_again(
     copy = tmp_path / "models--owner--name"
     folder = copy / "snapshots" / "0123"
     XRLinear(n_jobs=1).fit(np.eye(3), [[0], [1], [2]]).save(folder)
-    module = importlib.import_module("sylvan.hub.pull")
+    module = importlib.import_module("sylvan.remote.pull")
     monkeypatch.setattr(module, "download", lambda *_: SimpleNamespace(folder=str(folder)))
     monkeypatch.setattr(module, "check_links", lambda *_: None)
     damage(next(folder.glob("*.npy")))

@@ -32,7 +32,8 @@ def pruned_model(self: _Model, share: float = 1.0, weight_dtype: WeightDtype | N
     ------
     NotFittedError, ParameterError
     """
-    _need_weights(self, "pruned")
+    self._need_fit("pruned")
+    _need_weights(self)
     check_value("share", share, Range(0, 1), f"{type(self).__name__}.pruned")
     if weight_dtype is not None:
         check_value("weight_dtype", weight_dtype, Choice(WEIGHT_DTYPES), f"{type(self).__name__}.pruned")
@@ -75,7 +76,8 @@ def compressed_model(
     ('uint4', 0)
     """
     model: Any = self
-    _need_weights(model, "compress")
+    self._need_fit("compress")
+    _need_weights(self)
     if max_size is None:
         return pruned_model(self, 1.0, weight_dtype or "uint4")
     limit = parse_bytes(max_size, "max_size") - room
@@ -118,22 +120,7 @@ def _searched(
     return below[2]
 
 
-class Compressible(Estimator):
-    """Base of models that have weights themselves, or may have a part that does."""
-
-    pruned = pruned_model
-    compress = compressed_model
-
-    def _with_weights(self: _Model, share: float, weight_dtype: WeightDtype | None) -> _Model:
-        raise TypeError(f"{type(self).__name__} is abstract: it has no weights.")
-
-    def weight_dtypes(self) -> set[str]:
-        """How the weights are stored; empty where there are none."""
-        raise TypeError(f"{type(self).__name__} is abstract: it has no weights.")
-
-
-def _need_weights(model: Estimator, action: str) -> None:
-    model._need_fit(action)
+def _need_weights(model: Estimator) -> None:
     if not has_weights(model):
         raise ParameterError(
             f"This {type(model).__name__} has no weights to prune: only those of XRLinear can be, alone or in a "

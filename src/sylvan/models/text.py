@@ -26,7 +26,7 @@ from sylvan.explain.question import place_of
 from sylvan.labels.targets import LabelNumbers, encode_labels, named_rows, names_for, need_as_many
 from sylvan.labels.vocabulary import NamedTopK
 from sylvan.models.base import MOST_ANSWERS, Estimator
-from sylvan.models.compress import Compressible, has_weights
+from sylvan.models.compress import compressed_model, has_weights, pruned_model
 from sylvan.models.encoders.dense_features import encoded
 from sylvan.models.encoders.described import EncoderSource, described_encoder, made_encoder
 from sylvan.models.encoders.saved_encoder import SavedEncoder, encoder_files
@@ -67,7 +67,7 @@ def usual_vectorizer(**params: Any) -> TfidfVectorizer:
 
 
 @parameterized
-class TextModel(TextEstimator, Compressible):
+class TextModel(TextEstimator):
     """A vectoriser and a model that together go from texts to label names.
 
     Parameters
@@ -577,6 +577,9 @@ class TextModel(TextEstimator, Compressible):
         self.model = self.model.without_label_ids(ids)
         if self.label_texts_ is not None:
             self.label_texts_ = self.label_texts_.without(ids)
+
+    pruned = pruned_model
+    compress = compressed_model
 
     def _with_weights(self, share: float, weight_dtype: WeightDtype | None) -> TextModel:
         made = copy.copy(self)

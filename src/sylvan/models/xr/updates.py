@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan.arrays.canonical import Csr, stacked, take_rows, within
-from sylvan.errors import DataError
+from sylvan.errors import DataError, ParameterError
 from sylvan.indexing import LabelTree
 from sylvan.indexing.embeddings import pifa
 from sylvan.matching.beam import beam_job, root_beam
@@ -33,6 +33,12 @@ from sylvan.runtime import Job, Runner
 WAITING = 0.1
 PRECISE = 0.01  # a tolerance below it asks for every child that is off its optimum
 ROOM = 1.5  # a cluster of more than this many times max_leaf labels is split, unless its parent is as crowded
+
+
+def check_precise(precise: Any) -> None:
+    """Refuse what says neither yes nor no, nor leaves it open."""
+    if precise not in (None, True, False):
+        raise ParameterError(f"The 'precise' parameter of update must be a bool or None. Got {precise!r} instead.")
 
 
 class Changes(NamedTuple):

@@ -26,8 +26,8 @@ from sylvan.indexing import LabelTree
 from sylvan.indexing.clustering import Clustering
 from sylvan.indexing.embeddings import Embedding
 from sylvan.matching import beam as matching
-from sylvan.models.base import CANDIDATES, MOST_ANSWERS, GivenRows
-from sylvan.models.compress import Compressible
+from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator, GivenRows
+from sylvan.models.compress import compressed_model, pruned_model
 from sylvan.models.label_changes import one_class_a_row
 from sylvan.models.xr.added_labels import planned_labels, with_new_labels
 from sylvan.models.xr.estimate import TrainingSize
@@ -36,7 +36,7 @@ from sylvan.models.xr.growth import saved_by_rebuilding
 from sylvan.models.xr.params import Scheme, build_trees, check_params_for, layer_words, scaled
 from sylvan.models.xr.plan import training_plan
 from sylvan.models.xr.training_rows import HeldOut, TrainingRows
-from sylvan.models.xr.updates import Changes, planned, rows_again, updated
+from sylvan.models.xr.updates import Changes, check_precise, planned, rows_again, updated
 from sylvan.parallel import one_at_a_time, resolve_jobs
 from sylvan.params.fields import Choice, PerLabel, PerLayer, Range, Seed, Threads, attribute, check_value, parameterized
 from sylvan.params.wording import counted
@@ -62,7 +62,7 @@ _Self = TypeVar("_Self", bound="XRLinear")
 
 
 @parameterized
-class XRLinear(Compressible):
+class XRLinear(Estimator):
     """Extreme multilabel ranking with a tree of linear models.
 
     Labels are clustered into a balanced tree. Each node has a linear model, trained on the rows that reach its parent.
@@ -619,7 +619,7 @@ class XRLinear(Compressible):
         [[3]]
         """
         self._need_fit("update")
-        _need_precise(precise)
+        check_precise(precise)
         if rows is None and self.training_rows_ is None:
             fitted, given, vocabulary = self._new_labels_asked(X, Y, sample_weight, forget, merge, n_features)
             made, n_known = with_new_labels(self, fitted, given), int((self.label_counts_ > 0).sum())
@@ -666,7 +666,7 @@ class XRLinear(Compressible):
         (4,)
         """
         self._need_fit("plan_update")
-        _need_precise(precise)
+        check_precise(precise)
         run, now = Runner(self.n_jobs), resident_bytes()
         if rows is None and self.training_rows_ is None:
             fitted, given, _ = self._new_labels_asked(X, Y, sample_weight, forget, merge, n_features)
@@ -770,6 +770,9 @@ class XRLinear(Compressible):
         self.fitted_ = self.fitted_.without(ids, self.relevance)
         self._note_dropped(ids)
 
+    pruned = pruned_model
+    compress = compressed_model
+
     def _with_weights(self: _Self, share: float, weight_dtype: WeightDtype | None) -> _Self:
         made = copy.copy(self)
         made.fitted_ = self.fitted_.pruned(share, weight_dtype, resolve_jobs(self.n_jobs))
@@ -808,11 +811,6 @@ class XRLinear(Compressible):
                 raise ModelError(f"{state.where!r} is damaged: its trees hold other labels than it has.")
             for name in ("negatives", "combine"):
                 layer_words(self, name, ranker.tree.depth)
-
-
-def _need_precise(precise: Any) -> None:
-    if precise not in (None, True, False):
-        raise ParameterError(f"The 'precise' parameter of update must be a bool or None. Got {precise!r} instead.")
 
 
 store.register(XRLinear.kind, XRLinear.from_state)
