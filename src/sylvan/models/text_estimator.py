@@ -95,8 +95,10 @@ class TextEstimator(Estimator):
     def _answered(self, features: Csr, texts: list[str], unknown: str | None) -> npt.NDArray[np.bool_]:
         """Which texts get labels."""
         mode = self.unknown if unknown is None else unknown
+        if mode == "none":
+            return self._known(features, texts)
         check_value("unknown", mode, _UNKNOWN, f"{type(self).__name__}.rank")
-        return np.ones(len(texts), bool) if mode == "prior" else self._known(features, texts)
+        return np.ones(len(texts), bool)
 
     def rank(
         self, X: Iterable[str], k: int = 10, *, allowed: Any = None, denied: Any = None, unknown: Unknown | None = None,

@@ -43,7 +43,7 @@ def as_documents(texts: Iterable[str]) -> tuple[str, ...]:
         hint = {"bytes": " Decode it first.", "NoneType": " Use '' for a text that is missing."}
         raise DataError(f"Document {bad} of texts must be a str, but is of type {kind}.{hint.get(kind, '')}")
     if documents:
-        long = int(np.argmax(kernels.tfidf_text_lengths(documents)))
+        long = 0 if len(documents) == 1 else int(np.argmax(kernels.tfidf_text_lengths(documents)))
         if len(documents[long]) > MOST_CHARACTERS:
             raise DataError(
                 f"Document {long} of texts has {counted(len(documents[long]), 'character')}; no more than "
