@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -33,3 +34,15 @@ def test_every_row_leads_to_code_and_a_test_or_to_results(page: Path) -> None:
         _, _, code, test = (cell.strip() for cell in row.split("|")[1:5])
         assert bool(PATH.search(code)) == bool(test), f"{page.name}: {row}"
         assert test or "../results/" in code, f"{page.name}: {row}"
+
+
+def test_the_walk_through_the_house_names_what_is_there() -> None:
+    page = (ROOT / "docs" / "background" / "record-to-answer.md").read_text("utf-8")
+    assert len(page.splitlines()) <= 80
+    steps = re.findall(r"`([\w/]+\.py)(?::(\w+))?`", page)
+    assert len(steps) > 30
+    for path, name in steps:
+        body = ast.parse((PACKAGE / path).read_text("utf-8")).body
+        defined = {getattr(node, "name", None) for node in body}
+        defined |= {ast.unparse(target) for node in body if isinstance(node, ast.Assign) for target in node.targets}
+        assert not name or name in defined, f"{path} has no {name}"
