@@ -86,7 +86,7 @@ def test_candidates_and_counts_are_the_reference_s(
 ) -> None:  # fmt: skip
     lexicon = lexicon_of(labels, content, pairs)
     expected = Reference(labels, content)
-    got = kernels.match_labels(lexicon.to_kernel(), *arrays_of(documents), partial)
+    got = kernels.match_labels(lexicon.kernel, *arrays_of(documents), partial)
     for row, places in enumerate(documents):
         check(expected, places, *expected.candidates(places, partial), got, row, partial > 0)
 
@@ -101,7 +101,7 @@ def test_counts_of_given_labels_are_the_reference_s(
     numbers = sorted(number for number in asked if number < len(labels))
     offsets = np.arange(len(documents) + 1) * len(numbers)
     listed = np.array(numbers * len(documents), np.int32)
-    got = kernels.match_labels(lexicon.to_kernel(), *arrays_of(documents), 1, offsets, listed)
+    got = kernels.match_labels(lexicon.kernel, *arrays_of(documents), 1, offsets, listed)
     for row, places in enumerate(documents):
         check(expected, places, numbers, expected.found(places), got, row)
 
@@ -111,7 +111,7 @@ def test_a_long_form_is_a_phrase_and_no_set() -> None:
     labels = [Label([(0, words)]), Label([(0, words[:-1])])]
     content = [True] * len(words)
     places = [Place(word, False, False) for word in words]
-    got = kernels.match_labels(lexicon_of(labels, content, []).to_kernel(), *arrays_of([places]), 0)
+    got = kernels.match_labels(lexicon_of(labels, content, []).kernel, *arrays_of([places]), 0)
     assert got[1].tolist() == [0, 1]
     assert dict(zip(COUNTS, got[3].tolist(), strict=False))["sentences"] == 0
 
@@ -120,7 +120,7 @@ def test_a_trie_of_many_children_finds_each() -> None:
     labels = [Label([(0, (0, word)), (PART, (word,)), (DEFINITION, (word, word))]) for word in range(1, 60)]
     content = [True] * 60
     places = [Place(word, False, True) for word in range(60)] + [Place(0, False, True), Place(31, False, False)]
-    got = kernels.match_labels(lexicon_of(labels, content, []).to_kernel(), *arrays_of([places]), 0)
+    got = kernels.match_labels(lexicon_of(labels, content, []).kernel, *arrays_of([places]), 0)
     assert got[1].tolist() == [30]
     expected = Reference(labels, content)
     check(expected, places, [30], {30}, got, 0, False)
@@ -147,11 +147,11 @@ def test_unsound_arrays_are_refused(change: dict[str, list[int]], why: str) -> N
     broken = np.array(values, getattr(lexicon, name).dtype)
     spoiled = type(lexicon)(**{**vars(lexicon), name: np.resize(broken, getattr(lexicon, name).shape)})
     with pytest.raises(ValueError, match=why):
-        spoiled.to_kernel()
+        spoiled.kernel  # noqa: B018
 
 
 def test_words_out_of_range_are_refused() -> None:
-    kernel = lexicon_of([Label([(0, (0,))])], [True], []).to_kernel()
+    kernel = lexicon_of([Label([(0, (0,))])], [True], []).kernel
     for words in ([1], [-2]):
         with pytest.raises(ValueError, match="word is out of range"):
             kernels.match_labels(kernel, np.array([0, 1]), np.array(words, np.int32), np.zeros(1, np.uint8), 1)
