@@ -11,11 +11,9 @@ AREAS = {
     "indexing": ("src/sylvan/indexing",),
     "matching": ("src/sylvan/matching",),
     "ranking": ("src/sylvan/ranking",),
-    "sampling": (
-        "src/sylvan/sampling", "src/sylvan/sampling/samplers", "src/sylvan/sampling/midx", "src/sylvan/sampling/heads",
-    ),
+    "sampling": ("src/sylvan/sampling", "src/sylvan/sampling/samplers", "src/sylvan/sampling/midx"),
     "losses": ("src/sylvan/sampling/losses",),
-}  # fmt: skip
+}
 
 _CLASSES = "models/beam_tree/test_class_training reference/test_class_training sampling/heads/test_beam_tree_ranking"
 _CONTRACT = "sampling/test_contract"
@@ -31,70 +29,51 @@ _TESTS = {
     "indexing/clustering.py": "indexing/test_clustering indexing/test_class_tree indexing/test_tree",
     "indexing/codebooks.py": "indexing/test_codebooks",
     "indexing/embeddings.py": "indexing/test_embeddings indexing/test_tree",
-    "indexing/lloyd.py": "indexing/test_codebooks",
-    "indexing/matrices.py": "indexing/test_tree indexing/test_embeddings indexing/test_taxonomy",
-    "indexing/naming.py": "indexing/test_tree indexing/test_taxonomy",
-    "indexing/overlap.py": "indexing/test_clustering indexing/test_tree",
-    "indexing/shape.py": "indexing/test_tree indexing/test_clustering indexing/test_class_tree",
-    "indexing/taxonomy.py": "indexing/test_taxonomy indexing/test_tree",
     "indexing/tree.py": "indexing/test_tree indexing/test_tree_state indexing/test_clustering indexing/test_taxonomy",
     "matching/beam.py": "matching/test_changed_scores matching/test_best_columns reference/test_algorithm2 "
     "reference/test_label_filter reference/test_packed reference/test_paths ranking/test_solved",
     "models/irli/bucket_network.py": "models/irli/test_bucket_network",
     "models/irli/candidates.py": "models/irli/test_candidates",
     "matching/class_beam.py": f"{_CLASSES} reference/test_native_and_torch",
-    "matching/four_bits.py": "reference/test_four_bits",
     "matching/negatives.py": f"{_XR} models/xr/test_plan",
     "matching/neighbors.py": "reference/test_neighbors models/test_neighbors",
     "models/irli/fitted.py": "reference/test_label_filter models/irli/test_irli_classifier",
+    "ranking/boosted_trees.py": "reference/test_boosted_trees ranking/test_lightgbm_trees",
     "ranking/calibrate.py": "reference/test_calibrate models/xr/test_calibration",
     "models/beam_tree/solver.py": f"{_CLASSES} reference/test_native_and_torch",
     "ranking/ensemble.py": "reference/test_combine_rankings models/ensembles/test_ensemble",
     "models/xr/estimate.py": "models/xr/test_estimate models/xr/test_plan",
     "ranking/linear.py": f"ranking/test_solved {_XR} ranking/test_memory",
-    "ranking/pruning.py": "models/test_compress",
-    "ranking/relevance.py": "models/transformer/test_cost_weights models/xr/test_relevance",
-    "ranking/removal.py": "ranking/test_removal",
-    "ranking/solved.py": "ranking/test_solved reference/test_linear ranking/test_resume",
+    "ranking/solution.py": "ranking/test_solution ranking/test_solved ranking/test_removal",
     "ranking/stopping.py": "reference/test_stopping",
     "ranking/tail.py": "ranking/test_tail",
-    "ranking/training.py": f"ranking/test_solved {_XR} models/xr/test_calibration ranking/test_resume "
+    "ranking/training.py": f"models/transformer/test_cost_weights models/xr/test_relevance ranking/test_solved {_XR} "
+    "models/xr/test_calibration ranking/test_resume "
     "ranking/test_memory",
     "ranking/tree_ranker.py": "reference/test_paths reference/test_label_filter reference/test_algorithm2 "
     "matching/test_changed_scores",
     "models/irli/distances.py": "models/irli/test_vectors reference/test_vector_search",
     "ranking/votes.py": "reference/test_neighbors models/test_neighbors",
     "sampling/by_name.py": f"sampling/test_by_name {_LOSSES}/test_wrong_inputs",
-    "sampling/heads/*": "sampling/heads/test_beam_tree_ranking sampling/heads/test_beam_tree_head",
-    "sampling/losses/black_out.py": f"{_LOSSES}/test_noise_losses {_LOSSES}/test_compiled_losses",
-    "sampling/losses/cane.py": f"{_LOSSES}/test_cane {_LOSSES}/test_cane_theory {_LOSSES}/test_wrong_inputs",
-    "sampling/losses/estimate.py": f"{_LOSSES}/test_head_and_tail",
-    "sampling/losses/frequency_subsets.py": f"{_LOSSES}/test_frequency_subsets",
-    "sampling/losses/full_softmax.py": f"{_LOSSES}/test_full_softmax {_LOSSES}/test_wrong_inputs",
-    "sampling/losses/head_and_tail.py": f"{_LOSSES}/test_head_and_tail reference/test_softmax_losses "
-    f"{_LOSSES}/test_consistency",
-    "sampling/losses/logistic.py": f"{_LOSSES}/test_noise_losses {_LOSSES}/test_wrong_inputs",
-    "sampling/losses/outside.py": f"{_LOSSES}/test_cane {_LOSSES}/test_cane_theory",
-    "sampling/losses/sampled_softmax.py": f"reference/test_softmax_losses {_LOSSES}/test_sampled_softmax "
+    "sampling/beam_tree_head.py": "sampling/heads/test_beam_tree_ranking sampling/heads/test_beam_tree_head",
+    "sampling/losses/cane.py": f"{_LOSSES}/test_cane {_LOSSES}/test_cane_theory {_LOSSES}/test_frequency_subsets "
     f"{_LOSSES}/test_wrong_inputs",
+    "sampling/losses/full_softmax.py": f"{_LOSSES}/test_full_softmax {_LOSSES}/test_wrong_inputs",
+    "sampling/losses/sampled_softmax.py": f"reference/test_softmax_losses {_LOSSES}/test_sampled_softmax "
+    f"{_LOSSES}/test_head_and_tail {_LOSSES}/test_noise_losses {_LOSSES}/test_compiled_losses "
+    f"{_LOSSES}/test_consistency {_LOSSES}/test_wrong_inputs",
     "sampling/losses/*": f"{_LOSSES}/test_logits reference/test_softmax_losses {_LOSSES}/test_sampled_softmax "
     f"{_LOSSES}/test_head_and_tail {_LOSSES}/test_noise_losses {_LOSSES}/test_cane {_LOSSES}/test_wrong_inputs "
     f"{_LOSSES}/test_compiled_losses",
     "sampling/midx/codeword_learning.py": f"{_MIDX}/test_codeword_learning",
-    "sampling/midx/query_space.py": f"{_MIDX}/test_query_aware",
     "sampling/midx/*": f"{_MIDX}/test_midx_native reference/test_midx_kernel {_MIDX}/test_midx "
     f"{_MIDX}/test_midx_theory {_MIDX}/test_query_aware {_CONTRACT}",
     "sampling/rowwise_adagrad.py": "sampling/test_rowwise_adagrad",
-    "sampling/samplers/base.py": f"{_CONTRACT} {_SAMPLERS}/test_subset {_SAMPLERS}/test_static_samplers",
-    "sampling/samplers/categorical.py": f"{_SAMPLERS}/test_categorical {_CONTRACT}",
-    "sampling/samplers/counts.py": f"{_SAMPLERS}/test_counts {_SAMPLERS}/test_static_samplers",
-    "sampling/samplers/in_batch.py": f"{_SAMPLERS}/test_in_batch",
+    "sampling/samplers/base.py": f"{_SAMPLERS}/test_counts {_CONTRACT} {_SAMPLERS}/test_subset "
+    f"{_SAMPLERS}/test_static_samplers",
     "sampling/samplers/lsh.py": f"{_SAMPLERS}/test_lsh {_CONTRACT}",
-    "sampling/samplers/rff.py": f"{_SAMPLERS}/test_rff {_CONTRACT}",
-    "sampling/samplers/softmax.py": f"{_SAMPLERS}/test_static_samplers {_CONTRACT}",
-    "sampling/samplers/sphere.py": f"{_SAMPLERS}/test_sphere {_CONTRACT}",
-    "sampling/samplers/static.py": f"{_SAMPLERS}/test_static_samplers {_CONTRACT}",
-    "sampling/samplers/subset.py": f"{_SAMPLERS}/test_subset",
+    "sampling/samplers/static.py": f"{_SAMPLERS}/test_static_samplers {_SAMPLERS}/test_in_batch "
+    f"{_SAMPLERS}/test_subset {_CONTRACT}",
     "sampling/samplers/kernel_*": f"{_SAMPLERS}/test_sphere {_SAMPLERS}/test_rff {_CONTRACT}",
     "sampling/tensors.py": f"sampling/test_products {_CONTRACT} {_MIDX}/test_midx",
 }

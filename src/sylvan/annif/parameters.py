@@ -1,4 +1,4 @@
-"""What a project's settings make of Sylvan's models."""
+"""What a project's settings make of Sylvan's models; the words that its analyser finds, for Sylvan's vectoriser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``sylvan index``: vectors from a file into an index that is saved in a folder."""
+"""``sylvan index`` and ``sylvan search``: vectors into a saved index, and the nearest of it to a file's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Saved models at work: loading one as the command line sets it, and the input that it takes."""
+"""Saved models in commands: loaded and set, saved where there is space, and the files that they learned from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all verbs share: exit codes, what is known of the command that runs, and warnings in sentences."""
+"""What all verbs share: exit codes, the command that runs, and the library's sentences in the words of its options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users did, in order: sequences of item ids, from which sequential recommenders learn."""
+"""What users did, in order: sequences of item ids for sequential recommenders, and the files that hold them."""
 
 from __future__ import annotations
 

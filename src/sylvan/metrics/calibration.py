@@ -1,4 +1,4 @@
-"""Calibration error and reliability of probabilities, over the first k answers."""
+"""Calibration error and reliability of the first k probabilities; thresholds of labels, fitted for F1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The metrics as functions, and all of them at once over batches."""
+"""The metrics as functions, and all of them at once over batches: by propensity, by slice, F1 and macro averages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What encoders of item sequences have in common: the item tables, and padding on whatever side."""
+"""Networks over sequences: SASRec, GRU4Rec, an LSTM and a causal Transformer; padding on whatever side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory limits: amounts as people write them, what is refused, and the runner that admits jobs by memory."""
+"""What memory process and machine have, limits as people write them, and the runner that admits jobs by memory."""
 
 from __future__ import annotations
 

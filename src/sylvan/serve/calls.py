@@ -1,4 +1,5 @@
-"""A request and its answer, as routes see them: thin over ASGI, as most of a request's time would else go here."""
+"""A request and its answer, as routes see them: thin over ASGI, as most of a request's time would else go here;
+and the OpenAPI document of all operations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server counts and times, for Prometheus; of all its workers together."""
+"""What a server logs, counts and times, for Prometheus; of all its workers together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Language models: which word comes next, over the whole vocabulary."""
+"""Language models: which word comes next, over the whole vocabulary; and the texts they learn from."""
 
 from __future__ import annotations
 

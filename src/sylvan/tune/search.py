@@ -1,4 +1,4 @@
-"""The search: trials climb the rungs of rows, one after the other, until the budget ends."""
+"""The search: trials, kept as a study of Optuna's, climb the rungs of rows, until the budget ends."""
 
 from __future__ import annotations
 

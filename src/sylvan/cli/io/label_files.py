@@ -1,4 +1,4 @@
-"""Files of labels: those of ``--allowed`` and ``--denied``, names a line each, and pairs of ``--filter-labels``."""
+"""Files about labels: lists of ``--allowed`` and ``--denied``, pairs of ``--filter-labels``, texts, vocabularies."""
 
 from __future__ import annotations
 

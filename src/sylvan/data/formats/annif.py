@@ -1,4 +1,4 @@
-"""Annif's short-text corpora: TSV of texts and URIs, and JSON lines with subjects."""
+"""Annif's corpora: TSV of texts and URIs, JSON lines with subjects, and folders of texts beside their subjects."""
 
 from __future__ import annotations
 

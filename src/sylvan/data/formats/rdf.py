@@ -1,4 +1,4 @@
-"""RDF files as rdflib's graphs, of what stands in the file alone: nothing is ever fetched."""
+"""RDF files as rdflib's graphs, of what stands in the file alone: nothing is ever fetched; and SKOS in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vocabularies of subjects: URIs, what they are called in several languages, and how they are related."""
+"""Vocabularies of subjects: URIs, their names in several languages and their relations; texts of labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sparse matrices as text: the XMC repository's format and multi-label svmlight."""
+"""Sparse matrices as text: the XMC repository's format, multi-label svmlight, and filters of pairs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folder of a training: its last checkpoint, its best model and its results."""
+"""The folder of a training: its last checkpoint as a tree of arrays, its best model, its history and results."""
 
 from __future__ import annotations
 

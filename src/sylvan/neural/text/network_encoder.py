@@ -1,4 +1,4 @@
-"""What encoders over a network of Hugging Face's have in common."""
+"""Encoders over a network of Hugging Face's: sentence encoders, Transformers, and the one that a source names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What encoders of texts have in common: texts to ids, ids to batches, batches to vectors."""
+"""What encoders of texts have in common: texts to rows of token ids, ids to batches, batches to vectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Candidates against noises: a few competitive classes in full, one or a few others for all the rest."""
+"""Candidates against noises: a few classes in full, a few for all the rest; candidates by subsets of frequency."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sampled softmax: cross-entropy over the positive and a few drawn classes with corrected logits."""
+"""Losses over the positive and a few drawn classes: sampled softmax, NCE, BlackOut, one-vs-each, head and tail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What samplers by a kernel have in common: looking at all classes, or walking down a tree of feature sums."""
+"""Samplers by a kernel, RFF and Sphere: looking at all classes, or walking down a tree of feature sums."""
 
 from __future__ import annotations
 

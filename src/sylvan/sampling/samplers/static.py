@@ -1,4 +1,4 @@
-"""Samplers that look at neither query nor embedding: every class alike, by Zipf's law, or as often as it occurs."""
+"""Samplers without an index: uniform, Zipf's law, by counts, from a subset, from the batch; and the exact softmax."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``GET /v1/models`` and ``GET /v1/models/{model}``: what is served, and what there is to know of each."""
+"""What is served: the list of models, the card of each, and health."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``POST /v1/models/{model}/rank``: the labels of texts or rows of features."""
+"""Answers to texts, rows of features and vectors: ``rank``, whole or line by line, ``explain`` and ``search``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The label tree for people to look at: its nodes, and those that the search for a text goes through."""
+"""Labels and the tree over them, for people to look at: completion, nodes, and those that a search goes through."""
 
 from __future__ import annotations
 
