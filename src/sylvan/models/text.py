@@ -588,6 +588,7 @@ class TextModel(TextEstimator):
         return made
 
     def weight_dtypes(self) -> set[str]:
+        """How the weights are stored; empty where there are none."""
         return self.model.weight_dtypes() if has_weights(self.model) else set()
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, State]]:

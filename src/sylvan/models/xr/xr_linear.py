@@ -779,6 +779,7 @@ class XRLinear(Estimator):
         return made if weight_dtype is None else made.set_params(weight_dtype=weight_dtype)
 
     def weight_dtypes(self) -> set[str]:
+        """How the weights are stored; empty where there are none."""
         return {layer.weight_dtype for ranker in self.rankers_ for layer in ranker.layers}
 
     # ---------------------------------------- saving
