@@ -62,7 +62,7 @@ PAGES_OF_THE_ROOT = {
 # package that aren't public.
 nitpick_ignore_regex = [
     ("py:.*", r"(?!sylvan\.).*"),
-    ("py:.*", r"sylvan\.(label_filter|models|ranking|runtime|store)\b.*"),
+    ("py:.*", r"sylvan\.(arrays|models|ranking|runtime|store)\b.*"),
 ]
 suppress_warnings = ["ref.footnote"]  # lists of references that no sentence points to
 
