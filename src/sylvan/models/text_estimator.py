@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -88,9 +87,10 @@ class TextEstimator(Estimator):
 
     def _known(self, features: Csr, texts: list[str]) -> npt.NDArray[np.bool_]:
         """Which texts have features; a blank one has none, whatever an encoder makes of it."""
-        ends = pairwise(features.indptr.tolist())  # lists: an array of one row costs more to make than to ask
-        rows = zip(texts, ends, strict=True)
-        return np.array([start < end and text != "" and not text.isspace() for text, (start, end) in rows], bool)
+        has_words = [text != "" and not text.isspace() for text in texts]
+        if len(texts) == 1:  # an array of one row costs more to make than to ask
+            return np.array([has_words[0] and bool(features.indptr[1] > 0)])
+        return np.array(has_words, bool) & (np.diff(features.indptr) > 0)
 
     def _answered(self, features: Csr, texts: list[str], unknown: str | None) -> npt.NDArray[np.bool_]:
         """Which texts get labels."""
