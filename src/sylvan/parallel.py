@@ -55,6 +55,21 @@ def one_at_a_time(method: _Method) -> _Method:
     return cast(_Method, alone)
 
 
+def all_at_once(method: _Method) -> _Method:
+    """A method as of :func:`one_at_a_time` that changes a shallow copy, whose fields the object then takes in one step:
+    who ranks meanwhile meets the object as it was or as it will be, and a method that fails has changed nothing."""
+
+    @wraps(method)
+    def whole(self: Any, *args: Any, **options: Any) -> Any:
+        later = object.__new__(type(self))
+        later.__dict__.update(self.__dict__)
+        method(later, *args, **options)
+        self.__dict__ = later.__dict__
+        return self
+
+    return one_at_a_time(cast(_Method, whole))
+
+
 def split_ranges(n: int, size: int) -> list[tuple[int, int]]:
     """``[0, n)`` cut into consecutive ranges of ``size`` (the last may be shorter)."""
     return [(start, min(start + size, n)) for start in range(0, n, max(1, size))]

@@ -76,6 +76,20 @@ class UpdateContract:
         assert sorted(done) == sorted(expected)
         assert answer(shared, X) == answer(alone, X)
 
+    def test_an_update_is_seen_whole(self, fitted: Any, data: Known, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Who ranks meanwhile meets the model as it was or as it will be: all fields are set in one step."""
+        new, model, names = self.later(data), copy.copy(fitted), []
+        setting = type(model).__setattr__
+
+        def note(target: Any, name: str, value: Any) -> None:
+            names.extend([name] if target is model else [])
+            setting(target, name, value)
+
+        monkeypatch.setattr(type(model), "__setattr__", note)
+        given = self.inputs(new.X), self.targets(new)  # type: ignore[attr-defined]
+        model.update(*given, **self.beside(data))
+        assert names == ["__dict__"]
+
     def test_a_failed_update_changes_nothing(self, fitted: Any, data: Known) -> None:
         X, new = self.inputs(data.X), self.later(data)  # type: ignore[attr-defined]
         before = answer(fitted, X)

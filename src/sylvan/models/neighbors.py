@@ -20,7 +20,7 @@ from sylvan.explain.records import Example
 from sylvan.matching.neighbors import Nearest, NeighborIndex
 from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator
 from sylvan.models.label_changes import merged_labels, one_class_a_row
-from sylvan.parallel import one_at_a_time, resolve_jobs
+from sylvan.parallel import all_at_once, resolve_jobs
 from sylvan.params.fields import Range, Threads, attribute, parameterized
 from sylvan.params.wording import counted
 from sylvan.ranking.calibrate import Method, calibrated, crosswise, holdout_folds
@@ -155,7 +155,7 @@ class NeighborRanker(Estimator):
             return Voted.of(self.probabilities(top), top.nearest)
         return Voted.of(crosswise(self.calibrator_, self.bounded(top), rows, labels, weight), top.nearest)
 
-    @one_at_a_time
+    @all_at_once
     def update(  # type: ignore[override]  # the options that it takes are named
         self, X: Any = None, Y: Any = None, sample_weight: Any = None, *, forget: Any = None,
         merge: Mapping[Any, Sequence[Any]] | None = None, n_features: int | None = None, precise: bool | None = None,
@@ -190,11 +190,10 @@ class NeighborRanker(Estimator):
             raise DataError(f"This {type(self).__name__} keeps its rows: it can't be given others.")
         if X is None and sample_weight is not None:
             raise DataError("sample_weight is that of new rows: give X and Y with it.")
-        made = self._shallow()
-        old = made.index_.rows(), made.row_labels_.to_csr(), made.row_labels_.row_weights
+        old = self.index_.rows(), self.row_labels_.to_csr(), self.row_labels_.row_weights
         if n_features is not None:
-            made.n_features_ = self._more_features(n_features)
-            made.__dict__.pop("feature_names_in_", None)
+            self.n_features_ = self._more_features(n_features)
+            self.__dict__.pop("feature_names_in_", None)
         stays = ~np.isin(self.row_ids_, [] if forget is None else self._known_ids(forget))
         left = np.flatnonzero(stays)
         merged = {} if merge is None else self._merged(merge)
@@ -202,17 +201,18 @@ class NeighborRanker(Estimator):
         if X is not None or Y is not None:
             if X is None or Y is None:
                 raise DataError("update takes X and Y together: the new rows, and their labels.")
-            made.vocabulary_, numbers = self._with_new_names(Y)
-            new = validate.pair(made._features(X), numbers, owner=type(self).__name__)
+            self.vocabulary_, numbers = self._with_new_names(Y)
+            new = validate.pair(self._features(X), numbers, owner=type(self).__name__)
             weight = validate.sample_weight(sample_weight, new[0].shape[0])
             n_labels = max(n_labels, new[1].shape[1])
         elif forget is None and not merged:
             raise DataError("There is nothing to do: give new rows X and Y, or forget, or merge.")
-        made._follow(old, left, new, weight, merged, n_labels)
+        self._follow(old, left, new, weight, merged, n_labels)
         gone = [label for into, sources in merged.items() for label in sources if label != into]
         if gone:
-            made = made.without_label_ids(np.array(sorted(set(gone)), np.int32))
-        self.__dict__ = dict(made.__dict__)  # at once, for threads that rank meanwhile
+            ids = np.array(sorted(set(gone)), np.int32)
+            self._drop_labels(ids)
+            self._free_names(ids)
         return self
 
     def _follow(

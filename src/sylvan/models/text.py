@@ -44,7 +44,7 @@ from sylvan.models.text_estimator import TextEstimator, Unknown, check_texts
 from sylvan.models.text_plan import text_plan, with_encoding
 from sylvan.models.text_updates import Request, TextParts, requested, texts_after, with_known_texts
 from sylvan.models.xr.xr_linear import XRLinear
-from sylvan.parallel import one_at_a_time
+from sylvan.parallel import all_at_once
 from sylvan.params.fields import Instance, attribute, fresh, parameterized
 from sylvan.params.wording import counted
 from sylvan.ranking.calibrate import holdout_folds
@@ -444,7 +444,7 @@ class TextModel(TextEstimator):
 
     # ---------------------------------------- updates
 
-    @one_at_a_time
+    @all_at_once
     def update(
         self, X: Iterable[str] | None = None, Y: Any = None, sample_weight: Any = None, *, merge: Any = None,
         label_texts: Any = None, **options: Any,

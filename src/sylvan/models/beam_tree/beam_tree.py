@@ -31,7 +31,7 @@ from sylvan.models.beam_tree.fitted import Bound, FittedBeamTree, Tree, rank_exa
 from sylvan.models.beam_tree.solver import L2, Loss, Optimizer, Selected, ranked_by
 from sylvan.models.beam_tree.training import Learning, learn, plan_training
 from sylvan.models.beam_tree.updates import shown_once, updated
-from sylvan.parallel import one_at_a_time, resolve_jobs
+from sylvan.parallel import all_at_once, one_at_a_time, resolve_jobs
 from sylvan.params.fields import Constraint, Flag, Range, Seed, Threads, attribute, check_value, parameterized
 from sylvan.runtime import Checkpoint, Runner, opened_runner
 from sylvan.runtime.checkpoint import identity_of
@@ -297,7 +297,7 @@ class BeamTreeClassifier(Estimator):
         self.n_rows_, self.label_counts_ = self.n_rows_ + len(examples.ids), counts
         return self
 
-    @one_at_a_time
+    @all_at_once
     def update(
         self, X: Any = None, Y: Any = None, sample_weight: Any = None, *, epochs: int = 3,
         n_features: int | None = None, **options: Any,

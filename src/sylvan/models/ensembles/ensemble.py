@@ -28,7 +28,7 @@ from sylvan.models.ensembles.members import (
 )
 from sylvan.models.ensembles.presets import PRESETS, Preset, preset_members
 from sylvan.models.text_estimator import Unknown
-from sylvan.parallel import one_at_a_time, resolve_jobs
+from sylvan.parallel import all_at_once, resolve_jobs
 from sylvan.params.fields import Choice, Instance, Range, Threads, attribute, check_value, parameterized
 from sylvan.ranking.calibrate import Calibrator, Method
 from sylvan.ranking.ensemble import Way, combine_rankings, fit_weights
@@ -325,7 +325,7 @@ class Ensemble(JointModel):
         truth = known_labels(Y, len(top.labels), self.vocabulary_, self.n_labels_)
         return Calibrator.fit(self.calibration, top, hits(top, truth), weight)
 
-    @one_at_a_time
+    @all_at_once
     def update(self, X: Any = None, Y: Any = None, sample_weight: Any = None, **options: Any) -> Ensemble:
         """Bring every member up to date; the weights, and the curves of the probabilities, stay.
 

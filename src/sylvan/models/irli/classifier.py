@@ -39,7 +39,7 @@ from sylvan.models.irli.settings import (
 )  # fmt: skip
 from sylvan.models.irli.updates import IRLIUpdatePlan, UpdateRows, planned, refuse, updated
 from sylvan.models.label_changes import one_class_a_row
-from sylvan.parallel import one_at_a_time, resolve_jobs
+from sylvan.parallel import all_at_once, resolve_jobs
 from sylvan.params.fields import Range, Seed, Threads, attribute, parameterized
 from sylvan.params.wording import counted
 from sylvan.ranking.tail import Tail, tail_of
@@ -354,7 +354,7 @@ class IRLIClassifier(Estimator):
 
     # ---------------------------------------- bringing up to date
 
-    @one_at_a_time
+    @all_at_once
     def update(
         self, X: Any = None, Y: Any = None, sample_weight: Any = None, *, rows: tuple[Any, Any] | None = None,
         epochs: int | None = None, n_features: int | None = None, **options: Any,
@@ -440,7 +440,7 @@ class IRLIClassifier(Estimator):
                 f"This {type(self).__name__} has learned new labels ({n_labels - n_before:,}) from rows "
                 f"({len(fresh):,}) of which few or none have known labels alone: known labels are answered less from "
                 "now on, and new ones too often. With rows=(X, Y), rows that it was trained on, it learns both.",
-                RowsUnknownWarning, stacklevel=3,
+                RowsUnknownWarning, stacklevel=4,
             )  # fmt: skip
         return self
 

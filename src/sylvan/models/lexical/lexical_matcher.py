@@ -31,7 +31,7 @@ from sylvan.models.lexical.notes import label_notes
 from sylvan.models.lexical.stored_terms import StoredTerms
 from sylvan.models.lexical.training import Boosting, Learned, learned, matched_rows
 from sylvan.models.text_estimator import TextEstimator, check_texts
-from sylvan.parallel import one_at_a_time, resolve_jobs
+from sylvan.parallel import all_at_once, resolve_jobs
 from sylvan.params.fields import Choice, Range, Seed, Threads, attribute, parameterized
 from sylvan.ranking.boosted_trees import BoostedTrees
 from sylvan.ranking.calibrate import Method, calibrated, holdout_folds
@@ -227,7 +227,7 @@ class LexicalMatcher(TextEstimator):
         self.n_features_ = self._lexicon.n_words
         self.label_counts_ = np.bincount(truth.indices, minlength=self.n_labels_).astype(np.int64)
 
-    @one_at_a_time
+    @all_at_once
     def update(
         self, X: Iterable[str] | None = None, Y: Any = None, sample_weight: Any = None, *, label_texts: Any = None,
         **options: Any,

@@ -46,7 +46,7 @@ from sylvan.models.reranker.plan import reranker_plan
 from sylvan.models.text import TextModel, usual_vectorizer
 from sylvan.models.text_estimator import Unknown
 from sylvan.models.xr.xr_linear import XRLinear
-from sylvan.parallel import one_at_a_time, resolve_jobs
+from sylvan.parallel import all_at_once, resolve_jobs
 from sylvan.params.fields import Choice, Instance, Range, Seed, Threads, attribute, check_value, parameterized
 from sylvan.params.wording import counted
 from sylvan.ranking.boosted_trees import GROWERS, BoostedTrees, Growing, Scorer, need_library
@@ -426,7 +426,7 @@ class Reranker(JointModel):
         self._order, self.weights_, self.calibrator_ = result
         return self
 
-    @one_at_a_time
+    @all_at_once
     def update(self, X: Any = None, Y: Any = None, sample_weight: Any = None, **options: Any) -> Reranker:
         """Bring every member up to date, and what is known of the labels; the order and the probabilities' curves stay.
 

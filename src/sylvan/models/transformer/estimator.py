@@ -39,7 +39,7 @@ from sylvan.models.transformer.presets import PARTS, Preset, ensemble_of, preset
 from sylvan.models.transformer.training import Lengths, TransformerTraining, joined, plan_of, unit_terms
 from sylvan.models.transformer.transformer_matcher import TransformerMatcher
 from sylvan.models.xr.xr_linear import XRLinear
-from sylvan.parallel import one_at_a_time, resolve_jobs
+from sylvan.parallel import all_at_once, resolve_jobs
 from sylvan.params.fields import Constraint, Range, Seed, Threads, attribute, check_value, parameterized
 from sylvan.params.wording import counted
 from sylvan.runtime.checkpoint import Checkpoint
@@ -343,7 +343,7 @@ class TransformerEstimator(TextEstimator):
 
     # ---------------------------------------- bringing up to date
 
-    @one_at_a_time
+    @all_at_once
     def update(
         self: _Self, X: Iterable[str] | None = None, Y: Any = None, sample_weight: Any = None, *, merge: Any = None,
         **options: Any,

@@ -37,7 +37,7 @@ from sylvan.models.xr.params import Scheme, build_trees, check_params_for, layer
 from sylvan.models.xr.plan import training_plan
 from sylvan.models.xr.training_rows import HeldOut, TrainingRows
 from sylvan.models.xr.updates import Changes, check_precise, planned, rows_again, updated
-from sylvan.parallel import one_at_a_time, resolve_jobs
+from sylvan.parallel import all_at_once, resolve_jobs
 from sylvan.params.fields import Choice, PerLabel, PerLayer, Range, Seed, Threads, attribute, check_value, parameterized
 from sylvan.params.wording import counted
 from sylvan.ranking.calibrate import DEPTH, Method, crosswise, holdout_folds
@@ -541,7 +541,7 @@ class XRLinear(Estimator):
 
     # ---------------------------------------- changes after the training
 
-    @one_at_a_time
+    @all_at_once
     def update(  # type: ignore[override]  # the options that it takes are named
         self: _Self, X: Any = None, Y: Any = None, sample_weight: Any = None, *, forget: Any = None,
         merge: Mapping[Any, Sequence[Any]] | None = None, rows: tuple[Any, Any] | None = None,
@@ -628,14 +628,13 @@ class XRLinear(Estimator):
                 f"({given.features.shape[0]:,}), and new labels ({given.n_labels - self.n_labels_:,}) are learned "
                 "without the rows of the others and answered too often. With keep_rows=True, or rows=(X, Y), all are "
                 "brought up to date.",
-                RowsUnknownWarning, stacklevel=3,
+                RowsUnknownWarning, stacklevel=4,
             )  # fmt: skip
         else:
             fitted, changes, vocabulary = self._changes_asked(X, Y, sample_weight, forget, merge, rows, n_features)
             made = updated(self, fitted, changes, precise)
             if self.training_rows_ is None:
                 made = made._replace(fitted=replace(made.fitted, rows=None))
-        # What names answers comes first, for threads that rank meanwhile.
         self.vocabulary_, self.label_counts_, self.n_rows_ = vocabulary, made.label_counts, made.n_rows
         self.n_features_, self.n_labels_ = made.fitted.n_features, made.fitted.n_labels
         self.fitted_, self.calibrator_ = made.fitted, made.calibrator
