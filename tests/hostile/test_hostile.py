@@ -141,6 +141,26 @@ def thinned(mutants: list[Mutant], most: int = 3000) -> list[Mutant]:
     return [mutant for number, mutant in enumerate(mutants) if not mutant.sealed or number % step == 0]
 
 
+# The reader of folders refuses these, whatever the folder holds. Every one is tried on a folder of plain arrays, one
+# with parts in parts, and one with files of other libraries; elsewhere one of each sort stands for those alike.
+OF_ANY_FOLDER = re.compile(r": (header|data at)|: manifest of shape|^manifest: .*\barrays\.")
+READERS = {"synthetic", "xr-linear", "xr-transformer"}
+
+
+def without_repeats(name: str, mutants: list[Mutant]) -> list[Mutant]:
+    """All that the loading of this specimen alone can refuse, and one of each sort that any folder's reader refuses:
+    a sort is the name of what was done but for its numbers ("layer0.keys.npy cut to 17 bytes")."""
+    if name in READERS:
+        return mutants
+    sorts: dict[str, Mutant] = {}
+    chosen = []
+    for mutant in mutants:
+        generic = not mutant.sealed or OF_ANY_FOLDER.search(mutant.name)
+        if not generic or sorts.setdefault(re.sub(r"[0-9a-f]{8}|\d+", "#", mutant.name), mutant) is mutant:
+            chosen.append(mutant)
+    return chosen
+
+
 # What Python refuses before a kernel sees it: lies about headers, other dtypes and numbers of dimensions.
 NO_KERNEL = re.compile(r": (header|manifest|data at|as |one dimension|no dimension|turned)")
 
@@ -183,7 +203,7 @@ def test_spoiled_folders(name: str, load: Loader, tmp_path: Path) -> None:
     original = tmp_path / "original"
     make(original)
     mutants = list(all_mutants(original))
-    mutants = for_kernels(mutants) if SANITIZED else thinned(mutants)
+    mutants = for_kernels(mutants) if SANITIZED else without_repeats(name, thinned(mutants))
     folder, sound = Folder(original, tmp_path / "spoiled"), Mutant("nothing", lambda folder: None)
     outcomes, faults = judge(load, folder, [sound])
     assert set(outcomes) == {"fine"}, faults

@@ -16,6 +16,7 @@ import weakref
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
@@ -42,12 +43,7 @@ def mapped_file(stream: BufferedReader, size: int) -> Any:
         return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
     if sys.version_info >= (3, 13):
         return mmap.mmap(stream.fileno(), size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ, trackfd=False)
-    library = ctypes.CDLL(None, use_errno=True)
-    library.mmap.restype = ctypes.c_void_p
-    library.mmap.argtypes = (
-        ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long
-    )  # fmt: skip
-    library.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+    library = _c_library()
     address = library.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, stream.fileno(), 0)
     if address == ctypes.c_void_p(-1).value:
         number = ctypes.get_errno()
@@ -55,6 +51,18 @@ def mapped_file(stream: BufferedReader, size: int) -> Any:
     pages = (ctypes.c_char * size).from_address(address)
     weakref.finalize(pages, library.munmap, address, size).atexit = False  # others may read until the very end
     return memoryview(pages).toreadonly()
+
+
+@cache
+def _c_library() -> ctypes.CDLL:
+    """Looked up once: that takes longer than to map a file."""
+    library = ctypes.CDLL(None, use_errno=True)
+    library.mmap.restype = ctypes.c_void_p
+    library.mmap.argtypes = (
+        ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long
+    )  # fmt: skip
+    library.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+    return library
 
 
 def load(folder: str | os.PathLike[str], *, mmap: bool = True, verify: bool | str = "auto") -> State:
