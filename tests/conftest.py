@@ -23,6 +23,7 @@ surroundings.settle_process()  # before anything reads what is set there
 
 import child_processes  # noqa: E402
 import pytest  # noqa: E402
+import release_tests  # noqa: E402
 import slow_tests  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
@@ -48,11 +49,17 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         config.option.dist = "worksteal"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(tryfirst=True)  # before -m chooses
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    release_tests.choose(config, items)
     slow = slow_tests.slow_tests()
     for item in items:
         if slow_tests.name_of(item.nodeid) in slow:
             item.add_marker("slow")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    release_tests.write_summary(terminalreporter, config)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -1,0 +1,34 @@
+"""What only a release needs is there, is left out without being named, and continuous integration runs it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import release_tests
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("beginning", release_tests.RELEASE)
+def test_what_is_listed_is_there(beginning: str) -> None:
+    place, _, test = beginning.partition("::")
+    files = list((ROOT / "tests").glob(f"{place}*"))
+    assert files and all(f"def {test}" in path.read_text("utf-8") for path in files)
+
+
+@pytest.mark.parametrize(
+    ("words", "marks", "out"),
+    [
+        ([], "", True),
+        (["tests"], "not slow", True),
+        (["tests"], "release", False),
+        (["tests/annif"], "", False),
+        (["tests", "tests/typing"], "", False),
+        (["tests/serve/test_page_tag.py::test_one"], "not slow", False),
+    ],
+)
+def test_they_are_left_out_unless_they_are_named(words: list[str], marks: str, out: bool) -> None:
+    config = SimpleNamespace(args=[str(ROOT / word) for word in words], option=SimpleNamespace(markexpr=marks))
+    assert release_tests.left_out(config) is out  # type: ignore[arg-type]

@@ -1,0 +1,66 @@
+"""Which tests only a release needs: ``pytest`` leaves them out, ``pytest -m release`` runs them, ``.ci/run`` runs all.
+
+They need what few machines have, or test what seldom changes: a machine with Sylvan's own dependencies answers the
+others in minutes. Whoever names a folder, a file or a test gets it whatever it is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+# By the beginning of a test's name, below tests/.
+RELEASE = {
+    "annif/test_annif_": "Annif in an environment of its own",
+    "architecture/test_source_distribution.py::test_a_wheel_is_built_from_it": "a wheel built from the sources",
+    "distributed/test_ray_file_ranking.py": "a Ray cluster of several nodes",
+    "distributed/test_ray_more.py": "a Ray cluster of several nodes",
+    "distributed/test_ray_parts.py": "a Ray cluster of several nodes",
+    "distributed/test_ray_serve.py": "a Ray cluster of several nodes",
+    "distributed/test_ray_shards.py": "a Ray cluster of several nodes",
+    "distributed/test_ray_train.py": "a Ray cluster of several nodes",
+    "distributed/test_ray_wrong.py": "a Ray cluster of several nodes",
+    "serve/test_page_": "the page in Chromium",
+}
+MOST_LINES = 10
+TESTS = Path(__file__).parent
+
+
+def reason(node_id: str) -> str:
+    """What a test needs a release for; empty where every run has it."""
+    name = node_id.removeprefix("tests/")
+    return next((why for beginning, why in RELEASE.items() if name.startswith(beginning)), "")
+
+
+def left_out(config: pytest.Config) -> bool:
+    """Whether these tests are: not where ``-m`` speaks of them, nor where folders, files or tests are named."""
+    named = any(Path(word.partition("::")[0]).resolve() not in (TESTS, TESTS.parent) for word in config.args)
+    return not named and "release" not in config.option.markexpr
+
+
+def choose(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the tests of a release, and take them from the run."""
+    for item in items:
+        if reason(item.nodeid):
+            item.add_marker("release")
+    if left_out(config):
+        config.hook.pytest_deselected(items=[item for item in items if reason(item.nodeid)])
+        items[:] = [item for item in items if not reason(item.nodeid)]
+
+
+def write_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """What wasn't run and why, in ten lines at most."""
+    skipped = Counter(
+        str(report.longrepr[2]).removeprefix("Skipped: ")
+        for report in reporter.stats.get("skipped", ())
+        if isinstance(report.longrepr, tuple)
+    )
+    lines = [f"{count} skipped: {why}" for why, count in skipped.most_common()]
+    if left_out(config):
+        lines.insert(0, f"left out, pytest -m release runs them: {', '.join(dict.fromkeys(RELEASE.values()))}")
+    for line in lines[: MOST_LINES - (len(lines) > MOST_LINES)]:
+        reporter.write_line(line[:200])
+    if len(lines) > MOST_LINES:
+        reporter.write_line(f"… and {len(lines) - MOST_LINES + 1} more reasons: pytest -rs shows them")
