@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sylvan.weights.changed import runs_between, with_clusters
-from sylvan.weights.layer import WEIGHT_DTYPES, ClusterRows, ClusterWeights
+from sylvan.weights.layer import WEIGHT_DTYPES, ClusterRows, ClusterWeights, runs_between, with_clusters
 
 N_FEATURES = 30
 

@@ -64,7 +64,7 @@ def _leaves_of_labels(tree: LabelTree, labels: Csr) -> Csr:
     if copies.min(initial=1) == copies.max(initial=1) == 1:
         leaves, relevance = order[first[labels.indices]], labels.data
     else:
-        places = np.repeat(first[labels.indices], n_leaves) + _counting(n_leaves)
+        places = np.repeat(first[labels.indices], n_leaves) + counting(n_leaves)
         leaves, rows = order[places], np.repeat(rows, n_leaves)
         relevance = np.repeat(labels.data, n_leaves)
     keys = np.argsort(rows * np.int64(max(1, tree.n_leaves)) + leaves, kind="stable")
@@ -72,7 +72,7 @@ def _leaves_of_labels(tree: LabelTree, labels: Csr) -> Csr:
     return Csr(indptr, leaves[keys], relevance[keys], (labels.shape[0], tree.n_leaves))
 
 
-def _counting(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def counting(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """0, 1, ... within each run: [2, 3] gives [0, 1, 0, 1, 2]."""
     ends = np.cumsum(lengths)
     return np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - lengths, lengths)

@@ -13,8 +13,7 @@ import numpy.typing as npt
 from sylvan import store
 from sylvan.errors import ModelError
 from sylvan.runtime.jobs import Arrays, Packing
-from sylvan.weights.changed import runs_between
-from sylvan.weights.layer import ClusterRows, child_dtype
+from sylvan.weights.layer import ClusterRows, child_dtype, runs_between
 
 _ROWS, _ENTRIES = ("features", "lengths"), ("children", "weights")
 # What the scores of held-out rows would change by without their fold: ids of rows, nodes of the layer, and the changes.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
-from sylvan.arrays.validate import Csr
+from sylvan.arrays.canonical import Csr, within
 from sylvan.data.parts.row_parts import RowParts, Rows
 from sylvan.indexing import LabelTree
 from sylvan.matching.beam import Beam, RowChanges, beam_job, beam_jobs, joined, root_beam
@@ -78,6 +78,31 @@ class TreeTraining:
         """Whether positives have costs of their own."""
         return bool((labels.data != 1).any()) if self.relevance is None else self.relevance != "none"
 
+    def positives(self, tree: LabelTree, labels: Csr, first: int = 0) -> list[Csr]:
+        """The nodes of each layer from layer ``first`` on that rows are positives of, with their costs."""
+        if self.relevance is None:
+            return layer_positives(tree, labels, first=first)
+        return [cost_weights(layer, self.relevance) for layer in relevance_layers(tree, labels)[first:]]
+
+    def beams(
+        self, features: Rows, layers: Mapping[int, ClusterWeights] | Sequence[ClusterWeights], runner: Runner
+    ) -> Generator[Beam, None, None]:
+        """The beam above each layer, from the root's on; the layers above it are searched when it is asked for."""
+        yield (beam := root_beam(features.shape[0]))
+        for t, combine in enumerate(self.combines[:-1]):
+            weights = layers[t]
+            if isinstance(features, RowParts) or runner.elsewhere:  # by jobs of some rows each
+                jobs = beam_jobs(t, features, weights, beam, self.beam, combine)
+                beam = joined(runner.run(jobs, f"Searching layer {t + 1}"))
+            else:  # a layer that is older than some columns doesn't know of these
+                rows = within(features, weights.n_features)
+                beam = runner.one(beam_job(t, rows, weights, beam, self.beam, combine, runner.n_jobs))
+            yield beam
+
+    def found(self, t: int, beam: Beam) -> npt.NDArray[np.int32]:
+        """The clusters of layer ``t`` whose negatives rows are, by the beam above it."""
+        return near_best(beam, self.man_threshold, self.combines[t - 1]) if t else beam[0]
+
 
 class Trained(NamedTuple):
     """What :func:`train_rankers` gives."""
@@ -107,10 +132,7 @@ def train_rankers(
     layer was solved is kept for updates."""
     runner, known = Runner() if runner is None else runner, known or {}
     n_rows, folds = features.shape[0], Folds.of(holdout, features.shape[0])
-    if training.relevance is None:
-        positives = runner.one(positives_job(tree, labels))
-    else:
-        positives = [cost_weights(layer, training.relevance) for layer in relevance_layers(tree, labels)]
+    positives = training.positives(tree, labels) if training.relevance else runner.one(positives_job(tree, labels))
     weighted = training.weighs(labels)
     solve = partial(
         block_jobs, features, squared_norms(features), options=training.linear, folds=folds,
@@ -119,7 +141,8 @@ def train_rankers(
     layers: dict[int, ClusterWeights] = {}
     changes: dict[int, RowChanges] = {}
     solutions: dict[int, LayerSolution] = {}
-    beam, reached = root_beam(n_rows), 0  # and the layer above which it is
+    beams = training.beams(features, layers, runner)
+    beam, reached = next(beams), 0  # and the layer above which it is
     for stage in training_stages(training.negatives, known):
         if stage[0] in known:
             layers[stage[0]] = known[stage[0]]
@@ -127,18 +150,16 @@ def train_rankers(
         problems = {}
         for t in stage:
             nodes, scheme, children = None, training.negatives[t], tree.child_offsets[t]
-            if not t and scheme != "tfn":
-                nodes = beam[0]  # the root, in every row's
-            elif scheme != "tfn":  # the matcher's own choice: follow the beam down to here
-                for above in range(reached, t):
-                    beam = _searched(above, features, layers[above], beam, training, runner)
-                reached = t
-                nodes = near_best(beam, training.man_threshold, training.combines[t - 1])
+            if scheme != "tfn":  # the matcher's own choice: follow the beam down to here
+                while reached < t:
+                    beam, reached = next(beams), reached + 1
+                nodes = training.found(t, beam)
             parents = positives[t - 1] if t else of_root(positives[0])
             row_offsets, rows = runner.one(rows_job(t, scheme, len(children) - 1, n_rows, parents, nodes))
             problems[t] = LayerProblem(children, positives[t], row_offsets, rows, weighted=weighted, keeps=keeps)
             if t == tree.depth - 1:
                 beam = root_beam(0)  # nothing is searched any more
+                beams.close()
             del nodes  # of many rows this is much, and solving takes long
         jobs = {t: solve(problem, t) for t, problem in problems.items()}
         costs = {t: sum(job.cost for job in layer) for t, layer in jobs.items()}
@@ -162,17 +183,6 @@ def train_rankers(
     order = range(tree.depth)
     ranker = TreeRanker(tree, [layers[t] for t in order])
     return Trained(ranker, [changes.get(t) for t in order], [solutions[t] for t in order] if keeps else None)
-
-
-def _searched(
-    t: int, features: Rows, weights: ClusterWeights, above: Beam, training: TreeTraining, runner: Runner
-) -> Beam:
-    """The beam below a layer: by one job, or by jobs of some rows each, where rows or jobs are elsewhere."""
-    combine = training.combines[t]
-    if isinstance(features, RowParts) or runner.elsewhere:
-        jobs = beam_jobs(t, features, weights, above, training.beam, combine)
-        return joined(runner.run(jobs, f"Searching layer {t + 1}"))
-    return runner.one(beam_job(t, features, weights, above, training.beam, combine, runner.n_jobs))
 
 
 def _by_row(blocks: Sequence[Triples], folds: Folds) -> RowChanges:

@@ -8,8 +8,9 @@ disk."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
@@ -451,3 +452,48 @@ def _count_blocks(
     entries = np.concatenate(([0], np.cumsum(lengths)))
     starts[:, 0] = rows
     starts[:, 1] = entries[rows]
+
+
+def runs_between(changed: Iterable[int], n_clusters: int) -> Iterator[tuple[int, int]]:
+    """Where the clusters that aren't changed begin and end, run by run: [2, 3] of 6 gives (0, 2) and (4, 6)."""
+    for before, after in itertools.pairwise((-1, *sorted(changed), n_clusters)):
+        if before + 1 < after:
+            yield before + 1, after
+
+
+def with_clusters(
+    layer: ClusterWeights,
+    changed: Mapping[int, ClusterRows],
+    came_from: npt.NDArray[np.int32],
+    child_offsets: npt.NDArray[np.int64],
+    n_features: int,
+    codebook: npt.NDArray[np.float32] | None,
+) -> ClusterWeights:
+    """A layer with other weights in some clusters."""
+    # Shapes: came_from (n_clusters,); child_offsets (n_clusters + 1,); codebook (256,)
+    runs = list(runs_between(changed, len(came_from)))
+    sizes = np.zeros(len(came_from), ClusterRows.SIZES)
+    sizes["rows"], sizes["entries"] = np.diff(layer.row_offsets)[came_from], np.diff(layer.entry_offsets)[came_from]
+    sizes["least"] = np.inf
+    for c, cluster in changed.items():
+        sizes[c] = cluster.sizes(layer.weight_dtype)
+    book = layer.codebook if layer.weight_dtype == "uint8" else None
+    if book is not None and codebook is None:  # all weights settle it
+        for first, last in runs:
+            begin, end = layer.entry_offsets[[came_from[first], came_from[last - 1] + 1]].tolist()
+            magnitudes = np.abs(book[np.flatnonzero(np.bincount(layer.values[begin:end], minlength=len(book)))])
+            sizes["least"][first], sizes["largest"][first] = magnitudes.min(initial=np.inf), magnitudes.max(initial=0)
+    layout = Layout(sizes, child_offsets, n_features, layer.weight_dtype, codebook=codebook)
+    for c, cluster in changed.items():
+        layout.place(c, cluster)
+    copies = layout.copies(layer)
+    if book is not None and layout.codebook is not None and copies and layout.codebook is not book:
+        layer = replace(layer, values=encode(book, layout.codebook)[layer.values], codebook=layout.codebook)
+    for first, last in runs:
+        begin = int(came_from[first])
+        if copies:
+            layout.copy(first, layer, range(begin, begin + last - first))
+        else:
+            for c in range(first, last):
+                layout.place(c, layer.sound_cluster(int(came_from[c])))
+    return layout.finish()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sylvan import LabelTree
-from sylvan.models.xr.growth import Grown, saved_by_rebuilding
+from sylvan.models.xr.changed_layer import Grown, saved_by_rebuilding
 
 
 def below(tree: LabelTree, layer: int, node: int) -> set[int]:

@@ -14,8 +14,10 @@ import numpy.typing as npt
 
 from sylvan.arrays.canonical import take_rows, within
 from sylvan.arrays.validate import Csr
+from sylvan.indexing.clustering import layer_plan, plan_offsets
+from sylvan.indexing.tree import LabelTree
 from sylvan.matching.beam import next_beam
-from sylvan.models.xr.growth import Grown
+from sylvan.matching.negatives import counting
 from sylvan.ranking.linear import LANES
 from sylvan.ranking.solution import STALE, LayerSolution, column_sums
 from sylvan.ranking.training import TreeTraining
@@ -23,6 +25,66 @@ from sylvan.weights.layer import ClusterWeights
 
 _Ids = npt.NDArray[np.int32]
 HALF_LANES = LANES // 2
+# A child waits to be solved again until the losses of new rows are more than this share of its objective.
+WAITING = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class Grown:
+    """A tree, and what its nodes were in the tree that it comes from. Online probabilistic label trees (Jasinska-Kobus
+    et al. 2021) grow by leaves and by nodes between; here nodes are only ever divided, so that all leaves stay in the
+    last layer."""
+
+    tree: LabelTree
+    was: tuple[_Ids, ...]  # of each layer's nodes, the number in the tree before; -1 for a node that is new
+    came_from: tuple[_Ids, ...]  # of each layer's clusters, the cluster before whose rows it takes over
+
+    @classmethod
+    def same(cls, tree: LabelTree) -> Grown:
+        """The tree as it is."""
+        was = tuple(np.arange(size, dtype=np.int32) for size in tree.layer_sizes)
+        return cls(tree, was, tuple(np.arange(len(each) - 1, dtype=np.int32) for each in tree.child_offsets))
+
+    def with_labels(self, clusters: Sequence[int]) -> Grown:
+        """With a further label at the end of each of these clusters; their ids go on where those of the tree end."""
+        tree, last = self.tree, self.tree.depth - 1
+        order = np.argsort(np.asarray(clusters, np.int64), kind="stable")
+        rising = np.asarray(clusters, np.int64)[order]
+        leaves = tree.child_offsets[last][rising + 1]
+        labels = np.insert(tree.leaf_labels, leaves, (tree.n_labels + order).astype(np.int32))
+        was = np.insert(self.was[last], leaves, np.int32(-1))
+        more = np.concatenate(([0], np.cumsum(np.bincount(rising, minlength=len(tree.child_offsets[last]) - 1))))
+        offsets = (*tree.child_offsets[:last], tree.child_offsets[last] + more)
+        grown = LabelTree(offsets, labels, tree.n_labels + len(rising), tree.removed)
+        return Grown(grown, (*self.was[:last], was), self.came_from)
+
+    def split(self, cluster: int, right: npt.NDArray[np.bool_]) -> Grown:
+        """With a cluster of the last layer divided in two siblings, the second of those children that are ``right``."""
+        tree, last = self.tree, self.tree.depth - 1
+        first, end = (int(each) for each in tree.child_offsets[last][cluster : cluster + 2])
+        order = np.argsort(right, kind="stable") + first
+        labels, was = tree.leaf_labels.copy(), self.was[last].copy()
+        labels[first:end], was[first:end] = labels[order], was[order]
+        below = np.insert(tree.child_offsets[last], cluster + 1, end - int(right.sum()))
+        above = tree.child_offsets[last - 1].copy()
+        parent = int(np.searchsorted(above, cluster, side="right")) - 1
+        above[parent + 1 :] += 1
+        nodes = np.insert(self.was[last - 1], cluster, np.int32(-1))
+        nodes[cluster + 1] = -1
+        came = np.insert(self.came_from[last], cluster, self.came_from[last][cluster])
+        made = LabelTree((*tree.child_offsets[: last - 1], above, below), labels, tree.n_labels, tree.removed)
+        return Grown(made, (*self.was[: last - 1], nodes, was), (*self.came_from[:last], came))
+
+
+def saved_by_rebuilding(tree: LabelTree, branching: int, max_leaf: int, beam: int) -> float:
+    """The share of a search's cost that a new tree would save, by its shape: in [0, 1). The cost is the number of nodes
+    that a beam scores: in each layer, that of the nodes that it follows times the usual number of their children, where
+    a cluster of many labels is met in proportion to these."""
+    costs = []
+    for offsets in (tree.child_offsets, plan_offsets(layer_plan(tree.n_placed, branching, max_leaf))):
+        layers = [np.diff(layer).astype(np.float64) for layer in offsets]
+        costs.append(sum(min(beam, len(sizes)) * float((sizes**2).sum() / sizes.sum()) for sizes in layers))
+    return max(0.0, 1 - costs[1] / costs[0])
 
 
 @dataclass(frozen=True)
@@ -56,17 +118,6 @@ class RowsNow:
         return now
 
 
-@dataclass(frozen=True)
-class UpdateOptions:
-    """Which children are solved again."""
-
-    # a child waits while the losses of the rows that came since it was solved are at most this share of its objective;
-    # with 0, only while none of these rows violates its optimality by more than the solver's tolerance
-    share: float
-    # whether all rows are searched for anew where a search brings negatives, or only those that are new
-    search_all: bool
-
-
 @dataclass
 class ChangedCluster:
     """One cluster of a layer as it is to be: its rows, what its multipliers start from, which children are solved.
@@ -82,15 +133,7 @@ class ChangedCluster:
     came: npt.NDArray[np.bool_]  # which rows weren't there
 
 
-class _Stayed(NamedTuple):
-    """The rows of a cluster that stay, by the numbers that they have now, and which they are; None for all."""
-
-    rows: _Ids
-    mask: npt.NDArray[np.bool_] | None
-
-
-@dataclass(frozen=True)
-class _Entries:
+class _Entries(NamedTuple):
     """Rows and nodes of a layer that have something new to do with each other."""
 
     rows: npt.NDArray[Any]
@@ -100,25 +143,22 @@ class _Entries:
     relevance: npt.NDArray[np.float32]
     turned: npt.NDArray[np.bool_]  # a row that was there, of which the node was a positive and isn't, or the reverse
 
-    @classmethod
-    def none(cls) -> _Entries:
-        """No entries."""
-        flag, number = np.zeros(0, bool), np.zeros(0, np.float32)
-        return cls(np.zeros(0, np.int64), np.zeros(0, np.int64), number, flag, number, flag)
-
 
 class ChangedLayer:
-    """What the clusters of one layer were, and what becomes of them."""
+    """What the clusters of one layer were, and what becomes of them. A child is solved again where the losses of the
+    rows that came since it was solved are more than a share of its objective; if the update is ``precise``, where one
+    of these rows violates its optimality by more than the solver's tolerance, and where a search brings negatives, all
+    rows are searched for anew."""
 
     def __init__(
         self, weights: ClusterWeights, solution: LayerSolution, grown: Grown, t: int, rows: RowsNow,
-        positives: Callable[[_Ids], Csr], before: Csr, training: TreeTraining, options: UpdateOptions,
+        positives: Callable[[_Ids], Csr], before: Csr, training: TreeTraining, precise: bool,
     ) -> None:  # fmt: skip
         # Shape: came_from (n_clusters,)
         self._weights, self._stored, self._rows = weights, solution, rows
         self._offsets, self._was, self.came_from = grown.tree.child_offsets[t], grown.was[t], grown.came_from[t]
         self._positives, self._before = positives, before
-        self._weighted, self._linear, self._options = training.weighs(rows.labels), training.linear, options
+        self._weighted, self._linear, self._precise = training.weighs(rows.labels), training.linear, precise
         self._now = rows.numbers_now()  # None where all are what they were
         self._divided = np.bincount(self.came_from)[self.came_from] > 1
         known = self._was >= 0
@@ -132,27 +172,29 @@ class ChangedLayer:
 
     def clusters(self, found: tuple[npt.NDArray[np.int64], _Ids], n_jobs: int) -> list[ChangedCluster]:
         """What becomes of the clusters that something has changed for, in their order; all others stay what they are.
-        To each, some rows have come: all its rows with ``search_all``, else those that are fresh."""
-        rows, stayed = {}, {}
-        for c in self._touched(found[0]):
-            rows[c], stayed[c] = self._rows_of(c, found[1][int(found[0][c]) : int(found[0][c + 1])])
+        To each, some rows have come: all its rows if the update is precise, else those that are fresh."""
+        parts = {
+            c: self._rows_of(c, found[1][int(found[0][c]) : int(found[0][c + 1])]) for c in self._touched(found[0])
+        }
+        rows = {c: part[0] for c, part in parts.items()}
         self.solution = self._stored.relaid(self._offsets, self.came_from, rows, self._now, self._pending, self._sums)
-        each = [self._cluster(c, stayed[c]) for c in rows]
-        entries = self._entries(each, n_jobs)
+        each = [self._cluster(c, *part[1:]) for c, part in parts.items()]
+        if (entries := self._entries(each, n_jobs)) is None:
+            return each
         turned = entries.turned
         if turned.any():  # what is no positive any more, or has become one, starts from nothing
-            by_number = {own.number: own for own in each}
+            by_number = {cluster.number: cluster for cluster in each}
             for row, node in zip(entries.rows[turned].tolist(), entries.nodes[turned].tolist(), strict=True):
-                own = by_number[int(np.searchsorted(self._offsets, node, side="right")) - 1]
-                place = int(np.searchsorted(own.rows, row)), node - int(self._offsets[own.number])
-                own.solved[place[1]] |= bool(own.multipliers[place] > 0)
-                own.multipliers[place] = 0
+                cluster = by_number[int(np.searchsorted(self._offsets, node, side="right")) - 1]
+                place = int(np.searchsorted(cluster.rows, row)), node - int(self._offsets[cluster.number])
+                cluster.solved[place[1]] |= bool(cluster.multipliers[place] > 0)
+                cluster.multipliers[place] = 0
         self._judge(each, entries)
         return each
 
     def _touched(self, found: npt.NDArray[np.int64]) -> list[int]:
         """The clusters that rows come to or go from, and those with new children or some that must be solved."""
-        if self._options.search_all:
+        if self._precise:
             return list(range(len(self.came_from)))
         touched = (np.diff(found) > 0) | self._divided
         begin, n_children = self._stored.child_offsets[self.came_from], np.diff(self._offsets)
@@ -167,21 +209,23 @@ class ChangedLayer:
         which: list[int] = np.flatnonzero(touched).tolist()
         return which
 
-    def _rows_of(self, c: int, found: _Ids) -> tuple[_Ids, _Stayed]:
-        """The rows of cluster ``c`` to which some come, and those that it had and that stay."""
+    def _rows_of(self, c: int, found: _Ids) -> tuple[_Ids, _Ids, npt.NDArray[np.bool_] | None]:
+        """The rows of cluster ``c`` to which some come; those that it had and that stay, by the numbers that they have
+        now, and which they are, None for all."""
         stored = self._stored.rows_of(int(self.came_from[c]))
         now = stored if self._now is None else self._now[stored]
         stays = None if self._now is None else now >= 0
-        if self._options.search_all:
+        if self._precise:
             stays = (now >= 0) & np.isin(now, found)
         elif self._divided[c]:  # one half: what it doesn't depend on goes
             stays = (now >= 0) & self._matters(c, now)
         if stays is None or stays.all():
-            return (found if self._options.search_all else _union(now, found)), _Stayed(now, None)
-        stayed = now[stays]
-        return (found if self._options.search_all else _union(stayed, found)), _Stayed(stayed, stays)
+            stays = None
+        else:
+            now = now[stays]
+        return (found if self._precise else _union(now, found)), now, stays
 
-    def _cluster(self, c: int, stayed: _Stayed) -> ChangedCluster:
+    def _cluster(self, c: int, stayed: _Ids, mask: npt.NDArray[np.bool_] | None) -> ChangedCluster:
         """Cluster ``c`` with its rows and where its multipliers start; children that are new, or that a row which is
         gone supported, are to be solved."""
         nodes, o = slice(int(self._offsets[c]), int(self._offsets[c + 1])), int(self.came_from[c])
@@ -190,24 +234,20 @@ class ChangedLayer:
         was = np.where(known, self._was[nodes] - begin, -1).astype(np.int32)
         n_old = old.shape[1]
         grown = len(was) >= n_old and bool((was[:n_old] == np.arange(n_old)).all())  # if it does, at its end
-        rows, multipliers, n_stayed = self.solution.rows_of(c), self.solution.multipliers_of(c), len(stayed.rows)
+        rows, multipliers, n_stayed = self.solution.rows_of(c), self.solution.multipliers_of(c), len(stayed)
+        in_front = n_stayed > 0 and rows[n_stayed - 1] == stayed[-1]  # as usual, what is new comes last
+        places: Any = slice(0, n_stayed) if in_front else np.searchsorted(rows, stayed)
         came = np.ones(len(rows), bool)
-        if n_stayed and rows[n_stayed - 1] == stayed.rows[-1]:  # as usual, what is new comes last
-            at: Any = slice(0, n_stayed)
-        else:
-            at = np.searchsorted(rows, stayed.rows)
-        came[at] = False
-        if not (grown and isinstance(at, slice)):
-            multipliers[:] = 0
-        multipliers[n_stayed:] = 0
-        left = old if stayed.mask is None else old[stayed.mask]
+        came[places] = False
+        multipliers[n_stayed if grown and in_front else 0 :] = 0
+        left = old if mask is None else old[mask]
         if grown:
-            multipliers[at, :n_old] = left
-            multipliers[at, n_old:] = 0
+            multipliers[places, :n_old] = left
+            multipliers[places, n_old:] = 0
         else:
             multipliers[np.ix_(~came, known)] = left[:, was[known]]
-        if stayed.mask is not None and old.size:
-            gone = old[~stayed.mask][:, was[known]] > 0
+        if mask is not None and old.size:
+            gone = old[~mask][:, was[known]] > 0
             solved[known] |= gone.any(axis=0) | (not self._stored.known)
         if not n_stayed and (len(old) or len(rows)):
             solved[:] = True  # of no row, a child isn't a solution that others could start from
@@ -218,78 +258,59 @@ class ChangedLayer:
         first, last, o = int(self._offsets[c]), int(self._offsets[c + 1]), int(self.came_from[c])
         was, old = self._was[first:last], self._stored.multipliers_of(o)
         begin = int(self._stored.child_offsets[o])
-        supports = (old[:, was[was >= 0] - begin] > 0).any(axis=1) | (not self._stored.known)
-        there = np.flatnonzero(now >= 0)
-        own = self._positives(now[there])
-        inside = (own.indices >= first) & (own.indices < last)
-        positive = np.zeros(len(now), bool)
-        row = np.repeat(np.arange(len(there)), np.diff(own.indptr))
-        positive[there[np.unique(row[inside])]] = True
-        return supports | positive
+        supports: npt.NDArray[np.bool_] = np.any(old[:, was[was >= 0] - begin] > 0, axis=1)
+        supports |= not self._stored.known
+        left = np.flatnonzero(now >= 0)
+        positives = self._positives(now[left])
+        inside = (positives.indices >= first) & (positives.indices < last)
+        supports[left[np.repeat(np.arange(len(left)), np.diff(positives.indptr))[inside]]] = True
+        return supports
 
-    def _entries(self, each: Sequence[ChangedCluster], n_jobs: int) -> _Entries:
+    def _entries(self, each: Sequence[ChangedCluster], n_jobs: int) -> _Entries | None:
         """What rows that have come to a cluster, or have other labels, are to the nodes that were there before."""
         relabelled = np.zeros(self._rows.features.shape[0], bool)
         relabelled[self._rows.relabelled] = self._rows.was[self._rows.relabelled] >= 0
-        clusters, rows, came = [], [], []
-        for own in each:
-            at = np.flatnonzero(own.came | relabelled[own.rows] if len(self._rows.relabelled) else own.came)
-            clusters.append(np.full(len(at), own.number, np.int32))
-            rows.append(own.rows[at])
-            came.append(own.came[at])
-        if not any(map(len, rows)):
-            return _Entries.none()
-        of, row, new = np.concatenate(clusters), np.concatenate(rows), np.concatenate(came)
+        changed = [np.flatnonzero(cluster.came | relabelled[cluster.rows]) for cluster in each]
+        if not any(map(len, changed)):
+            return None
+        of = np.repeat(np.array([cluster.number for cluster in each], np.int32), [len(rows) for rows in changed])
+        row = np.concatenate([cluster.rows[rows] for cluster, rows in zip(each, changed, strict=True)])
+        new = np.concatenate([cluster.came[rows] for cluster, rows in zip(each, changed, strict=True)])
         order = np.argsort(row, kind="stable")
         of, row, new = of[order], row[order], new[order]
-        own_rows, counts = np.unique(row, return_counts=True)
-        nodes, scores = self._scores(own_rows.astype(np.int32), self.came_from[of], counts, n_jobs)
+        numbers, counts = np.unique(row, return_counts=True)
+        nodes, scores = self._scores(numbers.astype(np.int32), self.came_from[of], counts, n_jobs)
         now = np.full(len(self._weights.intercepts), -1, np.int64)  # where each node that was there is now
         now[self._was[self._was >= 0]] = np.flatnonzero(self._was >= 0)
-        filled = nodes >= 0
-        at = np.repeat(np.arange(len(own_rows)), np.count_nonzero(filled, axis=1))
-        node, score, entry_row = now[nodes[filled]], scores[filled], own_rows[at]
-        there = node >= 0
-        if not there.all():
-            at, node, score, entry_row = at[there], node[there], score[there], entry_row[there]
-        fresh = np.ones(len(node), bool)
+        filled = (nodes >= 0) & (now[nodes] >= 0)
+        place = np.nonzero(filled)[0]
+        node, score, fresh = now[nodes[filled]], scores[filled], np.ones(len(place), bool)
         if self._divided.any() or len(self._rows.relabelled):
-            same, fresh = self._asked_for(row, of, new, entry_row, node)
-            at, node, score, entry_row = at[same], node[same], score[same], entry_row[same]
-        relevance = _values(self._positives(own_rows), at, node)
-        positive = relevance > 0
-        turned = np.zeros(len(node), bool)
+            # Entries of the pairs of rows and clusters that there are, and whether the row is new there: a cluster that
+            # was divided brings entries of both its halves, and those of a half that the row is in count.
+            n_clusters, cluster = np.int64(len(self.came_from)), np.searchsorted(self._offsets, node, side="right") - 1
+            pairs, wanted = row * n_clusters + of, numbers[place] * n_clusters + cluster
+            sort = np.argsort(pairs)
+            pair = np.minimum(np.searchsorted(pairs[sort], wanted), len(pairs) - 1)
+            same = pairs[sort][pair] == wanted
+            place, node, score, fresh = place[same], node[same], score[same], new[sort][pair][same]
+        relevance = _values(self._positives(numbers), place, node)
+        positive, turned, entry_row = relevance > 0, np.zeros(len(node), bool), numbers[place]
         if len(self._rows.relabelled):
-            stayed = ~fresh
-            before = _values(self._before, np.searchsorted(self._rows.relabelled, entry_row[stayed]), node[stayed])
-            turned[stayed] = positive[stayed] != (before > 0)
-        counts_here = fresh | turned
+            before = _values(self._before, np.searchsorted(self._rows.relabelled, entry_row[~fresh]), node[~fresh])
+            turned[~fresh] = positive[~fresh] != (before > 0)
+        counted = fresh | turned
         if self._linear.loss != "logistic":  # behind the margin there is no loss
-            counts_here &= turned | (np.where(positive, score, -score) < 1)
-        return _Entries(
-            entry_row[counts_here], node[counts_here], score[counts_here], positive[counts_here],
-            relevance[counts_here], turned[counts_here],
-        )  # fmt: skip
-
-    def _asked_for(
-        self, row: _Ids, of: _Ids, new: npt.NDArray[np.bool_], entry_row: _Ids, node: npt.NDArray[np.int64]
-    ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Which entries are of pairs of rows and clusters that there are, and of these, for which the row is new: a
-        cluster that was divided brings entries of both its halves, and those of a half that the row is in count."""
-        n_clusters = np.int64(len(self.came_from))
-        cluster = np.searchsorted(self._offsets, node, side="right") - 1
-        pairs, wanted = row * n_clusters + of, entry_row * n_clusters + cluster
-        sort = np.argsort(pairs)
-        found = np.minimum(np.searchsorted(pairs[sort], wanted), len(pairs) - 1)
-        same = pairs[sort][found] == wanted
-        return same, new[sort][found][same]
+            counted &= turned | (np.where(positive, score, -score) < 1)
+        parts: tuple[Any, ...] = (entry_row, node, score, positive, relevance, turned)
+        return _Entries(*(part[counted] for part in parts))
 
     def _scores(
         self, rows: _Ids, clusters: _Ids, counts: npt.NDArray[np.int64], n_jobs: int
     ) -> tuple[_Ids, npt.NDArray[np.float32]]:
         """The nodes of the clusters that each row asks for, as they are stored, and their own scores."""
         above = np.full((len(rows), int(counts.max())), -1, np.int32)
-        above[np.repeat(np.arange(len(rows)), counts), _counting(counts)] = clusters
+        above[np.repeat(np.arange(len(rows)), counts), counting(counts)] = clusters
         above = np.sort(above, axis=1)[:, ::-1]  # a cluster that was divided is asked for once
         above[:, 1:][above[:, 1:] == above[:, :-1]] = -1
         sizes = np.append(np.diff(self._weights.child_offsets), 0)
@@ -310,38 +331,34 @@ class ChangedLayer:
         slack = np.maximum(1 - margin, 0)
         losses = np.bincount(entries.nodes, costs * _loss(slack, margin, linear.loss), minlength=n_nodes)
         self._pending += losses.astype(np.float32)
-        if self._options.share == 0:
+        if self._precise:
             worst = np.zeros(n_nodes)
             np.maximum.at(worst, entries.nodes, _violation(slack, margin, linear.loss) * (costs > 0))
             self.solved |= worst > linear.tolerance
             return
-        for own in each:
-            nodes = slice(int(self._offsets[own.number]), int(self._offsets[own.number + 1]))
+        for cluster in each:
+            nodes = slice(int(self._offsets[cluster.number]), int(self._offsets[cluster.number + 1]))
             if losses[nodes].any():
-                urgency = self._pending[nodes] / np.maximum(self._objective(own, nodes), np.float32(1e-30))
-                own.solved |= urgency > self._options.share
-                _fill(own.solved, urgency)
+                urgency = self._pending[nodes] / np.maximum(self._objective(cluster, nodes), np.float32(1e-30))
+                cluster.solved |= urgency > WAITING
+                # Children are solved side by side, in eights: as many more of the most urgent as cost nothing.
+                waiting = np.flatnonzero(~cluster.solved & (urgency > 0))
+                most = -int(cluster.solved.sum()) % HALF_LANES
+                cluster.solved[waiting[np.argsort(-urgency[waiting], kind="stable")[:most]]] = True
 
-    def _objective(self, own: ChangedCluster, nodes: slice) -> npt.NDArray[np.float32]:
+    def _objective(self, cluster: ChangedCluster, nodes: slice) -> npt.NDArray[np.float32]:
         """Of each child, in units of the cost: half the sum of the multipliers, at a solution with the squared hinge;
         with other losses it is more. Where they aren't known, at least what a few positives give."""
         if self._stored.known:
             sums = self._sums[nodes]
             if np.isnan(sums).any():
-                sums[:] = column_sums(own.multipliers)
+                sums[:] = column_sums(cluster.multipliers)
             result: npt.NDArray[np.float32] = 0.5 * sums
             return result
-        matrix = self._positives(own.rows)
+        matrix = self._positives(cluster.rows)
         counts = np.bincount(matrix.indices, minlength=int(self._offsets[-1]))[nodes]
         few: npt.NDArray[np.float32] = (0.5 * counts).astype(np.float32)
         return few
-
-
-def _fill(solved: npt.NDArray[np.bool_], urgency: npt.NDArray[np.float32]) -> None:
-    """Solve as many more of the most urgent children as cost nothing: they are solved side by side, in eights."""
-    room = -int(solved.sum()) % HALF_LANES
-    waiting = np.flatnonzero(~solved & (urgency > 0))
-    solved[waiting[np.argsort(-urgency[waiting], kind="stable")[:room]]] = True
 
 
 def _union(a: _Ids, b: _Ids) -> _Ids:
@@ -352,20 +369,11 @@ def _union(a: _Ids, b: _Ids) -> _Ids:
     return every[np.diff(every, prepend=-1) > 0].astype(np.int32)
 
 
-def _counting(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """0, 1, ... within each run: [2, 3] gives [0, 1, 0, 1, 2]."""
-    return np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-
-
 def _values(matrix: Csr, rows: npt.NDArray[Any], columns: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     """The values of a sparse matrix at some places, 0 where it holds none."""
-    keys = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr)) * np.int64(matrix.shape[1]) + matrix.indices
-    wanted = rows.astype(np.int64) * matrix.shape[1] + columns
-    if not len(keys):
-        return np.zeros(len(wanted), np.float32)
-    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    result: npt.NDArray[np.float32] = np.where(keys[at] == wanted, matrix.data[at], np.float32(0))
-    return result
+    if not len(rows):
+        return np.zeros(0, np.float32)
+    return np.asarray(matrix.to_scipy()[rows, columns], np.float32).ravel()
 
 
 def _loss(slack: npt.NDArray[np.float64], margin: npt.NDArray[np.float64], loss: str) -> npt.NDArray[np.float64]:

@@ -1,44 +1,39 @@
-"""An update of XR-Linear: rows that come and go, labels that come and become one; from one fitted value to the next."""
+"""An update of XR-Linear: rows that come and go, labels that come and become one; from one fitted value to the next.
+Only children that changed rows matter to are solved again."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from sylvan.arrays.canonical import Csr, stacked, take_rows, within
-from sylvan.errors import DataError, ParameterError
+from sylvan.errors import DataError
 from sylvan.indexing import LabelTree
 from sylvan.indexing.embeddings import pifa
-from sylvan.matching.beam import beam_job, root_beam
+from sylvan.matching.negatives import cluster_rows, layer_positives, of_root
 from sylvan.metrics.rows import hits
 from sylvan.models.label_changes import merged_labels
-from sylvan.models.xr.changed_layer import RowsNow, UpdateOptions
+from sylvan.models.xr.changed_layer import ChangedCluster, ChangedLayer, Grown, RowsNow
 from sylvan.models.xr.fitted import FittedTrees, search_of
-from sylvan.models.xr.growth import Grown
 from sylvan.models.xr.params import Scale, tree_training
 from sylvan.models.xr.training_rows import HeldOut, Room, TrainingRows
-from sylvan.models.xr.updating import planned_update, solutions_of, update_rankers
 from sylvan.ranking.calibrate import DEPTH, Calibrator
-from sylvan.ranking.linear import squared_norms
-from sylvan.ranking.solution import SolvedBlock
+from sylvan.ranking.linear import LayerProblem, block_jobs, squared_norms
+from sylvan.ranking.solution import LayerSolution, SolvedBlock, column_sums
 from sylvan.ranking.training import TreeTraining
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.runtime import Job, Runner
+from sylvan.weights.layer import ClusterRows, ClusterWeights, with_clusters
 
-# A child waits to be solved again until the losses of new rows are more than this share of its objective.
-WAITING = 0.1
 PRECISE = 0.01  # a tolerance below it asks for every child that is off its optimum
 ROOM = 1.5  # a cluster of more than this many times max_leaf labels is split, unless its parent is as crowded
-
-
-def check_precise(precise: Any) -> None:
-    """Refuse what says neither yes nor no, nor leaves it open."""
-    if precise not in (None, True, False):
-        raise ParameterError(f"The 'precise' parameter of update must be a bool or None. Got {precise!r} instead.")
+ROUNDS = 2  # of the solver, where it starts near a solution and needn't be precise
 
 
 class Changes(NamedTuple):
@@ -47,15 +42,14 @@ class Changes(NamedTuple):
     features: Csr
     labels: Csr
     weight: npt.NDArray[np.float32] | None
-    forgotten: npt.NDArray[np.int64]
-    merged: Mapping[int, list[int]]
     n_labels: int
+    forgotten: npt.NDArray[np.int64] = np.zeros(0, np.int64)
+    merged: Mapping[int, list[int]] = {}
 
     @classmethod
     def none(cls, n_features: int, n_labels: int) -> Changes:
-        """Nothing."""
-        none = np.zeros(0, np.int64)
-        return cls(Csr.empty(0, n_features), Csr.empty(0, n_labels), None, none, {}, n_labels)
+        """No new rows."""
+        return cls(Csr.empty(0, n_features), Csr.empty(0, n_labels), None, n_labels)
 
 
 class Updated(NamedTuple):
@@ -70,184 +64,243 @@ class Updated(NamedTuple):
 
 def updated(params: Any, fitted: FittedTrees, changes: Changes, precise: bool | None) -> Updated:
     """A model brought up to date: its rows, the trees, and all that was counted."""
-    made = _with_changes(params, fitted, changes, precise, params.calibrator_)
+    result = _with_changes(params, fitted, changes, precise, params.calibrator_)
     sources = [label for target, labels in changes.merged.items() for label in labels if label != target]
     if not sources:
-        return made
+        return result
     gone = np.unique(np.array(sources, np.int32))
-    fitted = made.fitted.without(gone, params.relevance)
-    if fitted.n_clusters != made.fitted.n_clusters:  # rows were sent to them
+    fitted = result.fitted.without(gone, params.relevance)
+    if fitted.n_clusters != result.fitted.n_clusters:  # rows were sent to them
         nothing = Changes.none(fitted.n_features, fitted.n_labels)
-        return _with_changes(params, fitted, nothing, precise, made.calibrator)._replace(gone=gone)
-    return made._replace(fitted=fitted, gone=gone)
+        return _with_changes(params, fitted, nothing, precise, result.calibrator)._replace(gone=gone)
+    return result._replace(fitted=fitted, gone=gone)
 
 
 def _with_changes(
     params: Any, fitted: FittedTrees, changes: Changes, precise: bool | None, calibrator: Calibrator | None
 ) -> Updated:
     """With other rows and labels; labels that became others stay, without rows."""
-    kept, run = _rows_of(fitted), Runner(params.n_jobs)
+    before, run = _rows_of(fitted), Runner(params.n_jobs)
     held_out = _held_out(params, fitted, changes)
-    rows, ids, room = rows_now(changes, kept)
-    rankers, solutions = [], []
-    for number, ranker in enumerate(fitted.rankers):
-        training, options = _training(params, fitted, number, rows, precise)
-        grown = _grown(params, ranker, kept.solutions[number][-1].row_offsets, changes, rows, training, run)
-        made, solved = update_rankers(ranker, kept.solutions[number], grown, rows, training, options, run)
-        rankers.append(made)
-        solutions.append(solved)
+    rows, ids, room = _rows_now(changes, before)
+    results = [
+        _TreeUpdate(params, fitted, number, changes, rows, precise, run).finish()
+        for number in range(len(fitted.rankers))
+    ]
     if held_out is not None and params.calibration is not None:
         calibrator = held_out.calibrator(params.calibration)
     then = TrainingRows(
-        rows.features, rows.labels, rows.weight, ids, kept.next_id + changes.features.shape[0], kept.length, solutions,
-        held_out, rows.norms, room,
+        rows.features, rows.labels, rows.weight, ids, before.next_id + changes.features.shape[0], before.length,
+        [solutions for _, solutions in results], held_out, rows.norms, room,
     )  # fmt: skip
     counts = np.bincount(rows.labels.indices, minlength=changes.n_labels).astype(np.int64)
-    return Updated(replace(fitted, rankers=rankers, rows=then), counts, rows.features.shape[0], calibrator)
+    fitted = replace(fitted, rankers=[ranker for ranker, _ in results], rows=then)
+    return Updated(fitted, counts, rows.features.shape[0], calibrator)
 
 
 def planned(
     params: Any, fitted: FittedTrees, changes: Changes, precise: bool | None, run: Runner
 ) -> tuple[list[list[int]], list[Job[SolvedBlock]]]:
-    """How many nodes of each tree and layer :func:`updated` would solve, about, and the jobs that would."""
-    kept = _rows_of(fitted)
-    rows, _, _ = rows_now(changes, kept)
+    """How many nodes of each tree and layer :func:`updated` would solve, about, and the jobs that would. Rows are
+    searched for by the rankers as they are, and no cluster is split."""
+    rows, _, _ = _rows_now(changes, _rows_of(fitted))
     nodes: list[list[int]] = []
     jobs: list[Job[SolvedBlock]] = []
     for number, ranker in enumerate(fitted.rankers):
-        training, options = _training(params, fitted, number, rows, precise)
-        offsets = kept.solutions[number][-1].row_offsets
-        grown = _grown(params, ranker, offsets, changes, rows, training, run, splits=False)
-        counts, own = planned_update(ranker, kept.solutions[number], grown, rows, training, options, run)
-        nodes.append(counts)
-        jobs += own
+        update = _TreeUpdate(params, fitted, number, changes, rows, precise, run, splits=False)
+        nodes.append([])
+        for layer, _, more in update.layers(ranker.layers):
+            nodes[-1].append(int(layer.solved.sum()))
+            jobs += more
     return nodes, jobs
 
 
 def _rows_of(fitted: FittedTrees) -> TrainingRows:
+    """The rows of trees that keep them."""
     assert fitted.rows is not None
     return fitted.rows
 
 
-def _training(
-    params: Any, fitted: FittedTrees, number: int, rows: RowsNow, precise: bool | None
-) -> tuple[TreeTraining, UpdateOptions]:
-    """How a tree was trained, and which of its children are solved again."""
-    depth, length = fitted.rankers[number].tree.depth, _rows_of(fitted).length
-    training = tree_training(params, depth, number, rows.features, length, fitted.chosen)
-    if precise is None:
-        precise = training.linear.tolerance < PRECISE
-    return training, UpdateOptions(0.0 if precise else WAITING, precise)
-
-
 def _held_out(params: Any, fitted: FittedTrees, changes: Changes) -> HeldOut | None:
     """The answers that calibrate the model from now on: to new rows by what it knows as yet, behind the others."""
-    kept = _rows_of(fitted)
-    if kept.held_out is None:
+    rows = _rows_of(fitted)
+    if rows.held_out is None:
         return None
-    held_out = kept.held_out.without(kept.ids[changes.forgotten])
+    held_out = rows.held_out.without(rows.ids[changes.forgotten])
     if not changes.features.shape[0]:
         return held_out
-    features = within(changes.features, fitted.rankers[0].layers[0].n_features)
     unchanged = [[None] * ranker.tree.depth for ranker in fitted.rankers]
+    features = within(changes.features, fitted.n_features)
     top = fitted.rank_changed(features, unchanged, DEPTH, search_of(params, fitted))
-    new_ids = kept.next_id + np.arange(changes.features.shape[0])
+    new_ids = rows.next_id + np.arange(changes.features.shape[0])
     return held_out.followed_by(HeldOut.of(new_ids, top, hits(top, changes.labels), changes.weight))
 
 
-def _grown(
-    params: Any, ranker: TreeRanker, row_offsets: npt.NDArray[np.int64], changes: Changes, rows: RowsNow,
-    training: TreeTraining, run: Runner, splits: bool = True,
-) -> Grown:  # fmt: skip
-    """The tree with the new labels, each in the cluster that the search sends its rows to, and split clusters."""
-    grown = Grown.same(ranker.tree)
-    if changes.n_labels > ranker.tree.n_labels:
-        added = (changes.features, changes.labels, changes.n_labels)
-        clusters = clusters_for(ranker, *added, training, np.diff(row_offsets), params.max_leaf, run)
-        grown = grown.with_labels(clusters)
-    c = 0
-    while splits and ranker.tree.depth > 1 and c < len(grown.tree.cluster_sizes):
-        above = grown.tree.child_offsets[-2]
-        parent = int(np.searchsorted(above, c, side="right")) - 1
-        is_large = grown.tree.cluster_sizes[c] > ROOM * params.max_leaf
-        if is_large and above[parent + 1] - above[parent] < ROOM * params.branching:
-            grown = grown.split(c, halves(grown.tree, c, rows))
-        else:
-            c += 1
-    return grown
-
-
 def rows_again(params: Any, fitted: FittedTrees, features: Csr, labels: Csr) -> TrainingRows:
-    """The rows of a model that keeps none, given again."""
-    length = 1.0 if params.scaling == "none" else Scale.of(features, False).length
-    solutions = []
-    for number, ranker in enumerate(fitted.rankers):
-        training = tree_training(params, ranker.tree.depth, number, features, length, fitted.chosen)
-        solutions.append(solutions_of(ranker, features, labels, training))
-    n_rows = features.shape[0]
+    """The rows of a model that keeps none, given again. How layers were solved is known as far as rows say it: the
+    multipliers aren't."""
+    length, n_rows = 1.0 if params.scaling == "none" else Scale.of(features, False).length, features.shape[0]
+    solutions: list[list[LayerSolution]] = []
+    for number, (tree, layers) in enumerate((ranker.tree, ranker.layers) for ranker in fitted.rankers):
+        training = tree_training(params, tree.depth, number, features, length, fitted.chosen)
+        positives = layer_positives(tree, labels)
+        solutions.append([])
+        for t, beam in enumerate(training.beams(features, layers, Runner())):
+            offsets, parents = tree.child_offsets[t], positives[t - 1] if t else of_root(positives[0])
+            found = cluster_rows(training.negatives[t], parents, training.found(t, beam), len(offsets) - 1, n_rows)
+            n_multipliers = int((np.diff(found[0]) * np.diff(offsets)).sum())
+            multipliers, pending = np.zeros(n_multipliers, np.float16), np.zeros(int(offsets[-1]), np.float32)
+            solutions[-1].append(LayerSolution(offsets, *found, multipliers, pending, False))
     return TrainingRows(features, labels, None, np.arange(n_rows), n_rows, length, solutions)
 
 
-def rows_now(changes: Changes, kept: TrainingRows) -> tuple[RowsNow, npt.NDArray[np.int64], Room]:
+def _rows_now(changes: Changes, before: TrainingRows) -> tuple[RowsNow, npt.NDArray[np.int64], Room]:
     """All rows as they are to be, their ids, and where their features lie."""
-    n_before, n_new = len(kept.ids), changes.features.shape[0]
-    stays = np.ones(n_before, bool)
-    stays[changes.forgotten] = False
-    left = np.flatnonzero(stays)
+    n_before, n_new = len(before.ids), changes.features.shape[0]
+    left = np.delete(np.arange(n_before), changes.forgotten)
     old_features, old_labels, old_weight = (
-        kept.taken(left) if len(changes.forgotten) else (kept.features, kept.labels, kept.weight)
+        before.taken(left) if len(changes.forgotten) else (before.features, before.labels, before.weight)
     )
     old_labels = old_labels._replace(shape=(len(left), changes.n_labels))
     merged, relabelled = merged_labels(old_labels, changes.merged)
     new_labels, _ = merged_labels(changes.labels, changes.merged)
     weight = None
     if old_weight is not None or changes.weight is not None:
-        ones = np.ones(n_new, np.float32), np.ones(len(left), np.float32)
-        new = ones[0] if changes.weight is None else changes.weight
-        weight = np.concatenate((ones[1] if old_weight is None else old_weight, new))
-    norms = squared_norms(old_features) if kept.norms is None else kept.norms[left]
+        both = ((old_weight, len(left)), (changes.weight, n_new))
+        weight = np.concatenate([np.ones(n, np.float32) if part is None else part for part, n in both])
+    norms = squared_norms(old_features) if before.norms is None else before.norms[left]
     norms = np.concatenate((norms, squared_norms(changes.features)))
     was = np.concatenate((left, np.full(n_new, -1))).astype(np.int32)
     if len(relabelled) and ((merged.data != 1).any() or (new_labels.data != 1).any()):
         was[relabelled] = -1  # their costs change in all layers: as if they were others
         relabelled = relabelled[:0]
-    features, room = kept.room.stacked(old_features, changes.features)
+    features, room = before.room.stacked(old_features, changes.features)
     rows = RowsNow(
         features, stacked(merged, new_labels), norms, weight, was, n_before,
         relabelled.astype(np.int32), take_rows(old_labels, relabelled),
     )  # fmt: skip
-    ids = np.concatenate((kept.ids[left], kept.next_id + np.arange(n_new)))
     if not rows.labels.nnz:
         raise DataError("No row with a label would be left: there is nothing to learn.")
-    return rows, ids, room
+    return rows, np.concatenate((before.ids[left], before.next_id + np.arange(n_new))), room
+
+
+class _TreeUpdate:
+    """The update of one tree: what is the same for all its layers."""
+
+    def __init__(
+        self, params: Any, fitted: FittedTrees, number: int, changes: Changes, rows: RowsNow, precise: bool | None,
+        runner: Runner, splits: bool = True,
+    ) -> None:  # fmt: skip
+        before, self._ranker, self._rows, self._runner = _rows_of(fitted), fitted.rankers[number], rows, runner
+        self._solutions, depth = before.solutions[number], self._ranker.tree.depth
+        self._training = tree_training(params, depth, number, rows.features, before.length, fitted.chosen)
+        self._precise = self._training.linear.tolerance < PRECISE if precise is None else precise
+        self._grown = self._growth(params, changes, splits)
+        self._fresh = rows.fresh
+        self._positives = _Positives(self._grown.tree, rows.labels, self._training, self._fresh)
+        self._before = layer_positives(self._grown.tree, rows.labels_before)
+        self._searched = rows.features if self._precise else take_rows(rows.features, self._fresh)
+
+    def _growth(self, params: Any, changes: Changes, splits: bool) -> Grown:
+        """The tree with the new labels, each in the cluster that the search sends its rows to, and split clusters."""
+        grown, tree = Grown.same(self._ranker.tree), self._ranker.tree
+        if changes.n_labels > tree.n_labels:
+            n_rows = np.diff(self._solutions[-1].row_offsets)
+            clusters = clusters_for(self._ranker, changes, self._training, n_rows, params.max_leaf, self._runner)
+            grown = grown.with_labels(clusters)
+        c = 0
+        while splits and tree.depth > 1 and c < len(grown.tree.cluster_sizes):
+            above = grown.tree.child_offsets[-2]
+            parent = int(np.searchsorted(above, c, side="right")) - 1
+            is_large = grown.tree.cluster_sizes[c] > ROOM * params.max_leaf
+            if is_large and above[parent + 1] - above[parent] < ROOM * params.branching:
+                grown = grown.split(c, _halves(grown.tree, c, self._rows))
+            else:
+                c += 1
+        return grown
+
+    def layers(
+        self, weights: Sequence[ClusterWeights]
+    ) -> Iterator[tuple[ChangedLayer, list[ChangedCluster], list[Job[SolvedBlock]]]]:
+        """Each layer, those of its clusters that change, and the jobs that solve children; from the first layer down,
+        with the ``weights`` of those above, which needn't be there before."""
+        training, rows, tree = self._training, self._rows, self._grown.tree
+        for t, beam in enumerate(training.beams(self._searched, weights, self._runner)):
+            above = max(t - 1, 0)
+            parents = self._positives.every(above) if self._precise else self._positives.fresh[above]
+            parents = parents if t else of_root(parents)
+            nodes, n_clusters = training.found(t, beam), len(tree.child_offsets[t]) - 1
+            found = cluster_rows(training.negatives[t], parents, nodes, n_clusters, self._searched.shape[0])
+            if not self._precise:
+                found = found[0], self._fresh[found[1]]
+            layer = ChangedLayer(
+                self._ranker.layers[t], self._solutions[t], self._grown, t, rows, partial(self._positives.of, t),
+                self._before[t], training, self._precise,
+            )  # fmt: skip
+            clusters = layer.clusters(found, self._runner.n_jobs)
+            jobs: list[Job[SolvedBlock]] = []
+            if some := [cluster for cluster in clusters if cluster.solved.any()]:
+                weighted, rounds = training.weighs(rows.labels), 0 if self._precise else ROUNDS
+                problem = _problem(layer.solved, some, self._positives.every(t), weighted, rounds)
+                jobs = block_jobs(rows.features, rows.norms, problem, t, training.linear, sample_weight=rows.weight)
+            yield layer, clusters, jobs
+
+    def finish(self) -> tuple[TreeRanker, list[LayerSolution]]:
+        """The ranker for the changed rows, labels and tree, and how its layers were solved."""
+        weights: list[ClusterWeights] = []
+        solutions: list[LayerSolution] = []
+        for t, (layer, clusters, jobs) in enumerate(self.layers(weights)):
+            blocks = self._runner.run(jobs, f"Updating layer {t + 1} of {self._grown.tree.depth}") if jobs else []
+            multipliers = [part for block in blocks if (part := block.multipliers()) is not None]
+            _take_in(layer.solution, clusters, np.concatenate([np.zeros(0, np.float16), *multipliers]))
+            solved = list(chain.from_iterable(blocks))
+            weights.append(_laid_out(layer, clusters, solved, self._ranker.layers[t], self._rows.features.shape[1]))
+            solutions.append(layer.solution)
+        return TreeRanker(self._grown.tree, weights), solutions
+
+
+class _Positives:
+    """The positives of each layer with their costs, as for a training: those of rows that are fresh at once, those of
+    all rows when they are asked for."""
+
+    def __init__(self, tree: LabelTree, labels: Csr, training: TreeTraining, fresh: npt.NDArray[np.int32]) -> None:
+        self._tree, self._labels, self._training, self._fresh = tree, labels, training, fresh
+        self.fresh = training.positives(tree, take_rows(labels, fresh))
+        self._every: list[Csr] = []  # of the last layers
+
+    def every(self, t: int) -> Csr:
+        """Those of all rows in layer t."""
+        if len(self._every) < self._tree.depth - t:
+            self._every = self._training.positives(self._tree, self._labels, t)
+        return self._every[t - self._tree.depth]
+
+    def of(self, t: int, rows: npt.NDArray[np.int32]) -> Csr:
+        """Those of some rows in layer t."""
+        if np.isin(rows, self._fresh).all():
+            return take_rows(self.fresh[t], np.searchsorted(self._fresh, rows))
+        return take_rows(self.every(t), rows)
 
 
 def clusters_for(
-    ranker: TreeRanker, features: Csr, labels: Csr, n_labels: int, training: TreeTraining,
-    n_rows: npt.NDArray[np.int64], max_leaf: int, run: Runner,
-) -> list[int]:  # fmt: skip
+    ranker: TreeRanker, rows: Changes, training: TreeTraining, n_rows: npt.NDArray[np.int64], max_leaf: int, run: Runner
+) -> list[int]:
     """The cluster of each new label: one with room that the search sends its rows to; without any, the smallest. A
     place near the top of a row's beam counts for more, and less in clusters that many rows come to anyway: of those
     that each was trained on, there are ``n_rows``."""
     tree = ranker.tree
-    n_new, sizes = n_labels - tree.n_labels, tree.cluster_sizes.astype(np.int64)
     if tree.depth == 1:
-        return [0] * n_new
-    beam = root_beam(features.shape[0])
-    features = within(features, ranker.layers[0].n_features)
-    for t in range(tree.depth - 1):
-        job = beam_job(t, features, ranker.layers[t], beam, training.beam, training.combines[t], run.n_jobs)
-        beam = run.one(job)
-    nodes = beam[0]
+        return [0] * (rows.n_labels - tree.n_labels)
+    sizes = tree.cluster_sizes.astype(np.int64)
+    *_, (nodes, _) = training.beams(rows.features, ranker.layers, run)
     worth = np.log1p(n_rows.max(initial=1) / np.maximum(n_rows, 1))
     places = 1 / (1 + np.arange(nodes.shape[1]))
-    columns = labels.to_scipy().tocsc()
+    columns = rows.labels.to_scipy().tocsc()
     clusters = []
-    for label in range(tree.n_labels, n_labels):
+    for label in range(tree.n_labels, rows.n_labels):
         found = nodes[columns.indices[columns.indptr[label] : columns.indptr[label + 1]]]
-        there = found >= 0
+        present = found >= 0
         votes = np.zeros(len(sizes))
-        np.add.at(votes, found[there], np.broadcast_to(places, found.shape)[there])
+        np.add.at(votes, found[present], np.broadcast_to(places, found.shape)[present])
         votes *= worth
         roomy = np.where(sizes < max_leaf, votes, 0)
         best = roomy if roomy.any() else votes if votes.any() else -sizes
@@ -256,16 +309,87 @@ def clusters_for(
     return clusters
 
 
-def halves(tree: LabelTree, cluster: int, rows: RowsNow) -> npt.NDArray[np.bool_]:
+def _halves(tree: LabelTree, cluster: int, rows: RowsNow) -> npt.NDArray[np.bool_]:
     """Which labels of a cluster go to the second half, by balanced 2-means of their rows' features (PIFA)."""
     first, last = (int(each) for each in tree.child_offsets[-1][cluster : cluster + 2])
     labels = tree.leaf_labels[first:last]
-    own = rows.labels.to_scipy()[:, labels]
-    having = np.flatnonzero(np.diff(own.indptr))
+    columns = rows.labels.to_scipy()[:, labels]
+    having = np.flatnonzero(np.diff(columns.indptr))
     if not len(having):
         return np.arange(len(labels)) >= len(labels) // 2
     features = take_rows(rows.features, having).to_scipy()
-    parts = LabelTree.build(pifa(features, own[having]), branching=2, max_leaf=-(-len(labels) // 2))
+    parts = LabelTree.build(pifa(features, columns[having]), branching=2, max_leaf=-(-len(labels) // 2))
     right = np.zeros(len(labels), bool)
     right[parts.leaf_labels[int(parts.child_offsets[-1][1]) :]] = True
     return right
+
+
+def _problem(
+    chosen: npt.NDArray[np.bool_], some: Sequence[ChangedCluster], positives: Csr, weighted: bool, rounds: int
+) -> LayerProblem:
+    """A layer that consists of the children that are ``chosen`` alone, of ``some`` clusters."""
+    mask, number = chosen[positives.indices], np.cumsum(chosen, dtype=np.int32) - np.int32(1)
+    indptr = np.concatenate(([0], np.cumsum(mask)))[positives.indptr].astype(np.int64)
+    shape = (positives.shape[0], int(chosen.sum()))
+    of_chosen = Csr(indptr, number[positives.indices[mask]], positives.data[mask], shape)
+    offsets = np.concatenate(([0], np.cumsum([np.count_nonzero(each.solved) for each in some]))).astype(np.int64)
+    multipliers = [each.multipliers.take(np.flatnonzero(each.solved), axis=1) for each in some]
+    start = LayerSolution.of(offsets, [each.rows for each in some], multipliers)
+    return LayerProblem(offsets, of_chosen, start.row_offsets, start.rows, weighted, True, start, rounds)
+
+
+def _take_in(solution: LayerSolution, clusters: Sequence[ChangedCluster], multipliers: npt.NDArray[np.float16]) -> None:
+    """The multipliers of the solved children at their places; nothing waits for these any more."""
+    begin = 0
+    for cluster in clusters:
+        solved = np.flatnonzero(cluster.solved)
+        new = multipliers[begin : begin + len(cluster.rows) * len(solved)].reshape(len(cluster.rows), len(solved))
+        begin += new.size
+        cluster.multipliers[:, solved] = new
+        nodes = int(solution.child_offsets[cluster.number]) + solved
+        solution.pending[nodes] = 0
+        if solution.sums is not None:
+            solution.sums[nodes] = column_sums(new)
+
+
+def _laid_out(
+    layer: ChangedLayer, clusters: Sequence[ChangedCluster], solved: Sequence[ClusterRows], before: ClusterWeights,
+    n_features: int,
+) -> ClusterWeights:  # fmt: skip
+    """The layer of the clusters' stored weights and those that were solved."""
+    new = dict(zip((cluster.number for cluster in clusters if cluster.solved.any()), solved, strict=True))
+    changed = {
+        cluster.number: _joined(cluster, before.sound_cluster(cluster.came_from), new.get(cluster.number))
+        for cluster in clusters
+        if cluster.number in new or not cluster.whole
+    }
+    codebook = before.codebook if before.weight_dtype == "uint8" else None
+    if codebook is not None:
+        largest = max((float(np.abs(rows.weights).max(initial=0)) for rows in solved), default=0.0)
+        codebook = codebook if 0 < codebook[0] <= codebook[127] and largest <= codebook[127] else None
+    return with_clusters(before, changed, layer.came_from, layer.solution.child_offsets, n_features, codebook)
+
+
+def _joined(cluster: ChangedCluster, stored: ClusterRows, solved: ClusterRows | None) -> ClusterRows:
+    """A cluster's stored children that stay as they are, and those that were solved, as one."""
+    n_children = len(cluster.was)
+    intercepts = np.zeros(n_children, np.float32)
+    number = np.full(len(stored.intercepts), -1, np.int32)
+    stays = np.flatnonzero((cluster.was >= 0) & ~cluster.solved)
+    number[cluster.was[stays]] = stays
+    children = number[stored.children]
+    left = np.flatnonzero(children >= 0)
+    features = np.repeat(stored.features, stored.lengths)[left]
+    children, weights = children[left], stored.weights[left]
+    intercepts[stays] = stored.intercepts[cluster.was[stays]]
+    if solved is not None:
+        again = np.flatnonzero(cluster.solved).astype(np.int32)
+        features = np.concatenate((features, np.repeat(solved.features, solved.lengths)))
+        children = np.concatenate((children, again[solved.children]))
+        weights = np.concatenate((weights, solved.weights))
+        intercepts[again] = solved.intercepts
+    order = np.argsort(features.astype(np.int64) * n_children + children, kind="stable")  # two runs that rise: a merge
+    features = features[order]
+    begin = np.flatnonzero(np.diff(features, prepend=-1))
+    lengths = np.diff(begin, append=len(features)).astype(np.int32)
+    return ClusterRows(features[begin], lengths, children[order], weights[order], intercepts)

@@ -26,17 +26,17 @@ from sylvan.indexing import LabelTree
 from sylvan.indexing.clustering import Clustering
 from sylvan.indexing.embeddings import Embedding
 from sylvan.matching import beam as matching
-from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator, GivenRows
+from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator
 from sylvan.models.compress import compressed_model, pruned_model
 from sylvan.models.label_changes import one_class_a_row
 from sylvan.models.xr.added_labels import planned_labels, with_new_labels
+from sylvan.models.xr.changed_layer import saved_by_rebuilding
 from sylvan.models.xr.estimate import TrainingSize
 from sylvan.models.xr.fitted import FittedTrees, TrainingData, search_of, train
-from sylvan.models.xr.growth import saved_by_rebuilding
 from sylvan.models.xr.params import Scheme, build_trees, check_params_for, layer_words, scaled
 from sylvan.models.xr.plan import training_plan
 from sylvan.models.xr.training_rows import HeldOut, TrainingRows
-from sylvan.models.xr.updates import Changes, check_precise, planned, rows_again, updated
+from sylvan.models.xr.updates import Changes, planned, rows_again, updated
 from sylvan.parallel import all_at_once, resolve_jobs
 from sylvan.params.fields import Choice, PerLabel, PerLayer, Range, Seed, Threads, attribute, check_value, parameterized
 from sylvan.params.wording import counted
@@ -618,31 +618,30 @@ class XRLinear(Estimator):
         >>> model.update(X[15:], np.full(5, 3)).rank(X[[15]], k=1).labels.tolist()
         [[3]]
         """
-        self._need_fit("update")
-        check_precise(precise)
-        if rows is None and self.training_rows_ is None:
-            fitted, given, vocabulary = self._new_labels_asked(X, Y, sample_weight, forget, merge, n_features)
-            made, n_known = with_new_labels(self, fitted, given), int((self.label_counts_ > 0).sum())
+        fitted, changes, vocabulary = self._changes(
+            "update", X, Y, sample_weight, forget, merge, rows, precise, n_features
+        )
+        if fitted.rows is None:
+            result, n_known = with_new_labels(self, fitted, changes), int((self.label_counts_ > 0).sum())
             warnings.warn(
                 f"This {type(self).__name__} keeps no rows: known labels ({n_known:,}) learn nothing from the new rows "
-                f"({given.features.shape[0]:,}), and new labels ({given.n_labels - self.n_labels_:,}) are learned "
+                f"({changes.features.shape[0]:,}), and new labels ({changes.n_labels - self.n_labels_:,}) are learned "
                 "without the rows of the others and answered too often. With keep_rows=True, or rows=(X, Y), all are "
                 "brought up to date.",
                 RowsUnknownWarning, stacklevel=4,
             )  # fmt: skip
         else:
-            fitted, changes, vocabulary = self._changes_asked(X, Y, sample_weight, forget, merge, rows, n_features)
-            made = updated(self, fitted, changes, precise)
-            if self.training_rows_ is None:
-                made = made._replace(fitted=replace(made.fitted, rows=None))
-        self.vocabulary_, self.label_counts_, self.n_rows_ = vocabulary, made.label_counts, made.n_rows
-        self.n_features_, self.n_labels_ = made.fitted.n_features, made.fitted.n_labels
-        self.fitted_, self.calibrator_ = made.fitted, made.calibrator
+            result = updated(self, fitted, changes, precise)
+        self.vocabulary_, self.label_counts_, self.n_rows_ = vocabulary, result.label_counts, result.n_rows
+        self.n_features_, self.n_labels_ = result.fitted.n_features, result.fitted.n_labels
+        if self.training_rows_ is None:  # they were given for this once
+            result = result._replace(fitted=replace(result.fitted, rows=None))
+        self.fitted_, self.calibrator_ = result.fitted, result.calibrator
         if n_features is not None:
             self.__dict__.pop("feature_names_in_", None)
-        if len(made.gone):
-            self._note_dropped(made.gone)
-            self._free_names(made.gone)
+        if len(result.gone):
+            self._note_dropped(result.gone)
+            self._free_names(result.gone)
         return self
 
     def plan_update(  # type: ignore[override]  # the options that it takes are named
@@ -664,64 +663,65 @@ class XRLinear(Estimator):
         >>> model.plan_update(X[15:], np.full(5, 3)).nodes
         (4,)
         """
-        self._need_fit("plan_update")
-        check_precise(precise)
         run, now = Runner(self.n_jobs), resident_bytes()
-        if rows is None and self.training_rows_ is None:
-            fitted, given, _ = self._new_labels_asked(X, Y, sample_weight, forget, merge, n_features)
-            with timed(run.n_jobs) as clock:
-                nodes, jobs = planned_labels(self, fitted, given, run)
-        else:
-            fitted, changes, _ = self._changes_asked(X, Y, sample_weight, forget, merge, rows, n_features)
-            with timed(run.n_jobs) as clock:
+        fitted, changes, _ = self._changes(
+            "plan_update", X, Y, sample_weight, forget, merge, rows, precise, n_features
+        )  # fmt: skip
+        with timed(run.n_jobs) as clock:
+            if fitted.rows is None:
+                nodes, jobs = planned_labels(self, fitted, changes, run)
+            else:
                 nodes, jobs = planned(self, fitted, changes, precise, run)
         return UpdatePlan.of(nodes, jobs, clock.seconds, max(0, resident_bytes() - now), run.n_jobs)
 
-    def _new_labels_asked(
-        self, X: Any, Y: Any, sample_weight: Any, forget: Any, merge: Any, n_features: Any
-    ) -> tuple[FittedTrees, GivenRows, Vocabulary | None]:
-        """Without rows of the training: the trees with all columns, the new rows, and the names of labels then."""
-        self.check_params()
-        owner, way = type(self).__name__, "train it with keep_rows=True, or give them again, as rows=(X, Y)."
-        if refused := [f"{name}=…" for name, value in (("forget", forget), ("merge", merge)) if value is not None]:
-            raise UnsupportedError(f"This {owner} keeps no rows, which {' and '.join(refused)} needs: {way}")
-        if X is None or Y is None:
-            raise DataError(f"This {owner} keeps no rows: all that it can learn is new labels. Give X and Y.")
-        wide = self._widened(n_features)
-        given, vocabulary = wide._scaled_rows(X, Y, sample_weight)
-        fresh, indptr = given.labels.indices >= self.n_labels_, given.labels.indptr
-        without = np.flatnonzero(np.diff(np.concatenate(([0], np.cumsum(fresh)))[indptr]) == 0)
-        if len(without):
-            raise UnsupportedError(
-                f"This {owner} keeps no rows, and what it has learned of a label can't be brought up to date without "
-                f"them: each new row must have a new label, but row {without[0]} has none. Leave such rows out, or "
-                f"{way}"
-            )
-        return wide.fitted_, given, vocabulary
-
-    def _changes_asked(
-        self, X: Any, Y: Any, sample_weight: Any, forget: Any, merge: Mapping[Any, Sequence[Any]] | None,
-        rows: tuple[Any, Any] | None, n_features: int | None,
+    def _changes(
+        self, method: str, X: Any, Y: Any, sample_weight: Any, forget: Any, merge: Mapping[Any, Sequence[Any]] | None,
+        rows: tuple[Any, Any] | None, precise: Any, n_features: Any,
     ) -> tuple[FittedTrees, Changes, Vocabulary | None]:  # fmt: skip
-        """The trees with all columns and the rows so far, what changes, and the names of labels then."""
+        """The trees with all columns and the rows so far, what changes, and the names of labels then. Without rows of
+        the training, which the trees don't have then, all that can change is that there are new labels."""
+        self._need_fit(method)
+        if precise not in (None, True, False):
+            raise ParameterError(f"The 'precise' parameter of update must be a bool or None. Got {precise!r} instead.")
         self.check_params()
-        kept = self._rows_so_far(rows)
-        wide = self._widened(n_features)
-        fitted = replace(wide.fitted_, rows=kept.with_columns(wide.n_features_))
+        owner, alone = type(self).__name__, rows is None and self.training_rows_ is None
+        way = "train it with keep_rows=True, or give them again, as rows=(X, Y)."
+        so_far = None if alone else self._rows_so_far(rows)
+        refused = [f"{name}=…" for name, value in (("forget", forget), ("merge", merge)) if value is not None]
+        if alone and refused:
+            raise UnsupportedError(f"This {owner} keeps no rows, which {' and '.join(refused)} needs: {way}")
+        if alone and (X is None or Y is None):
+            raise DataError(f"This {owner} keeps no rows: all that it can learn is new labels. Give X and Y.")
+        wide = self
+        if n_features is not None:  # a copy that takes more columns, whose weights don't know of them yet
+            wide = self._shallow()
+            wide.n_features_ = self._more_features(n_features)
+            wide.fitted_ = self.fitted_.with_columns(wide.n_features_)
+            wide.__dict__.pop("feature_names_in_", None)
+        fitted = wide.fitted_ if so_far is None else replace(wide.fitted_, rows=so_far.with_columns(wide.n_features_))
         if (X is None) != (Y is None):
             raise DataError("update takes X and Y together: the new rows, and their labels.")
         if X is None and sample_weight is not None:
             raise DataError("sample_weight is that of new rows: give X and Y with it.")
-        forgotten = np.zeros(0, np.int64) if forget is None else kept.rows_of(forget)
+        forgotten = np.zeros(0, np.int64) if forget is None or so_far is None else so_far.rows_of(forget)
         merged = {} if merge is None else self._merged(merge)
         if X is None:
             if forget is None and not merged:
                 raise DataError("There is nothing to do: give new rows X and Y, or forget, or merge.")
-            none = Changes.none(wide.n_features_, self.n_labels_)
-            return fitted, none._replace(forgotten=forgotten, merged=merged), self.vocabulary_
-        given, vocabulary = wide._scaled_rows(X, Y, sample_weight)
-        changes = Changes(given.features, given.labels, given.weight, forgotten, merged, given.n_labels)
-        return fitted, changes, vocabulary
+            changes, vocabulary = Changes.none(wide.n_features_, self.n_labels_), self.vocabulary_
+        else:
+            new, vocabulary = wide._given_rows(X, Y, sample_weight)
+            changes = Changes(*new._replace(features=wide._scaled(new.features)))
+        if alone:
+            fresh, indptr = changes.labels.indices >= self.n_labels_, changes.labels.indptr
+            without = np.flatnonzero(np.diff(np.concatenate(([0], np.cumsum(fresh)))[indptr]) == 0)
+            if len(without):
+                raise UnsupportedError(
+                    f"This {owner} keeps no rows, and what it has learned of a label can't be brought up to date "
+                    f"without them: each new row must have a new label, but row {without[0]} has none. Leave such rows "
+                    f"out, or {way}"
+                )
+        return fitted, changes._replace(forgotten=forgotten, merged=merged), vocabulary
 
     def _rows_so_far(self, rows: tuple[Any, Any] | None) -> TrainingRows:
         """The rows that are kept, or those that are handed over."""
@@ -741,21 +741,6 @@ class XRLinear(Estimator):
         if labels.shape[0] != self.n_rows_:
             raise DataError(f"rows are {labels.shape[0]}, but the model was fitted on {self.n_rows_}.")
         return rows_again(self, self.fitted_, self._scaled(features), labels)
-
-    def _scaled_rows(self, X: Any, Y: Any, sample_weight: Any) -> tuple[GivenRows, Vocabulary | None]:
-        """As :meth:`_given_rows`, with the rows as the rankers see them."""
-        given, vocabulary = self._given_rows(X, Y, sample_weight)
-        return given._replace(features=self._scaled(given.features)), vocabulary
-
-    def _widened(self: _Self, n_features: Any) -> _Self:
-        """The model, or a copy that takes more columns, whose weights don't know of them yet."""
-        if n_features is None:
-            return self
-        made = self._shallow()
-        made.n_features_ = self._more_features(n_features)
-        made.fitted_ = self.fitted_.with_columns(made.n_features_)
-        made.__dict__.pop("feature_names_in_", None)
-        return made
 
     def calibrate(self: _Self, X: Any, Y: Any) -> _Self:
         """See :meth:`Estimator.calibrate`; what later updates calibrate by begins with these rows."""
