@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks.common import datasets, measure, process, records
 from benchmarks.linear import peers
-from sylvan.models.ensembles.presets import PRESETS
+from sylvan.models.ensembles.ensemble import PRESETS
 
 Record = dict[str, Any]
 # A member: parameters of XRLinear (or None for a NeighborRanker) and of the default vectoriser.

@@ -29,7 +29,7 @@ from sylvan.data import Vocabulary
 from sylvan.matching.neighbors import NeighborIndex
 from sylvan.metrics.rows import hits
 from sylvan.models import text
-from sylvan.models.encoders.dense_features import encoded
+from sylvan.models.encoders import encoded
 from sylvan.models.label_texts import label_texts as fitting
 from sylvan.models.label_texts.label_texts import with_text_rows
 

@@ -17,7 +17,7 @@ import torch
 import sylvan
 from sylvan import TextModel, TfidfVectorizer, XRLinear
 from sylvan.errors import ModelError, ParameterError
-from sylvan.models.encoders.dense_features import encoded
+from sylvan.models.encoders import encoded
 from sylvan.models.label_texts.label_texts import LabelTexts, LabelVectors
 from sylvan.neural import BagTextEncoder
 

@@ -13,7 +13,7 @@ from reference import lexical_reference as reference
 from reference.lexical_reference import DEFINITION, PART, Label, Place, Reference
 from sylvan import kernels
 from sylvan.models.lexical.lexicon import COUNTS, FormRows, Lexicon
-from sylvan.text.words import BEGINS_SENTENCE, CAPITAL
+from sylvan.text.characters import BEGINS_SENTENCE, CAPITAL
 
 N_WORDS = 7
 WORDS = st.integers(0, N_WORDS - 1)

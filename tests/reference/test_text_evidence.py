@@ -18,8 +18,7 @@ from sylvan import TextModel, TopK, XRLinear
 from sylvan.arrays.canonical import Csr
 from sylvan.arrays.label_filter import LabelFilter
 from sylvan.models.label_texts.label_texts import LabelTexts
-from sylvan.models.label_texts.text_evidence import TextScorer, fitted_curve, joined
-from sylvan.models.label_texts.word_contexts import WordContexts, row_means
+from sylvan.models.label_texts.text_evidence import TextScorer, WordContexts, fitted_curve, joined, row_means
 
 CURVE = np.array([-3.0, 1.5, -0.5, 2.0])
 

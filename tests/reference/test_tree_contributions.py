@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sylvan.models.reranker.explained import contributions
+from sylvan.models.reranker.learning import contributions
 from sylvan.ranking.boosted_trees import GROWERS, NEVER, BoostedTrees, Growing, Rows
 
 

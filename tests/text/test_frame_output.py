@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from sylvan import TextModel, TfidfVectorizer, XRLinear
 from sylvan.errors import MemoryLimitError, ParameterError
-from sylvan.text import frame_output
+from sylvan.text import tfidf
 
 pandas = pytest.importorskip("pandas")
 TEXTS = ["red tea", "tea", "green tea"]
@@ -47,7 +47,7 @@ def test_polars_has_dense_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     frame = vectorizer.fit_transform(TEXTS)
     assert isinstance(frame, polars.DataFrame) and frame.columns == ["green", "red", "tea"]
     assert np.array_equal(frame.to_numpy(), TfidfVectorizer().fit_transform(TEXTS).toarray())
-    monkeypatch.setattr(frame_output, "_MOST_DENSE", 8)
+    monkeypatch.setattr(tfidf, "_MOST_DENSE", 8)
     with pytest.raises(MemoryLimitError, match="A polars frame of 3 rows and 3 columns would be dense, of more"):
         vectorizer.transform(TEXTS)
 

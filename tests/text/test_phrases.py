@@ -11,7 +11,7 @@ import pytest
 import sylvan
 from sylvan import TextModel, TfidfVectorizer, data
 from sylvan.errors import DataError, ParameterError
-from sylvan.text import phrases
+from sylvan.text import counting
 
 SHORT = ["whales at sea", "bread and cakes", "whales at rest", "cakes and bread"] * 10
 LONG = [" ".join(f"word{i}" for i in range(start, start + 50)) for start in range(40)]
@@ -60,7 +60,7 @@ def test_auto_goes_by_the_length_of_the_texts(texts: list[str], ngrams: tuple[in
 @pytest.mark.parametrize("size", [1, 7, 10_000])
 def test_auto_is_the_same_for_texts_in_blocks(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     """The first thousand texts count, wherever blocks end; those after them don't."""
-    monkeypatch.setattr(phrases, "FIRST_TEXTS", 30)
+    monkeypatch.setattr(counting, "FIRST_TEXTS", 30)
     for texts, ngrams in ((SHORT[:20] + LONG, (1, 2)), (LONG[:20] + SHORT, (1, 1))):
         whole = TfidfVectorizer(ngrams="auto").fit(texts)
         blocks = [texts[start : start + size] for start in range(0, len(texts), size)]

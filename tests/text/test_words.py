@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from word_reference import is_letter, is_mark, is_unspaced
 
 from sylvan.errors import OtherReleaseWarning
-from sylvan.text.characters import CODE_POINT, SIZE, character_table
-from sylvan.text.label_words import LabelWords, folded, is_content
-from sylvan.text.words import BEGINS_SENTENCE, CAPITAL, scan_words
+from sylvan.text.characters import BEGINS_SENTENCE, CAPITAL, CODE_POINT, SIZE, character_table, scan_words
+from sylvan.text.word_forms import LabelWords, folded, is_content
 
 CHARACTERS = "aBcé鯨な1 .!\n,-'\u0301ΣİÅ\U0001f40b\u00ad?हिन्दी\u0e01\u0e31\u200b\u200c\U000e0101"
 TEXTS = st.lists(st.text(st.sampled_from(CHARACTERS), max_size=30) | st.text(max_size=15), max_size=4)

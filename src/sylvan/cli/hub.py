@@ -87,7 +87,7 @@ def pull_command(repository: str, folder: str | None, revision: str | None, quie
     """
     from sylvan import hub, store
     from sylvan.cli.report import size_words
-    from sylvan.models.encoders.saved_encoder import encoder_extra
+    from sylvan.models.encoders import encoder_extra
     from sylvan.remote.repository import source_of
 
     place = hub.pull(repository, folder, revision=revision)

@@ -61,7 +61,7 @@ MODELS = {
         "One class per row out of very many, at a cost that hardly grows with them (CANE).", "epochs=20",
     ),
     "xr-transformer": _Model(
-        "sylvan.models.transformer.xr_transformer", "XRTransformer",
+        "sylvan.models.transformer.x_transformer", "XRTransformer",
         "A text encoder fine-tuned down the label tree, with linear rankers (XR-Transformer); PyTorch.",
         "encoder=models/minilm", texts_alone=True,
     ),

@@ -14,8 +14,7 @@ from sylvan.cli.options import complain, input_options, read_settings, shared_op
 from sylvan.cli.resume import on_cluster, ray_option, resume_options, working
 from sylvan.cli.session import Session, spoken_warnings
 from sylvan.errors import ParameterError
-from sylvan.models.ensembles.ensemble import Ensemble
-from sylvan.models.ensembles.presets import PRESETS
+from sylvan.models.ensembles.ensemble import PRESETS, Ensemble
 from sylvan.models.reranker.reranker import RERANKER_PRESETS, Reranker
 from sylvan.models.transformer.presets import PAPER as PAPERS
 from sylvan.models.transformer.presets import ensemble_of

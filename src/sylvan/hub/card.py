@@ -20,7 +20,7 @@ from sylvan.hub.tree_drawing import Branch, outline
 from sylvan.indexing import LabelTree
 from sylvan.matching.class_beam import ClassWeights
 from sylvan.models.base import Estimator
-from sylvan.models.encoders.saved_encoder import encoder_extra
+from sylvan.models.encoders import encoder_extra
 from sylvan.params.fields import Parameterized
 from sylvan.params.wording import counted
 from sylvan.remote.repository import Source, source_of

@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from sylvan.models.neighbors import NeighborRanker
     from sylvan.models.reranker.reranker import Reranker
     from sylvan.models.text import TextModel
-    from sylvan.models.transformer.transformer_matcher import TransformerMatcher
-    from sylvan.models.transformer.x_transformer import XTransformer
-    from sylvan.models.transformer.xr_transformer import XRTransformer
+    from sylvan.models.transformer.presets import TransformerMatcher
+    from sylvan.models.transformer.x_transformer import XRTransformer, XTransformer
     from sylvan.models.xr.xr_linear import XRLinear
 
 __all__ = [

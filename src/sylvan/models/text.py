@@ -27,22 +27,33 @@ from sylvan.labels.targets import LabelNumbers, encode_labels, named_rows, names
 from sylvan.labels.vocabulary import NamedTopK
 from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.models.compress import compressed_model, has_weights, pruned_model
-from sylvan.models.encoders.dense_features import encoded
-from sylvan.models.encoders.described import EncoderSource, described_encoder, made_encoder
-from sylvan.models.encoders.saved_encoder import SavedEncoder, encoder_files
+from sylvan.models.encoders import (
+    EncoderSource,
+    SavedEncoder,
+    described_encoder,
+    encoded,
+    encoder_files,
+    made_encoder,
+)
 from sylvan.models.label_changes import one_class_a_row
-from sylvan.models.label_texts.answers import LabelTextRanker, Query, label_counts
 from sylvan.models.label_texts.label_texts import (
     Described,
+    LabelTextRanker,
     LabelTexts,
+    Query,
+    Request,
+    TextParts,
     fitted_texts,
     judged_rows,
+    label_counts,
     named_texts,
+    requested,
+    texts_after,
+    with_known_texts,
     with_names_of,
 )
 from sylvan.models.text_estimator import TextEstimator, Unknown, check_texts
 from sylvan.models.text_plan import text_plan, with_encoding
-from sylvan.models.text_updates import Request, TextParts, requested, texts_after, with_known_texts
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.parallel import all_at_once
 from sylvan.params.fields import Instance, attribute, fresh, parameterized

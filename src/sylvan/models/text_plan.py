@@ -14,7 +14,7 @@ from sylvan.arrays import validate
 from sylvan.arrays.canonical import take_rows
 from sylvan.errors import ParameterError
 from sylvan.labels.targets import encode_labels, names_for, need_as_many
-from sylvan.models.encoders.dense_features import encoded
+from sylvan.models.encoders import encoded
 from sylvan.models.xr.estimate import TrainingSize
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.parallel import resolve_jobs

@@ -21,8 +21,7 @@ from sylvan.params.wording import counted
 from sylvan.ranking.stopping import StoppingRule
 from sylvan.serve.problems import Problem
 from sylvan.serve.versions import Version
-from sylvan.text.characters import is_unspaced, mark_class, word_class
-from sylvan.text.places import read_text
+from sylvan.text.characters import is_unspaced, mark_class, read_text, word_class
 
 _EASILY_CHECKED = 1_000
 _NODE = re.compile(r"([0-9]{1,9})/(?:root|([0-9]{1,9})\.([0-9]{1,9}))")

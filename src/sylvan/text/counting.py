@@ -2,22 +2,85 @@
 
 from __future__ import annotations
 
+import itertools
+import mmap
 import numbers
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from sylvan import kernels
+from sylvan.arrays.frames import texts_of
 from sylvan.errors import DataError
 from sylvan.parallel import map_parallel
 from sylvan.params.wording import counted, noun
-from sylvan.text.documents import apart
 from sylvan.text.terms import Terms
 from sylvan.text.word_forms import WordForms
+
+_Scalar = TypeVar("_Scalar", bound=np.generic)
+MOST_CHARACTERS = 1 << 30  # of one document
+
+
+def as_documents(texts: Iterable[str]) -> tuple[str, ...]:
+    """The documents as a tuple of strings, which can't change while kernels read them."""
+    if isinstance(texts, (str, bytes)):
+        raise DataError(
+            f"texts must be a list of strings, one a document, but is a single {type(texts).__name__}. "
+            "Put it in a list."
+        )
+    texts = texts_of(texts)
+    if sp.issparse(texts):
+        raise DataError("texts must be a list of strings, one a document, but is a sparse matrix.")
+    try:
+        documents = tuple(texts)
+    except TypeError:
+        raise DataError(
+            f"texts must be a list of strings, one a document, but is of type {type(texts).__name__}."
+        ) from None
+    bad = kernels.tfidf_first_non_text(documents)
+    if bad >= 0:
+        kind = type(documents[bad]).__name__
+        hint = {"bytes": " Decode it first.", "NoneType": " Use '' for a text that is missing."}
+        raise DataError(f"Document {bad} of texts must be a str, but is of type {kind}.{hint.get(kind, '')}")
+    if documents:
+        long = 0 if len(documents) == 1 else int(np.argmax(kernels.tfidf_text_lengths(documents)))
+        if len(documents[long]) > MOST_CHARACTERS:
+            raise DataError(
+                f"Document {long} of texts has {counted(len(documents[long]), 'character')}; no more than "
+                f"{MOST_CHARACTERS} are possible."
+            )
+    return documents
+
+
+def apart(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
+    """A copy in pages of its own, which go back to the system when it is let go; freed heap memory seldom does."""
+    if not array.nbytes:
+        return array
+    pages = mmap.mmap(-1, array.nbytes)
+    copy: npt.NDArray[_Scalar] = np.ndarray(array.shape, array.dtype, pages)
+    copy[:] = array
+    return copy
+
+
+def stacked_rows(parts: list[tuple[Any, Any, Any]]) -> tuple[Any, Any, Any]:
+    """One matrix of consecutive parts, which are let go one by one."""
+    starts = np.cumsum([0, *(len(part[1]) for part in parts)])
+    indices = np.empty(starts[-1], dtype=np.int32)
+    data = np.empty(starts[-1], dtype=np.float32)
+    indptr = np.concatenate(
+        [np.zeros(1, dtype=np.int64), *(part[0][1:] + start for part, start in zip(parts, starts, strict=False))]
+    )
+    for i, (start, stop) in enumerate(pairwise(starts)):
+        indices[start:stop], data[start:stop] = parts[i][1], parts[i][2]
+        parts[i] = (None, None, None)
+    return indptr, indices, data
+
 
 _LEAST_CHARACTERS = 1 << 16
 _MOST_CHARACTERS = 1 << 21
@@ -184,3 +247,46 @@ def _totals(rows: list[Rows], maps: list[npt.NDArray[np.int32]], n_terms: int) -
 def _most_used(totals: npt.NDArray[np.int64], limit: int) -> npt.NDArray[np.int64]:
     """Places of the ``limit`` largest totals, rising; ties are broken just as scikit-learn's are."""
     return np.sort((-totals.astype(np.float64)).argsort()[:limit])
+
+
+FIRST_TEXTS = 1_000  # by which it is chosen
+SHORT = 40  # words; the median of texts whose pairs are counted
+
+
+class Phrases(NamedTuple):
+    """Lengths of n-grams, the weight of those of several words, and how many texts they must occur in."""
+
+    ngrams: tuple[int, int]
+    weight: float = 1.0
+    min_df: int = 1
+
+    def parameters(self) -> dict[str, Any]:
+        """The parameters of a vectoriser that say the same."""
+        weight, min_df = None if self.weight == 1 else self.weight, None if self.min_df == 1 else self.min_df
+        return {"ngrams": self.ngrams, "phrase_weight": weight, "phrase_min_df": min_df}
+
+
+WORDS, PAIRS = Phrases((1, 1)), Phrases((1, 2), 0.5, 2)
+
+
+def chosen_phrases(blocks: Iterable[tuple[str, ...]], scan: Scan) -> tuple[Phrases, Iterator[tuple[str, ...]]]:
+    """What ``ngrams="auto"`` is for texts, by the first of them, and all of them again."""
+    blocks, first, n_texts = iter(blocks), [], 0
+    for block in blocks:
+        first.append(block)
+        n_texts += len(block)
+        if n_texts >= FIRST_TEXTS:
+            break
+    texts = tuple(itertools.islice(itertools.chain.from_iterable(first), FIRST_TEXTS))
+    short = bool(texts) and median_words(texts, scan) <= SHORT
+    return PAIRS if short else WORDS, itertools.chain(first, blocks)
+
+
+def median_words(texts: tuple[str, ...], scan: Scan) -> float:
+    """How many words a text usually has; as many as are counted."""
+    counts = []
+    for start, stop in chunks(texts):
+        entries, indptr = kernels.TfidfTerms().add(texts, start, stop, scan.table, scan.settings)
+        before = np.concatenate(([0], np.cumsum(entries[: indptr[-1]] & np.uint64(0xFFFFFFFF), dtype=np.int64)))
+        counts.append(np.diff(before[indptr]))
+    return float(np.median(np.concatenate(counts)))

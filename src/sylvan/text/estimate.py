@@ -19,7 +19,7 @@ from sylvan.arrays.validate import Csr
 from sylvan.errors import DataError
 from sylvan.parallel import resolve_jobs
 from sylvan.runtime.plan import timed
-from sylvan.text.documents import as_documents
+from sylvan.text.counting import as_documents
 from sylvan.text.tfidf import TfidfVectorizer
 
 MOST_TEXTS, MOST_CHARACTERS = 5_000, 4_000_000

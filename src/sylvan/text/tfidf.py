@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -11,22 +12,75 @@ from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from sylvan import kernels, store
 from sylvan.arrays.canonical import Csr
-from sylvan.errors import DataError, ModelError, NotFittedError, OtherReleaseWarning, ParameterError
+from sylvan.arrays.frames import setting, sparse_as_set
+from sylvan.errors import DataError, MemoryLimitError, ModelError, NotFittedError, OtherReleaseWarning, ParameterError
 from sylvan.parallel import map_parallel, resolve_jobs
 from sylvan.params.fields import Choice, Range, Threads, attribute, parameterized
 from sylvan.params.wording import counted
 from sylvan.remote.fitted import Fitted
 from sylvan.text.characters import FIRST_RULES, RULES, character_table
 from sylvan.text.constraints import Analyzer, Cjk, DocumentShare, NgramRange, need_one_form, need_phrases
-from sylvan.text.counting import Rows, Scan, TermCounter, chunks
-from sylvan.text.documents import MOST_CHARACTERS, apart, as_documents, stacked_rows
-from sylvan.text.frame_output import Output, check_output, in_output
-from sylvan.text.phrases import WORDS, Phrases, chosen_phrases
+from sylvan.text.counting import (
+    MOST_CHARACTERS,
+    WORDS,
+    Phrases,
+    Rows,
+    Scan,
+    TermCounter,
+    apart,
+    as_documents,
+    chosen_phrases,
+    chunks,
+    stacked_rows,
+)
 from sylvan.text.terms import Terms
 from sylvan.text.word_forms import LEMMA_LANGUAGES, STEM_LANGUAGES, WordForms, forms_of_language
+
+Output = Literal["default", "pandas", "polars"]
+_OUTPUTS: tuple[Output, ...] = get_args(Output)
+_MOST_DENSE = 1 << 28  # values of a polars frame, which has no sparse columns: a gigabyte
+
+
+def check_output(transform: Any) -> None:
+    """Refuse what ``set_output`` doesn't know."""
+    if transform not in _OUTPUTS:
+        known = ", ".join(map(repr, _OUTPUTS))
+        raise ParameterError(
+            f"The 'transform' parameter of set_output must be one of {known} or None. Got {transform!r} instead."
+        )
+
+
+def in_output(
+    chosen: Output | None, matrix: sp.csr_matrix, names: Callable[[], npt.NDArray[np.object_]], texts: Any
+) -> Any:
+    """A matrix in the form that was chosen here or in scikit-learn, with the index of ``texts`` where they are
+    pandas's; ``names()`` are those of its columns."""
+    output = chosen or setting("transform_output")
+    if output in (None, "default"):
+        return sparse_as_set(matrix)
+    columns = names()
+    if output == "pandas":
+        index = getattr(texts, "index", None)
+        index = None if callable(index) else index  # of lists and tuples, it is a method
+        return _library(output).DataFrame.sparse.from_spmatrix(matrix, index=index, columns=columns)
+    if matrix.shape[0] * matrix.shape[1] > _MOST_DENSE:
+        raise MemoryLimitError(
+            f"A polars frame of {matrix.shape[0]} rows and {matrix.shape[1]} columns would be dense, of more than "
+            f"{_MOST_DENSE} values. Choose set_output(transform='default') or 'pandas', or fewer max_features."
+        )
+    return _library(output).DataFrame(matrix.toarray(), schema=columns.tolist(), orient="row")
+
+
+def _library(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ImportError(f"set_output(transform={name!r}) needs {name}: pip install {name}") from error
+
 
 KIND = "tfidf-vectorizer"
 _ANALYZERS, _CJK = get_args(Analyzer), get_args(Cjk)  # looked up with every call

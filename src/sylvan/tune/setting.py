@@ -12,8 +12,7 @@ from sylvan.models.ensembles.ensemble import Ensemble
 from sylvan.models.lexical.lexical_matcher import LexicalMatcher
 from sylvan.models.neighbors import NeighborRanker
 from sylvan.models.text import TextModel, usual_vectorizer
-from sylvan.models.transformer.x_transformer import XTransformer
-from sylvan.models.transformer.xr_transformer import XRTransformer
+from sylvan.models.transformer.x_transformer import XRTransformer, XTransformer
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.text import TfidfVectorizer
 from sylvan.version import __version__

@@ -24,7 +24,7 @@ from sylvan.models.base import Estimator
 from sylvan.models.compress import has_weights
 from sylvan.models.text_estimator import check_texts
 from sylvan.models.transformer.presets import encoder_of
-from sylvan.models.transformer.xr_transformer import XRTransformer
+from sylvan.models.transformer.x_transformer import XRTransformer
 from sylvan.parallel import quiet, resolve_jobs
 from sylvan.params.fields import Choice, Number, check_value
 from sylvan.params.wording import are, counted

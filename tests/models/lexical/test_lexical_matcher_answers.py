@@ -13,7 +13,7 @@ import sylvan
 from sylvan import Ensemble, LexicalMatcher, TextModel, TopK, XRLinear
 from sylvan.data import LabelTerms, SubjectVocabulary
 from sylvan.errors import DataError, ParameterError, UnsupportedError
-from sylvan.models.lexical.features import FEATURES
+from sylvan.models.lexical.matching import FEATURES
 from sylvan.models.lexical.stored_terms import derived_names, heading_parts
 
 TERMS = {

@@ -19,7 +19,7 @@ import torch
 import sylvan
 from sylvan import NeighborRanker, Reranker, TextModel, TfidfVectorizer, XRLinear
 from sylvan.errors import ModelError, ParameterError
-from sylvan.models.encoders.encoded_labels import EncodedLabels
+from sylvan.models.encoders import EncodedLabels
 from sylvan.neural import BagTextEncoder
 
 N_LABELS, N_VARIANTS, DIM = 24, 200, 16

@@ -12,7 +12,7 @@ from sylvan.arrays import validate
 from sylvan.arrays.validate import Csr
 from sylvan.indexing import pifa
 from sylvan.models.transformer.fine_tuning import FineTuned, fine_tune
-from sylvan.models.transformer.transformer_matcher import TransformerMatcher
+from sylvan.models.transformer.presets import TransformerMatcher
 from sylvan.neural import BagTextEncoder
 from sylvan.runtime import Checkpoint, opened_runner
 

@@ -19,9 +19,8 @@ from sylvan.errors import DataError, ParameterError
 from sylvan.models.transformer import layer_job as deep_layer_job
 from sylvan.models.transformer.fine_tuning import FineTuned, fine_tune
 from sylvan.models.transformer.label_layer import LabelLayer, LinearStart, dense_rows, dense_table, upper_tree
-from sylvan.models.transformer.layer_candidates import LayerCandidates
-from sylvan.models.transformer.layer_job import LayerData, LayerJob
-from sylvan.models.transformer.transformer_matcher import TransformerMatcher
+from sylvan.models.transformer.layer_job import LayerCandidates, LayerData, LayerJob
+from sylvan.models.transformer.presets import TransformerMatcher
 from sylvan.neural import BagTextEncoder, Engine, embed
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sylvan.arrays import validate
 from sylvan.arrays.validate import Csr
-from sylvan.models.transformer.layer_candidates import LayerCandidates, coverage
+from sylvan.models.transformer.layer_job import LayerCandidates, coverage
 
 
 class Made:

@@ -16,7 +16,7 @@ from sylvan.errors import ParameterError
 from sylvan.models.transformer import fine_tuning
 from sylvan.models.transformer.fine_tuning import TunedLayer
 from sylvan.models.transformer.layer_job import LayerJob
-from sylvan.models.transformer.transformer_matcher import TransformerMatcher
+from sylvan.models.transformer.presets import TransformerMatcher
 from sylvan.neural import embed
 
 NETWORK = replace(QUICK, negatives_from="network", max_steps=20)

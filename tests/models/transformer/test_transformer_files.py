@@ -168,7 +168,7 @@ def test_the_encoder_is_opened_when_it_is_needed(tmp_path: Path) -> None:
 
 
 def test_labels_change_without_opening_the_encoder(tuned: Any, tmp_path: Path) -> None:
-    from sylvan.models.encoders.saved_encoder import SavedEncoder
+    from sylvan.models.encoders import SavedEncoder
 
     tuned.save(tmp_path / "model")
     loaded = sylvan.load(tmp_path / "model")

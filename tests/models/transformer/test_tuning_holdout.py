@@ -15,8 +15,7 @@ from sylvan.arrays import validate
 from sylvan.arrays.validate import Csr
 from sylvan.errors import ModelError, ParameterError
 from sylvan.models.transformer.label_layer import LabelLayer
-from sylvan.models.transformer.layer_candidates import LayerCandidates
-from sylvan.models.transformer.layer_job import LayerData, LayerJob
+from sylvan.models.transformer.layer_job import LayerCandidates, LayerData, LayerJob
 from sylvan.neural import Engine, load_tree
 
 

@@ -16,7 +16,7 @@ from sylvan import LabelTree
 from sylvan.arrays import validate
 from sylvan.models.transformer.fine_tuning import fine_tune
 from sylvan.models.transformer.layer_job import LayerJob
-from sylvan.models.transformer.transformer_matcher import TransformerMatcher
+from sylvan.models.transformer.presets import TransformerMatcher
 from sylvan.neural import Engine, embed, open_encoder
 from sylvan.runtime import Checkpoint, opened_runner
 

@@ -1,10 +1,11 @@
-"""Labels that have texts of their own: what a text model keeps of these, and labels that are known by them alone."""
+"""What a text model keeps of its labels' texts: how labels are ranked by them, and how they are brought up to date."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +14,25 @@ import scipy.sparse as sp
 from sylvan import store
 from sylvan.arrays import validate
 from sylvan.arrays.canonical import Csr, stacked, take_rows
+from sylvan.arrays.label_filter import LabelFilter
+from sylvan.arrays.topk import TopK, answers_of
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError
 from sylvan.labels.names import label_name
-from sylvan.models.encoders.dense_features import encoded
-from sylvan.models.label_texts.text_evidence import TextScorer, fitted_curve, has_text, n_evidence
-from sylvan.models.label_texts.word_contexts import WordContexts, row_means
+from sylvan.labels.targets import grown_labels, need_as_many
+from sylvan.models.base import CANDIDATES, Estimator
+from sylvan.models.encoders import encoded
+from sylvan.models.label_texts.text_evidence import (
+    TextScorer,
+    WordContexts,
+    fitted_curve,
+    has_text,
+    joined,
+    n_evidence,
+    row_means,
+)
 from sylvan.ranking.calibrate import holdout_folds
+from sylvan.ranking.tail import label_gains, reweigh, tail_of
 from sylvan.text import TfidfVectorizer
 
 if TYPE_CHECKING:
@@ -287,3 +300,208 @@ def fitted_texts(
     known = known.learned_from(features, truth, weight, judged, of_rows, n_jobs)
     rows, truth, weight = with_text_rows(features, truth, weight, rows_of_texts, labels[kept])
     return rows.to_scipy(), truth.to_scipy(), weight, known
+
+
+class Query(NamedTuple):
+    """Texts to rank: their features, and the label encoder's vectors where labels are scored by such."""
+
+    rows: Csr
+    vectors: npt.NDArray[np.float32] | None
+    answered: npt.NDArray[np.bool_]  # those that get labels that rows have taught
+    readable: npt.NDArray[np.bool_]  # those that get others
+
+    @classmethod
+    def of(
+        cls, texts: list[str], rows: Csr, vectors: npt.NDArray[np.float32] | None, answered: npt.NDArray[np.bool_]
+    ) -> Query:
+        """An encoder knows something of every text that isn't blank."""
+        if vectors is None:
+            return cls(rows, vectors, answered, answered)
+        readable = np.fromiter((not text.isspace() and text != "" for text in texts), bool, len(texts))
+        return cls(rows, vectors, answered, answered | readable)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelTextRanker:
+    """Joins answers with labels that are known by their texts alone to those of a model that knows the others."""
+
+    known: LabelTexts
+    counts: npt.NDArray[np.int64]  # how many training rows each label has
+    labels: _Ids  # those that are known by their texts alone, rising; at least one
+
+    @cached_property
+    def scorer(self) -> TextScorer:
+        """What scores these labels."""
+        return self.known.scorer(self.labels)
+
+    def rank(self, model: Estimator, query: Query, k: int, options: dict[str, Any]) -> TopK:
+        """The ``k`` best labels of either kind, by the options of the model's ``rank``."""
+        options, n_labels = dict(options), len(self.counts)
+        allowed, denied = options.pop("allowed", None), options.pop("denied", None)
+        labels = LabelFilter.of(allowed, denied, n_rows=query.rows.shape[0], n_labels=n_labels)
+        if not hasattr(model, "tail"):
+            return self._joined(model, query, k, labels, options)
+        tail = tail_of(model.tail, options.pop("tail", None))
+        options["tail"] = "none"
+        if tail is None:
+            return self._joined(model, query, k, labels, options)
+        gains = label_gains(tail, model.label_counts_, model.n_rows_)
+        return reweigh(self._joined(model, query, max(k, CANDIDATES), labels, options), gains, k)
+
+    def _joined(
+        self, model: Estimator, query: Query, k: int, labels: LabelFilter | None, options: dict[str, Any]
+    ) -> TopK:
+        """Probabilities of the model's labels and of those that are known by their texts."""
+        assert self.known.curve is not None
+        n_labels = len(self.counts)
+        everything = LabelFilter(False, np.zeros(0, np.int32), None, n_labels)
+        learned = (everything if labels is None else labels).denying(self.labels)
+        first = model.probabilities(model.rank(query.rows, min(k, n_labels), **learned.as_given(), **options))
+        second = self.scorer.rank(query.rows, k, self.known.curve, labels, query.vectors)
+        return joined(answers_of(first, query.answered), answers_of(second, query.readable), k)
+
+
+def rankers_of(model: Estimator) -> list[Estimator]:
+    """The models that were trained on the rows; an ensemble's members have the same counts of them."""
+    return list(getattr(model, "members", ())) or [model]
+
+
+def label_counts(model: Estimator) -> npt.NDArray[np.int64]:
+    """How many training rows each label has."""
+    counts: npt.NDArray[np.int64] = np.maximum.reduce([each.label_counts_ for each in rankers_of(model)])
+    return counts
+
+
+@dataclass(frozen=True)
+class TextParts:
+    """What a fitted text model is made of."""
+
+    vectorizer: TfidfVectorizer
+    model: Estimator
+    vocabulary: Vocabulary
+    label_texts: LabelTexts | None  # of a model whose labels have texts
+
+
+@dataclass(frozen=True)
+class Request:
+    """What an update is to do, in the model's own terms."""
+
+    vectorizer: TfidfVectorizer
+    vocabulary: Vocabulary
+    given: tuple[Any, Any, Any]  # X, Y and sample_weight of the model's update; texts of labels are their last rows
+    options: dict[str, Any]  # of the model's update
+    texts: Csr  # shape (m, d): the features of labels' texts that come
+    labels: npt.NDArray[np.int32]  # shape (m,): whose they are
+    # labels that are given texts, and the label encoder's vectors of these, in a model whose labels have such
+    vectors: tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]] | None
+
+
+def requested(
+    parts: TextParts, texts: list[str] | None, Y: Any, sample_weight: Any, label_texts: Any, options: dict[str, Any],
+    encode: Callable[[list[str]], npt.NDArray[np.float32]],
+) -> Request:  # fmt: skip
+    """The arguments in the model's own terms, verified as far as they are texts and names."""
+    matrix, known, removed = Y, parts.label_texts, parts.model.removed_labels_
+    vectorizer, names, described = parts.vectorizer, parts.vocabulary, {}
+    if label_texts is not None:
+        left_out = set(removed.tolist())
+        described = named_texts(label_texts, (name for label, name in enumerate(names) if label not in left_out))
+    vocabulary = with_names_of(names, described)
+    if texts is not None and Y is not None:
+        grown, matrix = grown_labels(names, len(names), Y, described)
+        assert grown is not None
+        vocabulary = grown
+        need_as_many(len(texts), matrix.shape[0])
+        n_rows = max(each.n_rows_ for each in rankers_of(parts.model)) - (0 if known is None else len(known.labels))
+        vectorizer = vectorizer.with_terms_of(texts, n_rows)
+        options = {**options, "n_features": vectorizer.n_terms_}
+    labels = np.array([vocabulary.id(name) for name in described], np.int32)
+    gone = np.intersect1d(labels, removed)
+    if len(gone):
+        raise DataError(f"label_texts has label {vocabulary[int(gone[0])]!r}, which was removed before.")
+    rows = vectorizer.transform_rows(list(described.values()))
+    kept = np.flatnonzero((np.diff(rows.indptr) > 0) | (labels >= parts.model.n_labels_))  # a new label needs a row
+    vectors = None
+    if len(labels) and known is not None and known.vectors is not None:
+        vectors = labels, encode(list(described.values()))
+    rows, labels = take_rows(rows, kept), labels[kept]
+    features = None if texts is None else vectorizer.transform_rows(texts)
+    given: tuple[Any, Any, Any] = features, matrix, sample_weight
+    if len(labels) and (features is None) == (matrix is None):
+        given = _with_texts_below(features, matrix, sample_weight, rows, labels, len(vocabulary))
+        options = {**options, **_forgotten(parts, labels, options)}
+    return Request(vectorizer, vocabulary, given, options, rows, labels, vectors)
+
+
+def _with_texts_below(
+    features: Csr | None, matrix: Any, sample_weight: Any, texts: Csr, labels: npt.NDArray[np.int32],
+    n_labels: int,
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    """The new rows, if there are any, and labels' texts as rows below them."""
+    if features is None:
+        features, matrix = Csr.empty(0, texts.shape[1]), Csr.empty(0, n_labels).to_scipy()
+    truth = validate.labels(matrix)
+    truth = truth._replace(shape=(truth.shape[0], n_labels))
+    weight = validate.sample_weight(sample_weight, features.shape[0])
+    rows, truth, weight = with_text_rows(features, truth, weight, texts, labels)
+    return rows, truth.to_scipy(), weight
+
+
+def _forgotten(parts: TextParts, labels: npt.NDArray[np.int32], options: dict[str, Any]) -> dict[str, Any]:
+    """What makes the model forget the texts that labels have had until now."""
+    known = parts.label_texts
+    if known is None:
+        return {}
+    old = known.rows[np.isin(known.labels, labels)]
+    kept: Any = getattr(parts.model, "training_rows_", None)
+    if len(old) and (kept is None or (old < 0).any()):
+        name = parts.vocabulary[int(known.labels[np.isin(known.labels, labels)][0])]
+        raise DataError(
+            f"label_texts gives label {name!r} another text, but the model keeps no rows and can't forget the one "
+            "that it has."
+        )
+    if not len(old):
+        return {}
+    forget = options.get("forget")
+    return {"forget": old if forget is None else np.union1d(kept.ids[kept.rows_of(forget)], old)}
+
+
+def with_known_texts(known: LabelTexts, features: Csr, truth: Csr, n_labels: int) -> tuple[Csr, Csr]:
+    """All rows of a model that keeps none, as its own model takes them: the texts of labels are the last ones."""
+    own = take_rows(known.texts, known.labels)
+    truth = truth._replace(shape=(truth.shape[0], n_labels))
+    features, truth, _ = with_text_rows(features, truth, None, own, known.labels)
+    return features, truth
+
+
+def texts_after(
+    known: LabelTexts | None, request: Request, model: Any, gone: npt.NDArray[np.int32]
+) -> LabelTexts | None:
+    """The texts of labels after an update; learned from the rows again where some are forgotten, or texts come."""
+    if known is None and not len(request.labels):
+        return None
+    n_labels, n_features = model.n_labels_, model.n_features_
+    kept = getattr(model, "training_rows_", None)
+    ids = np.full(len(request.labels), -1) if kept is None else kept.ids[len(kept.ids) - len(request.labels) :]
+    if known is None:
+        known = LabelTexts.empty(n_labels, n_features)
+    known = known.grown(n_labels, n_features)
+    if len(request.labels):
+        known = known.with_texts(request.texts, request.labels, ids.astype(np.int64))
+    if request.vectors is not None and known.vectors is not None:
+        known = replace(known, vectors=known.vectors.with_labels(*request.vectors))
+    known = known.merged(request.options.get("merge") or {})
+    if kept is not None:
+        known = known.left_with(kept.ids)
+    if len(gone):
+        known = known.without(gone)
+    forgets = request.options.get("forget") is not None
+    if kept is not None and (forgets or len(gone) or len(request.labels)):
+        real = np.flatnonzero(~np.isin(kept.ids, known.rows))
+        features, labels, weight = kept.taken(real)
+        judged, vectors = judged_rows(features.shape[0], weight), None
+        if known.vectors is not None:  # of other rows there are no texts any more
+            judged = np.flatnonzero(np.isin(kept.ids[real], known.vectors.judged)).astype(np.int32)
+            vectors = known.vectors.rows[np.searchsorted(known.vectors.judged, kept.ids[real][judged])]
+        return known.learned_from(features, labels, weight, judged, vectors, model.n_jobs)
+    return replace(known, contexts=WordContexts.none(n_features)) if forgets else known

@@ -24,21 +24,28 @@ from sylvan.explain.records import excerpt
 from sylvan.labels.targets import encode_labels
 from sylvan.labels.vocabulary import find_label
 from sylvan.models.base import MOST_ANSWERS, Estimator
-from sylvan.models.lexical.features import FEATURES, MatchedRows, feature_columns
 from sylvan.models.lexical.lexicon import LabelTies, Lexicon
-from sylvan.models.lexical.matching import LabelScorer, TextMatcher, best
-from sylvan.models.lexical.notes import label_notes
-from sylvan.models.lexical.stored_terms import StoredTerms
-from sylvan.models.lexical.training import Boosting, Learned, learned, matched_rows
+from sylvan.models.lexical.matching import (
+    FEATURES,
+    Boosting,
+    LabelScorer,
+    Learned,
+    MatchedRows,
+    TextMatcher,
+    best,
+    feature_columns,
+    learned,
+    matched_rows,
+)
+from sylvan.models.lexical.stored_terms import StoredTerms, label_notes
 from sylvan.models.text_estimator import TextEstimator, check_texts
 from sylvan.parallel import all_at_once, resolve_jobs
 from sylvan.params.fields import Choice, Range, Seed, Threads, attribute, parameterized
 from sylvan.ranking.boosted_trees import BoostedTrees
 from sylvan.ranking.calibrate import Method, calibrated, holdout_folds
 from sylvan.text.characters import FIRST_RULES, RULES
-from sylvan.text.documents import as_documents
-from sylvan.text.label_words import LabelWords
-from sylvan.text.word_forms import LEMMA_LANGUAGES, STEM_LANGUAGES
+from sylvan.text.counting import as_documents
+from sylvan.text.word_forms import LEMMA_LANGUAGES, STEM_LANGUAGES, LabelWords
 
 
 @parameterized
@@ -367,7 +374,7 @@ class LexicalMatcher(TextEstimator):
         -------
         ndarray of float32, shape (n, k, n_features)
             In the order of ``feature_names_``; what they are says
-            :func:`sylvan.models.lexical.features.feature_columns`. Zeros where there is no label.
+            :func:`sylvan.models.lexical.matching.feature_columns`. Zeros where there is no label.
 
         Raises
         ------

@@ -1,24 +1,172 @@
-"""Texts to the candidates of a lexical matcher, their columns and their scores, on several threads."""
+"""Labels that are found in texts: what is known of them, what training rows teach, and how they are scored."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from sylvan import kernels
+from sylvan import kernels, store
 from sylvan.arrays.canonical import Csr
 from sylvan.arrays.label_filter import LabelFilter
 from sylvan.arrays.topk import TopK
-from sylvan.models.lexical.features import MatchedRows, feature_columns, usual_scores
+from sylvan.models.base import CANDIDATES
 from sylvan.models.lexical.lexicon import COUNTS, Candidates, Lexicon
 from sylvan.parallel import map_parallel
 from sylvan.ranking.boosted_trees import BoostedTrees
 from sylvan.text.counting import chunks
-from sylvan.text.label_words import LabelWords
+from sylvan.text.word_forms import LabelWords
+
+FEATURES = (
+    "preferred", "alternative", "hidden", "derived", "sentences", "inside", "first", "spread", "words", "capitals",
+    "others", "share", "bm25", "bm25_share", "parts", "length", "broader", "narrower", "related", "found_rows",
+    "label_rows", "keyphraseness", "tf_idf",
+)  # fmt: skip
+_PRIOR = 2.0  # rows' worth of what holds for all labels, in a label's keyphraseness
+_Doubles = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class MatchedRows:
+    """In how many rows labels were candidates, and in how many of these they were right; sums of rows' weights."""
+
+    n_rows: float
+    labels: _Doubles  # shape (n_labels,): rows that have the label
+    # found, found_right: shape (n_labels,): rows in which all its words were found, and those of them that have it
+    found: _Doubles
+    found_right: _Doubles
+    # partial, partial_right: shape (n_labels,): the same of rows in which it was a candidate for some of its words
+    partial: _Doubles
+    partial_right: _Doubles
+
+    @classmethod
+    def none(cls, n_labels: int) -> MatchedRows:
+        """Of no rows."""
+        return cls(0.0, *(np.zeros(n_labels) for _ in range(5)))
+
+    @classmethod
+    def having(cls, truth: Csr, weight: npt.NDArray[np.float32]) -> MatchedRows:
+        """Of rows of whose labels alone is known, a matrix of shape (n, n_labels), and their weights."""
+        of_entry = np.repeat(weight, np.diff(truth.indptr)).astype(np.float64)
+        n_with = np.bincount(truth.indices, of_entry, minlength=truth.shape[1]).astype(np.float64)
+        return replace(cls.none(truth.shape[1]), n_rows=float(weight.sum(dtype=np.float64)), labels=n_with)
+
+    @classmethod
+    def of(
+        cls, candidates: Candidates, right: npt.NDArray[np.bool_], n_labels: int, weight: npt.NDArray[np.float32]
+    ) -> MatchedRows:
+        """Of candidates of rows alone, which of them are right, and the rows' weights."""
+        of_candidate = weight.astype(np.float64)[candidates.documents]
+        found = candidates.found != 0
+
+        def total(which: npt.NDArray[np.bool_]) -> _Doubles:
+            return np.bincount(candidates.labels[which], of_candidate[which], minlength=n_labels).astype(np.float64)
+
+        parts = total(found), total(found & right), total(~found), total(~found & right)
+        return cls(0.0, np.zeros(n_labels), *parts)
+
+    def plus(self, other: MatchedRows, sign: float = 1.0) -> MatchedRows:
+        """With other rows, of as many labels or more; or without them, with -1."""
+        sums = []
+        for a, b in zip(self._parts(), other._parts(), strict=True):
+            wide = np.zeros(max(len(a), len(b)))
+            wide[: len(a)] = a
+            wide[: len(b)] += sign * b
+            sums.append(np.maximum(wide, 0))
+        return MatchedRows(max(self.n_rows + sign * other.n_rows, 0.0), *sums)
+
+    def without(self, labels: npt.NDArray[np.int32]) -> MatchedRows:
+        """With nothing known of some labels."""
+        parts = [part.copy() for part in self._parts()]
+        for part in parts:
+            part[labels] = 0
+        return MatchedRows(self.n_rows, *parts)
+
+    @cached_property
+    def usual_shares(self) -> tuple[float, float]:
+        """Of all rows in which some label was found, or some of its words were, the share that has it."""
+        pairs = (self.found, self.found_right), (self.partial, self.partial_right)
+        of_found, of_partial = ((right.sum() + 1) / (tried.sum() + 10) for tried, right in pairs)
+        return float(of_found), float(of_partial)
+
+    def right_shares(self, labels: npt.NDArray[np.int32], found: npt.NDArray[np.bool_]) -> _Doubles:
+        """Of the rows in which each label was found, or else some of its words were, the share that has it."""
+        of_found, of_partial = self.usual_shares
+        tried = np.where(found, self.found[labels], self.partial[labels])
+        right = np.where(found, self.found_right[labels], self.partial_right[labels])
+        shares: _Doubles = (right + _PRIOR * np.where(found, of_found, of_partial)) / (tried + _PRIOR)
+        return shares
+
+    def _parts(self) -> tuple[_Doubles, ...]:
+        return self.labels, self.found, self.found_right, self.partial, self.partial_right
+
+    def to_array(self) -> _Doubles:
+        """As one array of shape (6, n_labels), for the store; the first row repeats the number of rows."""
+        return np.vstack((np.full(len(self.labels), self.n_rows), *self._parts()))
+
+    @classmethod
+    def from_state(cls, state: store.State, name: str, n_labels: int) -> MatchedRows:
+        """From :meth:`to_array`'s result in a state, verified."""
+        rows = store.need_range(state, name, 0, 1e15, np.float64, (6, n_labels))
+        return cls(float(rows[0, 0]), *rows[1:])
+
+
+def feature_columns(candidates: Candidates, rows: MatchedRows) -> npt.NDArray[np.float32]:
+    """The columns of every candidate."""
+    # Returns shape (n_candidates, len(FEATURES))
+    counts = dict(zip(COUNTS, candidates.counts.T.astype(np.float64), strict=True))
+    of = candidates.documents
+    n_words = np.maximum(candidates.n_words, 1)[of]
+    sentences, labels, found = counts["sentences"], candidates.labels, candidates.found != 0
+    matches = sum(counts[kind] for kind in ("preferred", "alternative", "hidden", "derived"))
+    found_rows = np.log((rows.found[labels] + 1) / (rows.n_rows + 2))
+    columns = {name: np.log1p(counts[name]) for name in ("preferred", "alternative", "hidden", "derived")}
+    columns |= {
+        "sentences": np.log1p(sentences),
+        "inside": counts["inside"] / np.maximum(sentences, 1),
+        "first": np.where(found, counts["first"] / n_words, 1.0),
+        "spread": np.where(found, (counts["last"] - counts["first"]) / n_words, 0.0),
+        "words": counts["words"],
+        "capitals": counts["capitals"] / np.maximum(matches, 1),
+        "others": np.log1p(counts["others"]),
+        "share": counts["share"],
+        "bm25": counts["bm25"],
+        "parts": counts["parts"],
+        "bm25_share": counts["bm25"] / np.maximum(candidates.best_bm25, 1e-9)[of],
+        "length": np.log1p(candidates.n_words)[of],
+        "found_rows": found_rows,
+        "label_rows": np.log((rows.labels[labels] + 1) / (rows.n_rows + 2)),
+        "keyphraseness": rows.right_shares(labels, found),
+        "tf_idf": np.log1p(sentences) * -found_rows,
+    }
+    columns |= {name: np.log1p(counts[name]) for name in ("broader", "narrower", "related")}
+    result = np.empty((len(labels), len(FEATURES)), np.float32)
+    for at, name in enumerate(FEATURES):
+        result[:, at] = columns[name]
+    return result
+
+
+# What the columns say where no row has taught anything: a label whose preferred name stands as a phrase, early,
+# often and outside of longer names, of several words that no other label has.
+_USUAL = {
+    "preferred": 1.2, "alternative": 0.8, "hidden": 0.6, "derived": 0.3, "sentences": 0.5, "inside": -1.5,
+    "first": -1.0, "spread": 0.5, "words": 0.4, "others": -0.5, "share": 2.0, "bm25_share": 2.0, "narrower": -0.2,
+}  # fmt: skip
+_USUAL_BASE = -5.0
+_USUAL_WEIGHTS = np.array([_USUAL.get(name, 0.0) for name in FEATURES], np.float32)
+
+
+def usual_scores(columns: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Log odds of candidates as labels usually are, without any training row."""
+    # Shape: columns (n_candidates, len(FEATURES))
+    # A sum a row, whatever else is asked with it: a matrix product may add up in another order.
+    scores: npt.NDArray[np.float32] = (columns * _USUAL_WEIGHTS).sum(axis=1) + np.float32(_USUAL_BASE)
+    return scores.astype(np.float32)
+
 
 _Floats = npt.NDArray[np.float32]
 _T = TypeVar("_T")
@@ -114,3 +262,127 @@ def _open(candidates: Candidates, labels: LabelFilter, first: int) -> npt.NDArra
     if labels.rows is not None:
         listed |= right_ones(candidates, labels.rows, first)
     return listed if labels.allows else ~listed
+
+
+_FOLDS = 5
+_MOST_CANDIDATES = 400_000  # that the trees are grown by
+_LEAST_RIGHT = 20  # candidates without which nothing can be learned
+_Weights = npt.NDArray[np.float32]
+
+
+class Boosting(NamedTuple):
+    """How the trees are grown."""
+
+    n_trees: int
+    depth: int
+    learning_rate: float
+    seed: int
+
+
+class Learned(NamedTuple):
+    """What scores candidates, and the answers to rows that it hasn't learned from, where some were asked for."""
+
+    scorer: LabelScorer
+    top: TopK | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Candidates of consecutive rows, and which are right."""
+
+    first: int
+    candidates: Candidates
+    right: npt.NDArray[np.bool_]
+
+    def of_rows(self, rows: npt.NDArray[np.bool_]) -> tuple[Candidates, npt.NDArray[np.bool_]]:
+        """Those of some rows of all."""
+        here = rows[self.first : self.first + len(self.candidates.offsets) - 1][self.candidates.documents]
+        return self.candidates.some(here), self.right[here]
+
+
+def _counted(parts: list[_Part], truth: Csr, weight: _Weights, rows: npt.NDArray[np.bool_]) -> MatchedRows:
+    """What some rows say of the labels."""
+    chosen = (weight * rows).astype(np.float32)
+    total = MatchedRows.having(truth, chosen)
+    for part in parts:
+        own = chosen[part.first : part.first + len(part.candidates.offsets) - 1]
+        total = total.plus(MatchedRows.of(part.candidates, part.right, truth.shape[1], own))
+    return total
+
+
+def matched_rows(
+    matcher: TextMatcher, texts: tuple[str, ...], truth: Csr, weight: _Weights, n_jobs: int
+) -> MatchedRows:
+    """What rows say of the labels."""
+    # Shapes: truth (n, n_labels); weight (n,)
+    parts = _parts(matcher, texts, truth, n_jobs)
+    return _counted(parts, truth, weight, np.ones(len(texts), bool))
+
+
+def _parts(matcher: TextMatcher, texts: tuple[str, ...], truth: Csr, n_jobs: int) -> list[_Part]:
+    def work(first: int, last: int, candidates: Candidates) -> _Part:
+        return _Part(first, candidates, right_ones(candidates, truth, first))
+
+    return matcher.each(texts, work, n_jobs, "Finding labels in texts")
+
+
+def learned(
+    matcher: TextMatcher, texts: tuple[str, ...], truth: Csr, weight: _Weights, boosting: Boosting,
+    held_out: npt.NDArray[np.int32] | None, n_jobs: int,
+) -> Learned:  # fmt: skip
+    """What rows teach. How often a label was right where it was found says nothing of a row that was counted itself, so
+    the trees learn from rows of which each has the counts of other rows alone: those of four folds of five."""
+    # Shapes: truth (n, n_labels); weight (n,)
+    n = len(texts)
+    parts = _parts(matcher, texts, truth, n_jobs)
+    everything = _counted(parts, truth, weight, np.ones(n, bool))
+    training = weight > 0
+    rows = everything
+    if held_out is not None:
+        training[held_out] = False
+        out = np.zeros(n, bool)
+        out[held_out] = True
+        rows = _counted(parts, truth, weight, ~out)
+    trees = _trees(parts, truth, weight, training, rows, boosting)
+    top = None
+    if held_out is not None:
+        answered = Candidates.joined([part.candidates for part in parts]).of_documents(out)
+        scorer = LabelScorer(rows, trees)
+        top = best(answered, scorer.scores(answered), min(CANDIDATES, truth.shape[1]), None)
+    return Learned(LabelScorer(everything, trees), top)
+
+
+def _trees(
+    parts: list[_Part], truth: Csr, weight: _Weights, training: npt.NDArray[np.bool_], rows: MatchedRows,
+    boosting: Boosting,
+) -> BoostedTrees | None:  # fmt: skip
+    """Trees grown by the candidates of training rows, each row's columns without what it says itself."""
+    if not boosting.n_trees:
+        return None
+    n = len(training)
+    rng = np.random.default_rng(boosting.seed)
+    fold = rng.permutation(n) % _FOLDS
+    sizes = np.concatenate([np.diff(part.candidates.offsets) for part in parts]) if parts else np.zeros(0, np.int64)
+    order = rng.permutation(n)
+    order = order[training[order]]
+    sampled = np.zeros(n, bool)
+    sampled[order[np.cumsum(sizes[order]) <= _MOST_CANDIDATES]] = True
+    columns, right, weights = [], [], []
+    for number in range(_FOLDS):
+        of_fold = training & (fold == number)
+        if not (of_fold & sampled).any():
+            continue
+        others = rows.plus(_counted(parts, truth, weight, of_fold), -1)
+        for part in parts:
+            candidates, own = part.of_rows(of_fold & sampled)
+            if len(own):
+                columns.append(feature_columns(candidates, others))
+                right.append(own)
+                weights.append(weight[part.first + candidates.documents])
+    n_right = sum(int(own.sum()) for own in right)
+    if n_right < _LEAST_RIGHT or n_right == sum(map(len, right)):
+        return None
+    return BoostedTrees.fit(
+        np.concatenate(columns), np.concatenate(right), np.concatenate(weights), n_trees=boosting.n_trees,
+        depth=boosting.depth, learning_rate=boosting.learning_rate,
+    )  # fmt: skip

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +13,19 @@ import scipy.sparse as sp
 from sylvan import kernels, store
 from sylvan.arrays.canonical import Csr
 from sylvan.arrays.topk import TopK
+from sylvan.data import Vocabulary
+from sylvan.errors import DataError, ParameterError
 from sylvan.matching.neighbors import Nearest
-from sylvan.ranking.votes import LabelRows
+from sylvan.models.base import Estimator
+from sylvan.models.encoders import OF_ENCODER, EncodedLabels
+from sylvan.models.ensembles.joint import Joined
+from sylvan.models.ensembles.members import take
+from sylvan.models.lexical.lexical_matcher import LexicalMatcher
+from sylvan.models.lexical.lexicon import OF_COMPANY, company_columns
+from sylvan.parallel import map_parallel, resolve_jobs, split_ranges
+from sylvan.params.wording import counted
+from sylvan.ranking.boosted_trees import BoostedTrees
+from sylvan.ranking.votes import LabelRows, Voted
 
 OF_NEIGHBORS = ("similarity", "place", "votes")
 _Ids = npt.NDArray[np.int32]
@@ -169,4 +181,222 @@ def candidate_columns(candidates: TopK, tops: Sequence[TopK], facts: LabelFacts)
     of_all[..., 7] = np.log1p(facts.counts[np.maximum(candidates.labels, 0)])
     of_all[..., 8:] = together.reshape(n, k, 4)
     of_all[~there] = 0
+    return result
+
+
+MOST_OWN = 1000  # columns that a caller adds
+
+
+@dataclass(frozen=True, eq=False)
+class Order:
+    """What is known of labels besides what members say of them, and the trees that order candidates by all of it."""
+
+    facts: LabelFacts
+    values: npt.NDArray[np.float32]  # shape (n_labels, n_values): the caller's columns of labels
+    encoded: EncodedLabels | None  # the encoder, and its vectors of labels' texts
+    n_own: int | None = None  # how many columns the caller's function gave; None where there was no function
+    scorer: BoostedTrees | None = None  # None for the order of the mean probabilities
+
+    def column_names(self, members: Sequence[Estimator]) -> tuple[str, ...]:
+        """What the columns of candidates are called, in their order."""
+        return column_names(members, self.encoded is not None, self.values.shape[1], self.n_own)
+
+    def updated(self, before: Vocabulary | None, joined: Joined, truth: Csr | None, n_jobs: int | None) -> Order:
+        """For members that were brought up to date: with the labels of new rows, and by their ids from now on."""
+        ids, encoded = np.arange(len(self.values), dtype=np.int32), self.encoded
+        if before is not None and joined.vocabulary is not None:
+            ids = np.array([joined.vocabulary.id(name) for name in before], np.int32)
+            encoded = None if encoded is None else encoded.moved(ids, list(joined.vocabulary), n_jobs)
+        same = bool((ids == np.arange(len(ids))).all())
+        facts = self.facts if same else self.facts.moved(ids, joined.n_labels)
+        if truth is not None:
+            facts = facts.plus(truth)
+        values = np.zeros((joined.n_labels, self.values.shape[1]), np.float32)
+        values[ids] = self.values
+        counts, n_rows = joined.counts()  # members may have forgotten rows
+        return replace(self, facts=replace(facts, counts=counts, n_rows=n_rows), values=values, encoded=encoded)
+
+    def without(self, labels: npt.NDArray[np.int32]) -> Order:
+        """Without what is known of some labels, whose ids stay."""
+        values = self.values.copy()
+        values[labels] = 0
+        encoded = None if self.encoded is None else self.encoded.without(labels)
+        return replace(self, facts=self.facts.without(labels), values=values, encoded=encoded)
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The arrays by the names that they are stored under."""
+        arrays: dict[str, npt.NDArray[Any]] = {"label_columns": self.values, **self.facts.to_arrays()}
+        for part in (self.scorer, self.encoded):
+            arrays |= {} if part is None else part.to_arrays()
+        return arrays
+
+    @classmethod
+    def from_state(cls, state: store.State, members: Sequence[Estimator], n_labels: int) -> Order:
+        """From the arrays and files of a model, verified."""
+        facts = LabelFacts.from_state(state, n_labels)
+        values = store.need_array(state, "label_columns", np.float32, (n_labels, None))
+        store.need_finite(state, "label_columns")
+        n_own = store.need_int(state, "n_own", 0, MOST_OWN) or None
+        order = cls(facts, values, EncodedLabels.from_state(state, n_labels), n_own)
+        n_columns = len(order.column_names(members))
+        store.need_int(state, "n_columns", n_columns, n_columns)  # trees can't tell
+        if store.need_choice(state, "order", ("mean", "trees")) == "mean":
+            return order
+        return replace(order, scorer=BoostedTrees.from_state(state, n_columns))
+
+
+def column_names(members: Sequence[Estimator], encodes: bool, n_values: int, n_own: int | None) -> tuple[str, ...]:
+    """What the columns are called, in their order."""
+    names = [f"member{number} {name}" for number in range(len(members)) for name in OF_MEMBER]
+    names += OF_ALL
+    for number, member in enumerate(members):
+        if member.has_voters:
+            names += [f"member{number} nearest: {name}" for name in OF_NEIGHBORS]
+        if isinstance(member, LexicalMatcher):
+            names += [f"member{number} words: {name}" for name in member.feature_names_]
+            names += [f"member{number} other candidates: {name}" for name in OF_COMPANY]
+    names += [f"label_encoder: {name}" for name in OF_ENCODER if encodes]
+    names += [f"label_columns {number}" for number in range(n_values)]
+    return (*names, *(f"columns {number}" for number in range(n_own or 0)))
+
+
+_Part = TypeVar("_Part")
+_ROWS = 256  # whose columns are in memory at a time, in each thread
+
+
+@dataclass(frozen=True)
+class ColumnMaker:
+    """Makes the columns of candidates."""
+
+    joined: Joined
+    order: Order
+    function: Callable[[Any, TopK], Any] | None  # the caller's columns of rows and labels
+
+    def without_rows(self, rows: Any, truth: Csr, weight: npt.NDArray[np.float32] | None) -> ColumnMaker:
+        """The same, where matchers of labels' words count nothing of some rows that they have learned from."""
+        matrix, members = truth.to_scipy(), list(self.joined.members)
+        for number, (member, ids) in enumerate(zip(members, self.joined.ids, strict=True)):
+            if isinstance(member, LexicalMatcher):
+                members[number] = member.without_rows(rows, matrix if ids is None else matrix[:, ids], weight)
+        return replace(self, joined=replace(self.joined, members=members))
+
+    def blocks(
+        self, work: Callable[[TopK, _Floats], _Part], candidates: TopK, tops: Sequence[TopK], rows: Any,
+        n_jobs: int | None,
+    ) -> list[_Part]:  # fmt: skip
+        """What ``work`` makes of candidates and their columns, some rows at a time."""
+        vectors = self._row_vectors(rows, n_jobs)  # of all at once: an encoder has threads of its own
+
+        def block(part: tuple[int, int]) -> _Part:
+            here = slice(*part)
+            some, answers = candidates.of_rows(here), [top.of_rows(here) for top in tops]
+            near = None if vectors is None else vectors[here]
+            return work(some, self._columns(some, answers, take(rows, np.arange(*part, dtype=np.int32)), near))
+
+        return map_parallel(block, split_ranges(len(candidates.labels), _ROWS), resolve_jobs(n_jobs))
+
+    def columns(self, candidates: TopK, tops: Sequence[TopK], rows: Any, n_jobs: int | None) -> _Floats:
+        """The columns of all candidates, of shape (n, k, n_features); zeros where there is no candidate."""
+        parts = self.blocks(lambda _, columns: columns, candidates, tops, rows, n_jobs)
+        return np.concatenate(parts) if parts else self._columns(candidates, tops, rows, self._row_vectors(rows, 1))
+
+    def _row_vectors(self, rows: Any, n_jobs: int | None) -> _Floats | None:
+        """The encoder's vectors of rows; None without an encoder."""
+        encoded = self.order.encoded
+        return None if encoded is None else encoded.rows(list(rows), n_jobs)
+
+    def _columns(self, candidates: TopK, tops: Sequence[TopK], rows: Any, vectors: _Floats | None) -> _Floats:
+        # Shapes: candidates (n, k); vectors (n, dim); returns (n, k, n_features)
+        order, joined = self.order, self.joined
+        parts = [candidate_columns(candidates, tops, order.facts)]
+        there = candidates.labels >= 0
+        for member, own, top in zip(joined.members, joined.member_ids, tops, strict=True):
+            labels = candidates.labels if own is None else np.where(there, own[candidates.labels], np.int32(-1))
+            if isinstance(top, Voted) and member.voters_ is not None:
+                parts.append(neighbor_columns(labels, top.nearest, member.voters_))
+            if isinstance(member, LexicalMatcher):  # how its words stand in the text, and what ties it to others
+                mean = np.where(labels >= 0, candidates.scores, np.float32(0))
+                parts += [member.features(rows, labels), company_columns(labels, mean, member.ties_)]
+        if order.encoded is not None and vectors is not None:
+            parts.append(order.encoded.columns(vectors, candidates.labels))
+        if order.values.shape[1]:
+            parts.append(np.where(there[..., None], order.values[np.maximum(candidates.labels, 0)], np.float32(0)))
+        if self.function is not None or order.n_own:
+            parts.append(np.where(there[..., None], self._of_function(candidates, rows), np.float32(0)))
+        return np.concatenate(parts, axis=2) if len(parts) > 1 else parts[0]
+
+    def _of_function(self, candidates: TopK, rows: Any) -> _Floats:
+        expected = self.order.n_own
+        if self.function is None:
+            raise ParameterError(
+                f"This Reranker learned from {counted(expected or 0, 'column')} of a function, which isn't stored: "
+                "give it again, as the parameter 'columns'."
+            )
+        try:
+            found = np.asarray(
+                self.function(rows.to_scipy() if isinstance(rows, Csr) else rows, candidates), np.float32
+            )
+        except (TypeError, ValueError) as error:
+            raise DataError(f"The 'columns' function of Reranker gives no array of numbers: {error}") from None
+        shape = candidates.labels.shape
+        if found.ndim != 3 or found.shape[:2] != shape or expected not in (None, found.shape[2]):
+            raise DataError(
+                f"The 'columns' function of Reranker must give an array of shape ({shape[0]}, {shape[1]}, "
+                f"{expected or 'c'}), a number for each candidate and column. Got shape {found.shape} instead."
+            )
+        if not 1 <= found.shape[2] <= MOST_OWN or not np.isfinite(found).all():
+            raise DataError(
+                f"The 'columns' function of Reranker must give 1 to {MOST_OWN:,} columns of finite numbers. Got "
+                f"{counted(found.shape[2], 'column')}"
+                f"{'' if np.isfinite(found).all() else ', with infinite numbers or NaN'} instead."
+            )
+        return found
+
+
+def label_values(given: Any, n_labels: int, vocabulary: Vocabulary | None) -> _Floats:
+    """The caller's columns of labels, a row a label; zeros for labels that a mapping doesn't name."""
+    if given is None:
+        return np.zeros((n_labels, 0), np.float32)
+    if isinstance(given, Mapping):
+        return _values_by_name(given, n_labels, vocabulary)
+    try:
+        values = np.asarray(given, np.float32)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"label_columns must be numbers: {error}.") from None
+    values = values[:, None] if values.ndim == 1 else values
+    if values.ndim != 2 or len(values) != n_labels or not 1 <= values.shape[1] <= MOST_OWN:
+        raise DataError(
+            f"label_columns must be an array of shape ({n_labels}, c), a row a label, with 1 to {MOST_OWN:,} columns, "
+            f"or a mapping from labels' names. Got shape {values.shape} instead."
+        )
+    if not np.isfinite(values).all():
+        raise DataError("label_columns must be finite numbers. Got infinite ones or NaN.")
+    return np.ascontiguousarray(values)
+
+
+def _values_by_name(given: Mapping[Any, Any], n_labels: int, vocabulary: Vocabulary | None) -> _Floats:
+    if vocabulary is None:
+        raise DataError("label_columns is a mapping from names, but the labels have none: give an array instead.")
+    if not given:
+        raise DataError("label_columns names no label.")
+    rows = []
+    for name, value in given.items():
+        try:
+            rows.append(np.atleast_1d(np.asarray(value, np.float32)))
+        except (TypeError, ValueError) as error:
+            raise DataError(f"label_columns must be numbers, but those of {name!r} aren't: {error}.") from None
+    width = rows[0].shape
+    wrong = next((name for name, row in zip(given, rows, strict=True) if row.shape != width or row.ndim != 1), None)
+    if wrong is not None or not 1 <= width[0] <= MOST_OWN:
+        first = next(iter(given))
+        raise DataError(
+            f"label_columns must have as many numbers for each label, 1 to {MOST_OWN:,}. Those of "
+            f"{first if wrong is None else wrong!r} are others, or another number, than those of {first!r}."
+        )
+    result = np.zeros((n_labels, width[0]), np.float32)
+    for name, row in zip(given, rows, strict=True):
+        if (label := vocabulary.get(name)) is not None:
+            result[label] = row
+    if not np.isfinite(result).all():
+        raise DataError("label_columns must be finite numbers. Got infinite ones or NaN.")
     return result

@@ -20,31 +20,43 @@ from sylvan.arrays.validate import Csr
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.explain.explanation import Explanation
+from sylvan.labels.targets import encode_labels
 from sylvan.labels.vocabulary import find_label
 from sylvan.metrics.rows import hits
 from sylvan.models.base import MOST_ANSWERS, Estimator
-from sylvan.models.encoders.described import EncoderSource, described_encoder, made_encoder
-from sylvan.models.encoders.encoded_labels import EncodedLabels
-from sylvan.models.ensembles.joint import Joined, JointModel
+from sylvan.models.encoders import (
+    EncodedLabels,
+    EncoderSource,
+    described_encoder,
+    first_terms,
+    made_encoder,
+)
+from sylvan.models.ensembles.ensemble import PRESETS
+from sylvan.models.ensembles.joint import Joined, JointModel, TrainingRows
 from sylvan.models.ensembles.members import (
     fit_members,
+    fresh,
     held_out_answers,
     known_labels,
     renumbered,
     shares,
     take,
 )
-from sylvan.models.ensembles.presets import PRESETS
 from sylvan.models.lexical.lexical_matcher import LexicalMatcher
 from sylvan.models.neighbors import NeighborRanker
-from sylvan.models.reranker.candidate_columns import LabelFacts
-from sylvan.models.reranker.candidates import ColumnMaker, label_values
-from sylvan.models.reranker.explained import candidate_notes
-from sylvan.models.reranker.learning import LEAST_ROWS, Candidates, Objective, learned, order_by, ordering_rows
-from sylvan.models.reranker.order import Order
-from sylvan.models.reranker.plan import reranker_plan
+from sylvan.models.reranker.candidate_columns import ColumnMaker, LabelFacts, Order, column_names, label_values
+from sylvan.models.reranker.learning import (
+    LEAST_ROWS,
+    Candidates,
+    Objective,
+    candidate_notes,
+    learned,
+    order_by,
+    ordering_rows,
+)
 from sylvan.models.text import TextModel, usual_vectorizer
 from sylvan.models.text_estimator import Unknown
+from sylvan.models.text_plan import with_encoding
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.parallel import all_at_once, resolve_jobs
 from sylvan.params.fields import Choice, Instance, Range, Seed, Threads, attribute, check_value, parameterized
@@ -54,7 +66,8 @@ from sylvan.ranking.calibrate import Calibrator, Method
 from sylvan.ranking.ensemble import combine_rankings, fit_weights
 from sylvan.ranking.tail import Tail, tail_of
 from sylvan.runtime.checkpoint import identity_of, opened
-from sylvan.runtime.plan import Plan
+from sylvan.runtime.memory import available_bytes, resident_bytes
+from sylvan.runtime.plan import Phase, Plan, state_bytes, timed
 
 if TYPE_CHECKING:
     from sylvan.neural.text.text_encoder import TextEncoder
@@ -636,3 +649,57 @@ def _member_weights(
 
 
 store.register(Reranker.kind, Reranker.from_state)
+
+
+# Seconds for each column of a candidate: to make it, and for each tree to learn from it, with LightGBM on one thread,
+# as benchmarks/linear/rerankers.py has them; Sylvan's own trees take longer.
+_MAKING, _LEARNING = 2e-8, 2e-9
+_TRIED = 2_000  # rows, of members without a plan
+_TEACHING = 0.8  # of the rows
+_COLUMN_BYTES = 4 * 3  # of a candidate: as made, as listed, and as bins and copies of the library's
+
+
+def reranker_plan(model: Any, training: TrainingRows, options: Sequence[Mapping[str, Any]], label_texts: Any) -> Plan:
+    """The members' plans one after another, with the learning of the order."""
+    weight = {} if training.weight is None else {"sample_weight": training.weight}
+    rows = ordering_rows(training.n_rows, model.held_out, training.weight)
+    plans = []
+    for member, own in zip(model.members, options, strict=True):
+        if hasattr(getattr(member, "model", member), "plan"):
+            plans.append(member.plan(training.rows, training.labels, **weight, **own))
+        else:
+            plans.append(_plan_by_some(member, training, own))
+    phases = [replace(phase, name=f"member{at} {phase.name}") for at, plan in enumerate(plans) for phase in plan.phases]
+    models = sum(plan.model_bytes for plan in plans)
+    seconds, peak, available = sum(plan.seconds for plan in plans), max(plan.peak_bytes for plan in plans), None
+    known = [plan.available_bytes for plan in plans if plan.available_bytes is not None]
+    if known:
+        available = min(known)
+    trees = model.n_trees * 2 ** (model.depth + 2) * 4
+    if rows is not None:
+        n_columns = len(column_names(model.members, model.label_encoder is not None, 0, 0))
+        n = float(len(rows)) * model.candidates * n_columns
+        order = Phase("order", n * (_MAKING + _TEACHING * model.n_trees * _LEARNING), int(n * _COLUMN_BYTES))
+        phases, seconds = [*phases, order], seconds + order.seconds
+        peak = max(peak, peak - max((phase.peak_bytes for phase in phases), default=0) + models + order.peak_bytes)
+    plan = Plan(seconds, int(peak), int(models + trees), available, tuple(phases))
+    if model.label_encoder is None:
+        return plan
+    names = encode_labels(training.labels)[0]
+    labels = first_terms(label_texts, names)
+    texts = [] if rows is None else take(training.rows, rows)
+    return with_encoding(plan, model.label_encoder, labels, texts, model.n_jobs)
+
+
+def _plan_by_some(member: Any, training: TrainingRows, options: Mapping[str, Any]) -> Plan:
+    """A plan by a training on some of the rows."""
+    rows = np.unique(np.linspace(0, training.n_rows - 1, min(training.n_rows, _TRIED)).astype(np.int32))
+    own = dict(options) if training.weight is None else {**options, "sample_weight": training.weight[rows]}
+    some, labels, now = take(training.rows, rows), take(training.labels, rows), resident_bytes()
+    with timed(1) as clock:
+        made = fresh(member).fit(some, labels, **own)
+    times = training.n_rows / len(rows)
+    n_bytes = int(state_bytes(made.to_state()) * times)
+    phase = Phase("training", clock.seconds * times, n_bytes)
+    sampled = 0 if len(rows) == training.n_rows else len(rows)
+    return Plan(phase.seconds, now + n_bytes, n_bytes, available_bytes(), (phase,), sampled_rows=sampled)

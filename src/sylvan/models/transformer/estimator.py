@@ -23,21 +23,21 @@ from sylvan.explain.question import MEANING, gathered
 from sylvan.indexing import LabelTree
 from sylvan.labels.targets import need_as_many
 from sylvan.models.base import Estimator
-from sylvan.models.encoders.dense_features import dense_features
-from sylvan.models.encoders.described import (
+from sylvan.models.encoders import (
     EncoderSource,
+    SavedEncoder,
+    dense_features,
     described_encoder,
     described_part,
+    encoder_files,
     made_encoder,
     made_part,
 )
-from sylvan.models.encoders.saved_encoder import SavedEncoder, encoder_files
 from sylvan.models.ensembles.ensemble import Ensemble
 from sylvan.models.label_changes import one_class_a_row
 from sylvan.models.text_estimator import TextEstimator, Unknown, check_texts
-from sylvan.models.transformer.presets import PARTS, Preset, ensemble_of, preset_part
+from sylvan.models.transformer.presets import PARTS, Preset, TransformerMatcher, ensemble_of, preset_part
 from sylvan.models.transformer.training import Lengths, TransformerTraining, joined, plan_of, unit_terms
-from sylvan.models.transformer.transformer_matcher import TransformerMatcher
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.parallel import all_at_once, resolve_jobs
 from sylvan.params.fields import Constraint, Range, Seed, Threads, attribute, check_value, parameterized

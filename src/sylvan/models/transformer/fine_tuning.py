@@ -16,10 +16,8 @@ from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.indexing import LabelTree
 from sylvan.matching.negatives import layer_positives
 from sylvan.models.transformer.label_layer import LabelLayer, LinearStart, dense_table, table_weights
-from sylvan.models.transformer.layer_candidates import LayerCandidates, coverage
-from sylvan.models.transformer.layer_job import LayerData, LayerJob
-from sylvan.models.transformer.presets import kind_of
-from sylvan.models.transformer.transformer_matcher import TransformerMatcher
+from sylvan.models.transformer.layer_job import LayerCandidates, LayerData, LayerJob, coverage
+from sylvan.models.transformer.presets import TransformerMatcher, kind_of
 from sylvan.neural.loop.checkpoint import NESTED, History, has_checkpoint, to_json
 from sylvan.neural.loop.engine import AsItIs, Engine
 from sylvan.neural.loop.gradients import finite

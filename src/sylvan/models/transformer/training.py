@@ -21,7 +21,7 @@ from sylvan.indexing.clustering import layer_plan
 from sylvan.indexing.embeddings import embedding_bytes
 from sylvan.labels.targets import encode_labels, need_as_many
 from sylvan.matching.negatives import csr_bytes
-from sylvan.models.encoders.dense_features import dense_features, torch_threads
+from sylvan.models.encoders import dense_features, torch_threads
 from sylvan.models.text_estimator import check_texts
 from sylvan.models.transformer import presets
 from sylvan.models.transformer.memory import (
@@ -33,7 +33,7 @@ from sylvan.models.transformer.memory import (
     refuse_beyond_memory,
     sizes_of,
 )
-from sylvan.models.transformer.transformer_matcher import TransformerMatcher
+from sylvan.models.transformer.presets import TransformerMatcher
 from sylvan.models.xr.params import layer_words
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.parallel import resolve_jobs

@@ -24,9 +24,8 @@ from sylvan.neural.text.hugging_face import reason_of
 from sylvan.neural.text.text_encoder import TextEncoder, TokenRows, as_tensor, checksum_of_tensors
 from sylvan.params.fields import KW_ONLY, Instance, Parameterized, Range, attribute, parameterized
 from sylvan.text import TfidfVectorizer
-from sylvan.text.characters import without_unseen
-from sylvan.text.documents import as_documents
-from sylvan.text.words import scan_words
+from sylvan.text.characters import scan_words, without_unseen
+from sylvan.text.counting import as_documents
 
 MODEL_TYPE = "sylvan-bag"
 _FORMAT = 2

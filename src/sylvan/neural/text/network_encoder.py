@@ -27,7 +27,7 @@ from sylvan.neural.text.hugging_face import incomplete
 from sylvan.neural.text.text_encoder import TextEncoder, TokenRows, as_tensor, checksum_of_tensors
 from sylvan.parallel import progress
 from sylvan.params.fields import Choice, Constraint, Flag, Instance, Number
-from sylvan.text.documents import as_documents
+from sylvan.text.counting import as_documents
 
 _CHUNK = 1000
 _UNLIMITED = 1_000_000  # tokenizers without a limit say some 1e30

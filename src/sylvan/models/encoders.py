@@ -1,0 +1,372 @@
+"""Text encoders as parts of models: as parameters, in a saved model's files, and the vectors that they give."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import shutil
+import tempfile
+import threading
+import weakref
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sylvan import store
+from sylvan.data.label_terms import LabelTerms, label_terms
+from sylvan.errors import ModelError, ParameterError
+from sylvan.parallel import resolve_jobs
+from sylvan.params.fields import Constraint, Parameterized
+from sylvan.params.wording import counted
+from sylvan.store import JSON
+from sylvan.text import TfidfVectorizer
+
+if TYPE_CHECKING:
+    from sylvan.neural.text.text_encoder import TextEncoder
+    from sylvan.runtime import Runner
+
+_FOLDER = "encoder"  # what the folder of an encoder's files is called
+_NEEDED = f"{_FOLDER}/config.json"
+
+
+class _TemporaryFile:
+    """The path of a file that lies in a temporary folder, which is there as long as this object."""
+
+    def __init__(self, path: str, folder: _TemporaryFolder) -> None:
+        self.path, self._folder = path, folder
+
+    def __fspath__(self) -> str:
+        return self.path
+
+
+class _TemporaryFolder:
+    """A folder that goes with its last reference."""
+
+    def __init__(self) -> None:
+        self.path = tempfile.mkdtemp(prefix="sylvan-encoder-")
+        self._remove = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+    def files(self) -> dict[str, Any]:
+        """The files in it by what a model calls them."""
+        files = {}
+        for place, folders, names in os.walk(self.path):
+            folders.sort()
+            for name in sorted(names):
+                path = os.path.join(place, name)
+                relative = os.path.relpath(path, self.path).replace(os.sep, "/")
+                files[f"{_FOLDER}/{relative}"] = _TemporaryFile(path, self)
+        return files
+
+
+def encoder_files(encoder: TextEncoder) -> dict[str, Any]:
+    """An encoder as the files of a State."""
+    folder = _TemporaryFolder()
+    encoder.save_pretrained(folder.path)
+    return folder.files()
+
+
+def encoder_extra(state: store.State) -> str | None:
+    """The extra of Sylvan that the encoder of a loaded model, or of a part of it, needs; None without any encoder."""
+    if any(name.startswith(f"{_FOLDER}/") for name in state.files):
+        return "transformers"
+    return next((extra for part in state.parts.values() if (extra := encoder_extra(part))), None)
+
+
+class SavedEncoder:
+    """The files of a loaded model's encoder. They are mapped at once, which takes no time and preserves their contents
+    although a save replaces them, and read when the encoder is first asked for: only that loads PyTorch."""
+
+    def __init__(self, state: store.State) -> None:
+        if _NEEDED not in state.files:
+            raise ModelError(f"{state.where!r} is damaged: the {state.kind} needs the file {_NEEDED!r}.")
+        self._state = store.State(
+            state.kind, state.version, where=state.where, files=dict(state.files), file_entries=state.file_entries
+        )
+        self._maps = {name: _mapped(os.fspath(path)) for name, path in state.files.items()}  # type: ignore[arg-type]
+
+    def __deepcopy__(self, memo: Any) -> SavedEncoder:
+        return self  # nothing in it changes
+
+    def open(self) -> TextEncoder:
+        """The encoder with its weights."""
+        from sylvan.neural import open_encoder
+
+        if self._there():
+            return open_encoder(store.need_files(self._state, _FOLDER))
+        copy = self._copied()
+        return open_encoder(copy.path)
+
+    def open_beside(self, vectors: npt.NDArray[Any]) -> TextEncoder:
+        """The encoder with its weights, whose vectors are as long as those stored of labels' texts."""
+        encoder, dim = self.open(), vectors.shape[1]
+        if encoder.dim_out != dim:
+            raise ModelError(
+                f"The {self._state.kind} is damaged: its encoder's vectors have "
+                f"{counted(encoder.dim_out, 'dimension')}, but those of its labels' texts {dim}."
+            )
+        return encoder
+
+    def files(self) -> dict[str, Any]:
+        """The same files, for a State."""
+        return dict(self._state.files) if self._there() else self._copied().files()
+
+    def _there(self) -> bool:
+        return all(os.path.isfile(path) for path in self._state.files.values())
+
+    def _copied(self) -> _TemporaryFolder:
+        """The contents in files of their own, when a save has taken the others away."""
+        folder = _TemporaryFolder()
+        for name, content in self._maps.items():
+            path = os.path.join(folder.path, name.partition("/")[2])
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "wb") as file:
+                file.write(content)
+        return folder
+
+
+def _mapped(path: str) -> Any:
+    """The bytes of a file, which stay although it is removed."""
+    with open(path, "rb") as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            return b""
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+@dataclass(frozen=True)
+class EncoderSource(Constraint):
+    """A folder, a name, or a TextEncoder, which is known by its methods lest PyTorch be loaded to ask."""
+
+    def accepts(self, value: Any) -> bool:
+        if isinstance(value, (str, os.PathLike)):
+            return bool(os.fspath(value))
+        return not isinstance(value, type) and all(
+            hasattr(value, name) for name in ("tokenize", "collate", "save_pretrained")
+        )
+
+    def _words(self) -> str:
+        return "'bag', the path of a folder, a name on the Hugging Face hub, a TextEncoder"
+
+    def _parse(self, text: str) -> Any:
+        return text
+
+
+def described_part(part: Parameterized | None) -> JSON:
+    """A part's parameters in plain values; None where there is none. A ranker's tree is among what it has learned."""
+    if part is None:
+        return None
+    return {name: value for name, value in part.get_params(deep=False).items() if name != "tree"}
+
+
+def described_encoder(encoder: Any) -> JSON:
+    """The parameter ``encoder`` in plain values: an object by its class and parameters."""
+    if encoder is None or isinstance(encoder, (str, os.PathLike)):
+        return None if encoder is None else os.fspath(encoder)
+    params = encoder.get_params(deep=False)
+    plain = {name: os.fspath(value) if isinstance(value, os.PathLike) else value for name, value in params.items()}
+    if plain.get("vectorizer") is not None:
+        plain["vectorizer"] = dict(plain["vectorizer"].get_params())
+    return {"class": type(encoder).__name__, "params": plain}
+
+
+def made_part(state: store.State, name: str, kind: type[Parameterized], params: Any) -> Any:
+    """A part of the parameters that the manifest holds."""
+    if params is None:
+        return None
+    try:
+        plain = dict(params)
+        if isinstance(plain.get("ngrams"), list):
+            plain["ngrams"] = tuple(plain["ngrams"])
+        made = kind(**plain)
+        made.check_params()
+    except (TypeError, ValueError) as error:
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise ModelError(f"{state.where!r} is damaged: its {name!r} can't be made: {reason}.") from error
+    return made
+
+
+def made_encoder(state: store.State, described: Any) -> Any:
+    """What :func:`described_encoder` described: a word, or a new encoder, not opened, for which PyTorch is needed."""
+    if not isinstance(described, dict):
+        return described
+    from sylvan import neural
+
+    kinds = ("BagTextEncoder", "SentenceEncoder", "TransformerEncoder")
+    name, params = described.get("class"), described.get("params")
+    if name not in kinds or not isinstance(params, dict):
+        raise ModelError(f"{state.where!r} is damaged: it has no encoder of the class {name!r:.60}.")
+    if isinstance(params.get("vectorizer"), dict):
+        params = {**params, "vectorizer": made_part(state, "encoder", TfidfVectorizer, params["vectorizer"])}
+    return made_part(state, "encoder", getattr(neural, str(name)), params)
+
+
+FEW_TEXTS = 8
+_REMEDY = "Lower max_length, or take a smaller encoder."
+_started_in = os.getpid()
+
+
+def dense_features(
+    encoder: TextEncoder, texts: Any, *, device: str, n_jobs: int | None,
+    cache: str | os.PathLike[str] | None = None, engine: Any = None, normalize: bool = True,
+    description: str = "Encoding texts", runner: Runner | None = None,
+) -> npt.NDArray[np.float32]:  # fmt: skip
+    """The encoder's vectors of texts (or of their ids), of length 1 or, without ``normalize``, as they are. In float32
+    whatever the engine trains in: rankers learn from the same vectors that they are asked with. A ``runner`` is given
+    what :func:`~sylvan.neural.text.embedding.embed` gives it."""
+    from sylvan.neural.loop.engine import memory_sentences
+    from sylvan.neural.text.embedding import embed
+
+    with torch_threads(n_jobs), memory_sentences("Encoding texts", device, _REMEDY):
+        if engine is None:
+            place(encoder, device)
+        else:
+            engine = engine.without_rounding()
+        return embed(
+            encoder, texts, engine=engine, normalize=normalize, cache=cache, description=description, runner=runner
+        )
+
+
+def encoded(
+    encoder: TextEncoder, texts: list[str], n_jobs: int | None, description: str = "Encoding texts"
+) -> npt.NDArray[np.float32]:
+    """Vectors of length 1, or of zeros for texts with nothing in them; computed on a GPU where there is one. A few
+    texts are encoded on one thread: on a busy machine, threads that wait for one another take far longer."""
+    n_jobs = 1 if len(texts) < FEW_TEXTS else n_jobs
+    vectors = dense_features(encoder, texts, device="auto", n_jobs=n_jobs, description=description)
+    vectors[[not text.strip() for text in texts]] = 0
+    return vectors
+
+
+def place(encoder: TextEncoder, device: str) -> None:
+    """Bring an encoder's weights to a device; "auto" is a GPU where there is one."""
+    import torch
+
+    from sylvan.neural.loop.engine import out_of_memory
+
+    encoder.load()
+    weight = next(iter(encoder.parameters()), None)
+    try:
+        wanted = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
+        if weight is not None and wanted not in (weight.device, torch.device(weight.device.type)):
+            encoder.to(wanted)
+    except (RuntimeError, AssertionError) as error:  # what PyTorch raises, by the kind of device
+        if out_of_memory(error):
+            raise
+        reason = " ".join(str(error).split())[:100].rstrip(".")
+        raise ParameterError(
+            f"The 'device' parameter must be a device that this PyTorch sees. Got {device!r} instead ({reason})."
+        ) from error
+
+
+@contextmanager
+def torch_threads(n_jobs: int | None) -> Iterator[None]:
+    """PyTorch computes with so many threads; in a forked child with one, as its threads don't survive a fork."""
+    import torch
+
+    before = torch.get_num_threads()
+    # A number beyond any machine's cores, which a damaged manifest may hold, would overflow there.
+    most = max(64, os.cpu_count() or 1)
+    wanted = min(resolve_jobs(n_jobs), most) if os.getpid() == _started_in else 1
+    if wanted == before:
+        yield
+        return
+    torch.set_num_threads(wanted)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+OF_ENCODER = ("cosine", "below_best")
+_Floats = npt.NDArray[np.float32]
+_opening = threading.RLock()  # not an object's own: locks can't be copied
+
+
+def first_terms(label_texts: Any, names: Iterable[str]) -> list[str]:
+    """The first term of each label, by ``label_texts`` as :meth:`LexicalMatcher.fit` takes them; "" without any."""
+    listed = list(names)
+    terms = label_terms(label_texts, listed)
+    known = (terms.get(name, LabelTerms()) for name in listed)
+    return [next(iter((*one.names, *one.definitions)), "") for one in known]
+
+
+class EncodedLabels:
+    """A text encoder, and its vectors of labels' texts."""
+
+    def __init__(self, encoder: TextEncoder | SavedEncoder, vectors: npt.NDArray[np.float16], by_name: bool) -> None:
+        # Shape: vectors (n_labels, dim)
+        self._encoder, self.vectors, self.by_name = encoder, vectors, by_name
+
+    @classmethod
+    def of(cls, encoder: TextEncoder, label_texts: Any, names: Iterable[str], n_jobs: int | None) -> EncodedLabels:
+        """Of labels, by the first of their terms in ``label_texts``, as :meth:`LexicalMatcher.fit` takes them."""
+        texts = first_terms(label_texts, names)
+        vectors = encoded(encoder, texts, n_jobs, "Encoding labels' texts").astype(np.float16)
+        return cls(encoder, vectors, label_texts is None or isinstance(label_texts, str))
+
+    def rows(self, texts: list[str], n_jobs: int | None) -> _Floats:
+        """The vectors of texts, of shape (n, dim)."""
+        if not texts:
+            return np.zeros((0, self.vectors.shape[1]), np.float32)
+        return encoded(self._opened(), texts, n_jobs)
+
+    def columns(self, vectors: _Floats, labels: npt.NDArray[np.int32]) -> _Floats:
+        """Of every candidate, how near its text is to the row."""
+        # Shapes: vectors (n, dim); labels (n, k); returns (n, k, 2)
+        result = np.zeros((*labels.shape, len(OF_ENCODER)), np.float32)
+        of_labels = self.vectors[np.maximum(labels, 0)].astype(np.float32)
+        # An einsum adds up in one order, whatever the number of rows; a product by BLAS doesn't.
+        cosines = np.einsum("nd,nkd->nk", vectors, of_labels, optimize=False)
+        there = labels >= 0
+        best = np.where(there, cosines, np.float32(-np.inf)).max(axis=1, initial=-np.inf, keepdims=True)
+        result[..., 0] = np.where(there, cosines, 0)
+        np.subtract(best, cosines, out=result[..., 1], where=there)
+        return result
+
+    def moved(self, ids: npt.NDArray[np.int32], names: list[str], n_jobs: int | None) -> EncodedLabels:
+        """By other ids, those in ``names``, among which there may be new labels."""
+        vectors = np.zeros((len(names), self.vectors.shape[1]), np.float16)
+        vectors[ids] = self.vectors
+        new = np.setdiff1d(np.arange(len(names)), ids)
+        if self.by_name and len(new):
+            vectors[new] = self.rows([names[at] for at in new.tolist()], n_jobs)
+        return EncodedLabels(self._encoder, vectors, self.by_name)
+
+    def without(self, labels: npt.NDArray[np.int32]) -> EncodedLabels:
+        """Without the vectors of some labels, whose ids stay."""
+        vectors = self.vectors.copy()
+        vectors[labels] = 0
+        return EncodedLabels(self._encoder, vectors, self.by_name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._opened()
+        return dict(self.__dict__)
+
+    def _opened(self) -> TextEncoder:
+        with _opening:
+            if isinstance(self._encoder, SavedEncoder):
+                self._encoder = self._encoder.open_beside(self.vectors)
+            return self._encoder
+
+    # ---------------------------------------- storing
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The arrays by the names that they are stored under."""
+        return {"encoded.vectors": self.vectors, "encoded.by_name": np.array([self.by_name], np.int64)}
+
+    def files(self) -> dict[str, Any]:
+        """The encoder's files, for a State."""
+        encoder = self._encoder
+        return encoder.files() if isinstance(encoder, SavedEncoder) else encoder_files(encoder)
+
+    @classmethod
+    def from_state(cls, state: store.State, n_labels: int) -> EncodedLabels | None:
+        """From the arrays and files of a model, verified; None where there is no encoder."""
+        if "encoded.vectors" not in state.arrays:
+            return None
+        vectors = store.need_range(state, "encoded.vectors", -1.01, 1.01, np.float16, (n_labels, None))
+        by_name = store.need_range(state, "encoded.by_name", 0, 1, np.int64, (1,))
+        return cls(SavedEncoder(state), vectors, bool(by_name[0]))
