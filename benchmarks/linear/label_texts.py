@@ -28,7 +28,7 @@ from sylvan.arrays.canonical import Csr, take_rows
 from sylvan.data import Vocabulary
 from sylvan.matching.neighbors import NeighborIndex
 from sylvan.metrics.rows import hits
-from sylvan.models import text
+from sylvan.models import encoders
 from sylvan.models.encoders import encoded
 from sylvan.models.label_texts import label_texts as fitting
 from sylvan.models.label_texts.label_texts import with_text_rows
@@ -212,7 +212,7 @@ class Remembered:
 
 def with_encoder(case: Case, folder: str, vectors: Remembered, draw: dict[str, Any], first: bool) -> dict[str, Any]:
     """The figures of a model whose labels have an encoder; the first one shows what encoding takes."""
-    with mock.patch.object(text, "encoded", vectors), mock.patch.object(fitting, "encoded", vectors):
+    with mock.patch.object(encoders, "encoded", vectors), mock.patch.object(fitting, "encoded", vectors):
         with measure.Clock() as clock:
             model = TextModel(label_encoder=folder).fit(case.texts, case.labels, label_texts=case.label_texts)
         top, among = (model.rank(case.test, 10, allowed=only) for only in (None, model.unlearned_labels_))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,9 @@ import torch
 import sylvan
 from sylvan import TextModel, TfidfVectorizer, XRLinear
 from sylvan.errors import ModelError, ParameterError
-from sylvan.models.encoders import encoded
-from sylvan.models.label_texts.label_texts import LabelTexts, LabelVectors
-from sylvan.neural import BagTextEncoder
+from sylvan.models.encoders import ModelEncoder, encoded
+from sylvan.models.label_texts.label_texts import LabelTexts
+from sylvan.neural import BagTextEncoder, open_encoder
 
 N_WORDS, N_ROWS, N_LABELS, LEARNED = 60, 400, 60, 50
 UNLEARNED = [f"L{label:02d}" for label in range(LEARNED, N_LABELS)]
@@ -73,12 +74,6 @@ def bare(_bare: TextModel) -> TextModel:
 def texts_of(model: TextModel) -> LabelTexts:
     assert model.label_texts_ is not None
     return model.label_texts_
-
-
-def vectors_of(model: TextModel) -> LabelVectors:
-    vectors = texts_of(model).vectors
-    assert vectors is not None
-    return vectors
 
 
 def found(model: TextModel, labels: list[str]) -> int:
@@ -161,15 +156,15 @@ def test_an_encoder_in_a_folder(tmp_path: Path, bare: TextModel) -> None:
 
 def test_updates_where_rows_are_kept(tmp_path: Path) -> None:
     model = fitted(keep_rows=True)
-    judged = vectors_of(model).judged
+    judged = texts_of(model).judged
     assert len(judged) == 40 * 10 // 4  # a quarter of so few rows
     model.update(label_texts={"New": "wort58 wort59", "L51": "wort52"})
     assert "New" in model.rank(["word58 word59"], k=3).names[0]
     assert {"L51", "L52"} <= set(model.rank(["word52"], k=3).names[0])
     forgotten = judged[::2]
     model.update(forget=forgotten)
-    left = vectors_of(model)
-    assert left.judged.tolist() == judged[1::2].tolist() and len(left.rows) == len(left.judged)
+    left = texts_of(model)
+    assert left.judged.tolist() == judged[1::2].tolist() and len(left.judged_vectors) == len(left.judged)
     curve = texts_of(model).curve
     assert curve is not None and len(curve) == 6
     model.save(tmp_path / "m")
@@ -192,14 +187,15 @@ def test_the_curve_after_an_update_is_the_one_of_its_rows() -> None:
 
 
 def test_updates_where_no_rows_are_kept(bare: TextModel) -> None:
-    assert len(vectors_of(bare).judged) == 0
+    assert len(texts_of(bare).judged) == 0
     bare.update(label_texts={"New": "wort58 wort59"})
     assert "New" in bare.rank(["word58 word59"], k=3).names[0]
 
 
 def test_removed_labels_have_no_vectors(bare: TextModel) -> None:
     left = bare.without_labels(["L55"])
-    assert not vectors_of(left).labels[bare.vocabulary_.id("L55")].any()
+    vectors = texts_of(left).label_vectors
+    assert vectors is not None and not vectors[bare.vocabulary_.id("L55")].any()
     assert "L55" not in left.rank(["word55"], k=40).names[0]
 
 
@@ -242,9 +238,11 @@ def test_faults_are_sentences(bare: TextModel, tmp_path: Path) -> None:
 
 def test_an_encoder_of_other_dimensions_is_refused(bare: TextModel, tmp_path: Path) -> None:
     encoder(dim=5).save_pretrained(tmp_path / "other")
-    bare.set_params(label_encoder=str(tmp_path / "other"))
     made = copy.copy(bare)
-    made._label_encoder = made._opened_encoder()
+    known = texts_of(made)
+    assert known.encoded is not None
+    other = ModelEncoder(open_encoder(tmp_path / "other"))
+    made.label_texts_ = replace(known, encoded=replace(known.encoded, encoder=other))
     made.save(tmp_path / "m")
     with pytest.raises(ModelError, match="encoder's vectors have 5 dimensions, but those of its labels' texts 24"):
         sylvan.load(tmp_path / "m").rank(["word55"], k=3)

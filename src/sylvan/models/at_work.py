@@ -86,13 +86,9 @@ def set_device(model: Estimator, device: str) -> bool:
 
 
 def rank_blocks(
-    model: Any,
-    source: Source,
-    k: int | None,
-    with_labels: bool = False,
-    rule: Mapping[str, Any] | None = None,
+    model: Any, source: Source, k: int | None, with_labels: bool = False, rule: Mapping[str, Any] | None = None,
     **options: Any,
-) -> Iterator[tuple[TopK, list[list[str]] | None, Any, int]]:
+) -> Iterator[tuple[TopK, list[list[str]] | None, Any, int]]:  # fmt: skip
     """Answers, their names, the right labels and the number of unknown texts for a block of rows after another.
     Arguments as of :func:`answer`."""
     for rows, labels in source.blocks(with_labels if source.is_text else model.n_features_):

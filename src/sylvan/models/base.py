@@ -199,27 +199,23 @@ class Estimator(Fitted):
         self._names_from_parts(state)
 
     def _names_to_parts(self) -> dict[str, store.State]:
-        """The names of labels and columns as parts of a state."""
+        """The names of labels and columns, and the curves of probabilities, as parts of a state."""
         columns = self.feature_names_in_.tolist() if "feature_names_in_" in self.__dict__ else None
-        return names_to_parts(self.vocabulary_, columns)
+        parts = names_to_parts(self.vocabulary_, columns)
+        return parts if self.calibrator_ is None else {**parts, "calibrator": self.calibrator_.to_state()}
 
     def _names_from_parts(self, state: store.State) -> None:
-        """The names that :meth:`_names_to_parts` gave, verified."""
+        """What :meth:`_names_to_parts` gave, verified."""
         self.vocabulary_, columns = names_from_parts(state, self.n_labels_, self.n_features_)
         if columns is not None:
             self.feature_names_in_ = np.array(list(columns), dtype=object)
+        if "calibrator" in state.parts:
+            self.calibrator_ = Calibrator.from_state(state.parts["calibrator"])
 
     @property
     def most_held_out(self) -> int:
         """How many training rows are asked for answers that calibrate the model, at most."""
         return MOST_ROWS
-
-    def _calibrator_to_parts(self) -> dict[str, store.State]:
-        return {} if self.calibrator_ is None else {"calibrator": self.calibrator_.to_state()}
-
-    def _calibrator_from_parts(self, state: store.State) -> None:
-        if "calibrator" in state.parts:
-            self.calibrator_ = Calibrator.from_state(state.parts["calibrator"])
 
     @property
     def takes_texts(self) -> bool:
@@ -335,15 +331,9 @@ class Estimator(Fitted):
         return np.clip(top.scores, 0, 1)
 
     def choose(
-        self,
-        X: Any,
-        *,
-        k: int | None = None,
-        threshold: Any = None,
-        expected: Expected | None = None,
-        precision: float | None = None,
-        **options: Any,
-    ) -> TopK:
+        self, X: Any, *, k: int | None = None, threshold: Any = None, expected: Expected | None = None,
+        precision: float | None = None, **options: Any,
+    ) -> TopK:  # fmt: skip
         """The labels that a stopping rule selects for each row, best first, with their probabilities.
 
         Parameters
@@ -436,15 +426,9 @@ class Estimator(Fitted):
         return self._named(reweigh(self.probabilities(top), cached[2], k))
 
     def predict(
-        self,
-        X: Any,
-        *,
-        k: int | None = None,
-        threshold: Any = None,
-        expected: Expected | None = None,
-        precision: float | None = None,
-        **options: Any,
-    ) -> Predicted:
+        self, X: Any, *, k: int | None = None, threshold: Any = None, expected: Expected | None = None,
+        precision: float | None = None, **options: Any,
+    ) -> Predicted:  # fmt: skip
         """The labels of :meth:`choose` as a sparse indicator, by default those with a probability of at least 0.5; or
         after one class a row, and without any rule, the best class.
 
@@ -464,17 +448,9 @@ class Estimator(Fitted):
         return sparse_as_set(indicator)
 
     def explain(
-        self,
-        x: Any,
-        label: int | str,
-        top: int = 10,
-        *,
-        examples: Any = None,
-        n_examples: int = 3,
-        feature_names: Any = None,
-        label_names: Any = None,
-        **options: Any,
-    ) -> Explanation:
+        self, x: Any, label: int | str, top: int = 10, *, examples: Any = None, n_examples: int = 3,
+        feature_names: Any = None, label_names: Any = None, **options: Any,
+    ) -> Explanation:  # fmt: skip
         """Why the model gives ``label`` to the row ``x``, or why it doesn't.
 
         Parameters

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import mmap
 import os
 import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 
 _FOLDER = "encoder"  # what the folder of an encoder's files is called
 _NEEDED = f"{_FOLDER}/config.json"
+
+
+OF_LABELS = "those of its labels' texts"  # what an encoder's vectors must be as long as
+_opening = threading.RLock()  # not an object's own: locks can't be copied
 
 
 class _TemporaryFile:
@@ -62,13 +67,6 @@ class _TemporaryFolder:
         return files
 
 
-def encoder_files(encoder: TextEncoder) -> dict[str, Any]:
-    """An encoder as the files of a State."""
-    folder = _TemporaryFolder()
-    encoder.save_pretrained(folder.path)
-    return folder.files()
-
-
 def encoder_extra(state: store.State) -> str | None:
     """The extra of Sylvan that the encoder of a loaded model, or of a part of it, needs; None without any encoder."""
     if any(name.startswith(f"{_FOLDER}/") for name in state.files):
@@ -76,45 +74,59 @@ def encoder_extra(state: store.State) -> str | None:
     return next((extra for part in state.parts.values() if (extra := encoder_extra(part))), None)
 
 
-class SavedEncoder:
-    """The files of a loaded model's encoder. They are mapped at once, which takes no time and preserves their contents
-    although a save replaces them, and read when the encoder is first asked for: only that loads PyTorch."""
+class ModelEncoder:
+    """A model's own encoder. That of a loaded model is read from its files when it is first used, as only that loads
+    PyTorch; they are mapped at once, which takes no time and preserves their contents although a save replaces them."""
 
-    def __init__(self, state: store.State) -> None:
+    def __init__(self, opened: TextEncoder | None) -> None:
+        self.opened = opened  # None until it is read
+
+    @classmethod
+    def of_state(cls, state: store.State, dim: int, beside: str) -> ModelEncoder:
+        """That of a loaded model, whose vectors must have ``dim`` dimensions, as those ``beside`` them have."""
         if _NEEDED not in state.files:
             raise ModelError(f"{state.where!r} is damaged: the {state.kind} needs the file {_NEEDED!r}.")
-        self._state = store.State(
+        made = cls(None)
+        made._dim, made._beside = dim, beside
+        made._state = store.State(
             state.kind, state.version, where=state.where, files=dict(state.files), file_entries=state.file_entries
         )
-        self._maps = {name: _mapped(os.fspath(path)) for name, path in state.files.items()}  # type: ignore[arg-type]
-
-    def __deepcopy__(self, memo: Any) -> SavedEncoder:
-        return self  # nothing in it changes
+        made._maps = {name: _mapped(os.fspath(path)) for name, path in state.files.items()}  # type: ignore[arg-type]
+        return made
 
     def open(self) -> TextEncoder:
         """The encoder with its weights."""
-        from sylvan.neural import open_encoder
+        with _opening:
+            if self.opened is None:
+                from sylvan.neural import open_encoder
 
-        if self._there():
-            return open_encoder(store.need_files(self._state, _FOLDER))
-        copy = self._copied()
-        return open_encoder(copy.path)
-
-    def open_beside(self, vectors: npt.NDArray[Any]) -> TextEncoder:
-        """The encoder with its weights, whose vectors are as long as those stored of labels' texts."""
-        encoder, dim = self.open(), vectors.shape[1]
-        if encoder.dim_out != dim:
-            raise ModelError(
-                f"The {self._state.kind} is damaged: its encoder's vectors have "
-                f"{counted(encoder.dim_out, 'dimension')}, but those of its labels' texts {dim}."
-            )
-        return encoder
+                files = None if self._has_files() else self._copied()
+                encoder = open_encoder(store.need_files(self._state, _FOLDER) if files is None else files.path)
+                if encoder.dim_out != self._dim:
+                    raise ModelError(
+                        f"The {self._state.kind} is damaged: its encoder's vectors have "
+                        f"{counted(encoder.dim_out, 'dimension')}, but {self._beside} {self._dim}."
+                    )
+                self.opened = encoder
+            return self.opened
 
     def files(self) -> dict[str, Any]:
-        """The same files, for a State."""
-        return dict(self._state.files) if self._there() else self._copied().files()
+        """Its files, for a State."""
+        if self.opened is None:
+            return dict(self._state.files) if self._has_files() else self._copied().files()
+        folder = _TemporaryFolder()
+        self.opened.save_pretrained(folder.path)
+        return folder.files()
 
-    def _there(self) -> bool:
+    def __getstate__(self) -> dict[str, Any]:
+        return {"opened": self.open()}
+
+    def __deepcopy__(self, memo: Any) -> ModelEncoder:
+        made = ModelEncoder(copy.deepcopy(self.opened, memo))
+        made.__dict__ |= {name: value for name, value in self.__dict__.items() if name != "opened"}
+        return made  # what is still in its files stays there
+
+    def _has_files(self) -> bool:
         return all(os.path.isfile(path) for path in self._state.files.values())
 
     def _copied(self) -> _TemporaryFolder:
@@ -137,21 +149,45 @@ def _mapped(path: str) -> Any:
 
 
 @dataclass(frozen=True)
-class EncoderSource(Constraint):
-    """A folder, a name, or a TextEncoder, which is known by its methods lest PyTorch be loaded to ask."""
+class Tested(Constraint):
+    """What a test lets through, in words; text from a command line is taken as it is."""
+
+    test: Callable[[Any], bool]
+    words: str
 
     def accepts(self, value: Any) -> bool:
-        if isinstance(value, (str, os.PathLike)):
-            return bool(os.fspath(value))
-        return not isinstance(value, type) and all(
-            hasattr(value, name) for name in ("tokenize", "collate", "save_pretrained")
-        )
+        return self.test(value)
 
     def _words(self) -> str:
-        return "'bag', the path of a folder, a name on the Hugging Face hub, a TextEncoder"
+        return self.words
 
     def _parse(self, text: str) -> Any:
         return text
+
+
+def is_path(value: Any) -> bool:
+    """Whether it is a path that isn't empty."""
+    return isinstance(value, (str, os.PathLike)) and bool(os.fspath(value))
+
+
+def _is_source(value: Any) -> bool:
+    """Whether an encoder can be opened from it; a TextEncoder is known by its methods lest PyTorch be loaded to ask."""
+    if isinstance(value, (str, os.PathLike, type)):
+        return is_path(value)
+    return all(hasattr(value, name) for name in ("tokenize", "collate", "save_pretrained"))
+
+
+ENCODER_SOURCE = Tested(_is_source, "'bag', the path of a folder, a name on the Hugging Face hub, a TextEncoder")
+
+
+def own_encoder(source: Any) -> TextEncoder | None:
+    """An encoder of a model's own, whatever becomes of the one that was given; None for None."""
+    if source is None:
+        return None
+    from sylvan.neural import open_encoder
+
+    encoder = open_encoder(source)
+    return encoder.copy() if encoder is source else encoder
 
 
 def described_part(part: Parameterized | None) -> JSON:
@@ -282,7 +318,7 @@ def torch_threads(n_jobs: int | None) -> Iterator[None]:
 
 OF_ENCODER = ("cosine", "below_best")
 _Floats = npt.NDArray[np.float32]
-_opening = threading.RLock()  # not an object's own: locks can't be copied
+_Half = npt.NDArray[np.float16]
 
 
 def first_terms(label_texts: Any, names: Iterable[str]) -> list[str]:
@@ -290,41 +326,40 @@ def first_terms(label_texts: Any, names: Iterable[str]) -> list[str]:
     listed = list(names)
     terms = label_terms(label_texts, listed)
     known = (terms.get(name, LabelTerms()) for name in listed)
-    return [next(iter((*one.names, *one.definitions)), "") for one in known]
+    return [next(iter((*label.names, *label.definitions)), "") for label in known]
 
 
+@dataclass(frozen=True, eq=False)
 class EncodedLabels:
-    """A text encoder, and its vectors of labels' texts."""
+    """A text encoder, and its vectors of labels' texts, of length 1 in half precision."""
 
-    def __init__(self, encoder: TextEncoder | SavedEncoder, vectors: npt.NDArray[np.float16], by_name: bool) -> None:
-        # Shape: vectors (n_labels, dim)
-        self._encoder, self.vectors, self.by_name = encoder, vectors, by_name
+    encoder: ModelEncoder
+    vectors: _Half  # shape (n_labels, dim): of each label's text; zeros where it has none
+    by_name: bool = True  # whether labels that come are encoded by their names
 
     @classmethod
     def of(cls, encoder: TextEncoder, label_texts: Any, names: Iterable[str], n_jobs: int | None) -> EncodedLabels:
         """Of labels, by the first of their terms in ``label_texts``, as :meth:`LexicalMatcher.fit` takes them."""
         texts = first_terms(label_texts, names)
         vectors = encoded(encoder, texts, n_jobs, "Encoding labels' texts").astype(np.float16)
-        return cls(encoder, vectors, label_texts is None or isinstance(label_texts, str))
+        return cls(ModelEncoder(encoder), vectors, label_texts is None or isinstance(label_texts, str))
 
-    def rows(self, texts: list[str], n_jobs: int | None) -> _Floats:
+    def encode(self, texts: list[str], n_jobs: int | None) -> _Floats:
         """The vectors of texts, of shape (n, dim)."""
         if not texts:
             return np.zeros((0, self.vectors.shape[1]), np.float32)
-        return encoded(self._opened(), texts, n_jobs)
+        return encoded(self.encoder.open(), texts, n_jobs)
 
     def columns(self, vectors: _Floats, labels: npt.NDArray[np.int32]) -> _Floats:
         """Of every candidate, how near its text is to the row."""
         # Shapes: vectors (n, dim); labels (n, k); returns (n, k, 2)
-        result = np.zeros((*labels.shape, len(OF_ENCODER)), np.float32)
         of_labels = self.vectors[np.maximum(labels, 0)].astype(np.float32)
         # An einsum adds up in one order, whatever the number of rows; a product by BLAS doesn't.
         cosines = np.einsum("nd,nkd->nk", vectors, of_labels, optimize=False)
-        there = labels >= 0
-        best = np.where(there, cosines, np.float32(-np.inf)).max(axis=1, initial=-np.inf, keepdims=True)
-        result[..., 0] = np.where(there, cosines, 0)
-        np.subtract(best, cosines, out=result[..., 1], where=there)
-        return result
+        is_label = labels >= 0
+        best = np.where(is_label, cosines, np.float32(-np.inf)).max(axis=1, initial=-np.inf, keepdims=True)
+        below = np.subtract(best, cosines, out=np.zeros_like(cosines), where=is_label)
+        return np.stack((np.where(is_label, cosines, np.float32(0)), below), axis=2)
 
     def moved(self, ids: npt.NDArray[np.int32], names: list[str], n_jobs: int | None) -> EncodedLabels:
         """By other ids, those in ``names``, among which there may be new labels."""
@@ -332,35 +367,22 @@ class EncodedLabels:
         vectors[ids] = self.vectors
         new = np.setdiff1d(np.arange(len(names)), ids)
         if self.by_name and len(new):
-            vectors[new] = self.rows([names[at] for at in new.tolist()], n_jobs)
-        return EncodedLabels(self._encoder, vectors, self.by_name)
+            vectors[new] = self.encode([names[label] for label in new.tolist()], n_jobs)
+        return replace(self, vectors=vectors)
 
-    def without(self, labels: npt.NDArray[np.int32]) -> EncodedLabels:
-        """Without the vectors of some labels, whose ids stay."""
-        vectors = self.vectors.copy()
-        vectors[labels] = 0
-        return EncodedLabels(self._encoder, vectors, self.by_name)
+    def grown(self, n_labels: int) -> EncodedLabels:
+        """With more labels, without texts."""
+        return replace(self, vectors=np.pad(self.vectors, ((0, n_labels - len(self.vectors)), (0, 0))))
 
-    def __getstate__(self) -> dict[str, Any]:
-        self._opened()
-        return dict(self.__dict__)
-
-    def _opened(self) -> TextEncoder:
-        with _opening:
-            if isinstance(self._encoder, SavedEncoder):
-                self._encoder = self._encoder.open_beside(self.vectors)
-            return self._encoder
-
-    # ---------------------------------------- storing
+    def with_labels(self, labels: npt.NDArray[Any], vectors: Any = 0) -> EncodedLabels:
+        """With other vectors for some labels, or with none."""
+        changed = self.vectors.copy()
+        changed[labels] = vectors
+        return replace(self, vectors=changed)
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The arrays by the names that they are stored under."""
         return {"encoded.vectors": self.vectors, "encoded.by_name": np.array([self.by_name], np.int64)}
-
-    def files(self) -> dict[str, Any]:
-        """The encoder's files, for a State."""
-        encoder = self._encoder
-        return encoder.files() if isinstance(encoder, SavedEncoder) else encoder_files(encoder)
 
     @classmethod
     def from_state(cls, state: store.State, n_labels: int) -> EncodedLabels | None:
@@ -369,4 +391,4 @@ class EncodedLabels:
             return None
         vectors = store.need_range(state, "encoded.vectors", -1.01, 1.01, np.float16, (n_labels, None))
         by_name = store.need_range(state, "encoded.by_name", 0, 1, np.int64, (1,))
-        return cls(SavedEncoder(state), vectors, bool(by_name[0]))
+        return cls(ModelEncoder.of_state(state, vectors.shape[1], OF_LABELS), vectors, bool(by_name[0]))

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from sylvan.arrays.canonical import Csr
 from sylvan.arrays.frames import labels_of, numpy_of
+from sylvan.arrays.label_filter import LabelFilter
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError
 from sylvan.labels.vocabulary import ids_of_names
@@ -29,6 +30,11 @@ def one_class_a_row(Y: Any) -> bool:
     if sp.issparse(Y) or isinstance(Y, Csr | str | bytes | dict) or not hasattr(Y, "__len__"):
         return False
     return len(Y) > 0 and all(isinstance(row, str | numbers.Real | np.generic) for row in Y)
+
+
+def denying(labels: LabelFilter | None, ids: npt.NDArray[np.int32], n_labels: int) -> LabelFilter:
+    """A filter that denies some rising label ids as well, where there is one already."""
+    return LabelFilter(False, ids, None, n_labels) if labels is None else labels.denying(ids)
 
 
 def label_ids(labels: Any, n_labels: int, vocabulary: Vocabulary | None, removed: npt.NDArray[np.int32]) -> list[int]:

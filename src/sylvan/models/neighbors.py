@@ -412,14 +412,14 @@ class NeighborRanker(Estimator):
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
         meta, arrays, parts = super()._fitted_state()
-        parts |= self._calibrator_to_parts()
+
         if self._next_id != self.n_rows_:  # some were forgotten
             meta["next_id"], arrays["row_ids"] = self._next_id, self._row_ids
         return meta, arrays | self.index_.to_arrays() | self.row_labels_.to_arrays(), parts
 
     def _restore(self, state: store.State) -> None:
         super()._restore(state)
-        self._calibrator_from_parts(state)
+
         self.index_ = NeighborIndex.from_state(state, self.n_features_, self.n_rows_)
         self.row_labels_ = LabelRows.from_state(state, self.n_rows_, self.n_labels_)
         self._row_ids, self._next_id = np.arange(self.n_rows_), self.n_rows_

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import tempfile
-import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -27,22 +26,13 @@ from sylvan.labels.targets import LabelNumbers, encode_labels, named_rows, names
 from sylvan.labels.vocabulary import NamedTopK
 from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.models.compress import compressed_model, has_weights, pruned_model
-from sylvan.models.encoders import (
-    EncoderSource,
-    SavedEncoder,
-    described_encoder,
-    encoded,
-    encoder_files,
-    made_encoder,
-)
+from sylvan.models.encoders import ENCODER_SOURCE, described_encoder, made_encoder, own_encoder
 from sylvan.models.label_changes import one_class_a_row
 from sylvan.models.label_texts.label_texts import (
     Described,
     LabelTextRanker,
     LabelTexts,
-    Query,
     Request,
-    TextParts,
     fitted_texts,
     judged_rows,
     label_counts,
@@ -67,9 +57,7 @@ from sylvan.text import TfidfVectorizer
 from sylvan.weights.layer import WeightDtype
 
 if TYPE_CHECKING:
-    from sylvan.neural.text.text_encoder import TextEncoder
-
-_opening = threading.RLock()  # not a model's own: locks can't be copied
+    pass
 
 
 def usual_vectorizer(**params: Any) -> TfidfVectorizer:
@@ -130,11 +118,11 @@ class TextModel(TextEstimator):
 
     vectorizer: TfidfVectorizer = fresh(factory=usual_vectorizer)
     model: Annotated[Estimator, Instance(words="an estimator of Sylvan over matrices")] = fresh(factory=XRLinear)
-    label_encoder: Annotated[Any | None, EncoderSource()] = None
+    label_encoder: Annotated[Any | None, ENCODER_SOURCE] = None
     unknown: Unknown = "none"
 
     label_texts_: LabelTexts | None = attribute(None)
-    _label_encoder: Any = attribute(None)  # a TextEncoder, or a SavedEncoder until it is first needed
+
     _ranker: LabelTextRanker | None = attribute(None)  # of labels that are known by their texts alone
 
     def inner(self) -> Estimator:
@@ -215,7 +203,7 @@ class TextModel(TextEstimator):
         if label_texts is not None:
             if options.get("memory_limit") is not None:
                 raise DataError("label_texts and memory_limit don't go together: texts of labels are rows in memory.")
-            named, encoder = named_texts(label_texts, vocabulary), self._opened_encoder()  # before any work is done
+            named, encoder = named_texts(label_texts, vocabulary), own_encoder(self.label_encoder)  # before any work
             described = Described(named, self._judged_texts(listed[0], sample_weight), encoder)
         top = self._fit(
             lambda: self.vectorizer.fit_transform_rows(listed.pop()).to_scipy(), lambda: (vocabulary, labels),
@@ -301,14 +289,9 @@ class TextModel(TextEstimator):
         return self
 
     def _fit(
-        self,
-        features: Callable[[], Any],
-        labels: Callable[[], tuple[Vocabulary, Any]],
-        sample_weight: Any,
-        options: dict[str, Any],
-        rows: npt.NDArray[np.int32] | None = None,
-        described: Described | None = None,
-    ) -> TopK | None:
+        self, features: Callable[[], Any], labels: Callable[[], tuple[Vocabulary, Any]], sample_weight: Any,
+        options: dict[str, Any], rows: npt.NDArray[np.int32] | None = None, described: Described | None = None,
+    ) -> TopK | None:  # fmt: skip
         """Vectoriser first, then the labels, then the model, perhaps with answers to held-out ``rows``."""
         before, known = self.vectorizer.fitted_, None
         try:
@@ -336,7 +319,7 @@ class TextModel(TextEstimator):
         except BaseException:  # with its old vectoriser the model is what it was
             self.vectorizer.fitted_ = before
             raise
-        self.label_texts_, self._label_encoder = known, None if described is None else described.encoder
+        self.label_texts_ = known
         self._take_labels(vocabulary)
         return top
 
@@ -346,15 +329,6 @@ class TextModel(TextEstimator):
             return []
         weight = validate.sample_weight(sample_weight, len(texts))
         return [texts[row] for row in judged_rows(len(texts), weight).tolist()]
-
-    def _opened_encoder(self) -> TextEncoder | None:
-        """An encoder of the model's own, whatever becomes of the one that was given."""
-        if self.label_encoder is None:
-            return None
-        from sylvan.neural import open_encoder
-
-        encoder = open_encoder(self.label_encoder)
-        return encoder.copy() if encoder is self.label_encoder else encoder
 
     # ---------------------------------------- labels that are known by their texts alone
 
@@ -381,31 +355,13 @@ class TextModel(TextEstimator):
         if ranker is None:
             return super()._rank_texts(texts, k, options, unknown)
         k = validate.count(k, "k", high=max(self.n_labels_, MOST_ANSWERS))
-        rows, vectors = self._text_features(texts), self._vectors(ranker, texts)
-        query = Query.of(texts, rows, vectors, self._answered(rows, texts, unknown))
-        return ranker.rank(self.model, query, k, options)
+        rows, vectors = self._text_features(texts), self._vectors(texts)
+        return ranker.rank(self.model, texts, rows, vectors, self._answered(rows, texts, unknown), k, options)
 
-    def _vectors(self, ranker: LabelTextRanker, texts: list[str]) -> npt.NDArray[np.float32] | None:
+    def _vectors(self, texts: list[str]) -> npt.NDArray[np.float32] | None:
         """The label encoder's vectors of texts, where labels are scored by such."""
-        return self._encode(texts) if ranker.known.vectors is not None else None
-
-    def _encode(self, texts: list[str]) -> npt.NDArray[np.float32]:
-        return encoded(self._opened(), texts, self.vectorizer.n_jobs)
-
-    def _opened(self) -> TextEncoder:
-        """The encoder of the labels, read from its files where it hasn't been used yet."""
         known = self.label_texts_
-        assert self._label_encoder is not None and known is not None and known.vectors is not None
-        with _opening:
-            if isinstance(self._label_encoder, SavedEncoder):
-                self._label_encoder = self._label_encoder.open_beside(known.vectors.labels)
-            encoder: TextEncoder = self._label_encoder
-            return encoder
-
-    def __getstate__(self) -> dict[str, Any]:
-        if isinstance(self._label_encoder, SavedEncoder):
-            self._opened()
-        return dict(self.__dict__)
+        return None if known is None or known.encoded is None else known.encoded.encode(texts, self.vectorizer.n_jobs)
 
     def rank_voted(self, X: Any, k: int, **options: Any) -> TopK:
         if not self.has_voters or self._text_ranker() is None:
@@ -438,7 +394,7 @@ class TextModel(TextEstimator):
         words = ", ".join(repr(self._feature_name(column)) for column in shared[:top].tolist())
         note = "No training row has this label yet: it is ranked by its own text"
         note += f", which shares {words or 'no word'} with this one."
-        vectors = self._vectors(ranker, texts)
+        vectors = self._vectors(texts)
         if vectors is not None:
             note += f" The cosine of their vectors is {ranker.scorer.cosine(vectors[0], result.label):.2f}."
         return replace(result, trees=(), notes=(note,))
@@ -536,8 +492,7 @@ class TextModel(TextEstimator):
             options = {**options, "rows": rows if known is None else with_known_texts(known, *rows, self.n_labels_)}
         if merge is not None:
             options = {**options, "merge": self._merges(merge)}
-        parts = TextParts(self.vectorizer, self.model, self.vocabulary_, known)
-        return requested(parts, texts, Y, sample_weight, label_texts, options, self._encode)
+        return requested(self, texts, Y, sample_weight, label_texts, options)
 
     def calibrate(self, X: Any, Y: Any) -> TextModel:
         """Fit the curves of the probabilities anew, to texts that the model wasn't trained on; the ranking stays.
@@ -579,9 +534,9 @@ class TextModel(TextEstimator):
 
     def to_state(self) -> State:
         """The parts of the model, and the files of the encoder of its labels, for :func:`sylvan.store.save`."""
-        state, encoder = super().to_state(), self._label_encoder
-        if encoder is not None:
-            state.files.update(encoder.files() if isinstance(encoder, SavedEncoder) else encoder_files(encoder))
+        state, known = super().to_state(), self.label_texts_
+        if known is not None and known.encoded is not None:
+            state.files.update(known.encoded.encoder.files())
         return state
 
     def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
@@ -613,9 +568,7 @@ class TextModel(TextEstimator):
         self._join(self.vocabulary_)
         if "label_texts" in state.parts:
             part = store.need_part(state, "label_texts", "label-texts")
-            self.label_texts_ = LabelTexts.from_state(part, self.n_labels_, self.n_features_)
-            if self.label_texts_.vectors is not None:
-                self._label_encoder = SavedEncoder(state)
+            self.label_texts_ = LabelTexts.from_state(part, self.n_labels_, self.n_features_, state)
 
     @classmethod
     def from_parts(cls, vectorizer: TfidfVectorizer, model: Estimator, vocabulary: Vocabulary) -> TextModel:

@@ -161,16 +161,9 @@ class TextEstimator(Estimator):
         return answers_of(self.inner().rank(features, k, **options), self._answered(features, texts, unknown))
 
     def explain(
-        self,
-        x: str | list[str],
-        label: str | int,
-        top: int = 10,
-        *,
-        examples: Any = None,
-        n_examples: int = 3,
-        unknown: Unknown | None = None,
-        **options: Any,
-    ) -> Explanation:
+        self, x: str | list[str], label: str | int, top: int = 10, *, examples: Any = None, n_examples: int = 3,
+        unknown: Unknown | None = None, **options: Any,
+    ) -> Explanation:  # fmt: skip
         """Why the model gives ``label`` to a text, or why it doesn't."""
         self._need_fit("explain")
         texts = check_texts([x] if isinstance(x, str) else x, type(self).__name__)

@@ -294,11 +294,9 @@ class TfidfVectorizer(Fitted):
         return self._learn_blocks([as_documents(texts)], keep_rows)
 
     def _learn_blocks(
-        self,
-        blocks: Iterable[Iterable[str]],
-        keep_rows: bool,
+        self, blocks: Iterable[Iterable[str]], keep_rows: bool,
         moved: Callable[[npt.NDArray[Any]], npt.NDArray[Any]] = apart,
-    ) -> list[Rows]:
+    ) -> list[Rows]:  # fmt: skip
         self.check_params()
         need_phrases(
             type(self).__name__, self.analyzer, self.ngrams,

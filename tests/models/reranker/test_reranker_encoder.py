@@ -19,7 +19,7 @@ import torch
 import sylvan
 from sylvan import NeighborRanker, Reranker, TextModel, TfidfVectorizer, XRLinear
 from sylvan.errors import ModelError, ParameterError
-from sylvan.models.encoders import EncodedLabels
+from sylvan.models.encoders import EncodedLabels, ModelEncoder
 from sylvan.neural import BagTextEncoder
 
 N_LABELS, N_VARIANTS, DIM = 24, 200, 16
@@ -160,7 +160,7 @@ def test_damaged(fitted: Reranker, tmp_path: Path) -> None:
             Reranker.from_state(other)
     other = copy.copy(fitted)
     assert fitted._order.encoded is not None
-    encoded = EncodedLabels(encoder(5), fitted._order.encoded.vectors, True)
+    encoded = EncodedLabels(ModelEncoder(encoder(5)), fitted._order.encoded.vectors, True)
     other._order = replace(fitted._order, encoded=encoded)
     other.save(tmp_path / "other")
     with pytest.raises(ModelError, match="encoder's vectors have 5 dimensions, but those of its labels' texts 16"):

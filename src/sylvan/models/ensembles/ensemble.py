@@ -15,10 +15,10 @@ from sylvan.arrays.validate import Csr
 from sylvan.errors import DataError, ParameterError
 from sylvan.metrics.rows import hits
 from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator
-from sylvan.models.ensembles.joint import Joined, JointModel
+from sylvan.models.ensembles.joint import JointModel
 from sylvan.models.ensembles.members import (
+    Joined,
     Weights,
-    common_holdout,
     fit_members,
     known_labels,
     renumbered,
@@ -31,7 +31,7 @@ from sylvan.models.text_estimator import Unknown
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.parallel import all_at_once, resolve_jobs
 from sylvan.params.fields import Choice, Instance, Range, Threads, attribute, check_value, parameterized
-from sylvan.ranking.calibrate import Calibrator, Method
+from sylvan.ranking.calibrate import Calibrator, Method, holdout_folds
 from sylvan.ranking.ensemble import Way, combine_rankings, fit_weights
 from sylvan.runtime.checkpoint import Checkpoint, identity_of, opened
 
@@ -233,7 +233,10 @@ class Ensemble(JointModel):
         X, Y, weight = training.rows, training.labels, training.weight
         if weight is not None:
             options["sample_weight"] = weight
-        rows = None if self.calibration is None else common_holdout(self.members, training.n_rows, weight)
+        rows = None
+        if self.calibration is not None:
+            most = min(member.most_held_out for member in self.members)
+            rows = next(iter(holdout_folds(training.n_rows, 1, weight, most)), None)
         with opened(options.pop("checkpoint", None), self._identity) as checkpoint:
             fitted, tops = fit_members(self.members, X, Y, options, checkpoint, "member", rows)
             if isinstance(self.weights, str):  # "fit", by its range
@@ -362,7 +365,6 @@ class Ensemble(JointModel):
             When a member can't be brought up to date; none is changed then.
         NotFittedError, DataError
         """
-        self._need_fit("update")
         self._take(self._updated(X, Y, sample_weight, options))
         return self
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -17,7 +16,6 @@ from sylvan.arrays import validate
 from sylvan.arrays.frames import label_columns, labels_of
 from sylvan.arrays.topk import TopK
 from sylvan.arrays.validate import Csr
-from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ParameterError
 from sylvan.explain.explanation import Explanation
 from sylvan.explain.question import place_of
@@ -26,55 +24,13 @@ from sylvan.labels.targets import Targets, named_rows
 from sylvan.labels.vocabulary import find_label
 from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.models.compress import compressed_model, has_weights, pruned_model
-from sylvan.models.ensembles.members import (
-    LabelIds,
-    check_members,
-    common_fields,
-    inverse_ids,
-    joined_names,
-    joint_counts,
-    member_filters,
-    members_without,
-    numbered_votes,
-    removed_by_all,
-    renamed_members,
-    renumbered,
-    same_size,
-    saved_members,
-    taken,
-)
+from sylvan.models.ensembles.members import Joined, check_members, numbered_votes, renumbered, saved_members, taken
 from sylvan.models.label_changes import one_class_a_row
 from sylvan.models.text_estimator import check_texts, thresholds_by_name
 from sylvan.weights.layer import WeightDtype
 
 _Weights = npt.NDArray[np.float64]
 _Self = TypeVar("_Self", bound="JointModel")
-
-
-def explain_texts(model: Any, texts: list[str], label: int, top: int, options: Mapping[str, Any]) -> Explanation:
-    """The explanation of one text by the members that know the label, numbered through."""
-    name = model.vocabulary_[label]
-    own = {key: value for key, value in options.items() if key not in ("examples", "n_examples")}
-    shown = {key: value for key, value in options.items() if key not in own}
-    answers: list[Explanation] = []
-    for at in np.flatnonzero(model.weights_ > 0).tolist():
-        member = model.members[at]
-        if name in (member.vocabulary_ or ()):
-            answers.append(member.explain(texts, name, top, **shown, **taken(member, own)))
-    if not answers:
-        raise DataError(f"No member of the {type(model).__name__} that has a weight knows the label {name!r}.")
-    ranking = model.rank(texts, model.n_labels_, **own)
-    place, score = place_of(ranking, label)
-    probability = None
-    if model.calibrator_ is not None:
-        probability = place_of(model.probabilities(ranking), label)[1]
-    return replace(
-        answers[0], model=type(model).__name__, label=label, place=place, score=score, probability=probability,
-        n_labels=model.n_labels_, n_features=model.n_features_, n_known=sum(answer.n_known for answer in answers),
-        trees=numbered_votes([answer.trees for answer in answers]),
-        notes=tuple(dict.fromkeys(note for answer in answers for note in answer.notes)),
-        examples=next((answer.examples for answer in answers if answer.examples), ()),
-    )  # fmt: skip
 
 
 class TrainingRows(NamedTuple):
@@ -86,44 +42,6 @@ class TrainingRows(NamedTuple):
     weight: npt.NDArray[np.float32] | None
     named: Any  # the matrix whose columns may have names; None over texts
     single_label: Any
-
-
-@dataclass(frozen=True, eq=False)
-class Joined:
-    """Fitted members that fit each other, and what they have in common."""
-
-    members: Sequence[Estimator]
-    ids: LabelIds  # the joint ids of each member's labels
-    vocabulary: Vocabulary | None  # all names that the members know
-    n_features: int  # over texts, of all members together
-    n_labels: int
-    fields: tuple[tuple[str, ...], str] | None  # of texts and of labels; None over matrices
-
-    @classmethod
-    def of(cls, members: Sequence[Estimator], owner: str) -> Joined:
-        """Of fitted members; those that don't fit each other are refused."""
-        fields = common_fields(members, owner) if members[0].takes_texts else None
-        if fields is None:
-            n_features = same_size("features", [member.n_features_ for member in members], owner)
-        else:
-            n_features = sum(member.n_features_ for member in members)
-        vocabularies = [member.vocabulary_ for member in members if member.vocabulary_ is not None]
-        if not vocabularies:
-            n_labels = same_size("labels", [member.n_labels_ for member in members], owner)
-            return cls(members, [None] * len(members), None, n_features, n_labels, fields)
-        if len(vocabularies) < len(members):
-            raise DataError(f"The labels of some members of the {owner} have names and those of others have none.")
-        vocabulary, ids = joined_names(vocabularies)
-        return cls(members, ids, vocabulary, n_features, len(vocabulary), fields)
-
-    @cached_property
-    def member_ids(self) -> LabelIds:
-        """Each member's ids of the joint labels, -1 for those that it doesn't know; None where they are the same."""
-        return [None if ids is None else inverse_ids(ids, self.n_labels) for ids in self.ids]
-
-    def counts(self) -> tuple[npt.NDArray[np.int64], int]:
-        """How many training rows have each label, and how many there are; of each the most that a member has seen."""
-        return joint_counts(self.members, self.ids, self.n_labels)
 
 
 class JointModel(Estimator):
@@ -192,6 +110,7 @@ class JointModel(Estimator):
 
     def _updated(self, X: Any, Y: Any, sample_weight: Any, options: Mapping[str, Any]) -> Joined:
         """Copies of the members, brought up to date."""
+        self._need_fit("update")
         if not self.takes_texts and X is not None and options.get("n_features") is None:
             X = self._features(X)
         members = [copy.copy(member).update(X, Y, sample_weight, **options) for member in self.members]
@@ -267,13 +186,12 @@ class JointModel(Estimator):
         k = validate.count(k, "k", high=max(self.n_labels_, MOST_ANSWERS))
         self._need_options(options)
         X, n_rows = self._checked(X)
-        filters = member_filters(self._filter(allowed, denied, n_rows), self._joined.ids)
+        filters = self._joined.filters(self._filter(allowed, denied, n_rows))
         if self.takes_texts:
             options.setdefault("unknown", self.unknown)
-        tops = {number: self._member_top(number, X, {**options, **filters(number)}) for number in self._used_members}
-        if options.get("unknown") == "none":
-            return self._named(self._by_members_that_know(self._combined(tops, k, X), tops, X))
-        return self._named(self._combined(tops, k, X))
+        tops = {number: self._member_top(number, X, {**options, **filters[number]}) for number in self._used_members}
+        top = self._combined(tops, k, X)
+        return self._named(self._by_members_that_know(top, tops, X) if options.get("unknown") == "none" else top)
 
     def known_texts(self, X: Any) -> npt.NDArray[np.bool_]:
         """Which texts any of the members that are used knows anything of; see :meth:`TextModel.known_texts`."""
@@ -330,8 +248,26 @@ class JointModel(Estimator):
         if not self.takes_texts:
             return super().explain(x, label, top, **options)
         texts = check_texts([x] if isinstance(x, str) else x)
-        number = find_label(label, self.n_labels_, self.vocabulary_)
-        return explain_texts(self, texts, number, top, options)
+        number, owner = find_label(label, self.n_labels_, self.vocabulary_), type(self).__name__
+        name = self.vocabulary_[number]  # type: ignore[index]  # members over texts have names
+        examples = {key: options.pop(key) for key in ("examples", "n_examples") if key in options}
+        answers = [
+            member.explain(texts, name, top, **examples, **taken(member, options))
+            for member in (self.members[number] for number in np.flatnonzero(self.weights_ > 0).tolist())
+            if name in (member.vocabulary_ or ())
+        ]
+        if not answers:
+            raise DataError(f"No member of the {owner} that has a weight knows the label {name!r}.")
+        ranking = self.rank(texts, self.n_labels_, **options)
+        place, score = place_of(ranking, number)
+        probability = None if self.calibrator_ is None else place_of(self.probabilities(ranking), number)[1]
+        return replace(
+            answers[0], model=owner, label=number, place=place, score=score, probability=probability,
+            n_labels=self.n_labels_, n_features=self.n_features_, n_known=sum(answer.n_known for answer in answers),
+            trees=numbered_votes([answer.trees for answer in answers]),
+            notes=tuple(dict.fromkeys(note for answer in answers for note in answer.notes)),
+            examples=next((answer.examples for answer in answers if answer.examples), ()),
+        )  # fmt: skip
 
     def _explain_trees(self, row: Csr, label: int, top: int, names: Names, **options: Any) -> tuple[TreeVote, ...]:
         used = [self.members[number] for number in self._used_members]
@@ -343,14 +279,14 @@ class JointModel(Estimator):
     @property
     def removed_labels_(self) -> npt.NDArray[np.int32]:
         self._need_fit("removed_labels_")
-        return removed_by_all(self.members, self._joined.ids, self.n_labels_)
+        return self._joined.removed()
 
     def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
-        self._take(Joined.of(members_without(self.members, self._joined.ids, ids), type(self).__name__))
+        self._take(self._joined.without(ids))
 
     def _renamed(self: _Self, names: Mapping[int, str]) -> _Self:
         made = super()._renamed(names)  # so that a name is never that of two labels, also of several members
-        made._take(Joined.of(renamed_members(self.members, self._joined.ids, names), type(self).__name__))
+        made._take(self._joined.renamed(names))
         return made
 
     pruned = pruned_model
@@ -375,8 +311,7 @@ class JointModel(Estimator):
     def _member_parts(self) -> dict[str, store.State]:
         """The members, the names that the rows' labels had and the calibrator."""
         parts = {f"member{number}": member.to_state() for number, member in enumerate(self.members)}
-        parts.update({name: part for name, part in self._names_to_parts().items() if name != "classes"})
-        return parts | self._calibrator_to_parts()
+        return parts | {name: part for name, part in self._names_to_parts().items() if name != "classes"}
 
     def _restore_members(self, state: store.State) -> None:
         """Take the members that are among the parameters already, and the other parts."""
@@ -387,6 +322,5 @@ class JointModel(Estimator):
         joined = Joined.of(self.members, type(self).__name__)
         self._take(joined)
         self.weights_ = weights
-        self._calibrator_from_parts(state)
         self._names_from_parts(state)
         self.vocabulary_ = joined.vocabulary  # of the members

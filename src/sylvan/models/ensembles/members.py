@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 import math
 import numbers
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -32,8 +33,6 @@ from sylvan.store.registry import rebuild
 
 MOST_MEMBERS = 1000
 
-# The ensemble's ids of each member's labels; None for a member whose ids they are already.
-LabelIds: TypeAlias = Sequence["npt.NDArray[np.int32] | None"]
 _Fresh = TypeVar("_Fresh", bound=Parameterized)
 
 
@@ -101,39 +100,31 @@ def shares(weights: Sequence[float] | str | None, n_members: int) -> npt.NDArray
     return result
 
 
-def same_size(what: str, sizes: list[int], owner: str) -> int:
-    """The one size that all members must have."""
-    if len(set(sizes)) > 1:
-        raise DataError(f"The members of the {owner} have different numbers of {what}: {', '.join(map(str, sizes))}.")
-    return sizes[0]
-
-
 def fit_members(
     members: Sequence[Estimator], X: Any, Y: Any, options: Mapping[str, Any], checkpoint: Checkpoint | None, name: str,
     rows: npt.NDArray[np.int32] | None = None, own_options: Sequence[Mapping[str, Any]] = (),
 ) -> tuple[list[Estimator], list[TopK | None]]:  # fmt: skip
     """Fresh members, trained; each with a checkpoint of its own inside that of all. With ``rows`` to hold out, their
     answers too, where they have any. With ``own_options``, those of each member too."""
-    fitted: list[Estimator] = []
-    tops: list[TopK | None] = []
-    for at, member in enumerate(members):
-        own: dict[str, Any] = {}
-        if checkpoint is not None and _takes_checkpoint(member):
-            own["checkpoint"] = checkpoint.inner(f"{name}{at}")
-        own |= own_options[at] if own_options else {}
-        made = fresh(member)
+    fitted: list[Estimator] = [fresh(member) for member in members]
+    tops: list[TopK | None] = [None] * len(members)
+    for number, member in enumerate(fitted):
+        every = _member_options(member, options, checkpoint, f"{name}{number}")
+        every |= own_options[number] if own_options else {}
         if rows is None:
-            made.fit(X, Y, **options, **own)
-        tops.append(None if rows is None else made.fit_holding_out(X, Y, rows, **options, **own))
-        fitted.append(made)
+            member.fit(X, Y, **every)
+        else:
+            tops[number] = member.fit_holding_out(X, Y, rows, **every)
     return fitted, tops
 
 
-def _takes_checkpoint(member: Estimator) -> bool:
-    """Whether the training of a member, or of the model inside it, can be resumed."""
-    inner = getattr(member, "model", member)
-    parameters = inspect.signature(type(inner).fit).parameters.values()
-    return any(one.name == "checkpoint" or one.kind is one.VAR_KEYWORD for one in parameters)
+def _member_options(
+    member: Estimator, options: Mapping[str, Any], checkpoint: Checkpoint | None, name: str
+) -> dict[str, Any]:
+    """The options of a member's ``fit``: with a checkpoint, where it or the model inside it can resume a training."""
+    parameters = inspect.signature(type(getattr(member, "model", member)).fit).parameters.values()
+    resumes = any(each.name == "checkpoint" or each.kind is each.VAR_KEYWORD for each in parameters)
+    return {**options, **({} if checkpoint is None or not resumes else {"checkpoint": checkpoint.inner(name)})}
 
 
 def held_out_answers(
@@ -143,11 +134,8 @@ def held_out_answers(
     """Answers to some rows by another model of the member's parameters, trained without them. For models whose
     :meth:`Estimator.fit_holding_out` gives none."""
     # Returns shape (n, k)
-    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
-    rest = np.setdiff1d(np.arange(n_rows, dtype=np.int32), rows)
-    part = dict(options)
-    if checkpoint is not None and _takes_checkpoint(member):
-        part["checkpoint"] = checkpoint.inner(name)
+    rest = np.setdiff1d(np.arange(X.shape[0] if hasattr(X, "shape") else len(X), dtype=np.int32), rows)
+    part = _member_options(member, options, checkpoint, name)
     if part.get("sample_weight") is not None:
         part["sample_weight"] = part["sample_weight"][rest]
     without = fresh(member).fit(take(X, rest), take(Y, rest), **part)
@@ -166,26 +154,6 @@ def taken(model: Estimator, options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if name in known}
 
 
-def member_filters(labels: LabelFilter | None, ids: LabelIds) -> Callable[[int], dict[str, Any]]:
-    """The options of ``rank`` that keep a member, by its number, to the ensemble's labels that are open."""
-    if labels is None:
-        return lambda number: {}
-    mask = None if labels.rows is None else labels.rows.to_scipy()
-
-    def options(number: int) -> dict[str, Any]:
-        own = ids[number]
-        if own is None:
-            own = np.arange(labels.n_labels, dtype=np.int32)
-        shared = np.isin(own, labels.shared)  # a mask: numbers may be names to a member
-        if labels.allows:
-            return {"allowed": shared if mask is None else mask[:, own]}
-        if mask is None:
-            return {"denied": shared}
-        return {"allowed": ~shared, "denied": mask[:, own]}
-
-    return options
-
-
 def saved_members(state: store.State) -> list[Estimator]:
     """The members that a saved ensemble holds, verified."""
     n_members = store.need_int(state, "n_members", 1, MOST_MEMBERS)
@@ -202,70 +170,118 @@ def renumbered(top: TopK, ids: npt.NDArray[np.int32] | None) -> TopK:
     return replace(top, labels=labels) if isinstance(top, Voted) else TopK(labels, top.scores)
 
 
-def members_without(
-    members: Sequence[Estimator], ids: LabelIds, labels: npt.NDArray[np.int32]
-) -> list[Estimator]:  # fmt: skip
-    """The members without some of the ensemble's labels, where they know them."""
-    own = [labels if known is None else np.flatnonzero(np.isin(known, labels)).astype(np.int32) for known in ids]
-    pairs = zip(members, own, strict=True)
-    return [member.without_label_ids(gone) if len(gone) else member for member, gone in pairs]
-
-
-def renamed_members(members: Sequence[Estimator], ids: LabelIds, names: Mapping[int, str]) -> list[Estimator]:
-    """The members with other names for some of the ensemble's labels, where they know them."""
-    made = []
-    for member, known in zip(members, ids, strict=True):
-        vocabulary, own = member.vocabulary_, range(member.n_labels_) if known is None else known.tolist()
-        assert vocabulary is not None
-        new = {vocabulary[at]: names[label] for at, label in enumerate(own) if label in names}
-        made.append(member.with_label_names(new))
-    return made
-
-
-def removed_by_all(members: Sequence[Estimator], ids: LabelIds, n_labels: int) -> npt.NDArray[np.int32]:
-    """The ensemble's labels that every member that knew them has lost."""
-    left = np.zeros(n_labels, bool)
-    for member, known in zip(members, ids, strict=True):
-        own = np.arange(n_labels) if known is None else known
-        left[np.delete(own, member.removed_labels_)] = True
-    return np.flatnonzero(~left).astype(np.int32)
-
-
-def joint_counts(
-    members: Sequence[Estimator], ids: LabelIds, n_labels: int
-) -> tuple[npt.NDArray[np.int64], int]:  # fmt: skip
-    """How many training rows have each label, and how many there are; of each the most that a member has seen."""
-    counts, n_rows = np.zeros(n_labels, np.int64), 0
-    for member, known in zip(members, ids, strict=True):
-        ranker: Estimator = member if "label_counts_" in member.__dict__ else member.inner()  # type: ignore[attr-defined]
-        own = slice(None) if known is None else known
-        counts[own] = np.maximum(counts[own], ranker.label_counts_)
-        n_rows = max(n_rows, ranker.n_rows_)
-    return counts, n_rows
-
-
-def inverse_ids(joint: npt.NDArray[np.int32], n_labels: int) -> npt.NDArray[np.int32]:
-    """A member's ids of all joint labels, -1 for those that it doesn't know."""
-    own = np.full(n_labels, -1, np.int32)
-    own[joint] = np.arange(len(joint), dtype=np.int32)
-    return own
-
-
 def numbered_votes(votes: Sequence[tuple[TreeVote, ...]]) -> tuple[TreeVote, ...]:
     """The trees of several models, numbered through."""
     return tuple(replace(vote, number=number) for number, vote in enumerate(v for trees in votes for v in trees))
 
 
-def joined_names(
-    vocabularies: Sequence[Vocabulary],
-) -> tuple[Vocabulary, list[npt.NDArray[np.int32] | None]]:
-    """All names in the order of their first mention, and the ids there of each vocabulary's (None for the same)."""
-    first = vocabularies[0]
-    if all(vocabulary == first for vocabulary in vocabularies[1:]):
-        return first, [None] * len(vocabularies)
-    number: dict[str, int] = {}
-    ids = [np.array([number.setdefault(name, len(number)) for name in names], np.int32) for names in vocabularies]
-    return type(first)(number), list(ids)
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """Fitted members that fit each other, and what they have in common."""
+
+    members: Sequence[Estimator]
+    owner: str  # the class that they are members of
+    ids: Sequence[npt.NDArray[np.int32] | None]  # the joint ids of each member's labels; None where they are the same
+    vocabulary: Vocabulary | None  # all names that the members know
+    n_features: int  # over texts, of all members together
+    n_labels: int
+    fields: tuple[tuple[str, ...], str] | None  # of texts and of labels; None over matrices
+
+    @classmethod
+    def of(cls, members: Sequence[Estimator], owner: str) -> Joined:
+        """Of fitted members; those that don't fit each other are refused."""
+
+        def same(what: str, sizes: list[int]) -> int:
+            if len(set(sizes)) > 1:
+                numbers = ", ".join(map(str, sizes))
+                raise DataError(f"The members of the {owner} have different numbers of {what}: {numbers}.")
+            return sizes[0]
+
+        fields, widths = None, [member.n_features_ for member in members]
+        if members[0].takes_texts:
+            listed = {(member.text_fields_, member.labels_field_) for member in members}  # type: ignore[attr-defined]
+            if len(listed) > 1:
+                words = " and ".join(sorted(" + ".join(names) for names, _ in listed))
+                raise DataError(f"The members of the {owner} were trained on different fields of text: {words}.")
+            (fields,) = listed
+        n_features = same("features", widths) if fields is None else sum(widths)
+        vocabularies = [member.vocabulary_ for member in members if member.vocabulary_ is not None]
+        ids: list[npt.NDArray[np.int32] | None] = [None] * len(members)
+        if not vocabularies:
+            n_labels = same("labels", [member.n_labels_ for member in members])
+            return cls(members, owner, ids, None, n_features, n_labels, fields)
+        if len(vocabularies) < len(members):
+            raise DataError(f"The labels of some members of the {owner} have names and those of others have none.")
+        vocabulary = vocabularies[0]
+        if any(names != vocabulary for names in vocabularies[1:]):  # all names in the order of their first mention
+            number: dict[str, int] = {}
+            ids = [np.array([number.setdefault(name, len(number)) for name in each], np.int32) for each in vocabularies]
+            vocabulary = type(vocabulary)(number)
+        return cls(members, owner, ids, vocabulary, n_features, len(vocabulary), fields)
+
+    @cached_property
+    def member_ids(self) -> list[npt.NDArray[np.int32] | None]:
+        """Each member's ids of the joint labels, -1 for those that it doesn't know; None where they are the same."""
+        result: list[npt.NDArray[np.int32] | None] = [None] * len(self.ids)
+        for number, ids in enumerate(self.ids):
+            if ids is not None:
+                own = result[number] = np.full(self.n_labels, -1, np.int32)
+                own[ids] = np.arange(len(ids), dtype=np.int32)
+        return result
+
+    def _pairs(self) -> Iterator[tuple[Estimator, npt.NDArray[np.int32]]]:
+        """Each member with the joint ids of its labels."""
+        every = np.arange(self.n_labels, dtype=np.int32)
+        return ((member, every if ids is None else ids) for member, ids in zip(self.members, self.ids, strict=True))
+
+    def counts(self) -> tuple[npt.NDArray[np.int64], int]:
+        """How many training rows have each label, and how many there are; of each the most that a member has seen."""
+        counts, n_rows = np.zeros(self.n_labels, np.int64), 0
+        for member, ids in self._pairs():
+            ranker: Any = member if "label_counts_" in member.__dict__ else member.inner()  # type: ignore[attr-defined]
+            counts[ids] = np.maximum(counts[ids], ranker.label_counts_)
+            n_rows = max(n_rows, ranker.n_rows_)
+        return counts, n_rows
+
+    def removed(self) -> npt.NDArray[np.int32]:
+        """The labels that every member that knew them has lost."""
+        left = np.zeros(self.n_labels, bool)
+        for member, ids in self._pairs():
+            left[np.delete(ids, member.removed_labels_)] = True
+        return np.flatnonzero(~left).astype(np.int32)
+
+    def without(self, labels: npt.NDArray[np.int32]) -> Joined:
+        """The members without some labels, where they know them."""
+        members = []
+        for member, ids in self._pairs():
+            gone = np.flatnonzero(np.isin(ids, labels)).astype(np.int32)
+            members.append(member.without_label_ids(gone) if len(gone) else member)
+        return Joined.of(members, self.owner)
+
+    def renamed(self, names: Mapping[int, str]) -> Joined:
+        """The members with other names for some labels, where they know them."""
+        members = []
+        for member, ids in self._pairs():
+            assert member.vocabulary_ is not None
+            listed = enumerate(ids.tolist())
+            new = {member.vocabulary_[own]: names[label] for own, label in listed if label in names}
+            members.append(member.with_label_names(new))
+        return Joined.of(members, self.owner)
+
+    def filters(self, labels: LabelFilter | None) -> list[dict[str, Any]]:
+        """For each member the options of ``rank`` that hold it to the labels that are open."""
+        if labels is None:
+            return [{} for _ in self.members]
+        mask, result = None if labels.rows is None else labels.rows.to_scipy(), []
+        for _, ids in self._pairs():
+            shared = np.isin(ids, labels.shared)  # a mask: numbers may be names to a member
+            if labels.allows:
+                result.append({"allowed": shared if mask is None else mask[:, ids]})
+            elif mask is None:
+                result.append({"denied": shared})
+            else:
+                result.append({"allowed": ~shared, "denied": mask[:, ids]})
+        return result
 
 
 def take(inputs: Any, rows: npt.NDArray[np.int32]) -> Any:
@@ -279,38 +295,20 @@ def take(inputs: Any, rows: npt.NDArray[np.int32]) -> Any:
     return [inputs[row] for row in rows.tolist()]
 
 
-def has_labels(labels: Any) -> bool:
-    """Whether any row has a label, in whatever form the labels are given."""
-    if isinstance(labels, list):
-        return any(isinstance(row, str) or not hasattr(row, "__len__") or len(row) for row in labels)
-    return bool(validate.labels(labels).indices.size)
-
-
-def common_fields(members: Sequence[Estimator], owner: str) -> tuple[tuple[str, ...], str]:
-    """The fields of texts and labels that all members were trained on."""
-    fields = {(member.text_fields_, member.labels_field_) for member in members}  # type: ignore[attr-defined]
-    if len(fields) > 1:
-        shown = " and ".join(sorted(" + ".join(names) for names, _ in fields))
-        raise DataError(f"The members of the {owner} were trained on different fields of text: {shown}.")
-    (found,) = fields
-    return found
-
-
-def common_holdout(
-    members: Sequence[Estimator], n_rows: int, weight: npt.NDArray[np.float32] | None
-) -> npt.NDArray[np.int32] | None:
-    """Rows that all members are asked for answers to; None where there are too few rows."""
-    most = min(member.most_held_out for member in members)
-    return next(iter(holdout_folds(n_rows, 1, weight, most)), None)
-
-
 def split_rows(
     Y: Any, n_rows: int, weight: npt.NDArray[np.float32] | None
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]] | None:
     """Rows to train on and rows to hold out, both with labels; None where there are too few."""
+
+    def has_labels(rows: npt.NDArray[np.int32]) -> bool:
+        labels = take(Y, rows)
+        if isinstance(labels, list):
+            return any(isinstance(row, str) or not hasattr(row, "__len__") or len(row) for row in labels)
+        return bool(validate.labels(labels).indices.size)
+
     for holdout in holdout_folds(n_rows, 1, weight):
         rest = np.setdiff1d(np.arange(n_rows, dtype=np.int32), holdout)
-        if has_labels(take(Y, rest)) and has_labels(take(Y, holdout)):
+        if has_labels(rest) and has_labels(holdout):
             return rest, holdout
     return None
 
@@ -318,16 +316,8 @@ def split_rows(
 def known_labels(Y: Any, n_rows: int, vocabulary: Vocabulary | None, n_labels: int) -> Csr:
     """Labels in any form by an ensemble's ids, without those that no member knows."""
     if vocabulary is not None:
-        truth = true_labels(Y, vocabulary, unknown="drop")
-        return validate.labels(truth, n_rows=n_rows)
+        return validate.labels(true_labels(Y, vocabulary, unknown="drop"), n_rows=n_rows)
     truth = validate.labels(Y, n_rows=n_rows)
-    return renamed(truth, np.arange(truth.shape[1]), n_labels)
-
-
-def renamed(labels: Csr, ids: npt.NDArray[np.int64], n_labels: int) -> Csr:
-    """Labels by other ids; those of -1, or from ``n_labels``, are dropped."""
-    entries = labels.to_scipy().tocoo()
-    column = ids[entries.col]
-    known = (column >= 0) & (column < n_labels)
-    shape = (labels.shape[0], n_labels)
-    return validate.labels(sp.csr_matrix((entries.data[known], (entries.row[known], column[known])), shape=shape))
+    return validate.labels(
+        sp.csr_matrix(truth.to_scipy()[:, : min(n_labels, truth.shape[1])], shape=(n_rows, n_labels))
+    )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,8 @@ from sylvan.errors import DataError
 from sylvan.labels.names import label_name
 from sylvan.labels.targets import grown_labels, need_as_many
 from sylvan.models.base import CANDIDATES, Estimator
-from sylvan.models.encoders import encoded
+from sylvan.models.encoders import OF_LABELS, EncodedLabels, ModelEncoder, encoded
+from sylvan.models.label_changes import denying
 from sylvan.models.label_texts.text_evidence import (
     TextScorer,
     WordContexts,
@@ -38,59 +39,11 @@ from sylvan.text import TfidfVectorizer
 if TYPE_CHECKING:
     from sylvan.neural.text.text_encoder import TextEncoder
 
-_Vectors = npt.NDArray[np.float16]
 KIND = "label-texts"
+_OF_ENCODER = ("vectors.labels", "vectors.judged", "vectors.rows")  # the arrays of a model with an encoder
 MOST_JUDGED = 2_000  # rows that the curve is fitted to, of which it takes four numbers
 _Ids = npt.NDArray[np.int32]
 NamedTexts = dict[str, str]
-
-
-@dataclass(frozen=True, eq=False)
-class LabelVectors:
-    """Vectors of length 1, in half precision."""
-
-    labels: _Vectors  # shape (n_labels, dim): of each label's text; zeros where it has none
-    # shape (m,): the ids of the training rows that the curve is fitted to, rising; none in a model that keeps no rows,
-    # whose curve stays as it is
-    judged: npt.NDArray[np.int64]
-    rows: _Vectors  # shape (m, dim): of these rows' texts
-
-    @classmethod
-    def empty(cls, n_labels: int, judged: npt.NDArray[np.int64], rows: _Vectors) -> LabelVectors:
-        """Of labels without texts."""
-        return cls(np.zeros((n_labels, rows.shape[1]), np.float16), judged, rows)
-
-    def grown(self, n_labels: int) -> LabelVectors:
-        """With more labels, without texts."""
-        more = np.zeros((n_labels - len(self.labels), self.labels.shape[1]), np.float16)
-        return replace(self, labels=np.concatenate((self.labels, more)))
-
-    def with_labels(self, labels: npt.NDArray[Any], vectors: npt.NDArray[Any] | None) -> LabelVectors:
-        """With other vectors for some labels, or with none."""
-        changed = self.labels.copy()
-        changed[labels] = 0 if vectors is None else vectors
-        return replace(self, labels=changed)
-
-    def left_with(self, ids: npt.NDArray[np.int64]) -> LabelVectors:
-        """When other training rows are forgotten."""
-        there = np.isin(self.judged, ids)
-        return replace(self, judged=self.judged[there], rows=self.rows[there])
-
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """The arrays to store."""
-        return {"vectors.labels": self.labels, "vectors.judged": self.judged, "vectors.rows": self.rows}
-
-    @classmethod
-    def from_state(cls, state: store.State, n_labels: int) -> LabelVectors | None:
-        """From what :meth:`to_arrays` gave, verified; None where there is nothing."""
-        if "vectors.labels" not in state.arrays:
-            return None
-        labels = store.need_array(state, "vectors.labels", np.float16, (n_labels, None))
-        judged = store.need_rising(state, "vectors.judged", 0, 2**62, np.int64)
-        rows = store.need_array(state, "vectors.rows", np.float16, (len(judged), labels.shape[1]))
-        for name in ("vectors.labels", "vectors.rows"):
-            store.need_finite(state, name)
-        return cls(labels, judged, rows)
 
 
 @dataclass(frozen=True)
@@ -136,8 +89,13 @@ class LabelTexts:
     contexts: WordContexts  # what rows look like whose labels have a word in their texts
     # shape (4,) or with vectors (6,), or None: what makes probabilities of `TextScorer`'s evidence; None where there
     # were too few rows to learn it from
-    curve: npt.NDArray[np.float64] | None
-    vectors: LabelVectors | None = None  # of a model with a text encoder for its labels
+    curve: npt.NDArray[np.float64] | None = None
+    encoded: EncodedLabels | None = None  # of a model with a text encoder for its labels
+    # shape (j,): the ids of the training rows that the curve is fitted to, rising; none in a model that keeps no rows,
+    # whose curve stays as it is
+    judged: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    # shape (j, dim): the encoder's, of these rows' texts
+    judged_vectors: npt.NDArray[np.float16] = field(default_factory=lambda: np.zeros((0, 0), np.float16))
 
     def learned_from(
         self, features: Csr, truth: Csr, weight: npt.NDArray[np.float32] | None, judged: _Ids,
@@ -145,7 +103,7 @@ class LabelTexts:
     ) -> LabelTexts:  # fmt: skip
         """With contexts and curve of training rows, of which none is a label's text."""
         # Shapes: features, truth (n, d); weight (n,); judged (m,); vectors (m, dim)
-        both = None if self.vectors is None or vectors is None else (self.vectors.labels, vectors)
+        both = None if self.encoded is None or vectors is None else (self.encoded.vectors, vectors)
         curve = fitted_curve(features, truth, self.texts, judged, weight, n_jobs, both)
         means = row_means(features.to_scipy(), truth.to_scipy(), n_jobs)
         return replace(self, contexts=WordContexts.of(means, self.texts.to_scipy()), curve=curve)
@@ -153,29 +111,25 @@ class LabelTexts:
     @classmethod
     def empty(cls, n_labels: int, n_features: int) -> LabelTexts:
         """Of labels without texts."""
-        none, contexts = Csr.empty(n_labels, n_features), WordContexts.none(n_features)
-        return cls(none, np.zeros(0, np.int64), np.zeros(0, np.int32), contexts, None)
+        none = Csr.empty(n_labels, n_features)
+        return cls(none, np.zeros(0, np.int64), np.zeros(0, np.int32), WordContexts.none(n_features))
 
-    def text_counts(self) -> npt.NDArray[np.int64]:
-        """How many of each label's training rows are texts of its own."""
-        return np.bincount(self.labels, minlength=self.texts.shape[0]).astype(np.int64)
+    @property
+    def label_vectors(self) -> npt.NDArray[np.float16] | None:
+        """The encoder's vectors of labels' texts, where there is one."""
+        return None if self.encoded is None else self.encoded.vectors
 
     def unlearned(self, counts: npt.NDArray[np.int64]) -> _Ids:
         """The labels that are known by their texts alone, by how many training rows each has; rising."""
-        described = has_text(self.texts, None if self.vectors is None else self.vectors.labels)
-        return np.flatnonzero(described & (counts <= self.text_counts())).astype(np.int32)
-
-    def scorer(self, labels: _Ids) -> TextScorer:
-        """What scores some labels by their texts."""
-        vectors = None if self.vectors is None else self.vectors.labels
-        return TextScorer(self.texts, labels, self.contexts, vectors=vectors)
+        of_texts = np.bincount(self.labels, minlength=self.texts.shape[0])
+        return np.flatnonzero(has_text(self.texts, self.label_vectors) & (counts <= of_texts)).astype(np.int32)
 
     def grown(self, n_labels: int, n_features: int) -> LabelTexts:
         """With more labels, without texts, and more columns."""
-        more = np.full(n_labels - self.texts.shape[0], self.texts.indptr[-1])
-        texts = self.texts._replace(indptr=np.concatenate((self.texts.indptr, more)), shape=(n_labels, n_features))
-        vectors = None if self.vectors is None else self.vectors.grown(n_labels)
-        return replace(self, texts=texts, contexts=self.contexts.widened(n_features), vectors=vectors)
+        indptr = np.pad(self.texts.indptr, (0, n_labels - self.texts.shape[0]), "edge")
+        texts = self.texts._replace(indptr=indptr, shape=(n_labels, n_features))
+        encoded = None if self.encoded is None else self.encoded.grown(n_labels)
+        return replace(self, texts=texts, contexts=self.contexts.widened(n_features), encoded=encoded)
 
     def with_texts(self, texts: Csr, labels: _Ids, rows: npt.NDArray[np.int64]) -> LabelTexts:
         """With other texts for some labels, one a row of ``texts``, and the ids of these rows."""
@@ -186,10 +140,8 @@ class LabelTexts:
         )
         both = sp.csr_matrix(left.texts.to_scipy() + place @ texts.to_scipy())
         both.sort_indices()
-        return replace(
-            left, texts=Csr.of(both), rows=np.concatenate((left.rows, rows)),
-            labels=np.concatenate((left.labels, labels)).astype(np.int32),
-        )  # fmt: skip
+        ids = np.concatenate((left.labels, labels)).astype(np.int32)
+        return replace(left, texts=Csr.of(both), rows=np.concatenate((left.rows, rows)), labels=ids)
 
     def merged(self, merges: Mapping[int, Iterable[int]]) -> LabelTexts:
         """When labels become others: their texts are rows of these, whose own texts stay."""
@@ -201,12 +153,13 @@ class LabelTexts:
 
     def left_with(self, ids: npt.NDArray[np.int64]) -> LabelTexts:
         """When other training rows are forgotten: a text goes with its row, and what is known of its words."""
-        there = np.isin(self.rows, ids)
+        stays = np.isin(self.rows, ids)
         labels, first = np.unique(self.labels, return_index=True)
-        left = self.without(labels[~there[first]])
-        if left.vectors is not None:
-            left = replace(left, vectors=left.vectors.left_with(ids))
-        return replace(left, rows=self.rows[there], labels=self.labels[there])
+        left = self.without(labels[~stays[first]])
+        if left.encoded is not None:
+            judged = np.isin(self.judged, ids)
+            left = replace(left, judged=self.judged[judged], judged_vectors=self.judged_vectors[judged])
+        return replace(left, rows=self.rows[stays], labels=self.labels[stays])
 
     def without(self, labels: npt.NDArray[Any]) -> LabelTexts:
         """Without the texts of some labels, and without what is known of their words."""
@@ -221,33 +174,40 @@ class LabelTexts:
         indptr = np.concatenate(([0], np.cumsum(kept)))[self.texts.indptr].astype(np.int64)
         texts = Csr(indptr, self.texts.indices[kept], self.texts.data[kept], self.texts.shape)
         stays = ~np.isin(self.labels, labels)
-        vectors = None if self.vectors is None else self.vectors.with_labels(labels, None)
-        return replace(self, texts=texts, rows=self.rows[stays], labels=self.labels[stays], vectors=vectors)
+        encoded = None if self.encoded is None else self.encoded.with_labels(labels)
+        return replace(self, texts=texts, rows=self.rows[stays], labels=self.labels[stays], encoded=encoded)
 
     def to_state(self) -> store.State:
         """All of it as arrays."""
-        arrays: dict[str, npt.NDArray[Any]] = {
-            f"texts.{name}": getattr(self.texts, name) for name in ("indptr", "indices", "data")
-        }
-        arrays |= {"rows": self.rows, "labels": self.labels, **self.contexts.to_arrays()}
+        arrays: dict[str, npt.NDArray[Any]] = {"rows": self.rows, "labels": self.labels, **self.contexts.to_arrays()}
+        arrays |= zip(("texts.indptr", "texts.indices", "texts.data"), self.texts[:3], strict=True)
         if self.curve is not None:
             arrays["curve"] = self.curve
-        if self.vectors is not None:
-            arrays |= self.vectors.to_arrays()
+        if self.encoded is not None:
+            arrays |= dict(zip(_OF_ENCODER, (self.encoded.vectors, self.judged, self.judged_vectors), strict=True))
         return store.State(KIND, 1, {}, {}, arrays)
 
     @classmethod
-    def from_state(cls, state: store.State, n_labels: int, n_features: int) -> LabelTexts:
-        """From :meth:`to_state`'s result, verified."""
+    def from_state(cls, state: store.State, n_labels: int, n_features: int, of_model: store.State) -> LabelTexts:
+        """From :meth:`to_state`'s result, verified, and the state of the model, which has the encoder's files."""
         store.need_kind(state, KIND)
         labels = store.need_range(state, "labels", 0, n_labels - 1, np.int32, (None,))
         rows = store.need_range(state, "rows", -1, 2**62, np.int64, (len(labels),))
-        curve, vectors = None, LabelVectors.from_state(state, n_labels)
+        curve, has_encoder = None, _OF_ENCODER[0] in state.arrays
         if "curve" in state.arrays:
-            curve = store.need_array(state, "curve", np.float64, (1 + n_evidence(vectors is not None),))
+            curve = store.need_array(state, "curve", np.float64, (1 + n_evidence(has_encoder),))
             store.need_finite(state, "curve")
         texts = store.need_csr(state, "texts", (n_labels, n_features))
-        return cls(texts, rows, labels, WordContexts.from_state(state, n_features), curve, vectors)
+        known = cls(texts, rows, labels, WordContexts.from_state(state, n_features), curve)
+        if not has_encoder:
+            return known
+        vectors = store.need_array(state, _OF_ENCODER[0], np.float16, (n_labels, None))
+        judged = store.need_rising(state, _OF_ENCODER[1], 0, 2**62, np.int64)
+        of_rows = store.need_array(state, _OF_ENCODER[2], np.float16, (len(judged), vectors.shape[1]))
+        for name in _OF_ENCODER[::2]:
+            store.need_finite(state, name)
+        encoded = EncodedLabels(ModelEncoder.of_state(of_model, vectors.shape[1], OF_LABELS), vectors)
+        return replace(known, encoded=encoded, judged=judged, judged_vectors=of_rows)
 
 
 def judged_rows(n: int, weight: npt.NDArray[np.float32] | None) -> _Ids:
@@ -293,32 +253,16 @@ def fitted_texts(
     known, of_rows = known.with_texts(rows_of_texts, labels[kept], ids.astype(np.int64)), None
     if (encoder := described.encoder) is not None:
         of_rows = encoded(encoder, described.judged, n_jobs, "Encoding texts of rows").astype(np.float16)
+        vectors = np.zeros((len(vocabulary), of_rows.shape[1]), np.float16)
+        vectors[labels] = encoded(encoder, list(described.labels.values()), n_jobs, "Encoding texts of labels")
         again = slice(None if keeps_rows else 0)  # a curve is fitted again where rows are kept
-        vectors = LabelVectors.empty(len(vocabulary), judged[again].astype(np.int64), of_rows[again])
-        of_texts = encoded(encoder, list(described.labels.values()), n_jobs, "Encoding texts of labels")
-        known = replace(known, vectors=vectors.with_labels(labels, of_texts))
+        known = replace(
+            known, encoded=EncodedLabels(ModelEncoder(encoder), vectors), judged=judged[again].astype(np.int64),
+            judged_vectors=of_rows[again],
+        )  # fmt: skip
     known = known.learned_from(features, truth, weight, judged, of_rows, n_jobs)
     rows, truth, weight = with_text_rows(features, truth, weight, rows_of_texts, labels[kept])
     return rows.to_scipy(), truth.to_scipy(), weight, known
-
-
-class Query(NamedTuple):
-    """Texts to rank: their features, and the label encoder's vectors where labels are scored by such."""
-
-    rows: Csr
-    vectors: npt.NDArray[np.float32] | None
-    answered: npt.NDArray[np.bool_]  # those that get labels that rows have taught
-    readable: npt.NDArray[np.bool_]  # those that get others
-
-    @classmethod
-    def of(
-        cls, texts: list[str], rows: Csr, vectors: npt.NDArray[np.float32] | None, answered: npt.NDArray[np.bool_]
-    ) -> Query:
-        """An encoder knows something of every text that isn't blank."""
-        if vectors is None:
-            return cls(rows, vectors, answered, answered)
-        readable = np.fromiter((not text.isspace() and text != "" for text in texts), bool, len(texts))
-        return cls(rows, vectors, answered, answered | readable)
 
 
 @dataclass(frozen=True, eq=False)
@@ -332,33 +276,30 @@ class LabelTextRanker:
     @cached_property
     def scorer(self) -> TextScorer:
         """What scores these labels."""
-        return self.known.scorer(self.labels)
+        return TextScorer(self.known.texts, self.labels, self.known.contexts, vectors=self.known.label_vectors)
 
-    def rank(self, model: Estimator, query: Query, k: int, options: dict[str, Any]) -> TopK:
-        """The ``k`` best labels of either kind, by the options of the model's ``rank``."""
-        options, n_labels = dict(options), len(self.counts)
+    def rank(
+        self, model: Estimator, texts: list[str], rows: Csr, vectors: npt.NDArray[np.float32] | None,
+        answered: npt.NDArray[np.bool_], k: int, options: dict[str, Any],
+    ) -> TopK:  # fmt: skip
+        """The ``k`` best labels of either kind for texts, of which some are ``answered`` with labels that rows have
+        taught, by the options of the model's ``rank``."""
+        # Shapes: rows (n, d); vectors (n, dim), the label encoder's; answered (n,)
+        options, n_labels, tail, readable = dict(options), len(self.counts), None, answered
         allowed, denied = options.pop("allowed", None), options.pop("denied", None)
-        labels = LabelFilter.of(allowed, denied, n_rows=query.rows.shape[0], n_labels=n_labels)
-        if not hasattr(model, "tail"):
-            return self._joined(model, query, k, labels, options)
-        tail = tail_of(model.tail, options.pop("tail", None))
-        options["tail"] = "none"
-        if tail is None:
-            return self._joined(model, query, k, labels, options)
-        gains = label_gains(tail, model.label_counts_, model.n_rows_)
-        return reweigh(self._joined(model, query, max(k, CANDIDATES), labels, options), gains, k)
-
-    def _joined(
-        self, model: Estimator, query: Query, k: int, labels: LabelFilter | None, options: dict[str, Any]
-    ) -> TopK:
-        """Probabilities of the model's labels and of those that are known by their texts."""
-        assert self.known.curve is not None
-        n_labels = len(self.counts)
-        everything = LabelFilter(False, np.zeros(0, np.int32), None, n_labels)
-        learned = (everything if labels is None else labels).denying(self.labels)
-        first = model.probabilities(model.rank(query.rows, min(k, n_labels), **learned.as_given(), **options))
-        second = self.scorer.rank(query.rows, k, self.known.curve, labels, query.vectors)
-        return joined(answers_of(first, query.answered), answers_of(second, query.readable), k)
+        labels = LabelFilter.of(allowed, denied, n_rows=rows.shape[0], n_labels=n_labels)
+        if vectors is not None:  # an encoder knows something of every text that isn't blank
+            readable = answered | np.fromiter((not text.isspace() and text != "" for text in texts), bool, len(texts))
+        if hasattr(model, "tail"):
+            tail = tail_of(model.tail, options.pop("tail", None))
+            options["tail"] = "none"
+        n, curve = k if tail is None else max(k, CANDIDATES), self.known.curve
+        assert curve is not None
+        learned = denying(labels, self.labels, n_labels)
+        first = model.probabilities(model.rank(rows, min(n, n_labels), **learned.as_given(), **options))
+        second = self.scorer.rank(rows, n, curve, labels, vectors)
+        top = joined(answers_of(first, answered), answers_of(second, readable), n)
+        return top if tail is None else reweigh(top, label_gains(tail, model.label_counts_, model.n_rows_), k)
 
 
 def rankers_of(model: Estimator) -> list[Estimator]:
@@ -370,16 +311,6 @@ def label_counts(model: Estimator) -> npt.NDArray[np.int64]:
     """How many training rows each label has."""
     counts: npt.NDArray[np.int64] = np.maximum.reduce([each.label_counts_ for each in rankers_of(model)])
     return counts
-
-
-@dataclass(frozen=True)
-class TextParts:
-    """What a fitted text model is made of."""
-
-    vectorizer: TfidfVectorizer
-    model: Estimator
-    vocabulary: Vocabulary
-    label_texts: LabelTexts | None  # of a model whose labels have texts
 
 
 @dataclass(frozen=True)
@@ -397,71 +328,58 @@ class Request:
 
 
 def requested(
-    parts: TextParts, texts: list[str] | None, Y: Any, sample_weight: Any, label_texts: Any, options: dict[str, Any],
-    encode: Callable[[list[str]], npt.NDArray[np.float32]],
-) -> Request:  # fmt: skip
-    """The arguments in the model's own terms, verified as far as they are texts and names."""
-    matrix, known, removed = Y, parts.label_texts, parts.model.removed_labels_
-    vectorizer, names, described = parts.vectorizer, parts.vocabulary, {}
+    model: Any, texts: list[str] | None, Y: Any, sample_weight: Any, label_texts: Any, options: dict[str, Any]
+) -> Request:
+    """What an update of a TextModel is given in its own model's terms, verified as far as it is texts and names."""
+    matrix, known, removed = Y, model.label_texts_, model.removed_labels_
+    vectorizer, names, described = model.vectorizer, model.vocabulary_, {}
     if label_texts is not None:
         left_out = set(removed.tolist())
         described = named_texts(label_texts, (name for label, name in enumerate(names) if label not in left_out))
     vocabulary = with_names_of(names, described)
     if texts is not None and Y is not None:
-        grown, matrix = grown_labels(names, len(names), Y, described)
-        assert grown is not None
-        vocabulary = grown
+        vocabulary, matrix = grown_labels(names, len(names), Y, described)
         need_as_many(len(texts), matrix.shape[0])
-        n_rows = max(each.n_rows_ for each in rankers_of(parts.model)) - (0 if known is None else len(known.labels))
+        n_rows = max(each.n_rows_ for each in rankers_of(model.model)) - (0 if known is None else len(known.labels))
         vectorizer = vectorizer.with_terms_of(texts, n_rows)
         options = {**options, "n_features": vectorizer.n_terms_}
-    labels = np.array([vocabulary.id(name) for name in described], np.int32)
+    labels, named = np.array([vocabulary.id(name) for name in described], np.int32), list(described.values())
     gone = np.intersect1d(labels, removed)
     if len(gone):
         raise DataError(f"label_texts has label {vocabulary[int(gone[0])]!r}, which was removed before.")
-    rows = vectorizer.transform_rows(list(described.values()))
-    kept = np.flatnonzero((np.diff(rows.indptr) > 0) | (labels >= parts.model.n_labels_))  # a new label needs a row
+    rows = vectorizer.transform_rows(named)
+    kept = np.flatnonzero((np.diff(rows.indptr) > 0) | (labels >= model.model.n_labels_))  # a new label needs a row
     vectors = None
-    if len(labels) and known is not None and known.vectors is not None:
-        vectors = labels, encode(list(described.values()))
+    if len(labels) and known is not None and known.encoded is not None:
+        vectors = labels, known.encoded.encode(named, vectorizer.n_jobs)
     rows, labels = take_rows(rows, kept), labels[kept]
     features = None if texts is None else vectorizer.transform_rows(texts)
     given: tuple[Any, Any, Any] = features, matrix, sample_weight
     if len(labels) and (features is None) == (matrix is None):
-        given = _with_texts_below(features, matrix, sample_weight, rows, labels, len(vocabulary))
-        options = {**options, **_forgotten(parts, labels, options)}
+        if features is None:
+            features, matrix = Csr.empty(0, rows.shape[1]), Csr.empty(0, len(vocabulary)).to_scipy()
+        truth = validate.labels(matrix)
+        truth = truth._replace(shape=(truth.shape[0], len(vocabulary)))
+        weight = validate.sample_weight(sample_weight, features.shape[0])
+        below, truth, weight = with_text_rows(features, truth, weight, rows, labels)
+        given = below, truth.to_scipy(), weight
+        options = {**options, **_forgotten(model, labels, options)}
     return Request(vectorizer, vocabulary, given, options, rows, labels, vectors)
 
 
-def _with_texts_below(
-    features: Csr | None, matrix: Any, sample_weight: Any, texts: Csr, labels: npt.NDArray[np.int32],
-    n_labels: int,
-) -> tuple[Any, Any, Any]:  # fmt: skip
-    """The new rows, if there are any, and labels' texts as rows below them."""
-    if features is None:
-        features, matrix = Csr.empty(0, texts.shape[1]), Csr.empty(0, n_labels).to_scipy()
-    truth = validate.labels(matrix)
-    truth = truth._replace(shape=(truth.shape[0], n_labels))
-    weight = validate.sample_weight(sample_weight, features.shape[0])
-    rows, truth, weight = with_text_rows(features, truth, weight, texts, labels)
-    return rows, truth.to_scipy(), weight
-
-
-def _forgotten(parts: TextParts, labels: npt.NDArray[np.int32], options: dict[str, Any]) -> dict[str, Any]:
-    """What makes the model forget the texts that labels have had until now."""
-    known = parts.label_texts
-    if known is None:
+def _forgotten(model: Any, labels: npt.NDArray[np.int32], options: dict[str, Any]) -> dict[str, Any]:
+    """What makes a model forget the texts that labels have had until now."""
+    known = model.label_texts_
+    old = np.zeros(0, np.int64) if known is None else known.rows[np.isin(known.labels, labels)]
+    if not len(old):
         return {}
-    old = known.rows[np.isin(known.labels, labels)]
-    kept: Any = getattr(parts.model, "training_rows_", None)
-    if len(old) and (kept is None or (old < 0).any()):
-        name = parts.vocabulary[int(known.labels[np.isin(known.labels, labels)][0])]
+    kept: Any = getattr(model.model, "training_rows_", None)
+    if kept is None or (old < 0).any():
+        name = model.vocabulary_[int(known.labels[np.isin(known.labels, labels)][0])]
         raise DataError(
             f"label_texts gives label {name!r} another text, but the model keeps no rows and can't forget the one "
             "that it has."
         )
-    if not len(old):
-        return {}
     forget = options.get("forget")
     return {"forget": old if forget is None else np.union1d(kept.ids[kept.rows_of(forget)], old)}
 
@@ -488,8 +406,8 @@ def texts_after(
     known = known.grown(n_labels, n_features)
     if len(request.labels):
         known = known.with_texts(request.texts, request.labels, ids.astype(np.int64))
-    if request.vectors is not None and known.vectors is not None:
-        known = replace(known, vectors=known.vectors.with_labels(*request.vectors))
+    if request.vectors is not None and known.encoded is not None:
+        known = replace(known, encoded=known.encoded.with_labels(*request.vectors))
     known = known.merged(request.options.get("merge") or {})
     if kept is not None:
         known = known.left_with(kept.ids)
@@ -500,8 +418,8 @@ def texts_after(
         real = np.flatnonzero(~np.isin(kept.ids, known.rows))
         features, labels, weight = kept.taken(real)
         judged, vectors = judged_rows(features.shape[0], weight), None
-        if known.vectors is not None:  # of other rows there are no texts any more
-            judged = np.flatnonzero(np.isin(kept.ids[real], known.vectors.judged)).astype(np.int32)
-            vectors = known.vectors.rows[np.searchsorted(known.vectors.judged, kept.ids[real][judged])]
+        if known.encoded is not None:  # of other rows there are no texts any more
+            judged = np.flatnonzero(np.isin(kept.ids[real], known.judged)).astype(np.int32)
+            vectors = known.judged_vectors[np.searchsorted(known.judged, kept.ids[real][judged])]
         return known.learned_from(features, labels, weight, judged, vectors, model.n_jobs)
     return replace(known, contexts=WordContexts.none(n_features)) if forgets else known

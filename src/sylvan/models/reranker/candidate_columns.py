@@ -18,8 +18,7 @@ from sylvan.errors import DataError, ParameterError
 from sylvan.matching.neighbors import Nearest
 from sylvan.models.base import Estimator
 from sylvan.models.encoders import OF_ENCODER, EncodedLabels
-from sylvan.models.ensembles.joint import Joined
-from sylvan.models.ensembles.members import take
+from sylvan.models.ensembles.members import Joined, take
 from sylvan.models.lexical.lexical_matcher import LexicalMatcher
 from sylvan.models.lexical.lexicon import OF_COMPANY, company_columns
 from sylvan.parallel import map_parallel, resolve_jobs, split_ranges
@@ -220,7 +219,7 @@ class Order:
         """Without what is known of some labels, whose ids stay."""
         values = self.values.copy()
         values[labels] = 0
-        encoded = None if self.encoded is None else self.encoded.without(labels)
+        encoded = None if self.encoded is None else self.encoded.with_labels(labels)
         return replace(self, facts=self.facts.without(labels), values=values, encoded=encoded)
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
@@ -303,7 +302,7 @@ class ColumnMaker:
     def _row_vectors(self, rows: Any, n_jobs: int | None) -> _Floats | None:
         """The encoder's vectors of rows; None without an encoder."""
         encoded = self.order.encoded
-        return None if encoded is None else encoded.rows(list(rows), n_jobs)
+        return None if encoded is None else encoded.encode(list(rows), n_jobs)
 
     def _columns(self, candidates: TopK, tops: Sequence[TopK], rows: Any, vectors: _Floats | None) -> _Floats:
         # Shapes: candidates (n, k); vectors (n, dim); returns (n, k, n_features)

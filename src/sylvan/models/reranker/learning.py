@@ -197,13 +197,9 @@ def _paths(
 
 
 def candidate_notes(
-    candidates: TopK,
-    columns: npt.NDArray[np.float32],
-    label: int,
-    scorer: BoostedTrees | None,
-    names: Sequence[str],
+    candidates: TopK, columns: npt.NDArray[np.float32], label: int, scorer: BoostedTrees | None, names: Sequence[str],
     top: int,
-) -> tuple[str, ...]:
+) -> tuple[str, ...]:  # fmt: skip
     """Where a label stands among one row's candidates, and which columns move it."""
     # Shapes: candidates (1, k); columns (1, k, n_features)
     places = np.flatnonzero(candidates.labels[0] == label)

@@ -25,15 +25,17 @@ from sylvan.labels.vocabulary import find_label
 from sylvan.metrics.rows import hits
 from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.models.encoders import (
+    ENCODER_SOURCE,
     EncodedLabels,
-    EncoderSource,
     described_encoder,
     first_terms,
     made_encoder,
+    own_encoder,
 )
 from sylvan.models.ensembles.ensemble import PRESETS
-from sylvan.models.ensembles.joint import Joined, JointModel, TrainingRows
+from sylvan.models.ensembles.joint import JointModel, TrainingRows
 from sylvan.models.ensembles.members import (
+    Joined,
     fit_members,
     fresh,
     held_out_answers,
@@ -195,7 +197,7 @@ class Reranker(JointModel):
     held_out: Annotated[int, Range(0, 2**31 - 1)] = 10_000
     tail: Annotated[str | None, Tail()] = None
     columns: Annotated[Columns | None, Instance((Callable,), "a function of rows and candidates")] = None
-    label_encoder: Annotated[Any | None, EncoderSource()] = None
+    label_encoder: Annotated[Any | None, ENCODER_SOURCE] = None
     calibration: Method | None = "isotonic"
     n_jobs: Threads = None
     seed: Seed = 0
@@ -277,7 +279,7 @@ class Reranker(JointModel):
         """
         training = self._training_rows(X, Y, sample_weight)
         need_library(self.scorer)
-        encoder = self._opened_encoder()
+        encoder = self._encoder()
         X, Y, weight = training.rows, training.labels, training.weight
         if weight is not None:
             options["sample_weight"] = weight
@@ -338,16 +340,11 @@ class Reranker(JointModel):
             )
         return [{"label_texts": label_texts} if lexical else {} for lexical in of_words]
 
-    def _opened_encoder(self) -> TextEncoder | None:
-        """An encoder of the model's own, whatever becomes of the one that was given."""
-        if self.label_encoder is None:
-            return None
-        if not self.takes_texts:
+    def _encoder(self) -> TextEncoder | None:
+        """An encoder of labels, opened before any work is done; None where there is none."""
+        if self.label_encoder is not None and not self.takes_texts:
             raise ParameterError("The 'label_encoder' parameter of Reranker must be None for members over matrices.")
-        from sylvan.neural import open_encoder
-
-        encoder = open_encoder(self.label_encoder)
-        return encoder.copy() if encoder is self.label_encoder else encoder
+        return own_encoder(self.label_encoder)
 
     def _encoded_labels(
         self, encoder: TextEncoder | None, label_texts: Any, names: Vocabulary | None
@@ -397,7 +394,7 @@ class Reranker(JointModel):
         model._take_fitted()
         joined, (counts, n_rows) = model._joined, model._joined.counts()
         facts = replace(LabelFacts.none(joined.n_labels), n_rows=n_rows, counts=counts)
-        encoded = model._encoded_labels(model._opened_encoder(), label_texts, joined.vocabulary)
+        encoded = model._encoded_labels(model._encoder(), label_texts, joined.vocabulary)
         model._order = Order(facts, np.zeros((joined.n_labels, 0), np.float32), encoded)
         model.weights_ = shares(None, len(members))
         return model
@@ -456,7 +453,6 @@ class Reranker(JointModel):
             When a member can't be brought up to date; none is changed then.
         NotFittedError, DataError
         """
-        self._need_fit("update")
         joined = self._updated(X, Y, sample_weight, options)
         truth = None
         if Y is not None:
@@ -620,7 +616,7 @@ class Reranker(JointModel):
         """All parts of the model, and the files of its encoder, for :func:`sylvan.store.save`."""
         state = super().to_state()
         if self._order.encoded is not None:
-            state.files.update(self._order.encoded.files())
+            state.files.update(self._order.encoded.encoder.files())
         return state
 
     @classmethod

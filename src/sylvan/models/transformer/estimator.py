@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 import os
 import re
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
@@ -24,12 +24,12 @@ from sylvan.indexing import LabelTree
 from sylvan.labels.targets import need_as_many
 from sylvan.models.base import Estimator
 from sylvan.models.encoders import (
-    EncoderSource,
-    SavedEncoder,
+    ENCODER_SOURCE,
+    Tested,
     dense_features,
     described_encoder,
     described_part,
-    encoder_files,
+    is_path,
     made_encoder,
     made_part,
 )
@@ -37,11 +37,10 @@ from sylvan.models.ensembles.ensemble import Ensemble
 from sylvan.models.label_changes import one_class_a_row
 from sylvan.models.text_estimator import TextEstimator, Unknown, check_texts
 from sylvan.models.transformer.presets import PARTS, Preset, TransformerMatcher, ensemble_of, preset_part
-from sylvan.models.transformer.training import Lengths, TransformerTraining, joined, plan_of, unit_terms
+from sylvan.models.transformer.training import FittedTransformer, TransformerTraining, joined, plan_of, unit_terms
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.parallel import all_at_once, resolve_jobs
-from sylvan.params.fields import Constraint, Range, Seed, Threads, attribute, check_value, parameterized
-from sylvan.params.wording import counted
+from sylvan.params.fields import Range, Seed, Threads, attribute, check_value, parameterized
 from sylvan.runtime.checkpoint import Checkpoint
 from sylvan.runtime.plan import Plan, UpdatePlan
 from sylvan.text import TfidfVectorizer
@@ -50,68 +49,22 @@ if TYPE_CHECKING:
     from sylvan.neural.text.text_encoder import TextEncoder
 
 
-_MOST_DIMENSIONS = 1 << 20
-_DEVICE = re.compile(r"auto|cpu|(cuda|mps|xpu)(:[0-9]{1,3})?")
+_DEVICES = re.compile(r"auto|cpu|(cuda|mps|xpu)(:[0-9]{1,3})?")
+_DEVICE = Tested(
+    lambda value: isinstance(value, str) and _DEVICES.fullmatch(value) is not None,
+    "'auto', 'cpu', 'cuda', 'mps' or 'xpu', with a number where there are several, as in 'cuda:1'",
+)
 # Where the machine that fitted a model computes and stores vectors is no part of the model, and no manifest says where
 # another one does.
 _OF_THE_MACHINE: Mapping[str, Any] = MappingProxyType({"cache": None, "device": "auto"})
 _Self = TypeVar("_Self", bound="TransformerEstimator")
-_opening = threading.RLock()  # not a model's own: locks can't be copied
-
-
-def need_dense_scale(state: store.State) -> float:
-    """The length of the encoder's vectors that the rankers have learned, which the parameter may say otherwise."""
-    if "dense_scale" not in state.meta:
-        raise ModelError(f"{state.where!r} is damaged: it doesn't say how long its encoder's vectors are.")
-    return store.need_float(state, "dense_scale", np.finfo(np.float32).tiny, np.finfo(np.float32).max)
-
-
-def need_term_scale(state: store.State) -> float:
-    """The length of TF-IDF's part of a row; 1 in a model that was saved before it could be anything else."""
-    if "term_scale" not in state.meta:
-        return 1.0
-    return store.need_float(state, "term_scale", np.finfo(np.float32).tiny, 1.0)
-
-
-def need_history(state: store.State) -> list[dict[str, Any]]:
-    """What the training of each layer went like."""
-    history = state.meta.get("history")
-    if not isinstance(history, list) or not all(isinstance(layer, dict) for layer in history):
-        raise ModelError(
-            f"{state.where!r} is damaged: 'history' must be a list of layers. Got {history!r:.60} instead."
-        )
-    return history
-
-
-@dataclass(frozen=True)
-class _Path(Constraint):
-    def accepts(self, value: Any) -> bool:
-        return isinstance(value, (str, os.PathLike)) and bool(os.fspath(value))
-
-    def _words(self) -> str:
-        return "the path of a folder"
-
-    def _parse(self, text: str) -> Any:
-        return text
-
-
-@dataclass(frozen=True)
-class _Device(Constraint):
-    def accepts(self, value: Any) -> bool:
-        return isinstance(value, str) and _DEVICE.fullmatch(value) is not None
-
-    def _words(self) -> str:
-        return "'auto', 'cpu', 'cuda', 'mps' or 'xpu', with a number where there are several, as in 'cuda:1'"
-
-    def _parse(self, text: str) -> Any:
-        return text
 
 
 @parameterized
 class TransformerEstimator(TextEstimator):
     """Base of the models with a text encoder; a concrete one says how its encoder and rankers are trained."""
 
-    encoder: Annotated[Any | None, EncoderSource()] = None
+    encoder: Annotated[Any | None, ENCODER_SOURCE] = None
     preset: Preset = "base"
     vectorizer: TfidfVectorizer | None = None
     matcher: TransformerMatcher | None = None
@@ -120,20 +73,20 @@ class TransformerEstimator(TextEstimator):
     max_length: Annotated[int | None, Range(1)] = None
     pooling: Literal["mean", "cls", "pooler", "last"] | None = None
     dense_scale: Annotated[float | None, Range(1e-30, 1e15)] = None  # what float32 and the rankers can bear
-    device: Annotated[str, _Device()] = "auto"
-    cache: Annotated[str | os.PathLike[str] | None, _Path()] = None
+    device: Annotated[str, _DEVICE] = "auto"
+    cache: Annotated[str | os.PathLike[str] | None, Tested(is_path, "the path of a folder")] = None
     n_jobs: Threads = None
     seed: Seed = 0
     unknown: Unknown = "none"
 
-    vectorizer_: TfidfVectorizer = attribute()
-    ranker_: XRLinear = attribute()
-    history_: list[dict[str, Any]] = attribute()
-    n_dense_: int = attribute()
-    dense_scale_: float = attribute()
-    term_scale_: float = attribute()
-    unit_vectors_: bool = attribute()
-    _encoder: TextEncoder | SavedEncoder = attribute()
+    fitted_: FittedTransformer = attribute()
+    vectorizer_ = property(attrgetter("fitted_.vectorizer"))
+    ranker_ = property(attrgetter("fitted_.ranker"))
+    history_ = property(attrgetter("fitted_.history"))
+    n_dense_ = property(attrgetter("fitted_.n_dense"))
+    dense_scale_ = property(attrgetter("fitted_.lengths.dense"))
+    term_scale_ = property(attrgetter("fitted_.lengths.terms"))
+    unit_vectors_ = property(attrgetter("fitted_.unit_vectors"))
 
     added = MappingProxyType({"unknown": "none"})
     layout = 2  # the first had the parameters of its parts as its own
@@ -224,20 +177,14 @@ class TransformerEstimator(TextEstimator):
             When the machine clearly has too little memory, or there was too little on the way; with what to lower.
         """
         training = self.training(self, texts, label_lists, sample_weight)
-        learned = training.run(checkpoint, force, report)
-        self.vectorizer_, self._encoder = learned.vectorizer, learned.encoder
-        self.ranker_, self.history_ = learned.ranker, learned.history
-        self.n_dense_, (self.term_scale_, self.dense_scale_) = learned.n_dense, learned.lengths
-        self.unit_vectors_ = training.unit_vectors
-        self._take_sizes(learned.vocabulary)
+        self._take(training.run(checkpoint, force, report), training.vocabulary)
         self.single_label_ = one_class_a_row(label_lists)
         return self
 
-    def _take_sizes(self, vocabulary: Vocabulary) -> None:
+    def _take(self, fitted: FittedTransformer, vocabulary: Vocabulary) -> None:
         """What the fitted ranker knows of the data, which the model has too."""
-        ranker = self.ranker_
-        self.vocabulary_, self.calibrator_ = vocabulary, ranker.calibrator_
-        self.n_rows_, self.label_counts_ = ranker.n_rows_, ranker.label_counts_
+        self.fitted_, self.vocabulary_, ranker = fitted, vocabulary, fitted.ranker
+        self.n_rows_, self.label_counts_, self.calibrator_ = ranker.n_rows_, ranker.label_counts_, ranker.calibrator_
         self.n_features_, self.n_labels_ = ranker.n_features_, ranker.n_labels_
 
     def plan(self, texts: Iterable[str], label_lists: Any, sample_weight: Any = None) -> Plan:
@@ -269,25 +216,13 @@ class TransformerEstimator(TextEstimator):
             When its files were altered, or its vectors aren't those that the rankers have learned from.
         """
         self._need_fit("encoder_")
-        with _opening:
-            if isinstance(self._encoder, SavedEncoder):
-                self._encoder = self._opened(self._encoder)
-            return self._encoder
-
-    def _opened(self, saved: SavedEncoder) -> TextEncoder:
-        encoder = saved.open()
-        if encoder.dim_out != self.n_dense_:
-            raise ModelError(
-                f"The {self.kind} is damaged: its encoder's vectors have {counted(encoder.dim_out, 'dimension')}, but "
-                f"its rankers have learned from {self.n_dense_}."
-            )
-        return encoder
+        return self.fitted_.encoder.open()
 
     @property
     def tree_(self) -> LabelTree:
         """The tree over the labels; of several, the first."""
         self._need_fit("tree_")
-        return self.ranker_.tree_
+        return self.fitted_.ranker.tree_
 
     def embed(self, texts: Iterable[str]) -> npt.NDArray[np.float32]:
         """The encoder's vectors of texts, of length 1.
@@ -318,20 +253,20 @@ class TransformerEstimator(TextEstimator):
     def inner(self) -> Estimator:
         """The linear rankers."""
         resolve_jobs(self.n_jobs)
-        self.ranker_.n_jobs = self.n_jobs
-        self.ranker_.check_params(self.at_ranking)
-        return self.ranker_
+        ranker = self.fitted_.ranker
+        ranker.n_jobs = self.n_jobs
+        ranker.check_params(self.at_ranking)
+        return ranker
 
     def _text_features(self, texts: list[str]) -> Csr:
-        if self.vectorizer_.n_jobs != self.n_jobs:
-            self.vectorizer_.n_jobs = self.n_jobs
-        terms = unit_terms(self.vectorizer_, self.vectorizer_.transform_rows(texts))
-        dense = self._dense(texts, self.unit_vectors_)
-        return joined(terms, dense, Lengths(self.term_scale_, self.dense_scale_))
+        fitted = self.fitted_
+        fitted.vectorizer.n_jobs = self.n_jobs
+        terms = unit_terms(fitted.vectorizer, fitted.vectorizer.transform_rows(texts))
+        return joined(terms, self._dense(texts, fitted.unit_vectors), fitted.lengths)
 
     def _feature_name(self, column: int) -> str:
-        n_terms = self.vectorizer_.n_terms_
-        return self.vectorizer_.term(column) if column < n_terms else MEANING
+        vectorizer = self.fitted_.vectorizer
+        return vectorizer.term(column) if column < vectorizer.n_terms_ else MEANING
 
     def explain(self, x: str | list[str], label: str | int, top: int = 10, **options: Any) -> Explanation:
         """Why the model gives ``label`` to a text: words by name, and all of the encoder's dimensions as one entry.
@@ -392,12 +327,11 @@ class TransformerEstimator(TextEstimator):
         """
         self._need_fit("update")
         vocabulary, given, options = self._asked(X, Y, merge, options)
-        before = self.ranker_.removed_labels_
-        ranker = copy.copy(self.inner()).update(*given, sample_weight, **options)
+        before = self.inner()
+        ranker = copy.copy(before).update(*given, sample_weight, **options)
         assert isinstance(ranker, XRLinear)
-        self.ranker_ = ranker
-        self._take_sizes(vocabulary)
-        self._free_names(np.setdiff1d(ranker.removed_labels_, before).astype(np.int32))
+        self._take(replace(self.fitted_, ranker=ranker), vocabulary)
+        self._free_names(np.setdiff1d(ranker.removed_labels_, before.removed_labels_).astype(np.int32))
         return self
 
     def plan_update(
@@ -486,27 +420,13 @@ class TransformerEstimator(TextEstimator):
     # ---------------------------------------- copies and files
 
     def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
-        self.ranker_ = self.ranker_.without_label_ids(ids)
-        self._take_sizes(self.vocabulary_)
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = dict(self.__dict__)
-        if "_encoder" in state:
-            state["_encoder"] = self.encoder_
-        return state
-
-    def __deepcopy__(self: _Self, memo: dict[int, Any]) -> _Self:
-        made = type(self).__new__(type(self))
-        memo[id(self)] = made
-        for name, value in self.__dict__.items():
-            made.__dict__[name] = copy.deepcopy(value, memo)
-        return made
+        fitted = self.fitted_
+        self._take(replace(fitted, ranker=fitted.ranker.without_label_ids(ids)), self.vocabulary_)
 
     def to_state(self) -> store.State:
         """The parts of the model and the files of its encoder, for :func:`sylvan.store.save`."""
         state = super().to_state()
-        encoder = self._encoder
-        state.files.update(encoder.files() if isinstance(encoder, SavedEncoder) else encoder_files(encoder))
+        state.files.update(self.fitted_.encoder.files())
         return state
 
     def _plain_params(self) -> dict[str, Any]:
@@ -523,28 +443,10 @@ class TransformerEstimator(TextEstimator):
         return {**params, "encoder": made_encoder(state, params["encoder"])}
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
-        meta, arrays, parts = super()._fitted_state()
-        meta |= {"n_dense": self.n_dense_, "dense_scale": self.dense_scale_, "term_scale": self.term_scale_}
-        meta |= {"unit_vectors": self.unit_vectors_, "history": self.history_}
-        return meta, arrays, {"vectorizer": self.vectorizer_.to_state(), "ranker": self.ranker_.to_state(), **parts}
+        (meta, arrays, parts), (learned, own) = super()._fitted_state(), self.fitted_.to_state()
+        return {**meta, **learned}, arrays, {**own, **parts}
 
     def _restore(self, state: store.State) -> None:
-        """Take in what was fitted; the encoder stays in its files until it is used."""
         resolve_jobs(self.n_jobs)
         super()._restore(state)
-        self.vectorizer_ = TfidfVectorizer.from_state(store.need_part(state, "vectorizer", "tfidf-vectorizer"))
-        self.ranker_ = XRLinear.from_state(store.need_part(state, "ranker", "xr-linear"))
-        self.n_dense_ = store.need_int(state, "n_dense", 1, _MOST_DIMENSIONS)
-        self.dense_scale_, self.term_scale_ = need_dense_scale(state), need_term_scale(state)
-        self.unit_vectors_ = "unit_vectors" not in state.meta or store.need_bool(state, "unit_vectors")
-        self.history_ = need_history(state)
-        n_terms, n_columns, n_labels = self.vectorizer_.n_terms_, self.ranker_.n_features_, self.ranker_.n_labels_
-        if n_terms + self.n_dense_ != n_columns:
-            raise DataError(
-                f"{counted(n_terms, 'term')} and {counted(self.n_dense_, 'dimension')} don't make the ranker's "
-                f"{counted(n_columns, 'feature')}."
-            )
-        if len(self.vocabulary_) != n_labels:
-            raise DataError(f"it has {counted(len(self.vocabulary_), 'name')}, but {counted(n_labels, 'label')}.")
-        self._encoder = SavedEncoder(state)
-        self._take_sizes(self.vocabulary_)
+        self._take(FittedTransformer.from_state(state, len(self.vocabulary_)), self.vocabulary_)

@@ -64,18 +64,10 @@ class FineTuned:
 
 
 def fine_tune(
-    encoder: TextEncoder,
-    rows: TokenRows,
-    labels: Csr,
-    tree: LabelTree,
-    layers: Sequence[int],
-    matcher: TransformerMatcher | None = None,
-    *,
-    row_weight: npt.NDArray[np.float32] | None = None,
-    engine: Engine | None = None,
-    runner: Runner | None = None,
-    seed: int = 0,
-) -> FineTuned:
+    encoder: TextEncoder, rows: TokenRows, labels: Csr, tree: LabelTree, layers: Sequence[int],
+    matcher: TransformerMatcher | None = None, *, row_weight: npt.NDArray[np.float32] | None = None,
+    engine: Engine | None = None, runner: Runner | None = None, seed: int = 0,
+) -> FineTuned:  # fmt: skip
     """Train an encoder on some layers of a label tree, one after the other. For each: embed all texts; solve linear
     rankers on the embeddings down to this layer, whose weights the layer's vectors begin with; take as a row's
     candidates the children of nodes that hold a positive (TFN) or that a beam search reaches (MAN, ``negatives_from``);
@@ -89,18 +81,10 @@ class _Training:
     """The layers' training on its way."""
 
     def __init__(
-        self,
-        encoder: TextEncoder,
-        rows: TokenRows,
-        labels: Csr,
-        tree: LabelTree,
-        layers: Sequence[int],
-        matcher: TransformerMatcher,
-        row_weight: npt.NDArray[np.float32] | None,
-        engine: Engine | None,
-        runner: Runner | None,
-        seed: int,
-    ) -> None:
+        self, encoder: TextEncoder, rows: TokenRows, labels: Csr, tree: LabelTree, layers: Sequence[int],
+        matcher: TransformerMatcher, row_weight: npt.NDArray[np.float32] | None, engine: Engine | None,
+        runner: Runner | None, seed: int,
+    ) -> None:  # fmt: skip
         matcher.check_params()
         self.encoder, self.rows, self.labels, self.tree = encoder.load(), rows, labels, tree
         self.matcher, self.row_weight, self.seed = matcher.suited(kind_of(self.encoder)), row_weight, seed

@@ -79,13 +79,9 @@ def dense_table(weights: ClusterWeights) -> tuple[npt.NDArray[np.float32], npt.N
 
 
 def table_weights(
-    table: npt.NDArray[np.float32],
-    bias: npt.NDArray[np.float32],
-    child_offsets: npt.NDArray[np.int64],
-    *,
-    n_features: int | None = None,
-    first: int = 0,
-) -> ClusterWeights:
+    table: npt.NDArray[np.float32], bias: npt.NDArray[np.float32], child_offsets: npt.NDArray[np.int64], *,
+    n_features: int | None = None, first: int = 0,
+) -> ClusterWeights:  # fmt: skip
     """A table as the weights of a linear layer, which the beam search reads."""
     # Shapes: table (n_nodes, dim); bias (n_nodes,); child_offsets (n_parents + 1,)
     clusters = []

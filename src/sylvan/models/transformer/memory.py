@@ -95,17 +95,13 @@ def sizes_of(
     batch = 0 if matcher is None else matcher.batch_size
     longest = int(lengths.max(initial=1))
     return EncoderSizes(
-        n_rows=len(texts),
-        n_tokens=int(lengths.sum()) * (4 if kind_of(encoder) == "bag" else 1),
+        n_rows=len(texts), n_tokens=int(lengths.sum()) * (4 if kind_of(encoder) == "bag" else 1),
         n_weights=sum(weight.numel() for weight in weights),
         n_trained=sum(weight.numel() for weight in trained if id(weight) not in tables),
         n_table=sum(weight.numel() for weight in trained if id(weight) in tables),
-        n_wide=round(wide * 1.5 / (_SPARED if _checkpoints(encoder) else 1)),
-        n_dense=encoder.dim_out,
-        batch_tokens=batch * longest,
-        layer_sizes=() if matcher is None else layer_sizes,
-        n_terms=n_terms,
-    )
+        n_wide=round(wide * 1.5 / (_SPARED if _checkpoints(encoder) else 1)), n_dense=encoder.dim_out,
+        batch_tokens=batch * longest, layer_sizes=() if matcher is None else layer_sizes, n_terms=n_terms,
+    )  # fmt: skip
 
 
 def _checkpoints(encoder: TextEncoder) -> bool:

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sylvan import store
 from sylvan.arrays import validate
 from sylvan.arrays.canonical import Csr, beside, take_rows
-from sylvan.data import Vocabulary
-from sylvan.errors import DataError, ParameterError
+from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.indexing import LabelTree
 from sylvan.indexing.clustering import layer_plan
 from sylvan.indexing.embeddings import embedding_bytes
 from sylvan.labels.targets import encode_labels, need_as_many
 from sylvan.matching.negatives import csr_bytes
-from sylvan.models.encoders import dense_features, torch_threads
+from sylvan.models.encoders import ModelEncoder, dense_features, torch_threads
 from sylvan.models.text_estimator import check_texts
 from sylvan.models.transformer import presets
 from sylvan.models.transformer.memory import (
@@ -54,6 +54,8 @@ _REMEDY = (
     "matcher__gradient_checkpointing=True, matcher__lora_rank=8 or matcher__precision='bf16'."
 )
 _TIMED_TEXTS = 64  # that go through the encoder to see how long it takes
+_MOST_DIMENSIONS = 1 << 20
+_TINY = float(np.finfo(np.float32).tiny)
 _PLANNED_ROWS = 20_000  # among which the rankers are solved in part
 _BACKWARD = 3.0  # a step of training, in passes forward
 
@@ -115,16 +117,50 @@ class TextsWarning(UserWarning):
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
-    """What a training gives."""
+class FittedTransformer:
+    """What a training gives: what makes features of texts, and what ranks these."""
 
     vectorizer: TfidfVectorizer
-    encoder: TextEncoder
+    encoder: ModelEncoder
     ranker: XRLinear
-    vocabulary: Vocabulary
-    history: list[dict[str, Any]]
-    n_dense: int
+    history: list[dict[str, Any]]  # what the training of each layer went like
+    n_dense: int  # dimensions of the encoder's vectors, which are the last of the features
     lengths: Lengths
+    unit_vectors: bool  # whether the rankers see the encoder's vectors at length 1, or as they are
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, store.State]]:
+        """Values and parts for a saved model; the encoder's files are its own."""
+        meta = {
+            "n_dense": self.n_dense, "dense_scale": self.lengths.dense, "term_scale": self.lengths.terms,
+            "unit_vectors": self.unit_vectors, "history": self.history,
+        }  # fmt: skip
+        return meta, {"vectorizer": self.vectorizer.to_state(), "ranker": self.ranker.to_state()}
+
+    @classmethod
+    def from_state(cls, state: store.State, n_names: int) -> FittedTransformer:
+        """What :meth:`to_state` gave, verified; the encoder stays in its files until it is used."""
+        vectorizer = TfidfVectorizer.from_state(store.need_part(state, "vectorizer", "tfidf-vectorizer"))
+        ranker = XRLinear.from_state(store.need_part(state, "ranker", "xr-linear"))
+        n_dense, history = store.need_int(state, "n_dense", 1, _MOST_DIMENSIONS), state.meta.get("history")
+        if "dense_scale" not in state.meta:
+            raise ModelError(f"{state.where!r} is damaged: it doesn't say how long its encoder's vectors are.")
+        dense, terms = store.need_float(state, "dense_scale", _TINY, np.finfo(np.float32).max), 1.0
+        if "term_scale" in state.meta:  # 1 in a model that was saved before it could be anything else
+            terms = store.need_float(state, "term_scale", _TINY, 1.0)
+        unit_vectors = "unit_vectors" not in state.meta or store.need_bool(state, "unit_vectors")
+        if not isinstance(history, list) or not all(isinstance(layer, dict) for layer in history):
+            raise ModelError(
+                f"{state.where!r} is damaged: 'history' must be a list of layers. Got {history!r:.60} instead."
+            )
+        if vectorizer.n_terms_ + n_dense != ranker.n_features_:
+            raise DataError(
+                f"{counted(vectorizer.n_terms_, 'term')} and {counted(n_dense, 'dimension')} don't make the ranker's "
+                f"{counted(ranker.n_features_, 'feature')}."
+            )
+        if n_names != ranker.n_labels_:
+            raise DataError(f"it has {counted(n_names, 'name')}, but {counted(ranker.n_labels_, 'label')}.")
+        encoder = ModelEncoder.of_state(state, n_dense, "its rankers have learned from")
+        return cls(vectorizer, encoder, ranker, history, n_dense, Lengths(terms, dense), unit_vectors)
 
 
 class TransformerTraining:
@@ -202,7 +238,7 @@ class TransformerTraining:
     def run(
         self, checkpoint: Checkpoint | str | os.PathLike[str] | None, force: bool,
         report: Callable[[str], None] | None = None,
-    ) -> Learned:  # fmt: skip
+    ) -> FittedTransformer:  # fmt: skip
         """Train; parameters as those of ``fit``."""
         encoder = presets.encoder_of(self.model)  # before all else, because it is what fails most
         if report is not None or not force:
@@ -230,7 +266,9 @@ class TransformerTraining:
             features = joined(terms, dense, lengths)
             ranker = self.rank(tree, features, tuned, lengths.dense, run.within("ranker"), force)
             history = [] if tuned is None else tuned.history()
-            return Learned(self.vectorizer, encoder, ranker, self.vocabulary, history, dense.shape[1], lengths)
+            return FittedTransformer(
+                self.vectorizer, ModelEncoder(encoder), ranker, history, dense.shape[1], lengths, self.unit_vectors
+            )
 
     def terms(self) -> Csr:
         """TF-IDF of all texts, rows of length 1."""

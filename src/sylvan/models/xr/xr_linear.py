@@ -785,12 +785,12 @@ class XRLinear(Estimator):
         if np.ndim(self.alpha) > 0:
             arrays["alpha"] = np.asarray(self.alpha, dtype=np.float64)
         own = self.fitted_.to_state()
-        return meta | own[0], arrays | own[1], parts | self._calibrator_to_parts() | own[2]
+        return meta | own[0], arrays | own[1], parts | own[2]
 
     def _restore(self, state: store.State) -> None:
         super()._restore(state)
         self.fitted_ = FittedTrees.from_state(state, self.n_features_, self.n_labels_)
-        self._calibrator_from_parts(state)
+
         for ranker in self.rankers_:
             if not np.array_equal(ranker.tree.removed, self._removed):
                 raise ModelError(f"{state.where!r} is damaged: its trees hold other labels than it has.")
