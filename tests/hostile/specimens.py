@@ -166,7 +166,7 @@ def named_labels(folder: Path) -> None:
     X, Y = known()
     names = [[f"label {label}" for label in row.indices] for row in Y]
     model = XRLinear(branching=5, max_leaf=5).fit(X, names)
-    model.feature_names_in_ = np.array([f"column {column}" for column in range(X.shape[1])], object)
+    model._columns = np.array([f"column {column}" for column in range(X.shape[1])], object)
     model.save(folder)
 
 

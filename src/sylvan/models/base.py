@@ -65,6 +65,13 @@ class GivenRows(NamedTuple):
     n_labels: int
 
 
+def need_both(X: Any, Y: Any, rows: str = "rows", labels: str = "labels") -> bool:
+    """Whether an update has new rows, whose labels it must have then."""
+    if (X is None) != (Y is None):
+        raise DataError(f"update takes X and Y together: the new {rows}, and their {labels}.")
+    return X is not None
+
+
 class Estimator(Fitted):
     """Base of all models; a concrete one sets ``n_features_`` and ``n_labels_`` in ``fit`` and is final."""
 
@@ -73,11 +80,12 @@ class Estimator(Fitted):
     n_rows_: int
     label_counts_: npt.NDArray[np.int64]
     vocabulary_: Vocabulary | None = None
-    feature_names_in_: npt.NDArray[Any]  # only where the columns of X had names
+
     single_label_: bool = False  # whether fit was given one class a row: an array, list or column of ids or names
     first_feature_: int | None = None  # the number of the first feature in svmlight files, where it learned from one
     calibrator_: Calibrator | None = None  # unless rows were held out for one
     _removed: npt.NDArray[np.int32] = _NONE  # ids of labels that were removed, rising
+    _columns: npt.NDArray[Any] | None = None  # the names of the columns of X in training, where they had any
     least_rows: ClassVar[int] = 1  # of training, in a folder
     unlearns: ClassVar[bool] = False  # whether an update without known rows makes it answer known labels less
     gives_probabilities: ClassVar[bool] = False  # whether it learned them, so that they mean something uncalibrated
@@ -200,15 +208,14 @@ class Estimator(Fitted):
 
     def _names_to_parts(self) -> dict[str, store.State]:
         """The names of labels and columns, and the curves of probabilities, as parts of a state."""
-        columns = self.feature_names_in_.tolist() if "feature_names_in_" in self.__dict__ else None
-        parts = names_to_parts(self.vocabulary_, columns)
+        columns = getattr(self, "feature_names_in_", None)
+        parts = names_to_parts(self.vocabulary_, None if columns is None else columns.tolist())
         return parts if self.calibrator_ is None else {**parts, "calibrator": self.calibrator_.to_state()}
 
     def _names_from_parts(self, state: store.State) -> None:
         """What :meth:`_names_to_parts` gave, verified."""
         self.vocabulary_, columns = names_from_parts(state, self.n_labels_, self.n_features_)
-        if columns is not None:
-            self.feature_names_in_ = np.array(list(columns), dtype=object)
+        self._columns = None if columns is None else np.array(list(columns), dtype=object)
         if "calibrator" in state.parts:
             self.calibrator_ = Calibrator.from_state(state.parts["calibrator"])
 
@@ -639,6 +646,13 @@ class Estimator(Fitted):
         return self.n_features_
 
     @property
+    def feature_names_in_(self) -> npt.NDArray[Any]:
+        """The names of the columns of X, where they had any and none were added since; else no such attribute."""
+        if self._columns is None or len(self._columns) != self.n_features_:
+            raise AttributeError(f"The columns of this {type(self).__name__} have no names.")
+        return self._columns
+
+    @property
     def classes_(self) -> npt.NDArray[Any]:
         """The labels in the order of :meth:`predict_proba`'s columns: names, or else the ids 0 to n_labels_ - 1."""
         self._need_fit("classes_")
@@ -719,18 +733,16 @@ class Estimator(Fitted):
 
     def _keep_names(self, X: Any, vocabulary: Vocabulary | None, single_label: bool = False) -> None:
         """At the end of ``fit``: the names of labels and columns, and whether each row has one class."""
-        self.vocabulary_, self.single_label_ = vocabulary, single_label
-        for name in ("feature_names_in_", "_removed"):
-            self.__dict__.pop(name, None)
+        self.vocabulary_, self.single_label_, self._removed = vocabulary, single_label, _NONE
         columns = feature_names(X, "X")
-        if columns is not None:
-            self.feature_names_in_ = np.array(columns, dtype=object)
+        self._columns = None if columns is None else np.array(columns, dtype=object)
 
     def _features(self, X: Any, n_features: int | None = None) -> Csr:
         """What ``rank`` is given, verified; columns with other names than in ``fit`` are refused, unless there are to
         be ``n_features`` columns from now on."""
-        if n_features is None and "feature_names_in_" in self.__dict__:
-            need_columns(X, self.feature_names_in_.tolist(), type(self).__name__)
+        columns = getattr(self, "feature_names_in_", None)
+        if n_features is None and columns is not None:
+            need_columns(X, columns.tolist(), type(self).__name__)
         return validate.features(X, n_features=n_features or self.n_features_, owner=type(self).__name__)
 
     def _filter(self, allowed: Any, denied: Any, n_rows: int) -> LabelFilter | None:

@@ -78,20 +78,21 @@ class ModelEncoder:
     """A model's own encoder. That of a loaded model is read from its files when it is first used, as only that loads
     PyTorch; they are mapped at once, which takes no time and preserves their contents although a save replaces them."""
 
-    def __init__(self, opened: TextEncoder | None) -> None:
+    def __init__(self, opened: TextEncoder | None, state: store.State | None = None) -> None:
         self.opened = opened  # None until it is read
+        if state is not None:
+            if _NEEDED not in state.files:
+                raise ModelError(f"{state.where!r} is damaged: the {state.kind} needs the file {_NEEDED!r}.")
+            self._state = store.State(
+                state.kind, state.version, where=state.where, files=dict(state.files), file_entries=state.file_entries
+            )
+            self._maps = {name: _mapped(os.fspath(path)) for name, path in state.files.items()}  # type: ignore[arg-type]
 
     @classmethod
     def of_state(cls, state: store.State, dim: int, beside: str) -> ModelEncoder:
         """That of a loaded model, whose vectors must have ``dim`` dimensions, as those ``beside`` them have."""
-        if _NEEDED not in state.files:
-            raise ModelError(f"{state.where!r} is damaged: the {state.kind} needs the file {_NEEDED!r}.")
-        made = cls(None)
-        made._dim, made._beside = dim, beside
-        made._state = store.State(
-            state.kind, state.version, where=state.where, files=dict(state.files), file_entries=state.file_entries
-        )
-        made._maps = {name: _mapped(os.fspath(path)) for name, path in state.files.items()}  # type: ignore[arg-type]
+        made = cls(None, state)
+        made.dim, made.beside = dim, beside
         return made
 
     def open(self) -> TextEncoder:
@@ -102,10 +103,10 @@ class ModelEncoder:
 
                 files = None if self._has_files() else self._copied()
                 encoder = open_encoder(store.need_files(self._state, _FOLDER) if files is None else files.path)
-                if encoder.dim_out != self._dim:
+                if encoder.dim_out != self.dim:
                     raise ModelError(
                         f"The {self._state.kind} is damaged: its encoder's vectors have "
-                        f"{counted(encoder.dim_out, 'dimension')}, but {self._beside} {self._dim}."
+                        f"{counted(encoder.dim_out, 'dimension')}, but {self.beside} {self.dim}."
                     )
                 self.opened = encoder
             return self.opened

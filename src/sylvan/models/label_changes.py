@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from sylvan.arrays.canonical import Csr
 from sylvan.arrays.frames import labels_of, numpy_of
 from sylvan.arrays.label_filter import LabelFilter
+from sylvan.arrays.topk import TopK
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError
 from sylvan.labels.vocabulary import ids_of_names
@@ -91,6 +92,26 @@ def without_names(vocabulary: Vocabulary, ids: Iterable[int]) -> Vocabulary:
     members of an ensemble."""
     marks = {label: hashlib.sha256(vocabulary[label].encode()).hexdigest()[:16] for label in ids}
     return renamed(vocabulary, {label: f"(removed {mark})" for label, mark in marks.items()})
+
+
+def best_of_pairs(
+    rows: npt.NDArray[Any], labels: npt.NDArray[np.int32], scores: npt.NDArray[np.float32], n_rows: int, k: int
+) -> TopK:
+    """The ``k`` best of pairs of a row and a label, by rising rows; of equal ones the lower label."""
+    order = np.lexsort((labels, -scores, rows))
+    counts = np.bincount(rows, minlength=n_rows)
+    place = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)  # rows are as long sorted as not
+    chosen = place < k
+    best, (row, place) = order[chosen], (rows[chosen], place[chosen])
+    top = TopK(np.full((n_rows, k), -1, np.int32), np.full((n_rows, k), -np.inf, np.float32))
+    top.labels[row, place], top.scores[row, place] = labels[best], scores[best]
+    return top
+
+
+def rows_of(tops: Sequence[TopK], k: int) -> TopK:
+    """The answers to consecutive rows as one."""
+    none = TopK(np.zeros((0, k), np.int32), np.zeros((0, k), np.float32))
+    return TopK(*(np.concatenate([getattr(top, name) for top in (none, *tops)]) for name in ("labels", "scores")))
 
 
 def merged_labels(labels: Csr, merged: Mapping[int, list[int]]) -> tuple[Csr, npt.NDArray[np.int64]]:

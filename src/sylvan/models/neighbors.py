@@ -18,7 +18,7 @@ from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.explain.question import strongest
 from sylvan.explain.records import Example
 from sylvan.matching.neighbors import Nearest, NeighborIndex
-from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator
+from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator, need_both
 from sylvan.models.label_changes import merged_labels, one_class_a_row
 from sylvan.parallel import all_at_once, resolve_jobs
 from sylvan.params.fields import Range, Threads, attribute, parameterized
@@ -190,61 +190,41 @@ class NeighborRanker(Estimator):
             raise DataError(f"This {type(self).__name__} keeps its rows: it can't be given others.")
         if X is None and sample_weight is not None:
             raise DataError("sample_weight is that of new rows: give X and Y with it.")
-        old = self.index_.rows(), self.row_labels_.to_csr(), self.row_labels_.row_weights
         if n_features is not None:
             self.n_features_ = self._more_features(n_features)
-            self.__dict__.pop("feature_names_in_", None)
-        stays = ~np.isin(self.row_ids_, [] if forget is None else self._known_ids(forget))
-        left = np.flatnonzero(stays)
+        left = np.arange(self.n_rows_)
+        if forget is not None:
+            left = np.flatnonzero(~np.isin(self._row_ids, self._known_ids(forget)))
         merged = {} if merge is None else self._merged(merge)
-        n_labels, new, weight = self.n_labels_, None, None
-        if X is not None or Y is not None:
-            if X is None or Y is None:
-                raise DataError("update takes X and Y together: the new rows, and their labels.")
-            self.vocabulary_, numbers = self._with_new_names(Y)
-            new = validate.pair(self._features(X), numbers, owner=type(self).__name__)
-            weight = validate.sample_weight(sample_weight, new[0].shape[0])
-            n_labels = max(n_labels, new[1].shape[1])
-        elif forget is None and not merged:
+        if not need_both(X, Y) and forget is None and not merged:
             raise DataError("There is nothing to do: give new rows X and Y, or forget, or merge.")
-        self._follow(old, left, new, weight, merged, n_labels)
-        gone = [label for into, sources in merged.items() for label in sources if label != into]
-        if gone:
-            ids = np.array(sorted(set(gone)), np.int32)
-            self._drop_labels(ids)
-            self._free_names(ids)
-        return self
-
-    def _follow(
-        self, old: tuple[Csr, Csr, npt.NDArray[np.float32] | None], left: npt.NDArray[np.int64],
-        new: tuple[Csr, Csr] | None, weight: npt.NDArray[np.float32] | None, merged: Mapping[int, list[int]],
-        n_labels: int,
-    ) -> None:  # fmt: skip
-        """Store the old rows that are left and the new ones, with labels merged."""
-        features, labels = (take_rows(matrix, left) for matrix in old[:2])
+        features, labels, weights = self.index_.rows(), self.row_labels_.to_csr(), self.row_labels_.row_weights
+        features, labels = take_rows(features, left), take_rows(labels, left)
         features = features._replace(shape=(len(left), self.n_features_))
-        labels = labels._replace(shape=(len(left), n_labels))
-        weights = None if old[2] is None else old[2][left]
-        ids = self._row_ids[left]
-        if new is not None:
-            n_new = new[0].shape[0]
-            relevance = new[1].data if (new[1].data == 1).all() else new[1].data / new[1].data.max()
-            added = new[1]._replace(shape=(n_new, n_labels), data=relevance.astype(np.float32))
-            features, labels = stacked(features, new[0]), stacked(labels, added)
-            if weights is not None or weight is not None:
-                ones = np.ones(len(left), np.float32), np.ones(n_new, np.float32)
-                parts = ones[0] if weights is None else weights, ones[1] if weight is None else weight
-                weights = np.concatenate(parts)
+        weights, ids = None if weights is None else weights[left], self._row_ids[left]
+        if X is not None:
+            new, self.vocabulary_ = self._given_rows(X, Y, sample_weight)
+            n_new = new.features.shape[0]
+            relevance = new.labels.data if (new.labels.data == 1).all() else new.labels.data / new.labels.data.max()
+            labels = labels._replace(shape=(len(left), new.n_labels))
+            labels = stacked(labels, new.labels._replace(data=relevance.astype(np.float32)))
+            features = stacked(features, new.features)
+            if weights is not None or new.weight is not None:
+                pairs = (weights, len(left)), (new.weight, n_new)
+                weights = np.concatenate([np.ones(n, np.float32) if one is None else one for one, n in pairs])
             ids = np.concatenate((ids, self._next_id + np.arange(n_new)))
             self._next_id += n_new
         labels, _ = merged_labels(labels, merged)
-        removed = np.intersect1d(labels.indices, self._removed)
-        if len(removed):
-            raise DataError(f"Y has label {removed[0]}, which was removed before.")
         if not labels.nnz:
             raise DataError("No row with a label would be left: there is nothing to learn.")
         self._row_ids = ids
         self._store(features, labels, weights, None)
+        gone = {label for into, sources in merged.items() for label in sources if label != into}
+        if gone:
+            removed = np.array(sorted(gone), np.int32)
+            self._drop_labels(removed)
+            self._free_names(removed)
+        return self
 
     @property
     def row_ids_(self) -> npt.NDArray[np.int64]:
@@ -394,17 +374,15 @@ class NeighborRanker(Estimator):
     def _explain_notes(self, row: Csr, label: int) -> tuple[str, ...]:
         voters = self.neighbors(row, min(self.n_neighbors, self.n_rows_))[0][0]
         voters = voters[voters >= 0]
-        having = np.flatnonzero(self.row_labels_.having(label)[voters])
-        if not len(having):
+        places = np.flatnonzero(self.row_labels_.having(label)[voters])
+        if not len(places):
             return (f"None of the {len(voters)} nearest training rows has this label.",)
-        return (
-            f"{len(having)} of the {len(voters)} nearest training rows have this label; the first of them stands at "
-            f"place {having[0] + 1}.",
-        )
+        words = f"{len(places)} of the {len(voters)} nearest training rows have this label; the first of them stands at"
+        return (f"{words} place {places[0] + 1}.",)
 
     def _nearest(self, X: Any, n: int, *, description: str, only: npt.NDArray[np.bool_] | None = None) -> Nearest:
-        features = self._features(X)
-        return self.index_.nearest(features, n, only=only, n_jobs=resolve_jobs(self.n_jobs), description=description)
+        jobs = resolve_jobs(self.n_jobs)
+        return self.index_.nearest(self._features(X), n, only=only, n_jobs=jobs, description=description)
 
     def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
         self.row_labels_ = self.row_labels_.without(ids)

@@ -281,7 +281,8 @@ class TextModel(TextEstimator):
             raise DataError("fit_blocks takes no label_texts: give all texts to fit at once.")
         labels = LabelNumbers()
         texts = _texts_of(blocks, labels.take)
-        scratch = _scratch_for(options)
+        # on disk where the model is to be trained within a limit
+        scratch = None if options.get("memory_limit") is None else ScratchFiles(tempfile.gettempdir())
         self._fit(
             lambda: self.vectorizer.fit_transform_blocks(texts, scratch=scratch), labels.finish, sample_weight, options
         )
@@ -623,11 +624,6 @@ def _over_matrices(model: Any) -> Estimator:
     if not isinstance(model, Estimator) or model.takes_texts:
         raise DataError(f"A TextModel is made of a model over matrices, not of {type(model).__name__}.")
     return model
-
-
-def _scratch_for(options: dict[str, Any]) -> ScratchFiles | None:
-    """Files for the features where the model is to be trained within a limit; None for memory."""
-    return None if options.get("memory_limit") is None else ScratchFiles(tempfile.gettempdir())
 
 
 def _texts_of(blocks: Iterable[Any], take: Callable[[list[Any], Any], None]) -> Iterator[list[str]]:

@@ -202,33 +202,6 @@ class TextEstimator(Estimator):
     def _untailed(self) -> dict[str, Any]:
         return self.inner()._untailed()
 
-    def choose(self, X: Iterable[str], **options: Any) -> NamedTopK:
-        """The labels that a stopping rule picks for each text, best first, with their probabilities and names.
-
-        Parameters
-        ----------
-        X : iterable of str, length n
-        **options
-            ``k``, ``threshold``, ``expected`` and ``precision`` as in :meth:`XRLinear.choose`; ``threshold`` may also
-            be a dict from names to numbers, and is 0.5 for names that it lacks. Others are handed to the model's
-            ``rank``.
-
-        Returns
-        -------
-        NamedTopK
-            ``labels`` and ``scores``, and ``names``: each text's list.
-
-        Examples
-        --------
-        >>> from sylvan import TextModel
-        >>> texts = ["whales of the south seas", "a voyage on the south seas", "bread and cakes", "the baking of bread"]
-        >>> tagger = TextModel().fit(texts, [["Whaling"], ["Whaling", "Voyages"], ["Baking"], ["Baking"]])
-        >>> tagger.choose(["how to bake bread"], expected="f1").names
-        [['Baking']]
-        """
-        top = super().choose(X, **options)
-        return NamedTopK(top.labels, top.scores, self.vocabulary_)
-
     def probabilities(self, top: TopK) -> TopK:
         """The result of :meth:`rank` with probabilities instead of scores, as in :meth:`predict_proba`."""
         self._need_fit("probabilities")
@@ -275,12 +248,10 @@ def thresholds_by_name(threshold: Any, vocabulary: Vocabulary) -> Any:
     """``threshold`` with a dict from names turned into one number a label, 0.5 for those that it lacks."""
     if not isinstance(threshold, Mapping):
         return threshold
-    labels: list[int] = []
-    for name in threshold:
-        label = vocabulary.get(name)
-        if label is None:
-            raise DataError(f"threshold names {name!r}, which is no label of the model.")
-        labels.append(label)
+    labels = [vocabulary.get(name) for name in threshold]
+    if None in labels:
+        unknown = list(threshold)[labels.index(None)]
+        raise DataError(f"threshold names {unknown!r}, which is no label of the model.")
     each = np.full(len(vocabulary), 0.5)
     each[labels] = validate.real_numbers(list(threshold.values()), "threshold")
     return each
@@ -301,46 +272,35 @@ def check_texts(texts: Iterable[str], owner: str = "This model") -> list[str]:
 
 
 def _nearest_texts(model: TextEstimator, texts: list[str], name: str, examples: Any, n: int) -> tuple[Example, ...]:
-    """The ``n`` training texts of a label that are nearest to the one in ``texts``."""
-    pair = examples if isinstance(examples, tuple | list) and len(examples) == 2 else (examples, None)
-    if isinstance(pair[0], Estimator):
-        known = None if pair[1] is None else check_texts(pair[1])
-        return _nearest_of(model, pair[0], known, texts, name, n)
-    if pair[1] is None:
+    """The ``n`` training texts of a label that are nearest to the one in ``texts``: by a NeighborRanker, over the
+    model's features or in a TextModel of its own, or of texts and their labels."""
+    given, others = examples if isinstance(examples, tuple | list) and len(examples) == 2 else (examples, None)
+    if isinstance(given, Estimator):
+        known, whole = None if others is None else check_texts(others), given if hasattr(given, "inner") else model
+        ranker: Any = given.inner() if isinstance(given, TextEstimator) else given
+        if not hasattr(ranker, "nearest_with"):
+            raise DataError(f"examples must be a NeighborRanker or hold one. Got {type(ranker).__name__} instead.")
+        if whole is model:
+            check_ranker(ranker, model.n_features_, model.n_labels_)
+        if (label := whole.vocabulary_.get(name)) is None:  # type: ignore[union-attr]  # over texts
+            return ()
+        result: tuple[Example, ...] = ranker.nearest_with(whole._text_features(texts), label, n, whole._feature_name)
+        if known is not None and len(known) != ranker.n_rows_:
+            raise DataError(
+                f"examples have {counted(len(known), 'text')}, but the NeighborRanker was fitted on {ranker.n_rows_}."
+            )
+        return result if known is None else with_excerpts(result, known)
+    if others is None:
         raise DataError(
             "examples must be a pair (texts, label_lists) of training texts and their labels, or a fitted "
             f"NeighborRanker. Got {type(examples).__name__} instead."
         )
-    known, label_lists = check_texts(pair[0]), list(pair[1])
+    known, label_lists = check_texts(given), list(others)
     if len(known) != len(label_lists):
         raise DataError(f"examples have {counted(len(known), 'text')}, but labels for {len(label_lists):,}.")
     rows = [i for i, row in enumerate(label_lists) if name in map(str, names_and_weights(row, i))]
     if not rows:
         return ()
     X = model._text_features([known[i] for i in rows]).to_scipy()
-    result = nearest_rows(model._text_features(texts), X, np.array(rows, int), n, model._feature_name)
-    return with_excerpts(result, known)
-
-
-def _nearest_of(
-    model: TextEstimator, ranker: Estimator, known: list[str] | None, texts: list[str], name: str, n: int
-) -> tuple[Example, ...]:
-    """The nearest rows of a NeighborRanker over the model's features, or of one in a TextModel of its own."""
-    whole: Any = ranker if hasattr(ranker, "inner") else model
-    inner: Any = ranker.inner() if hasattr(ranker, "inner") else ranker
-    if not hasattr(inner, "nearest_with"):
-        raise DataError(f"examples must be a NeighborRanker or hold one. Got {type(inner).__name__} instead.")
-    if whole is model:
-        check_ranker(inner, model.n_features_, model.n_labels_)
-    label = whole.vocabulary_.get(name)
-    if label is None:
-        return ()
-    row = whole._text_features(texts)
-    result: tuple[Example, ...] = inner.nearest_with(row, label, n, whole._feature_name)
-    if known is None:
-        return result
-    if len(known) != inner.n_rows_:
-        raise DataError(
-            f"examples have {counted(len(known), 'text')}, but the NeighborRanker was fitted on {inner.n_rows_}."
-        )
-    return with_excerpts(result, known)
+    nearest = nearest_rows(model._text_features(texts), X, np.array(rows, int), n, model._feature_name)
+    return with_excerpts(nearest, known)

@@ -30,7 +30,7 @@ MODULES = {
     "vocabulary": "labels.vocabulary",
     "x-transformer": "models.transformer.x_transformer",
     "xr-linear": "models.xr.xr_linear",
-    "xr-transformer": "models.transformer.xr_transformer",
+    "xr-transformer": "models.transformer.x_transformer",
 }
 
 

@@ -376,8 +376,6 @@ class BeamTreeClassifier(Estimator):
         self.fitted_ = updated(self, known, examples, classes, counts, epochs)
         self.vocabulary_, self.n_labels_, self.n_features_ = classes.vocabulary, classes.n, examples.n_features
         self.n_rows_, self.label_counts_ = self.n_rows_ + len(examples.ids), counts
-        if width is not None:
-            self.__dict__.pop("feature_names_in_", None)
         if isinstance(self.tree, LabelTree):
             self.tree = self.tree_
         return self

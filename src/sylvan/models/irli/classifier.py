@@ -432,8 +432,6 @@ class IRLIClassifier(Estimator):
         self.fitted_ = updated(self, self.fitted_, given)
         self.vocabulary_, self.n_labels_, self.n_features_ = vocabulary, n_labels, given.X.shape[1]
         self.n_rows_, self.label_counts_ = given.n_rows, given.label_counts
-        if n_features is not None:
-            self.__dict__.pop("feature_names_in_", None)
         fresh = np.diff(given.truths[:, n_before:].tocsr().indptr) > 0
         if rows is None and fresh.sum() > (~fresh).sum():
             warnings.warn(

@@ -19,6 +19,7 @@ from sylvan.arrays.label_filter import LabelFilter
 from sylvan.arrays.topk import TopK
 from sylvan.indexing import pifa
 from sylvan.matching.neighbors import NeighborIndex
+from sylvan.models.label_changes import best_of_pairs, rows_of
 
 PER_LABEL, PER_WORD, PER_TEXT = 256, 32, 300  # largest values kept of a label's rows, of a word and of a prediction
 BLOCK_PRODUCTS = 1 << 24
@@ -74,8 +75,8 @@ class WordContexts:
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The arrays to store."""
-        parts = {f"contexts.{name}": getattr(self.means, name) for name in ("indptr", "indices", "data")}
-        return {"words": self.words, **parts}
+        names = ("contexts.indptr", "contexts.indices", "contexts.data")
+        return {"words": self.words, **dict(zip(names, self.means[:3], strict=True))}
 
     @classmethod
     def from_state(cls, state: store.State, n_features: int) -> WordContexts:
@@ -205,10 +206,6 @@ class LabelCosines:
         self._vectors = np.ascontiguousarray(vectors, np.float32)
         self._labels, self._n_usual = labels, n_usual
 
-    def of(self, vector: _Vectors, label: int) -> float:
-        """The cosine of one row with one label."""
-        return float(np.asarray(vector, np.float32) @ self._vectors[label])
-
     def near(self, rows: _Vectors, places: _Ids, n: int, masks: list[npt.NDArray[np.bool_]] | None = None) -> Near:
         """The ``n`` nearest labels of each row, with those that are as near as the last, beside its candidates."""
         # Shapes: rows (n_rows, dim); places (n_rows, c)
@@ -271,11 +268,6 @@ class TextScorer:
         self._similar = NeighborIndex.build(self._both, scaled=False)
         self._cosines = None if vectors is None else LabelCosines(vectors, labels, NEAREST)
 
-    @property
-    def takes_vectors(self) -> bool:
-        """Whether rows are judged by an encoder's vectors too."""
-        return self._cosines is not None
-
     def evidence(
         self, rows: Csr, n_candidates: int, allowed: LabelFilter | None = None, vectors: _Vectors | None = None
     ) -> tuple[_Places, _Ids, _Floats]:
@@ -328,7 +320,7 @@ class TextScorer:
     def cosine(self, vector: _Vectors, label: int) -> float:
         """The cosine of a row's vector with that of a label's text."""
         assert self._cosines is not None
-        return self._cosines.of(vector, label)
+        return float(np.asarray(vector, np.float32) @ self._cosines._vectors[label])
 
     def shared_features(self, row: Csr, label: int) -> _Ids:
         """The features that a label's text and one row have in common, those that count most in the text first."""
@@ -341,30 +333,16 @@ class TextScorer:
         self, rows: Csr, k: int, curve: _Floats, allowed: LabelFilter | None = None, vectors: _Vectors | None = None
     ) -> TopK:
         """The ``k`` labels of highest probability for each row; fewer where fewer share anything with it."""
-        n_rows = rows.shape[0]
-        if n_rows > BLOCK_ROWS:  # the features of all candidates of all rows would be more than anybody has room for
-            spans = [np.arange(first, min(first + BLOCK_ROWS, n_rows)) for first in range(0, n_rows, BLOCK_ROWS)]
-            tops = [
-                self.rank(
-                    take_rows(rows, span),
-                    k,
-                    curve,
-                    None if allowed is None else allowed.of_rows(span),
-                    None if vectors is None else vectors[span],
-                )
-                for span in spans
-            ]
-            return TopK(*(np.concatenate([getattr(top, name) for top in tops]) for name in ("labels", "scores")))
-        row, label, evidence = self.evidence(rows, max(CANDIDATES * k, FEWEST_CANDIDATES), allowed, vectors)
-        scores = probabilities(curve, evidence)
-        order = np.lexsort((label, -scores, row))
-        row, label, scores = row[order], label[order], scores[order]
-        counts = np.bincount(row, minlength=rows.shape[0])
-        place = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
-        top = TopK(np.full((rows.shape[0], k), -1, np.int32), np.full((rows.shape[0], k), -np.inf, np.float32))
-        kept = place < k
-        top.labels[row[kept], place[kept]], top.scores[row[kept], place[kept]] = label[kept], scores[kept]
-        return top
+        n_rows, tops = rows.shape[0], []
+        for first in range(0, n_rows, BLOCK_ROWS):  # the features of all rows' candidates would need too much memory
+            span = np.arange(first, min(first + BLOCK_ROWS, n_rows))
+            some, labels, near = rows, allowed, vectors
+            if n_rows > BLOCK_ROWS:
+                some, labels = take_rows(rows, span), None if allowed is None else allowed.of_rows(span)
+                near = None if vectors is None else vectors[span]
+            row, label, evidence = self.evidence(some, max(CANDIDATES * k, FEWEST_CANDIDATES), labels, near)
+            tops.append(best_of_pairs(row, label, probabilities(curve, evidence), len(span), k))
+        return rows_of(tops, k)
 
 
 def probabilities(curve: _Floats, evidence: _Floats) -> npt.NDArray[np.float32]:

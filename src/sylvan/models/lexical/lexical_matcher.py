@@ -24,12 +24,11 @@ from sylvan.explain.records import excerpt
 from sylvan.labels.targets import encode_labels
 from sylvan.labels.vocabulary import find_label
 from sylvan.models.base import MOST_ANSWERS, Estimator
+from sylvan.models.label_changes import denying, rows_of
 from sylvan.models.lexical.lexicon import LabelTies, Lexicon
 from sylvan.models.lexical.matching import (
     FEATURES,
-    Boosting,
     LabelScorer,
-    Learned,
     MatchedRows,
     TextMatcher,
     best,
@@ -39,10 +38,10 @@ from sylvan.models.lexical.matching import (
 )
 from sylvan.models.lexical.stored_terms import StoredTerms, label_notes
 from sylvan.models.text_estimator import TextEstimator, check_texts
-from sylvan.parallel import all_at_once, resolve_jobs
+from sylvan.parallel import all_at_once
 from sylvan.params.fields import Choice, Range, Seed, Threads, attribute, parameterized
 from sylvan.ranking.boosted_trees import BoostedTrees
-from sylvan.ranking.calibrate import Method, calibrated, holdout_folds
+from sylvan.ranking.calibrate import Calibrator, Method, calibrated, holdout_folds
 from sylvan.text.characters import FIRST_RULES, RULES
 from sylvan.text.counting import as_documents
 from sylvan.text.word_forms import LEMMA_LANGUAGES, STEM_LANGUAGES, LabelWords
@@ -178,31 +177,31 @@ class LexicalMatcher(TextEstimator):
         self, X: Any, Y: Any, sample_weight: Any, label_texts: Any, rows: npt.NDArray[np.int32] | None
     ) -> TopK | None:
         self.check_params()
-        jobs = resolve_jobs(self.n_jobs)
         texts, names, truth, weight = self._rows(X, Y, sample_weight)
         if not texts and label_texts is None:
             raise DataError("Without texts the labels are known by label_texts alone: give these, or texts.")
         terms = label_terms(label_texts, names)
         vocabulary = _with_names(names, terms)
-        stored = StoredTerms.of(terms, vocabulary)
-        words, lexicon = stored.lexicon(len(vocabulary), self.stem, self.lemmatize)
+        stored, n_labels = StoredTerms.of(terms, vocabulary), len(vocabulary)
+        words, lexicon = stored.lexicon(n_labels, self.stem, self.lemmatize)
         if not lexicon.n_words:
-            raise DataError(f"None of the {len(vocabulary)} labels has a word: there is nothing to find in texts.")
-        truth = truth._replace(shape=(len(texts), len(vocabulary)))
-        matcher = TextMatcher.of(words, lexicon, self.partial)
+            raise DataError(f"None of the {n_labels} labels has a word: there is nothing to find in texts.")
+        truth, top = truth._replace(shape=(len(texts), n_labels)), None
+        scorer = LabelScorer(MatchedRows.none(n_labels), None)
         if rows is None and self.calibration is not None:
             rows = next(iter(holdout_folds(len(texts), 1, weight)), None)
-        found = self._learned(matcher, texts, truth, weight, rows, jobs)
+        if texts:
+            each = np.ones(len(texts), np.float32) if weight is None else weight
+            scorer, top = learned(self, TextMatcher(words, lexicon.kernel, self.partial), texts, truth, each, rows)
         self.vocabulary_, self.terms_, self._words, self._lexicon = vocabulary, stored, words, lexicon
-        self._scorer = found.scorer
-        self._take_sizes(truth)
-        self._removed = np.zeros(0, np.int32)
-        self.calibrator_ = None
-        if found.top is None or rows is None:
+        self._scorer, self._removed, self.calibrator_ = scorer, np.zeros(0, np.int32), None
+        (self.n_rows_, self.n_labels_), self.n_features_ = truth.shape, lexicon.n_words
+        self.label_counts_ = np.bincount(truth.indices, minlength=n_labels).astype(np.int64)
+        if top is None or rows is None:
             return None
         if self.calibration is not None:
-            self.calibrator_ = calibrated(self.calibration, found.top, rows, truth, weight)
-        return self.probabilities(found.top)
+            self.calibrator_ = calibrated(self.calibration, top, rows, truth, weight)
+        return self.probabilities(top)
 
     def _rows(
         self, X: Any, Y: Any, sample_weight: Any
@@ -218,21 +217,6 @@ class LexicalMatcher(TextEstimator):
         if len(texts) != truth.shape[0]:
             raise DataError(f"There are {len(texts)} texts, but the labels of {truth.shape[0]}.")
         return texts, vocabulary, truth, validate.sample_weight(sample_weight, len(texts))
-
-    def _learned(
-        self, matcher: TextMatcher, texts: tuple[str, ...], truth: Csr, weight: npt.NDArray[np.float32] | None,
-        rows: npt.NDArray[np.int32] | None, n_jobs: int,
-    ) -> Learned:  # fmt: skip
-        if not texts:
-            return Learned(LabelScorer(MatchedRows.none(truth.shape[1]), None), None)
-        each = np.ones(len(texts), np.float32) if weight is None else weight
-        boosting = Boosting(self.n_trees, self.depth, self.learning_rate, self.seed)
-        return learned(matcher, texts, truth, each, boosting, rows, n_jobs)
-
-    def _take_sizes(self, truth: Csr) -> None:
-        self.n_rows_, self.n_labels_ = truth.shape
-        self.n_features_ = self._lexicon.n_words
-        self.label_counts_ = np.bincount(truth.indices, minlength=self.n_labels_).astype(np.int64)
 
     @all_at_once
     def update(
@@ -277,22 +261,21 @@ class LexicalMatcher(TextEstimator):
             raise DataError("There is nothing to do: give new texts X and Y, or label_texts.")
         new = [name for name in names if name not in self.vocabulary_]
         terms = {**label_terms(None, new), **({} if label_texts is None else label_terms(label_texts, names))}
-        vocabulary = _with_names(self.vocabulary_, {**dict.fromkeys(new), **terms})
-        stored = self.terms_.with_others(StoredTerms.of(terms, vocabulary))
-        words, lexicon = stored.lexicon(len(vocabulary), self.stem, self.lemmatize)
-        place = np.array([vocabulary.id(name) for name in names], np.int32)
-        moved = validate.labels(_renumbered(truth, place, len(vocabulary)))
-        rows, counts = self._scorer.rows.plus(MatchedRows.none(len(vocabulary))), self.label_counts_
+        vocabulary = _with_names(self.vocabulary_, dict.fromkeys([*new, *terms]))
+        n_labels, stored = len(vocabulary), self.terms_.with_others(StoredTerms.of(terms, vocabulary))
+        words, lexicon = stored.lexicon(n_labels, self.stem, self.lemmatize)
+        ids = np.array([vocabulary.id(name) for name in names], np.int32)
+        moved = truth._replace(indices=ids[truth.indices], shape=(len(texts), n_labels)).to_scipy()
+        truth = validate.labels(moved)
+        rows = self._scorer.rows.plus(MatchedRows.none(n_labels))
         if texts:
-            each = np.ones(len(texts), np.float32) if weight is None else weight
-            matcher = TextMatcher.of(words, lexicon, self.partial)
-            rows = rows.plus(matched_rows(matcher, texts, moved, each, resolve_jobs(self.n_jobs)))
+            matcher = TextMatcher(words, lexicon.kernel, self.partial)
+            rows = rows.plus(matched_rows(matcher, texts, truth, weight, self.n_jobs))
         self.vocabulary_, self.terms_, self._words, self._lexicon = vocabulary, stored, words, lexicon
         self._scorer = LabelScorer(rows, self._scorer.trees)
-        self.n_rows_, self.n_labels_, self.n_features_ = self.n_rows_ + len(texts), len(vocabulary), lexicon.n_words
-        grown = np.zeros(len(vocabulary), np.int64)
-        grown[: len(counts)] = counts
-        self.label_counts_ = grown + np.bincount(moved.indices, minlength=len(vocabulary))
+        self.n_rows_, self.n_labels_, self.n_features_ = self.n_rows_ + len(texts), n_labels, lexicon.n_words
+        known = np.pad(self.label_counts_, (0, n_labels - len(self.label_counts_)))
+        self.label_counts_ = known + np.bincount(truth.indices, minlength=n_labels)
         return self
 
     # ---------------------------------------- answers
@@ -300,7 +283,7 @@ class LexicalMatcher(TextEstimator):
     @property
     def matcher_(self) -> TextMatcher:
         """What finds labels."""
-        return TextMatcher.of(self._words, self._lexicon, self.partial)
+        return TextMatcher(self._words, self._lexicon.kernel, self.partial)
 
     @property
     def ties_(self) -> LabelTies:
@@ -342,24 +325,16 @@ class LexicalMatcher(TextEstimator):
     def _rank_texts(self, texts: list[str], k: int, options: dict[str, Any], unknown: str | None) -> TopK:
         k = validate.count(k, "k", high=max(self.n_labels_, MOST_ANSWERS))
         self.check_params(("partial",))
-        jobs = resolve_jobs(self.n_jobs)
-        labels = LabelFilter.of(
-            options.get("allowed"), options.get("denied"), n_rows=len(texts), n_labels=self.n_labels_
-        )
+        allowed, denied = options.get("allowed"), options.get("denied")
+        labels = LabelFilter.of(allowed, denied, n_rows=len(texts), n_labels=self.n_labels_)
         if len(self._removed):
-            everything = LabelFilter(False, np.zeros(0, np.int32), None, self.n_labels_)
-            labels = (everything if labels is None else labels).denying(self._removed)
-        scorer, matcher = self._scorer, self.matcher_
+            labels = denying(labels, self._removed, self.n_labels_)
+        scorer = self._scorer
 
         def work(first: int, last: int, candidates: Any) -> TopK:
             return best(candidates, scorer.scores(candidates), k, labels, first)
 
-        tops = matcher.each(as_documents(texts), work, jobs, "Ranking")
-        none = np.zeros((0, k), np.int32), np.zeros((0, k), np.float32)
-        return TopK(
-            np.concatenate([none[0], *(top.labels for top in tops)]),
-            np.concatenate([none[1], *(top.scores for top in tops)]),
-        )
+        return rows_of(self.matcher_.each(as_documents(texts), work, self.n_jobs, "Ranking"), k)
 
     def features(self, texts: Iterable[str], candidates: Any) -> npt.NDArray[np.float32]:
         """What is known of some labels in some texts: the columns by which the matcher ranks.
@@ -394,8 +369,7 @@ class LexicalMatcher(TextEstimator):
         rows = np.repeat(np.arange(len(documents)), listed.shape[1])
         known = listed.ravel() >= 0
         keys, back = np.unique(rows[known] * np.int64(self.n_labels_) + listed.ravel()[known], return_inverse=True)
-        counts = np.bincount(keys // self.n_labels_, minlength=len(documents))
-        offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+        offsets = np.searchsorted(keys, np.arange(len(documents) + 1, dtype=np.int64) * self.n_labels_).astype(np.int64)
         labels = (keys % self.n_labels_).astype(np.int32)
         given = Csr(offsets, labels, np.ones(len(labels), np.float32), (len(documents), self.n_labels_))
         of_rows = self._scorer.rows
@@ -403,7 +377,7 @@ class LexicalMatcher(TextEstimator):
         def work(first: int, last: int, found: Any) -> npt.NDArray[np.float32]:
             return feature_columns(found, of_rows)
 
-        parts = self.matcher_.each(documents, work, resolve_jobs(self.n_jobs), given=given)
+        parts = self.matcher_.each(documents, work, self.n_jobs, given=given)
         columns = np.concatenate([np.zeros((0, len(FEATURES)), np.float32), *parts])
         result = np.zeros((listed.size, len(FEATURES)), np.float32)
         result[known] = columns[back.ravel()]
@@ -433,8 +407,8 @@ class LexicalMatcher(TextEstimator):
         self._need_fit("without_rows")
         documents, truth = as_documents(check_texts(texts, type(self).__name__)), validate.labels(Y)
         weight = validate.sample_weight(sample_weight, len(documents))
-        each = np.ones(len(documents), np.float32) if weight is None else weight
-        result, gone = copy.copy(self), matched_rows(self.matcher_, documents, truth, each, resolve_jobs(self.n_jobs))
+        gone = matched_rows(self.matcher_, documents, truth, weight, self.n_jobs)
+        result = copy.copy(self)
         result._scorer = LabelScorer(self._scorer.rows.plus(gone, -1), self._scorer.trees)
         return result
 
@@ -540,7 +514,9 @@ class LexicalMatcher(TextEstimator):
             arrays |= self._scorer.trees.to_arrays()
         if len(self._removed):
             arrays["removed_labels"] = self._removed
-        return meta, arrays, {**parts, "words": self._words.vocabulary.to_state(), **self._calibrator_to_parts()}
+        if self.calibrator_ is not None:
+            parts["calibrator"] = self.calibrator_.to_state()
+        return meta, arrays, {**parts, "words": self._words.vocabulary.to_state()}
 
     def _restore(self, state: store.State) -> None:
         super()._restore(state)
@@ -562,18 +538,14 @@ class LexicalMatcher(TextEstimator):
         if "removed_labels" in state.arrays:
             self._removed = store.need_rising(state, "removed_labels", 0, n_labels - 1, np.int32)
         self.n_features_, self.n_labels_ = len(vocabulary), n_labels
-        self._calibrator_from_parts(state)
+        if "calibrator" in state.parts:
+            self.calibrator_ = Calibrator.from_state(state.parts["calibrator"])
 
 
 def _with_names(vocabulary: Vocabulary, names: Iterable[str]) -> Vocabulary:
     """The label names with others behind them, in alphabetical order."""
     new = sorted(name for name in names if name not in vocabulary)
     return type(vocabulary)([*vocabulary, *new]) if new else vocabulary
-
-
-def _renumbered(truth: Csr, place: npt.NDArray[np.int32], n_labels: int) -> Any:
-    """Labels by other ids."""
-    return copy.copy(truth)._replace(indices=place[truth.indices], shape=(truth.shape[0], n_labels)).to_scipy()
 
 
 def _listed_labels(candidates: Any, n: int, n_labels: int) -> npt.NDArray[np.int32]:

@@ -47,11 +47,6 @@ class FormRows(NamedTuple):
         offsets = np.concatenate(([0], np.cumsum(lengths[which]))).astype(np.int64)
         return FormRows(self.labels[which], self.kinds[which], offsets, self.words[np.repeat(which, lengths)])
 
-    @property
-    def form_of_place(self) -> npt.NDArray[np.int64]:
-        """The form that each word stands in."""
-        return np.repeat(np.arange(len(self.labels)), np.diff(self.offsets))
-
 
 class Candidates(NamedTuple):
     """Labels that may be those of some documents, and what was counted of them."""
@@ -173,16 +168,15 @@ class Lexicon:
     ) -> Lexicon:  # fmt: skip
         """From the forms of labels."""
         # Shapes: content (n_words,); broader, related (n, 2)
-        n_words = len(content)
-        forms = forms.some(np.diff(forms.offsets) > 0)
-        named = forms.some(forms.kinds < DEFINITION)
-        arrays: dict[str, npt.NDArray[Any]] = {}
-        arrays.update(_phrases(forms.some(forms.kinds != DEFINITION), n_words, n_labels))
-        arrays.update(_postings(forms.some(forms.kinds != PART), n_words, n_labels))
-        arrays.update(_sets(named, content, n_words, n_labels))
+        n_words, forms = len(content), forms.some(np.diff(forms.offsets) > 0)
         pairs = {"broader": broader, "narrower": broader[:, ::-1], "related": np.vstack((related, related[:, ::-1]))}
+        arrays = {
+            **_phrases(forms.some(forms.kinds != DEFINITION), n_words, n_labels),
+            **_postings(forms.some(forms.kinds != PART), n_words, n_labels),
+            **_sets(forms.some(forms.kinds < DEFINITION), content, n_words, n_labels),
+        }
         for name, listed in pairs.items():
-            arrays.update(_lists(name, listed[:, 0], listed[:, 1], n_labels))
+            arrays |= _lists(name, listed[:, 0], listed[:, 1], n_labels)
         return cls(**arrays)
 
     @property
@@ -234,68 +228,48 @@ class Lexicon:
     @classmethod
     def from_state(cls, state: store.State, n_labels: int, n_words: int) -> Lexicon:
         """From :meth:`to_arrays`' result, verified."""
-        need = _Needs(state, n_labels, n_words)
+
+        def ids(name: str, n_ids: int, n: int | None = None, dtype: type = np.int32) -> npt.NDArray[Any]:
+            return store.need_range(state, f"lexicon.{name}", 0, n_ids - 1, dtype, (n,))
+
+        def offsets(name: str, total: int, n: int | None = None) -> npt.NDArray[np.int64]:
+            return store.need_offsets(state, f"lexicon.{name}_offsets", total, None if n is None else n + 1)
+
         arrays: dict[str, npt.NDArray[Any]] = {}
-        for name, links in (("phrase", True), ("set", False)):
-            arrays.update(need.trie(name, links))
-        n_entries = len(arrays["phrase_labels"])
-        arrays["phrase_kinds"] = store.need_range(
-            state, "lexicon.phrase_kinds", 0, len(FORM_KINDS) - 1, np.uint8, (n_entries,)
-        )
-        n_phrases = len(arrays["phrase_offsets"]) - 1
-        parts = store.need_range(state, "lexicon.part_phrases", 0, n_phrases - 1, np.int32, (None,))
-        arrays["part_phrases"] = parts
-        arrays["part_offsets"] = store.need_offsets(state, "lexicon.part_offsets", len(parts), n_labels + 1)
-        arrays.update(need.lists("posting", n_words))
-        arrays["posting_values"] = need.finite("posting_values", len(arrays["posting_labels"]))
-        arrays["idf"] = need.finite("idf", n_words)
-        words = store.need_range(state, "lexicon.form_words", 0, n_words - 1, np.int32, (None,))
-        sets = store.need_offsets(state, "lexicon.form_set_offsets", len(words))
-        forms = store.need_offsets(state, "lexicon.form_offsets", len(sets) - 1, n_labels + 1)
-        arrays.update({"form_words": words, "form_set_offsets": sets, "form_offsets": forms})
-        for name in ("broader", "narrower", "related"):
-            arrays.update(need.lists(name, n_labels))
+        lists = {"phrase": None, "set": None, "posting": n_words, "broader": n_labels, "narrower": n_labels}
+        for name, n in (lists | {"related": n_labels}).items():
+            arrays[f"{name}_labels"] = ids(f"{name}_labels", n_labels)
+            arrays[f"{name}_offsets"] = offsets(name, len(arrays[f"{name}_labels"]), n)
+        for name, links in (("phrase", ("fail", "next")), ("set", ())):
+            n_endings = len(arrays[f"{name}_offsets"]) - 1
+            arrays |= _need_trie(state, name, ("word", *links, "ending"), n_words, n_endings)
+        arrays["phrase_kinds"] = ids("phrase_kinds", len(FORM_KINDS), len(arrays["phrase_labels"]), np.uint8)
+        arrays["part_phrases"] = ids("part_phrases", len(arrays["phrase_offsets"]) - 1)
+        arrays["part_offsets"] = offsets("part", len(arrays["part_phrases"]), n_labels)
+        for name, n in (("posting_values", len(arrays["posting_labels"])), ("idf", n_words)):
+            store.need_finite(state, f"lexicon.{name}")
+            arrays[name] = store.need_range(state, f"lexicon.{name}", 0, 1e6, np.float32, (n,))
+        arrays["form_words"] = ids("form_words", n_words)
+        arrays["form_set_offsets"] = offsets("form_set", len(arrays["form_words"]))
+        arrays["form_offsets"] = offsets("form", len(arrays["form_set_offsets"]) - 1, n_labels)
         return cls(**arrays)
 
 
-class _Needs:
-    """What a lexicon asks of a loaded state."""
-
-    def __init__(self, state: store.State, n_labels: int, n_words: int) -> None:
-        self.state, self.n_labels, self.n_words = state, n_labels, n_words
-
-    def lists(self, name: str, n: int | None) -> dict[str, npt.NDArray[Any]]:
-        """Lists of labels, n of them."""
-        labels = store.need_range(self.state, f"lexicon.{name}_labels", 0, self.n_labels - 1, np.int32, (None,))
-        length = None if n is None else n + 1
-        offsets = store.need_offsets(self.state, f"lexicon.{name}_offsets", len(labels), length)
-        return {f"{name}_labels": labels, f"{name}_offsets": offsets}
-
-    def finite(self, name: str, n: int) -> npt.NDArray[Any]:
-        """Numbers of at least 0, n of them."""
-        store.need_finite(self.state, f"lexicon.{name}")
-        return store.need_range(self.state, f"lexicon.{name}", 0, 1e6, np.float32, (n,))
-
-    def trie(self, name: str, links: bool) -> dict[str, npt.NDArray[Any]]:
-        """A trie, and the labels of what ends at its nodes."""
-        known = self.lists(name, None)
-        names = ["first", "word", *(["fail", "next"] if links else []), "ending"]
-        first = store.need_array(self.state, f"lexicon.{name}_first", np.int32, (None,))
-        size = (max(len(first) - 1, 1),)
-        made = {f"{name}_first": first}
-        for one in names[1:]:
-            made[f"{name}_{one}"] = store.need_array(self.state, f"lexicon.{name}_{one}", np.int32, size)
-        fail, following = (made.get(f"{name}_{one}", _NO_LINKS) for one in ("fail", "next"))
-        n_endings = len(known[f"{name}_offsets"]) - 1
-        fault = 1
-        if len(first) > 1:
-            word, ending = made[f"{name}_word"], made[f"{name}_ending"]
-            fault = kernels.trie_fault(first, word, fail, following, ending, self.n_words, n_endings)
-        if fault:
-            array = f"lexicon.{name}_{('first', 'word', 'fail', 'next', 'ending')[fault - 1]}"
-            file = self.state.array_files.get(array, array)
-            raise ModelError(f"{file!r} is damaged: array {array!r} of the {self.state.kind} holds no sound trie.")
-        return {**known, **made}
+def _need_trie(
+    state: store.State, name: str, fields: Sequence[str], n_words: int, n_endings: int
+) -> dict[str, npt.NDArray[Any]]:
+    """A trie of a loaded lexicon, verified."""
+    first = store.need_array(state, f"lexicon.{name}_first", np.int32, (None,))
+    shape = (max(len(first) - 1, 1),)
+    made = {each: store.need_array(state, f"lexicon.{name}_{each}", np.int32, shape) for each in fields}
+    fault, links = 1, (made.get("fail", _NO_LINKS), made.get("next", _NO_LINKS))
+    if len(first) > 1:
+        fault = kernels.trie_fault(first, made["word"], *links, made["ending"], n_words, n_endings)
+    if fault:
+        array = f"lexicon.{name}_{('first', 'word', 'fail', 'next', 'ending')[fault - 1]}"
+        file = state.array_files.get(array, array)
+        raise ModelError(f"{file!r} is damaged: array {array!r} of the {state.kind} holds no sound trie.")
+    return {f"{name}_first": first, **{f"{name}_{each}": array for each, array in made.items()}}
 
 
 def _lists(
@@ -314,7 +288,7 @@ def _lists(
 
 def _phrases(forms: FormRows, n_words: int, n_labels: int) -> Mapping[str, npt.NDArray[Any]]:
     """The automaton of the forms; of a label's equal forms, the kind that comes first counts. And labels' parts."""
-    first, word, fail, following, ending, number = kernels.build_trie(forms.offsets, forms.words, n_words, True)
+    *trie, number = kernels.build_trie(forms.offsets, forms.words, n_words, True)
     part = forms.kinds == PART
     order = np.lexsort((forms.kinds, forms.labels, number))
     order = order[~part[order]]
@@ -323,9 +297,9 @@ def _phrases(forms: FormRows, n_words: int, n_labels: int) -> Mapping[str, npt.N
     n_endings = int(number.max(initial=-1)) + 1
     offsets = np.concatenate(([0], np.cumsum(np.bincount(number[order], minlength=n_endings)))).astype(np.int64)
     parts = _lists("part", forms.labels[part], number[part], n_labels, rising=False)
+    names = (f"phrase_{name}" for name in ("first", "word", "fail", "next", "ending"))
     return {
-        "phrase_first": first, "phrase_word": word, "phrase_fail": fail, "phrase_next": following,
-        "phrase_ending": ending, "phrase_offsets": offsets, "phrase_labels": forms.labels[order],
+        **dict(zip(names, trie, strict=True)), "phrase_offsets": offsets, "phrase_labels": forms.labels[order],
         "phrase_kinds": forms.kinds[order], "part_offsets": parts["part_offsets"],
         "part_phrases": parts["part_labels"],
     }  # fmt: skip
@@ -335,7 +309,7 @@ def _sets(
     forms: FormRows, content: npt.NDArray[np.bool_], n_words: int, n_labels: int
 ) -> Mapping[str, npt.NDArray[Any]]:
     """The trie of the forms' sets of words, and each label's sets."""
-    form = forms.form_of_place
+    form = np.repeat(np.arange(len(forms.labels)), np.diff(forms.offsets))  # in which each word stands
     counts = content[forms.words]
     empty = np.bincount(form[counts], minlength=len(forms.labels)) == 0
     use = counts | empty[form]

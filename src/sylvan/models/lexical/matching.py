@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +15,9 @@ from sylvan.arrays.canonical import Csr
 from sylvan.arrays.label_filter import LabelFilter
 from sylvan.arrays.topk import TopK
 from sylvan.models.base import CANDIDATES
-from sylvan.models.lexical.lexicon import COUNTS, Candidates, Lexicon
-from sylvan.parallel import map_parallel
+from sylvan.models.label_changes import best_of_pairs
+from sylvan.models.lexical.lexicon import COUNTS, Candidates
+from sylvan.parallel import map_parallel, resolve_jobs
 from sylvan.ranking.boosted_trees import BoostedTrees
 from sylvan.text.counting import chunks
 from sylvan.text.word_forms import LabelWords
@@ -180,34 +181,26 @@ class TextMatcher:
     lexicon: kernels.LabelLexicon  # as the kernel has it
     partial: int  # how many labels of which only some words stand in a text are candidates
 
-    @classmethod
-    def of(cls, words: LabelWords, lexicon: Lexicon, partial: int) -> TextMatcher:
-        """With the lexicon as the kernel has it."""
-        return cls(words, lexicon.kernel, partial)
-
-    def candidates(self, texts: tuple[str, ...], first: int, last: int, given: Csr | None = None) -> Candidates:
-        """Of texts[first:last]; with ``given``, a row for each text, these labels and no others."""
-        places = self.words.read(texts, first, last)
-        bounds, listed = None, None
-        if given is not None:
-            start = given.indptr[first]
-            bounds, listed = given.indptr[first : last + 1] - start, given.indices[start : given.indptr[last]]
-        offsets, labels, found, counts, best_bm25 = kernels.match_labels(
-            self.lexicon, *places, self.partial, bounds, listed
-        )
-        shaped = counts.reshape(-1, len(COUNTS))
-        return Candidates(offsets, labels, found, shaped, best_bm25, np.diff(places.offsets))
-
     def each(
-        self, texts: tuple[str, ...], work: Callable[[int, int, Candidates], _T], n_jobs: int,
+        self, texts: tuple[str, ...], work: Callable[[int, int, Candidates], _T], n_jobs: int | None,
         description: str | None = None, given: Csr | None = None,
     ) -> list[_T]:  # fmt: skip
-        """``work(first, last, candidates)`` for consecutive ranges of the texts, in their order."""
+        """``work(first, last, candidates)`` for consecutive ranges of the texts, in their order. With ``given``, a row
+        for each text, the candidates are these labels and no others."""
 
         def run(chunk: tuple[int, int]) -> _T:
-            return work(*chunk, self.candidates(texts, *chunk, given))
+            first, last = chunk
+            places, bounds, listed = self.words.read(texts, first, last), None, None
+            if given is not None:
+                start = given.indptr[first]
+                bounds, listed = given.indptr[first : last + 1] - start, given.indices[start : given.indptr[last]]
+            offsets, labels, found, counts, best_bm25 = kernels.match_labels(
+                self.lexicon, *places, self.partial, bounds, listed
+            )
+            shaped, n_words = counts.reshape(-1, len(COUNTS)), np.diff(places.offsets)
+            return work(first, last, Candidates(offsets, labels, found, shaped, best_bm25, n_words))
 
-        return map_parallel(run, chunks(texts), n_jobs, description=description)
+        return map_parallel(run, chunks(texts), resolve_jobs(n_jobs), description=description)
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,49 +234,20 @@ def best(candidates: Candidates, scores: _Floats, k: int, labels: LabelFilter | 
     """The ``k`` best candidates of each document, of those that may be answered; of equal ones the lower label."""
     # Shape: scores (n_candidates,)
     if labels is not None:
-        keep = _open(candidates, labels, first)
+        shared = np.zeros(labels.n_labels, bool)
+        shared[labels.shared] = True
+        listed = shared[candidates.labels]
+        if labels.rows is not None:
+            listed |= right_ones(candidates, labels.rows, first)
+        keep = listed if labels.allows else ~listed
         candidates, scores = candidates.some(keep), scores[keep]
-    n = len(candidates.offsets) - 1
-    of = candidates.documents
-    order = np.lexsort((candidates.labels, -scores, of))
-    place = np.arange(len(order)) - candidates.offsets[of]  # rows are as long sorted as not
-    chosen = place < k
-    top = TopK(np.full((n, k), -1, np.int32), np.full((n, k), -np.inf, np.float32))
-    top.labels[of[chosen], place[chosen]] = candidates.labels[order][chosen]
-    top.scores[of[chosen], place[chosen]] = scores[order][chosen]
-    return top
-
-
-def _open(candidates: Candidates, labels: LabelFilter, first: int) -> npt.NDArray[np.bool_]:
-    """Which candidates may be answered."""
-    shared = np.zeros(labels.n_labels, bool)
-    shared[labels.shared] = True
-    listed = shared[candidates.labels]
-    if labels.rows is not None:
-        listed |= right_ones(candidates, labels.rows, first)
-    return listed if labels.allows else ~listed
+    return best_of_pairs(candidates.documents, candidates.labels, scores, len(candidates.offsets) - 1, k)
 
 
 _FOLDS = 5
 _MOST_CANDIDATES = 400_000  # that the trees are grown by
 _LEAST_RIGHT = 20  # candidates without which nothing can be learned
 _Weights = npt.NDArray[np.float32]
-
-
-class Boosting(NamedTuple):
-    """How the trees are grown."""
-
-    n_trees: int
-    depth: int
-    learning_rate: float
-    seed: int
-
-
-class Learned(NamedTuple):
-    """What scores candidates, and the answers to rows that it hasn't learned from, where some were asked for."""
-
-    scorer: LabelScorer
-    top: TopK | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,11 +257,6 @@ class _Part:
     first: int
     candidates: Candidates
     right: npt.NDArray[np.bool_]
-
-    def of_rows(self, rows: npt.NDArray[np.bool_]) -> tuple[Candidates, npt.NDArray[np.bool_]]:
-        """Those of some rows of all."""
-        here = rows[self.first : self.first + len(self.candidates.offsets) - 1][self.candidates.documents]
-        return self.candidates.some(here), self.right[here]
 
 
 def _counted(parts: list[_Part], truth: Csr, weight: _Weights, rows: npt.NDArray[np.bool_]) -> MatchedRows:
@@ -311,15 +270,15 @@ def _counted(parts: list[_Part], truth: Csr, weight: _Weights, rows: npt.NDArray
 
 
 def matched_rows(
-    matcher: TextMatcher, texts: tuple[str, ...], truth: Csr, weight: _Weights, n_jobs: int
+    matcher: TextMatcher, texts: tuple[str, ...], truth: Csr, weight: _Weights | None, n_jobs: int | None
 ) -> MatchedRows:
     """What rows say of the labels."""
     # Shapes: truth (n, n_labels); weight (n,)
-    parts = _parts(matcher, texts, truth, n_jobs)
-    return _counted(parts, truth, weight, np.ones(len(texts), bool))
+    weight = np.ones(len(texts), np.float32) if weight is None else weight
+    return _counted(_parts(matcher, texts, truth, n_jobs), truth, weight, np.ones(len(texts), bool))
 
 
-def _parts(matcher: TextMatcher, texts: tuple[str, ...], truth: Csr, n_jobs: int) -> list[_Part]:
+def _parts(matcher: TextMatcher, texts: tuple[str, ...], truth: Csr, n_jobs: int | None) -> list[_Part]:
     def work(first: int, last: int, candidates: Candidates) -> _Part:
         return _Part(first, candidates, right_ones(candidates, truth, first))
 
@@ -327,62 +286,58 @@ def _parts(matcher: TextMatcher, texts: tuple[str, ...], truth: Csr, n_jobs: int
 
 
 def learned(
-    matcher: TextMatcher, texts: tuple[str, ...], truth: Csr, weight: _Weights, boosting: Boosting,
-    held_out: npt.NDArray[np.int32] | None, n_jobs: int,
-) -> Learned:  # fmt: skip
-    """What rows teach. How often a label was right where it was found says nothing of a row that was counted itself, so
-    the trees learn from rows of which each has the counts of other rows alone: those of four folds of five."""
+    params: Any, matcher: TextMatcher, texts: tuple[str, ...], truth: Csr, weight: _Weights,
+    held_out: npt.NDArray[np.int32] | None,
+) -> tuple[LabelScorer, TopK | None]:  # fmt: skip
+    """What scores candidates, by a LexicalMatcher's parameters, and the answers to rows that are held out, where any
+    are. How often a label was right where it was found says nothing of a row that was counted itself, so the trees
+    learn from rows of which each has the counts of other rows alone: those of four folds of five."""
     # Shapes: truth (n, n_labels); weight (n,)
     n = len(texts)
-    parts = _parts(matcher, texts, truth, n_jobs)
-    everything = _counted(parts, truth, weight, np.ones(n, bool))
-    training = weight > 0
-    rows = everything
+    parts = _parts(matcher, texts, truth, params.n_jobs)
+    everything = rows = _counted(parts, truth, weight, np.ones(n, bool))
+    training, out, top = weight > 0, np.zeros(n, bool), None
     if held_out is not None:
-        training[held_out] = False
-        out = np.zeros(n, bool)
-        out[held_out] = True
+        training[held_out], out[held_out] = False, True
         rows = _counted(parts, truth, weight, ~out)
-    trees = _trees(parts, truth, weight, training, rows, boosting)
-    top = None
+    trees = _trees(params, parts, truth, weight, training, rows)
     if held_out is not None:
         answered = Candidates.joined([part.candidates for part in parts]).of_documents(out)
-        scorer = LabelScorer(rows, trees)
-        top = best(answered, scorer.scores(answered), min(CANDIDATES, truth.shape[1]), None)
-    return Learned(LabelScorer(everything, trees), top)
+        top = best(answered, LabelScorer(rows, trees).scores(answered), min(CANDIDATES, truth.shape[1]), None)
+    return LabelScorer(everything, trees), top
 
 
 def _trees(
-    parts: list[_Part], truth: Csr, weight: _Weights, training: npt.NDArray[np.bool_], rows: MatchedRows,
-    boosting: Boosting,
-) -> BoostedTrees | None:  # fmt: skip
+    params: Any, parts: list[_Part], truth: Csr, weight: _Weights, training: npt.NDArray[np.bool_], rows: MatchedRows
+) -> BoostedTrees | None:
     """Trees grown by the candidates of training rows, each row's columns without what it says itself."""
-    if not boosting.n_trees:
+    if not params.n_trees:
         return None
     n = len(training)
-    rng = np.random.default_rng(boosting.seed)
+    rng = np.random.default_rng(params.seed)
     fold = rng.permutation(n) % _FOLDS
-    sizes = np.concatenate([np.diff(part.candidates.offsets) for part in parts]) if parts else np.zeros(0, np.int64)
+    sizes = np.concatenate([np.zeros(0, np.int64), *(np.diff(part.candidates.offsets) for part in parts)])
     order = rng.permutation(n)
     order = order[training[order]]
     sampled = np.zeros(n, bool)
     sampled[order[np.cumsum(sizes[order]) <= _MOST_CANDIDATES]] = True
-    columns, right, weights = [], [], []
+    taught: list[tuple[npt.NDArray[Any], ...]] = []  # columns, whether right, and weights
     for number in range(_FOLDS):
         of_fold = training & (fold == number)
         if not (of_fold & sampled).any():
             continue
         others = rows.plus(_counted(parts, truth, weight, of_fold), -1)
         for part in parts:
-            candidates, own = part.of_rows(of_fold & sampled)
-            if len(own):
-                columns.append(feature_columns(candidates, others))
-                right.append(own)
-                weights.append(weight[part.first + candidates.documents])
-    n_right = sum(int(own.sum()) for own in right)
-    if n_right < _LEAST_RIGHT or n_right == sum(map(len, right)):
+            here = (of_fold & sampled)[part.first : part.first + len(part.candidates.offsets) - 1]
+            which = here[part.candidates.documents]
+            if which.any():
+                candidates = part.candidates.some(which)
+                weights = weight[part.first + candidates.documents]
+                taught.append((feature_columns(candidates, others), part.right[which], weights))
+    n_right = sum(int(right.sum()) for _, right, _ in taught)
+    if n_right < _LEAST_RIGHT or n_right == sum(len(right) for _, right, _ in taught):
         return None
     return BoostedTrees.fit(
-        np.concatenate(columns), np.concatenate(right), np.concatenate(weights), n_trees=boosting.n_trees,
-        depth=boosting.depth, learning_rate=boosting.learning_rate,
+        *map(np.concatenate, zip(*taught, strict=True)), n_trees=params.n_trees, depth=params.depth,
+        learning_rate=params.learning_rate,
     )  # fmt: skip

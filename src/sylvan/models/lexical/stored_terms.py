@@ -56,7 +56,7 @@ class _StoredTexts(Sequence[str]):
     def __getitem__(self, index: slice) -> list[str]: ...
     def __getitem__(self, index: int | slice) -> str | list[str]:
         if isinstance(index, slice):
-            return [self[at] for at in range(*index.indices(len(self)))]
+            return [self[number] for number in range(*index.indices(len(self)))]
         if not 0 <= index < len(self):
             raise IndexError(f"There are {len(self)} texts. Got {index} instead.")
         return self._data[self._offsets[index] : self._offsets[index + 1]].tobytes().decode("utf-8", "replace")

@@ -77,18 +77,14 @@ class LabelFacts:
         other = LabelFacts.of(truth._replace(shape=(truth.shape[0], n_labels)))
         counts = other.counts.copy()
         counts[: len(self.counts)] += self.counts
-        own = self.together
-        wide = np.append(own.indptr, np.full(n_labels - own.shape[0], own.indptr[-1])).astype(own.indptr.dtype)
-        grown = own._replace(indptr=wide, shape=(n_labels, n_labels))
-        both = (grown.to_scipy() + other.together.to_scipy()).tocsr()
-        return LabelFacts(self.n_rows + other.n_rows, counts, _greatest(both))
+        own = self.together.to_scipy()
+        own.resize((n_labels, n_labels))
+        return LabelFacts(self.n_rows + other.n_rows, counts, _greatest((own + other.together.to_scipy()).tocsr()))
 
     def without(self, labels: npt.NDArray[np.int32]) -> LabelFacts:
         """Without some labels, whose ids stay."""
-        counts = self.counts.copy()
-        counts[labels] = 0
-        gone = np.zeros(len(counts), bool)
-        gone[labels] = True
+        counts, gone = self.counts.copy(), np.zeros(len(self.counts), bool)
+        counts[labels], gone[labels] = 0, True
         pairs = self.together.to_scipy().tocoo()
         left = ~(gone[pairs.row] | gone[pairs.col])
         together = sp.csr_matrix((pairs.data[left], (pairs.row[left], pairs.col[left])), shape=pairs.shape)
@@ -105,11 +101,8 @@ class LabelFacts:
 
     def to_arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """The arrays by the names that they are stored under."""
-        return {
-            "facts.counts": self.counts, "facts.n_rows": np.array([self.n_rows], np.int64),
-            "facts.indptr": self.together.indptr, "facts.indices": self.together.indices,
-            "facts.data": self.together.data,
-        }  # fmt: skip
+        arrays = dict(zip(("facts.indptr", "facts.indices", "facts.data"), self.together[:3], strict=True))
+        return {"facts.counts": self.counts, "facts.n_rows": np.array([self.n_rows], np.int64), **arrays}
 
     @classmethod
     def from_state(cls, state: store.State, n_labels: int) -> LabelFacts:
@@ -357,17 +350,18 @@ def label_values(given: Any, n_labels: int, vocabulary: Vocabulary | None) -> _F
     if given is None:
         return np.zeros((n_labels, 0), np.float32)
     if isinstance(given, Mapping):
-        return _values_by_name(given, n_labels, vocabulary)
-    try:
-        values = np.asarray(given, np.float32)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"label_columns must be numbers: {error}.") from None
-    values = values[:, None] if values.ndim == 1 else values
-    if values.ndim != 2 or len(values) != n_labels or not 1 <= values.shape[1] <= MOST_OWN:
-        raise DataError(
-            f"label_columns must be an array of shape ({n_labels}, c), a row a label, with 1 to {MOST_OWN:,} columns, "
-            f"or a mapping from labels' names. Got shape {values.shape} instead."
-        )
+        values = _values_by_name(given, n_labels, vocabulary)
+    else:
+        try:
+            values = np.asarray(given, np.float32)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"label_columns must be numbers: {error}.") from None
+        values = values[:, None] if values.ndim == 1 else values
+        if values.ndim != 2 or len(values) != n_labels or not 1 <= values.shape[1] <= MOST_OWN:
+            raise DataError(
+                f"label_columns must be an array of shape ({n_labels}, c), a row a label, with 1 to {MOST_OWN:,} "
+                f"columns, or a mapping from labels' names. Got shape {values.shape} instead."
+            )
     if not np.isfinite(values).all():
         raise DataError("label_columns must be finite numbers. Got infinite ones or NaN.")
     return np.ascontiguousarray(values)
@@ -378,24 +372,21 @@ def _values_by_name(given: Mapping[Any, Any], n_labels: int, vocabulary: Vocabul
         raise DataError("label_columns is a mapping from names, but the labels have none: give an array instead.")
     if not given:
         raise DataError("label_columns names no label.")
-    rows = []
+    rows: dict[Any, _Floats] = {}
     for name, value in given.items():
         try:
-            rows.append(np.atleast_1d(np.asarray(value, np.float32)))
+            rows[name] = np.atleast_1d(np.asarray(value, np.float32))
         except (TypeError, ValueError) as error:
             raise DataError(f"label_columns must be numbers, but those of {name!r} aren't: {error}.") from None
-    width = rows[0].shape
-    wrong = next((name for name, row in zip(given, rows, strict=True) if row.shape != width or row.ndim != 1), None)
+    first, width = next((name, row.shape) for name, row in rows.items())
+    wrong = next((name for name, row in rows.items() if row.shape != width or row.ndim != 1), None)
     if wrong is not None or not 1 <= width[0] <= MOST_OWN:
-        first = next(iter(given))
         raise DataError(
             f"label_columns must have as many numbers for each label, 1 to {MOST_OWN:,}. Those of "
             f"{first if wrong is None else wrong!r} are others, or another number, than those of {first!r}."
         )
     result = np.zeros((n_labels, width[0]), np.float32)
-    for name, row in zip(given, rows, strict=True):
+    for name, row in rows.items():
         if (label := vocabulary.get(name)) is not None:
             result[label] = row
-    if not np.isfinite(result).all():
-        raise DataError("label_columns must be finite numbers. Got infinite ones or NaN.")
     return result

@@ -17,7 +17,6 @@ from sylvan.arrays.canonical import take_rows
 from sylvan.arrays.frames import labels_of
 from sylvan.arrays.topk import TopK, resized
 from sylvan.arrays.validate import Csr
-from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.explain.explanation import Explanation
 from sylvan.labels.targets import encode_labels
@@ -44,6 +43,7 @@ from sylvan.models.ensembles.members import (
     shares,
     take,
 )
+from sylvan.models.label_changes import rows_of
 from sylvan.models.lexical.lexical_matcher import LexicalMatcher
 from sylvan.models.neighbors import NeighborRanker
 from sylvan.models.reranker.candidate_columns import ColumnMaker, LabelFacts, Order, column_names, label_values
@@ -295,7 +295,9 @@ class Reranker(JointModel):
             joined = Joined.of(fitted, type(self).__name__)
             truth = known_labels(Y, training.n_rows, joined.vocabulary, joined.n_labels)
             values = label_values(label_columns, joined.n_labels, joined.vocabulary)
-            encoded = self._encoded_labels(encoder, label_texts, joined.vocabulary)
+            encoded = None
+            if encoder is not None and joined.vocabulary is not None:
+                encoded = EncodedLabels.of(encoder, label_texts, joined.vocabulary, self.n_jobs)
             order, weights, calibrator = Order(LabelFacts.of(truth), values, encoded), shares(None, len(fitted)), None
             if rows is not None:
                 rest = np.setdiff1d(np.arange(training.n_rows, dtype=np.int32), rows)
@@ -316,7 +318,10 @@ class Reranker(JointModel):
         """The order, the members' weights and the curves, from answers to rows as by members that haven't seen them.
         Where members have seen the rows by now, ``unseen`` is what all others say of the labels."""
         jobs = resolve_jobs(self.n_jobs)
-        weights = _member_weights(tops, truth, weight, jobs)
+        first = [resized(top, _WEIGHED) for top in tops]
+        # as an ensemble's, but enough for a member's own candidates to be seen
+        weights = np.maximum(fit_weights(first, truth, sample_weight=weight, n_jobs=jobs), _LEAST_SHARE / len(tops))
+        weights = weights / weights.sum()
         candidates = self._candidates(tops, weights, joined.n_labels)
         n_own = None if self.columns is not None else order.n_own  # another function may give as many as it likes
         maker = ColumnMaker(joined, replace(order, facts=unseen or order.facts, n_own=n_own), self.columns)
@@ -345,13 +350,6 @@ class Reranker(JointModel):
         if self.label_encoder is not None and not self.takes_texts:
             raise ParameterError("The 'label_encoder' parameter of Reranker must be None for members over matrices.")
         return own_encoder(self.label_encoder)
-
-    def _encoded_labels(
-        self, encoder: TextEncoder | None, label_texts: Any, names: Vocabulary | None
-    ) -> EncodedLabels | None:
-        if encoder is None or names is None:
-            return None
-        return EncodedLabels.of(encoder, label_texts, names, self.n_jobs)
 
     def _identity(self) -> dict[str, Any]:
         """What tells this training from others, for its checkpoint; each member's own part knows its data as well."""
@@ -394,7 +392,9 @@ class Reranker(JointModel):
         model._take_fitted()
         joined, (counts, n_rows) = model._joined, model._joined.counts()
         facts = replace(LabelFacts.none(joined.n_labels), n_rows=n_rows, counts=counts)
-        encoded = model._encoded_labels(model._encoder(), label_texts, joined.vocabulary)
+        encoder, encoded = model._encoder(), None
+        if encoder is not None and joined.vocabulary is not None:
+            encoded = EncodedLabels.of(encoder, label_texts, joined.vocabulary, model.n_jobs)
         model._order = Order(facts, np.zeros((joined.n_labels, 0), np.float32), encoded)
         model.weights_ = shares(None, len(members))
         return model
@@ -541,9 +541,7 @@ class Reranker(JointModel):
         if scorer is None:
             return resized(candidates, k)
         parts = self._column_maker().blocks(partial(order_by, scorer), candidates, answers, X, self.n_jobs)
-        labels = np.concatenate([candidates.labels[:0], *(part.labels for part in parts)])
-        scores = np.concatenate([candidates.scores[:0], *(part.scores for part in parts)])
-        return resized(TopK(labels, scores), k)
+        return resized(rows_of(parts, candidates.k), k)
 
     def candidate_columns(self, X: Any) -> tuple[TopK, npt.NDArray[np.float32]]:
         """The candidates of each row, by their mean probability, and the columns by which they are ordered.
@@ -632,16 +630,6 @@ class Reranker(JointModel):
     def _restore(self, state: store.State) -> None:
         self._restore_members(state)
         self._order = Order.from_state(state, self.members, self.n_labels_)
-
-
-def _member_weights(
-    tops: Sequence[TopK], truth: Csr, weight: npt.NDArray[np.float32] | None, n_jobs: int
-) -> npt.NDArray[np.float64]:
-    """Each member's weight in the mean, as an ensemble's, but enough for its own candidates to be seen."""
-    first = [resized(top, _WEIGHED) for top in tops]
-    weights = np.maximum(fit_weights(first, truth, sample_weight=weight, n_jobs=n_jobs), _LEAST_SHARE / len(tops))
-    shares: npt.NDArray[np.float64] = weights / weights.sum()
-    return shares
 
 
 store.register(Reranker.kind, Reranker.from_state)

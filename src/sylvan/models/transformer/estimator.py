@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
@@ -17,12 +16,12 @@ import numpy.typing as npt
 from sylvan import store
 from sylvan.arrays.validate import Csr
 from sylvan.data import Vocabulary
-from sylvan.errors import DataError, ModelError, ParameterError
+from sylvan.errors import ModelError, ParameterError
 from sylvan.explain.explanation import Explanation
 from sylvan.explain.question import MEANING, gathered
 from sylvan.indexing import LabelTree
 from sylvan.labels.targets import need_as_many
-from sylvan.models.base import Estimator
+from sylvan.models.base import Estimator, need_both
 from sylvan.models.encoders import (
     ENCODER_SOURCE,
     Tested,
@@ -80,13 +79,13 @@ class TransformerEstimator(TextEstimator):
     unknown: Unknown = "none"
 
     fitted_: FittedTransformer = attribute()
-    vectorizer_ = property(attrgetter("fitted_.vectorizer"))
-    ranker_ = property(attrgetter("fitted_.ranker"))
-    history_ = property(attrgetter("fitted_.history"))
-    n_dense_ = property(attrgetter("fitted_.n_dense"))
-    dense_scale_ = property(attrgetter("fitted_.lengths.dense"))
-    term_scale_ = property(attrgetter("fitted_.lengths.terms"))
-    unit_vectors_ = property(attrgetter("fitted_.unit_vectors"))
+    vectorizer_ = property(lambda self: self.fitted_.vectorizer)
+    ranker_ = property(lambda self: self.fitted_.ranker)
+    history_ = property(lambda self: self.fitted_.history)
+    n_dense_ = property(lambda self: self.fitted_.n_dense)
+    dense_scale_ = property(lambda self: self.fitted_.lengths.dense)
+    term_scale_ = property(lambda self: self.fitted_.lengths.terms)
+    unit_vectors_ = property(lambda self: self.fitted_.unit_vectors)
 
     added = MappingProxyType({"unknown": "none"})
     layout = 2  # the first had the parameters of its parts as its own
@@ -348,12 +347,9 @@ class TransformerEstimator(TextEstimator):
         self, X: Iterable[str] | None, Y: Any, merge: Any, options: Mapping[str, Any]
     ) -> tuple[Vocabulary, tuple[Any, Any], dict[str, Any]]:
         """The names of labels then; features, labels and options of the rankers' update."""
-        owner, options = type(self).__name__, dict(options)
-        if (X is None) != (Y is None):
-            raise DataError("update takes X and Y together: the new texts, and their labels.")
-        vocabulary, features, matrix = self.vocabulary_, None, None
-        if X is not None:
-            texts = check_texts(X, owner)
+        options, vocabulary, features, matrix = dict(options), self.vocabulary_, None, None
+        if need_both(X, Y, "texts"):
+            texts = check_texts(X, type(self).__name__)  # type: ignore[arg-type]
             named, matrix = self._with_new_names(Y)
             vocabulary = self.vocabulary_ if named is None else named
             need_as_many(len(texts), matrix.shape[0])

@@ -63,20 +63,6 @@ class FineTuned:
         return [{"layer": layer.layer, **layer.record} for layer in self.layers]
 
 
-def fine_tune(
-    encoder: TextEncoder, rows: TokenRows, labels: Csr, tree: LabelTree, layers: Sequence[int],
-    matcher: TransformerMatcher | None = None, *, row_weight: npt.NDArray[np.float32] | None = None,
-    engine: Engine | None = None, runner: Runner | None = None, seed: int = 0,
-) -> FineTuned:  # fmt: skip
-    """Train an encoder on some layers of a label tree, one after the other. For each: embed all texts; solve linear
-    rankers on the embeddings down to this layer, whose weights the layer's vectors begin with; take as a row's
-    candidates the children of nodes that hold a positive (TFN) or that a beam search reaches (MAN, ``negatives_from``);
-    minimise their squared hinge loss over the encoder and the vectors."""
-    # Shapes: labels (n, n_labels); row_weight (n,)
-    matcher = TransformerMatcher() if matcher is None else matcher
-    return _Training(encoder, rows, labels, tree, layers, matcher, row_weight, engine, runner, seed).run()
-
-
 class _Training:
     """The layers' training on its way."""
 
@@ -90,10 +76,21 @@ class _Training:
         self.matcher, self.row_weight, self.seed = matcher.suited(kind_of(self.encoder)), row_weight, seed
         self.engine = AsItIs(self.encoder) if engine is None else engine
         self.engine.place(self.encoder)
-        self.depth = tree.depth
-        self.layers = self._checked_layers(layers)
+        self.depth, self.layers, n = tree.depth, [int(layer) for layer in layers], len(rows)
+        inside = all(0 <= layer < self.depth for layer in self.layers)
+        if not self.layers or not inside or sorted(set(self.layers)) != self.layers:
+            raise ParameterError(
+                f"The 'layers' parameter of fine_tune must name layers of the tree, rising, each in "
+                f"[0, {self.depth - 1}]. Got {list(layers)} instead."
+            )
         matcher.check_layers(len(self.layers))
-        self._check_data()
+        if labels.shape != (n, tree.n_labels):
+            raise DataError(
+                f"There are {counted(n, 'text')} and the tree has {counted(tree.n_labels, 'label')}, so labels must "
+                f"have shape ({n}, {tree.n_labels}). Got {labels.shape} instead."
+            )
+        if row_weight is not None and row_weight.shape != (n,):
+            raise DataError(f"'row_weight' must have shape ({n},). Got {row_weight.shape} instead.")
         self.runner = Runner() if runner is None else runner
         labelled = np.flatnonzero(np.diff(labels.indptr))
         if row_weight is not None:
@@ -103,32 +100,11 @@ class _Training:
         order = np.random.default_rng((seed, 1)).permutation(labelled)
         n_holdout = min(matcher.holdout, len(labelled) // 10)
         self.holdout, self.learned = np.sort(order[:n_holdout]), np.sort(order[n_holdout:])
-        self.positives = layer_positives(tree, labels)
-        self.relevance = relevance_layers(tree, labels)
+        self.positives, self.relevance = layer_positives(tree, labels), relevance_layers(tree, labels)
         self.start = LinearStart(
             tree, self.relevance, self.learned, matcher.beam, matcher.bootstrap_cost, matcher.bootstrap_relevance,
             seed, self.runner.n_jobs, row_weight,
         )  # fmt: skip
-
-    def _checked_layers(self, layers: Sequence[int]) -> list[int]:
-        numbers = [int(layer) for layer in layers]
-        inside = all(0 <= layer < self.depth for layer in numbers)
-        if not numbers or not inside or sorted(set(numbers)) != numbers:
-            raise ParameterError(
-                f"The 'layers' parameter of fine_tune must name layers of the tree, rising, each in "
-                f"[0, {self.depth - 1}]. Got {list(layers)} instead."
-            )
-        return numbers
-
-    def _check_data(self) -> None:
-        shape, n = self.labels.shape, len(self.rows)
-        if shape != (n, self.tree.n_labels):
-            raise DataError(
-                f"There are {counted(n, 'text')} and the tree has {counted(self.tree.n_labels, 'label')}, so labels "
-                f"must have shape ({n}, {self.tree.n_labels}). Got {shape} instead."
-            )
-        if self.row_weight is not None and self.row_weight.shape != (n,):
-            raise DataError(f"'row_weight' must have shape ({n},). Got {self.row_weight.shape} instead.")
 
     def run(self) -> FineTuned:
         state = self._stored_state()
@@ -167,16 +143,20 @@ class _Training:
 
     def train_layer(self, before: Sequence[TunedLayer], folder: str | None) -> TunedLayer:
         """Train the encoder on the layer that follows those that are trained."""
-        matcher, at = self.matcher, len(before)
-        t, known = self.layers[at], self._known(before)
+        matcher, number, known = self.matcher, len(before), dict[int, ClusterWeights]()
+        t = self.layers[number]
+        if matcher.negatives_from == "network":  # layers above are searched as the network has learned them
+            known = {layer.layer: layer.weights(self.tree.child_offsets[layer.layer]) for layer in before}
         layer = LabelLayer(self.tree.layer_sizes[t], self.encoder.dim_out).to(self.engine.device)
         beam: npt.NDArray[np.int32] | None = None
         record: dict[str, Any] = {}
         if folder is None or not self.engine.agree(has_checkpoint(folder)):  # else all of this is in there
             beam, record = self._begin(t, layer, known)
-        data = LayerData(self.rows, self.learned, self.holdout, self._candidates(t, beam), self.row_weight)
+        costs, parents = cost_weights(self.relevance[t], matcher.relevance), self.positives[t - 1] if t else None
+        candidates = LayerCandidates(self.tree.child_offsets[t], costs, parents, beam, matcher.negative_cost)
+        data = LayerData(self.rows, self.learned, self.holdout, candidates, self.row_weight)
         accumulate = self.engine.accumulate
-        n_steps = matcher.steps(len(self.learned), at, accumulate)
+        n_steps = matcher.steps(len(self.learned), number, accumulate)
         job = LayerJob(
             self.encoder, layer, data, matcher, n_steps, look=(lambda: self._look(t, known)) if t else None,
             engine=self.engine, record=record, seed=self.seed,
@@ -185,36 +165,31 @@ class _Training:
         epochs = -(-n_steps // -(-job.steps_per_epoch() // accumulate))
         history = train(
             job, epochs=epochs, max_steps=n_steps, patience=matcher.patience,
-            folder=folder, resume=folder is not None, seed=self.seed + at, clip_norm=matcher.clip_norm,
+            folder=folder, resume=folder is not None, seed=self.seed + number, clip_norm=matcher.clip_norm,
             evaluate_every=max(1, -(-n_steps // matcher.evaluations)), engine=self.engine,
         )  # fmt: skip
         if history.stopped == "diverged" or not finite(job.module):
-            raise ParameterError(self._divergence(at, history))
-        steps, candidates = history.epochs[-1]["step"], job.candidates.mean_number()
-        record = {**job.record, "steps": steps, "candidates": candidates, "seconds": history.seconds,
-                  "history": history.as_dict()}  # fmt: skip
+            raise ParameterError(self._divergence(number, history))
+        record = {
+            **job.record, "steps": history.epochs[-1]["step"], "candidates": job.candidates.mean_number(),
+            "seconds": history.seconds, "history": history.as_dict(),
+        }  # fmt: skip
         table, bias = layer.table.detach().cpu().numpy().copy(), layer.bias.detach().cpu().numpy()[:, 0].copy()
         return TunedLayer(t, table, bias, to_json(record))
-
-    def _known(self, before: Sequence[TunedLayer]) -> dict[int, ClusterWeights]:
-        """The layers above that are searched as the network has learned them, not by rankers of their own."""
-        if self.matcher.negatives_from == "rankers":
-            return {}
-        return {layer.layer: layer.weights(self.tree.child_offsets[layer.layer]) for layer in before}
 
     def _begin(
         self, t: int, layer: LabelLayer, known: Mapping[int, ClusterWeights]
     ) -> tuple[npt.NDArray[np.int32] | None, dict[str, Any]]:
         """The layer's first vectors; the beam of the layer above, None for the root; and a record of both."""
-        record: dict[str, Any] = {"nodes": layer.n_nodes}
+        record: dict[str, Any] = {"nodes": layer.n_nodes, "coverage": 1.0}
         if t == 0 and not self.matcher.bootstrap:
-            return None, {**record, "coverage": 1.0}
+            return None, record
         embeddings = self._embed()
         solved = self.start.solve(embeddings, t if self.matcher.bootstrap else t - 1, known)
         if self.matcher.bootstrap:
             layer.begin_with(*dense_table(solved[t]))
         if t == 0:
-            return None, {**record, "coverage": 1.0}
+            return None, record
         beam = self.start.search(embeddings, solved[:t])
         return beam, {**record, "coverage": coverage(self.positives[t - 1], beam)}
 
@@ -254,10 +229,19 @@ class _Training:
             f"epoch {last['epoch']}, by step {last['step']:,}, {what}. Lower {rates}{precision}."
         )
 
-    def _candidates(self, t: int, beam: npt.NDArray[np.int32] | None) -> LayerCandidates:
-        costs = cost_weights(self.relevance[t], self.matcher.relevance)
-        parents = self.positives[t - 1] if t else None
-        return LayerCandidates(self.tree.child_offsets[t], costs, parents, beam, self.matcher.negative_cost)
+
+def fine_tune(
+    encoder: TextEncoder, rows: TokenRows, labels: Csr, tree: LabelTree, layers: Sequence[int],
+    matcher: TransformerMatcher | None = None, *, row_weight: npt.NDArray[np.float32] | None = None,
+    engine: Engine | None = None, runner: Runner | None = None, seed: int = 0,
+) -> FineTuned:  # fmt: skip
+    """Train an encoder on some layers of a label tree, one after the other. For each: embed all texts; solve linear
+    rankers on the embeddings down to this layer, whose weights the layer's vectors begin with; take as a row's
+    candidates the children of nodes that hold a positive (TFN) or that a beam search reaches (MAN, ``negatives_from``);
+    minimise their squared hinge loss over the encoder and the vectors."""
+    # Shapes: labels (n, n_labels); row_weight (n,)
+    matcher = TransformerMatcher() if matcher is None else matcher
+    return _Training(encoder, rows, labels, tree, layers, matcher, row_weight, engine, runner, seed).run()
 
 
 class _State(NamedTuple):
@@ -273,11 +257,6 @@ def _tune_layer(training: _Training, before: _State, folder: str | None) -> _Sta
     return _State((*before.layers, layer), training.encoder.state_dict(), training.engine.state())
 
 
-def _pack(state: _State) -> Arrays:
-    layers = [vars(layer) for layer in state.layers]
-    return NESTED.pack({"layers": layers, "encoder": dict(state.encoder), "engine": state.engine})
-
-
 def _unpack(arrays: Arrays) -> _State:
     nested = NESTED.unpack(arrays)
     try:
@@ -287,4 +266,9 @@ def _unpack(arrays: Arrays) -> _State:
         raise ModelError(f"The finished layers in the checkpoint are damaged: {error}.") from error
 
 
-_STATE: Packing[_State] = Packing(_pack, _unpack)
+_STATE: Packing[_State] = Packing(
+    lambda state: NESTED.pack(
+        {"layers": [vars(layer) for layer in state.layers], "encoder": dict(state.encoder), "engine": state.engine}
+    ),
+    _unpack,
+)

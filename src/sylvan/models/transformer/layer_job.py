@@ -146,26 +146,23 @@ class LayerJob(Job):
     later_of_equals = True  # a small holdout often can't distinguish two states, and the later has learned more
 
     def __init__(
-        self,
-        encoder: TextEncoder,
-        layer: LabelLayer,
-        data: LayerData,
-        matcher: TransformerMatcher,  # with rates (`matcher.suited(kind)`)
-        n_steps: int,
-        *,
-        look: Callable[[], npt.NDArray[np.int32]] | None = None,
-        engine: Engine | None = None,
-        record: Mapping[str, Any] | None = None,  # plain values that checkpoints hold with the training
-        title: str = "Fine-tuning",  # what the progress bar is called
-        seed: int = 0,
-    ) -> None:
+        self, encoder: TextEncoder, layer: LabelLayer, data: LayerData, matcher: TransformerMatcher, n_steps: int, *,
+        look: Callable[[], npt.NDArray[np.int32]] | None = None, engine: Engine | None = None,
+        record: Mapping[str, Any] | None = None, title: str = "Fine-tuning", seed: int = 0,
+    ) -> None:  # fmt: skip
+        # `matcher` has rates (`matcher.suited(kind)`); `record` are plain values that checkpoints hold with the
+        # training; `title` is what the progress bar is called.
         self.encoder, self.layer, self.data, self.matcher = encoder, layer, data, matcher
         self.record, self.title, self.seed = dict(record or {}), title, seed
         # gives the beam of the layer above for all texts as the encoder is now; needed where `matcher.refresh` is
         self.look = look
         self.engine = AsItIs(encoder) if engine is None else engine
         self.candidates, self.looked = data.candidates, 0
-        self.measured_at = self._measured_at()
+        # Where a row's candidates are hardly more than five, P@5 is about the same however they are ranked: the best
+        # one alone is then looked at. How many a row may have depends on the tree and the beam's width, so that it is
+        # known before anything is searched.
+        sizes = np.sort(np.diff(data.candidates.child_offsets))[::-1]
+        self.measured_at = _PLACES if int(sizes[: matcher.beam].sum()) >= 2 * _PLACES else 1
         self.metric = f"P@{self.measured_at}"
         self.measures_start = len(data.holdout) > 0
         self.module = nn.ModuleDict({"encoder": encoder, "layer": layer})
@@ -173,34 +170,21 @@ class LayerJob(Job):
         self.optimizers = self._optimizers()
         self.schedulers = WarmupSchedule(n_steps, matcher.warmup).schedulers(self.optimizers)
 
-    def _measured_at(self) -> int:
-        """The k of the P@k that the layer is measured by. Where a row's candidates are hardly more than five, P@5 is
-        about the same however they are ranked: the best one alone is then looked at. How many a row may have depends on
-        the tree and the beam's width, so that it is known before anything is searched."""
-        sizes = np.sort(np.diff(self.data.candidates.child_offsets))[::-1]
-        return _PLACES if int(sizes[: self.matcher.beam].sum()) >= 2 * _PLACES else 1
-
     def _optimizers(self) -> list[torch.optim.Optimizer]:
         matcher = self.matcher
         assert matcher.learning_rate is not None, "rates are those that suit the encoder"
         inner, tables = self.encoder.inner_parameters(), self.encoder.tables()
-        optimizers: list[torch.optim.Optimizer] = []
-        if inner:
-            groups = [
-                {"params": [p for p in inner if p.dim() > 1], "weight_decay": matcher.weight_decay},
-                {"params": [p for p in inner if p.dim() <= 1], "weight_decay": 0.0},
-            ]
-            optimizers.append(torch.optim.AdamW([g for g in groups if g["params"]], lr=matcher.learning_rate))
-        groups = [
+        dense: list[dict[str, Any]] = [
+            {"params": [p for p in inner if p.dim() > 1], "weight_decay": matcher.weight_decay},
+            {"params": [p for p in inner if p.dim() <= 1], "weight_decay": 0.0},
+        ]
+        sparse: list[dict[str, Any]] = [
             {"params": list(self.layer.parameters()), "lr": matcher.label_learning_rate},
             {"params": tables, "lr": matcher.row_learning_rate},
         ]
-        groups = [g for g in groups if g["params"]]
-        if matcher.optimizer == "sparse-adam":
-            optimizers.append(torch.optim.SparseAdam(groups))
-        else:
-            optimizers.append(RowwiseAdagrad(groups))
-        return optimizers
+        dense, sparse = ([group for group in groups if group["params"]] for groups in (dense, sparse))
+        of_rows: Any = torch.optim.SparseAdam if matcher.optimizer == "sparse-adam" else RowwiseAdagrad
+        return [*([torch.optim.AdamW(dense, lr=matcher.learning_rate)] if inner else []), of_rows(sparse)]
 
     # What the training loop asks.
 
@@ -221,31 +205,23 @@ class LayerJob(Job):
             batches += [pool[start : start + size] for start in starts.tolist()]
         return iter(batches)
 
-    def _batch(self, rows: npt.NDArray[np.int64]) -> dict[str, Tensor]:
-        nodes, positive, weights = self.candidates.take(rows)
-        if self.data.row_weight is not None:
-            weights = weights * self.data.row_weight[rows][:, None]
-        batch = self.encoder.collate(self.data.rows.take(rows))
-        return {
-            **batch,
-            "candidate_nodes": torch.from_numpy(nodes),
-            "candidate_positive": torch.from_numpy(positive),
-            "candidate_weights": torch.from_numpy(weights),
-        }
-
     def prepare(self, step: int) -> None:
         """Search the layer above anew when it is due; the processes embed the texts for it together."""
         if self.matcher.refresh is not None and step - self.looked >= self.matcher.refresh and self.look is not None:
             self.candidates, self.looked = self.candidates.with_beam(self.look()), step
 
     def step(self, rows: npt.NDArray[np.int64], step: int) -> Tensor:
-        batch = self.engine.batch(self._batch(rows))
-        nodes, positive = batch.pop("candidate_nodes"), batch.pop("candidate_positive")
-        weights = batch.pop("candidate_weights")
+        nodes, positive, weights = self.candidates.take(rows)
+        if self.data.row_weight is not None:
+            weights = weights * self.data.row_weight[rows][:, None]
+        arrays = {"candidate_nodes": nodes, "candidate_positive": positive, "candidate_weights": weights}
+        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        batch = self.engine.batch({**self.encoder.collate(self.data.rows.take(rows)), **tensors})
+        candidates, is_positive, factors = (batch.pop(name) for name in arrays)
         embeddings = self.encoder(batch).float()
         if self.matcher.normalize:
             embeddings = F.normalize(embeddings, dim=1)
-        return squared_hinge(self.layer(embeddings, nodes), positive, weights)
+        return squared_hinge(self.layer(embeddings, candidates), is_positive, factors)
 
     def evaluate(self, split: str) -> dict[str, float]:
         """P@k of the layer's nodes on the holdout, of those that the beam of the layer above leads to."""
@@ -255,9 +231,10 @@ class LayerJob(Job):
         embeddings = torch.from_numpy(
             embed(self.encoder, self.data.rows.take(holdout), engine=self.engine, normalize=self.matcher.normalize)
         )
-        searched = self._without_teacher()
-        right, k = 0, self.measured_at
-        device = self.layer.table.device
+        # the candidates that the beam alone leads to, without those by teacher forcing
+        parents = None if self.candidates.beam is not None else self.candidates.parents
+        searched, costs = replace(self.candidates, parents=parents), self.candidates.costs
+        right, k, device = 0, self.measured_at, self.layer.table.device
         for begin in range(0, len(holdout), _SCORED_ROWS):
             rows = holdout[begin : begin + _SCORED_ROWS]
             nodes, _, weights = searched.take(rows)
@@ -271,20 +248,10 @@ class LayerJob(Job):
             scores = scores.masked_fill(torch.from_numpy(weights == 0), -torch.inf)
             best = scores.topk(min(k, scores.shape[1])).indices.numpy()
             reached = np.take_along_axis(weights, best, axis=1) != 0  # a row may have fewer candidates than k
-            right += sum(
-                len(set(nodes[places[there]].tolist()) & wanted)
-                for places, there, wanted in zip(best, reached, self._true(rows), strict=True)
-            )
+            for row, places, is_reached in zip(rows, best, reached, strict=True):
+                wanted = costs.indices[costs.indptr[row] : costs.indptr[row + 1]]
+                right += int(np.isin(nodes[places[is_reached]], wanted).sum())
         return {self.metric: right / (k * len(holdout))}
-
-    def _without_teacher(self) -> LayerCandidates:
-        """The candidates that the beam alone leads to."""
-        parents = None if self.candidates.beam is not None else self.candidates.parents
-        return replace(self.candidates, parents=parents)
-
-    def _true(self, rows: npt.NDArray[np.int64]) -> list[set[int]]:
-        costs = self.candidates.costs
-        return [set(costs.indices[costs.indptr[row] : costs.indptr[row + 1]].tolist()) for row in rows]
 
     def state(self) -> dict[str, Any]:
         return {"beam": self.candidates.beam, "looked": self.looked, "record": self.record}

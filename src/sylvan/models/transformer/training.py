@@ -182,30 +182,15 @@ class TransformerTraining:
         self.weight = validate.sample_weight(sample_weight, len(self.texts))
         if self.labels.nnz == 0:
             raise DataError("No text has a label: there is nothing to learn.")
-        self._warn_of_empty_texts()
-
-    def _warn_of_empty_texts(self) -> None:
-        """Say once how many labelled texts say nothing."""
         labelled = np.diff(self.labels.indptr) > 0
         empty = sum(1 for text, has in zip(self.texts, labelled.tolist(), strict=True) if has and not text.strip())
         if empty == int(labelled.sum()):
             raise DataError("Every text that has labels is empty: there is nothing to learn from.")
         if empty:
-            self._warn(
-                f"{empty:,} of {counted(int(labelled.sum()), 'text')} with labels {are(empty)} empty: nothing can be "
-                "learned from them."
+            words = (
+                f"{empty:,} of {counted(int(labelled.sum()), 'text')} with labels {are(empty)} empty: nothing can be"
             )
-
-    def _warn_of_long_texts(self, encoder: TextEncoder) -> None:
-        if encoder.n_truncated:
-            self._warn(
-                f"{encoder.n_truncated:,} of {counted(len(self.texts), 'text')} {are(encoder.n_truncated)} longer than "
-                f"max_length={encoder.max_length} tokens: the encoder sees their beginnings only (TF-IDF sees them "
-                "whole)."
-            )
-
-    def _warn(self, words: str) -> None:
-        warnings.warn(words, TextsWarning, stacklevel=2)
+            warnings.warn(f"{words} learned from them.", TextsWarning, stacklevel=2)
 
     # ---------------------------------------- what the concrete ones decide
 
@@ -253,7 +238,12 @@ class TransformerTraining:
             tree = self.encoder_tree(self.index(terms, run.within("index"))) if learns else None
             self.check_layers(tree)
             rows = encoder.tokenize(self.texts)
-            self._warn_of_long_texts(encoder)
+            if encoder.n_truncated:
+                warnings.warn(
+                    f"{encoder.n_truncated:,} of {counted(len(self.texts), 'text')} {are(encoder.n_truncated)} longer "
+                    f"than max_length={encoder.max_length} tokens: the encoder sees their beginnings only (TF-IDF sees "
+                    "them whole).", TextsWarning, stacklevel=2,
+                )  # fmt: skip
             if engine is not None:
                 engine.place(encoder)
             tuned = None
@@ -272,13 +262,11 @@ class TransformerTraining:
 
     def terms(self) -> Csr:
         """TF-IDF of all texts, rows of length 1."""
-        terms = self.vectorizer.fit_transform_rows(self.texts)
-        return unit_terms(self.vectorizer, terms)
+        return unit_terms(self.vectorizer, self.vectorizer.fit_transform_rows(self.texts))
 
     def index(self, terms: Csr, runner: Runner | None = None) -> LabelTree:
         """The tree by the labels' texts, before anything is known of the encoder's vectors."""
-        one = presets.ranker_of(self.model).set_params(n_trees=1)
-        return one.index(terms, self.labels, runner=runner)[0]
+        return presets.ranker_of(self.model).set_params(n_trees=1).index(terms, self.labels, runner=runner)[0]
 
     def embedding_job(
         self, encoder: TextEncoder, texts: Any, engine: Any = None, cache: Any = None, runner: Runner | None = None
@@ -348,10 +336,13 @@ class TransformerTraining:
         """What distinguishes this training from others, for its checkpoint."""
         parts = (*presets.PARTS, "encoder", "n_jobs", "device", "cache")
         parameters = {name: v for name, v in self.model.get_params(deep=False).items() if name not in parts}
+        own, trains = encoder.get_params(deep=False), ("dropout", "frozen", "gradient_checkpointing", "lora_rank")
         return {
             **identity_of(self.name, parameters, Y=self.labels, sample_weight=self.weight),
             "the texts": _checksum_of(self.texts), "the encoder": encoder.identity(),
-            "the encoder's parameters": _own(encoder), **_plain("matcher", self.matcher),
+            # those that say how it is trained, which its identity doesn't hold
+            "the encoder's parameters": {name: np.asarray(own[name]).item() for name in trains if name in own},
+            **_plain("matcher", self.matcher),
             **_plain("ranker", presets.ranker_of(self.model)), **_plain("vectorizer", self.vectorizer),
             "the names of labels": _checksum_of(list(self.vocabulary)),
         }  # fmt: skip
@@ -367,13 +358,6 @@ def _plain(name: str, part: Parameterized | None) -> dict[str, Any]:
         plain[f"the {name}'s {parameter!r}"] = list(value) if isinstance(value, tuple) else value
     plain.pop(f"the {name}'s 'n_jobs'", None)
     return plain
-
-
-def _own(encoder: TextEncoder) -> dict[str, Any]:
-    """The parameters of an encoder that say how it is trained, which its identity doesn't hold."""
-    names = ("dropout", "frozen", "gradient_checkpointing", "lora_rank")
-    params = encoder.get_params(deep=False)
-    return {name: np.asarray(params[name]).item() for name in names if name in params}
 
 
 def _checksum_of(texts: list[str]) -> str:

@@ -637,8 +637,6 @@ class XRLinear(Estimator):
         if self.training_rows_ is None:  # they were given for this once
             result = result._replace(fitted=replace(result.fitted, rows=None))
         self.fitted_, self.calibrator_ = result.fitted, result.calibrator
-        if n_features is not None:
-            self.__dict__.pop("feature_names_in_", None)
         if len(result.gone):
             self._note_dropped(result.gone)
             self._free_names(result.gone)
@@ -697,7 +695,6 @@ class XRLinear(Estimator):
             wide = self._shallow()
             wide.n_features_ = self._more_features(n_features)
             wide.fitted_ = self.fitted_.with_columns(wide.n_features_)
-            wide.__dict__.pop("feature_names_in_", None)
         fitted = wide.fitted_ if so_far is None else replace(wide.fitted_, rows=so_far.with_columns(wide.n_features_))
         if (X is None) != (Y is None):
             raise DataError("update takes X and Y together: the new rows, and their labels.")
@@ -790,7 +787,6 @@ class XRLinear(Estimator):
     def _restore(self, state: store.State) -> None:
         super()._restore(state)
         self.fitted_ = FittedTrees.from_state(state, self.n_features_, self.n_labels_)
-
         for ranker in self.rankers_:
             if not np.array_equal(ranker.tree.removed, self._removed):
                 raise ModelError(f"{state.where!r} is damaged: its trees hold other labels than it has.")
