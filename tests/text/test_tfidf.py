@@ -14,7 +14,7 @@ from sylvan import kernels
 from sylvan.errors import DataError, NotFittedError, ParameterError, SylvanError
 from sylvan.text import TfidfVectorizer, counting
 from sylvan.text.characters import character_table
-from sylvan.text.constraints import DocumentShare, NgramRange
+from sylvan.text.counting import DocumentShare, NgramRange
 
 TEXTS = ENGLISH + GERMAN + FINNISH + OTHERS
 

@@ -22,8 +22,8 @@ from sylvan import TextModel, kernels, store
 from sylvan.errors import ModelError, OtherReleaseWarning, ParameterError
 from sylvan.store import registry
 from sylvan.text import TfidfVectorizer, word_forms
+from sylvan.text.counting import PADDING
 from sylvan.text.estimate import estimate_texts
-from sylvan.text.terms import PADDING
 
 snowballstemmer = pytest.importorskip("snowballstemmer")
 simplemma = pytest.importorskip("simplemma")

@@ -25,17 +25,8 @@ from sylvan.explain.records import Names, TreeVote
 from sylvan.labels.targets import Targets, grown_labels, true_labels
 from sylvan.labels.vocabulary import NamedTopK, ids_of_names
 from sylvan.metrics.rows import hits
+from sylvan.models import scikit_learn
 from sylvan.models.label_changes import label_ids, merged_ids, renamed, without_names
-from sylvan.models.scikit_learn import (
-    accuracy,
-    as_classes,
-    classes_of,
-    names_from_parts,
-    names_to_parts,
-    need_columns,
-    shares,
-    sklearn_tags,
-)
 from sylvan.params.wording import counted, did_you_mean
 from sylvan.ranking.calibrate import DEPTH, MOST_ROWS, Calibrator
 from sylvan.ranking.stopping import Expected, StoppingRule
@@ -209,12 +200,12 @@ class Estimator(Fitted):
     def _names_to_parts(self) -> dict[str, store.State]:
         """The names of labels and columns, and the curves of probabilities, as parts of a state."""
         columns = getattr(self, "feature_names_in_", None)
-        parts = names_to_parts(self.vocabulary_, None if columns is None else columns.tolist())
+        parts = scikit_learn.names_to_parts(self.vocabulary_, None if columns is None else columns.tolist())
         return parts if self.calibrator_ is None else {**parts, "calibrator": self.calibrator_.to_state()}
 
     def _names_from_parts(self, state: store.State) -> None:
         """What :meth:`_names_to_parts` gave, verified."""
-        self.vocabulary_, columns = names_from_parts(state, self.n_labels_, self.n_features_)
+        self.vocabulary_, columns = scikit_learn.names_from_parts(state, self.n_labels_, self.n_features_)
         self._columns = None if columns is None else np.array(list(columns), dtype=object)
         if "calibrator" in state.parts:
             self.calibrator_ = Calibrator.from_state(state.parts["calibrator"])
@@ -269,7 +260,7 @@ class Estimator(Fitted):
         """Answers as :meth:`predict_proba` gives them."""
         top = self.probabilities(top)
         if self._has_one_class and top.k == self.n_labels_ <= _DENSE_CLASSES:
-            return shares(top, self.n_labels_)
+            return scikit_learn.shares(top, self.n_labels_)
         return sparse_as_set(top.to_csr(self.n_labels_))
 
     def probabilities(self, top: TopK) -> TopK:
@@ -638,7 +629,7 @@ class Estimator(Fitted):
 
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn's tools ask before they use an estimator; only they load scikit-learn."""
-        return sklearn_tags(self.takes_texts, self.single_label_)
+        return scikit_learn.sklearn_tags(self.takes_texts, self.single_label_)
 
     @property
     def n_features_in_(self) -> int:
@@ -659,7 +650,7 @@ class Estimator(Fitted):
         return (
             np.arange(self.n_labels_)
             if self.vocabulary_ is None
-            else as_classes(self.vocabulary_, list(self.vocabulary_))
+            else scikit_learn.as_classes(self.vocabulary_, list(self.vocabulary_))
         )
 
     @property
@@ -692,7 +683,7 @@ class Estimator(Fitted):
             When X and y have different numbers of rows.
         """
         best = self.rank(X, k=1).labels[:, 0]
-        return accuracy(best, self._truth(y), self.n_labels_, sample_weight)
+        return scikit_learn.accuracy(best, self._truth(y), self.n_labels_, sample_weight)
 
     def _truth(self, Y: Any) -> Csr:
         """True labels by their ids; those that the model doesn't know are left out, or beyond its own."""
@@ -715,7 +706,7 @@ class Estimator(Fitted):
         best = top.labels[:, 0]
         if (best < 0).any():
             best = np.where(best < 0, np.int32(self._usual_class()), best)
-        return classes_of(self.vocabulary_, best)
+        return scikit_learn.classes_of(self.vocabulary_, best)
 
     def _usual_class(self) -> int:
         """The label with most training rows."""
@@ -742,7 +733,7 @@ class Estimator(Fitted):
         be ``n_features`` columns from now on."""
         columns = getattr(self, "feature_names_in_", None)
         if n_features is None and columns is not None:
-            need_columns(X, columns.tolist(), type(self).__name__)
+            scikit_learn.need_columns(X, columns.tolist(), type(self).__name__)
         return validate.features(X, n_features=n_features or self.n_features_, owner=type(self).__name__)
 
     def _filter(self, allowed: Any, denied: Any, n_rows: int) -> LabelFilter | None:

@@ -28,20 +28,7 @@ from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.models.compress import compressed_model, has_weights, pruned_model
 from sylvan.models.encoders import ENCODER_SOURCE, described_encoder, made_encoder, own_encoder
 from sylvan.models.label_changes import one_class_a_row
-from sylvan.models.label_texts.label_texts import (
-    Described,
-    LabelTextRanker,
-    LabelTexts,
-    Request,
-    fitted_texts,
-    judged_rows,
-    label_counts,
-    named_texts,
-    requested,
-    texts_after,
-    with_known_texts,
-    with_names_of,
-)
+from sylvan.models.label_texts import label_texts as of_labels
 from sylvan.models.text_estimator import TextEstimator, Unknown, check_texts
 from sylvan.models.text_plan import text_plan, with_encoding
 from sylvan.models.xr.xr_linear import XRLinear
@@ -121,9 +108,9 @@ class TextModel(TextEstimator):
     label_encoder: Annotated[Any | None, ENCODER_SOURCE] = None
     unknown: Unknown = "none"
 
-    label_texts_: LabelTexts | None = attribute(None)
+    label_texts_: of_labels.LabelTexts | None = attribute(None)
 
-    _ranker: LabelTextRanker | None = attribute(None)  # of labels that are known by their texts alone
+    _ranker: of_labels.LabelTextRanker | None = attribute(None)  # of labels that are known by their texts alone
 
     def inner(self) -> Estimator:
         """The model over matrices that ranks the features of texts: ``model``."""
@@ -203,8 +190,11 @@ class TextModel(TextEstimator):
         if label_texts is not None:
             if options.get("memory_limit") is not None:
                 raise DataError("label_texts and memory_limit don't go together: texts of labels are rows in memory.")
-            named, encoder = named_texts(label_texts, vocabulary), own_encoder(self.label_encoder)  # before any work
-            described = Described(named, self._judged_texts(listed[0], sample_weight), encoder)
+            named, encoder = (
+                of_labels.named_texts(label_texts, vocabulary),
+                own_encoder(self.label_encoder),
+            )  # before any work
+            described = of_labels.Described(named, self._judged_texts(listed[0], sample_weight), encoder)
         top = self._fit(
             lambda: self.vectorizer.fit_transform_rows(listed.pop()).to_scipy(), lambda: (vocabulary, labels),
             sample_weight, options, rows, described,
@@ -240,7 +230,7 @@ class TextModel(TextEstimator):
         texts, described, judged = check_texts(X, "TextModel"), {}, []
         if label_texts is not None:  # as many rows more
             names, labels = encode_labels(Y)
-            described, judged = named_texts(label_texts, names), self._judged_texts(texts, sample_weight)
+            described, judged = of_labels.named_texts(label_texts, names), self._judged_texts(texts, sample_weight)
             Y = [*named_rows(names, labels), *([name] for name in described)]
             texts = [*texts, *described.values()]
             if sample_weight is not None:
@@ -291,7 +281,8 @@ class TextModel(TextEstimator):
 
     def _fit(
         self, features: Callable[[], Any], labels: Callable[[], tuple[Vocabulary, Any]], sample_weight: Any,
-        options: dict[str, Any], rows: npt.NDArray[np.int32] | None = None, described: Described | None = None,
+        options: dict[str, Any], rows: npt.NDArray[np.int32] | None = None,
+        described: of_labels.Described | None = None,
     ) -> TopK | None:  # fmt: skip
         """Vectoriser first, then the labels, then the model, perhaps with answers to held-out ``rows``."""
         before, known = self.vectorizer.fitted_, None
@@ -299,9 +290,9 @@ class TextModel(TextEstimator):
             X = features()
             vocabulary, Y = labels()
             if described is not None:
-                vocabulary = with_names_of(vocabulary, described.labels)
+                vocabulary = of_labels.with_names_of(vocabulary, described.labels)
                 keeps_rows = getattr(self.model, "keep_rows", False)
-                X, Y, sample_weight, known = fitted_texts(
+                X, Y, sample_weight, known = of_labels.fitted_texts(
                     self.vectorizer, keeps_rows, X, Y, sample_weight, vocabulary, described
                 )
                 if rows is None and getattr(self.model, "calibration", None) is not None:
@@ -329,7 +320,7 @@ class TextModel(TextEstimator):
         if self.label_encoder is None:
             return []
         weight = validate.sample_weight(sample_weight, len(texts))
-        return [texts[row] for row in judged_rows(len(texts), weight).tolist()]
+        return [texts[row] for row in of_labels.judged_rows(len(texts), weight).tolist()]
 
     # ---------------------------------------- labels that are known by their texts alone
 
@@ -340,15 +331,15 @@ class TextModel(TextEstimator):
         ranker = self._text_ranker()
         return np.zeros(0, np.int32) if ranker is None else ranker.labels
 
-    def _text_ranker(self) -> LabelTextRanker | None:
+    def _text_ranker(self) -> of_labels.LabelTextRanker | None:
         """What ranks labels by their texts; None where the model has learned all of them."""
         known = self.label_texts_
         if known is None or known.curve is None:
             return None
-        counts, ranker = label_counts(self.model), self._ranker
+        counts, ranker = of_labels.label_counts(self.model), self._ranker
         if ranker is None or ranker.known is not known or not np.array_equal(ranker.counts, counts):
             labels = np.setdiff1d(known.unlearned(counts), self.removed_labels_).astype(np.int32)
-            self._ranker = ranker = LabelTextRanker(known, counts, labels)
+            self._ranker = ranker = of_labels.LabelTextRanker(known, counts, labels)
         return ranker if len(ranker.labels) else None
 
     def _rank_texts(self, texts: list[str], k: int, options: dict[str, Any], unknown: str | None) -> TopK:
@@ -467,7 +458,7 @@ class TextModel(TextEstimator):
                 warnings.simplefilter("ignore", RowsUnknownWarning)
             model = copy.copy(self.model).update(*request.given, **request.options)
         gone = np.setdiff1d(model.removed_labels_, self.model.removed_labels_)
-        known = texts_after(self.label_texts_, request, model, gone)
+        known = of_labels.texts_after(self.label_texts_, request, model, gone)
         self.vectorizer, self.model, self.label_texts_ = request.vectorizer, model, known
         self._take_labels(request.vocabulary)
         self._free_names(gone)
@@ -485,15 +476,18 @@ class TextModel(TextEstimator):
 
     def _request(
         self, X: Iterable[str] | None, Y: Any, sample_weight: Any, merge: Any, label_texts: Any, options: dict[str, Any]
-    ) -> Request:
+    ) -> of_labels.Request:
         """What an update is asked for, in the model's own terms."""
         texts, known = None if X is None else check_texts(X, "TextModel"), self.label_texts_
         if options.get("rows") is not None:
             rows = self._all_rows(options["rows"])
-            options = {**options, "rows": rows if known is None else with_known_texts(known, *rows, self.n_labels_)}
+            options = {
+                **options,
+                "rows": rows if known is None else of_labels.with_known_texts(known, *rows, self.n_labels_),
+            }
         if merge is not None:
             options = {**options, "merge": self._merges(merge)}
-        return requested(self, texts, Y, sample_weight, label_texts, options)
+        return of_labels.requested(self, texts, Y, sample_weight, label_texts, options)
 
     def calibrate(self, X: Any, Y: Any) -> TextModel:
         """Fit the curves of the probabilities anew, to texts that the model wasn't trained on; the ranking stays.
@@ -569,7 +563,7 @@ class TextModel(TextEstimator):
         self._join(self.vocabulary_)
         if "label_texts" in state.parts:
             part = store.need_part(state, "label_texts", "label-texts")
-            self.label_texts_ = LabelTexts.from_state(part, self.n_labels_, self.n_features_, state)
+            self.label_texts_ = of_labels.LabelTexts.from_state(part, self.n_labels_, self.n_features_, state)
 
     @classmethod
     def from_parts(cls, vectorizer: TfidfVectorizer, model: Estimator, vocabulary: Vocabulary) -> TextModel:

@@ -18,6 +18,7 @@ from sylvan.labels.names import composed
 
 # No letter, digit or space lies beyond the first four planes, so the table ends there.
 SIZE = 0x40000
+PADDING = 16  # bytes after the last term or word that a kernel may read
 # The bits of native/text/ngrams.hpp.
 CODE_POINT = 0x1FFFFF
 COMPOSES, LOWERS = 1 << 24, 1 << 25

@@ -7,21 +7,195 @@ import mmap
 import numbers
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from sylvan import kernels
+from sylvan import kernels, store
 from sylvan.arrays.frames import texts_of
-from sylvan.errors import DataError
+from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.parallel import map_parallel
+from sylvan.params.fields import Constraint
 from sylvan.params.wording import counted, noun
-from sylvan.text.terms import Terms
+from sylvan.text.characters import PADDING
 from sylvan.text.word_forms import WordForms
+
+Analyzer = Literal["word", "char", "char_wb"]
+Cjk = Literal["word", "bigrams", "chars"]
+AUTO = "auto"
+_MAX_N = 1000
+
+
+@dataclass(frozen=True)
+class NgramRange(Constraint):
+    """The shortest and the longest n-gram: a pair of ints, the first not above the second; or "auto"."""
+
+    def accepts(self, value: Any) -> bool:
+        if isinstance(value, str):
+            return value == AUTO
+        if not isinstance(value, (tuple, list)) or len(value) != 2:
+            return False
+        if not all(isinstance(n, numbers.Integral) and not isinstance(n, bool) for n in value):
+            return False
+        return 1 <= int(value[0]) <= int(value[1]) <= _MAX_N
+
+    def describe(self) -> str:
+        return f"a pair of ints (shortest, longest) with 1 <= shortest <= longest <= {_MAX_N}, or {AUTO!r}"
+
+    def _parse(self, text: str) -> Any:
+        if text.strip() == AUTO:
+            return AUTO
+        parts = text.strip("()[] ").replace("-", ",").split(",")
+        low, high = int(parts[0]), int(parts[-1])
+        if len(parts) > 2:
+            raise ValueError("not one or two ints")
+        return (low, high)
+
+
+@dataclass(frozen=True)
+class DocumentShare(Constraint):
+    """A number of documents as an int, or a share of all documents as a float."""
+
+    def accepts(self, value: Any) -> bool:
+        if isinstance(value, bool):
+            return False
+        if isinstance(value, numbers.Integral):
+            return int(value) >= 1
+        return isinstance(value, numbers.Real) and 0.0 <= float(value) <= 1.0
+
+    def describe(self) -> str:
+        return "an int in [1, inf), a number of documents, or a float in [0.0, 1.0], a share of them"
+
+    def _parse(self, text: str) -> Any:
+        try:
+            return int(text)
+        except ValueError:
+            return float(text)
+
+
+def need_phrases(owner: str, analyzer: str, ngrams: Any, **phrases: Any) -> None:
+    """Refuse parameters for terms of several words where there are none, before any text is read."""
+    given = [name for name, value in phrases.items() if value is not None]
+    why = None
+    if analyzer != "word":
+        why = f"analyzer={analyzer!r} has none: it counts characters"
+    elif ngrams != AUTO and ngrams[1] == 1:
+        why = f"ngrams={tuple(ngrams)} has none: allow pairs with ngrams=(1, 2)"
+    if given and why:
+        raise ParameterError(
+            f"The {given[0]!r} parameter of {owner} is for terms of several words, but {why}. Got "
+            f"{phrases[given[0]]!r}."
+        )
+
+
+def need_one_form(owner: str, analyzer: str, **forms: str | None) -> None:
+    """Refuse stems and lemmas that contradict each other or the analyser."""
+    given = {name: value for name, value in forms.items() if value is not None}
+    if len(given) > 1:
+        raise ParameterError(
+            f"A word of {owner} is counted as its stem or as its lemma: leave 'stem' or 'lemmatize' out. Got "
+            f"{' and '.join(map(repr, given.values()))}."
+        )
+    if given and analyzer != "word":
+        name, value = next(iter(given.items()))
+        raise ParameterError(
+            f"The {name!r} parameter of {owner} is for words, but analyzer={analyzer!r} counts characters. "
+            f"Got {value!r}."
+        )
+
+
+_NONE = np.zeros(0, np.int64)
+_FAULTS = {
+    1: ("term_offsets", "must rise from 0 to the end of the terms' bytes, each term at least one byte long"),
+    2: ("term_bytes", "must hold the terms in rising order, each of them once"),
+    3: ("slots", "must name every term once and nothing else"),
+    4: ("slots", "must be a power of two many, and more than there are terms"),
+}
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The terms of a vocabulary, sorted by code point; a term's place is its column. Terms that were added later stand
+    behind the others, those of each time sorted."""
+
+    # shape (bytes of all terms + PADDING,): UTF-8, one after the other; a lone surrogate is encoded as the three bytes
+    # of its code point
+    data: npt.NDArray[np.uint8]
+    offsets: npt.NDArray[np.int64]  # shape (n_terms + 1,): where each term begins and the last one ends
+    # shape (a power of two,): hash table: the high half of a term's hash and its place plus one, or 0
+    slots: npt.NDArray[np.uint64]
+    # where each lot of added terms begins, rising
+    runs: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def phrases(self) -> npt.NDArray[np.bool_]:
+        """Which of the terms have several words, between which there is a space."""
+        result = np.zeros(len(self), dtype=bool)
+        result[np.searchsorted(self.offsets, np.flatnonzero(self.data[: self.offsets[-1]] == 32), "right") - 1] = True
+        return result
+
+    def decode(self) -> list[str]:
+        """The terms as strings, in the order of their columns."""
+        data, offsets = self.data.tobytes(), self.offsets.tolist()
+        try:
+            return [data[offsets[i] : offsets[i + 1]].decode("utf-8", "surrogatepass") for i in range(len(self))]
+        except UnicodeDecodeError as error:
+            raise ModelError(f"A term of the vocabulary is not UTF-8 text: {error}.") from None
+
+    def __getitem__(self, column: int) -> str:
+        """The term of a column; bytes that are no UTF-8 are shown as replacement characters."""
+        first, last = int(self.offsets[column]), int(self.offsets[column + 1])
+        result = self.data[first:last].tobytes()
+        try:
+            return result.decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:
+            return result.decode("utf-8", "replace")
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The arrays by the names that they are stored under."""
+        arrays: dict[str, npt.NDArray[Any]] = {
+            "term_bytes": self.data, "term_offsets": self.offsets, "slots": self.slots.view(np.int64),
+        }  # fmt: skip
+        return {**arrays, "term_runs": self.runs} if len(self.runs) else arrays
+
+    def followed_by(self, further: Terms) -> Terms:
+        """With sorted terms that aren't among these, behind these."""
+        end, more = int(self.offsets[-1]), int(further.offsets[-1])
+        data = np.concatenate((self.data[:end], further.data[:more], np.zeros(PADDING, np.uint8)))
+        offsets = np.concatenate((self.offsets, further.offsets[1:] + end))
+        runs = np.append(self.runs, len(self)).astype(np.int64)
+        return Terms(data, offsets, kernels.tfidf_slots(data, offsets), runs)
+
+    def some(self, places: npt.NDArray[np.integer[Any]]) -> Terms:
+        """Those at some rising places, without the means to find them."""
+        lengths = np.diff(self.offsets)[places]
+        offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+        at = np.arange(int(offsets[-1])) + np.repeat(self.offsets[places] - offsets[:-1], lengths)
+        data = np.concatenate((self.data[at], np.zeros(PADDING, np.uint8)))
+        return Terms(data, offsets, np.zeros(0, np.uint64))
+
+    @classmethod
+    def from_state(cls, state: store.State) -> Terms:
+        """The terms of a loaded State, after verifying all that the kernels trust."""
+        terms = cls(
+            store.need_array(state, "term_bytes", np.uint8, (None,)),
+            store.need_array(state, "term_offsets", np.int64, (None,)),
+            store.need_array(state, "slots", np.int64, (None,)).view(np.uint64),
+            store.need_array(state, "term_runs", np.int64, (None,)) if "term_runs" in state.arrays else _NONE,
+        )
+        fault = kernels.tfidf_check_terms(terms.data, terms.offsets, terms.slots, terms.runs)
+        if fault:
+            name, words = _FAULTS[fault]
+            file = state.array_files.get(name, name)
+            raise ModelError(f"{file!r} is damaged: array {name!r} of the {state.kind} {words}.")
+        return terms
+
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 MOST_CHARACTERS = 1 << 30  # of one document

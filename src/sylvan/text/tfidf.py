@@ -22,22 +22,8 @@ from sylvan.parallel import map_parallel, resolve_jobs
 from sylvan.params.fields import Choice, Range, Threads, attribute, parameterized
 from sylvan.params.wording import counted
 from sylvan.remote.fitted import Fitted
+from sylvan.text import counting
 from sylvan.text.characters import FIRST_RULES, RULES, character_table
-from sylvan.text.constraints import Analyzer, Cjk, DocumentShare, NgramRange, need_one_form, need_phrases
-from sylvan.text.counting import (
-    MOST_CHARACTERS,
-    WORDS,
-    Phrases,
-    Rows,
-    Scan,
-    TermCounter,
-    apart,
-    as_documents,
-    chosen_phrases,
-    chunks,
-    stacked_rows,
-)
-from sylvan.text.terms import Terms
 from sylvan.text.word_forms import LEMMA_LANGUAGES, STEM_LANGUAGES, WordForms, forms_of_language
 
 Output = Literal["default", "pandas", "polars"]
@@ -83,7 +69,7 @@ def _library(name: str) -> Any:
 
 
 KIND = "tfidf-vectorizer"
-_ANALYZERS, _CJK = get_args(Analyzer), get_args(Cjk)  # looked up with every call
+_ANALYZERS, _CJK = get_args(counting.Analyzer), get_args(counting.Cjk)  # looked up with every call
 _NORMS = (None, "l1", "l2")
 _TRANSFORM_PARAMS = (
     "ngrams", "analyzer", "sublinear_tf", "norm", "lowercase", "min_token_length", "cjk", "stem", "lemmatize", "n_jobs"
@@ -101,9 +87,9 @@ _WITH_FORMS, _WITH_RULES = 2, 3
 class FittedTerms:
     """What fit learns."""
 
-    terms: Terms
+    terms: counting.Terms
     idf: npt.NDArray[np.float32] | None  # of each column, times the weight of phrases; None where all are 1
-    phrases: Phrases  # what is counted beside words; what was chosen where ``ngrams`` is "auto"
+    phrases: counting.Phrases  # what is counted beside words; what was chosen where ``ngrams`` is "auto"
     rules: int  # what a word is, as of the release that fitted this
     library: str | None  # and its release, by which words' stems or lemmas were counted
 
@@ -184,10 +170,10 @@ class TfidfVectorizer(Fitted):
     ((2, 7), ['aus', 'aus köln', 'aus turku', 'grüße', 'grüße aus', 'köln', 'turku'])
     """
 
-    ngrams: Annotated[tuple[int, int] | str, NgramRange()] = (1, 1)
-    analyzer: Analyzer = "word"
-    min_df: Annotated[float, DocumentShare()] = 1
-    max_df: Annotated[float, DocumentShare()] = 1.0
+    ngrams: Annotated[tuple[int, int] | str, counting.NgramRange()] = (1, 1)
+    analyzer: counting.Analyzer = "word"
+    min_df: Annotated[float, counting.DocumentShare()] = 1
+    max_df: Annotated[float, counting.DocumentShare()] = 1.0
     phrase_weight: Annotated[float | None, Range(0, open_low=True)] = None
     phrase_min_df: Annotated[int | None, Range(1)] = None
     max_features: Annotated[int | None, Range(1)] = None
@@ -197,7 +183,7 @@ class TfidfVectorizer(Fitted):
     norm: Literal["l1", "l2"] | None = "l2"
     lowercase: bool = True
     min_token_length: Annotated[int, Range(1)] = 2
-    cjk: Cjk = "bigrams"
+    cjk: counting.Cjk = "bigrams"
     stem: Annotated[str | None, Choice(tuple(STEM_LANGUAGES))] = None
     lemmatize: Annotated[str | None, Choice(LEMMA_LANGUAGES)] = None
     n_jobs: Threads = None
@@ -287,25 +273,25 @@ class TfidfVectorizer(Fitted):
         >>> TfidfVectorizer().fit_transform_blocks([["red tea", "tea"], ["green tea"]]).shape
         (3, 3)
         """
-        rows = self._learn_blocks(blocks, True, apart if scratch is None else scratch.moved)
+        rows = self._learn_blocks(blocks, True, counting.apart if scratch is None else scratch.moved)
         return self._weigh(rows, np.empty if scratch is None else scratch.zeros)
 
-    def _learn(self, texts: Iterable[str], keep_rows: bool) -> list[Rows]:
-        return self._learn_blocks([as_documents(texts)], keep_rows)
+    def _learn(self, texts: Iterable[str], keep_rows: bool) -> list[counting.Rows]:
+        return self._learn_blocks([counting.as_documents(texts)], keep_rows)
 
     def _learn_blocks(
         self, blocks: Iterable[Iterable[str]], keep_rows: bool,
-        moved: Callable[[npt.NDArray[Any]], npt.NDArray[Any]] = apart,
-    ) -> list[Rows]:  # fmt: skip
+        moved: Callable[[npt.NDArray[Any]], npt.NDArray[Any]] = counting.apart,
+    ) -> list[counting.Rows]:  # fmt: skip
         self.check_params()
-        need_phrases(
+        counting.need_phrases(
             type(self).__name__, self.analyzer, self.ngrams,
             phrase_weight=self.phrase_weight, phrase_min_df=self.phrase_min_df,
         )  # fmt: skip
-        need_one_form(type(self).__name__, self.analyzer, stem=self.stem, lemmatize=self.lemmatize)
+        counting.need_one_form(type(self).__name__, self.analyzer, stem=self.stem, lemmatize=self.lemmatize)
         forms = self._own_forms()
-        phrases, documents = self._phrases(map(as_documents, blocks))
-        counter = TermCounter(
+        phrases, documents = self._phrases(map(counting.as_documents, blocks))
+        counter = counting.TermCounter(
             self._scan(phrases.ngrams, forms, RULES), keep_rows or self.max_features is not None,
             resolve_jobs(self.n_jobs), moved,
         )  # fmt: skip
@@ -323,11 +309,15 @@ class TfidfVectorizer(Fitted):
         self.fitted_ = FittedTerms(terms, idf, phrases, RULES, None if forms is None else forms.library)
         return rows
 
-    def _phrases(self, blocks: Iterable[tuple[str, ...]]) -> tuple[Phrases, Iterable[tuple[str, ...]]]:
+    def _phrases(self, blocks: Iterable[tuple[str, ...]]) -> tuple[counting.Phrases, Iterable[tuple[str, ...]]]:
         """What is counted beside words, and the documents, by which ``"auto"`` is chosen."""
-        chosen = WORDS if isinstance(self.ngrams, str) else Phrases((int(self.ngrams[0]), int(self.ngrams[1])))
+        chosen = (
+            counting.WORDS
+            if isinstance(self.ngrams, str)
+            else counting.Phrases((int(self.ngrams[0]), int(self.ngrams[1])))
+        )
         if isinstance(self.ngrams, str) and self.analyzer == "word":
-            chosen, blocks = chosen_phrases(blocks, self._scan((1, 1), None, RULES))
+            chosen, blocks = counting.chosen_phrases(blocks, self._scan((1, 1), None, RULES))
         if chosen.ngrams[1] == 1:  # there are no phrases, whatever is said of them
             return chosen, blocks
         if self.phrase_weight is not None:
@@ -349,7 +339,7 @@ class TfidfVectorizer(Fitted):
         self._own_forms()  # what is read once and for all is in memory from now on
         params = self.get_params()
         if isinstance(self.ngrams, str):
-            params |= self._phrases([as_documents(texts)])[0].parameters()
+            params |= self._phrases([counting.as_documents(texts)])[0].parameters()
         return type(self)(**params)
 
     def with_terms_of(self, texts: Iterable[str], n_documents: int) -> TfidfVectorizer:
@@ -372,9 +362,9 @@ class TfidfVectorizer(Fitted):
         >>> vectorizer.with_terms_of(["green tea", "green"], 2).get_feature_names_out().tolist()
         ['red', 'tea', 'green']
         """
-        fitted, documents = self._need_terms(), as_documents(texts)
+        fitted, documents = self._need_terms(), counting.as_documents(texts)
         scan = self._scan(self.ngrams_, self.word_forms(), fitted.rules)
-        counter = TermCounter(scan, False, resolve_jobs(self.n_jobs), apart)
+        counter = counting.TermCounter(scan, False, resolve_jobs(self.n_jobs), counting.apart)
         counter.add(documents)
         result, phrases = copy.copy(self), fitted.phrases
         try:
@@ -404,7 +394,7 @@ class TfidfVectorizer(Fitted):
         idf = np.log((n_documents + more) / (n_with_term + more).astype(np.float64)) + 1.0
         return np.asarray(idf, dtype=np.float32)
 
-    def _weigh(self, rows: list[Rows], allocate: Callable[[int, Any], npt.NDArray[Any]] = np.empty) -> Csr:
+    def _weigh(self, rows: list[counting.Rows], allocate: Callable[[int, Any], npt.NDArray[Any]] = np.empty) -> Csr:
         """One matrix of all chunks; each chunk's counts are let go as soon as it is weighed."""
         starts = np.cumsum([0, *(int(chunk.indptr[-1]) for chunk in rows)])
         indices, data = allocate(int(starts[-1]), np.int32), allocate(int(starts[-1]), np.float32)
@@ -457,7 +447,7 @@ class TfidfVectorizer(Fitted):
         """
         fitted = self._need_terms()
         self._check_once()
-        documents, terms, forms = as_documents(texts), fitted.terms, self.word_forms()
+        documents, terms, forms = counting.as_documents(texts), fitted.terms, self.word_forms()
         scan = self._scan(fitted.phrases.ngrams if isinstance(self.ngrams, str) else self.ngrams, forms, fitted.rules)
         idf, use_idf, sublinear, norm = self._weights(fitted)
 
@@ -467,17 +457,19 @@ class TfidfVectorizer(Fitted):
                 terms.data, terms.offsets, terms.slots, idf, use_idf, sublinear, norm, scan.forms(documents, *chunk),
             )  # fmt: skip
 
-        ranges = chunks(documents) or [(0, 0)]
+        ranges = counting.chunks(documents) or [(0, 0)]
         if len(ranges) == 1:
             indptr, indices, data = work(ranges[0])
         else:
 
             def part(chunk: tuple[int, int]) -> tuple[Any, Any, Any]:
                 indptr, indices, data = work(chunk)
-                return indptr, apart(indices), apart(data)
+                return indptr, counting.apart(indices), counting.apart(data)
 
             n_jobs = resolve_jobs(self.n_jobs)
-            indptr, indices, data = stacked_rows(map_parallel(part, ranges, n_jobs, description="Transforming texts"))
+            indptr, indices, data = counting.stacked_rows(
+                map_parallel(part, ranges, n_jobs, description="Transforming texts")
+            )
         return Csr(indptr, indices, data, (len(documents), len(terms)))
 
     def _check_once(self) -> None:
@@ -485,21 +477,21 @@ class TfidfVectorizer(Fitted):
         values = _transform_params(self)
         if values != self._checked:
             self.check_params(_TRANSFORM_PARAMS)
-            need_one_form(type(self).__name__, self.analyzer, stem=self.stem, lemmatize=self.lemmatize)
+            counting.need_one_form(type(self).__name__, self.analyzer, stem=self.stem, lemmatize=self.lemmatize)
             resolve_jobs(self.n_jobs)
             self._checked = copy.deepcopy(values)  # of a list, which may change
 
-    def _scan(self, ngrams: tuple[int, int], forms: WordForms | None, rules: int) -> Scan:
+    def _scan(self, ngrams: tuple[int, int], forms: WordForms | None, rules: int) -> counting.Scan:
         shortest, longest = ngrams
         lowercase = self.lowercase and not (forms is not None and forms.by_case)  # whose forms are in lower case
-        return Scan(
+        return counting.Scan(
             character_table(lowercase, rules, keeps_unseen=forms is not None),  # which dictionaries know
             (
                 _ANALYZERS.index(self.analyzer),
                 _CJK.index(self.cjk),
                 int(shortest),
                 int(longest),
-                min(int(self.min_token_length), MOST_CHARACTERS),
+                min(int(self.min_token_length), counting.MOST_CHARACTERS),
             ),
             forms,
         )
@@ -667,7 +659,7 @@ class TfidfVectorizer(Fitted):
             vectorizer.check_params()
         except ValueError as error:
             raise ModelError(f"{state.where or 'The model'!r} is damaged: {error}") from error
-        terms = Terms.from_state(state)
+        terms = counting.Terms.from_state(state)
         n_terms = store.need_int(state, "n_terms", 1, 2**31 - 1)
         if len(terms) != n_terms:
             raise ModelError(
@@ -687,8 +679,10 @@ class TfidfVectorizer(Fitted):
             store.need_array(state, "idf", np.float32, (n_terms,))
             idf = store.need_finite(state, "idf")
         weight, min_df = vectorizer.phrase_weight, vectorizer.phrase_min_df
-        ngrams = WORDS.ngrams if isinstance(vectorizer.ngrams, str) else vectorizer.ngrams  # "auto" is never saved
-        phrases = Phrases(ngrams, 1.0 if weight is None else weight, 1 if min_df is None else min_df)
+        ngrams = (
+            counting.WORDS.ngrams if isinstance(vectorizer.ngrams, str) else vectorizer.ngrams
+        )  # "auto" is never saved
+        phrases = counting.Phrases(ngrams, 1.0 if weight is None else weight, 1 if min_df is None else min_df)
         rules = RULES if state.version >= _WITH_RULES else FIRST_RULES
         vectorizer.fitted_ = FittedTerms(terms, idf, phrases, rules, library)
         return vectorizer

@@ -18,8 +18,16 @@ from sylvan.arrays import validate
 from sylvan.errors import DataError, ParameterError
 from sylvan.models.transformer import layer_job as deep_layer_job
 from sylvan.models.transformer.fine_tuning import FineTuned, fine_tune
-from sylvan.models.transformer.label_layer import LabelLayer, LinearStart, dense_rows, dense_table, upper_tree
-from sylvan.models.transformer.layer_job import LayerCandidates, LayerData, LayerJob
+from sylvan.models.transformer.layer_job import (
+    LabelLayer,
+    LayerCandidates,
+    LayerData,
+    LayerJob,
+    LinearStart,
+    dense_rows,
+    dense_table,
+    upper_tree,
+)
 from sylvan.models.transformer.presets import TransformerMatcher
 from sylvan.neural import BagTextEncoder, Engine, embed
 

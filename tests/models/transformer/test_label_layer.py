@@ -10,7 +10,7 @@ from sampling.made import LargestMade
 from sylvan import LabelTree
 from sylvan.errors import DataError, ParameterError
 from sylvan.matching import beam as matching
-from sylvan.models.transformer.label_layer import LabelLayer, dense_rows, dense_table, squared_hinge, table_weights
+from sylvan.models.transformer.layer_job import LabelLayer, dense_rows, dense_table, squared_hinge, table_weights
 from sylvan.sampling import RowwiseAdagrad
 
 N, NODES, DIM = 5, 12, 4

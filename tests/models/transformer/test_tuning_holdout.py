@@ -14,8 +14,7 @@ from fine_tuned_books import QUICK, bag, books, tuned
 from sylvan.arrays import validate
 from sylvan.arrays.validate import Csr
 from sylvan.errors import ModelError, ParameterError
-from sylvan.models.transformer.label_layer import LabelLayer
-from sylvan.models.transformer.layer_job import LayerCandidates, LayerData, LayerJob
+from sylvan.models.transformer.layer_job import LabelLayer, LayerCandidates, LayerData, LayerJob
 from sylvan.neural import Engine, load_tree
 
 

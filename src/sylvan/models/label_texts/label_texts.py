@@ -23,15 +23,7 @@ from sylvan.labels.targets import grown_labels, need_as_many
 from sylvan.models.base import CANDIDATES, Estimator
 from sylvan.models.encoders import OF_LABELS, EncodedLabels, ModelEncoder, encoded
 from sylvan.models.label_changes import denying
-from sylvan.models.label_texts.text_evidence import (
-    TextScorer,
-    WordContexts,
-    fitted_curve,
-    has_text,
-    joined,
-    n_evidence,
-    row_means,
-)
+from sylvan.models.label_texts import text_evidence
 from sylvan.ranking.calibrate import holdout_folds
 from sylvan.ranking.tail import label_gains, reweigh, tail_of
 from sylvan.text import TfidfVectorizer
@@ -86,7 +78,7 @@ class LabelTexts:
     rows: npt.NDArray[np.int64]
     # shape (m,): the labels of these rows; of several rows of a label, which is then merged, the first is its own text
     labels: _Ids
-    contexts: WordContexts  # what rows look like whose labels have a word in their texts
+    contexts: text_evidence.WordContexts  # what rows look like whose labels have a word in their texts
     # shape (4,) or with vectors (6,), or None: what makes probabilities of `TextScorer`'s evidence; None where there
     # were too few rows to learn it from
     curve: npt.NDArray[np.float64] | None = None
@@ -104,15 +96,15 @@ class LabelTexts:
         """With contexts and curve of training rows, of which none is a label's text."""
         # Shapes: features, truth (n, d); weight (n,); judged (m,); vectors (m, dim)
         both = None if self.encoded is None or vectors is None else (self.encoded.vectors, vectors)
-        curve = fitted_curve(features, truth, self.texts, judged, weight, n_jobs, both)
-        means = row_means(features.to_scipy(), truth.to_scipy(), n_jobs)
-        return replace(self, contexts=WordContexts.of(means, self.texts.to_scipy()), curve=curve)
+        curve = text_evidence.fitted_curve(features, truth, self.texts, judged, weight, n_jobs, both)
+        means = text_evidence.row_means(features.to_scipy(), truth.to_scipy(), n_jobs)
+        return replace(self, contexts=text_evidence.WordContexts.of(means, self.texts.to_scipy()), curve=curve)
 
     @classmethod
     def empty(cls, n_labels: int, n_features: int) -> LabelTexts:
         """Of labels without texts."""
         none = Csr.empty(n_labels, n_features)
-        return cls(none, np.zeros(0, np.int64), np.zeros(0, np.int32), WordContexts.none(n_features))
+        return cls(none, np.zeros(0, np.int64), np.zeros(0, np.int32), text_evidence.WordContexts.none(n_features))
 
     @property
     def label_vectors(self) -> npt.NDArray[np.float16] | None:
@@ -122,7 +114,9 @@ class LabelTexts:
     def unlearned(self, counts: npt.NDArray[np.int64]) -> _Ids:
         """The labels that are known by their texts alone, by how many training rows each has; rising."""
         of_texts = np.bincount(self.labels, minlength=self.texts.shape[0])
-        return np.flatnonzero(has_text(self.texts, self.label_vectors) & (counts <= of_texts)).astype(np.int32)
+        return np.flatnonzero(text_evidence.has_text(self.texts, self.label_vectors) & (counts <= of_texts)).astype(
+            np.int32
+        )
 
     def grown(self, n_labels: int, n_features: int) -> LabelTexts:
         """With more labels, without texts, and more columns."""
@@ -195,10 +189,10 @@ class LabelTexts:
         rows = store.need_range(state, "rows", -1, 2**62, np.int64, (len(labels),))
         curve, has_encoder = None, _OF_ENCODER[0] in state.arrays
         if "curve" in state.arrays:
-            curve = store.need_array(state, "curve", np.float64, (1 + n_evidence(has_encoder),))
+            curve = store.need_array(state, "curve", np.float64, (1 + text_evidence.n_evidence(has_encoder),))
             store.need_finite(state, "curve")
         texts = store.need_csr(state, "texts", (n_labels, n_features))
-        known = cls(texts, rows, labels, WordContexts.from_state(state, n_features), curve)
+        known = cls(texts, rows, labels, text_evidence.WordContexts.from_state(state, n_features), curve)
         if not has_encoder:
             return known
         vectors = store.need_array(state, _OF_ENCODER[0], np.float16, (n_labels, None))
@@ -274,9 +268,11 @@ class LabelTextRanker:
     labels: _Ids  # those that are known by their texts alone, rising; at least one
 
     @cached_property
-    def scorer(self) -> TextScorer:
+    def scorer(self) -> text_evidence.TextScorer:
         """What scores these labels."""
-        return TextScorer(self.known.texts, self.labels, self.known.contexts, vectors=self.known.label_vectors)
+        return text_evidence.TextScorer(
+            self.known.texts, self.labels, self.known.contexts, vectors=self.known.label_vectors
+        )
 
     def rank(
         self, model: Estimator, texts: list[str], rows: Csr, vectors: npt.NDArray[np.float32] | None,
@@ -298,7 +294,7 @@ class LabelTextRanker:
         learned = denying(labels, self.labels, n_labels)
         first = model.probabilities(model.rank(rows, min(n, n_labels), **learned.as_given(), **options))
         second = self.scorer.rank(rows, n, curve, labels, vectors)
-        top = joined(answers_of(first, answered), answers_of(second, readable), n)
+        top = text_evidence.joined(answers_of(first, answered), answers_of(second, readable), n)
         return top if tail is None else reweigh(top, label_gains(tail, model.label_counts_, model.n_rows_), k)
 
 
@@ -422,4 +418,4 @@ def texts_after(
             judged = np.flatnonzero(np.isin(kept.ids[real], known.judged)).astype(np.int32)
             vectors = known.judged_vectors[np.searchsorted(known.judged, kept.ids[real][judged])]
         return known.learned_from(features, labels, weight, judged, vectors, model.n_jobs)
-    return replace(known, contexts=WordContexts.none(n_features)) if forgets else known
+    return replace(known, contexts=text_evidence.WordContexts.none(n_features)) if forgets else known

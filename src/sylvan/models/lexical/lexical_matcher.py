@@ -25,17 +25,8 @@ from sylvan.labels.targets import encode_labels
 from sylvan.labels.vocabulary import find_label
 from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.models.label_changes import denying, rows_of
+from sylvan.models.lexical import matching
 from sylvan.models.lexical.lexicon import LabelTies, Lexicon
-from sylvan.models.lexical.matching import (
-    FEATURES,
-    LabelScorer,
-    MatchedRows,
-    TextMatcher,
-    best,
-    feature_columns,
-    learned,
-    matched_rows,
-)
 from sylvan.models.lexical.stored_terms import StoredTerms, label_notes
 from sylvan.models.text_estimator import TextEstimator, check_texts
 from sylvan.parallel import all_at_once
@@ -124,7 +115,7 @@ class LexicalMatcher(TextEstimator):
     terms_: StoredTerms = attribute()
     _words: LabelWords = attribute()
     _lexicon: Lexicon = attribute()
-    _scorer: LabelScorer = attribute()
+    _scorer: matching.LabelScorer = attribute()
 
     # ---------------------------------------- training
 
@@ -187,12 +178,14 @@ class LexicalMatcher(TextEstimator):
         if not lexicon.n_words:
             raise DataError(f"None of the {n_labels} labels has a word: there is nothing to find in texts.")
         truth, top = truth._replace(shape=(len(texts), n_labels)), None
-        scorer = LabelScorer(MatchedRows.none(n_labels), None)
+        scorer = matching.LabelScorer(matching.MatchedRows.none(n_labels), None)
         if rows is None and self.calibration is not None:
             rows = next(iter(holdout_folds(len(texts), 1, weight)), None)
         if texts:
             each = np.ones(len(texts), np.float32) if weight is None else weight
-            scorer, top = learned(self, TextMatcher(words, lexicon.kernel, self.partial), texts, truth, each, rows)
+            scorer, top = matching.learned(
+                self, matching.TextMatcher(words, lexicon.kernel, self.partial), texts, truth, each, rows
+            )
         self.vocabulary_, self.terms_, self._words, self._lexicon = vocabulary, stored, words, lexicon
         self._scorer, self._removed, self.calibrator_ = scorer, np.zeros(0, np.int32), None
         (self.n_rows_, self.n_labels_), self.n_features_ = truth.shape, lexicon.n_words
@@ -267,12 +260,12 @@ class LexicalMatcher(TextEstimator):
         ids = np.array([vocabulary.id(name) for name in names], np.int32)
         moved = truth._replace(indices=ids[truth.indices], shape=(len(texts), n_labels)).to_scipy()
         truth = validate.labels(moved)
-        rows = self._scorer.rows.plus(MatchedRows.none(n_labels))
+        rows = self._scorer.rows.plus(matching.MatchedRows.none(n_labels))
         if texts:
-            matcher = TextMatcher(words, lexicon.kernel, self.partial)
-            rows = rows.plus(matched_rows(matcher, texts, truth, weight, self.n_jobs))
+            matcher = matching.TextMatcher(words, lexicon.kernel, self.partial)
+            rows = rows.plus(matching.matched_rows(matcher, texts, truth, weight, self.n_jobs))
         self.vocabulary_, self.terms_, self._words, self._lexicon = vocabulary, stored, words, lexicon
-        self._scorer = LabelScorer(rows, self._scorer.trees)
+        self._scorer = matching.LabelScorer(rows, self._scorer.trees)
         self.n_rows_, self.n_labels_, self.n_features_ = self.n_rows_ + len(texts), n_labels, lexicon.n_words
         known = np.pad(self.label_counts_, (0, n_labels - len(self.label_counts_)))
         self.label_counts_ = known + np.bincount(truth.indices, minlength=n_labels)
@@ -281,9 +274,9 @@ class LexicalMatcher(TextEstimator):
     # ---------------------------------------- answers
 
     @property
-    def matcher_(self) -> TextMatcher:
+    def matcher_(self) -> matching.TextMatcher:
         """What finds labels."""
-        return TextMatcher(self._words, self._lexicon.kernel, self.partial)
+        return matching.TextMatcher(self._words, self._lexicon.kernel, self.partial)
 
     @property
     def ties_(self) -> LabelTies:
@@ -332,7 +325,7 @@ class LexicalMatcher(TextEstimator):
         scorer = self._scorer
 
         def work(first: int, last: int, candidates: Any) -> TopK:
-            return best(candidates, scorer.scores(candidates), k, labels, first)
+            return matching.best(candidates, scorer.scores(candidates), k, labels, first)
 
         return rows_of(self.matcher_.each(as_documents(texts), work, self.n_jobs, "Ranking"), k)
 
@@ -375,13 +368,13 @@ class LexicalMatcher(TextEstimator):
         of_rows = self._scorer.rows
 
         def work(first: int, last: int, found: Any) -> npt.NDArray[np.float32]:
-            return feature_columns(found, of_rows)
+            return matching.feature_columns(found, of_rows)
 
         parts = self.matcher_.each(documents, work, self.n_jobs, given=given)
-        columns = np.concatenate([np.zeros((0, len(FEATURES)), np.float32), *parts])
-        result = np.zeros((listed.size, len(FEATURES)), np.float32)
+        columns = np.concatenate([np.zeros((0, len(matching.FEATURES)), np.float32), *parts])
+        result = np.zeros((listed.size, len(matching.FEATURES)), np.float32)
         result[known] = columns[back.ravel()]
-        return result.reshape(*listed.shape, len(FEATURES))
+        return result.reshape(*listed.shape, len(matching.FEATURES))
 
     def without_rows(self, texts: Iterable[str], Y: Any, sample_weight: Any = None) -> LexicalMatcher:
         """The same matcher, which counts how often labels were right without some of the rows that it counted.
@@ -407,15 +400,15 @@ class LexicalMatcher(TextEstimator):
         self._need_fit("without_rows")
         documents, truth = as_documents(check_texts(texts, type(self).__name__)), validate.labels(Y)
         weight = validate.sample_weight(sample_weight, len(documents))
-        gone = matched_rows(self.matcher_, documents, truth, weight, self.n_jobs)
+        gone = matching.matched_rows(self.matcher_, documents, truth, weight, self.n_jobs)
         result = copy.copy(self)
-        result._scorer = LabelScorer(self._scorer.rows.plus(gone, -1), self._scorer.trees)
+        result._scorer = matching.LabelScorer(self._scorer.rows.plus(gone, -1), self._scorer.trees)
         return result
 
     @property
     def feature_names_(self) -> tuple[str, ...]:
         """The names of the columns of :meth:`features`."""
-        return FEATURES
+        return matching.FEATURES
 
     def explain(
         self, x: str | list[str], label: str | int, top: int = 10, *, examples: Any = None, n_examples: int = 3,
@@ -455,7 +448,7 @@ class LexicalMatcher(TextEstimator):
         ranking = self.rank(texts, self.n_labels_)
         place, score = place_of(ranking, number)
         probability = None if self.calibrator_ is None else place_of(self.probabilities(ranking), number)[1]
-        columns = dict(zip(FEATURES, self.features(texts, [[number]])[0, 0].tolist(), strict=True))
+        columns = dict(zip(matching.FEATURES, self.features(texts, [[number]])[0, 0].tolist(), strict=True))
         forms = self.terms_.of_label(number)
         notes = label_notes(texts[0], forms, self._words, columns, self._scorer.rows, number, top)
         n_known = int((self._words.read(tuple(texts)).words >= 0).sum())
@@ -495,7 +488,7 @@ class LexicalMatcher(TextEstimator):
 
     def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
         self.terms_ = self.terms_.without(ids)
-        self._scorer = LabelScorer(self._scorer.rows.without(ids), self._scorer.trees)
+        self._scorer = matching.LabelScorer(self._scorer.rows.without(ids), self._scorer.trees)
         self._note_dropped(ids)
 
     # ---------------------------------------- storing
@@ -533,8 +526,8 @@ class LexicalMatcher(TextEstimator):
         self._words = LabelWords(vocabulary, self.stem, self.lemmatize, library, rules)
         self._lexicon = Lexicon.from_state(state, n_labels, len(vocabulary))
         self.terms_ = StoredTerms.from_state(state, n_labels)
-        trees = BoostedTrees.from_state(state, len(FEATURES)) if "trees.features" in state.arrays else None
-        self._scorer = LabelScorer(MatchedRows.from_state(state, "rows", n_labels), trees)
+        trees = BoostedTrees.from_state(state, len(matching.FEATURES)) if "trees.features" in state.arrays else None
+        self._scorer = matching.LabelScorer(matching.MatchedRows.from_state(state, "rows", n_labels), trees)
         if "removed_labels" in state.arrays:
             self._removed = store.need_rising(state, "removed_labels", 0, n_labels - 1, np.int32)
         self.n_features_, self.n_labels_ = len(vocabulary), n_labels

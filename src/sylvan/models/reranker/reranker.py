@@ -22,40 +22,15 @@ from sylvan.explain.explanation import Explanation
 from sylvan.labels.targets import encode_labels
 from sylvan.labels.vocabulary import find_label
 from sylvan.metrics.rows import hits
+from sylvan.models import encoders
 from sylvan.models.base import MOST_ANSWERS, Estimator
-from sylvan.models.encoders import (
-    ENCODER_SOURCE,
-    EncodedLabels,
-    described_encoder,
-    first_terms,
-    made_encoder,
-    own_encoder,
-)
-from sylvan.models.ensembles.ensemble import PRESETS
-from sylvan.models.ensembles.joint import JointModel, TrainingRows
-from sylvan.models.ensembles.members import (
-    Joined,
-    fit_members,
-    fresh,
-    held_out_answers,
-    known_labels,
-    renumbered,
-    shares,
-    take,
-)
+from sylvan.models.ensembles import members as joining
+from sylvan.models.ensembles.ensemble import PRESETS, JointModel, TrainingRows
 from sylvan.models.label_changes import rows_of
 from sylvan.models.lexical.lexical_matcher import LexicalMatcher
 from sylvan.models.neighbors import NeighborRanker
+from sylvan.models.reranker import learning
 from sylvan.models.reranker.candidate_columns import ColumnMaker, LabelFacts, Order, column_names, label_values
-from sylvan.models.reranker.learning import (
-    LEAST_ROWS,
-    Candidates,
-    Objective,
-    candidate_notes,
-    learned,
-    order_by,
-    ordering_rows,
-)
 from sylvan.models.text import TextModel, usual_vectorizer
 from sylvan.models.text_estimator import Unknown
 from sylvan.models.text_plan import with_encoding
@@ -189,7 +164,7 @@ class Reranker(JointModel):
 
     members: Annotated[Sequence[Estimator], Instance((list, tuple), "a list of estimators of Sylvan")]
     scorer: Scorer = "lightgbm"
-    objective: Objective = "right"
+    objective: learning.Objective = "right"
     n_trees: Annotated[int, Range(1, 10_000)] = 200
     depth: Annotated[int, Range(1, 10)] = 6
     learning_rate: Annotated[float, Range(0, 1, open_low=True)] = 0.05
@@ -197,14 +172,14 @@ class Reranker(JointModel):
     held_out: Annotated[int, Range(0, 2**31 - 1)] = 10_000
     tail: Annotated[str | None, Tail()] = None
     columns: Annotated[Columns | None, Instance((Callable,), "a function of rows and candidates")] = None
-    label_encoder: Annotated[Any | None, ENCODER_SOURCE] = None
+    label_encoder: Annotated[Any | None, encoders.ENCODER_SOURCE] = None
     calibration: Method | None = "isotonic"
     n_jobs: Threads = None
     seed: Seed = 0
     unknown: Unknown = "none"
 
     weights_: npt.NDArray[np.float64] = attribute()
-    _joined: Joined = attribute()
+    _joined: joining.Joined = attribute()
     _order: Order = attribute()
     text_fields_: tuple[str, ...] = attribute(("text",))
     labels_field_: str = attribute("labels")
@@ -283,27 +258,33 @@ class Reranker(JointModel):
         X, Y, weight = training.rows, training.labels, training.weight
         if weight is not None:
             options["sample_weight"] = weight
-        rows = ordering_rows(training.n_rows, self.held_out, weight)
+        rows = learning.ordering_rows(training.n_rows, self.held_out, weight)
         with opened(checkpoint, self._identity) as parts:
             own = self._member_options(label_texts)
-            fitted, tops = fit_members(self.members, X, Y, options, parts, "member", rows, own)
+            fitted, tops = joining.fit_members(self.members, X, Y, options, parts, "member", rows, own)
             if rows is not None:
                 for at, (member, made) in enumerate(zip(self.members, fitted, strict=True)):
                     if tops[at] is None:
                         part = {**options, **own[at]}
-                        tops[at] = held_out_answers(member, made, X, Y, rows, part, parts, f"held_out{at}")
-            joined = Joined.of(fitted, type(self).__name__)
-            truth = known_labels(Y, training.n_rows, joined.vocabulary, joined.n_labels)
+                        tops[at] = joining.held_out_answers(member, made, X, Y, rows, part, parts, f"held_out{at}")
+            joined = joining.Joined.of(fitted, type(self).__name__)
+            truth = joining.known_labels(Y, training.n_rows, joined.vocabulary, joined.n_labels)
             values = label_values(label_columns, joined.n_labels, joined.vocabulary)
             encoded = None
             if encoder is not None and joined.vocabulary is not None:
-                encoded = EncodedLabels.of(encoder, label_texts, joined.vocabulary, self.n_jobs)
-            order, weights, calibrator = Order(LabelFacts.of(truth), values, encoded), shares(None, len(fitted)), None
+                encoded = encoders.EncodedLabels.of(encoder, label_texts, joined.vocabulary, self.n_jobs)
+            order, weights, calibrator = (
+                Order(LabelFacts.of(truth), values, encoded),
+                joining.shares(None, len(fitted)),
+                None,
+            )
             if rows is not None:
                 rest = np.setdiff1d(np.arange(training.n_rows, dtype=np.int32), rows)
-                moved = [renumbered(top, ids) for top, ids in zip(tops, joined.ids, strict=True) if top is not None]
+                moved = [
+                    joining.renumbered(top, ids) for top, ids in zip(tops, joined.ids, strict=True) if top is not None
+                ]
                 order, weights, calibrator = self._learned(
-                    joined, order, moved, take(X, rows), take_rows(truth, rows),
+                    joined, order, moved, joining.take(X, rows), take_rows(truth, rows),
                     None if weight is None else weight[rows], LabelFacts.of(take_rows(truth, rest)),
                 )  # fmt: skip
         self._order, self.weights_, self.calibrator_ = order, weights, calibrator
@@ -312,7 +293,7 @@ class Reranker(JointModel):
         return self
 
     def _learned(
-        self, joined: Joined, order: Order, tops: Sequence[TopK], rows: Any, truth: Csr,
+        self, joined: joining.Joined, order: Order, tops: Sequence[TopK], rows: Any, truth: Csr,
         weight: npt.NDArray[np.float32] | None, unseen: LabelFacts | None = None,
     ) -> tuple[Order, npt.NDArray[np.float64], Calibrator | None]:  # fmt: skip
         """The order, the members' weights and the curves, from answers to rows as by members that haven't seen them.
@@ -330,8 +311,8 @@ class Reranker(JointModel):
         columns = maker.columns(candidates, tops, rows, self.n_jobs)
         each = np.ones(len(columns), np.float32) if weight is None else weight
         growing = Growing(self.objective, self.n_trees, self.depth, self.learning_rate, self.seed, jobs)
-        unordered = Candidates(candidates, columns, hits(candidates, truth), each)
-        scorer, calibrator = learned(unordered, self.scorer, growing, self.calibration)
+        unordered = learning.Candidates(candidates, columns, hits(candidates, truth), each)
+        scorer, calibrator = learning.learned(unordered, self.scorer, growing, self.calibration)
         n_own = columns.shape[2] - len(replace(order, n_own=None).column_names(joined.members)) or None
         return replace(order, n_own=n_own, scorer=scorer), weights, calibrator
 
@@ -349,7 +330,7 @@ class Reranker(JointModel):
         """An encoder of labels, opened before any work is done; None where there is none."""
         if self.label_encoder is not None and not self.takes_texts:
             raise ParameterError("The 'label_encoder' parameter of Reranker must be None for members over matrices.")
-        return own_encoder(self.label_encoder)
+        return encoders.own_encoder(self.label_encoder)
 
     def _identity(self) -> dict[str, Any]:
         """What tells this training from others, for its checkpoint; each member's own part knows its data as well."""
@@ -394,9 +375,9 @@ class Reranker(JointModel):
         facts = replace(LabelFacts.none(joined.n_labels), n_rows=n_rows, counts=counts)
         encoder, encoded = model._encoder(), None
         if encoder is not None and joined.vocabulary is not None:
-            encoded = EncodedLabels.of(encoder, label_texts, joined.vocabulary, model.n_jobs)
+            encoded = encoders.EncodedLabels.of(encoder, label_texts, joined.vocabulary, model.n_jobs)
         model._order = Order(facts, np.zeros((joined.n_labels, 0), np.float32), encoded)
-        model.weights_ = shares(None, len(members))
+        model.weights_ = joining.shares(None, len(members))
         return model
 
     def fit_order(self, X: Any, Y: Any, sample_weight: Any = None) -> Reranker:
@@ -424,11 +405,11 @@ class Reranker(JointModel):
         self.check_params()
         need_library(self.scorer)
         X, n_rows = self._checked(X)
-        truth = known_labels(Y, n_rows, self.vocabulary_, self.n_labels_)
+        truth = joining.known_labels(Y, n_rows, self.vocabulary_, self.n_labels_)
         weight = validate.sample_weight(sample_weight, n_rows)
-        if n_rows < LEAST_ROWS or not len(truth.indices):
+        if n_rows < learning.LEAST_ROWS or not len(truth.indices):
             raise DataError(
-                f"fit_order needs {LEAST_ROWS} rows at least, and labels that a member knows. Got "
+                f"fit_order needs {learning.LEAST_ROWS} rows at least, and labels that a member knows. Got "
                 f"{counted(n_rows, 'row')} with {counted(len(truth.indices), 'such label')}."
             )
         tops = [self._member_top(number, X, {}) for number in self._used_members]
@@ -457,7 +438,7 @@ class Reranker(JointModel):
         truth = None
         if Y is not None:
             n_rows = len(X) if self.takes_texts else validate.features(X).shape[0]
-            truth = known_labels(labels_of(Y), n_rows, joined.vocabulary, joined.n_labels)
+            truth = joining.known_labels(labels_of(Y), n_rows, joined.vocabulary, joined.n_labels)
         self._order = self._order.updated(self.vocabulary_, joined, truth, self.n_jobs)
         self._take(joined)
         return self
@@ -540,7 +521,7 @@ class Reranker(JointModel):
         candidates = self._candidates(answers, self.weights_, self.n_labels_)
         if scorer is None:
             return resized(candidates, k)
-        parts = self._column_maker().blocks(partial(order_by, scorer), candidates, answers, X, self.n_jobs)
+        parts = self._column_maker().blocks(partial(learning.order_by, scorer), candidates, answers, X, self.n_jobs)
         return resized(rows_of(parts, candidates.k), k)
 
     def candidate_columns(self, X: Any) -> tuple[TopK, npt.NDArray[np.float32]]:
@@ -590,7 +571,7 @@ class Reranker(JointModel):
         rows = [x] if isinstance(x, str) else x
         candidates, columns = self.candidate_columns(rows)
         number = find_label(label, self.n_labels_, options.get("label_names") or self.vocabulary_)
-        notes = candidate_notes(candidates, columns, number, self.scorer_, self.feature_names_, top)
+        notes = learning.candidate_notes(candidates, columns, number, self.scorer_, self.feature_names_, top)
         return replace(result, notes=(*notes, *result.notes))
 
     def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
@@ -608,7 +589,7 @@ class Reranker(JointModel):
         return meta, {"weights": self.weights_, **order.to_arrays()}, self._member_parts()
 
     def _plain_params(self) -> dict[str, Any]:
-        return {**super()._plain_params(), "label_encoder": described_encoder(self.label_encoder)}
+        return {**super()._plain_params(), "label_encoder": encoders.described_encoder(self.label_encoder)}
 
     def to_state(self) -> store.State:
         """All parts of the model, and the files of its encoder, for :func:`sylvan.store.save`."""
@@ -625,7 +606,7 @@ class Reranker(JointModel):
                 f"{state.where!r} was saved with scorer={params['scorer']!r}, which Sylvan no longer has. Train it "
                 f"again, with {' or '.join(repr(name) for name in GROWERS)}."
             )
-        return {**params, "columns": None, "label_encoder": made_encoder(state, params["label_encoder"])}
+        return {**params, "columns": None, "label_encoder": encoders.made_encoder(state, params["label_encoder"])}
 
     def _restore(self, state: store.State) -> None:
         self._restore_members(state)
@@ -646,7 +627,7 @@ _COLUMN_BYTES = 4 * 3  # of a candidate: as made, as listed, and as bins and cop
 def reranker_plan(model: Any, training: TrainingRows, options: Sequence[Mapping[str, Any]], label_texts: Any) -> Plan:
     """The members' plans one after another, with the learning of the order."""
     weight = {} if training.weight is None else {"sample_weight": training.weight}
-    rows = ordering_rows(training.n_rows, model.held_out, training.weight)
+    rows = learning.ordering_rows(training.n_rows, model.held_out, training.weight)
     plans = []
     for member, own in zip(model.members, options, strict=True):
         if hasattr(getattr(member, "model", member), "plan"):
@@ -670,8 +651,8 @@ def reranker_plan(model: Any, training: TrainingRows, options: Sequence[Mapping[
     if model.label_encoder is None:
         return plan
     names = encode_labels(training.labels)[0]
-    labels = first_terms(label_texts, names)
-    texts = [] if rows is None else take(training.rows, rows)
+    labels = encoders.first_terms(label_texts, names)
+    texts = [] if rows is None else joining.take(training.rows, rows)
     return with_encoding(plan, model.label_encoder, labels, texts, model.n_jobs)
 
 
@@ -679,9 +660,9 @@ def _plan_by_some(member: Any, training: TrainingRows, options: Mapping[str, Any
     """A plan by a training on some of the rows."""
     rows = np.unique(np.linspace(0, training.n_rows - 1, min(training.n_rows, _TRIED)).astype(np.int32))
     own = dict(options) if training.weight is None else {**options, "sample_weight": training.weight[rows]}
-    some, labels, now = take(training.rows, rows), take(training.labels, rows), resident_bytes()
+    some, labels, now = joining.take(training.rows, rows), joining.take(training.labels, rows), resident_bytes()
     with timed(1) as clock:
-        made = fresh(member).fit(some, labels, **own)
+        made = joining.fresh(member).fit(some, labels, **own)
     times = training.n_rows / len(rows)
     n_bytes = int(state_bytes(made.to_state()) * times)
     phase = Phase("training", clock.seconds * times, n_bytes)

@@ -15,8 +15,7 @@ from sylvan.arrays.validate import Csr
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.indexing import LabelTree
 from sylvan.matching.negatives import layer_positives
-from sylvan.models.transformer.label_layer import LabelLayer, LinearStart, dense_table, table_weights
-from sylvan.models.transformer.layer_job import LayerCandidates, LayerData, LayerJob, coverage
+from sylvan.models.transformer import layer_job
 from sylvan.models.transformer.presets import TransformerMatcher, kind_of
 from sylvan.neural.loop.checkpoint import NESTED, History, has_checkpoint, to_json
 from sylvan.neural.loop.engine import AsItIs, Engine
@@ -47,8 +46,8 @@ class TunedLayer:
     def weights(
         self, child_offsets: npt.NDArray[np.int64], *, n_features: int | None = None, first: int = 0
     ) -> ClusterWeights:
-        """The same as the beam search reads it; see :func:`~sylvan.models.transformer.label_layer.table_weights`."""
-        return table_weights(self.table, self.bias, child_offsets, n_features=n_features, first=first)
+        """The same as the beam search reads it; see :func:`~sylvan.models.transformer.layer_job.table_weights`."""
+        return layer_job.table_weights(self.table, self.bias, child_offsets, n_features=n_features, first=first)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +100,7 @@ class _Training:
         n_holdout = min(matcher.holdout, len(labelled) // 10)
         self.holdout, self.learned = np.sort(order[:n_holdout]), np.sort(order[n_holdout:])
         self.positives, self.relevance = layer_positives(tree, labels), relevance_layers(tree, labels)
-        self.start = LinearStart(
+        self.start = layer_job.LinearStart(
             tree, self.relevance, self.learned, matcher.beam, matcher.bootstrap_cost, matcher.bootstrap_relevance,
             seed, self.runner.n_jobs, row_weight,
         )  # fmt: skip
@@ -147,17 +146,17 @@ class _Training:
         t = self.layers[number]
         if matcher.negatives_from == "network":  # layers above are searched as the network has learned them
             known = {layer.layer: layer.weights(self.tree.child_offsets[layer.layer]) for layer in before}
-        layer = LabelLayer(self.tree.layer_sizes[t], self.encoder.dim_out).to(self.engine.device)
+        layer = layer_job.LabelLayer(self.tree.layer_sizes[t], self.encoder.dim_out).to(self.engine.device)
         beam: npt.NDArray[np.int32] | None = None
         record: dict[str, Any] = {}
         if folder is None or not self.engine.agree(has_checkpoint(folder)):  # else all of this is in there
             beam, record = self._begin(t, layer, known)
         costs, parents = cost_weights(self.relevance[t], matcher.relevance), self.positives[t - 1] if t else None
-        candidates = LayerCandidates(self.tree.child_offsets[t], costs, parents, beam, matcher.negative_cost)
-        data = LayerData(self.rows, self.learned, self.holdout, candidates, self.row_weight)
+        candidates = layer_job.LayerCandidates(self.tree.child_offsets[t], costs, parents, beam, matcher.negative_cost)
+        data = layer_job.LayerData(self.rows, self.learned, self.holdout, candidates, self.row_weight)
         accumulate = self.engine.accumulate
         n_steps = matcher.steps(len(self.learned), number, accumulate)
-        job = LayerJob(
+        job = layer_job.LayerJob(
             self.encoder, layer, data, matcher, n_steps, look=(lambda: self._look(t, known)) if t else None,
             engine=self.engine, record=record, seed=self.seed,
             title=f"Fine-tuning on layer {t + 1} of {self.depth}",
@@ -178,7 +177,7 @@ class _Training:
         return TunedLayer(t, table, bias, to_json(record))
 
     def _begin(
-        self, t: int, layer: LabelLayer, known: Mapping[int, ClusterWeights]
+        self, t: int, layer: layer_job.LabelLayer, known: Mapping[int, ClusterWeights]
     ) -> tuple[npt.NDArray[np.int32] | None, dict[str, Any]]:
         """The layer's first vectors; the beam of the layer above, None for the root; and a record of both."""
         record: dict[str, Any] = {"nodes": layer.n_nodes, "coverage": 1.0}
@@ -187,11 +186,11 @@ class _Training:
         embeddings = self._embed()
         solved = self.start.solve(embeddings, t if self.matcher.bootstrap else t - 1, known)
         if self.matcher.bootstrap:
-            layer.begin_with(*dense_table(solved[t]))
+            layer.begin_with(*layer_job.dense_table(solved[t]))
         if t == 0:
             return None, record
         beam = self.start.search(embeddings, solved[:t])
-        return beam, {**record, "coverage": coverage(self.positives[t - 1], beam)}
+        return beam, {**record, "coverage": layer_job.coverage(self.positives[t - 1], beam)}
 
     def _look(self, t: int, known: Mapping[int, ClusterWeights]) -> npt.NDArray[np.int32]:
         """The beam of the layer above ``t``, as the encoder is now."""

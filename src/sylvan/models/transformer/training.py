@@ -23,16 +23,7 @@ from sylvan.labels.targets import encode_labels, need_as_many
 from sylvan.matching.negatives import csr_bytes
 from sylvan.models.encoders import ModelEncoder, dense_features, torch_threads
 from sylvan.models.text_estimator import check_texts
-from sylvan.models.transformer import presets
-from sylvan.models.transformer.memory import (
-    EncoderSizes,
-    estimated_terms,
-    memory_offers,
-    memory_words,
-    on_gpu,
-    refuse_beyond_memory,
-    sizes_of,
-)
+from sylvan.models.transformer import memory, presets
 from sylvan.models.transformer.presets import TransformerMatcher
 from sylvan.models.xr.params import layer_words
 from sylvan.models.xr.xr_linear import XRLinear
@@ -322,15 +313,15 @@ class TransformerTraining:
         """Say what memory the encoder will take, and refuse to go on where it isn't there."""
         sizes = self.estimate(encoder)
         if report is not None:
-            report(memory_words(sizes, on_gpu(self.model.device)))
+            report(memory.memory_words(sizes, memory.on_gpu(self.model.device)))
         if not force:
-            refuse_beyond_memory(encoder, sizes, self.suited_matcher(encoder), self.model.device)
+            memory.refuse_beyond_memory(encoder, sizes, self.suited_matcher(encoder), self.model.device)
 
-    def estimate(self, encoder: TextEncoder) -> EncoderSizes:
+    def estimate(self, encoder: TextEncoder) -> memory.EncoderSizes:
         """The sizes that the memory follows from, before anything is made."""
         layers = self.tuned_sizes(self._layer_sizes(self.ranker()))
-        n_terms = estimated_terms(self.vectorizer, self.texts)
-        return sizes_of(encoder, self.texts, self.suited_matcher(encoder), layers, n_terms)
+        n_terms = memory.estimated_terms(self.vectorizer, self.texts)
+        return memory.sizes_of(encoder, self.texts, self.suited_matcher(encoder), layers, n_terms)
 
     def _identity(self, encoder: TextEncoder) -> dict[str, Any]:
         """What distinguishes this training from others, for its checkpoint."""
@@ -384,11 +375,11 @@ def plan_of(training: TransformerTraining) -> Plan:
     training.embedding_job(encoder, [training.texts[int(row)] for row in sample[:8]])()  # what happens once
     with timed() as embedding:
         training.embedding_job(encoder, [training.texts[int(row)] for row in sample])()
-    matcher, gpu = training.suited_matcher(encoder), on_gpu(model.device)
+    matcher, gpu = training.suited_matcher(encoder), memory.on_gpu(model.device)
     # The clock counted all threads of a processor, as a process's time sums over them.
     each = embedding.seconds / len(sample) / (1 if gpu else max(1, training.jobs))
     layers = () if matcher is None else tuple(tree.layer_sizes[t] for t in training.tuned_layers(tree))
-    sizes = sizes_of(encoder, training.texts, matcher, layers, len(terms.indices))
+    sizes = memory.sizes_of(encoder, training.texts, matcher, layers, len(terms.indices))
     rankers, share = _rankers(training, tree, terms, encoder.dim_out)
     n_trees, index = _trees_made(training, terms, encoder.dim_out)
     parts = sizes.bytes()
@@ -417,7 +408,9 @@ def plan_of(training: TransformerTraining) -> Plan:
     )  # fmt: skip
     if plan.fits:
         return plan
-    return replace(plan, offers=(*memory_offers(encoder, sizes, matcher), *(f"ranker: {o}" for o in rankers.offers)))
+    return replace(
+        plan, offers=(*memory.memory_offers(encoder, sizes, matcher), *(f"ranker: {o}" for o in rankers.offers))
+    )
 
 
 def _trees_made(training: TransformerTraining, terms: Any, n_dense: int) -> tuple[int, int]:

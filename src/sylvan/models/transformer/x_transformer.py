@@ -2,32 +2,449 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from sylvan import store
 from sylvan.arrays.validate import Csr
-from sylvan.errors import ParameterError, UnsupportedError
+from sylvan.data import Vocabulary
+from sylvan.errors import ModelError, ParameterError, UnsupportedError
+from sylvan.explain.explanation import Explanation
+from sylvan.explain.question import MEANING, gathered
 from sylvan.indexing import LabelTree
-from sylvan.models.transformer.estimator import TransformerEstimator
-from sylvan.models.transformer.presets import TransformerMatcher
-from sylvan.models.transformer.training import TransformerTraining
+from sylvan.labels.targets import need_as_many
+from sylvan.models import encoders as encoding
+from sylvan.models.base import Estimator, need_both
+from sylvan.models.ensembles.ensemble import Ensemble
+from sylvan.models.label_changes import one_class_a_row
+from sylvan.models.text_estimator import TextEstimator, Unknown, check_texts
+from sylvan.models.transformer import training as fitting
+from sylvan.models.transformer.presets import PARTS, Preset, TransformerMatcher, ensemble_of, preset_part
 from sylvan.models.xr.params import Scale
 from sylvan.models.xr.xr_linear import XRLinear
-from sylvan.params.fields import parameterized
+from sylvan.parallel import all_at_once, resolve_jobs
+from sylvan.params.fields import Range, Seed, Threads, attribute, check_value, parameterized
 from sylvan.runtime import Runner
+from sylvan.runtime.checkpoint import Checkpoint
+from sylvan.runtime.plan import Plan, UpdatePlan
+from sylvan.text import TfidfVectorizer
 
 if TYPE_CHECKING:
     from sylvan.models.transformer.fine_tuning import FineTuned
+    from sylvan.neural.text.text_encoder import TextEncoder
+
+_DEVICES = re.compile(r"auto|cpu|(cuda|mps|xpu)(:[0-9]{1,3})?")
+_DEVICE = encoding.Tested(
+    lambda value: isinstance(value, str) and _DEVICES.fullmatch(value) is not None,
+    "'auto', 'cpu', 'cuda', 'mps' or 'xpu', with a number where there are several, as in 'cuda:1'",
+)
+# Where the machine that fitted a model computes and stores vectors is no part of the model, and no manifest says where
+# another one does.
+_OF_THE_MACHINE: Mapping[str, Any] = MappingProxyType({"cache": None, "device": "auto"})
+_Self = TypeVar("_Self", bound="TransformerEstimator")
+
+
+@parameterized
+class TransformerEstimator(TextEstimator):
+    """Base of the models with a text encoder; a concrete one says how its encoder and rankers are trained."""
+
+    encoder: Annotated[Any | None, encoding.ENCODER_SOURCE] = None
+    preset: Preset = "base"
+    vectorizer: TfidfVectorizer | None = None
+    matcher: TransformerMatcher | None = None
+    ranker: XRLinear | None = None
+    frozen: bool = False
+    max_length: Annotated[int | None, Range(1)] = None
+    pooling: Literal["mean", "cls", "pooler", "last"] | None = None
+    dense_scale: Annotated[float | None, Range(1e-30, 1e15)] = None  # what float32 and the rankers can bear
+    device: Annotated[str, _DEVICE] = "auto"
+    cache: Annotated[str | os.PathLike[str] | None, encoding.Tested(encoding.is_path, "the path of a folder")] = None
+    n_jobs: Threads = None
+    seed: Seed = 0
+    unknown: Unknown = "none"
+
+    fitted_: fitting.FittedTransformer = attribute()
+    vectorizer_ = property(lambda self: self.fitted_.vectorizer)
+    ranker_ = property(lambda self: self.fitted_.ranker)
+    history_ = property(lambda self: self.fitted_.history)
+    n_dense_ = property(lambda self: self.fitted_.n_dense)
+    dense_scale_ = property(lambda self: self.fitted_.lengths.dense)
+    term_scale_ = property(lambda self: self.fitted_.lengths.terms)
+    unit_vectors_ = property(lambda self: self.fitted_.unit_vectors)
+
+    added = MappingProxyType({"unknown": "none"})
+    layout = 2  # the first had the parameters of its parts as its own
+    training: ClassVar[type[fitting.TransformerTraining]]
+    at_ranking: ClassVar[tuple[str, ...]] = ("beam", "combine", "tail")  # of the ranker's, what counts when it's set
+
+    # ---------------------------------------- parts
+
+    def part(self, name: str) -> Any:
+        """The vectorizer, matcher or ranker: the one that was given, or else a new one as the preset has it."""
+        given = getattr(self, name)
+        known = name in PARTS and self.constraints["preset"].accepts(self.preset)
+        return preset_part(self.preset, self.kind, name) if given is None and known else given
+
+    def set_params(self: _Self, **values: Any) -> _Self:
+        """Set parameters by name; those of a part as ``ranker__beam``, which makes the preset's part this model's own.
+
+        The ranker's ``beam``, ``combine`` and ``tail`` count in a fitted model too, all others when it is fitted again.
+
+        Raises
+        ------
+        ParameterError
+            For an unknown name.
+        """
+        super().set_params(**values)
+        if self._is_fitted():
+            for name in self.at_ranking:
+                if f"ranker__{name}" in values:
+                    setattr(self.ranker_, name, values[f"ranker__{name}"])
+        return self
+
+    def check_params(self, names: Sequence[str] | None = None) -> None:
+        """Hold every parameter's range, those of the parts too."""
+        super().check_params(names)
+        ranker = self.ranker
+        if ranker is not None and ranker.tree is not None and ranker.n_trees != 1:
+            raise ParameterError(
+                f"The 'ranker' parameter of {type(self).__name__} must have n_trees=1 beside a tree that is given. Got "
+                f"n_trees={ranker.n_trees} instead."
+            )
+        if ranker is not None and ranker.tree is None and ranker.embedding == "pifa_lf":
+            raise ParameterError(
+                f"The 'ranker' parameter of {type(self).__name__} must have embedding='pifa', 'pii' or 'spectral': "
+                "'pifa_lf' needs features of labels, and there are texts alone."
+            )
+
+    # ---------------------------------------- training
+
+    def fit(  # texts and label lists are what X and Y are here
+        self: _Self,
+        texts: Iterable[str],
+        label_lists: Any,
+        sample_weight: Any = None,
+        *,
+        checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
+        force: bool = False,
+        report: Callable[[str], None] | None = None,
+    ) -> _Self:
+        """Learn from texts and their labels: the index, the encoder layer by layer, and the rankers.
+
+        Parameters
+        ----------
+        texts : iterable of str, length n
+        label_lists : sequence of length n
+            Each text's labels: a list of strings, or of pairs (name, relevance above 0). One string a text is
+            allowed too. A matrix of shape (n, L) or lists of ints are label ids, named by their numbers.
+        sample_weight : array-like of shape (n,), optional
+            The weight of each text, to the encoder and to the rankers.
+        checkpoint : path or Checkpoint, optional
+            A folder for the layers that are done, from which the same call goes on after an interruption, to the same
+            bits. A path is removed when ``fit`` is done.
+        force : bool, default False
+            Train even where the machine hasn't got the memory.
+        report : callable, optional
+            Called with one line on the memory that the encoder will take, before anything is learned: ``print``, say.
+
+        Raises
+        ------
+        ImportError
+            When PyTorch, or what the encoder needs, isn't installed.
+        DataError
+            For texts or labels of another type, not as many of the one as of the other, or nothing to learn from.
+        ParameterError
+            When a parameter is out of its range, or a learning rate so high that the training diverges.
+        ModelError
+            When the encoder can't be opened, or ``checkpoint`` is another training's or can't be written.
+        MemoryLimitError
+            When the machine clearly has too little memory, or there was too little on the way; with what to lower.
+        """
+        training = self.training(self, texts, label_lists, sample_weight)
+        self._take(training.run(checkpoint, force, report), training.vocabulary)
+        self.single_label_ = one_class_a_row(label_lists)
+        return self
+
+    def _take(self, fitted: fitting.FittedTransformer, vocabulary: Vocabulary) -> None:
+        """What the fitted ranker knows of the data, which the model has too."""
+        self.fitted_, self.vocabulary_, ranker = fitted, vocabulary, fitted.ranker
+        self.n_rows_, self.label_counts_, self.calibrator_ = ranker.n_rows_, ranker.label_counts_, ranker.calibrator_
+        self.n_features_, self.n_labels_ = ranker.n_features_, ranker.n_labels_
+
+    def plan(self, texts: Iterable[str], label_lists: Any, sample_weight: Any = None) -> Plan:
+        """What ``fit`` with the same arguments would take: time, memory and the size of the model.
+
+        Features and tree are made as ``fit`` makes them; a few texts go through the encoder, from which the time of
+        its training is estimated. Nothing of this object changes. Parameters and errors as in :meth:`fit`.
+
+        Returns
+        -------
+        Plan
+            Its phases name the encoder, its training (with the vectors of the largest layer's nodes and their
+            state in the optimiser), the embeddings and the rankers. What a GPU holds counts as the machine's memory
+            where there is none.
+        """
+        return fitting.plan_of(self.training(self, texts, label_lists, sample_weight))
+
+    # ---------------------------------------- asking
+
+    @property
+    def encoder_(self) -> TextEncoder:
+        """The encoder, fine-tuned unless it was frozen; of a loaded model, read when it is first asked for.
+
+        Raises
+        ------
+        NotFittedError
+            Before ``fit``.
+        ModelError
+            When its files were altered, or its vectors aren't those that the rankers have learned from.
+        """
+        self._need_fit("encoder_")
+        return self.fitted_.encoder.open()
+
+    @property
+    def tree_(self) -> LabelTree:
+        """The tree over the labels; of several, the first."""
+        self._need_fit("tree_")
+        return self.fitted_.ranker.tree_
+
+    def embed(self, texts: Iterable[str]) -> npt.NDArray[np.float32]:
+        """The encoder's vectors of texts, of length 1.
+
+        Parameters
+        ----------
+        texts : iterable of str, length n
+
+        Returns
+        -------
+        ndarray of float32, shape (n, n_dense_)
+
+        Raises
+        ------
+        NotFittedError
+            Before ``fit``.
+        DataError
+            When ``texts`` is anything but strings.
+        """
+        self._need_fit("embed")
+        return self._dense(check_texts(texts, type(self).__name__), unit=True)
+
+    def _dense(self, texts: list[str], unit: bool) -> npt.NDArray[np.float32]:
+        return encoding.dense_features(
+            self.encoder_, texts, device=self.device, n_jobs=self.n_jobs, cache=self.cache, normalize=unit
+        )
+
+    def inner(self) -> Estimator:
+        """The linear rankers."""
+        resolve_jobs(self.n_jobs)
+        ranker = self.fitted_.ranker
+        ranker.n_jobs = self.n_jobs
+        ranker.check_params(self.at_ranking)
+        return ranker
+
+    def _text_features(self, texts: list[str]) -> Csr:
+        fitted = self.fitted_
+        fitted.vectorizer.n_jobs = self.n_jobs
+        terms = fitting.unit_terms(fitted.vectorizer, fitted.vectorizer.transform_rows(texts))
+        return fitting.joined(terms, self._dense(texts, fitted.unit_vectors), fitted.lengths)
+
+    def _feature_name(self, column: int) -> str:
+        vectorizer = self.fitted_.vectorizer
+        return vectorizer.term(column) if column < vectorizer.n_terms_ else MEANING
+
+    def explain(self, x: str | list[str], label: str | int, top: int = 10, **options: Any) -> Explanation:
+        """Why the model gives ``label`` to a text: words by name, and all of the encoder's dimensions as one entry.
+
+        Parameters, result and errors as in :meth:`TextModel.explain`.
+        """
+        self._need_fit("explain")
+        return gathered(super().explain(x, label, 10_000, **options), top, self.vectorizer_.n_terms_)
+
+    # ---------------------------------------- bringing up to date
+
+    @all_at_once
+    def update(
+        self: _Self, X: Iterable[str] | None = None, Y: Any = None, sample_weight: Any = None, *, merge: Any = None,
+        **options: Any,
+    ) -> _Self:  # fmt: skip
+        """Learn new texts, with labels old and new; forget texts; make several labels one. The encoder stays.
+
+        The rankers are updated, as :meth:`XRLinear.update` says, with the vectors that the encoder gives to the new
+        texts. The encoder learns nothing, and the words of the vectoriser stay those of ``fit``: their columns come
+        before the vectors'. With the same encoder, words and trees, it comes to what training the rankers with all
+        texts gives. Train anew when texts change much.
+
+        Parameters
+        ----------
+        X : iterable of str, optional
+            New texts.
+        Y : their labels, as in :meth:`fit`, optional
+            Names that aren't known are new labels, and get the next ids in alphabetical order.
+        sample_weight : array-like, optional
+        merge : mapping of str to list of str, optional
+            The texts of some labels become those of another.
+        **options
+            Of :meth:`XRLinear.update`: ``forget``, ``precise``, or ``rows``, a pair (texts, labels).
+
+        Returns
+        -------
+        XRTransformer or XTransformer
+            This model, changed; where an error is raised, it is as it was.
+
+        Raises
+        ------
+        NotFittedError
+            Before ``fit``.
+        UnsupportedError
+            When the rankers keep no rows (``ranker=XRLinear(keep_rows=True)``) and aren't given them, unless each new
+            text has a new label. An XTransformer whose encoder was fine-tuned can learn new labels alone.
+        DataError
+            When something is malformed or not known.
+
+        Examples
+        --------
+        >>> from sylvan import XRLinear, XRTransformer
+        >>> model = XRTransformer("bag", preset="tiny", ranker=XRLinear(keep_rows=True), n_jobs=1)
+        >>> model = model.fit(["whales at sea", "bread and cakes"], [["Whaling"], ["Baking"]])
+        >>> model.update(["cakes at sea"], [["Voyages"]]).rank(["sea cakes"], k=1).names
+        [['Voyages']]
+        """
+        self._need_fit("update")
+        vocabulary, given, options = self._asked(X, Y, merge, options)
+        before = self.inner()
+        ranker = copy.copy(before).update(*given, sample_weight, **options)
+        assert isinstance(ranker, XRLinear)
+        self._take(replace(self.fitted_, ranker=ranker), vocabulary)
+        self._free_names(np.setdiff1d(ranker.removed_labels_, before.removed_labels_).astype(np.int32))
+        return self
+
+    def plan_update(
+        self, X: Iterable[str] | None = None, Y: Any = None, sample_weight: Any = None, *, merge: Any = None,
+        **options: Any,
+    ) -> UpdatePlan:  # fmt: skip
+        """Estimate what :meth:`update` with the same arguments would do; nothing changes. Errors as there."""
+        self._need_fit("plan_update")
+        _, given, options = self._asked(X, Y, merge, options)
+        plan: UpdatePlan = self.inner().plan_update(*given, sample_weight, **options)
+        return plan
+
+    def _asked(
+        self, X: Iterable[str] | None, Y: Any, merge: Any, options: Mapping[str, Any]
+    ) -> tuple[Vocabulary, tuple[Any, Any], dict[str, Any]]:
+        """The names of labels then; features, labels and options of the rankers' update."""
+        options, vocabulary, features, matrix = dict(options), self.vocabulary_, None, None
+        if need_both(X, Y, "texts"):
+            texts = check_texts(X, type(self).__name__)  # type: ignore[arg-type]
+            named, matrix = self._with_new_names(Y)
+            vocabulary = self.vocabulary_ if named is None else named
+            need_as_many(len(texts), matrix.shape[0])
+            features = self._text_features(texts)
+        if options.get("rows") is not None:
+            self._need_own_layers()
+            options["rows"] = self._all_rows(options["rows"])
+        if merge is not None:
+            options["merge"] = self._merges(merge)
+        return vocabulary, (features, matrix), options
+
+    def _need_own_layers(self) -> None:
+        """Refuse to solve layers with rows where the encoder has learned them."""
+
+    # ---------------------------------------- several
+
+    @classmethod
+    def ensemble(
+        cls, encoders: Sequence[Any] | None = None, seeds: Sequence[int] | None = None, **params: Any
+    ) -> Ensemble:
+        """An ensemble of one model for each encoder and each seed, to be fitted.
+
+        Parameters
+        ----------
+        encoders : sequence of str, path or TextEncoder, optional
+            None with ``preset="paper"`` for its three: BERT, RoBERTa and XLNet.
+        seeds : sequence of int, optional
+            Each also makes another tree. None for (0,), and with ``preset="paper"`` for the paper's: (0, 1, 2) in an
+            XTransformer, and each encoder with a seed of its own in an XRTransformer.
+        **params
+            Others of the class, the same for all; those of parts as ``ranker__max_leaf``.
+
+        Returns
+        -------
+        Ensemble
+            Of ``len(encoders) * len(seeds)`` members, whose probabilities are averaged: with ``preset="paper"`` nine of
+            XTransformer and three of XRTransformer (PECOS, Section 6.1).
+
+        Raises
+        ------
+        ParameterError
+            When ``encoders`` is one encoder, or None with another preset.
+
+        Examples
+        --------
+        >>> from sylvan import XTransformer
+        >>> nine = XTransformer.ensemble(preset="paper")
+        >>> [(member.encoder, member.seed) for member in nine.members[2:4]]
+        [('bert-large-cased-whole-word-masking', 2), ('roberta-large', 0)]
+        """
+        if isinstance(encoders, (str, os.PathLike)) or hasattr(encoders, "tokenize"):
+            raise ParameterError(
+                "The 'encoders' parameter of ensemble must be a list of encoders. Got "
+                f"{encoders!r} instead: put it into a list."
+            )
+        own = {name: value for name, value in params.items() if "__" not in name}
+        of_parts = {name: value for name, value in params.items() if "__" in name}
+        preset = own.get("preset", "base")
+        check_value("preset", preset, cls.constraints["preset"], cls.__name__)
+        pairs = ensemble_of(preset, cls.kind, encoders, seeds)
+        members = [cls(encoder, seed=seed, **own).set_params(**of_parts) for encoder, seed in pairs]
+        return Ensemble(members, n_jobs=params.get("n_jobs"))
+
+    # ---------------------------------------- copies and files
+
+    def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
+        fitted = self.fitted_
+        self._take(replace(fitted, ranker=fitted.ranker.without_label_ids(ids)), self.vocabulary_)
+
+    def to_state(self) -> store.State:
+        """The parts of the model and the files of its encoder, for :func:`sylvan.store.save`."""
+        state = super().to_state()
+        state.files.update(self.fitted_.encoder.files())
+        return state
+
+    def _plain_params(self) -> dict[str, Any]:
+        params = {**super()._plain_params(), **_OF_THE_MACHINE, "encoder": encoding.described_encoder(self.encoder)}
+        return params | {name: encoding.described_part(getattr(self, name)) for name in PARTS}
+
+    @classmethod
+    def _params_from(cls, state: store.State) -> dict[str, Any]:
+        if state.version < cls.layout:
+            where = repr(state.where or f"The {state.kind}")
+            raise ModelError(f"{where} was saved by an earlier Sylvan in another layout: train the model again.")
+        params = {**super()._params_from(state), **_OF_THE_MACHINE}
+        params.update({name: encoding.made_part(state, name, kind, params[name]) for name, kind in PARTS.items()})
+        return {**params, "encoder": encoding.made_encoder(state, params["encoder"])}
+
+    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
+        (meta, arrays, parts), (learned, own) = super()._fitted_state(), self.fitted_.to_state()
+        return {**meta, **learned}, arrays, {**own, **parts}
+
+    def _restore(self, state: store.State) -> None:
+        resolve_jobs(self.n_jobs)
+        super()._restore(state)
+        self._take(fitting.FittedTransformer.from_state(state, len(self.vocabulary_)), self.vocabulary_)
+
 
 _Ints = npt.NDArray[np.int64]
 
 
-class XTransformerTraining(TransformerTraining):
+class XTransformerTraining(fitting.TransformerTraining):
     """The encoder learns one layer of clusters, which is the first of the rankers' tree."""
 
     def encoder_tree(self, tree: LabelTree) -> LabelTree:
@@ -148,7 +565,7 @@ class XTransformer(TransformerEstimator):
     """
 
     kind = "x-transformer"
-    training: ClassVar[type[TransformerTraining]] = XTransformerTraining
+    training: ClassVar[type[fitting.TransformerTraining]] = XTransformerTraining
 
     def _need_own_layers(self) -> None:
         if self.history_ and self.tree_.depth > 1:
@@ -211,7 +628,7 @@ def _once_each(offsets: _Ints, labels: npt.NDArray[np.int32], n_labels: int) -> 
 store.register(XTransformer.kind, XTransformer.from_state)
 
 
-class XRTransformerTraining(TransformerTraining):
+class XRTransformerTraining(fitting.TransformerTraining):
     """The encoder learns the layers of the words' tree; then rankers learn trees of their own, over both features."""
 
     own_trees: ClassVar[bool] = True
@@ -320,7 +737,7 @@ class XRTransformer(TransformerEstimator):
     """
 
     kind = "xr-transformer"
-    training: ClassVar[type[TransformerTraining]] = XRTransformerTraining
+    training: ClassVar[type[fitting.TransformerTraining]] = XRTransformerTraining
 
 
 store.register(XRTransformer.kind, XRTransformer.from_state)
