@@ -126,7 +126,7 @@ def test_many_threads_ask_at_once():
     """A stemmer's state is that of one word: without a lock, threads would get each other's stems."""
     words = [f"{start}{end}" for start in ("walk", "talk", "jump", "whal") for end in ("ing", "ed", "s", "er")]
     expected = [stem("en")(word) for word in words]
-    forms = word_forms._Stems("en", True)
+    forms = word_forms.forms_of_language.__wrapped__("en", None, True)
     forms._forms_of = lambda asked: forms._asked(asked)  # nothing is remembered
     found = []
 
@@ -150,7 +150,7 @@ def test_each_word_is_asked_once(monkeypatch):
     asked = []
     monkeypatch.setattr(simplemma, "lemmatize", lambda word, lang: asked.append(word) or word)
     monkeypatch.setattr(word_forms, "_MOST_KNOWN", 5)
-    forms = word_forms._Lemmas("en", True)
+    forms = word_forms.forms_of_language.__wrapped__(None, "en", True)
     asked.clear()
     assert [forms.of(word) for word in ("a1", "b1", "a1", "c1", "b1")] == ["a1", "b1", "a1", "c1", "b1"]
     assert asked == ["a1", "b1", "c1"]
@@ -193,7 +193,7 @@ def test_another_release_is_said_once(tmp_path):
 
 
 def test_a_stem_is_that_of_its_snowball():
-    forms = word_forms._Stems("en", True)
+    forms = word_forms.forms_of_language.__wrapped__("en", None, True)
     numbers = forms.library.rpartition(" ")[2].split(".")
     assert forms.agrees(f"PyStemmer {numbers[0]}.{numbers[1]}.99")
     assert not forms.agrees(f"snowballstemmer {numbers[0]}.99.0")
@@ -235,14 +235,14 @@ def test_without_the_library(name, package, monkeypatch, tmp_path):
 def test_languages_that_an_older_library_lacks(monkeypatch):
     monkeypatch.setitem(word_forms.STEM_LANGUAGES, "en", "klingon")
     with pytest.raises(ImportError, match=r"has no stemmer of 'en' \(klingon\); a later one may"):
-        word_forms._Stems("en", True)
+        word_forms.forms_of_language.__wrapped__("en", None, True)
     with pytest.raises(ImportError, match="has no dictionary of 'tlh'; a later one may"):
-        word_forms._Lemmas("tlh", True)
+        word_forms.forms_of_language.__wrapped__(None, "tlh", True)
 
 
 def test_every_language_is_in_the_libraries():
     for language in word_forms.STEM_LANGUAGES:
-        assert word_forms._Stems(language, True).of("a") != ""
+        assert word_forms.forms_of_language.__wrapped__(language, None, True).of("a") != ""
     for language in word_forms.LEMMA_LANGUAGES:
         found = word_forms.__name__ and os.path.join(os.path.dirname(simplemma.__file__), "strategies", "dictionaries")
         assert os.path.exists(os.path.join(found, "data", f"{language}.plzma")), language

@@ -33,33 +33,19 @@ FIRST_RULES, RULES = 1, 2
 # Scripts written without spaces, whose characters are words or parts of few; of those of Southeast Asia only
 # letters, as their digits are words as everywhere. First Han, Bopomofo and kana (Hangul has spaces between words).
 _HAN_AND_KANA = (
-    (0x2E80, 0x2FDF),  # radicals
-    (0x3005, 0x3007),  # iteration mark, closing mark, zero
-    (0x3021, 0x3029),  # Hangzhou numerals
-    (0x3031, 0x3035),  # kana repeat marks
-    (0x3038, 0x303C),
-    (0x3041, 0x312F),  # hiragana, katakana, Bopomofo
-    (0x31A0, 0x31BF),  # Bopomofo extended
-    (0x31F0, 0x31FF),  # katakana extensions
-    (0x3400, 0x4DBF),  # Han extension A
-    (0x4E00, 0x9FFF),  # Han
-    (0xF900, 0xFAFF),  # Han compatibility
-    (0xFF66, 0xFF9F),  # halfwidth katakana
-    (0x1AFF0, 0x1B16F),  # kana supplement and extensions
-    (0x20000, 0x3FFFF),  # Han extensions B and later
-)
+    # radicals; iteration mark, closing mark, zero; Hangzhou numerals; kana repeat marks
+    (0x2E80, 0x2FDF), (0x3005, 0x3007), (0x3021, 0x3029), (0x3031, 0x3035), (0x3038, 0x303C),
+    # hiragana, katakana, Bopomofo; Bopomofo extended; katakana extensions; Han extension A; Han
+    (0x3041, 0x312F), (0x31A0, 0x31BF), (0x31F0, 0x31FF), (0x3400, 0x4DBF), (0x4E00, 0x9FFF),
+    # Han compatibility; halfwidth katakana; kana supplement and extensions; Han extensions B and later
+    (0xF900, 0xFAFF), (0xFF66, 0xFF9F), (0x1AFF0, 0x1B16F), (0x20000, 0x3FFFF),
+)  # fmt: skip
 _SOUTHEAST_ASIAN = (
-    (0x0E01, 0x0E4E),  # Thai
-    (0x0E81, 0x0ECD),  # Lao
-    (0x0EDC, 0x0EDF),
-    (0x1000, 0x109F),  # Myanmar
-    (0x1780, 0x17DD),  # Khmer
-    (0x1950, 0x19DF),  # Tai Le, New Tai Lue
-    (0x1A20, 0x1AAF),  # Tai Tham
-    (0xA9E0, 0xA9FF),  # Myanmar extended
-    (0xAA60, 0xAADF),  # Myanmar extended, Tai Viet
-    (0x11700, 0x1174F),  # Ahom
-)
+    # Thai; Lao; Myanmar; Khmer; Tai Le and New Tai Lue
+    (0x0E01, 0x0E4E), (0x0E81, 0x0ECD), (0x0EDC, 0x0EDF), (0x1000, 0x109F), (0x1780, 0x17DD), (0x1950, 0x19DF),
+    # Tai Tham; Myanmar extended; Myanmar extended and Tai Viet; Ahom
+    (0x1A20, 0x1AAF), (0xA9E0, 0xA9FF), (0xAA60, 0xAADF), (0x11700, 0x1174F),
+)  # fmt: skip
 # Soft hyphen, grapheme joiner, joiners, variation selectors, and what sets a direction of writing. The zero width space
 # is none of them: it parts words. Selectors beyond the table are in native/text/ngrams.hpp.
 _UNSEEN = (

@@ -356,7 +356,8 @@ class TermCounter:
                     "Lower phrase_min_df or min_df."
                 )
         if max_features is not None and len(ids) > max_features:
-            ids = ids[_most_used(_totals(rows, maps, len(merged))[ids], max_features)]
+            totals = _totals(rows, maps, len(merged))[ids].astype(np.float64)
+            ids = ids[np.sort((-totals).argsort()[:max_features])]  # ties are broken just as scikit-learn's are
         terms = _terms(merged, ids)
         terms = replace(terms, slots=kernels.tfidf_slots(terms.data, terms.offsets))
         column_of = np.full(len(merged), -1, dtype=np.int32)
@@ -418,11 +419,6 @@ def _totals(rows: list[Rows], maps: list[npt.NDArray[np.int32]], n_terms: int) -
     return totals[0]
 
 
-def _most_used(totals: npt.NDArray[np.int64], limit: int) -> npt.NDArray[np.int64]:
-    """Places of the ``limit`` largest totals, rising; ties are broken just as scikit-learn's are."""
-    return np.sort((-totals.astype(np.float64)).argsort()[:limit])
-
-
 FIRST_TEXTS = 1_000  # by which it is chosen
 SHORT = 40  # words; the median of texts whose pairs are counted
 
@@ -452,15 +448,10 @@ def chosen_phrases(blocks: Iterable[tuple[str, ...]], scan: Scan) -> tuple[Phras
         if n_texts >= FIRST_TEXTS:
             break
     texts = tuple(itertools.islice(itertools.chain.from_iterable(first), FIRST_TEXTS))
-    short = bool(texts) and median_words(texts, scan) <= SHORT
-    return PAIRS if short else WORDS, itertools.chain(first, blocks)
-
-
-def median_words(texts: tuple[str, ...], scan: Scan) -> float:
-    """How many words a text usually has; as many as are counted."""
-    counts = []
+    counts = []  # how many words each has; as many as are counted
     for start, stop in chunks(texts):
         entries, indptr = kernels.TfidfTerms().add(texts, start, stop, scan.table, scan.settings)
         before = np.concatenate(([0], np.cumsum(entries[: indptr[-1]] & np.uint64(0xFFFFFFFF), dtype=np.int64)))
         counts.append(np.diff(before[indptr]))
-    return float(np.median(np.concatenate(counts)))
+    short = bool(texts) and float(np.median(np.concatenate(counts))) <= SHORT
+    return PAIRS if short else WORDS, itertools.chain(first, blocks)

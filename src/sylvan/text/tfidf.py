@@ -49,23 +49,20 @@ def in_output(
     if output in (None, "default"):
         return sparse_as_set(matrix)
     columns = names()
+    try:
+        library: Any = importlib.import_module(output)
+    except ImportError as error:
+        raise ImportError(f"set_output(transform={output!r}) needs {output}: pip install {output}") from error
     if output == "pandas":
         index = getattr(texts, "index", None)
         index = None if callable(index) else index  # of lists and tuples, it is a method
-        return _library(output).DataFrame.sparse.from_spmatrix(matrix, index=index, columns=columns)
+        return library.DataFrame.sparse.from_spmatrix(matrix, index=index, columns=columns)
     if matrix.shape[0] * matrix.shape[1] > _MOST_DENSE:
         raise MemoryLimitError(
             f"A polars frame of {matrix.shape[0]} rows and {matrix.shape[1]} columns would be dense, of more than "
             f"{_MOST_DENSE} values. Choose set_output(transform='default') or 'pandas', or fewer max_features."
         )
-    return _library(output).DataFrame(matrix.toarray(), schema=columns.tolist(), orient="row")
-
-
-def _library(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise ImportError(f"set_output(transform={name!r}) needs {name}: pip install {name}") from error
+    return library.DataFrame(matrix.toarray(), schema=columns.tolist(), orient="row")
 
 
 KIND = "tfidf-vectorizer"
@@ -211,7 +208,7 @@ class TfidfVectorizer(Fitted):
         DataError
             When ``texts`` is one string, holds anything but strings, or leaves no term.
         """
-        self._learn(texts, keep_rows=False)
+        self._learn_blocks([texts], False)
         return self
 
     def fit_transform(self, texts: Iterable[str], y: object = None) -> Any:
@@ -243,7 +240,7 @@ class TfidfVectorizer(Fitted):
         -------
         Csr
         """
-        return self._weigh(self._learn(texts, keep_rows=True))
+        return self._weigh(self._learn_blocks([texts], True))
 
     def fit_transform_blocks(
         self, blocks: Iterable[Iterable[str]], *, scratch: store.ScratchFiles | None = None
@@ -275,9 +272,6 @@ class TfidfVectorizer(Fitted):
         """
         rows = self._learn_blocks(blocks, True, counting.apart if scratch is None else scratch.moved)
         return self._weigh(rows, np.empty if scratch is None else scratch.zeros)
-
-    def _learn(self, texts: Iterable[str], keep_rows: bool) -> list[counting.Rows]:
-        return self._learn_blocks([counting.as_documents(texts)], keep_rows)
 
     def _learn_blocks(
         self, blocks: Iterable[Iterable[str]], keep_rows: bool,

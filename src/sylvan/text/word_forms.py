@@ -6,12 +6,11 @@ import os
 import threading
 import unicodedata
 import warnings
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from importlib import import_module, metadata
-from itertools import repeat
-from typing import Any, ClassVar, NamedTuple
+from itertools import pairwise, repeat
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -40,25 +39,23 @@ _INSTALL = 'Install it with: pip install "sylvan[languages]"'
 _MOST_KNOWN = 1 << 20  # words that are remembered; a server may meet ever more
 
 
-class WordForms(ABC):
-    """What the words of a language are counted as."""
+class WordForms:
+    """What the words of a language are counted as, by a library that is asked once for each distinct word."""
 
-    # whether words are to be given as they are written, as "Haus" and "haus" are forms of different words
-    by_case: ClassVar[bool]
-
-    def __init__(self, language: str, lowercase: bool) -> None:
-        self._lowercase = lowercase
+    def __init__(self, library: str, ask: Callable[[str], str], lowercase: bool, by_case: bool) -> None:
+        # library: its name and release; ask: what it says of a word; by_case: whether words are to be given as they are
+        # written, as "Haus" and "haus" are forms of different words
+        self.library, self._ask, self._lowercase, self.by_case = library, ask, lowercase, by_case
         self._known: dict[bytes, bytes] = {}
         self._lock = threading.Lock()  # a stemmer's state is that of the word that it is at
-        self.library, self._ask = self._open(language)
 
-    @abstractmethod
-    def _open(self, language: str) -> tuple[str, Callable[[str], str]]:
-        """The library and its release, and what it says of a word."""
-
-    @abstractmethod
     def agrees(self, library: str) -> bool:
-        """Whether another library and its release, as in ``library``, may be taken to give the same forms."""
+        """Whether another library and its release, as in ``library``, may be taken to give the same forms: dictionaries
+        of one release alone, stemmers of one release of Snowball, whose Python and C have the same first numbers."""
+        if self.by_case:
+            return library == self.library
+        first, second = (each.rpartition(" ")[2].split(".")[:2] for each in (library, self.library))
+        return first == second
 
     def of(self, word: str) -> str:
         """What one word is counted as."""
@@ -68,9 +65,8 @@ class WordForms(ABC):
         """The forms of distinct words, as the kernels look them up."""
         # Shape: offsets (n_words + 1,)
         all_words, ends = data.tobytes(), offsets.tolist()
-        forms = self._forms_of([all_words[ends[i] : ends[i + 1]] for i in range(len(ends) - 1)])
-        form_offsets = np.zeros(len(forms) + 1, np.int64)
-        np.cumsum(np.fromiter(map(len, forms), np.int64, len(forms)), out=form_offsets[1:])
+        forms = self._forms_of([all_words[start:end] for start, end in pairwise(ends)])
+        form_offsets = np.cumsum([0, *map(len, forms)], dtype=np.int64)
         form_data = np.frombuffer(b"".join(forms) + bytes(PADDING), np.uint8)
         return kernels.TfidfForms(data, offsets, kernels.tfidf_slots(data, offsets), form_data, form_offsets)
 
@@ -78,15 +74,12 @@ class WordForms(ABC):
         known = self._known
         new = [word for word in words if word not in known]
         if new:
-            forms = self._asked(new)
+            with self._lock:
+                forms = [self._form(word) for word in new]
             if len(known) + len(new) > _MOST_KNOWN:
                 known = self._known = dict(zip(words, map(known.get, words), strict=True))  # type: ignore[arg-type]
             known.update(zip(new, forms, strict=True))
         return [known[word] for word in words]
-
-    def _asked(self, words: Sequence[bytes]) -> list[bytes]:
-        with self._lock:
-            return [self._form(word) for word in words]
 
     def _form(self, word: bytes) -> bytes:
         """One word: never empty, and without the spaces that part the words of a phrase."""
@@ -98,49 +91,35 @@ class WordForms(ABC):
         return "_".join(form.split()).encode("utf-8", "surrogatepass") or word
 
 
-class _Stems(WordForms):
-    """Stems by the Snowball stemmer of a language (Porter 2001), which takes words in lower case."""
-
-    by_case = False
-
-    def _open(self, language: str) -> tuple[str, Callable[[str], str]]:
-        library, name = _library("snowballstemmer", "Stemming"), STEM_LANGUAGES[language]
-        try:
-            stemmer = library.stemmer(name)
-        except KeyError as error:
-            here = metadata.version("snowballstemmer")
-            raise ImportError(
-                f"snowballstemmer {here} has no stemmer of {language!r} ({name}); a later one may. {_INSTALL}"
-            ) from error
-        # PyStemmer is the same in C; where it is installed, the library hands out its stemmers.
-        package = "PyStemmer" if type(stemmer).__module__ == "Stemmer" else "snowballstemmer"
-        return f"{package} {metadata.version(package)}", stemmer.stemWord
-
-    def agrees(self, library: str) -> bool:
-        return _release(library) == _release(self.library)
+def _stemmer(language: str) -> tuple[str, Callable[[str], str]]:
+    """The Snowball stemmer of a language (Porter 2001), which takes words in lower case."""
+    library, name = _library("snowballstemmer", "Stemming"), STEM_LANGUAGES[language]
+    try:
+        stemmer = library.stemmer(name)
+    except KeyError as error:
+        here = metadata.version("snowballstemmer")
+        raise ImportError(
+            f"snowballstemmer {here} has no stemmer of {language!r} ({name}); a later one may. {_INSTALL}"
+        ) from error
+    # PyStemmer is the same in C; where it is installed, the library hands out its stemmers.
+    package = "PyStemmer" if type(stemmer).__module__ == "Stemmer" else "snowballstemmer"
+    return f"{package} {metadata.version(package)}", stemmer.stemWord
 
 
-class _Lemmas(WordForms):
-    """Lemmas by simplemma's dictionary of a language, in which German nouns are capitalised."""
+def _lemmatizer(language: str, lowercase: bool) -> tuple[str, Callable[[str], str]]:
+    """simplemma's dictionary of a language, in which German nouns are capitalised."""
+    library = _library("simplemma", "Lemmatizing")
+    release = f"simplemma {metadata.version('simplemma')}"
+    try:
+        library.lemmatize("a", lang=language)  # reads the dictionary
+    except ValueError as error:
+        raise ImportError(f"{release} has no dictionary of {language!r}; a later one may. {_INSTALL}") from error
 
-    by_case = True
+    def ask(word: str) -> str:
+        shouted = lowercase and word.isupper()  # which the dictionary doesn't look through
+        return str(library.lemmatize(word.lower() if shouted else word, lang=language))
 
-    def _open(self, language: str) -> tuple[str, Callable[[str], str]]:
-        library = _library("simplemma", "Lemmatizing")
-        release = f"simplemma {metadata.version('simplemma')}"
-        try:
-            library.lemmatize("a", lang=language)  # reads the dictionary
-        except ValueError as error:
-            raise ImportError(f"{release} has no dictionary of {language!r}; a later one may. {_INSTALL}") from error
-
-        def ask(word: str) -> str:
-            shouted = self._lowercase and word.isupper()  # which the dictionary doesn't look through
-            return str(library.lemmatize(word.lower() if shouted else word, lang=language))
-
-        return release, ask
-
-    def agrees(self, library: str) -> bool:
-        return library == self.library
+    return release, ask
 
 
 def _library(name: str, what: str) -> Any:
@@ -150,17 +129,12 @@ def _library(name: str, what: str) -> Any:
         raise ImportError(f"{what} needs {name}. {_INSTALL}") from error
 
 
-def _release(library: str) -> str:
-    """That of Snowball itself: its Python and its C library have the same first two numbers."""
-    return ".".join(library.rpartition(" ")[2].split(".")[:2])
-
-
 @lru_cache(maxsize=8)
 def forms_of_language(stem: str | None, lemmatize: str | None, lowercase: bool) -> WordForms | None:
     """The stems or the lemmas of a language, with all that was asked before; None where neither is given."""
     if stem is not None:
-        return _Stems(stem, lowercase)
-    return None if lemmatize is None else _Lemmas(lemmatize, lowercase)
+        return WordForms(*_stemmer(stem), lowercase, by_case=False)
+    return None if lemmatize is None else WordForms(*_lemmatizer(lemmatize, lowercase), lowercase, by_case=True)
 
 
 if hasattr(os, "register_at_fork"):  # a lock that another thread of the parent held would stay locked

@@ -68,11 +68,10 @@ def reranker_members(name: RerankerPreset, n_jobs: int | None = None) -> list[Es
     """The members of a preset, not fitted."""
     made: list[Estimator] = []
     for model, parameters, text in RERANKER_PRESETS[name]:
-        if model == "lexical":
-            made.append(LexicalMatcher(**parameters, n_jobs=n_jobs))
-            continue
-        ranker: Any = XRLinear if model == "xr-linear" else NeighborRanker
-        made.append(TextModel(usual_vectorizer(**text, n_jobs=n_jobs), ranker(**parameters, n_jobs=n_jobs)))
+        ranker: Any = {"xr-linear": XRLinear, "neighbors": NeighborRanker, "lexical": LexicalMatcher}[model]
+        ranker = ranker(**parameters, n_jobs=n_jobs)
+        of_texts = model == "lexical"
+        made.append(ranker if of_texts else TextModel(usual_vectorizer(**text, n_jobs=n_jobs), ranker))
     return made
 
 
