@@ -21,19 +21,8 @@ if TYPE_CHECKING:
     from sylvan.models.xr.xr_linear import XRLinear
 
 __all__ = [
-    "BeamTreeClassifier",
-    "Ensemble",
-    "IRLIClassifier",
-    "IRLIIndex",
-    "LexicalMatcher",
-    "NeighborRanker",
-    "Reranker",
-    "ShardedIRLIIndex",
-    "TextModel",
-    "TransformerMatcher",
-    "XRLinear",
-    "XRTransformer",
-    "XTransformer",
-]
+    "BeamTreeClassifier", "Ensemble", "IRLIClassifier", "IRLIIndex", "LexicalMatcher", "NeighborRanker", "Reranker",
+    "ShardedIRLIIndex", "TextModel", "TransformerMatcher", "XRLinear", "XRTransformer", "XTransformer",
+]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(__name__, typed_names(__name__))

@@ -42,8 +42,14 @@ class TextEstimator(Estimator):
     labels_field_: str = "labels"  # the field of their labels, in the same way; "labels" by default
 
     def inner(self) -> Estimator:
-        """The model over matrices that ranks the features of texts."""
-        raise TypeError(f"{type(self).__name__} is abstract: it has no inner model.")
+        """The model over matrices that ranks the features of texts; the model itself where there is none."""
+        return self
+
+    def _by_inner(self, name: str, *args: Any) -> Any:
+        """What the model over matrices says, or where there is none, what any model says."""
+        inner: Any = self.inner()
+        value = getattr(super() if inner is self else inner, name)
+        return value(*args) if callable(value) else value
 
     def _text_features(self, texts: list[str]) -> Csr:
         """The features of checked texts, as :meth:`inner` takes them."""
@@ -149,11 +155,12 @@ class TextEstimator(Estimator):
 
     @property
     def has_voters(self) -> bool:
-        return self.inner().has_voters
+        return bool(self._by_inner("has_voters"))
 
     @property
     def voters_(self) -> LabelRows | None:
-        return self.inner().voters_
+        voters: LabelRows | None = self._by_inner("voters_")
+        return voters
 
     def _rank_texts(self, texts: list[str], k: int, options: dict[str, Any], unknown: str | None) -> TopK:
         """The ranking of checked texts; ``allowed`` and ``denied`` are among the options, by ids."""
@@ -166,9 +173,7 @@ class TextEstimator(Estimator):
     ) -> Explanation:  # fmt: skip
         """Why the model gives ``label`` to a text, or why it doesn't."""
         self._need_fit("explain")
-        texts = check_texts([x] if isinstance(x, str) else x, type(self).__name__)
-        if len(texts) != 1:
-            raise DataError(f"explain takes one text. Got {len(texts)} instead.")
+        texts = one_text(x, type(self).__name__)
         features = self._text_features(texts)
         name = self.vocabulary_[find_label(str(label), self.n_labels_, self.vocabulary_)]
         result = self.inner().explain(
@@ -188,31 +193,35 @@ class TextEstimator(Estimator):
     def searched(self, x: str | list[str], tree: int = 0, beam: int | None = None) -> list[Candidates]:
         """The nodes that the search for one text scores; see :meth:`Estimator.searched`."""
         self._need_fit("searched")
+        inner = self.inner()
+        if inner is self:
+            return super().searched(x, tree, beam)
         texts = check_texts([x] if isinstance(x, str) else x, type(self).__name__)
-        return self.inner().searched(self._text_features(texts), tree, beam)
+        return inner.searched(self._text_features(texts), tree, beam)
 
     @property
     def removed_labels_(self) -> npt.NDArray[np.int32]:
         self._need_fit("removed_labels_")
-        return self.inner().removed_labels_
+        removed: npt.NDArray[np.int32] = self._by_inner("removed_labels_")
+        return removed
 
     def rank_options(self) -> list[str]:
         return list(dict.fromkeys([*super().rank_options(), *self.inner().rank_options()]))
 
     def _untailed(self) -> dict[str, Any]:
-        return self.inner()._untailed()
+        return dict(self._by_inner("_untailed"))
 
     def probabilities(self, top: TopK) -> TopK:
         """The result of :meth:`rank` with probabilities instead of scores, as in :meth:`predict_proba`."""
         self._need_fit("probabilities")
-        result = self.inner().probabilities(top)
+        result = self._by_inner("probabilities", top)
         return NamedTopK(result.labels, result.scores, self.vocabulary_)
 
     def _probabilities(self, top: TopK) -> Any:
-        return self.inner()._probabilities(top)
+        return self._by_inner("_probabilities", top)
 
     def _usual_class(self) -> int:
-        return self.inner()._usual_class()
+        return int(self._by_inner("_usual_class"))
 
     def _thresholds(self, threshold: Any) -> Any:
         return thresholds_by_name(threshold, self.vocabulary_)
@@ -269,6 +278,14 @@ def check_texts(texts: Iterable[str], owner: str = "This model") -> list[str]:
         if not isinstance(text, str):
             raise DataError(f"texts must be strings. Got {type(text).__name__} in row {row} instead.")
     return listed
+
+
+def one_text(x: str | list[str], owner: str) -> list[str]:
+    """What ``explain`` is given: one text, in a list or not."""
+    texts = check_texts([x] if isinstance(x, str) else x, owner)
+    if len(texts) != 1:
+        raise DataError(f"explain takes one text. Got {len(texts)} instead.")
+    return texts
 
 
 def _nearest_texts(model: TextEstimator, texts: list[str], name: str, examples: Any, n: int) -> tuple[Example, ...]:

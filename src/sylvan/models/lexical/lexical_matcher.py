@@ -18,17 +18,16 @@ from sylvan.data import Vocabulary
 from sylvan.data.label_terms import label_terms
 from sylvan.errors import DataError, ParameterError, UnsupportedError
 from sylvan.explain.explanation import Explanation
-from sylvan.explain.paths import Candidates as TreeCandidates
 from sylvan.explain.question import check_count, place_of
 from sylvan.explain.records import excerpt
 from sylvan.labels.targets import encode_labels
 from sylvan.labels.vocabulary import find_label
-from sylvan.models.base import MOST_ANSWERS, Estimator
+from sylvan.models.base import MOST_ANSWERS
 from sylvan.models.label_changes import denying, rows_of
 from sylvan.models.lexical import matching
 from sylvan.models.lexical.lexicon import LabelTies, Lexicon
 from sylvan.models.lexical.stored_terms import StoredTerms, label_notes
-from sylvan.models.text_estimator import TextEstimator, check_texts
+from sylvan.models.text_estimator import TextEstimator, check_texts, one_text
 from sylvan.parallel import all_at_once
 from sylvan.params.fields import Choice, Range, Seed, Threads, attribute, parameterized
 from sylvan.ranking.boosted_trees import BoostedTrees
@@ -283,18 +282,6 @@ class LexicalMatcher(TextEstimator):
         """What names and relations tie labels to each other; made when it is first asked for."""
         return self._lexicon.ties
 
-    def inner(self) -> Estimator:
-        """The matcher itself: no model over matrices is inside."""
-        return self
-
-    @property
-    def has_voters(self) -> bool:
-        return False
-
-    @property
-    def voters_(self) -> None:
-        return None
-
     def known_texts(self, X: Iterable[str]) -> npt.NDArray[np.bool_]:
         """Which texts have a word that a label has; no label is found in others.
 
@@ -438,9 +425,7 @@ class LexicalMatcher(TextEstimator):
         """
         self._need_fit("explain")
         self._need_options(options)
-        texts = check_texts([x] if isinstance(x, str) else x, type(self).__name__)
-        if len(texts) != 1:
-            raise DataError(f"explain takes one text. Got {len(texts)} instead.")
+        texts = one_text(x, type(self).__name__)
         number = find_label(label, self.n_labels_, self.vocabulary_)
         if number in self._removed:
             raise DataError(f"Label {number} was removed: there is nothing to explain.")
@@ -458,33 +443,8 @@ class LexicalMatcher(TextEstimator):
             probability=probability, notes=notes,
         )  # fmt: skip
 
-    def searched(self, x: str | list[str], tree: int = 0, beam: int | None = None) -> list[TreeCandidates]:
-        """Nothing: there is no label tree.
-
-        Raises
-        ------
-        UnsupportedError
-        """
-        raise UnsupportedError(f"{type(self).__name__} searches no label tree.")
-
-    def probabilities(self, top: TopK) -> TopK:
-        """The result of :meth:`rank` with probabilities instead of scores, as in :meth:`predict_proba`."""
-        return Estimator.probabilities(self, top)
-
-    def _probabilities(self, top: TopK) -> Any:
-        return np.clip(top.scores, 0, 1)
-
     def rank_options(self) -> list[str]:
         return ["allowed", "denied"]
-
-    def _untailed(self) -> dict[str, Any]:
-        return {}
-
-    @property
-    def removed_labels_(self) -> npt.NDArray[np.int32]:
-        """Ids of the labels that were removed, rising."""
-        self._need_fit("removed_labels_")
-        return self._removed
 
     def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
         self.terms_ = self.terms_.without(ids)
