@@ -56,10 +56,12 @@ class GivenRows(NamedTuple):
     n_labels: int
 
 
-def need_both(X: Any, Y: Any, rows: str = "rows", labels: str = "labels") -> bool:
-    """Whether an update has new rows, whose labels it must have then."""
+def has_new_rows(X: Any, Y: Any, sample_weight: Any = None, rows: str = "rows", labels: str = "labels") -> bool:
+    """Whether an update has new rows; without them there are no labels of theirs and no weights."""
     if (X is None) != (Y is None):
         raise DataError(f"update takes X and Y together: the new {rows}, and their {labels}.")
+    if X is None and sample_weight is not None:
+        raise DataError("sample_weight is that of new rows: give X and Y with it.")
     return X is not None
 
 

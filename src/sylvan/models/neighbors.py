@@ -18,7 +18,7 @@ from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.explain.question import strongest
 from sylvan.explain.records import Example
 from sylvan.matching.neighbors import Nearest, NeighborIndex
-from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator, need_both
+from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator, has_new_rows
 from sylvan.models.label_changes import merged_labels, one_class_a_row
 from sylvan.parallel import all_at_once, resolve_jobs
 from sylvan.params.fields import Range, Threads, attribute, parameterized
@@ -188,15 +188,13 @@ class NeighborRanker(Estimator):
         self.check_params()
         if rows is not None:
             raise DataError(f"This {type(self).__name__} keeps its rows: it can't be given others.")
-        if X is None and sample_weight is not None:
-            raise DataError("sample_weight is that of new rows: give X and Y with it.")
         if n_features is not None:
             self.n_features_ = self._more_features(n_features)
         left = np.arange(self.n_rows_)
         if forget is not None:
             left = np.flatnonzero(~np.isin(self._row_ids, self._known_ids(forget)))
         merged = {} if merge is None else self._merged(merge)
-        if not need_both(X, Y) and forget is None and not merged:
+        if not has_new_rows(X, Y, sample_weight) and forget is None and not merged:
             raise DataError("There is nothing to do: give new rows X and Y, or forget, or merge.")
         features, labels, weights = self.index_.rows(), self.row_labels_.to_csr(), self.row_labels_.row_weights
         features, labels = take_rows(features, left), take_rows(labels, left)

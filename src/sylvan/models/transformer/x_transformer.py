@@ -22,7 +22,7 @@ from sylvan.explain.question import MEANING, gathered
 from sylvan.indexing import LabelTree
 from sylvan.labels.targets import need_as_many
 from sylvan.models import encoders as encoding
-from sylvan.models.base import Estimator, need_both
+from sylvan.models.base import Estimator, has_new_rows
 from sylvan.models.ensembles.ensemble import Ensemble
 from sylvan.models.label_changes import one_class_a_row
 from sylvan.models.text_estimator import TextEstimator, Unknown, check_texts
@@ -341,7 +341,7 @@ class TransformerEstimator(TextEstimator):
     ) -> tuple[Vocabulary, tuple[Any, Any], dict[str, Any]]:
         """The names of labels then; features, labels and options of the rankers' update."""
         options, vocabulary, features, matrix = dict(options), self.vocabulary_, None, None
-        if need_both(X, Y, "texts"):
+        if has_new_rows(X, Y, rows="texts"):
             texts = check_texts(X, type(self).__name__)  # type: ignore[arg-type]
             named, matrix = self._with_new_names(Y)
             vocabulary = self.vocabulary_ if named is None else named

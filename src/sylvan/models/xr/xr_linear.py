@@ -26,7 +26,7 @@ from sylvan.indexing import LabelTree
 from sylvan.indexing.clustering import Clustering
 from sylvan.indexing.embeddings import Embedding
 from sylvan.matching import beam as matching
-from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator
+from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator, has_new_rows
 from sylvan.models.compress import compressed_model, pruned_model
 from sylvan.models.label_changes import one_class_a_row
 from sylvan.models.xr.added_labels import planned_labels, with_new_labels
@@ -696,13 +696,10 @@ class XRLinear(Estimator):
             wide.n_features_ = self._more_features(n_features)
             wide.fitted_ = self.fitted_.with_columns(wide.n_features_)
         fitted = wide.fitted_ if so_far is None else replace(wide.fitted_, rows=so_far.with_columns(wide.n_features_))
-        if (X is None) != (Y is None):
-            raise DataError("update takes X and Y together: the new rows, and their labels.")
-        if X is None and sample_weight is not None:
-            raise DataError("sample_weight is that of new rows: give X and Y with it.")
+        is_given = has_new_rows(X, Y, sample_weight)
         forgotten = np.zeros(0, np.int64) if forget is None or so_far is None else so_far.rows_of(forget)
         merged = {} if merge is None else self._merged(merge)
-        if X is None:
+        if not is_given:
             if forget is None and not merged:
                 raise DataError("There is nothing to do: give new rows X and Y, or forget, or merge.")
             changes, vocabulary = Changes.none(wide.n_features_, self.n_labels_), self.vocabulary_
