@@ -64,7 +64,7 @@ def test_tuning_a_file_and_training_by_its_configuration(call: Any, books: Path,
 @pytest.mark.parametrize("kinds", [("xr-linear",), ("neighbors",), ("xr-linear", "neighbors")])
 def test_a_configuration_gives_the_same_bits(call: Any, files: Any, tmp_path: Path, kinds: tuple[str, ...]) -> None:
     """Whatever the best is: each kind of setting, as a model in Python and by its configuration."""
-    from sylvan.tune.setting import Setting, joined, toml_of
+    from sylvan.tune.space import Setting, joined, toml_of
 
     members = [
         Setting("xr-linear", {"beam": 7, "cost": 0.5, "negatives": "paper", "seed": 3}, {"ngrams": [1, 2]})

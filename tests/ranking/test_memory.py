@@ -16,9 +16,10 @@ from ranking.interruptions import SETTINGS, bits, training_set
 
 from sylvan import XRLinear
 from sylvan.errors import MemoryLimitError, ParameterError
+from sylvan.params.wording import shown_bytes
 from sylvan.ranking import linear
 from sylvan.runtime import checkpointed
-from sylvan.runtime.memory import Gate, parse_bytes, shown_bytes
+from sylvan.runtime.memory import Gate, parse_bytes
 from sylvan.store import ScratchFiles
 from sylvan.weights.layer import laid_out_bytes
 

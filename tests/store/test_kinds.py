@@ -12,7 +12,7 @@ import pytest
 
 import sylvan
 from sylvan import TextModel, XRLinear, store
-from sylvan.store.registry import MODULES
+from sylvan.store.registry import KINDS
 
 ROOMS = ("data", "text", "indexing", "ranking", "models")
 
@@ -27,7 +27,7 @@ def test_every_kind_is_in_the_table_under_the_module_that_registers_it() -> None
         owner = getattr(store.loader_of(kind), "__self__", None)
         if owner is not None and owner.__module__.startswith("sylvan."):
             registered[kind] = owner.__module__.removeprefix("sylvan.")
-    assert registered == MODULES
+    assert registered == {name: kind.module for name, kind in KINDS.items()}
 
 
 def loaded_to_open(folder: Path) -> set[str]:

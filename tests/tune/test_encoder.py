@@ -12,8 +12,7 @@ import sylvan
 from sylvan import XRTransformer, data
 from sylvan.cli import main
 from sylvan.errors import ParameterError
-from sylvan.tune.setting import Setting
-from sylvan.tune.space import Space, Start
+from sylvan.tune.space import Setting, Space, Start
 from sylvan.tune.workbench import Workbench
 
 pytest.importorskip("optuna")

@@ -13,9 +13,9 @@ from sylvan import NeighborRanker, TextModel, XRLinear, metrics
 from sylvan.arrays import validate
 from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError, ParameterError
-from sylvan.tune.result import Budget, Limits, Trial, pareto_front, parse_seconds, shown_time
-from sylvan.tune.setting import Setting, joined, toml_of
-from sylvan.tune.space import Space, Start
+from sylvan.params.wording import shown_time
+from sylvan.tune.result import Budget, Limits, Trial, pareto_front, parse_seconds
+from sylvan.tune.space import Setting, Space, Start, joined, toml_of
 from sylvan.tune.tuner import split_rows
 from sylvan.tune.workbench import Metric, bootstrap
 

@@ -24,8 +24,7 @@ from sylvan.errors import DataError, ModelError, ParameterError, TuningError
 from sylvan.tune import tuner, workbench
 from sylvan.tune.result import Budget, Limits, Trial
 from sylvan.tune.search import Search
-from sylvan.tune.setting import Setting
-from sylvan.tune.space import Space
+from sylvan.tune.space import Setting, Space
 from sylvan.tune.tuner import grow_ensemble, split_rows
 from sylvan.tune.workbench import Metric, Workbench, rungs_of
 

@@ -12,16 +12,7 @@ from collections.abc import Sequence
 
 import click
 
-from sylvan.cli.session import (
-    BAD_USAGE,
-    COMPLETE,
-    FAILURE,
-    INTERRUPTED,
-    LazyGroup,
-    Session,
-    need_subcommand,
-    spoken_warnings,
-)
+from sylvan.cli.session import BAD_USAGE, COMPLETE, FAILURE, LazyGroup, Session, need_subcommand, spoken_warnings
 from sylvan.errors import DiskSpaceError, HubError, MemoryLimitError, SylvanError
 from sylvan.parallel import exit_on_interrupt
 from sylvan.version import __version__
@@ -89,9 +80,8 @@ def cli(ctx: click.Context, debug: bool) -> None:
       sylvan predict runs/m test.jsonl -k 5 -o top.jsonl
       sylvan evaluate runs/m test.jsonl
     """
-    ctx.find_object(Session)
-    if debug and isinstance(ctx.obj, Session):
-        ctx.obj.debug = True
+    if debug:
+        Session.of(ctx).debug = True
     need_subcommand(ctx)
 
 
@@ -104,7 +94,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
             from sylvan.cli.completion import answer
 
             return answer(cli)
-        watch = exit_on_interrupt(session.interrupted, INTERRUPTED, answers=lambda: session.answers())
+        watch = exit_on_interrupt(session.interrupted, FAILURE, answers=lambda: session.answers())
         with watch, spoken_warnings(), cli.make_context("sylvan", words, obj=session) as ctx:
             cli.invoke(ctx)
             if sys.stdout is not None:  # closed by whoever called
@@ -130,8 +120,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _interrupted(session: Session) -> int:
-    _say(f"{_below_the_cursor()}{session.interrupted()}")
-    return INTERRUPTED
+    begin = "\n" if sys.stderr is not None and sys.stderr.isatty() else ""  # a terminal has just shown ``^C``
+    _say(f"{begin}{session.interrupted()}")
+    return FAILURE
 
 
 def _follows_interrupt(error: BaseException | None) -> bool:
@@ -171,11 +162,6 @@ def _usage(error: click.ClickException) -> str:
         sentence += "."
     ctx = error.ctx if isinstance(error, click.UsageError) else None
     return f"{sentence} See '{ctx.command_path} --help'." if ctx is not None else sentence
-
-
-def _below_the_cursor() -> str:
-    """A terminal has just shown ``^C`` on the line."""
-    return "\n" if sys.stderr is not None and sys.stderr.isatty() else ""
 
 
 def _say(sentence: str) -> None:

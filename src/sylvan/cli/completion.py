@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-from sylvan.cli.options import describe_parameters
+from sylvan.cli.options import complete_parameters
 from sylvan.cli.session import BAD_USAGE, COMPLETE, LazyGroup
 
 _START = {
@@ -57,24 +58,17 @@ def _complete_values(command: click.Command, owners: dict[str, type]) -> None:
     for parameter in command.params:
         metavar = str(parameter.metavar or "")
         completer: Callable[[click.Context, str], list[CompletionItem]] | None = None
-        if metavar in _FOLDERS:
-            completer = _of_kind("dir")
-        elif metavar in _FILES:
-            completer = _of_kind("file")
+        if metavar in _FOLDERS or metavar in _FILES:  # which the shell itself lists better than anybody
+            completer = partial(_of_kind, "dir" if metavar in _FOLDERS else "file")
         elif parameter.name in owners:
-            completer = _of_parameters(owners[parameter.name])
+            completer = partial(_of_parameters, owners[parameter.name])
         if completer is not None:
             setattr(parameter, "shell_complete", completer)  # noqa: B010  # a method of the instance alone
 
 
-def _of_kind(kind: str) -> Callable[[click.Context, str], list[CompletionItem]]:
-    """The shell itself lists files and folders better than anybody."""
-    return lambda ctx, incomplete: [CompletionItem(incomplete, type=kind)]
+def _of_kind(kind: str, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+    return [CompletionItem(incomplete, type=kind)]
 
 
-def _of_parameters(owner: Any) -> Callable[[click.Context, str], list[CompletionItem]]:
-    def complete(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        named = ((words.partition("=")[0] + "=", allowed) for words, allowed in describe_parameters(owner))
-        return [CompletionItem(name, help=allowed) for name, allowed in named if name.startswith(incomplete)]
-
-    return complete
+def _of_parameters(owner: Any, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+    return complete_parameters(owner, incomplete)

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sylvan.cli.options import input_options, shared_options
-from sylvan.weights.layer import WEIGHT_DTYPES, WeightDtype
+from sylvan.cli.session import folder_size, quietly, say
+from sylvan.params.wording import size_words
+from sylvan.weights.layer import WEIGHT_DTYPES
 
 if TYPE_CHECKING:
     from sylvan.cli.measure import Measured
 
-_AT = (1, 3, 5)
 _NOTES, _FIGURES = 512, 4096  # bytes of the manifest for what was done and learned from, and for what was measured
 
 
@@ -26,9 +27,7 @@ _NOTES, _FIGURES = 512, 4096  # bytes of the manifest for what was done and lear
 @click.option("--rows", metavar="FILE", help="Labelled rows, not used for training, to measure the loss on.")
 @input_options
 @shared_options
-def command(
-    model: str, target: str, max_size: str | None, weight_dtype: WeightDtype | None, rows: str | None, **given: Any
-) -> None:
+def command(model: str, target: str, max_size: str | None, rows: str | None, **given: Any) -> None:
     """Save a smaller copy of the model in the folder MODEL: its weights in fewer bits, then only the largest of each
     cluster of labels, as many as there is room for.
 
@@ -41,12 +40,10 @@ def command(
       sylvan compress runs/m --output runs/small --max-size 5MB --rows dev.jsonl
     """
     from sylvan import store
-    from sylvan.cli.measure import measure
+    from sylvan.cli.measure import AT, measure
     from sylvan.cli.models import TRAINED_ON, input_for, load_model, training_files
-    from sylvan.cli.report import folder_size, size_words
     from sylvan.errors import ParameterError
     from sylvan.hub.card import COMPRESSED, MEASURED
-    from sylvan.parallel import quiet
     from sylvan.runtime.memory import parse_bytes
 
     if rows == "-":
@@ -57,9 +54,9 @@ def command(
     if not hasattr(loaded, "compress"):
         raise ParameterError(f"{model!r} holds a {type(loaded).__name__}, which has no weights to prune.")
     sources = [] if rows is None else [input_for(loaded, model, rows, given) for _ in range(2)]
-    with quiet(given["quiet"]):
-        small = loaded.compress(limit, weight_dtype, room=_NOTES if rows is None else _NOTES + _FIGURES)
-        results = [measure(each, source, _AT) for each, source in zip((loaded, small), sources, strict=False)]
+    with quietly(given):
+        small = loaded.compress(limit, given["weight_dtype"], room=_NOTES if rows is None else _NOTES + _FIGURES)
+        results = [measure(each, source, AT) for each, source in zip((loaded, small), sources, strict=False)]
     state, before = small.to_state(), store.saved_bytes(loaded.to_state())
     types = sorted(small.weight_dtypes())
     state.meta[COMPRESSED] = {"bytes_before": before, "max_size": limit, "weight_dtypes": types}
@@ -70,18 +67,15 @@ def command(
     store.save(target, state)
     if results:
         click.echo(_table(*results))
-    if not given["quiet"]:
-        click.echo(
-            f"Compressed {model} of {size_words(before)} to {target} of {folder_size(target)}; weights are "
-            f"{' and '.join(types)}.", err=True
-        )  # fmt: skip
+    words = f"Compressed {model} of {size_words(before)} to {target} of {folder_size(target)}"
+    say(given, f"{words}; weights are {' and '.join(types)}.", err=True)
 
 
 def _table(before: Measured, after: Measured) -> str:
     """Precision before and after, and the difference, in percent."""
-    precisions = [[100 * one.measures["P"][k] for k in _AT] for one in (before, after)]
-    lines = ["        " + "".join(f"{f'P@{k}':>8}" for k in _AT)]
-    for name, row in zip(("before", "after"), precisions, strict=True):
-        lines.append(f"{name:<8}" + "".join(f"{p:8.2f}" for p in row))
-    lines.append(f"{'change':<8}" + "".join(f"{b - a:+8.2f}" for a, b in zip(*precisions, strict=True)))
+    first, last = ({k: 100 * share for k, share in each.measures["P"].items()} for each in (before, after))
+    lines = ["        " + "".join(f"{f'P@{k}':>8}" for k in first)]
+    for name, row in (("before", first), ("after", last)):
+        lines.append(f"{name:<8}" + "".join(f"{share:8.2f}" for share in row.values()))
+    lines.append(f"{'change':<8}" + "".join(f"{last[k] - first[k]:+8.2f}" for k in first))
     return "\n".join([*lines, after.coverage()])

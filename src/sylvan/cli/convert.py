@@ -92,15 +92,10 @@ def _convert_texts(source: Any, output: str, target: str, given: dict[str, Any])
     from sylvan.cli.io.text_files import write_texts
 
     options = replace(
-        source.options,
-        delimiter=given["output_delimiter"],
-        output_separator=given["output_separator"],
-        guards=given["guard_formulas"],
-        items=given["output_items"],
-        header=None,
-        one_line=given["one_line"],
+        source.options, delimiter=given["output_delimiter"], output_separator=given["output_separator"],
+        guards=given["guard_formulas"], items=given["output_items"], header=None, one_line=given["one_line"],
         blanks=given["blanks"],
-    )
+    )  # fmt: skip
     labels = not given["texts_only"]
     fields = _other_fields(source, target, output, given)
 
@@ -148,19 +143,16 @@ def _convert_matrix(source: Any, output: str, target: str, given: dict[str, Any]
     apart = given["output_labels"]
     if given["texts_only"]:
         raise DataError("--texts-only is for text. A matrix is written without labels to an .npz or .npy.")
-    if target in ("xmc", "svmlight"):
-        if apart is not None:
-            raise DataError(f"--output-labels is for .npz, .npy and csr: {FORMATS[target]} holds the labels itself.")
-        if target == "xmc":
-            data.save_xmc(output, X, Y)
-        else:
-            first = source.first_feature or 0
-            data.save_svmlight(output, X, Y, zero_based=first == 0)
-            if not given["quiet"]:
-                say_once(f"Wrote {'stdout' if output == '-' else output}: features counted from {first}.")
+    if target in ("xmc", "svmlight", "parts") and apart is not None:
+        raise DataError(f"--output-labels is for .npz, .npy and csr: {FORMATS[target]} holds the labels itself.")
+    if target == "xmc":
+        data.save_xmc(output, X, Y)
+    elif target == "svmlight":
+        first = source.first_feature or 0
+        data.save_svmlight(output, X, Y, zero_based=first == 0)
+        if not given["quiet"]:
+            say_once(f"Wrote {'stdout' if output == '-' else output}: features counted from {first}.")
     elif target == "parts":
-        if apart is not None:
-            raise DataError(f"--output-labels is for .npz, .npy and csr: {FORMATS[target]} holds the labels itself.")
         data.save_parts(output, X, Y if Y.shape[1] else None)
     elif target == _PAIR:
         data.save_npz_pair(output, X, Y, given["split"])
@@ -170,19 +162,11 @@ def _convert_matrix(source: Any, output: str, target: str, given: dict[str, Any]
                 f"{source.name} holds labels, and {FORMATS[target]} doesn't: say with --output-labels Y.npz where they "
                 "are to be written, or choose --to pair."
             )
-        if target == "npy":
-            _refuse_huge(X.shape)
+        size = 4 * X.shape[0] * X.shape[1]
+        if target == "npy" and size > 1 << 32:
+            words = f"A dense matrix of shape {X.shape} takes {size / 1e9:.1f} GB"
+            raise DataError(f"{words}: choose npz, which is sparse.")
         if apart is not None:
             data.save_npz(apart, Y)
-        if target == "npz":
-            data.save_npz(output, X)
-        elif target == "csr":
-            data.save_csr(output, X)
-        else:
-            data.save_npy(output, X.toarray())
-
-
-def _refuse_huge(shape: tuple[int, int]) -> None:
-    size = 4 * shape[0] * shape[1]
-    if size > 1 << 32:
-        raise DataError(f"A dense matrix of shape {shape} takes {size / 1e9:.1f} GB: choose npz, which is sparse.")
+        write = {"npz": data.save_npz, "csr": data.save_csr, "npy": data.save_npy}[target]
+        write(output, X.toarray() if target == "npy" else X)

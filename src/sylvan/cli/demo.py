@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from sylvan.cli.options import shared_options
-from sylvan.cli.session import Session
+from sylvan.cli.session import Session, folder_size
 
 _AT = (1, 3, 5)
 _EXAMPLES = 5
@@ -33,11 +33,25 @@ def command(ctx: click.Context, folder: str, seed: int, threads: int | None, qui
     Example:
       sylvan demo --model runs/demo
     """
+    from sylvan import data
     from sylvan.parallel import quiet as silence
+    from sylvan.store import check_target
 
-    session = Session.of(ctx)
     with silence(quiet):
-        _demo(session, folder, seed, threads)
+        check_target(folder)
+        with _phase("Reading the bundled sample: books of Project Gutenberg") as words:
+            train, test = data.load_sample()
+            n_headings = len({label for row in train.labels for label in row})
+            words.append(f"{len(train.texts):,} to learn from, {len(test.texts):,} to test on, {n_headings:,} headings")
+        model = _train(train, seed, threads)
+        with _phase("Saving the model") as words:
+            model.save(folder)
+            Session.of(ctx).written = f"the model was saved in {folder}"
+            words.append(f"in {folder} ({folder_size(folder)})")
+        with _phase(f"Ranking the headings of the {len(test.texts):,} test books"):
+            named = model.rank(test.texts, k=max(_AT))
+        _show_results(model, test, named)
+        _show_commands(folder)
 
 
 @contextmanager
@@ -48,28 +62,6 @@ def _phase(title: str) -> Iterator[list[str]]:
     results: list[str] = []
     yield results
     click.echo(f"  {', '.join([*results, f'{time.perf_counter() - start:.1f} s'])}")
-
-
-def _demo(session: Session, folder: str, seed: int, threads: int | None) -> None:
-    from sylvan import data
-    from sylvan.cli.report import folder_size
-    from sylvan.store import check_target
-
-    check_target(folder)
-    with _phase("Reading the bundled sample: books of Project Gutenberg") as result:
-        train, test = data.load_sample()
-        headings = {label for row in train.labels for label in row}
-        result.append(f"{len(train.texts):,} to learn from, {len(test.texts):,} to test on, {len(headings):,} headings")
-    model = _train(train, seed, threads)
-    with _phase("Saving the model") as result:
-        model.save(folder)
-        session.written = f"the model was saved in {folder}"
-        result.append(f"in {folder} ({folder_size(folder)})")
-    with _phase(f"Ranking the headings of the {len(test.texts):,} test books"):
-        named = model.rank(test.texts, k=max(_AT))
-    _show_measures(model, test, named)
-    _show_examples(test, named)
-    _show_commands(folder)
 
 
 def _train(train: Any, seed: int, threads: int | None) -> Any:
@@ -98,18 +90,12 @@ def _train(train: Any, seed: int, threads: int | None) -> Any:
     return tagger
 
 
-def _show_measures(model: Any, test: Any, named: Any) -> None:
-    from sylvan.cli.measure import score
-    from sylvan.cli.report import metric_table
+def _show_results(model: Any, test: Any, named: Any) -> None:
+    from sylvan.cli.measure import metric_table, score, shortened
 
     measures = score(model, model.vocabulary_.encode(test.labels), named, _AT)
     click.echo("\nOn books that it has not seen, in percent:")
     click.echo(metric_table({name: measures[name] for name in ("P", "PSP")}, _AT))
-
-
-def _show_examples(test: Any, named: Any) -> None:
-    from sylvan.cli.report import shortened
-
     click.echo("\nHeadings found for some of them (* also given by the library):")
     step = max(1, len(test.texts) // _EXAMPLES)
     for row in range(step // 2, len(test.texts), step)[:_EXAMPLES]:
@@ -132,10 +118,5 @@ def _show_commands(folder: str) -> None:
     click.echo(f'  echo "Whale hunting in the south seas" | sylvan predict {model} -k 3')
     click.echo(f"  sylvan evaluate {model} {test} -k 1,3,5,10")
     click.echo(f"  sylvan train xr-linear {train} {fields} --model {model}-2 --set beam=20")
-    click.echo(f"\nThe model stays in the folder {folder}. To remove it:")
-    click.echo(f"  {_removing(folder)}")
-
-
-def _removing(folder: str) -> str:
-    """The command that removes a folder."""
-    return f'rmdir /s /q "{folder}"' if os.name == "nt" else f"rm -r {shlex.quote(folder)}"
+    removing = f'rmdir /s /q "{folder}"' if os.name == "nt" else f"rm -r {model}"
+    click.echo(f"\nThe model stays in the folder {folder}. To remove it:\n  {removing}")

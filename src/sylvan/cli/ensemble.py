@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from sylvan.cli.options import input_options, shared_options
+from sylvan.cli.session import quietly, say
 from sylvan.errors import DataError
 from sylvan.params.wording import counted
 from sylvan.ranking.calibrate import METHODS
@@ -27,16 +28,7 @@ from sylvan.ranking.ensemble import WAYS
               help="By mean score, votes, mean place, or mean of 1 / place.")  # fmt: skip
 @input_options
 @shared_options
-def command(
-    models: tuple[str, ...],
-    target: str,
-    weights: str | None,
-    holdout: str | None,
-    calibrated_on: str | None,
-    calibration: str,
-    how: str,
-    **given: Any,
-) -> None:
+def command(models: tuple[str, ...], target: str, holdout: str | None, **given: Any) -> None:
     """Combine the models in the folders MODEL into an ensemble; nothing is trained.
 
     All take text, or all take matrices of the same features. With --calibrate or --fit-weights its scores become
@@ -53,8 +45,8 @@ def command(
     from sylvan import store
     from sylvan.cli.models import TRAINED_ON, load_model, training_files
     from sylvan.models.ensembles.ensemble import Ensemble
-    from sylvan.parallel import quiet
 
+    weights, calibrated_on = given["weights"], given["calibrated_on"]
     if weights is not None and holdout is not None:
         raise click.UsageError("--weights and --fit-weights exclude each other.")
     if given["labels"] is not None and holdout is not None and calibrated_on is not None:
@@ -62,8 +54,9 @@ def command(
             "--labels is for one file: give either --fit-weights, which also calibrates, or --calibrate."
         )
     loaded = [load_model(folder, (), given["threads"]) for folder in models]
-    joined = Ensemble.of_fitted(loaded, _numbers(weights), how=how, n_jobs=given["threads"], calibration=calibration)
-    with quiet(given["quiet"]):
+    options = {"how": given["how"], "n_jobs": given["threads"], "calibration": given["calibration"]}
+    joined = Ensemble.of_fitted(loaded, _numbers(weights), **options)
+    with quietly(given):
         if holdout is not None:
             joined.fit_weights(*_labelled(joined, holdout, given))
         if calibrated_on is not None:
@@ -71,28 +64,23 @@ def command(
     state = joined.to_state()
     state.meta[TRAINED_ON] = training_files(models, [holdout, calibrated_on])
     store.save(target, state)
-    if not given["quiet"]:
-        shown = ", ".join(f"{name} {weight:.3g}" for name, weight in zip(models, joined.weights_, strict=True))
-        click.echo(f"Joined {counted(len(models), 'model')} in {target}; weights: {shown}.", err=True)
-        click.echo(_probabilities(joined, calibrated_on or holdout), err=True)
+    words = ", ".join(f"{name} {weight:.3g}" for name, weight in zip(models, joined.weights_, strict=True))
+    say(given, f"Joined {counted(len(models), 'model')} in {target}; weights: {words}.", err=True)
+    path = calibrated_on or holdout
+    if joined.calibrator_ is not None:
+        words = f"calibrated on {path}."
+    elif path is not None:
+        words = f"not calibrated: {path} gives too few right or wrong answers (30 of each)."
+    else:
+        words = "not calibrated: --calibrate FILE does it, with rows not used for training."
+    say(given, f"Its probabilities are {words}", err=True)
 
 
 def _numbers(weights: str | None) -> list[float] | None:
-    if weights is None:
-        return None
     try:
-        return [float(word) for word in weights.split(",")]
+        return None if weights is None else [float(word) for word in weights.split(",")]
     except ValueError:
         raise click.UsageError(f"--weights takes numbers with commas between them. Got {weights!r} instead.") from None
-
-
-def _probabilities(joined: Any, path: str | None) -> str:
-    """What the ensemble's probabilities are, in a sentence."""
-    if joined.calibrator_ is not None:
-        return f"Its probabilities are calibrated on {path}."
-    if path is not None:
-        return f"Its probabilities are not calibrated: {path} gives too few right or wrong answers (30 of each)."
-    return "Its probabilities are not calibrated: --calibrate FILE does it, with rows not used for training."
 
 
 def _labelled(joined: Any, path: str, given: dict[str, Any]) -> tuple[Any, Any]:

@@ -10,13 +10,13 @@ from typing import Any
 
 import click
 
-from sylvan.cli.io.inputs import MatrixInput, TextInput
-from sylvan.cli.io.label_files import LabelTitles
-from sylvan.cli.models import codes_of
-from sylvan.cli.options import input_options, ranking_option, shared_options, vocabulary_options
+from sylvan.cli.io.label_files import LabelTitles, read_names, read_titles
+from sylvan.cli.models import codes_of, input_for, load_model
+from sylvan.cli.options import input_options, label_names_option, ranking_option, shared_options, vocabulary_options
+from sylvan.cli.session import quietly, write_text
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError
-from sylvan.explain.explanation import Explanation
+from sylvan.explain.explanation import Explanation, as_page
 from sylvan.hub.card import distinct_titles
 from sylvan.params.wording import counted
 from sylvan.store.registry import load
@@ -38,36 +38,29 @@ class TitledModel:
         """The model with ``titles`` for its labels, which have ``names`` unless it knows some itself."""
         if titles is None:
             return TitledModel(model, names)
-        own = model.vocabulary_ is not None and names is None
         codes = codes_of(model) if names is None else names
         titles.check(codes)
-        shown = distinct_titles(codes, titles)
-        title_of = {code: title for code, title in zip(codes, shown, strict=True) if title != code}
-        if own:
+        listed = distinct_titles(codes, titles)
+        title_of = {code: title for code, title in zip(codes, listed, strict=True) if title != code}
+        if model.vocabulary_ is not None and names is None:
             return TitledModel(model.with_label_names(title_of), None, title_of)
-        return TitledModel(model, Vocabulary.verbatim(shown), title_of)
+        return TitledModel(model, Vocabulary.verbatim(listed), title_of)
 
     def title(self, name: str) -> str:
         """What a label is called here that was given by its code or by its title."""
         return self.title_of.get(name, name)
 
-    def rows(self, examples: tuple[Any, list[list[Any]]]) -> tuple[Any, list[list[Any]]]:
-        """Texts and labels of a file, whose labels are codes, with the titles of the labels."""
-        texts, labels = examples
-        return texts, [[self._titled(label) for label in row] for row in labels]
-
-    def _titled(self, label: Any) -> Any:
-        if isinstance(label, tuple):  # and its relevance
-            return self.title(str(label[0])), label[1]
-        return self.title(str(label))
+    def rows(self, texts: Any, labels: list[list[Any]]) -> tuple[Any, list[list[Any]]]:
+        """Texts and labels (or pairs of label and relevance), which are codes, with the titles of the labels."""
+        return texts, [
+            [(self.title(str(one[0])), one[1]) if isinstance(one, tuple) else self.title(str(one)) for one in row]
+            for row in labels
+        ]
 
     def with_code(self, result: Explanation) -> Explanation:
         """The explanation with the label's code beside its title."""
-        codes = [code for code, title in self.title_of.items() if title == result.name]
-        if not codes:
-            return result
-        (code,) = codes
-        return replace(result, name=result.name.removesuffix(f" ({code})"), code=code)
+        code = next((code for code, title in self.title_of.items() if title == result.name), None)
+        return result if code is None else replace(result, name=result.name.removesuffix(f" ({code})"), code=code)
 
 
 @click.command("explain", short_help="Explain why a saved model gives a label to a row, or doesn't.")
@@ -86,7 +79,7 @@ class TitledModel:
 @click.option("--neighbors", type=click.IntRange(1, 10_000), default=3, show_default=True, metavar="N",
               help="How many of them.")  # fmt: skip
 @click.option("--feature-names", metavar="FILE", help="For matrices: names of the columns, one per line.")
-@click.option("--label-names", metavar="FILE", help="For matrices: names of the labels, one per line.")
+@label_names_option
 @click.option("--html", metavar="FILE", help="Write a page for the browser.")
 @click.option("--json", "json_", metavar="FILE", help="Write the data (- for stdout alone).")
 @vocabulary_options
@@ -107,60 +100,51 @@ def command(model: str, input_: str | None, settings: tuple[str, ...], **given: 
       sylvan explain runs/m test.jsonl --vocabulary subjects.ttl --language en
       sylvan explain runs/m X.tst.npz --row 7 --label 1234 --json -
     """
-    from sylvan.cli.io.label_files import read_titles
-    from sylvan.cli.models import load_model
-    from sylvan.parallel import quiet
-
     titles = read_titles(given)
     loaded = load_model(model, settings, given["threads"])
-    text_model = loaded.takes_texts
-    with quiet(given["quiet"]):
-        x = _asked(loaded, model, input_, given)
-        names = _names(given, text_model)
+    with quietly(given):
+        x = _row(loaded, model, input_, given)
+        names = _names(given, loaded.takes_texts)
         titled = TitledModel.of(loaded, titles, names.get("label_names"))
         loaded, names["label_names"] = titled.model, titled.names
         options: dict[str, Any] = {"top": given["top"], **{name: value for name, value in names.items() if value}}
         if given["examples"] is not None:
             options.update(examples=_examples(titled, model, given), n_examples=given["neighbors"])
-        labels = [_label(word, text_model, titled) for word in given["wanted"]]
+        labels = [_label(word, titled) for word in given["wanted"]]
         if not labels:
             result = loaded.rank(x, k=min(given["k"], loaded.n_labels_)).labels[0]
             labels = [i if loaded.vocabulary_ is None else loaded.vocabulary_[i] for i in result.tolist() if i >= 0]
         explanations = [titled.with_code(loaded.explain(x, label, **options)) for label in labels]
-    _write(explanations, given["html"], given["json_"])
+    html, json_ = given["html"], given["json_"]
+    if html is not None:
+        write_text(html, as_page(explanations))
+    if json_ is not None:
+        content = [each.to_dict() for each in explanations]
+        write_text(json_, json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False) + "\n")
+    if "-" not in (html, json_):
+        click.echo("\n\n".join(each.text(_WIDTH) for each in explanations))
 
 
-def _asked(model: Any, folder: str, path: str | None, given: dict[str, Any]) -> Any:
-    """The one row that is meant, as the model takes it."""
-    from sylvan.cli.models import input_for
-
+def _row(model: Any, folder: str, path: str | None, given: dict[str, Any]) -> Any:
+    """The one row that is meant, as the model takes it; the file is read no further than that."""
     if given["text"] is not None:
         if path is not None:
             raise click.UsageError("Give INPUT or --text, not both.")
         if not model.takes_texts:
             raise DataError(f"--text is for models over text, but the model in {folder!r} takes matrices.")
         return [given["text"]]
-    source = input_for(model, folder, path or "-", {**given, "labels": None})
-    return _row(source, given["row"], model)
-
-
-def _row(source: TextInput | MatrixInput, number: int, model: Any) -> Any:
-    """Row ``number`` of a file, read no further than that."""
-    seen = 0
-    blocks = source.blocks() if isinstance(source, TextInput) else source.blocks(model.n_features_)
-    for rows, _ in blocks:
+    source: Any = input_for(model, folder, path or "-", {**given, "labels": None})
+    number, n_read = given["row"], 0
+    for rows, _ in source.blocks(False if source.is_text else model.n_features_):
         n = len(rows) if isinstance(rows, list) else rows.shape[0]
-        if number < seen + n:
-            return rows[number - seen : number - seen + 1]
-        seen += n
-    raise DataError(f"{source.name} has {counted(seen, 'row')}: there is no row {number:,}, as the first is row 0.")
+        if number < n_read + n:
+            return rows[number - n_read : number - n_read + 1]
+        n_read += n
+    raise DataError(f"{source.name} has {counted(n_read, 'row')}: there is no row {number:,}, as the first is row 0.")
 
 
 def _names(given: dict[str, Any], text_model: bool) -> dict[str, Any]:
     """What features and labels of a model over matrices are called."""
-    from sylvan.cli.io.label_files import read_names
-    from sylvan.data import Vocabulary
-
     results: dict[str, Any] = {}
     for name in ("feature_names", "label_names"):
         if given[name] is None:
@@ -172,11 +156,11 @@ def _names(given: dict[str, Any], text_model: bool) -> dict[str, Any]:
     return results
 
 
-def _label(word: str, text_model: bool, titled: TitledModel) -> str | int:
+def _label(word: str, titled: TitledModel) -> str | int:
     """A label as it was typed: a name where labels have names, else an id."""
-    known = titled.model.vocabulary_ if titled.names is None else titled.names
+    names = titled.model.vocabulary_ if titled.names is None else titled.names
     title = titled.title(word)
-    if text_model or (known is not None and (title in known or not word.isdecimal())):
+    if titled.model.takes_texts or (names is not None and (title in names or not word.isdecimal())):
         return title
     if not word.isdecimal():
         raise DataError(f"--label takes an id, as this model knows no names (--label-names). Got {word!r} instead.")
@@ -191,22 +175,5 @@ def _examples(titled: TitledModel, folder: str, given: dict[str, Any]) -> Any:
             known = {code: title for code, title in titled.title_of.items() if code in saved.vocabulary_}
             return saved.with_label_names(known)
         return saved
-    from sylvan.cli.models import input_for
-
     rows: Any = input_for(titled.model, folder, given["examples"], {**given, "format_": None}, part="trn").read()
-    return titled.rows(rows) if titled.model.takes_texts and titled.title_of else rows
-
-
-def _write(explanations: list[Any], html: str | None, json_: str | None) -> None:
-    from sylvan.data.streams import open_write
-    from sylvan.explain.explanation import as_page
-
-    if html is not None:
-        with open_write(html) as stream:
-            stream.write(as_page(explanations).encode("utf-8", "replace"))
-    if json_ is not None:
-        content = json.dumps([each.to_dict() for each in explanations], ensure_ascii=False, indent=1, allow_nan=False)
-        with open_write(json_) as stream:
-            stream.write(f"{content}\n".encode("utf-8", "replace"))
-    if "-" not in (html, json_):
-        click.echo("\n\n".join(each.text(_WIDTH) for each in explanations))
+    return titled.rows(*rows) if titled.model.takes_texts and titled.title_of else rows

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import click
 
 from sylvan.cli.options import shared_options
+from sylvan.cli.session import say
+from sylvan.params.wording import size_words
 
 
 @click.command("push", short_help="Push a saved model to the Hugging Face Hub.")
@@ -17,16 +20,7 @@ from sylvan.cli.options import shared_options
 @click.option("--license", "license_", metavar="NAME", help="License of the model, as the Hub calls it (apache-2.0).")
 @click.option("--message", metavar="TEXT", help="Message of the commit.")
 @shared_options
-def push_command(
-    model: str,
-    repository: str,
-    revision: str | None,
-    private: bool | None,
-    license_: str | None,
-    message: str | None,
-    quiet: bool,
-    threads: int | None,
-) -> None:
+def push_command(model: str, repository: str, revision: str | None, license_: str | None, **given: Any) -> None:
     """Push the model in the folder MODEL to the repository OWNER/NAME, which is created if it doesn't exist.
 
     The model is verified. Its files and its card are pushed, as README.md, and nothing else that lies in the folder. A
@@ -49,11 +43,11 @@ def push_command(
     Repository.parse(repository, revision)
     contents(model)  # says that there is no model before anything is asked
     if license_ is None and license_of(model) is None:
-        license_ = _ask(quiet)
-    pushed = hub.push(model, repository, revision=revision, private=private, license=license_, message=message)
+        license_ = _ask(given["quiet"])
+    options = {"private": given["private"], "license": license_, "message": given["message"]}
+    pushed = hub.push(model, repository, revision=revision, **options)
     click.echo(pushed.url)
-    if not quiet:
-        click.echo(f"Pushed {model} to {pushed.repository}, commit {pushed.revision}.", err=True)
+    say(given, f"Pushed {model} to {pushed.repository}, commit {pushed.revision}.", err=True)
 
 
 def _ask(quiet: bool) -> str | None:
@@ -86,7 +80,6 @@ def pull_command(repository: str, folder: str | None, revision: str | None, quie
       sylvan pull someone/books@v1.0
     """
     from sylvan import hub, store
-    from sylvan.cli.report import size_words
     from sylvan.models.encoders import encoder_extra
     from sylvan.remote.repository import source_of
 

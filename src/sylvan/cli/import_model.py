@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from sylvan.cli.session import Session
+from sylvan.cli.session import Session, folder_size
 from sylvan.errors import DataError, ParameterError
 from sylvan.params.wording import counted
 from sylvan.weights.layer import WEIGHT_DTYPES
@@ -43,7 +43,6 @@ def command(ctx: click.Context, /, source: str, folder: str, labels: str | None,
       sylvan import napkinxc-model --from napkinxc --model runs/m --beam 100
     """
     from sylvan import importers
-    from sylvan.cli.report import folder_size
     from sylvan.models.text import TextModel
     from sylvan.store import check_target
 

@@ -4,40 +4,37 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import click
 
-from sylvan.cli.config import config_of, config_option
-from sylvan.cli.options import complain, describe_parameters, read_settings, shared_options
+from sylvan.cli import options as of
 from sylvan.cli.resume import resume_options, working
-from sylvan.cli.session import Session
+from sylvan.cli.session import Session, folder_size, quietly, say
 from sylvan.errors import ModelError, ParameterError
 from sylvan.params.wording import counted
 
 _ROWS = 4096  # queries between two movements of the progress bar
 
 
-class _IndexCommand(click.Command):
-    """Lists the parameters that ``--set`` takes below its options."""
+def _parameters() -> Iterator[tuple[str, Any]]:
+    """The parameters that ``--set`` takes, for the help."""
+    from sylvan.models.irli.index import IRLIIndex
 
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        from sylvan.models.irli.index import IRLIIndex
-
-        with formatter.section("Parameters of IRLIIndex, for --set"):
-            formatter.write_dl(describe_parameters(IRLIIndex))
+    yield "Parameters of IRLIIndex, for --set", of.describe_parameters(IRLIIndex)
 
 
-@click.command("index", cls=_IndexCommand, short_help="Index vectors for nearest-neighbour search.")
+@click.command("index", cls=of.DescribedCommand, sections=_parameters,
+               short_help="Index vectors for nearest-neighbour search.")  # fmt: skip
 @click.argument("base", metavar="BASE")
 @click.option("--index", "folder", required=True, metavar="DIR", help="Where to save the index.")
 @click.option("--metric", metavar="NAME", help="The same as --set metric=NAME: euclidean, angular or inner_product.")
 @click.option("--queries", metavar="FILE", help="Typical queries to train on; rows of BASE by default.")
 @click.option("--neighbors", metavar="FILE",
               help="The nearest rows of BASE to each of --queries, as an array of row numbers.")  # fmt: skip
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE",
-              help="A parameter of the index (below); repeat it for several.")  # fmt: skip
-@click.option("--seed", type=click.IntRange(min=0), metavar="N", help="The same as --set seed=N.")
+@of.setting_option("--set", "A parameter of the index (below); repeat it for several.")
+@of.seed_option
 @click.option("--shards", type=click.IntRange(min=1), metavar="N",
               help="Divide the vectors into this many shards, each with its own process.")  # fmt: skip
 @click.option("--recall", type=float, metavar="R", help="Set probes, min_votes and candidates for this recall of the "
@@ -46,8 +43,8 @@ class _IndexCommand(click.Command):
 @click.option("--plan", "planning", is_flag=True, help="Only estimate the time, the memory and the size of the index.")
 @click.option("--figure", "figures", multiple=True, metavar="FILE", help="Draw the report (PNG, SVG or PDF).")
 @resume_options
-@shared_options
-@config_option
+@of.shared_options
+@of.config_option
 @click.pass_context
 def command(ctx: click.Context, /, base: str, folder: str, **given: Any) -> None:
     """Index the vectors in the file BASE for nearest-neighbour search.
@@ -62,10 +59,9 @@ def command(ctx: click.Context, /, base: str, folder: str, **given: Any) -> None
       sylvan index base.npy --index runs/titles --shards 4 --figure report.svg
       sylvan index base.npy --index runs/titles --config titles.toml
     """
-    from sylvan.cli.figure import check_figures
+    from sylvan.cli.evaluate import check_figures
     from sylvan.models.irli.index import IRLIIndex
     from sylvan.models.irli.shards import ShardedIRLIIndex
-    from sylvan.parallel import quiet
     from sylvan.store import check_target
 
     index: Any = IRLIIndex(**_settings(ctx, given))
@@ -82,7 +78,7 @@ def command(ctx: click.Context, /, base: str, folder: str, **given: Any) -> None
     if given["shards"] is not None:
         index = ShardedIRLIIndex(index, given["shards"])
     try:
-        with quiet(given["quiet"]):
+        with quietly(given):
             _build(Session.of(ctx), index, base, folder, given)
     except ImportError as error:
         raise ParameterError(str(error)) from error
@@ -95,68 +91,52 @@ def _settings(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any]:
     """The parameters of the index; one error for everything that is wrong with them."""
     from sylvan.models.irli.index import IRLIIndex
 
-    config = config_of(ctx)
+    config = of.config_of(ctx)
     settings = [
         *given["settings"],
         *(f"{name}={given[name]}" for name in ("metric", "seed") if given[name] is not None),
     ]
-    parameters, problems = read_settings(IRLIIndex, settings, preset=config.parameters)
+    parameters, problems = of.read_settings(IRLIIndex, settings, preset=config.parameters)
     if config.text:
         problems.append("A [text] table is for 'sylvan train': 'sylvan index' takes vectors.")
-    if config.problems or problems:
-        raise ParameterError(complain([*config.problems, *problems]))
+    config.refuse(problems)
     return {"n_jobs": given["threads"], **parameters}
 
 
 def _build(session: Session, index: Any, base: str, folder: str, given: dict[str, Any]) -> None:
     from sylvan import data
-    from sylvan.cli.report import folder_size
-
-    def say(sentence: str) -> None:
-        if not given["quiet"]:
-            click.echo(sentence)
 
     vectors = data.load_vectors(base)
     queries = None if given["queries"] is None else data.load_vectors(given["queries"])
     neighbors = None if given["neighbors"] is None else data.load_numbers(given["neighbors"])
     tune_on = None if given["tune_on"] is None else data.load_vectors(given["tune_on"])
-    say(f"Read {counted(len(vectors), 'vector')} of {counted(vectors.shape[1], 'dimension')} from {base}.")
+    say(given, f"Read {counted(len(vectors), 'vector')} of {counted(vectors.shape[1], 'dimension')} from {base}.")
     if given["planning"]:
         click.echo(index.plan(vectors, queries, neighbors).text())
         return
     start = time.perf_counter()
     checkpoint, work = working(session, index, {**given, "folder": folder})
     index.fit(vectors, queries, neighbors, **work)
-    say(f"Indexed them in {time.perf_counter() - start:.1f} s.")
+    say(given, f"Indexed them in {time.perf_counter() - start:.1f} s.")
     if given["recall"] is not None:
         tuned = index.tune(tune_on, given["recall"])
-        for shard, one in enumerate(tuned if isinstance(tuned, list) else [tuned]):
-            name = f"Shard {shard}: " if isinstance(tuned, list) else ""
-            say(f"{name}{one.text()}")
+        for shard, tuning in enumerate(tuned if isinstance(tuned, list) else [tuned]):
+            say(given, f"{f'Shard {shard}: ' if isinstance(tuned, list) else ''}{tuning.text()}")
     elif getattr(index, "tuning_", None) is not None:
-        say(index.tuning_.text())
+        say(given, index.tuning_.text())
     index.save(folder)
     if checkpoint is not None:
         checkpoint.remove()
     session.written = f"the index was saved in {folder}"
-    say(f"Saved it in {folder} ({folder_size(folder)}).")
-    _report(index, given, say)
-
-
-def _report(index: Any, given: dict[str, Any], say: Any) -> None:
+    say(given, f"Saved it in {folder} ({folder_size(folder)}).")
     result = index.report()
     reports = result if isinstance(result, list) else [result]
     for report in reports:
-        say(report.text())
+        say(given, report.text())
     for path in given["figures"]:
+        stem, dot, suffix = path.rpartition(".")  # of several shards: ``report.svg`` becomes ``report-0.svg`` and so on
         for shard, report in enumerate(reports):
-            report.save(path if len(reports) == 1 else _numbered(path, shard))
-
-
-def _numbered(path: str, shard: int) -> str:
-    """Figures of several shards: ``report.svg`` becomes ``report-0.svg`` and so on."""
-    stem, dot, suffix = path.rpartition(".")
-    return f"{stem}-{shard}{dot}{suffix}"
+            report.save(path if len(reports) == 1 else f"{stem}-{shard}{dot}{suffix}")
 
 
 @click.command("search", short_help="Find the nearest vectors in a saved index.")
@@ -172,7 +152,7 @@ def _numbered(path: str, shard: int) -> str:
 @click.option("--output", "-o", default="-", metavar="FILE", help="Where to write: JSONL; ids alone as an array when "
               "it ends in .npy; ids and distances as arrays when it ends in .npz; JSONL to stdout by "
               "default.")  # fmt: skip
-@shared_options
+@of.shared_options
 def search_command(index: str, queries: str, output: str, **given: Any) -> None:
     """Find the nearest vectors to each of QUERIES in the index in the folder INDEX.
 
@@ -190,7 +170,7 @@ def search_command(index: str, queries: str, output: str, **given: Any) -> None:
     from sylvan import data
     from sylvan.models.irli.index import IRLIIndex
     from sylvan.models.irli.shards import ShardedIRLIIndex
-    from sylvan.parallel import progress, quiet, split_ranges
+    from sylvan.parallel import progress, split_ranges
     from sylvan.store.registry import load
 
     loaded = load(index)
@@ -205,7 +185,7 @@ def search_command(index: str, queries: str, output: str, **given: Any) -> None:
     vectors = data.load_vectors(queries)
     results = []
     try:
-        with quiet(given["quiet"]), progress("searching", len(vectors), "query") as bar:
+        with quietly(given), progress("searching", len(vectors), "query") as bar:
             for first, last in split_ranges(len(vectors), _ROWS) or [(0, 0)]:
                 results.append(loaded.search(vectors[first:last], given["k"], **settings, return_counts=True))
                 bar.update(last - first)

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from sylvan.cli.options import shared_options, vocabulary_options
+from sylvan.cli.options import label_names_option, shared_options, vocabulary_options
+from sylvan.cli.session import say, write_text
 
 
 @click.command("inspect", short_help="Show what a saved model contains.")
@@ -17,12 +18,12 @@ from sylvan.cli.options import shared_options, vocabulary_options
               help="Layers of a tree drawn.")  # fmt: skip
 @click.option("--branches", type=click.IntRange(1, 10_000), default=6, show_default=True, metavar="N",
               help="Children drawn of a node: those that training saw most often.")  # fmt: skip
-@click.option("--label-names", metavar="FILE", help="For matrices: names of the labels, one per line.")
+@label_names_option
 @vocabulary_options
 @click.option("--json", "json_", metavar="FILE", help="Write the card as data (- for stdout alone).")
 @click.option("--card", "as_card", is_flag=True, help="Write the card as README.md into the model's folder.")
 @shared_options
-def command(model: str, label_names: str | None, quiet: bool, **given: Any) -> None:
+def command(model: str, label_names: str | None, **given: Any) -> None:
     """Show what is in the folder MODEL: sizes, parameters, layers, figures from training, and the tree.
 
     Takes any folder that Sylvan saved: a model, a tree, a vectoriser, a vocabulary. A node of a tree is called by the
@@ -37,7 +38,6 @@ def command(model: str, label_names: str | None, quiet: bool, **given: Any) -> N
     """
     from sylvan.cli.io.label_files import read_names, read_titles
     from sylvan.data import Vocabulary
-    from sylvan.data.streams import open_write
     from sylvan.hub.card import read_card
     from sylvan.hub.card_text import as_text, card_state, write_card
 
@@ -45,14 +45,10 @@ def command(model: str, label_names: str | None, quiet: bool, **given: Any) -> N
     shown = {"levels": given["levels"], "branches": given["branches"], "n_labels": given["n_labels"]}
     card = read_card(model, **shown, names=names, titles=read_titles(given))
     if given["json_"] is not None:
-        written = json.dumps(card.as_json(), ensure_ascii=False, indent=1, allow_nan=False) + "\n"
-        with open_write(given["json_"]) as stream:
-            stream.write(written.encode("utf-8", "replace"))
+        write_text(given["json_"], json.dumps(card.as_json(), ensure_ascii=False, indent=1, allow_nan=False) + "\n")
     if given["json_"] != "-":
         click.echo(as_text(card))
     if given["as_card"]:
-        path = write_card(card)
-        if not quiet:
-            click.echo(f"Wrote {path}.", err=True)
-    elif card_state(model) not in (None, "", card.checksum) and not quiet:
-        click.echo("README.md is the card of an earlier model: write it again with --card.", err=True)
+        say(given, f"Wrote {write_card(card)}.", err=True)
+    elif card_state(model) not in (None, "", card.checksum):
+        say(given, "README.md is the card of an earlier model: write it again with --card.", err=True)

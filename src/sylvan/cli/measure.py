@@ -17,8 +17,8 @@ from sylvan.cli.io.inputs import MatrixInput, TextInput
 from sylvan.cli.io.label_files import FilteredPairs
 from sylvan.cli.io.matrices import widened
 from sylvan.cli.io.text_files import NO_LABELS
-from sylvan.cli.models import codes_of, input_for, training_name
-from sylvan.cli.report import Intervals, metric_table
+from sylvan.cli.models import codes_of, input_for, save_model, training_name
+from sylvan.cli.session import Session, folder_size, say
 from sylvan.errors import DataError
 from sylvan.hub.card import MEASURED
 from sylvan.labels.targets import true_labels
@@ -28,10 +28,50 @@ from sylvan.parallel import progress
 from sylvan.params.wording import counted
 from sylvan.ranking.stopping import DEPTH, StoppingRule
 
-_AT = (1, 3, 5)  # cut-offs of the figures of training
+AT = (1, 3, 5)  # cut-offs of the figures of training
 _PROMISED = 5  # answers a row whose probabilities are compared with how many of them are right
 _LEARNED = 0.1  # share of rows, above which it is said; short texts are there twice by chance
 THRESHOLD = 0.5  # that of predict
+# Lower and upper ends, by measure and cut-off.
+Intervals = Mapping[str, Mapping[int, tuple[float, float]]]
+
+
+def metric_table(
+    measures: Mapping[str, Mapping[int, float]], at: Sequence[int], intervals: Intervals | None = None
+) -> str:
+    """Percentages, a row a measure and a column a cut-off; after each ± half of its interval, where there is one."""
+    width = 8 if intervals is None else 14
+    lines = [" " * 8 + "".join(f"{f'@{k}':>8}".ljust(width) for k in at).rstrip()]
+    for name, values in measures.items():
+        cells = []
+        for k in at:
+            low, high = (intervals or {}).get(name, {}).get(k, (np.nan, np.nan))
+            half = 100 * max(values[k] - low, high - values[k])
+            cells.append(f"{100 * values[k]:8.2f}" + ("" if np.isnan(half) else f" ±{half:<4.2f}"))
+        lines.append(f"{name:<8}" + "".join(cell.ljust(width) for cell in cells).rstrip())
+    return "\n".join(lines)
+
+
+def slice_table(slices: Mapping[str, Mapping[str, Any]], at: Sequence[int]) -> str:
+    """Recall in percent of labels by how often they were in training: a row a slice, a column a cut-off."""
+    lines = [f"{'recall':<8}" + "".join(f"{f'@{k}':>8}" for k in at) + f"{'labels':>12}{'rows':>10}"]
+    for name, values in slices.items():
+        cells = "".join(f"{100 * values['R'][k]:8.2f}" for k in at)
+        lines.append(f"{name:<8}{cells}{values['labels']:>12,}{values['rows']:>10,}")
+    return "\n".join(lines)
+
+
+def threshold_line(values: Mapping[str, float]) -> str:
+    """F1 of the labels with at least some probability, in percent: of rows, of pairs of row and label, of labels."""
+    kinds = (("by rows", "F1"), ("micro", "micro-F1"), ("macro", "macro-F1"))
+    shares = ", ".join(f"{name} {100 * values[key]:.2f}" for name, key in kinds)
+    return f"Labels with a probability of {values['threshold']:g} or more, {values['labels']:.2f} a row: F1 {shares}."
+
+
+def shortened(text: str, length: int) -> str:
+    """``text`` on one line, cut to ``length`` characters."""
+    text = " ".join(text.split())
+    return text if len(text) <= length else text[: length - 1].rstrip() + "…"
 
 
 @dataclass(frozen=True)
@@ -44,7 +84,6 @@ class Measured:
     n_unknown: int  # different labels that the model doesn't know
     unknown: int  # and how often the rows have them
     known_labels: bool = False  # whether these were left out
-    without_psp: bool = False
     intervals: Intervals = field(default_factory=dict)
     slices: dict[str, dict[str, Any]] = field(default_factory=dict)
     threshold: dict[str, float] = field(default_factory=dict)
@@ -57,22 +96,25 @@ class Measured:
 
     def coverage(self) -> str:
         """Which rows and labels the numbers are over, and what was left out: to be read before them."""
-        if self.learned_from is not None:
-            words = f"The model has learned from these rows ({self.learned_from}): the figures say nothing of others."
-            return f"{words}\n{replace(self, learned_from=None).coverage()}"
+        learned = ""
         n_learned, n_compared = self.learned
-        if n_learned > _LEARNED * n_compared:
-            words = f"The model has learned from {n_learned:,} of the first {counted(n_compared, 'row')}, which it"
-            return f"{words} keeps: the figures say little of others.\n{replace(self, learned=(0, 0)).coverage()}"
-        n_rows, n_left = self.n_measured, self.n_rows - self.n_measured
-        unknown = f"{counted(self.unknown, 'label')} ({self.n_unknown:,} different) that the model doesn't know"
-        if self.known_labels:
-            left = [unknown] * bool(self.unknown) + [f"{counted(n_left, 'row')} without a label that it knows"] * bool(
-                n_left
+        if self.learned_from is not None:
+            learned = (
+                f"The model has learned from these rows ({self.learned_from}): the figures say nothing of others.\n"
             )
-            words = f"Measured over {counted(n_rows, 'row')} and the labels that the model knows."
-            return f"{words} Left out: {', and '.join(left)}." if left else words
-        sentences = [f"Measured over {counted(n_rows, 'row')} and all their labels."]
+        elif n_learned > _LEARNED * n_compared:
+            learned = (
+                f"The model has learned from {n_learned:,} of the first {counted(n_compared, 'row')}, which it keeps: "
+                "the figures say little of others.\n"
+            )
+        n_left = self.n_rows - self.n_measured
+        unknown = f"{counted(self.unknown, 'label')} ({self.n_unknown:,} different) that the model doesn't know"
+        over = f"{learned}Measured over {counted(self.n_measured, 'row')} and "
+        if self.known_labels:
+            left = [unknown] if self.unknown else []
+            left += [f"{counted(n_left, 'row')} without a label that it knows"] if n_left else []
+            return f"{over}the labels that the model knows." + (f" Left out: {', and '.join(left)}." if left else "")
+        sentences = [f"{over}all their labels."]
         if n_left:
             sentences.append(f"Left out: {counted(n_left, 'row')} without any label.")
         if self.unknown:
@@ -82,18 +124,10 @@ class Measured:
 
     def notes(self) -> list[str]:
         """What a reader has to know beside the numbers."""
-        notes = ["Percentages."]
-        unknown = []
-        if self.n_unknown_texts:
-            unknown = [
-                f"The model knows no word of {counted(self.n_unknown_texts, 'text')}, so there are no labels for them; "
-                "--set unknown=prior gives the usual ones."
-            ]
-        if self.intervals:
-            notes = [
-                "Percentages; after ±: half the width of a 95% confidence interval, for other rows of the same kind."
-            ]
-        if self.without_psp:
+        notes = [unknown_words(counted(self.n_unknown_texts, "text"))] if self.n_unknown_texts else []
+        interval = "; after ±: half the width of a 95% confidence interval, for other rows of the same kind"
+        notes.append(f"Percentages{interval if self.intervals else ''}.")
+        if "PSP" not in self.measures:
             notes.append(
                 "PSP and slices are missing: the model does not hold how often each label occurred in training."
             )
@@ -103,69 +137,68 @@ class Measured:
                 f"Warning: the probabilities promise too {much} for these rows. Those of the {_PROMISED} best labels "
                 f"add up to {self.promise.expected:,.0f} right answers, {self.promise.right:,} are right."
             )
-        return [*unknown, *notes]
+        return notes
+
+    def show(self, at: Sequence[int]) -> None:
+        """Print the figures, with what has to be known of them before and after."""
+        click.echo(self.coverage())
+        click.echo(metric_table(self.measures, at, self.intervals))
 
     def as_json(self) -> dict[str, Any]:
         """The same as plain values."""
-        return {
-            "measures": {name: {str(k): v for k, v in values.items()} for name, values in self.measures.items()},
+        result: dict[str, Any] = {
+            "measures": {name: _by_word(values) for name, values in self.measures.items()},
             "intervals": {
                 name: {str(k): list(ends) for k, ends in values.items()} for name, values in self.intervals.items()
             },
             "slices": {
-                name: {
-                    "labels": values["labels"],
-                    "rows": values["rows"],
-                    **{measure: {str(k): v for k, v in values[measure].items()} for measure in ("P", "R")},
-                }
+                name: {what: _by_word(value) if isinstance(value, dict) else value for what, value in values.items()}
                 for name, values in self.slices.items()
             },
-            **({"threshold": self.threshold} if self.threshold else {}),
-            **(
-                {}
-                if self.promise is None
-                else {
-                    "expected_hits": {"expected": self.promise.expected, "right": self.promise.right},
-                }
-            ),
-            "rows": self.n_rows,
-            "rows_measured": self.n_measured,
-            "known_labels": self.known_labels,
-            "learned_from": self.learned_from,
-            "rows_learned": self.learned[0],
-            "labels_unknown": self.unknown,
-            "distinct_labels_unknown": self.n_unknown,
-            "texts_unknown": self.n_unknown_texts,
         }
+        if self.threshold:
+            result["threshold"] = self.threshold
+        if self.promise is not None:
+            result["expected_hits"] = {"expected": self.promise.expected, "right": self.promise.right}
+        return result | {
+            "rows": self.n_rows, "rows_measured": self.n_measured, "known_labels": self.known_labels,
+            "learned_from": self.learned_from, "rows_learned": self.learned[0], "labels_unknown": self.unknown,
+            "distinct_labels_unknown": self.n_unknown, "texts_unknown": self.n_unknown_texts,
+        }  # fmt: skip
+
+
+def _by_word(values: Mapping[int, float]) -> dict[str, float]:
+    return {str(k): value for k, value in values.items()}
+
+
+def unknown_words(texts: str) -> str:
+    """That a model can say nothing of some texts."""
+    words = f"The model knows no word of {texts}, so there are no labels for them"
+    return f"{words}; --set unknown=prior gives the usual ones."
 
 
 def measure(
-    model: Any,
-    source: TextInput | MatrixInput,
-    at: Sequence[int],
-    a: float = 0.55,
-    b: float = 1.5,
-    depth: int = 0,
-    filter_labels: str | None = None,
-    threshold: float = THRESHOLD,
-    known_labels: bool = False,
-) -> Measured:
+    model: Any, source: TextInput | MatrixInput, at: Sequence[int], a: float = 0.55, b: float = 1.5, depth: int = 0,
+    filter_labels: str | None = None, threshold: float = THRESHOLD, known_labels: bool = False,
+) -> Measured:  # fmt: skip
     """Rank every row of ``source`` and compare the answers with its labels."""
     tops, truths, depth = [], [], max(*at, depth, _PROMISED)
-    chosen = _Chosen(model, threshold)
-    deep = max(depth, chosen.depth)
+    # A ``tail`` orders by gains, of which no probability can be made: no F1 of a threshold, no ECE, no promise.
+    likely = getattr(inner_of(model), "tail", None) is None
+    rule, chosen = StoppingRule.of(None, threshold, None, None, model.n_labels_), metrics.SetF1(model.n_labels_)
+    deep = max(depth, DEPTH if likely else 0)
     filtered = FilteredPairs(filter_labels, model)
     truth, n_rows, n_unknown = _Truth(model, known_labels), 0, 0
     apart = source.read_labels() if isinstance(source, MatrixInput) else None
     with progress("ranking", None, "row") as bar:
         for top, _, labels, unknown in rank_blocks(model, source, deep + filtered.most, with_labels=True):
             n_unknown += unknown
-            rows = slice(n_rows, n_rows + len(top))
             top = filtered.apply(top, n_rows, deep)
+            Y = truth.matrix(labels if apart is None else apart[n_rows : n_rows + len(top)])
             n_rows += len(top)
-            Y = truth.matrix(labels if apart is None else apart[rows])
+            if likely:
+                chosen.add(Y, rule(model.probabilities(top)))
             labelled = np.diff(Y.indptr) > 0
-            chosen.add(Y, top)
             tops.append(resized(TopK(top.labels[labelled], top.scores[labelled]), depth))
             truths.append(Y[labelled])
             bar.update(len(top))
@@ -175,11 +208,22 @@ def measure(
     truth.check(source.name)
     Y = sp.vstack([widened(rows, truth.n_columns) for rows in truths], format="csr")
     top = TopK(np.concatenate([t.labels for t in tops]), np.concatenate([t.scores for t in tops]))
-    measures = score(model, Y, top, at, a, b)
-    intervals = _intervals(Y, top, at, _propensities(model, a, b, truth.n_columns))
+    promise = None
+    if likely and has_probabilities(model):
+        promise = metrics.expected_hits(Y, probabilities_of(model, top), k=_PROMISED)
+    counts = _label_counts(model, Y.shape[1])
+    slices = {} if counts is None else metrics.slices(Y, top, counts, at)
+    intervals: dict[str, dict[int, tuple[float, float]]] = {}
+    for name, ends in metrics.intervals(Y, top, at, _propensities(model, a, b, truth.n_columns)).items():
+        kind, _, k = name.rpartition("@")
+        intervals.setdefault(kind, {})[int(k)] = ends
     return Measured(
-        measures, n_rows, len(top), truth.n_others, truth.n_missing, known_labels, "PSP" not in measures, intervals,
-        _slices(model, Y, top, at), chosen.result(), Y, top, promise=_promise(model, Y, top), n_unknown_texts=n_unknown,
+        score(model, Y, top, at, a, b), n_rows, len(top), len(truth.others), truth.n_missing, known_labels, intervals,
+        {name: {"labels": values["labels"], "rows": values["rows"],
+                **{kind: {k: values[f"{kind}@{k}"] for k in at} for kind in ("P", "R")}}
+         for name, values in slices.items()},
+        {"threshold": threshold, **chosen.result()} if likely else {}, Y, top, promise=promise,
+        n_unknown_texts=n_unknown,
     )  # fmt: skip
 
 
@@ -188,25 +232,19 @@ class _Truth:
 
     def __init__(self, model: Any, known_labels: bool) -> None:
         self._model, self._known_labels = model, known_labels
-        self._others: dict[Any, int] = {}  # columns of labels that the model doesn't know
+        self.others: dict[Any, int] = {}  # columns of labels that the model doesn't know
         self._n_known = self.n_missing = 0
-
-    @property
-    def n_others(self) -> int:
-        """How many different labels there were that the model doesn't know."""
-        return len(self._others)
 
     @property
     def n_columns(self) -> int:
         """Of the matrix of all rows."""
-        return int(self._model.n_labels_) + (0 if self._known_labels else len(self._others))
+        return int(self._model.n_labels_) + (0 if self._known_labels else len(self.others))
 
     def matrix(self, labels: Any) -> sp.csr_matrix:
         """The labels of a block of rows."""
         known, rows, others = _split(self._model, labels)
         self._n_known, self.n_missing = self._n_known + known.nnz, self.n_missing + len(others)
-        first = self._model.n_labels_
-        columns = [self._others.setdefault(label, first + len(self._others)) for label in others]
+        columns = [self.others.setdefault(label, self._model.n_labels_ + len(self.others)) for label in others]
         if self._known_labels or not others:
             return known
         beside = sp.csr_matrix((np.ones(len(rows), np.float32), (rows, columns)), (known.shape[0], self.n_columns))
@@ -217,87 +255,19 @@ class _Truth:
         """Refuse a file without any label of the model: it is of other labels, or calls them otherwise."""
         if self._n_known:
             return
-        if not self._others:
+        if not self.others:
             raise DataError(f"{name}: no row has a label.")
-        example, codes = next(iter(self._others)), codes_of(self._model)
+        example, codes = next(iter(self.others)), codes_of(self._model)
         raise DataError(
-            f"{name}: no row has a label that the model knows. The file has {counted(len(self._others), 'label')} such "
+            f"{name}: no row has a label that the model knows. The file has {counted(len(self.others), 'label')} such "
             f"as {str(example)!r:.80}, the model {counted(len(codes), 'label')} such as {codes[0]!r:.80}."
         )
 
 
-class _Chosen:
-    """F1 of the labels with at least some probability, block by block. Nothing for answers that a ``tail`` ordered,
-    whose scores are no probabilities."""
-
-    def __init__(self, model: Any, threshold: float) -> None:
-        self._model, self._threshold = model, threshold
-        self._rule = StoppingRule.of(None, threshold, None, None, model.n_labels_)
-        self._measured = metrics.SetF1(model.n_labels_)
-        self._has_probabilities = getattr(inner_of(model), "tail", None) is None
-
-    @property
-    def depth(self) -> int:
-        """How many answers a row it looks at."""
-        return DEPTH if self._has_probabilities else 0
-
-    def add(self, Y: sp.csr_matrix, top: TopK) -> None:
-        """Some rows' true labels and answers."""
-        if self._has_probabilities:
-            self._measured.add(Y, self._rule(self._model.probabilities(top)))
-
-    def result(self) -> dict[str, float]:
-        """The threshold and what :func:`sylvan.metrics.set_f1` says of it."""
-        return {"threshold": self._threshold, **self._measured.result()} if self._has_probabilities else {}
-
-
-def _slices(model: Any, Y: sp.csr_matrix, top: TopK, at: Sequence[int]) -> dict[str, dict[str, Any]]:
-    """Sizes, and precision and recall by cut-off, of head, torso and tail; nothing where label counts are unknown."""
-    counts = _label_counts(model, Y.shape[1])
-    if counts is None:
-        return {}
-    return {
-        name: {
-            "labels": values["labels"],
-            "rows": values["rows"],
-            **{measure: {k: values[f"{measure}@{k}"] for k in at} for measure in ("P", "R")},
-        }
-        for name, values in metrics.slices(Y, top, counts, at).items()
-    }
-
-
-def _calibration(model: Any, Y: sp.csr_matrix, top: TopK, at: Sequence[int]) -> dict[str, dict[int, float]]:
-    """ECE of the probabilities, and of scores before calibration where there was one. Nothing for answers that a
-    ``tail`` ordered: their scores are gains, of which no probability can be made."""
-    inner = inner_of(model)
-    if getattr(inner, "tail", None) is not None:
-        return {}
-    raw = metrics.calibration_error(Y, model.bounded(top), at)
-    if inner.calibrator_ is None:
-        return {"ECE": raw}
-    return {"ECE raw": raw, "ECE cal.": metrics.calibration_error(Y, _probabilities(model, top), at)}
-
-
-def _probabilities(model: Any, top: TopK) -> TopK:
+def probabilities_of(model: Any, top: TopK) -> TopK:
     """Probabilities for scores, by the ids of labels: the truth has columns behind those that have names."""
     likely = model.probabilities(top)
     return TopK(likely.labels, likely.scores)
-
-
-def _promise(model: Any, Y: sp.csr_matrix, top: TopK) -> metrics.ExpectedHits | None:
-    """How many of the first answers the probabilities say to be right; None where they don't claim to."""
-    if not has_probabilities(model) or getattr(inner_of(model), "tail", None) is not None:
-        return None
-    return metrics.expected_hits(Y, _probabilities(model, top), k=_PROMISED)
-
-
-def _intervals(Y: sp.csr_matrix, top: TopK, at: Sequence[int], likely: Any) -> Intervals:
-    """95% intervals by measure and cut-off."""
-    results: dict[str, dict[int, tuple[float, float]]] = {}
-    for name, ends in metrics.intervals(Y, top, at, likely).items():
-        measure, _, k = name.rpartition("@")
-        results.setdefault(measure, {})[int(k)] = ends
-    return results
 
 
 def _label_counts(model: Any, n_columns: int) -> Any:
@@ -334,16 +304,21 @@ def score(
 ) -> dict[str, dict[int, float]]:
     """P, R, nDCG, F1, PSP, PSnDCG and ECE of answers; PSP and PSnDCG only for a model that holds its label counts."""
     measures = {
-        "P": metrics.precision(Y, top, at=at),
-        "R": metrics.recall(Y, top, at=at),
-        "nDCG": metrics.ndcg(Y, top, at=at),
+        "P": metrics.precision(Y, top, at=at), "R": metrics.recall(Y, top, at=at), "nDCG": metrics.ndcg(Y, top, at=at),
         "F1": metrics.f1(Y, top, at=at),
-    }
+    }  # fmt: skip
     likely = _propensities(model, a, b, Y.shape[1])
     if likely is not None:
         measures["PSP"] = metrics.psp(Y, top, likely, at=at)
         measures["PSnDCG"] = metrics.psndcg(Y, top, likely, at=at)
-    return measures | _calibration(model, Y, top, at)
+    inner = inner_of(model)
+    if getattr(inner, "tail", None) is None:
+        raw = metrics.calibration_error(Y, model.bounded(top), at)
+        if inner.calibrator_ is None:
+            return measures | {"ECE": raw}
+        measures["ECE raw"] = raw
+        measures["ECE cal."] = metrics.calibration_error(Y, probabilities_of(model, top), at)
+    return measures
 
 
 def open_test(model: Any, given: Mapping[str, Any]) -> TextInput | MatrixInput | None:
@@ -363,13 +338,19 @@ def open_test(model: Any, given: Mapping[str, Any]) -> TextInput | MatrixInput |
     return source
 
 
-def add_figures(model: Any, source: TextInput | MatrixInput, folder: str, quiet: bool) -> None:
-    """Measure the model that was just saved, and write the figures into its manifest."""
-    result = replace(measure(model, source, _AT), learned_from=training_name(folder, source.path))
-    on = os.path.basename(os.path.abspath(source.path)) if source.path != "-" else "stdin"
-    store.annotate(folder, {MEASURED: {"on": on, **result.as_json()}})
-    if not quiet:
-        click.echo(result.coverage())
-        click.echo(metric_table(result.measures, _AT, result.intervals))
-        for note in result.notes():
-            click.echo(note)
+def save_trained(
+    session: Session, model: Any, given: Mapping[str, Any], test: TextInput | MatrixInput | None, words: str,
+    checkpoint: Any = None,
+) -> None:  # fmt: skip
+    """Save a trained model, say so, and measure it on a ``--test`` file; the figures go into its manifest."""
+    folder = given["folder"]
+    save_model(session, model, folder, checkpoint, given["train"])
+    say(given, f"{words} {folder} ({folder_size(folder)}).")
+    if test is None:
+        return
+    result = replace(measure(model, test, AT), learned_from=training_name(folder, test.path))
+    name = os.path.basename(os.path.abspath(test.path)) if test.path != "-" else "stdin"
+    store.annotate(folder, {MEASURED: {"on": name, **result.as_json()}})
+    if not given["quiet"]:
+        result.show(AT)
+        click.echo("\n".join(result.notes()))

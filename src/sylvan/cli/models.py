@@ -12,9 +12,8 @@ from typing import Any
 import click
 
 from sylvan import store
-from sylvan.cli.config import Config, config_of
 from sylvan.cli.io.inputs import MatrixInput, TextInput, open_input
-from sylvan.cli.options import OF_TEXTS, complain, read_model_settings, settable_parameters
+from sylvan.cli.options import OF_TEXTS, Config, config_of, read_model_settings, settable_parameters
 from sylvan.cli.session import Session
 from sylvan.data.streams import open_read
 from sylvan.errors import DataError, ModelError, ParameterError
@@ -33,8 +32,7 @@ _OF_THE_RUN = ("checkpoint", "memory_limit", "force", "report")
 
 def note_training_file(folder: str, path: str | None) -> None:
     """Write into the manifest of a saved model that it has learned from a file, unless that is stdin or a folder."""
-    records = training_files([], [path])
-    if records:
+    if records := training_files([], [path]):
         store.annotate(folder, {TRAINED_ON: records})
 
 
@@ -99,14 +97,14 @@ def ranking_parameters(model: Any, settings: Sequence[str]) -> dict[str, Any]:
     if of_texts and inner is model:
         problems.append(f"The {OF_TEXTS!r} parameter is for texts, and the model is over matrices.")
     known = [name for name, *_ in settable_parameters(type(inner))]
+    counting = [name for name in known if _counts(name)]
     problems += [
         f"The {name!r} parameter of {type(inner).__name__} matters in training alone. "
-        f"Those that can be set here: {', '.join(one for one in known if _counts(one)) or 'none'}."
+        f"Those that can be set here: {', '.join(counting) or 'none'}."
         for name in values
-        if name in known and not _counts(name)
+        if name in known and name not in counting
     ]
-    if config.problems or problems:
-        raise ParameterError(complain([*config.problems, *problems]))
+    config.refuse(problems)
     return values | of_texts
 
 
@@ -131,8 +129,12 @@ def need_disk(model: Any, inputs: Any, labels: Any, options: Mapping[str, Any], 
     """Refuse a training whose model, or whose checkpoint, has no room."""
     if not hasattr(getattr(model, "model", model), "plan"):
         return
+    n_bytes = sum(map(len, inputs)) if isinstance(inputs, list) else sum(
+        int(getattr(part, "nbytes", 0))
+        for part in ((inputs.data, inputs.indices) if hasattr(inputs, "indices") else (inputs,))
+    )  # fmt: skip
     free = [known for known in map(free_bytes, folders.values()) if known is not None]
-    if not free or min(free) > AMPLE * _bytes_of(inputs) + BESIDE:
+    if not free or min(free) > AMPLE * n_bytes + BESIDE:
         return
     from sylvan.runtime.checkpointed import SECONDS
 
@@ -172,21 +174,12 @@ def _saved_elsewhere(model: Any, folder: str) -> str | None:
             continue
         full.add(disk_of(place))
         with contextlib.suppress(ModelError, OSError):
-            made = tempfile.mkdtemp(prefix="sylvan-", dir=place)
-            target = os.path.join(made, name)
+            parent = tempfile.mkdtemp(prefix="sylvan-", dir=place)
             try:
-                model.save(target)
-                return target
+                model.save(os.path.join(parent, name))
             except BaseException:
                 with contextlib.suppress(OSError):
-                    os.rmdir(made)
+                    os.rmdir(parent)
                 raise
+            return os.path.join(parent, name)
     return None
-
-
-def _bytes_of(inputs: Any) -> int:
-    """About how much memory the rows take, texts in UTF-8."""
-    if isinstance(inputs, list):
-        return sum(map(len, inputs))
-    parts = (inputs.data, inputs.indices) if hasattr(inputs, "indices") else (inputs,)
-    return sum(int(getattr(part, "nbytes", 0)) for part in parts)

@@ -2,57 +2,180 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from sylvan.cli.io.formats import FORMATS
 from sylvan.cli.session import OPTIONS, Session
-from sylvan.errors import ParameterError
-from sylvan.params.fields import Constraint, Instance, Jobs, Parameterized
+from sylvan.errors import DataError, ParameterError
+from sylvan.params.fields import Constraint, Instance, Jobs, Parameterized, check_value
 from sylvan.params.wording import counted
 
-OF_TEXTS = "unknown"  # the parameter of a TextModel that is set as if it were its model's
+TABLES = {
+    "options": "what the command line takes after two dashes",
+    "parameters": "parameters of the model, as --set takes them",
+    "text": "parameters of the text vectorizer, as --set-text takes them",
+}
+_KEY = "sylvan.cli.config"
+# Options that a file has another place for, or that make no sense in it.
+_ELSEWHERE = {"config", "settings", "text_settings", "help", "debug"}
 
+
+@dataclass
+class Config:
+    """What a configuration file holds, and what is wrong with it, a sentence a fault."""
+
+    path: str = ""
+    parameters: dict[str, Any] = field(default_factory=dict)
+    text: dict[str, Any] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    def refuse(self, others: Iterable[str]) -> None:
+        """One error for everything that is wrong with the file and otherwise."""
+        problems = [*self.problems, *others]
+        if len(problems) == 1:
+            raise ParameterError(problems[0])
+        if problems:
+            listed = "".join(f"\n  - {problem}" for problem in problems)
+            raise ParameterError(f"{counted(len(problems), 'setting')} are wrong:{listed}")
+
+
+def config_of(ctx: click.Context) -> Config:
+    """The configuration that the command was given; an empty one when it was given none."""
+    result = ctx.meta.get(_KEY)
+    return result if isinstance(result, Config) else Config()
+
+
+def _option_name(parameter: click.Parameter) -> str:
+    """What an option or argument is called in a file: as on the command line, without dashes."""
+    if isinstance(parameter, click.Argument):
+        return (parameter.metavar or parameter.name or "").lower()
+    return max(parameter.opts, key=len).lstrip("-")
+
+
+def _preset(ctx: click.Context, _: click.Parameter, path: str | None) -> None:
+    if path is None:
+        return
+    tables = _read_toml(path)
+    config = Config(path)
+    for name, table in tables.items():
+        if name not in TABLES:
+            allowed = "; ".join(f"[{known}], {words}" for known, words in TABLES.items())
+            config.problems.append(f"{path} has no use for {name!r}.{_guess(name, TABLES)} It takes {allowed}.")
+        elif not isinstance(table, Mapping):
+            config.problems.append(f"{path}: {name!r} must be a table of names and values. Got {table!r:.60} instead.")
+    config.parameters = _named(tables.get("parameters"))
+    config.text = _named(tables.get("text"))
+    ctx.default_map = {**(ctx.default_map or {}), **_options(ctx, config, _named(tables.get("options")))}
+    ctx.meta[_KEY] = config
+
+
+# ``--config FILE`` is read before every other option, which are its to preset.
+config_option = click.option("--config", metavar="FILE", is_eager=True, expose_value=False, callback=_preset,
+                             help="Options and parameters from a TOML file; the command line overrides it."
+                             )  # fmt: skip
+
+
+def _named(table: Any) -> dict[str, Any]:
+    """A table whose names are written with underscores, those of a table in it as ``ranker__beam``; else nothing."""
+    values: dict[str, Any] = {}
+    for name, value in table.items() if isinstance(table, Mapping) else ():
+        plain = str(name).replace("-", "_")
+        inner = _named(value) if isinstance(value, Mapping) else {}
+        values |= {f"{plain}__{at}": one for at, one in inner.items()} if isinstance(value, Mapping) else {plain: value}
+    return values
+
+
+def _options(ctx: click.Context, config: Config, table: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a command's options by click's names; those that it can't take become problems."""
+    options = {_option_name(p).replace("-", "_"): p for p in ctx.command.params if p.name not in _ELSEWHERE}
+    values: dict[str, Any] = {}
+    for name, value in table.items():
+        parameter, words = options.get(name), name.replace("_", "-")
+        if parameter is None:
+            guess = _guess(words, [known.replace("_", "-") for known in options])
+            config.problems.append(f"'{ctx.command_path}' has no option {words!r}, which {config.path} names.{guess}")
+            continue
+        value = [value] if parameter.multiple and not isinstance(value, list) else value
+        try:
+            parameter.type_cast_value(ctx, value)
+        except (click.BadParameter, TypeError) as error:
+            wrong = f": {error.message}" if isinstance(error, click.BadParameter) else f" can't be {value!r:.60}."
+            config.problems.append(f"{config.path}: {words!r}{wrong}")
+        else:
+            values[str(parameter.name)] = value
+    return values
+
+
+def _guess(name: str, known: Any) -> str:
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""
+
+
+def _read_toml(path: str) -> dict[str, Any]:
+    """The file's tables."""
+    if not path.lower().endswith(".toml"):
+        raise DataError(f"--config takes a .toml file. Got {path!r} instead.")
+    if not os.path.isfile(path):
+        raise DataError(f"There is no file {path!r} to read options from.")
+    try:
+        import tomllib
+    except ImportError:  # Python 3.10
+        import tomli as tomllib
+    with open(path, "rb") as stream:
+        try:
+            tables: dict[str, Any] = tomllib.load(stream)
+        except ValueError as error:  # so is bad UTF-8
+            raise DataError(f"{path} is not TOML: {' '.join(str(error).split())}.") from error
+    return tables
+
+
+OF_TEXTS = "unknown"  # the parameter of a TextModel that is set as if it were its model's
 _MOST = 10_000  # cut-off of a metric
 SHARED = ("n_jobs", "seed")  # parameters that a model's parts have from it
 _Command = TypeVar("_Command", bound=Callable[..., Any])
-_Owner = TypeVar("_Owner", bound=Parameterized)
 
 
 def together(*options: Callable[[Any], Any]) -> Callable[[_Command], _Command]:
     """Several options as one decorator; the help of a command shows the last first."""
+    return lambda command: functools.reduce(lambda inner, option: option(inner), options, command)
 
-    def add(command: _Command) -> _Command:
-        """Add the options to a command."""
-        return functools.reduce(lambda inner, option: option(inner), options, command)
 
-    return add
+def setting_option(name: str, words: str, **more: Any) -> Callable[[Any], Any]:
+    """``--set NAME=VALUE``, or ``--set-text``, ``--set-loss`` and the like."""
+    part = name.removeprefix("--set").removeprefix("-")
+    destination = f"{part}_settings" if part else "settings"
+    return click.option(name, destination, multiple=True, metavar="NAME=VALUE", help=words, **more)
 
 
 def _remember_debug(ctx: click.Context, _: click.Parameter, value: bool) -> None:
-    session = ctx.find_object(Session)
-    if value and session is not None:
-        session.debug = True
+    if value:
+        Session.of(ctx).debug = True
+
+
+_MARKS = {"tab": "\t", "\\t": "\t", "newline": "\n", "\\n": "\n"}  # words for what is hard to type
 
 
 def _delimiter(_: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """A click callback: one character, or a word for the one that is hard to type."""
-    if value is None:
-        return None
-    mark = {"tab": "\t", "\\t": "\t"}.get(value, value)
-    if len(mark) != 1 or mark in '"\r\n':
+    """A click callback: one character, or the word tab."""
+    mark = _MARKS.get(value or "", value)
+    if value is not None and (len(mark or "") != 1 or str(mark) in '"\r\n'):
         raise click.BadParameter(f"must be one character such as ; or the word tab. Got {value!r} instead.")
     return mark
 
 
-def _separator(ctx: click.Context, _: click.Parameter, value: str | None) -> str | None:
-    """A click callback: words for what is hard to type; "none" stays a word, as None is that nothing was said."""
-    return value if value is None else {"tab": "\t", "\\t": "\t", "newline": "\n", "\\n": "\n"}.get(value, value)
+def _separator(_: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """A click callback; "none" stays a word, as None is that nothing was said."""
+    return _MARKS.get(value or "", value)
 
 
 def _names(_: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
@@ -67,17 +190,19 @@ shared_options = together(
     click.option("--threads", type=click.IntRange(min=1), metavar="N",
                  help="Number of threads; by default every core that this process may use."),
 )  # fmt: skip
-device_option = together(
-    click.option(
-        "--device", metavar="NAME", help="Where the text encoder computes, for models with one: auto, cpu or cuda."
-    )
+device_option = click.option("--device", metavar="NAME", help="Where the text encoder computes, for models with one: "
+                             "auto, cpu or cuda.")  # fmt: skip
+ranking_option = setting_option("--set", "A parameter of the model that matters when ranking, such as beam=20.")
+seed_option = click.option("--seed", type=click.IntRange(min=0), metavar="N", help="The same as --set seed=N.")
+label_names_option = click.option("--label-names", metavar="FILE", help="For matrices: names of the labels, one per "
+                                  "line.")  # fmt: skip
+test_labels_option = click.option("--test-labels", metavar="Y.npz", help="Labels of a --test file without labels (CSR "
+                                  ".npz).")  # fmt: skip
+# What is measured after a training.
+test_options = together(
+    test_labels_option,
+    click.option("--test", metavar="FILE", help="Measure on these rows after training, and store the figures."),
 )
-ranking_option = together(
-    click.option(
-        "--set", "settings", multiple=True, metavar="NAME=VALUE",
-        help="A parameter of the model that matters when ranking, such as beam=20.",
-    )
-)  # fmt: skip
 # What labels that are codes are called.
 vocabulary_options = together(
     click.option("--language", metavar="CODE", help="Language of the names of a --vocabulary, such as en."),
@@ -136,8 +261,7 @@ input_options = together(
 def parse_settings(owner: type[Parameterized], settings: Sequence[str], option: str = "--set") -> dict[str, Any]:
     """The parameters of ``owner`` that the words ``name=value`` give."""
     values, problems = read_settings(owner, settings, option)
-    if problems:
-        raise ParameterError(complain(problems))
+    Config().refuse(problems)
     return values
 
 
@@ -172,29 +296,15 @@ def read_model_settings(
     from sylvan.models.text import TextModel
     from sylvan.models.text_estimator import TextEstimator
 
-    if OF_TEXTS in owner.parameter_names() or issubclass(owner, TextEstimator):
-        values, problems = read_settings(owner, settings, preset=preset)
-        return values, {}, problems
-    of_texts = [setting for setting in settings if setting.partition("=")[0].strip() == OF_TEXTS]
-    rest = [setting for setting in settings if setting not in of_texts]
-    values, problems = read_settings(owner, rest, preset={n: one for n, one in preset.items() if n != OF_TEXTS})
-    given = {name: one for name, one in preset.items() if name == OF_TEXTS}
-    texts, wrong = read_settings(TextModel, of_texts, preset=given)
+    of_texts: list[str] = []
+    preset_of_texts: dict[str, Any] = {}
+    if OF_TEXTS not in owner.parameter_names() and not issubclass(owner, TextEstimator):
+        of_texts = [setting for setting in settings if setting.partition("=")[0].strip() == OF_TEXTS]
+        preset_of_texts = {name: value for name, value in preset.items() if name == OF_TEXTS}
+    rest = {name: value for name, value in preset.items() if name not in preset_of_texts}
+    values, problems = read_settings(owner, [word for word in settings if word not in of_texts], preset=rest)
+    texts, wrong = read_settings(TextModel, of_texts, preset=preset_of_texts)
     return values, texts, [*problems, *wrong]
-
-
-def made(owner: type[_Owner], parameters: Mapping[str, Any]) -> _Owner:
-    """An object of some parameters, those of its parts among them."""
-    of_parts = {name: value for name, value in parameters.items() if "__" in name}
-    own = {name: value for name, value in parameters.items() if "__" not in name}
-    return owner(**own).set_params(**of_parts)
-
-
-def complain(problems: Sequence[str]) -> str:
-    """All problems as one message: a sentence when there is one, else a list of them."""
-    if len(problems) == 1:
-        return problems[0]
-    return f"{counted(len(problems), 'setting')} are wrong:\n" + "\n".join(f"  - {problem}" for problem in problems)
 
 
 def _read(owner: type[Parameterized], name: str, value: Any, typed: bool) -> Any:
@@ -213,17 +323,10 @@ def _read(owner: type[Parameterized], name: str, value: Any, typed: bool) -> Any
         way = f"by {OPTIONS[name]}" if name in OPTIONS else "from Python alone"
         way = way if part is None else f"by its own parameters, as in {name}__{part.parameter_names()[0]}"
         raise ParameterError(f"The {name!r} parameter of {owner.__name__} is set {way}.")
-    try:
-        if not typed or (isinstance(value, str) and not constraint.accepts(value)):
+    if not typed or (isinstance(value, str) and not constraint.accepts(value)):
+        with contextlib.suppress(ValueError):
             value = constraint.parse(value)
-        allowed = (value is None and constraint.optional) or (value is not None and constraint.accepts(value))
-    except ValueError:
-        allowed = False
-    if not allowed:
-        raise ParameterError(
-            f"The {name!r} parameter of {owner.__name__} must be {constraint.describe()}. Got "
-            f"{constraint.received(value)} instead."
-        )
+    check_value(name, value, constraint, owner.__name__)
     return value
 
 
@@ -264,9 +367,33 @@ def settable_parameters(owner: type[Parameterized]) -> Iterator[tuple[str, Any, 
                 yield f"{name}__{inner}", getattr(usual, inner, default), constraint
 
 
+class DescribedCommand(click.Command):
+    """Lists below its options what ``sections`` gives: titles with names and words, or a sentence. Only then are the
+    modules imported that have them."""
+
+    def __init__(self, *args: Any, sections: Callable[[], Iterable[tuple[str, Any]]], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._sections = sections
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, lines in self._sections():
+            if isinstance(lines, str):
+                formatter.write_paragraph()
+                formatter.write_text(lines)
+                continue
+            with formatter.section(title):
+                formatter.write_dl(lines)
+
+
 def describe_parameters(owner: type[Parameterized]) -> list[tuple[str, str]]:
     """Name and allowed range of every parameter that the command line can set, for ``--help``."""
     return [(f"{name}={default}", constraint.describe()) for name, default, constraint in settable_parameters(owner)]
+
+
+def complete_parameters(owner: type[Parameterized], incomplete: str) -> list[CompletionItem]:
+    """The parameters whose names begin as what stands after ``--set``."""
+    named = ((words.partition("=")[0] + "=", allowed) for words, allowed in describe_parameters(owner))
+    return [CompletionItem(name, help=allowed) for name, allowed in named if name.startswith(incomplete)]
 
 
 def cutoffs(_: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[int, ...]:

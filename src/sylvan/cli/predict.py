@@ -11,21 +11,14 @@ from typing import Any
 import click
 
 from sylvan.arrays.topk import TopK
-from sylvan.cli.config import config_option
+from sylvan.cli import options as of
 from sylvan.cli.io.inputs import with_fields
 from sylvan.cli.io.label_files import LabelTitles
 from sylvan.cli.io.matrices import MatrixInput
+from sylvan.cli.measure import unknown_words
 from sylvan.cli.models import input_for, ranking_parameters
-from sylvan.cli.options import (
-    device_option,
-    input_options,
-    output_fields_option,
-    ranking_option,
-    shared_options,
-    vocabulary_options,
-)
 from sylvan.cli.resume import on_cluster
-from sylvan.cli.session import Session
+from sylvan.cli.session import Session, quietly, say
 from sylvan.data.formats.rankings import columns_of_output
 from sylvan.distributed.cluster import need_ray
 from sylvan.distributed.ranking import Ranker, rank_sources
@@ -33,6 +26,7 @@ from sylvan.distributed.ray_runner import RayRunner
 from sylvan.errors import DataError
 from sylvan.models.at_work import Source
 from sylvan.params.wording import counted
+from sylvan.ranking.stopping import StoppingRule
 from sylvan.runtime.jobs import Job, current_runner
 
 _PATHS = ("items", "labels", "vocabulary")  # options that name a file, which workers open from elsewhere
@@ -53,10 +47,10 @@ def rank_on_cluster(ranker: Ranker, source: Source) -> Iterator[tuple[TopK, list
 
 
 def rank_into_folder(
-    ranker: Ranker, model: Any, inputs: Sequence[str], folder: str, titles: LabelTitles | None, key: str,
-    given: Mapping[str, Any],
-) -> None:  # fmt: skip
+    ranker: Ranker, model: Any, inputs: Sequence[str], titles: LabelTitles | None, key: str, given: Mapping[str, Any]
+) -> None:
     """Rank each of some files into a file of its name."""
+    folder = given["output"]
     absolute = {name: os.path.abspath(given[name]) for name in _PATHS if given.get(name) is not None}
     sources = []
     for path in inputs:
@@ -69,18 +63,14 @@ def rank_into_folder(
     sentence = f"the files in {folder!r} are whole, and the same command begins again"
     session.remains = lambda: sentence if os.path.isdir(folder) and os.listdir(folder) else None
     ranked = rank_sources(sources, ranker, folder, given["output_format"], titles)
-    if not given["quiet"]:
-        click.echo(f"Ranked {counted(ranked.n_rows, 'row')} of {counted(len(ranked.paths), 'file')} into {folder!r}.")
-        say_unknown(ranked.n_unknown, ranked.n_rows)
+    say(given, f"Ranked {counted(ranked.n_rows, 'row')} of {counted(len(ranked.paths), 'file')} into {folder!r}.")
+    say_unknown(given, ranked.n_unknown, ranked.n_rows)
 
 
-def say_unknown(n_unknown: int, n_rows: int) -> None:
+def say_unknown(given: Mapping[str, Any], n_unknown: int, n_rows: int) -> None:
     """Say of how many texts the model knows no word, if there are any."""
     if n_unknown:
-        click.echo(
-            f"The model knows no word of {n_unknown:,} of {counted(n_rows, 'text')}, so there are no labels for them; "
-            "--set unknown=prior gives the usual ones.", err=True
-        )  # fmt: skip
+        say(given, unknown_words(f"{n_unknown:,} of {counted(n_rows, 'text')}"), err=True)
 
 
 @click.command("predict", short_help="Rank the labels of each row of a file with a saved model.")
@@ -103,30 +93,17 @@ def say_unknown(n_unknown: int, n_rows: int) -> None:
 @click.option("--output", "-o", default="-", metavar="FILE",
               help="Where to write: JSONL; a line a label when it ends in .csv or .tsv; Parquet when it ends in "
               ".parquet; a CSR matrix when it ends in .npz; stdout by default.")  # fmt: skip
-@output_fields_option
+@of.output_fields_option
 @click.option("--allowed", metavar="FILE",
               help="Answer only with these labels: names (ids for a matrix model), one per line.")  # fmt: skip
 @click.option("--denied", metavar="FILE", help="Don't answer with these labels; the same form.")
-@ranking_option
-@vocabulary_options
-@device_option
-@input_options
-@shared_options
-@config_option
-def command(
-    model: str,
-    inputs: tuple[str, ...],
-    k: int | None,
-    proba: bool | None,
-    threshold: float | None,
-    expected: str | None,
-    precision: float | None,
-    output: str,
-    allowed: str | None,
-    denied: str | None,
-    settings: tuple[str, ...],
-    **given: Any,
-) -> None:
+@of.ranking_option
+@of.vocabulary_options
+@of.device_option
+@of.input_options
+@of.shared_options
+@of.config_option
+def command(model: str, inputs: tuple[str, ...], k: int | None, proba: bool | None, output: str, **given: Any) -> None:
     """Rank the labels of each row of INPUT (- for stdin) with the model in the folder MODEL.
 
     Several INPUTs are ranked on a Ray cluster (--ray), each into a file of its name in the folder that -o names, in
@@ -156,53 +133,55 @@ def command(
     from sylvan.data.formats.rankings import open_rankings
     from sylvan.data.other_fields import RecordSource
     from sylvan.models.at_work import has_probabilities, inner_of, rank_blocks
-    from sylvan.parallel import progress, quiet
+    from sylvan.parallel import progress
 
     inputs, address = inputs or ("-",), given["ray_address"]
     into_folder = _into_folder(inputs, output, address, given["output_format"])
     titles = read_titles(given)
-    loaded = load_model(model, settings, given["threads"], given["device"])
+    loaded = load_model(model, given["settings"], given["threads"], given["device"])
     if titles is not None:
         titles.check(codes_of(loaded))
-    named = {"threshold": threshold, "expected": expected, "precision": precision}
-    ruled = any(value is not None for value in named.values())
+    rule: dict[str, Any] | None = {name: given[name] for name in ("threshold", "expected", "precision")}
+    ruled = any(given[name] is not None for name in ("threshold", "expected", "precision"))
     k = 10 if k is None and not ruled else k
     if ruled and proba is False:
         raise click.UsageError("--threshold, --expected and --precision choose by probabilities: leave --scores out.")
     if proba is None:
         proba = has_probabilities(loaded) and getattr(inner_of(loaded), "tail", None) is None
-    rule = _rule(loaded, k, **named) if proba or ruled else None
-    if rule is not None and not (has_probabilities(loaded) or given["quiet"]):
-        click.echo("The model is not calibrated: its probabilities are scores brought into [0, 1].", err=True)
-    lists = read_lists(loaded, allowed, denied, inputs[0])
+    if proba or ruled:  # refused before any row is read if they make no rule
+        StoppingRule.of(k, given["threshold"], given["expected"], given["precision"], loaded.n_labels_)
+        if not has_probabilities(loaded):
+            say(given, "The model is not calibrated: its probabilities are scores brought into [0, 1].", err=True)
+    else:
+        rule = None
+    lists = read_lists(loaded, given["allowed"], given["denied"], inputs[0])
     key, ranker = "scores" if rule is None else "probabilities", None
     if address is not None:  # workers open the model as this command has set it
-        parameters = tuple(sorted(ranking_parameters(loaded, settings).items()))
+        parameters = tuple(sorted(ranking_parameters(loaded, given["settings"]).items()))
         ranker = Ranker.of(model, k, {"rule": rule, **lists}, parameters=parameters, device=given["device"])
     if ranker is not None and into_folder:
-        with quiet(given["quiet"]), on_cluster(address, given["threads"]):
-            rank_into_folder(ranker, loaded, inputs, output, titles, key, given)
+        with quietly(given), on_cluster(address, given["threads"]):
+            rank_into_folder(ranker, loaded, inputs, titles, key, {**given, "output": output})
         return
     source = input_for(loaded, model, inputs[0], given)
-    asked = with_fields(source, columns_of_output(output, key, titles is not None), output, given)
-    if inputs[0] == "-" and sys.stdin.isatty() and not given["quiet"]:
-        click.echo("Reading from the terminal, one row per line, until Ctrl-D.", err=True)
+    rows = with_fields(source, columns_of_output(output, key, titles is not None), output, given)
+    if inputs[0] == "-" and sys.stdin.isatty():
+        say(given, "Reading from the terminal, one row per line, until Ctrl-D.", err=True)
     with (
-        quiet(given["quiet"]),
+        quietly(given),
         on_cluster(address, given["threads"]),
         open_rankings(
             output, loaded.n_labels_, titles, key, given["output_delimiter"], given["guard_formulas"]
         ) as writer,
         progress("ranking", None, "row") as bar,
     ):
-        blocks = rank_blocks(loaded, asked, k, rule=rule, **lists) if ranker is None else rank_on_cluster(ranker, asked)
+        blocks = rank_blocks(loaded, rows, k, rule=rule, **lists) if ranker is None else rank_on_cluster(ranker, rows)
         n_rows = n_unknown = 0
         for top, names, *others in blocks:
-            writer.write(top, names, asked.next_fields() if isinstance(asked, RecordSource) else None)
+            writer.write(top, names, rows.next_fields() if isinstance(rows, RecordSource) else None)
             n_rows, n_unknown = n_rows + len(top), n_unknown + others[-1]
             bar.update(len(top))
-    if not given["quiet"]:
-        say_unknown(n_unknown, n_rows)
+    say_unknown(given, n_unknown, n_rows)
 
 
 def _into_folder(inputs: tuple[str, ...], output: str, address: str | None, format_: str | None) -> bool:
@@ -215,11 +194,3 @@ def _into_folder(inputs: tuple[str, ...], output: str, address: str | None, form
     if format_ is not None and not into_folder:
         raise click.UsageError("--output-format is for several inputs: the name of a single output says its format.")
     return into_folder
-
-
-def _rule(model: Any, k: int | None, **named: Any) -> dict[str, Any]:
-    """The arguments of ``choose``, refused before any row is read if they make no rule."""
-    from sylvan.ranking.stopping import StoppingRule
-
-    StoppingRule.of(k, named["threshold"], named["expected"], named["precision"], model.n_labels_)
-    return named

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from sylvan.cli.options import together
-from sylvan.cli.session import Session
+from sylvan.cli.session import Session, say
 from sylvan.errors import ModelError, ParameterError
 
 # ``--checkpoint`` and ``--resume``.
@@ -21,11 +21,9 @@ resume_options = together(
                  "[default: the model's folder with .training]"),
 )  # fmt: skip
 # ``--ray``.
-ray_option = together(
-    click.option("--ray", "ray_address", metavar="ADDRESS",
-                 help="Train on a Ray cluster: its address, auto for the one that this machine belongs to, or local to "
-                 "start one here."),
-)  # fmt: skip
+ray_option = click.option("--ray", "ray_address", metavar="ADDRESS",
+                          help="Train on a Ray cluster: its address, auto for the one that this machine belongs to, or "
+                          "local to start one here.")  # fmt: skip
 # ``--memory-limit``, ``--force``, ``--checkpoint`` and ``--resume``.
 work_options = together(
     resume_options,
@@ -54,8 +52,8 @@ def resumes(
     """Whether to go on with an earlier training; an interruption then says what remains of this one."""
     if before is not None and given["resume"] is None:
         raise ModelError(f"{before}: --resume goes on with it, --no-resume begins anew.")
-    if before is None and given["resume"] and not given["quiet"]:
-        click.echo(f"There is nothing to resume in {folder}: training from the beginning.")
+    if before is None and given["resume"]:
+        say(given, f"There is nothing to resume in {folder}: training from the beginning.")
     sentence = f"what is trained so far lies in {folder!r}: the same command with --resume goes on from there"
     session.remains = lambda: sentence if remains() else None
     return before is not None and bool(given["resume"])

@@ -40,7 +40,7 @@ def command(models: tuple[str, ...], config: str | None, **given: Any) -> None:
       sylvan serve --config serve.toml
     """
     from sylvan.serve import need_packages
-    from sylvan.serve.settings import Settings, named_folders, read_settings
+    from sylvan.serve.settings import ApiKey, Settings, named_folders, read_settings
 
     need_packages()
     settings = Settings(()) if config is None else read_settings(config)
@@ -48,22 +48,12 @@ def command(models: tuple[str, ...], config: str | None, **given: Any) -> None:
     if given["no_log"]:
         values["log"] = False
     values["models"] = (*settings.models, *named_folders(models))
-    values["keys"] = (*settings.keys, *_environment_keys())
+    keys = ({"name": name, "env": name, "admin": admin} for name, admin in _KEYS if name in os.environ)
+    values["keys"] = (*settings.keys, *(ApiKey.of(key, "the environment") for key in keys))
     settings = dataclasses.replace(settings, **values)
     from sylvan.serve.server import serve
 
     session = Session.of(click.get_current_context())
-    session.debug = session.debug or given["debug"]
+    session.debug |= given["debug"]
     session.answers = lambda: True  # the server drains at the first Ctrl-C and ends at the second
     serve(settings)
-
-
-def _environment_keys() -> list[Any]:
-    """The API keys that the environment holds."""
-    from sylvan.serve.settings import ApiKey
-
-    return [
-        ApiKey.of({"name": name, "env": name, "admin": admin}, "the environment")
-        for name, admin in _KEYS
-        if name in os.environ
-    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import os
 import re
 import shlex
 import warnings
@@ -13,7 +14,8 @@ from typing import Any, ClassVar
 
 import click
 
-from sylvan.params.wording import did_you_mean
+from sylvan.parallel import quiet
+from sylvan.params.wording import did_you_mean, size_words
 
 OPTIONS = {"n_jobs": "--threads", "tree": "--tree"}  # of parameters that options of other names set
 _ATOM = r"(?:'[^']*'|\"[^\"]*\"|-?\d+(?:\.\d+)?(?:e[+-]?\d+)?|True|False|None|[A-Z]\b|…|\.\.\.)"
@@ -31,7 +33,7 @@ _WORD = re.compile(
 )
 
 COMPLETE = "_SYLVAN_COMPLETE"  # what a shell's script sets when it asks for completions
-BAD_USAGE, FAILURE, INTERRUPTED = 2, 1, 1
+BAD_USAGE, FAILURE = 2, 1  # of a command that was interrupted, too
 _SAID = "sylvan.cli.said"  # the sentences that the running command has written
 # Sylvan's own warnings, by name, as their modules are heavy to load.
 _SPOKEN = {
@@ -46,7 +48,7 @@ def in_options(sentence: str, command: click.Command | None, names: Collection[s
     the command has that option, and any other argument a setting, as ``--set keep_rows=true``. ``names`` are those of
     files, which stay as they are."""
     known = [] if command is None else [one for one in command.params if isinstance(one, click.Option)]
-    options = {_of_python(one): one for one in known} | {one.name: one for one in known}
+    options = {one.opts[0].lstrip("-").replace("-", "_"): one for one in known} | {one.name: one for one in known}
 
     def of_parameter(found: re.Match[str]) -> str:
         return options[found[1]].opts[0] if found[1] in options else found[0]
@@ -64,10 +66,6 @@ def in_options(sentence: str, command: click.Command | None, names: Collection[s
     sentence = _SETTER.sub(r"\1", _BOTH.sub(r"\1", sentence))
     sentence = sentence.replace("must be True or False.", "must be true or false.")
     return _WORD.sub(of_word, _PARAMETER.sub(of_parameter, sentence))
-
-
-def _of_python(option: click.Option) -> str:
-    return option.opts[0].lstrip("-").replace("-", "_")
 
 
 def _option(option: click.Option, value: str) -> str:
@@ -163,6 +161,31 @@ class LazyGroup(click.Group):
             formatter.write_dl(list(self.lines.items()))
 
 
+def folder_size(folder: str) -> str:
+    """The size of a folder's files in words, like ``20.9 MB``."""
+    files = (os.path.join(place, name) for place, _, names in os.walk(folder) for name in names)
+    return size_words(sum(map(os.path.getsize, files)))
+
+
+def quietly(given: Mapping[str, Any]) -> contextlib.AbstractContextManager[None]:
+    """Without progress bars, where --quiet was given."""
+    return quiet(given["quiet"])
+
+
+def say(given: Mapping[str, Any], sentence: str, err: bool = False) -> None:
+    """Write a sentence, unless --quiet was given."""
+    if not given["quiet"]:
+        click.echo(sentence, err=err)
+
+
+def write_text(path: str, text: str) -> None:
+    """Write a file whole, or to stdout for "-"."""
+    from sylvan.data.streams import open_write
+
+    with open_write(path) as stream:
+        stream.write(text.encode("utf-8", "replace"))
+
+
 def say_once(sentence: str, key: Any = None) -> None:
     """Write a sentence to stderr, if the running command hasn't written it (or another of the same key) before."""
     ctx = click.get_current_context(silent=True)
@@ -185,7 +208,7 @@ def spoken_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         shown = warnings.showwarning
 
-        def say(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+        def speak(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
             if category.__name__ in _SPOKEN:
                 ctx = click.get_current_context(silent=True)
                 sentence = str(message) if ctx is None else Session.of(ctx).spoken(str(message))
@@ -193,5 +216,5 @@ def spoken_warnings() -> Iterator[None]:
             else:
                 shown(message, category, *rest, **more)
 
-        warnings.showwarning = say
+        warnings.showwarning = speak
         yield

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
-import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from click.shell_completion import CompletionItem
 
-from sylvan.cli.options import describe_parameters, input_options, shared_options, together
-from sylvan.cli.session import LazyGroup, need_subcommand
+from sylvan.cli import options as of
+from sylvan.cli.session import LazyGroup, need_subcommand, say
 from sylvan.errors import DataError, ParameterError
 from sylvan.params.wording import counted
 
 if TYPE_CHECKING:
     from sylvan.neural.loop.training import Job
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 _SIZES = (10_000, 100_000, 1_000_000)  # of class sets whose defaults stand in the help
 _TEXT_HELP = """Train a language model and measure its perplexity over the whole vocabulary.
 
@@ -62,7 +60,7 @@ Examples:
   sylvan task extreme-classification books.jsonl --text-field title --text-field author --loss full --out runs/full
 """
 _SEPARATORS = {"blanks": " ", "tabs": "\t", "commas": ","}
-_recommender_options = together(
+_recommender_options = of.together(
     click.option("--filter-once", is_flag=True,
                  help="Count interactions once and drop by these counts, not until all that are left have enough."),
     click.option("--min-interactions", type=int, default=10, show_default=True, metavar="N",
@@ -78,16 +76,15 @@ _recommender_options = together(
                  help="Contents of a line; by default found from the first 1,000 lines."),
 )  # fmt: skip
 _PARTS = ("validation", "test")
-_classifier_options = together(
-    click.option("--set-text", "text_settings", multiple=True, metavar="NAME=VALUE",
-                 help="A parameter of the TfidfVectorizer, such as ngrams=1,2; repeat it for several."),
-    click.option("--test-labels", metavar="Y.npz", help="Labels of a --test file without labels (CSR .npz)."),
+_classifier_options = of.together(
+    of.setting_option("--set-text", "A parameter of the TfidfVectorizer, such as ngrams=1,2; repeat it for several."),
+    of.test_labels_option,
     click.option("--test", metavar="FILE", help="Rows to measure the best model on."),
     click.option("--validation-labels", metavar="Y.npz", help="Labels of a --validation file that holds none."),
     click.option("--validation", metavar="FILE", help="Rows that decide which model is the best."),
-    input_options,
+    of.input_options,
 )  # fmt: skip
-_training_options = together(
+_training_options = of.together(
     click.option("--resume/--no-resume", default=None,
                  help="Resume from the checkpoint in --out, or start again although there is one."),
     click.option("--device", default="auto", show_default=True, metavar="NAME",
@@ -103,11 +100,8 @@ _training_options = together(
 )  # fmt: skip
 
 
-def _language_model_options(command: Any) -> Any:
-    """The options of this task alone."""
-    return click.option(
-        "--vocabulary", metavar="FILE", help="The words to use; by default those of the training text."
-    )(command)
+_vocabulary_option = click.option("--vocabulary", metavar="FILE",
+                                  help="The words to use; by default those of the training text.")  # fmt: skip
 
 
 def _make_language_model(paths: Sequence[str], given: dict[str, Any], settings: dict[str, Any]) -> Job:
@@ -115,13 +109,10 @@ def _make_language_model(paths: Sequence[str], given: dict[str, Any], settings: 
     from sylvan.tasks.language_model import LanguageModel, read_corpus
 
     if len(paths) not in (1, 3):
-        raise DataError(
-            "DATA must be a folder, or three files: to train on, to validate on and to test on. Got "
-            f"{counted(len(paths), 'word')} instead."
-        )
+        words = "a folder, or three files: to train on, to validate on and to test on"
+        raise DataError(f"DATA must be {words}. Got {counted(len(paths), 'word')} instead.")
     corpus = read_corpus(*paths, vocabulary=given["vocabulary"])
-    if not given["quiet"]:
-        click.echo(f"Read {corpus!r}.")
+    say(given, f"Read {corpus!r}.")
     return LanguageModel(corpus, **settings)
 
 
@@ -132,27 +123,15 @@ def _make_recommender(paths: Sequence[str], given: dict[str, Any], settings: dic
 
     if len(paths) != 1:
         raise DataError(f"DATA must be one file of interactions. Got {counted(len(paths), 'word')} instead.")
-    sequences = read_sequences(
-        paths[0],
-        layout=given["layout"],
-        separator=None if given["separator"] is None else _SEPARATORS[given["separator"]],
-        header=given["header"],
-        columns=_columns(given["columns"]),
-        order=given["order"],
-        min_interactions=given["min_interactions"],
-        until_stable=not given["filter_once"],
-    )
-    if not given["quiet"]:
-        click.echo(f"Read {sequences.describe()}.")
+    columns: list[int | str] | None = None
+    if given["columns"] is not None:  # numbers, or names
+        words = [word.strip() for word in given["columns"].split(",")]
+        columns = [int(word) for word in words] if all(word.isdecimal() for word in words) else list(words)
+    options = {name: given[name] for name in ("layout", "header", "order", "min_interactions")}
+    separator, until_stable = _SEPARATORS.get(given["separator"]), not given["filter_once"]
+    sequences = read_sequences(paths[0], separator=separator, columns=columns, until_stable=until_stable, **options)
+    say(given, f"Read {sequences.describe()}.")
     return SequentialRecommendation(sequences, **settings)
-
-
-def _columns(text: str | None) -> list[int | str] | None:
-    """What ``--columns`` lists: numbers, or names."""
-    if text is None:
-        return None
-    words = [word.strip() for word in text.split(",")]
-    return [int(word) for word in words] if all(word.isdecimal() for word in words) else list(words)
 
 
 def _make_classifier(paths: Sequence[str], given: dict[str, Any], settings: dict[str, Any]) -> Job:
@@ -165,12 +144,6 @@ def _make_classifier(paths: Sequence[str], given: dict[str, Any], settings: dict
         given["read"] = _read_parts(paths[0], given)
     (features, labels), holdout = given["read"]
     return ExtremeClassification(features, labels, **holdout, **settings)
-
-
-def _save_text_parts(given: dict[str, Any]) -> None:
-    """Keep what makes features of texts and names of labels, in the folder of the results."""
-    for name, part in given.get("text_parts", {}).items():
-        part.save(os.path.join(given["folder"], name))
 
 
 def _read_parts(path: str, given: dict[str, Any]) -> tuple[tuple[Any, Any], dict[str, tuple[Any, Any]]]:
@@ -203,11 +176,10 @@ def _read_parts(path: str, given: dict[str, Any]) -> tuple[tuple[Any, Any], dict
 def _read_texts(
     source: Any, holdout: dict[str, Any], given: dict[str, Any]
 ) -> tuple[tuple[Any, Any], dict[str, tuple[Any, Any]]]:
-    from sylvan.cli.options import parse_settings
     from sylvan.labels.targets import encode_labels, names_and_weights
     from sylvan.text import TfidfVectorizer
 
-    parameters = parse_settings(TfidfVectorizer, given["text_settings"], "--set-text")
+    parameters = of.parse_settings(TfidfVectorizer, given["text_settings"], "--set-text")
     vectorizer = TfidfVectorizer(**{"n_jobs": given["threads"], **parameters})
     texts, rows = source.read()
     vocabulary, Y = encode_labels(rows)
@@ -231,13 +203,12 @@ class Task(NamedTuple):
     options: Callable[[Any], Any]
     make_job: Callable[[Sequence[str], dict[str, Any], dict[str, Any]], Job]  # of paths, options and settings
     defaults: Mapping[str, Any] = {}  # of the options that all tasks have
-    save_beside: Callable[[dict[str, Any]], None] = lambda _: None  # writes what belongs to the trainings of all seeds
 
 
 TASKS = {
     "language-model": Task(
         "Predict the next word: an LSTM or a Transformer on plain text.", "language_model", "LanguageModel",
-        _TEXT_HELP, _language_model_options, _make_language_model,
+        _TEXT_HELP, _vocabulary_option, _make_language_model,
     ),
     "sequential-recommendation": Task(
         "Predict a user's next item: SASRec or GRU4Rec on ordered interactions.", "sequential_recommendation",
@@ -247,7 +218,7 @@ TASKS = {
     "extreme-classification": Task(
         "Predict labels of sparse features, from everything that train reads.", "extreme_classification",
         "ExtremeClassification", _LABELS_HELP, _classifier_options, _make_classifier,
-        {"epochs": 50, "patience": 10}, _save_text_parts,
+        {"epochs": 50, "patience": 10},
     ),
 }  # fmt: skip
 
@@ -260,23 +231,17 @@ def _owner_of(task: str) -> Any:
         raise ParameterError('sylvan task needs PyTorch. Install it with: pip install "sylvan[neural]"') from error
 
 
-class _TaskCommand(click.Command):
-    """Lists samplers, losses and the parameters that ``--set`` takes below its options, where PyTorch is there."""
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        try:
-            owner = _owner_of(str(self.name))
-            from sylvan.sampling.by_name import HEADS, LOSSES, SAMPLERS
-        except (ImportError, ParameterError):
-            formatter.write_paragraph()
-            formatter.write_text('Needs PyTorch: pip install "sylvan[neural]".')
-            return
-        with formatter.section("Samplers"):
-            formatter.write_dl(list(SAMPLERS.items()))
-        with formatter.section("Losses"):
-            formatter.write_dl([*LOSSES.items(), *HEADS.items()])
-        with formatter.section(f"Parameters of {owner.__name__}, for --set"):
-            formatter.write_dl(describe_parameters(owner))
+def _parameters(task: str) -> Iterator[tuple[str, Any]]:
+    """Samplers, losses and the parameters that ``--set`` takes, for the help, where PyTorch is there."""
+    try:
+        owner = _owner_of(task)
+        from sylvan.sampling.by_name import HEADS, LOSSES, SAMPLERS
+    except (ImportError, ParameterError):
+        yield "", 'Needs PyTorch: pip install "sylvan[neural]".'
+        return
+    yield "Samplers", list(SAMPLERS.items())
+    yield "Losses", [*LOSSES.items(), *HEADS.items()]
+    yield f"Parameters of {owner.__name__}, for --set", of.describe_parameters(owner)
 
 
 class _RefreshEvery(click.Option):
@@ -321,24 +286,19 @@ def _complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -
         from sylvan.sampling.by_name import HEADS, LOSSES, SAMPLERS
 
         if parameter.name == "settings":
-            named = [(words.partition("=")[0] + "=", allowed) for words, allowed in
-                     describe_parameters(_owner_of(str(ctx.command.name)))]  # fmt: skip
-        else:
-            named = list((SAMPLERS if parameter.name == "sampler" else {**LOSSES, **HEADS}).items())
+            return of.complete_parameters(_owner_of(str(ctx.command.name)), incomplete)
+        named = SAMPLERS if parameter.name == "sampler" else {**LOSSES, **HEADS}
     except (ImportError, ParameterError):
         return []
-    return [CompletionItem(name, help=line) for name, line in named if name.startswith(incomplete)]
+    return [CompletionItem(name, help=line) for name, line in named.items() if name.startswith(incomplete)]
 
 
-_model_options = together(
+_model_options = of.together(
     click.option("--refresh-every", type=int, metavar="N",
                  cls=_RefreshEvery, help="Steps between two refreshes of the sampler's index."),
-    click.option("--set-loss", "loss_settings", multiple=True, metavar="NAME=VALUE",
-                 help="A parameter of the loss; repeat it for several."),
-    click.option("--set-sampler", "sampler_settings", multiple=True, metavar="NAME=VALUE",
-                 help="A parameter of the sampler; repeat it for several."),
-    click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", shell_complete=_complete,
-                 help="A parameter of the task (below); repeat it for several."),
+    of.setting_option("--set-loss", "A parameter of the loss; repeat it for several."),
+    of.setting_option("--set-sampler", "A parameter of the sampler; repeat it for several."),
+    of.setting_option("--set", "A parameter of the task (below); repeat it for several.", shell_complete=_complete),
     click.option("--samples", type=int, metavar="N", help="Negatives: the same as --set n_samples=N. [default: "
                  "the task's number, or half of the classes where that is less]"),
     click.option("--loss", metavar="NAME", default="auto", show_default=True, shell_complete=_complete,
@@ -351,22 +311,22 @@ _model_options = together(
 
 def _task_command(task: str) -> click.Command:
     kind = TASKS[task]
-    own_options: Callable[[_Function], _Function] = kind.options
 
-    @click.command(task, cls=_TaskCommand, short_help=kind.summary, help=kind.help)
+    @click.command(task, cls=of.DescribedCommand, sections=partial(_parameters, task), short_help=kind.summary,
+                   help=kind.help)  # fmt: skip
     @click.argument("data", metavar="DATA...", nargs=-1, required=True)
     @click.option("--out", "folder", required=True, metavar="FOLDER",
                   help="Folder for results.json, convergence.png and .svg, checkpoint and best model.")  # fmt: skip
     @_model_options
     @_training_options
-    @own_options
-    @shared_options
+    @kind.options
+    @of.shared_options
     @click.pass_context
     def run_task(ctx: click.Context, /, **given: Any) -> None:
         owner = _owner_of(task)  # says what is missing where PyTorch isn't there
         from sylvan.cli.task_runs import run
 
-        run(ctx, owner, kind.make_job, kind.save_beside, given)
+        run(ctx, owner, kind.make_job, given)
 
     for parameter in run_task.params:
         if isinstance(parameter, click.Option) and parameter.name in kind.defaults:

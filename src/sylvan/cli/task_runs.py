@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import os
 import statistics
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import click
 import torch
 
-from sylvan.cli.options import complain, read_settings
+from sylvan.cli.options import Config, read_settings
 from sylvan.cli.resume import resumes
-from sylvan.cli.session import Session, spoken_warnings
+from sylvan.cli.session import Session, quietly, say, spoken_warnings
 from sylvan.errors import ParameterError
 from sylvan.neural import RefreshSchedule
 from sylvan.neural.loop.checkpoint import TrainingFolder, has_checkpoint, write_json
 from sylvan.neural.loop.training import Job
-from sylvan.parallel import quiet
 from sylvan.tasks.base import run_task
 
 _LIMITS = ("epochs", "patience", "max_steps", "time_limit", "evaluate_every", "clip_norm")
@@ -30,7 +28,7 @@ _OPTIONS = {
 _WORDS = {"true": True, "false": False, "none": None}
 
 
-def run(ctx: click.Context, owner: Any, make_job: Any, save_beside: Any, given: dict[str, Any]) -> None:
+def run(ctx: click.Context, owner: Any, make_job: Any, given: dict[str, Any]) -> None:
     """Train once with each seed and say what came of it."""
     session = Session.of(ctx)
     settings = _settings(owner, given)
@@ -39,23 +37,25 @@ def run(ctx: click.Context, owner: Any, make_job: Any, save_beside: Any, given: 
         raise ParameterError(f"--seed gives one number twice: {', '.join(map(str, seeds))}.")
     several = len(seeds) > 1
     folders = [os.path.join(given["folder"], f"seed-{seed}") if several else given["folder"] for seed in seeds]
-    _guard(session, folders, given)
+    # Refuse to go over an earlier training unasked; let an interruption say what remains.
+    left = [folder for folder in folders if has_checkpoint(folder)]
+    resumed = bool(left and given["resume"])
+    earlier = f"A training lies in {left[0]!r}" if left else None
+    resumes(session, given, given["folder"], earlier, lambda: resumed or any(map(has_checkpoint, folders)))
     # What is the default anyway; said aloud, PyTorch doesn't warn about it.
     torch.sparse.check_sparse_tensor_invariants.disable()  # type: ignore[no-untyped-call]
     if given["threads"] is not None:
         torch.set_num_threads(given["threads"])
     results: list[dict[str, Any]] = []
-    with quiet(given["quiet"]), spoken_warnings():
+    with quietly(given), spoken_warnings():
         for seed, folder in zip(seeds, folders, strict=True):
-            if several and not given["quiet"]:
-                click.echo(f"Seed {seed}:")
+            if several:
+                say(given, f"Seed {seed}:")
             job = make_job(given["data"], given, {**settings, "seed": seed})
-            on_start = None
-            if not results:  # what is of all seeds: refused before anything is trained, written once
-                if given["resume"]:
-                    _check_checkpoints(job, seeds, folders)
-                on_start = partial(save_beside, given)
-            results.append(_train(job, folder, seed, given, on_start))
+            if given["resume"] and not results:  # another training is refused, in whichever folder it lies
+                for each, place in zip(seeds, folders, strict=True):
+                    TrainingFolder(place).check({**job.settings(), "seed": each})
+            results.append(_train(job, folder, seed, given, first=not results))
     if several:
         _summarise(results, seeds, given)
     session.written = f"the results were written to {given['folder']}"
@@ -80,18 +80,13 @@ def _settings(owner: Any, given: dict[str, Any]) -> dict[str, Any]:
             if not equals or not name.strip():
                 problems.append(f"--set-{option} takes name=value. Got {setting!r} instead.")
             parameters[option][name.strip().replace("-", "_")] = _value(text.strip())
-    if problems:
-        raise ParameterError(complain(problems))
+    Config().refuse(problems)
     if given["refresh_every"] is not None:
         settings["refresh"] = RefreshSchedule(every=given["refresh_every"], early_every=given["refresh_every"])
-    return {
-        **settings,
-        "sampler": given["sampler"],
-        "loss": given["loss"],
-        "sampler_parameters": parameters["sampler"],
-        "loss_parameters": parameters["loss"],
-        "device": _device(given["device"]),
-    }
+    return settings | {
+        "sampler": given["sampler"], "loss": given["loss"], "sampler_parameters": parameters["sampler"],
+        "loss_parameters": parameters["loss"], "device": _device(given["device"]),
+    }  # fmt: skip
 
 
 def _value(text: str) -> Any:
@@ -117,43 +112,26 @@ def _device(name: str) -> str:
     return name
 
 
-def _guard(session: Session, folders: Sequence[str], given: dict[str, Any]) -> None:
-    """Refuse to go over an earlier training unasked; let an interruption say what remains."""
-    left = [folder for folder in folders if has_checkpoint(folder)]
-    before = f"A training lies in {left[0]!r}" if left else None
-    goes_on = bool(left and given["resume"])
-    resumes(session, given, given["folder"], before, lambda: goes_on or any(map(has_checkpoint, folders)))
+def _train(job: Job, folder: str, seed: int, given: dict[str, Any], first: bool) -> dict[str, Any]:
+    def show(entry: dict[str, Any]) -> None:
+        say(given, f"Epoch {entry['epoch']}: loss {entry['loss']:.4f}, validation {_measures(entry)}.")
 
-
-def _check_checkpoints(job: Job, seeds: Sequence[int], folders: Sequence[str]) -> None:
-    """Refuse to go on with another training, in whichever folder it lies."""
-    for seed, folder in zip(seeds, folders, strict=True):
-        TrainingFolder(folder).check({**job.settings(), "seed": seed})
-
-
-def _train(
-    job: Job, folder: str, seed: int, given: dict[str, Any], on_start: Callable[[], None] | None
-) -> dict[str, Any]:
-    def say(entry: dict[str, Any]) -> None:
-        click.echo(f"Epoch {entry['epoch']}: loss {entry['loss']:.4f}, validation {_measures(entry)}.")
+    def save_text_parts() -> None:  # what makes features of texts and names of labels, for all seeds
+        for name, part in given.get("text_parts", {}).items() if first else ():
+            part.save(os.path.join(given["folder"], name))
 
     limits = {name: given[name] for name in _LIMITS}
-    on_entry = None if given["quiet"] else say
     results = run_task(
-        job, folder=folder, resume=bool(given["resume"]), on_entry=on_entry, on_start=on_start, seed=seed, **limits
+        job, folder=folder, resume=bool(given["resume"]), on_entry=show, on_start=save_text_parts, seed=seed, **limits
     )
-    if given["quiet"]:
-        return results
     if results["stopped"] == "diverged":
-        click.echo("The loss is no finite number any more: try smaller learning rates, or another sampler.")
+        say(given, "The loss is no finite number any more: try smaller learning rates, or another sampler.")
     if results["best"] is not None:
-        epoch, steps = results["best"]["epoch"], results["epochs"][-1]["step"]
-        click.echo(
-            f"Best in epoch {epoch} of {results['epochs'][-1]['epoch']} ({steps:,} steps, {results['seconds']:.0f} s): "
-            f"test {_measures(results['test'])}."
-        )
+        epoch, last = results["best"]["epoch"], results["epochs"][-1]
+        words = f"Best in epoch {epoch} of {last['epoch']} ({last['step']:,} steps, {results['seconds']:.0f} s)"
+        say(given, f"{words}: test {_measures(results['test'])}.")
     pictures = results.get("no_plot") or "convergence.png and convergence.svg are beside it."
-    click.echo(f"Wrote {os.path.join(folder, 'results.json')}. {pictures}")
+    say(given, f"Wrote {os.path.join(folder, 'results.json')}. {pictures}")
     return results
 
 
@@ -172,6 +150,5 @@ def _summarise(result: Sequence[dict[str, Any]], seeds: Sequence[int], given: di
             summary[name] = {"mean": statistics.fmean(values), "std": statistics.stdev(values), "values": values}
     path = os.path.join(given["folder"], "results.json")
     write_json(path, {"settings": result[0]["settings"], "seeds": list(seeds), "test": summary})
-    if not given["quiet"]:
-        shown = ", ".join(f"{name} {v['mean']:.4g} ± {v['std']:.2g}" for name, v in summary.items())
-        click.echo(f"Over {len(seeds)} seeds: test {shown}. Wrote {path}.")
+    figures = ", ".join(f"{name} {v['mean']:.4g} ± {v['std']:.2g}" for name, v in summary.items())
+    say(given, f"Over {len(seeds)} seeds: test {figures}. Wrote {path}.")

@@ -9,23 +9,20 @@ from typing import Any
 
 import click
 
-from sylvan.cli.config import config_of, config_option
-from sylvan.cli.options import complain, input_options, read_settings, shared_options, subjects_options
+from sylvan.cli import options as of
 from sylvan.cli.resume import on_cluster, ray_option, resume_options, working
-from sylvan.cli.session import Session, spoken_warnings
+from sylvan.cli.session import Session, quietly, spoken_warnings
 from sylvan.errors import ParameterError
-from sylvan.models.ensembles.ensemble import PRESETS, Ensemble
-from sylvan.models.reranker.reranker import RERANKER_PRESETS, Reranker
+from sylvan.models.ensembles.ensemble import PRESETS
+from sylvan.models.reranker.reranker import RERANKER_PRESETS
 from sylvan.models.transformer.presets import PAPER as PAPERS
 from sylvan.models.transformer.presets import ensemble_of
 from sylvan.params.wording import counted
+from sylvan.store.registry import COMMANDS, class_of
 from sylvan.text import TfidfVectorizer
-from sylvan.tune.setting import MODELS, Setting
+from sylvan.tune.space import MODELS, Setting
 
 _MEMBER = re.compile(r"member([0-9]+)__(text__)?([A-Za-z_0-9]+)")
-
-
-JOINED: Mapping[str, type[Any]] = {"ensemble": Ensemble, "reranker": Reranker}
 _PRESETS: Mapping[str, Sequence[str]] = {"ensemble": (*PRESETS, *PAPERS), "reranker": tuple(RERANKER_PRESETS)}
 _MEMBERS_HELP = """
     Members are numbered from 0. Each has a model (member0__model=xr-linear, neighbors, lexical, xr-transformer or
@@ -53,6 +50,7 @@ _HELP: Mapping[str, str] = {
       sylvan train reranker train.jsonl --model runs/m --config reranker.toml --set scorer=trees
     """,
 }
+Values = dict[str, Any]
 
 
 def joined_command(kind: str) -> click.Command:
@@ -62,181 +60,136 @@ def joined_command(kind: str) -> click.Command:
     def command(ctx: click.Context, /, **given: Any) -> None:
         _train(ctx, kind, given)
 
+    others = ", or a paper's, X-Transformer's nine models or XR-Transformer's three" if kind == "ensemble" else ""
     texts = click.option("--label-texts", metavar="FILE",
                          help="What labels are called, for lexical members: SKOS, TSV, CSV or JSONL.")  # fmt: skip
     plan = click.option("--plan", is_flag=True, help="Estimate time and memory instead of training.")
-    if kind == "reranker":
-        command = texts(plan(resume_options(command)))
-    shared = (config_option, shared_options, input_options, subjects_options, ray_option)
-    for option in (*shared, *reversed(_options(kind))):
-        command = option(command)
-    summary = "Several models that rank together, each with its own vectoriser."
-    if kind == "reranker":
-        summary = "Several models that propose labels, in an order that is learned."
-    return click.command(kind, short_help=summary, help=_HELP[kind])(command)
-
-
-def _options(kind: str) -> list[Any]:
-    """The arguments and options that both commands have."""
-    others = ", or a paper's, X-Transformer's nine models or XR-Transformer's three" if kind == "ensemble" else ""
-    return [
-        click.argument("train", metavar="TRAIN"),
-        click.option("--model", "folder", metavar="DIR", required=kind == "ensemble",
-                     help=f"Where to save the {kind}."),
+    all_options = of.together(
+        *((resume_options, plan, texts) if kind == "reranker" else ()),
+        of.config_option, of.shared_options, of.input_options, of.subjects_options, ray_option, of.test_options,
+        of.setting_option("--set", f"A parameter of the {kind}, such as {COMMANDS[kind].setting}, or of a member "
+                          "(above); repeat it."),
         click.option("--preset", type=click.Choice(_PRESETS[kind]),
                      help=f"Members over texts that have proved good together{others}; --set and --config change or "
                      "add members."),
-        click.option("--set", "settings", multiple=True, metavar="NAME=VALUE",
-                     help=f"A parameter of the {kind}, such as {_EXAMPLE[kind]}, or of a member (above); repeat it."),
-        click.option("--test", metavar="FILE", help="Measure on these rows after training, and store the figures."),
-        click.option("--test-labels", metavar="Y.npz", help="Labels of a --test file without labels (CSR .npz)."),
-    ]  # fmt: skip
+        click.option("--model", "folder", metavar="DIR", required=kind == "ensemble",
+                     help=f"Where to save the {kind}."),
+        click.argument("train", metavar="TRAIN"),
+    )  # fmt: skip
+    return click.command(kind, short_help=COMMANDS[kind].help, help=_HELP[kind])(all_options(command))
 
 
-_EXAMPLE = {"ensemble": "weights=0.7,0.3", "reranker": "scorer=trees"}
-
-
-def _train(ctx: click.Context, kind: str, given: dict[str, Any]) -> None:
-    from sylvan.cli.io.inputs import TextInput, open_input
+def _train(ctx: click.Context, kind: str, given: Values) -> None:
+    from sylvan.cli.io.inputs import open_input, remember_base
     from sylvan.cli.io.label_files import read_given_texts
-    from sylvan.cli.measure import open_test
-    from sylvan.parallel import quiet
+    from sylvan.cli.measure import open_test, save_trained
     from sylvan.store import check_target
 
-    config = config_of(ctx)
+    config = of.config_of(ctx)
     if config.text:
         config.problems.append("[text] is for one model: members have [parameters.member0.text].")
-    values, problems = _read(kind, given["settings"], {**_preset_values(kind, given["preset"]), **config.parameters})
-    if config.problems or problems:
-        raise ParameterError(complain([*config.problems, *problems]))
-    session, train, folder, plan = Session.of(ctx), given["train"], given["folder"], given.get("plan")
-    if folder is None and not plan:
-        raise click.MissingParameter(ctx=ctx, param=next(one for one in ctx.command.params if one.name == "folder"))
+    values, members, problems = _read(
+        kind, given["settings"], {**_preset_values(kind, given["preset"]), **config.parameters}
+    )
+    config.refuse(problems)
+    session, folder, plan = Session.of(ctx), given["folder"], given.get("plan")
     if not plan:
+        if folder is None:
+            raise click.MissingParameter(ctx=ctx, param=next(one for one in ctx.command.params if one.name == "folder"))
         check_target(folder)
-    source = open_input(train, given, part="trn")
-    model: Any = _built(kind, values, isinstance(source, TextInput), given["threads"])
-    if isinstance(source, TextInput):
-        for one in (model, *model.members):
-            one.text_fields_, one.labels_field_ = source.text_fields, source.labels_field
+    source = open_input(given["train"], given, part="trn")
+    model = class_of(kind)(
+        [_built(member, source.is_text, given["threads"]) for member in members], n_jobs=given["threads"], **values
+    )
+    for each in (model, *model.members) if source.is_text else ():
+        each.text_fields_, each.labels_field_ = source.text_fields, source.labels_field
     model.check_params()
     options = read_given_texts(given.get("label_texts"), given["language"])
-    test = None if plan else open_test(model, given)
-    with quiet(given["quiet"]), spoken_warnings(), on_cluster(given["ray_address"], given["threads"]):
+    test, checkpoint = None if plan else open_test(model, given), None
+    with quietly(given), spoken_warnings(), on_cluster(given["ray_address"], given["threads"]):
         X, Y = source.read()
         if plan:
             click.echo(model.plan(X, Y, **options).text())
             return
-        _fit_and_save(session, model, source, (X, Y), options, test, given)
+        if "checkpoint" in given:
+            checkpoint, more = working(session, model, given)
+            options |= more
+        start = time.perf_counter()
+        model.fit(X, Y, **options)
+        seconds = time.perf_counter() - start
+        remember_base(model, source, test)
+        words = f"Trained {counted(len(model.members), 'model')} with {counted(model.n_labels_, 'label')} in"
+        save_trained(session, model, given, test, f"{words} {seconds:.1f} s and saved them in", checkpoint)
 
 
-def _fit_and_save(
-    session: Session, model: Any, source: Any, rows: tuple[Any, Any], options: dict[str, Any], test: Any,
-    given: dict[str, Any],
-) -> None:  # fmt: skip
-    from sylvan.cli.io.inputs import remember_base
-    from sylvan.cli.measure import add_figures
-    from sylvan.cli.models import save_model
-    from sylvan.cli.report import folder_size
-
-    folder, checkpoint = given["folder"], None
-    if "checkpoint" in given:
-        checkpoint, more = working(session, model, given)
-        options = {**options, **more}
-    start = time.perf_counter()
-    model.fit(*rows, **options)
-    seconds = time.perf_counter() - start
-    remember_base(model, source, test)
-    save_model(session, model, folder, training_file=given["train"])
-    if checkpoint is not None:
-        checkpoint.remove()
-    if not given["quiet"]:
-        click.echo(
-            f"Trained {counted(len(model.members), 'model')} with {counted(model.n_labels_, 'label')} in "
-            f"{seconds:.1f} s and saved them in {folder} ({folder_size(folder)})."
-        )
-    if test is not None:
-        add_figures(model, test, folder, given["quiet"])
-
-
-Values = dict[str, Any]
-
-
-def _preset_values(kind: str, name: Any) -> Values:
+def _preset_values(kind: str, preset: Any) -> Values:
     """A preset's members as a configuration file names them."""
+    members: Sequence[tuple[str, Mapping[str, Any], Mapping[str, Any]]] = ()
+    if preset in PAPERS:
+        members = [
+            (preset, {"preset": "paper", "encoder": encoder, "seed": seed}, {})
+            for encoder, seed in ensemble_of("paper", preset, None, None)
+        ]
+    elif preset is not None and kind == "reranker":
+        members = RERANKER_PRESETS[preset]
+    elif preset is not None:
+        members = [("xr-linear", parameters, text) for parameters, text in PRESETS[preset]]
     values: Values = {}
-    if kind == "reranker":
-        for at, (model, parameters, text) in enumerate(RERANKER_PRESETS[name] if name is not None else ()):
-            values[f"member{at}__model"] = model
-            values.update({f"member{at}__{key}": value for key, value in parameters.items()})
-            values.update({f"member{at}__text__{key}": value for key, value in text.items()})
-        return values
-    if name is not None and name in PAPERS:
-        for at, (encoder, seed) in enumerate(ensemble_of("paper", name, None, None)):
-            member = {"model": name, "preset": "paper", "encoder": encoder, "seed": seed}
-            values.update({f"member{at}__{key}": value for key, value in member.items()})
-        return values
-    for at, (parameters, text) in enumerate(PRESETS[name] if name is not None else ()):
-        values[f"member{at}__model"] = "xr-linear"
-        values.update({f"member{at}__{key}": value for key, value in parameters.items()})
-        values.update({f"member{at}__text__{key}": value for key, value in text.items()})
+    for number, (model, parameters, text) in enumerate(members):
+        texts = {f"text__{name}": value for name, value in text.items()}
+        named = {"model": model, **parameters, **texts}
+        values |= {f"member{number}__{name}": value for name, value in named.items()}
     return values
 
 
-def _read(kind: str, settings: Sequence[str], config: Mapping[str, Any]) -> tuple[Values, list[str]]:
-    """Parameters of the ensemble, and under "members" a triple of model, parameters and text for each."""
-    own: tuple[list[str], Values] = [], {}
-    parts: dict[int, dict[str, tuple[list[str], Values]]] = {}
+def _read(kind: str, settings: Sequence[str], config: Values) -> tuple[Values, list[Setting], list[str]]:
+    """Parameters of the ensemble, the settings of its members, and what is wrong with them."""
+    # What was typed, and what the configuration or a preset says: by number and kind of a member, and of the whole.
+    typed: dict[tuple[int, str], list[str]] = {(-1, ""): []}
+    preset: dict[tuple[int, str], Values] = {(-1, ""): {}}
 
-    def place(name: str) -> tuple[tuple[list[str], Values], str]:
+    def place(name: str) -> tuple[tuple[int, str], str]:
         match = _MEMBER.fullmatch(name.strip().replace("-", "_"))
         if match is None:
-            return own, name
-        part = parts.setdefault(int(match[1]), {"": ([], {}), "text__": ([], {})})
-        return part[match[2] or ""], match[3]
+            return (-1, ""), name
+        for part in ("", "text__"):
+            typed.setdefault((int(match[1]), part), [])
+            preset.setdefault((int(match[1]), part), {})
+        return (int(match[1]), match[2] or ""), match[3]
 
     for name, value in config.items():
         where, inner = place(name)
-        where[1][inner] = value
+        preset[where][inner] = value
     for setting in settings:
-        name, equals, value = setting.partition("=")
+        name, equals, text = setting.partition("=")
         where, inner = place(name)
-        where[0].append(f"{inner}{equals}{value}")
-    values, problems = read_settings(JOINED[kind], *_ordered(own))
-    if sorted(parts) != list(range(len(parts))) or not parts:
+        typed[where].append(f"{inner}{equals}{text}")
+    values, problems = of.read_settings(class_of(kind), typed[-1, ""], preset=preset[-1, ""])
+    numbers = sorted({number for number, _ in typed if number >= 0})
+    if numbers != list(range(len(numbers))) or not numbers:
         problems.append(
             f"{'An ensemble' if kind == 'ensemble' else 'A reranker'} takes --preset, or members numbered from 0, such "
             "as member0__model=xr-linear and "
-            f"member1__model=neighbors. Got {', '.join(f'member{at}' for at in sorted(parts)) or 'none'} instead."
+            f"member1__model=neighbors. Got {', '.join(f'member{number}' for number in numbers) or 'none'} instead."
         )
     members = []
-    for at, part in sorted(parts.items()):
-        kinds = [word.partition("=")[2] for word in part[""][0] if word.startswith("model=")]
-        name = kinds[-1] if kinds else part[""][1].pop("model", None)
-        part[""][1].pop("model", None)
-        if name not in MODELS:
+    for number in numbers:
+        words, configured = typed[number, ""], preset[number, ""]
+        models = [configured.pop("model", None), *(w.partition("=")[2] for w in words if w.startswith("model="))]
+        if models[-1] not in MODELS:
             known = ", ".join(map(repr, MODELS))
-            problems.append(f"The model of member{at} must be one of {known}. Got {name!r} instead.")
+            problems.append(f"The model of member{number} must be one of {known}. Got {models[-1]!r} instead.")
             continue
-        part[""][0][:] = [word for word in part[""][0] if not word.startswith("model=")]
-        parameters, wrong = read_settings(MODELS[name], *_ordered(part[""]))
-        text, wrong_text = read_settings(TfidfVectorizer, *_ordered(part["text__"]))
-        problems += [f"member{at}: {problem}" for problem in (*wrong, *wrong_text)]
-        members.append((name, parameters, text))
-    return {**values, "members": members}, problems
+        words = [word for word in words if not word.startswith("model=")]
+        parameters, wrong = of.read_settings(MODELS[models[-1]], words, preset=configured)
+        texts, wrong_texts = of.read_settings(TfidfVectorizer, typed[number, "text__"], preset=preset[number, "text__"])
+        problems += [f"member{number}: {problem}" for problem in (*wrong, *wrong_texts)]
+        members.append(Setting(models[-1], parameters, texts))
+    return values, members, problems
 
 
-def _ordered(pair: tuple[list[str], Values]) -> tuple[list[str], str, Values]:
-    """As ``read_settings`` takes them."""
-    return pair[0], "--set", pair[1]
-
-
-def _built(kind: str, values: Values, texts: bool, n_jobs: int | None) -> Any:
-    members = []
-    for name, parameters, text in values["members"]:
-        setting = Setting(name, parameters, text)
-        if not texts and (text or setting.takes_texts):
-            words = "parameters of vectorisers" if text else "an encoder of texts"
-            raise ParameterError(f"The members have {words}, but the training file is a matrix.")
-        members.append(setting.build(texts, n_jobs))
-    return JOINED[kind](members, n_jobs=n_jobs, **{name: value for name, value in values.items() if name != "members"})
+def _built(member: Setting, texts: bool, n_jobs: int | None) -> Any:
+    if not texts and (member.text or member.takes_texts):
+        words = "parameters of vectorisers" if member.text else "an encoder of texts"
+        raise ParameterError(f"The members have {words}, but the training file is a matrix.")
+    return member.build(texts, n_jobs)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import click
 
-from sylvan.cli.config import config_of, config_option
-from sylvan.cli.options import complain, input_options, shared_options
+from sylvan.cli.options import config_of, config_option, input_options, shared_options
 from sylvan.cli.resume import on_cluster, ray_option
-from sylvan.cli.session import Session, spoken_warnings
-from sylvan.errors import DataError, ParameterError
+from sylvan.cli.session import Session, folder_size, quietly, say, spoken_warnings
+from sylvan.errors import DataError
 
 # Options that sylvan.tune takes as they are.
 _OF_TUNE = (
@@ -34,13 +33,8 @@ _OF_TUNE = (
 @click.option("--max-latency", metavar="TIME", help="Median time of a single query on this machine, such as 1ms.")
 @click.option("--max-size", metavar="SIZE", help="Size of the saved model, such as 50MB.")
 @click.option("--max-train-time", metavar="TIME", help="Time of the training on all rows, such as 5m.")
-@click.option(
-    "--holdout",
-    type=click.Choice(("random", "last")),
-    default="random",
-    show_default=True,
-    help="Rows that settings are judged by: drawn at random, or the last ones of rows in time order.",
-)
+@click.option("--holdout", type=click.Choice(("random", "last")), default="random", show_default=True, help="Rows that "
+              "settings are judged by: drawn at random, or the last ones of rows in time order.")  # fmt: skip
 @click.option("--groups", metavar="FIELD|FILE.npy",
               help="Field of the file, or array, whose equal values mark rows that stay together.")  # fmt: skip
 @click.option("--encoder", metavar="DIR", help="An encoder of texts, whose vectors are tried beside the words.")
@@ -54,9 +48,7 @@ _OF_TUNE = (
 @shared_options
 @config_option
 @click.pass_context
-def command(
-    ctx: click.Context, /, train: str, folder: str, report: str | None, groups: str | None, **given: Any
-) -> None:
+def command(ctx: click.Context, /, train: str, folder: str, report: str | None, **given: Any) -> None:
     """Find the best model for the file TRAIN within a budget, and train it on all rows.
 
     Vectorisers, trees of linear models, neighbours and ensembles of them are tried on a part of the rows that is held
@@ -70,47 +62,35 @@ def command(
       sylvan tune train.jsonl --model runs/m --budget 1h --max-latency 1ms --max-size 50MB --metric PSP@5
       sylvan tune X.trn.npz --labels Y.trn.npz --model runs/m --max-trials 30 --holdout last --study runs/study
     """
-    from sylvan.cli.io.inputs import TextInput, open_input, remember_base
+    from sylvan.cli.io.inputs import open_input, remember_base
     from sylvan.cli.models import save_model
-    from sylvan.cli.report import folder_size
-    from sylvan.parallel import quiet
     from sylvan.store import check_target
     from sylvan.tune.tuner import tune
 
     config = config_of(ctx)
-    unused = [f"[{name}] is for 'sylvan train'." for name in ("parameters", "text") if getattr(config, name)]
-    if config.problems or unused:
-        raise ParameterError(complain([*config.problems, *unused]))
-    session, silent = Session.of(ctx), given["quiet"]
-    report = report or folder.rstrip("/\\") + ".tuning"
+    config.refuse(f"[{name}] is for 'sylvan train'." for name in ("parameters", "text") if getattr(config, name))
+    session, report = Session.of(ctx), report or folder.rstrip("/\\") + ".tuning"
     check_target(folder)
-    _check_report(report)
+    if os.path.exists(report) and not os.path.isdir(report):
+        raise DataError(f"The report is a folder, but {report!r} is a file: give another one with --report.")
     source = open_input(train, given, part="trn")
     options = {name: given[name] for name in _OF_TUNE}
-    say: Callable[[str], None] = (lambda line: None) if silent else (lambda line: click.echo(line, err=True))
-    with quiet(silent), spoken_warnings(), on_cluster(given["ray_address"], given["threads"]):
-        in_groups = None if groups is None else _groups(groups, source)
+    with quietly(given), spoken_warnings(), on_cluster(given["ray_address"], given["threads"]):
+        options["groups"] = None if given["groups"] is None else _groups(given["groups"], source)
         X, Y = source.read()
-        if isinstance(source, TextInput):
+        if source.is_text:
             options |= {"text_fields": source.text_fields, "labels_field": source.labels_field}
         interrupts = itertools.count()
         session.answers = lambda: next(interrupts) == 0
         try:
-            result = tune(X, Y, groups=in_groups, n_jobs=given["threads"], report=say, **options)
+            result = tune(X, Y, n_jobs=given["threads"], report=partial(say, given, err=True), **options)
         finally:
             session.answers = lambda: False
     remember_base(result.model, source)
     save_model(session, result.model, folder, training_file=train)
     written = result.save_report(report)
-    if not silent:
-        click.echo(result.summary())
-        click.echo(f"Saved it in {folder} ({folder_size(folder)}), and in {report}: {', '.join(written)}.")
-
-
-def _check_report(folder: str) -> None:
-    """Refuse a report's place that can't be written, before the work."""
-    if os.path.exists(folder) and not os.path.isdir(folder):
-        raise DataError(f"The report is a folder, but {folder!r} is a file: give another one with --report.")
+    say(given, result.summary())
+    say(given, f"Saved it in {folder} ({folder_size(folder)}), and in {report}: {', '.join(written)}.")
 
 
 def _groups(groups: str, source: Any) -> Any:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import click
 
 from sylvan.cli.options import input_options, shared_options, subjects_options
+from sylvan.cli.session import quietly, say, spoken_warnings
+from sylvan.data.streams import open_read
+from sylvan.errors import DataError, ParameterError
+from sylvan.params.wording import are
 
-if TYPE_CHECKING:
-    from sylvan.models.base import Estimator
-
-_ASKED = ("new", "renames", "remove", "merges", "forget", "label_texts")
+_CHANGES = ("new", "renames", "remove", "merges", "forget", "label_texts")
 
 
 @click.command("update", short_help="Teach a saved model new rows and labels, or take some from it.")
@@ -37,7 +38,7 @@ _ASKED = ("new", "renames", "remove", "merges", "forget", "label_texts")
 @subjects_options
 @input_options
 @shared_options
-def command(model: str, keep: int, only_plan: bool, undo: bool, quiet: bool, **given: Any) -> None:
+def command(model: str, keep: int, only_plan: bool, undo: bool, **given: Any) -> None:
     """Change the model in the folder MODEL, in one step.
 
     It learns the rows of the file NEW, of labels that it knows and of new ones. Ids and scores of all other labels
@@ -55,27 +56,25 @@ def command(model: str, keep: int, only_plan: bool, undo: bool, quiet: bool, **g
       sylvan update runs/m --undo
     """
     from sylvan import store
-    from sylvan.cli.session import spoken_warnings
-    from sylvan.parallel import quiet as silent
 
-    asked = any(given[name] not in (None, ()) for name in _ASKED)
-    if undo and (asked or only_plan):
+    changes = any(given[name] not in (None, ()) for name in _CHANGES)
+    if undo and (changes or only_plan):
         raise click.UsageError("--undo goes alone: it changes nothing but the version.")
-    if not (undo or asked):
+    if not (undo or changes):
         raise click.UsageError(
             "there is nothing to do: give NEW, --forget, --merge, --label-texts, --rename, --remove or --undo."
         )
     store.contents(model)  # says that there is no model, where there is none to lock
-    with store.updating(model), silent(quiet), spoken_warnings():
+    with store.updating(model), quietly(given), spoken_warnings():
         if undo:
             n_left = store.undo(model, keep)
-            said = f"Went back to the version before; {n_left} earlier {'is' if n_left == 1 else 'are'} left."
+            words = f"Went back to the version before; {n_left} earlier {are(n_left)} left."
         else:
-            said = _changed(model, {**given, "quiet": quiet}, None if only_plan else keep)
+            words = _changed(model, given, None if only_plan else keep)
     if only_plan:
-        click.echo(said)
-    elif not quiet:
-        click.echo(said, err=True)
+        click.echo(words)
+    else:
+        say(given, words, err=True)
 
 
 def _changed(folder: str, given: dict[str, Any], keep: int | None) -> str:
@@ -87,16 +86,15 @@ def _changed(folder: str, given: dict[str, Any], keep: int | None) -> str:
 
     history = history_of(store.load(folder))
     model = load_model(folder, (), given["threads"])
-    counts, said = {"renamed": 0, "removed": 0}, ""
-    rows = _rows_asked(folder, model, given)
-    if rows.asked:
-        counts |= rows.counts
+    rows, options, counts = _row_changes(folder, model, given)
+    counts, plan = {"renamed": 0, "removed": 0, **counts}, ""
+    if rows[0] is not None or {"forget", "merge", "label_texts"} & set(options):
         if keep is None:
-            said = f" {_plan_of(model, rows)}"
+            plan = f" {model.plan_update(*rows, **options).text()}"
         else:
-            known = model.n_labels_
-            model.update(*rows.given, **rows.options)
-            counts["added"] = model.n_labels_ - known
+            n_labels = model.n_labels_
+            model.update(*rows, **options)
+            counts["added"] = model.n_labels_ - n_labels
     if given["remove"] is not None:
         gone = read_labels(given["remove"], model)
         model, counts["removed"] = model.without_labels(gone), len(set(gone))
@@ -104,7 +102,7 @@ def _changed(folder: str, given: dict[str, Any], keep: int | None) -> str:
         names = _read_renames(given["renames"], model)
         model, counts["renamed"] = model.with_label_names(names), len(names)
     if keep is None:
-        return f"Would update {folder}: {words_of(counts)}.{said}"
+        return f"Would update {folder}: {words_of(counts)}.{plan}"
     state = model.to_state()
     state.meta[HISTORY] = noted(history, counts)
     state.meta[TRAINED_ON] = training_files([folder], [given["new"]])
@@ -112,20 +110,10 @@ def _changed(folder: str, given: dict[str, Any], keep: int | None) -> str:
     return f"Updated {folder}: {words_of(counts)}."
 
 
-class _Rows(NamedTuple):
-    """What is asked of a model's rows: the arguments of its ``update``, and how many of what."""
-
-    given: tuple[Any, Any]
-    options: dict[str, Any]
-    counts: dict[str, int]
-
-    @property
-    def asked(self) -> bool:
-        return self.given[0] is not None or bool({"forget", "merge", "label_texts"} & set(self.options))
-
-
-def _rows_asked(folder: str, model: Estimator, given: dict[str, Any]) -> _Rows:
-    """The new rows, those to forget, and the labels to merge, as the options say."""
+def _row_changes(
+    folder: str, model: Any, given: dict[str, Any]
+) -> tuple[tuple[Any, Any], dict[str, Any], dict[str, int]]:
+    """New rows, the other arguments of the model's ``update``, and how many of what will be changed."""
     from sylvan.cli.models import input_for
 
     options: dict[str, Any] = {}
@@ -147,72 +135,65 @@ def _rows_asked(folder: str, model: Estimator, given: dict[str, Any]) -> _Rows:
         options["rows"] = input_for(model, folder, given["rows"], {**given, "labels": None}, "trn").read()
     if given["precise"] is not None:
         options["precise"] = given["precise"]
-    return _Rows((X, Y), options, counts)
-
-
-def _plan_of(model: Any, rows: _Rows) -> str:
-    """What the update of rows would take, in a sentence."""
-    return str(model.plan_update(*rows.given, **rows.options).text())
+    return (X, Y), options, counts
 
 
 def _read_ids(path: str) -> list[int]:
     """Ids of rows, one a line."""
-    from sylvan.data.streams import open_read
-    from sylvan.errors import DataError
-
     source, ids = "stdin" if path == "-" else path, []
     with open_read(path) as stream:
         for number, line in stream.lines():
-            word = line.strip()
-            if not word.isdigit():
-                shown = line.decode(errors="replace").strip()
-                raise DataError(f"{source}, line {number}: {shown!r} is no id of a row.")
-            ids.append(int(word))
+            if not line.strip().isdigit():
+                word = line.decode(errors="replace").strip()
+                raise DataError(f"{source}, line {number}: {word!r} is no id of a row.")
+            ids.append(int(line))
     if not ids:
         raise DataError(f"{source} names no row.")
     return ids
 
 
-def _read_label_texts(path: str, model: Estimator, language: str | None) -> Any:
+def _read_label_texts(path: str, model: Any, language: str | None) -> Any:
     """Texts of labels, for a model that has use for them."""
     from sylvan.cli.io.label_files import plain_texts, read_given_texts
     from sylvan.data import read_label_texts
-    from sylvan.errors import DataError
     from sylvan.models.lexical.lexical_matcher import LexicalMatcher
     from sylvan.models.text import TextModel
 
     if not isinstance(model, TextModel | LexicalMatcher):
         raise DataError(f"--label-texts is for a TextModel or a LexicalMatcher. Got a {type(model).__name__} instead.")
-    given = read_label_texts(path) if path == "names" else read_given_texts(path, language)["label_texts"]
-    return plain_texts(given, [list(model.vocabulary_)]) if isinstance(model, TextModel) else given
+    texts = read_label_texts(path) if path == "names" else read_given_texts(path, language)["label_texts"]
+    return plain_texts(texts, [list(model.vocabulary_)]) if isinstance(model, TextModel) else texts
 
 
-def _read_merges(words: tuple[str, ...], model: Estimator) -> dict[Any, list[Any]]:
+def _signs(word: str) -> list[int]:
+    """Where the equals signs of a word are."""
+    return [place for place, character in enumerate(word) if character == "="]
+
+
+def _read_merges(words: tuple[str, ...], model: Any) -> dict[Any, list[Any]]:
     """What ``A,B=C`` says; where names hold signs or commas themselves, those that divide known names count."""
-    from sylvan.errors import ParameterError
-
     merges: dict[Any, list[Any]] = {}
     for word in words:
-        for at in (at for at, sign in enumerate(word) if sign == "="):
-            into, labels = _label(word[at + 1 :], model), _labels(word[:at].split(","), model)
+        for sign in _signs(word):
+            into, labels = _label(word[sign + 1 :], model), _labels(word[:sign].split(","), model)
             if into is not None and labels:
                 break
         else:
             raise ParameterError(f"--merge takes A,B=C, labels and the one that they become. Got {word!r} instead.")
         if into in merges:
-            raise ParameterError(f"--merge gives {word[at + 1 :]!r} twice.")
+            raise ParameterError(f"--merge gives {word[sign + 1 :]!r} twice.")
         merges[into] = labels
     return merges
 
 
-def _label(word: str, model: Estimator) -> str | int | None:
+def _label(word: str, model: Any) -> str | int | None:
     """A label by its name, or by its id where labels have none; None where there is no such label."""
     if model.vocabulary_ is not None:
         return word if word in model.vocabulary_ else None
     return int(word) if word.isdigit() and int(word) < model.n_labels_ else None
 
 
-def _labels(parts: list[str], model: Estimator) -> list[Any]:
+def _labels(parts: list[str], model: Any) -> list[Any]:
     """The labels that parts between commas name, some of which belong together; none where they can't be read."""
     if not parts:
         return []
@@ -224,18 +205,15 @@ def _labels(parts: list[str], model: Estimator) -> list[Any]:
     return []
 
 
-def _read_renames(words: tuple[str, ...], model: Estimator) -> dict[str, str]:
+def _read_renames(words: tuple[str, ...], model: Any) -> dict[str, str]:
     """What ``OLD=NEW`` says; where names hold signs themselves, the first that ends a label's name divides them."""
-    from sylvan.errors import ParameterError
-
     names: dict[str, str] = {}
-    known = model.vocabulary_
     for word in words:
-        places = [at for at, sign in enumerate(word) if sign == "="]
-        at = next((at for at in places if known is not None and word[:at] in known), places[0] if places else -1)
-        if at < 1 or at == len(word) - 1:
+        signs = _signs(word)
+        sign = next((at for at in signs if word[:at] in (model.vocabulary_ or ())), signs[0] if signs else -1)
+        if sign < 1 or sign == len(word) - 1:
             raise ParameterError(f"--rename takes OLD=NEW, the name of a label and its new name. Got {word!r} instead.")
-        if word[:at] in names:
-            raise ParameterError(f"--rename gives {word[:at]!r} twice.")
-        names[word[:at]] = word[at + 1 :]
+        if word[:sign] in names:
+            raise ParameterError(f"--rename gives {word[:sign]!r} twice.")
+        names[word[:sign]] = word[sign + 1 :]
     return names

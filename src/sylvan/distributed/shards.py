@@ -20,8 +20,8 @@ from sylvan.errors import ModelError, SylvanError
 from sylvan.models.irli.shard_workers import STARTING, LostShardsError, ShardCall, ShardWorker
 from sylvan.parallel import quiet
 from sylvan.params.fields import Range, check_values
-from sylvan.params.wording import counted
-from sylvan.runtime.memory import parse_bytes, shown_bytes
+from sylvan.params.wording import counted, shown_bytes
+from sylvan.runtime.memory import parse_bytes
 
 _SMALL = 100_000  # bytes of arguments that travel with their call: smaller ones aren't worth a place in the store
 _STAYING = ("base", "index")  # arguments that a shard's index keeps

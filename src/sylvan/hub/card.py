@@ -25,7 +25,7 @@ from sylvan.params.fields import Parameterized
 from sylvan.params.wording import counted
 from sylvan.remote.repository import Source, source_of
 from sylvan.store import manifest
-from sylvan.store.registry import rebuild
+from sylvan.store.registry import KINDS, rebuild
 from sylvan.weights.layer import WEIGHT_DTYPES
 
 HISTORY = "updates"  # what the manifest calls it: a model may have a "history" of its training
@@ -36,22 +36,6 @@ _KINDS = {  # and how many
 }
 MEASURED = "measured"  # what the manifest calls the figures that training took on holdout rows
 COMPRESSED = "compressed"  # and how the model was made from a larger one
-_SUMMARIES = {
-    "xr-linear": "a tree of linear models over the labels",
-    "text-model": "from texts to named labels",
-    "neighbor-ranker": "the labels of the most similar training rows",
-    "lexical-matcher": "the labels whose own words stand in a text",
-    "irli": "labels in learned buckets, found by networks",
-    "beam-tree": "one class a row, over a tree of classes",
-    "xr-transformer": "a text encoder and linear models over a tree of the labels",
-    "x-transformer": "a text encoder that finds clusters of labels, and linear models within them",
-    "ensemble": "several models in one",
-    "irli-index": "vectors in learned buckets",
-    "irli-shards": "vectors in learned buckets, in disjoint parts",
-    "label-tree": "a tree over the labels",
-    "tfidf-vectorizer": "from texts to features",
-    "vocabulary": "the names of labels",
-}
 # What the sizes of a model are called, by the attribute that holds them.
 _FACTS = (
     ("labels", "n_labels_"),
@@ -290,7 +274,7 @@ def card_of(
         folder=folder,
         kind=state.kind,
         owner=type(model).__name__,
-        summary=_SUMMARIES.get(state.kind, ""),
+        summary=KINDS[state.kind].summary if state.kind in KINDS else "",
         facts=_facts(model),
         n_bytes=sum(os.stat(file).st_size for file in files),
         n_files=len(files),

@@ -15,7 +15,7 @@ from sylvan.explain.explanation import printable
 from sylvan.hub.card import Card, Living, Parameters, Tree, card_of, words_of
 from sylvan.hub.tree_drawing import as_lines
 from sylvan.models.base import Estimator
-from sylvan.params.wording import counted
+from sylvan.params.wording import counted, size_words
 from sylvan.remote import readme
 from sylvan.store.registry import rebuild
 
@@ -116,16 +116,6 @@ def _living(living: Living) -> str:
 
 def _needs(extra: str) -> str:
     return f'Its text encoder needs PyTorch: pip install "sylvan[{extra}]".'
-
-
-def size_words(n_bytes: int) -> str:
-    """A number of bytes in words."""
-    size = float(n_bytes)
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
-            break
-        size /= 1000
-    return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
 
 
 def _facts(card: Card) -> str:

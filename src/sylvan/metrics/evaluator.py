@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,8 @@ from sylvan.arrays import validate
 from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError, ParameterError
 from sylvan.metrics import tallies
-from sylvan.metrics.rows import Block, blocks, check_answers, check_truth, is_inferred
-from sylvan.metrics.tallies import Floats, RowTally
-from sylvan.params.wording import counted
+from sylvan.metrics.rows import blocks, check_answers, check_truth, is_inferred
+from sylvan.metrics.tallies import LabelTally, RowTally, Tally
 
 At = int | Sequence[int]
 _ALL = 2**31 - 1  # a k that no ranking reaches
@@ -160,7 +160,7 @@ def precision(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
     >>> metrics.precision([[0, 2], [3]], top, at=(1, 2))
     {1: 0.5, 2: 0.75}
     """
-    return one_metric(tallies.Precision, Y, top, at)
+    return one_metric(RowTally, tallies.precision, Y, top, at)
 
 
 def recall(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
@@ -177,7 +177,7 @@ def recall(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
     >>> metrics.recall([[0, 2], [3]], top, at=(1, 2))
     {1: 0.25, 2: 1.0}
     """
-    return one_metric(tallies.Recall, Y, top, at)
+    return one_metric(RowTally, tallies.recall, Y, top, at)
 
 
 def ndcg(Y: Any, top: Any, at: At = (1, 3, 5), *, graded: bool = False) -> dict[int, float]:
@@ -203,7 +203,7 @@ def ndcg(Y: Any, top: Any, at: At = (1, 3, 5), *, graded: bool = False) -> dict[
     >>> round(metrics.ndcg([[0]], top, at=2)[2], 4)
     0.6309
     """
-    return one_metric(lambda k: tallies.Ndcg(k, graded), Y, top, at)
+    return one_metric(RowTally, partial(tallies.ndcg, graded=graded), Y, top, at)
 
 
 def psp(Y: Any, top: Any, propensities: Any, at: At = (1, 3, 5)) -> dict[int, float]:
@@ -233,8 +233,7 @@ def psp(Y: Any, top: Any, propensities: Any, at: At = (1, 3, 5)) -> dict[int, fl
     >>> metrics.psp([[0, 1], [1]], top, np.array([0.5, 0.25]), at=1)
     {1: 0.75}
     """
-    given = check_propensities(propensities)
-    return one_metric(lambda k: tallies.Psp(k, given), Y, top, at)
+    return one_metric(RowTally, partial(tallies.psp, propensities=check_propensities(propensities)), Y, top, at)
 
 
 def psndcg(Y: Any, top: Any, propensities: Any, at: At = (1, 3, 5)) -> dict[int, float]:
@@ -256,8 +255,8 @@ def psndcg(Y: Any, top: Any, propensities: Any, at: At = (1, 3, 5)) -> dict[int,
     >>> round(metrics.psndcg([[0, 1]], top, np.array([0.5, 0.25]), at=2)[2], 4)
     0.8597
     """
-    given = check_propensities(propensities)
-    return one_metric(lambda k: tallies.Psndcg(k, given), Y, top, at)
+    likely = check_propensities(propensities)
+    return one_metric(RowTally, partial(tallies.psp, propensities=likely, discounted=True), Y, top, at)
 
 
 def macro_precision(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
@@ -284,7 +283,7 @@ def macro_precision(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
     >>> metrics.macro_precision([[0], [1], [1]], top, at=1)
     {1: 0.75}
     """
-    return one_metric(tallies.MacroPrecision, Y, top, at)
+    return one_metric(LabelTally, tallies.macro_precision, Y, top, at)
 
 
 def coverage(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
@@ -303,7 +302,7 @@ def coverage(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
     >>> metrics.coverage([[0], [1], [0]], top, at=1)
     {1: 0.5}
     """
-    return one_metric(tallies.Coverage, Y, top, at)
+    return one_metric(LabelTally, tallies.coverage, Y, top, at)
 
 
 class Evaluator:
@@ -331,23 +330,19 @@ class Evaluator:
     """
 
     def __init__(self, at: At = (1, 3, 5), propensities: Any = None, n_labels: int | None = None) -> None:
-        self._at = ks(at)
-        self._tallies: dict[str, tallies.Tally] = {
-            "P": tallies.Precision(self._at),
-            "R": tallies.Recall(self._at),
-            "nDCG": tallies.Ndcg(self._at),
-            "F1": tallies.F1(self._at),
-        }
+        self._at, self._n_rows = ks(at), 0
+        rows: dict[str, Any] = {
+            "P": tallies.precision, "R": tallies.recall, "nDCG": tallies.ndcg, "F1": tallies.f1
+        }  # fmt: skip
         if propensities is not None:
-            given = check_propensities(propensities)
-            self._tallies["PSP"] = tallies.Psp(self._at, given)
-            self._tallies["PSnDCG"] = tallies.Psndcg(self._at, given)
-        macro = tallies.MacroPrecision(self._at)
+            rows["PSP"] = partial(tallies.psp, propensities=check_propensities(propensities))
+            rows["PSnDCG"] = partial(rows["PSP"], discounted=True)
+        macro = LabelTally(self._at, tallies.macro_precision)
         if n_labels is not None:
             macro.reserve(validate.count(n_labels, "n_labels", owner="Evaluator"))
-        self._tallies["macro-P"] = macro
-        self._tallies["coverage"] = tallies.Coverage(self._at)
-        self._n_rows = 0
+        self._rows = {name: RowTally(self._at, of_rows) for name, of_rows in rows.items()}
+        coverage = LabelTally(self._at, tallies.coverage)
+        self._tallies: dict[str, Tally] = {**self._rows, "macro-P": macro, "coverage": coverage}
 
     def add(self, Y: Any, top: Any) -> None:
         """Count a batch of rows in; arguments and errors as in :func:`precision`."""
@@ -355,27 +350,24 @@ class Evaluator:
 
     def result(self) -> dict[str, float]:
         """What :func:`evaluate` returns, of all rows so far."""
-        used = self._tallies["P"].n_rows
+        used = self._rows["P"].n_rows
         need_rows(used)
-        result: dict[str, float] = {"rows": self._n_rows, "rows_without_labels": self._n_rows - used}
-        for name, tally in self._tallies.items():
-            result.update({f"{name}@{k}": value for k, value in tally.result().items()})
-        return result
+        figures = {f"{name}@{k}": value for name, tally in self._tallies.items() for k, value in tally.result().items()}
+        return {"rows": self._n_rows, "rows_without_labels": self._n_rows - used, **figures}
 
     def intervals(self, confidence: float = 0.95) -> dict[str, tuple[float, float]]:
         """What :func:`intervals` returns, of all rows so far."""
         from statistics import NormalDist  # a slow import, and seldom needed
 
-        need_rows(self._tallies["P"].n_rows)
+        need_rows(self._rows["P"].n_rows)
         if not isinstance(confidence, numbers.Real) or not 0 < confidence < 1:
             raise ParameterError(f"The 'confidence' of metrics must be a float in (0, 1). Got {confidence!r} instead.")
         width = NormalDist().inv_cdf((1 + float(confidence)) / 2)
         results: dict[str, tuple[float, float]] = {}
-        for name, tally in self._tallies.items():
-            if isinstance(tally, tallies.RowTally):
-                errors = tally.standard_errors()
-                for k, value in tally.result().items():
-                    results[f"{name}@{k}"] = max(0.0, value - width * errors[k]), min(1.0, value + width * errors[k])
+        for name, tally in self._rows.items():
+            errors = tally.standard_errors()
+            for k, value in tally.result().items():
+                results[f"{name}@{k}"] = max(0.0, value - width * errors[k]), min(1.0, value + width * errors[k])
         return results
 
 
@@ -464,16 +456,16 @@ def evaluate(Y: Any, top: Any, at: At = (1, 3, 5), propensities: Any = None) -> 
 
 def ks(at: At) -> tuple[int, ...]:
     """The k's as a tuple of distinct ints."""
-    given = list(at) if isinstance(at, Iterable) and not isinstance(at, (str, bytes)) else [at]
-    if not given:
+    values = list(at) if isinstance(at, Iterable) and not isinstance(at, (str, bytes)) else [at]
+    if not values:
         raise ParameterError("The 'at' parameter of metrics must name at least one k. Got none instead.")
-    return tuple(dict.fromkeys(validate.count(k, "at", owner="metrics") for k in given))
+    return tuple(dict.fromkeys(validate.count(k, "at", owner="metrics") for k in values))
 
 
-def one_metric(make: Any, Y: Any, top: Any, at: At) -> dict[int, float]:
-    """A metric at each k: ``make(at)`` is its tally."""
+def one_metric(kind: Any, metric: Any, Y: Any, top: Any, at: At) -> dict[int, float]:
+    """A metric of rows or of labels, at each k."""
     at = ks(at)
-    tally: tallies.Tally = make(at)
+    tally: Tally = kind(at, metric)
     add_rows([tally], Y, top, max(at))
     need_rows(tally.n_rows)
     return tally.result()
@@ -485,12 +477,12 @@ def need_rows(n_rows: int) -> None:
         raise DataError("No row of Y has a true label: there is nothing to measure.")
 
 
-def add_rows(counters: list[tallies.Tally], Y: Any, top: Any, width: int) -> int:
+def add_rows(counters: Sequence[Tally], Y: Any, top: Any, width: int) -> int:
     """Count rows into tallies; how many rows there were, those without true labels included."""
     truth = check_truth(Y, top)
     answers = check_answers(top, truth, width, is_inferred(Y))
     for tally in counters:
-        if isinstance(tally, tallies.MacroPrecision):
+        if isinstance(tally, LabelTally):
             tally.reserve(truth.shape[1])
     for block in blocks(truth, answers, width):
         for tally in counters:
@@ -515,7 +507,7 @@ def f1(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
     >>> metrics.f1([[0, 1], [1]], top, at=(1, 2))
     {1: 0.5, 2: 0.5833333333333333}
     """
-    return one_metric(tallies.F1, Y, top, at)
+    return one_metric(RowTally, tallies.f1, Y, top, at)
 
 
 def micro_f1(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
@@ -533,7 +525,7 @@ def micro_f1(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
     >>> metrics.micro_f1([[0, 1], [1]], top, at=1)
     {1: 0.4}
     """
-    return one_metric(tallies.MicroF1, Y, top, at)
+    return one_metric(RowTally, tallies.micro_f1, Y, top, at)
 
 
 class SetF1:
@@ -556,7 +548,8 @@ class SetF1:
     """
 
     def __init__(self, n_labels: int = 0) -> None:
-        self._rows, self._pairs, self._labels = tallies.F1((_ALL,)), tallies.MicroF1((_ALL,)), tallies.MacroF1((_ALL,))
+        self._rows, self._pairs = RowTally((_ALL,), tallies.f1), RowTally((_ALL,), tallies.micro_f1)
+        self._labels = LabelTally((_ALL,), tallies.macro_f1)
         self._labels.reserve(n_labels)
 
     def add(self, Y: Any, answers: Any) -> None:
@@ -627,7 +620,7 @@ def macro_recall(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
     >>> metrics.macro_recall([[0], [1], [1]], top, at=1)
     {1: 0.75}
     """
-    return one_metric(tallies.MacroRecall, Y, top, at)
+    return one_metric(LabelTally, tallies.macro_recall, Y, top, at)
 
 
 def macro_f1(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
@@ -645,7 +638,7 @@ def macro_f1(Y: Any, top: Any, at: At = (1, 3, 5)) -> dict[int, float]:
     >>> round(metrics.macro_f1([[0], [1], [1]], top, at=1)[1], 4)
     0.6667
     """
-    return one_metric(tallies.MacroF1, Y, top, at)
+    return one_metric(LabelTally, tallies.macro_f1, Y, top, at)
 
 
 def slice_labels(counts: Any, thresholds: tuple[int, int] | None = None) -> npt.NDArray[np.int8]:
@@ -679,61 +672,20 @@ def slice_labels(counts: Any, thresholds: tuple[int, int] | None = None) -> npt.
     if times.ndim != 1 or times.dtype.kind not in "iu" or (times.size and int(times.min()) < 0):
         raise DataError(f"counts must be one int from 0 a label. Got {times.dtype} of shape {times.shape} instead.")
     if thresholds is not None:
-        low, high = _checked(thresholds)
+        pair = tuple(thresholds) if isinstance(thresholds, (tuple, list, np.ndarray)) else ()
+        whole = all(isinstance(value, (int, np.integer)) and not isinstance(value, bool) for value in pair)
+        if len(pair) != 2 or not whole or not 0 <= pair[0] <= pair[1]:
+            raise ParameterError(
+                "The 'thresholds' parameter of slices must be two ints from 0, the first not above the second. "
+                f"Got {thresholds!r} instead."
+            )
+        low, high = pair
         return np.where(times >= high, 0, np.where(times >= low, 1, 2)).astype(np.int8)
     order = np.argsort(-times.astype(np.int64), kind="stable")
     before = np.cumsum(times[order], dtype=np.int64) - times[order]
     result = np.full(times.size, 2, np.int8)
     result[order] = np.where(times[order] > 0, np.minimum(before * 3 // max(1, int(times.sum())), 2), 2)
     return result
-
-
-def _checked(thresholds: Any) -> tuple[int, int]:
-    pair = tuple(thresholds) if isinstance(thresholds, (tuple, list, np.ndarray)) else ()
-    whole = all(isinstance(value, (int, np.integer)) and not isinstance(value, bool) for value in pair)
-    if len(pair) != 2 or not whole or not 0 <= pair[0] <= pair[1]:
-        raise ParameterError(
-            "The 'thresholds' parameter of slices must be two ints from 0, the first not above the second. "
-            f"Got {thresholds!r} instead."
-        )
-    return int(pair[0]), int(pair[1])
-
-
-class _Slice(RowTally):
-    """A measure of one slice's labels."""
-
-    def __init__(self, at: tuple[int, ...], slice_of: npt.NDArray[np.int8], number: int) -> None:
-        super().__init__(at)
-        self.slice_of, self.number = slice_of, number
-
-    def sizes_and_hits(self, block: Block) -> tuple[Floats, list[Floats]]:
-        """How many true labels of the slice each row has, and how many of them are found at each k."""
-        highest = int(block.truths.max(initial=-1))
-        if highest >= len(self.slice_of):
-            raise DataError(f"Y has label {highest}, but counts of {counted(len(self.slice_of), 'label')} were given.")
-        inside = self.slice_of[block.truths] == self.number
-
-        def per_row(chosen: npt.NDArray[np.bool_]) -> Floats:
-            return np.bincount(block.row_of[chosen], minlength=len(block.sizes)).astype(np.float64)
-
-        return per_row(inside), [per_row(inside & (block.positions < k)) for k in self.at]
-
-
-class _Precision(_Slice):
-    def rows(self, block: Block) -> Iterator[tuple[Floats, Floats]]:
-        sizes, hits = self.sizes_and_hits(block)
-        for k, result in zip(self.at, hits, strict=True):
-            yield result / k, np.ones_like(sizes)
-
-
-class _Recall(_Slice):
-    def rows(self, block: Block) -> Iterator[tuple[Floats, Floats]]:
-        sizes, hits = self.sizes_and_hits(block)
-        for result in hits:
-            yield result / np.maximum(sizes, 1), (sizes > 0).astype(np.float64)
-
-    def result(self) -> dict[int, float]:
-        return super().result() if self.possible[0] else dict.fromkeys(self.at, 0.0)
 
 
 class Slices:
@@ -762,8 +714,13 @@ class Slices:
 
     def __init__(self, counts: Any, at: At = (1, 3, 5), thresholds: tuple[int, int] | None = None) -> None:
         self._at, self._slice_of = ks(at), slice_labels(counts, thresholds)
-        self._precisions = [_Precision(self._at, self._slice_of, number) for number in range(len(SLICES))]
-        self._recalls = [_Recall(self._at, self._slice_of, number) for number in range(len(SLICES))]
+        self._precisions, self._recalls = (
+            [
+                RowTally(self._at, partial(tallies.of_slice, slice_of=self._slice_of, number=number, recalled=recalled))
+                for number in range(len(SLICES))
+            ]
+            for recalled in (False, True)
+        )
 
     def add(self, Y: Any, top: Any) -> None:
         """Count a batch of rows in; arguments and errors as in :func:`precision`."""
@@ -775,13 +732,11 @@ class Slices:
         results: dict[str, dict[str, float]] = {}
         for number, name in enumerate(SLICES):
             precisions, recalls = self._precisions[number], self._recalls[number]
-            figures: dict[str, float] = {
-                "labels": int(np.count_nonzero(self._slice_of == number)),
-                "rows": int(recalls.possible[0]),
-            }
-            for letter, tally in (("P", precisions), ("R", recalls)):
-                figures.update({f"{letter}@{k}": value for k, value in tally.result().items()})
-            results[name] = figures
+            results[name] = {
+                "labels": int(np.count_nonzero(self._slice_of == number)), "rows": int(recalls.possible[0]),
+                **{f"P@{k}": value for k, value in precisions.result().items()},
+                **{f"R@{k}": value for k, value in recalls.result().items()},
+            }  # fmt: skip
         return results
 
 

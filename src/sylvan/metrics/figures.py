@@ -1,4 +1,4 @@
-"""Figures of panels side by side, in one style; matplotlib is loaded when one is drawn."""
+"""The one place that draws: figures of panels, in one style; matplotlib is loaded when one is drawn."""
 
 from __future__ import annotations
 
@@ -12,32 +12,47 @@ from sylvan.errors import DataError
 
 # Told apart by people who see few colours, on paper too (Okabe and Ito's palette).
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#767676"
+FORMATS = ".png, .svg or .pdf"  # in words
 
 
-def need_matplotlib() -> None:
+def need_matplotlib(what: str = "Figures need") -> None:
     """Refuse to draw without matplotlib."""
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
-        raise DataError('Figures need matplotlib: pip install "sylvan[plot]".') from error
+        raise DataError(f'{what} matplotlib: pip install "sylvan[plot]".') from error
 
 
-def draw_panels(paths: Sequence[str | os.PathLike[str]], title: str, panels: Sequence[Callable[[Any], None]]) -> None:
-    """Draw panels from left to right into each of ``paths``, whose endings say the format."""
+def can_draw(path: str) -> bool:
+    """Whether the name of a file ends in one of :data:`FORMATS`."""
+    return os.path.splitext(path)[1].lower() in (".png", ".svg", ".pdf")
+
+
+def draw_panels(
+    paths: Sequence[str | os.PathLike[str]], title: str, panels: Sequence[Callable[[Any], None]],
+    size: tuple[float, float] | None = None, rows: int = 1,
+) -> None:  # fmt: skip
+    """Draw panels, row by row from left to right, into each of ``paths``, whose endings say the format."""
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(4.6 * len(panels), 4.2), layout="constrained")
+    figure = Figure(figsize=size or (4.6 * len(panels), 4.2), layout="constrained")
     FigureCanvasAgg(figure)
-    figure.suptitle(title, fontsize=11)
-    for axes, paint in zip(np.atleast_1d(figure.subplots(1, len(panels))), panels, strict=True):
+    if title:
+        figure.suptitle(title, fontsize=11)
+    for axes, paint in zip(np.ravel(figure.subplots(rows, len(panels) // rows)), panels, strict=True):
         paint(axes)
         axes.grid(color="#dddddd", linewidth=0.6)
         axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)
     # Neither dates nor random names inside: the same figure gives the same file.
-    for path in paths:
-        dateless: dict[str, dict[str, None]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-        with rc_context({"svg.hashsalt": "sylvan", "svg.fonttype": "none"}):
+    dateless: dict[str, dict[str, None]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+    with rc_context({"svg.hashsalt": "sylvan", "svg.fonttype": "none"}):
+        for path in paths:
             figure.savefig(path, dpi=150, metadata=dateless.get(os.path.splitext(path)[1].lower()))
+
+
+def whole_numbers(axes: Any) -> None:
+    """Marks of the x-axis at whole numbers only."""
+    axes.xaxis.get_major_locator().set_params(integer=True)

@@ -1,9 +1,10 @@
-"""One small class a metric: it adds up blocks of rows and divides at the end."""
+"""Metrics that are added up over blocks of rows and divided at the end: what each says of a row, or of the labels."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,19 +13,18 @@ from sylvan.errors import DataError
 from sylvan.metrics.rows import Block
 from sylvan.params.wording import counted
 
+At = tuple[int, ...]
 Floats = npt.NDArray[np.float64]
-
-
-def discounts(n: int) -> npt.NDArray[np.float64]:
-    """``1 / log2(position + 1)`` for the positions 1 to n."""
-    result: npt.NDArray[np.float64] = 1.0 / np.log2(np.arange(2, n + 2))
-    return result
+Rows = Iterator[tuple[Floats, Floats]]  # for each k, what each row gained and what it could have
+# From counts of each label, right and named of shape (len(at), n_labels), to shares of that shape, whose sums over
+# labels are divided by a number.
+OfLabels = Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]], tuple[npt.NDArray[Any], int]]
 
 
 class Tally(ABC):
     """A metric at several k, added up block by block."""
 
-    def __init__(self, at: tuple[int, ...]) -> None:
+    def __init__(self, at: At) -> None:
         self.at = at
         self.n_rows = 0
 
@@ -40,25 +40,22 @@ class Tally(ABC):
 class RowTally(Tally):
     """A metric that is what all rows gained over what they could have: a mean where each could have 1."""
 
-    def __init__(self, at: tuple[int, ...]) -> None:
+    def __init__(self, at: At, rows: Callable[[Block, At], Rows]) -> None:
         super().__init__(at)
-        self.gained, self.possible = np.zeros(len(at)), np.zeros(len(at))
+        self.rows, self.gained, self.possible = rows, np.zeros(len(at)), np.zeros(len(at))
         # Sums over rows of gained², gained x possible and possible².
         self.products = np.zeros((3, len(at)))
 
     def add(self, block: Block) -> None:
         super().add(block)
-        for column, (gained, possible) in enumerate(self.rows(block)):
+        for column, (gained, possible) in enumerate(self.rows(block, self.at)):
             self.gained[column] += gained.sum()
             self.possible[column] += possible.sum()
             self.products[:, column] += gained @ gained, gained @ possible, possible @ possible
 
-    @abstractmethod
-    def rows(self, block: Block) -> Iterator[tuple[Floats, Floats]]:
-        """For each k, what each row gained and what it could have."""
-
     def result(self) -> dict[int, float]:
-        return {k: float(self.gained[i] / self.possible[i]) for i, k in enumerate(self.at)}
+        pairs = zip(self.at, self.gained, self.possible, strict=True)
+        return {k: float(gained / possible) if possible else 0.0 for k, gained, possible in pairs}
 
     def standard_errors(self) -> dict[int, float]:
         """Of each value of :meth:`result`, for rows drawn at random: the delta method for a quotient of two sums."""
@@ -75,120 +72,91 @@ def _per_row(block: Block, truths: npt.NDArray[np.bool_], gains: Floats | None =
     return result
 
 
-class Precision(RowTally):
-    """See :func:`sylvan.metrics.precision`."""
-
-    def rows(self, block: Block) -> Iterator[tuple[Floats, Floats]]:
-        for k in self.at:
-            yield _per_row(block, block.positions < k), np.full(len(block.sizes), float(k))
-
-
-class Recall(RowTally):
-    """See :func:`sylvan.metrics.recall`."""
-
-    def rows(self, block: Block) -> Iterator[tuple[Floats, Floats]]:
-        for k in self.at:
-            yield _per_row(block, block.positions < k) / block.sizes, np.ones(len(block.sizes))
-
-
 def _answered(block: Block, k: int) -> Floats:
     """How many answers each row has among the first ``k``."""
     result: Floats = np.count_nonzero(block.answers[:, :k] >= 0, axis=1).astype(np.float64)
     return result
 
 
-class F1(RowTally):
-    """See :func:`sylvan.metrics.evaluator`."""
+def _of_truths(block: Block, values: npt.NDArray[Any], what: str) -> npt.NDArray[Any]:
+    """What a label's number stands for, of each true label."""
+    highest = int(block.truths.max(initial=-1))
+    if highest >= len(values):
+        raise DataError(f"Y has label {highest}, but {what} of {counted(len(values), 'label')} were given.")
+    result: npt.NDArray[Any] = values[block.truths]
+    return result
 
-    def rows(self, block: Block) -> Iterator[tuple[Floats, Floats]]:
-        for k in self.at:
-            both = _answered(block, k) + block.sizes
-            yield 2 * _per_row(block, block.positions < k) / both, np.ones(len(block.sizes))
+
+def discounts(n: int) -> Floats:
+    """``1 / log2(position + 1)`` for the positions 1 to n."""
+    result: Floats = 1.0 / np.log2(np.arange(2, n + 2))
+    return result
 
 
-class MicroF1(RowTally):
+def precision(block: Block, at: At) -> Rows:
+    """See :func:`sylvan.metrics.precision`."""
+    for k in at:
+        yield _per_row(block, block.positions < k), np.full(len(block.sizes), float(k))
+
+
+def recall(block: Block, at: At) -> Rows:
+    """See :func:`sylvan.metrics.recall`."""
+    for k in at:
+        yield _per_row(block, block.positions < k) / block.sizes, np.ones(len(block.sizes))
+
+
+def f1(block: Block, at: At) -> Rows:
+    """See :func:`sylvan.metrics.f1`."""
+    for gained, possible in micro_f1(block, at):
+        yield gained / possible, np.ones(len(block.sizes))
+
+
+def micro_f1(block: Block, at: At) -> Rows:
     """See :func:`sylvan.metrics.micro_f1`."""
-
-    def rows(self, block: Block) -> Iterator[tuple[Floats, Floats]]:
-        for k in self.at:
-            yield 2 * _per_row(block, block.positions < k), _answered(block, k) + block.sizes
+    for k in at:
+        yield 2 * _per_row(block, block.positions < k), _answered(block, k) + block.sizes
 
 
-class Ndcg(RowTally):
+def ndcg(block: Block, at: At, graded: bool = False) -> Rows:
     """See :func:`sylvan.metrics.ndcg`."""
+    weights, gains = discounts(max(*at, 1)), block.relevance.astype(np.float64)
+    reach = np.concatenate(([0.0], np.cumsum(weights)))
+    best = block.best_sums(gains, weights, at) if graded else None
+    for column, k in enumerate(at):
+        hit = block.positions < k
+        gained = weights[block.positions[hit]] * (gains[hit] if graded else 1.0)
+        most = reach[np.minimum(block.sizes, k)] if best is None else best[:, column]
+        yield _per_row(block, hit, gained) / most, np.ones(len(block.sizes))
 
-    def __init__(self, at: tuple[int, ...], graded: bool = False) -> None:
+
+def psp(block: Block, at: At, propensities: Floats, discounted: bool = False) -> Rows:
+    """Gains of 1 / propensity, over the best gains that the same rows could have given: see :func:`sylvan.metrics.psp`,
+    and ``discounted`` :func:`sylvan.metrics.psndcg`."""
+    gains = 1.0 / _of_truths(block, propensities, "propensities")
+    weights = discounts(max(*at, 1)) if discounted else np.ones(max(*at, 1))
+    best = block.best_sums(gains, weights, at)
+    for column, k in enumerate(at):
+        hit = block.positions < k
+        norms = np.cumsum(discounts(k))[np.minimum(block.sizes, k) - 1] if discounted else float(k)
+        yield _per_row(block, hit, gains[hit] * weights[block.positions[hit]]) / norms, best[:, column] / norms
+
+
+def of_slice(block: Block, at: At, slice_of: npt.NDArray[np.int8], number: int, recalled: bool) -> Rows:
+    """Precision, or ``recalled`` recall, of the labels of one slice; see :func:`sylvan.metrics.slices`."""
+    inside = _of_truths(block, slice_of, "counts") == number
+    sizes = _per_row(block, inside)
+    for k in at:
+        right = _per_row(block, inside & (block.positions < k))
+        yield (right / np.maximum(sizes, 1), (sizes > 0) * 1.0) if recalled else (right / k, np.ones_like(sizes))
+
+
+class LabelTally(Tally):
+    """A metric of counts of each label; they grow when a block names a higher label."""
+
+    def __init__(self, at: At, shares: OfLabels) -> None:
         super().__init__(at)
-        self.graded = graded
-
-    def rows(self, block: Block) -> Iterator[tuple[Floats, Floats]]:
-        weights = discounts(max(*self.at, 1))
-        gains = block.relevance.astype(np.float64) if self.graded else None
-        if gains is None:
-            reach = np.concatenate(([0.0], np.cumsum(weights)))
-            best = np.stack([reach[np.minimum(block.sizes, k)] for k in self.at], axis=1)
-        else:
-            best = block.best_sums(gains, weights, self.at)
-        for column, k in enumerate(self.at):
-            hit = block.positions < k
-            gained = weights[block.positions[hit]] * (1.0 if gains is None else gains[hit])
-            yield _per_row(block, hit, gained) / best[:, column], np.ones(len(block.sizes))
-
-
-class _Weighted(RowTally):
-    """Gains of 1 / propensity, over the best gains that the same rows could have given."""
-
-    def __init__(self, at: tuple[int, ...], propensities: npt.NDArray[np.float64]) -> None:
-        super().__init__(at)
-        self.gains = 1.0 / propensities
-
-    def rows(self, block: Block) -> Iterator[tuple[Floats, Floats]]:
-        highest = int(block.truths.max(initial=-1))
-        if highest >= len(self.gains):
-            raise DataError(
-                f"Y has label {highest}, but propensities of {counted(len(self.gains), 'label')} were given."
-            )
-        gains = self.gains[block.truths]
-        weights = self.weights(max(*self.at, 1))
-        best = block.best_sums(gains, weights, self.at)
-        for column, k in enumerate(self.at):
-            hit = block.positions < k
-            norms = self.norms(block, k)
-            yield _per_row(block, hit, gains[hit] * weights[block.positions[hit]]) / norms, best[:, column] / norms
-
-    def weights(self, n: int) -> npt.NDArray[np.float64]:
-        """The weight of each position."""
-        return np.ones(n)
-
-    def norms(self, block: Block, k: int) -> npt.NDArray[np.float64]:
-        """What each row's sum is divided by."""
-        return np.full(len(block.sizes), float(k))
-
-
-class Psp(_Weighted):
-    """See :func:`sylvan.metrics.psp`."""
-
-
-class Psndcg(_Weighted):
-    """See :func:`sylvan.metrics.psndcg`."""
-
-    def weights(self, n: int) -> npt.NDArray[np.float64]:
-        return discounts(n)
-
-    def norms(self, block: Block, k: int) -> npt.NDArray[np.float64]:
-        reach: npt.NDArray[np.float64] = np.cumsum(discounts(k))
-        norms: npt.NDArray[np.float64] = reach[np.minimum(block.sizes, k) - 1]
-        return norms
-
-
-class _PerLabel(Tally):
-    """Counts of each label; they grow when a block names a higher label."""
-
-    def __init__(self, at: tuple[int, ...]) -> None:
-        super().__init__(at)
-        self.n_labels = 0
-        self.right = np.zeros((len(at), 0), np.int64)
-        self.named = np.zeros((len(at), 0), np.int64)
+        self.shares, self.n_labels = shares, 0
+        self.right, self.named = np.zeros((len(at), 0), np.int64), np.zeros((len(at), 0), np.int64)
         self.true = np.zeros(0, np.int64)
 
     def reserve(self, n_labels: int) -> None:
@@ -199,43 +167,21 @@ class _PerLabel(Tally):
         self.true = np.pad(self.true, (0, more))
 
     def add(self, block: Block) -> None:
-        highest = max(int(block.truths.max(initial=-1)), int(block.answers.max(initial=-1)))
-        self.reserve(highest + 1)
-        self.true += np.bincount(block.truths, minlength=self.n_labels)
         super().add(block)
+        self.reserve(max(int(block.truths.max(initial=-1)), int(block.answers.max(initial=-1))) + 1)
+        self.true += np.bincount(block.truths, minlength=self.n_labels)
         for column, k in enumerate(self.at):
             named = block.answers[:, :k]
             self.named[column] += np.bincount(named[named >= 0], minlength=self.n_labels)
             self.right[column] += np.bincount(block.truths[block.positions < k], minlength=self.n_labels)
 
-
-class MacroPrecision(_PerLabel):
-    """See :func:`sylvan.metrics.macro_precision`."""
-
     def result(self) -> dict[int, float]:
-        shares = self.right / np.maximum(self.named, 1)
-        return {k: float(shares[i].sum() / self.n_labels) for i, k in enumerate(self.at)}
+        shares, n = self.shares(self.right, self.named, self.true)
+        return {k: float(row.sum() / n) for k, row in zip(self.at, shares, strict=True)}
 
 
-class MacroRecall(MacroPrecision):
-    """See :func:`sylvan.metrics.macro_recall`."""
-
-    def result(self) -> dict[int, float]:
-        shares = self.right / np.maximum(self.true, 1)
-        return {k: float(shares[i].sum() / self.n_labels) for i, k in enumerate(self.at)}
-
-
-class MacroF1(MacroPrecision):
-    """See :func:`sylvan.metrics.macro_f1`."""
-
-    def result(self) -> dict[int, float]:
-        shares = 2 * self.right / np.maximum(self.named + self.true, 1)
-        return {k: float(shares[i].sum() / self.n_labels) for i, k in enumerate(self.at)}
-
-
-class Coverage(_PerLabel):
-    """See :func:`sylvan.metrics.coverage`."""
-
-    def result(self) -> dict[int, float]:
-        there = np.count_nonzero(self.true)
-        return {k: float(np.count_nonzero(self.right[i]) / there) for i, k in enumerate(self.at)}
+# See the functions of the same names in :mod:`sylvan.metrics`.
+macro_precision: OfLabels = lambda right, named, true: (right / np.maximum(named, 1), len(true))  # noqa: E731
+macro_recall: OfLabels = lambda right, named, true: (right / np.maximum(true, 1), len(true))  # noqa: E731
+macro_f1: OfLabels = lambda right, named, true: (2 * right / np.maximum(named + true, 1), len(true))  # noqa: E731
+coverage: OfLabels = lambda right, named, true: (right > 0, np.count_nonzero(true))  # noqa: E731

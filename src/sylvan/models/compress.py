@@ -8,7 +8,8 @@ from sylvan import store
 from sylvan.errors import ParameterError
 from sylvan.models.base import Estimator
 from sylvan.params.fields import Choice, Range, check_value
-from sylvan.runtime.memory import parse_bytes, shown_bytes
+from sylvan.params.wording import rounded_up_bytes
+from sylvan.runtime.memory import parse_bytes
 from sylvan.weights.layer import WEIGHT_DTYPES, WeightDtype
 
 NARROWER: tuple[WeightDtype, ...] = ("uint8", "uint4")  # weight types to turn to, one after the other
@@ -86,7 +87,7 @@ def compressed_model(
     least = _size(empty)
     if least > limit:
         raise ParameterError(
-            f"The 'max_size' parameter must be at least {_rounded_up(least + room)} for this "
+            f"The 'max_size' parameter must be at least {rounded_up_bytes(least + room)} for this "
             f"{type(self).__name__}, which is as large without any weight. Got {max_size!r} instead."
         )
     for each in types:
@@ -138,12 +139,6 @@ def _narrower(present: set[str]) -> list[WeightDtype]:
     order = ("float32", "float16", *NARROWER)
     widest = min(map(order.index, present))
     return [name for name in NARROWER if order.index(name) > widest]
-
-
-def _rounded_up(n_bytes: int) -> str:
-    """As :func:`shown_bytes`, never less."""
-    unit = next((unit for unit in (10**8, 10**5) if n_bytes >= 10 * unit), 1000)
-    return shown_bytes(-(-n_bytes // unit) * unit)
 
 
 def _size(model: Estimator) -> int:

@@ -48,7 +48,6 @@ from sylvan.params.ranges import (
     Instance,
     Jobs,
     Number,
-    NumberOr,
     PerLabel,
     PerLayer,
     Range,
@@ -66,8 +65,9 @@ else:
 
 
 __all__ = [
-    "KW_ONLY", "Choice", "Constraint", "Flag", "Instance", "Jobs", "Number", "NumberOr", "Parameterized", "PerLabel",
-    "PerLayer", "Range", "Seed", "Threads", "attribute", "check_value", "check_values", "fresh", "parameterized",
+    "KW_ONLY", "Choice", "Constraint", "Flag", "Instance", "Jobs", "Number", "Parameterized", "PerLabel",
+    "PerLayer", "Range", "Seed", "Threads", "attribute", "check_value", "check_values", "fresh", "made",
+    "parameterized",
 ]  # fmt: skip
 
 _Self = TypeVar("_Self", bound="Parameterized")
@@ -81,8 +81,6 @@ Threads = Annotated[int | None, Jobs()]
 
 def attribute(default: Any = dataclasses.MISSING, *, init: Literal[False] = False) -> Any:
     """A field that is no parameter but set later, by ``fit`` say; a default is that of the class."""
-    if default is dataclasses.MISSING:
-        return dataclasses.field(init=False)
     return dataclasses.field(default=default, init=False)
 
 
@@ -135,8 +133,8 @@ def _constructor(cls: type, fields: Sequence[dataclasses.Field[Any]]) -> Callabl
         kind = inspect.Parameter.KEYWORD_ONLY if field.kw_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
         default = inspect.Parameter.empty if required else field.default
         holder = next(base for base in cls.__mro__ if field.name in inspect.get_annotations(base))
-        annotation = _plain_type(holder, field.type)
-        parameters.append(inspect.Parameter(field.name, kind, default=default, annotation=annotation))
+        written = _plain_type(holder, field.type)
+        parameters.append(inspect.Parameter(field.name, kind, default=default, annotation=written))
     signature = inspect.Signature(parameters, return_annotation="None")
     factories = {field.name: field.metadata["fresh"] for field in fields if "fresh" in field.metadata}
     after = cls.__mro__[cls.__mro__.index(Parameterized) + 1 : -1]
@@ -190,8 +188,7 @@ def _plain_type(cls: type, written: Any) -> str:
 
 def _constraint_of(hint: Any, inherited: Constraint | None) -> Constraint | None:
     """The range that a field's resolved type declares, or that of the field it overrides; None for none."""
-    marks, kinds = [], []
-    waiting = [hint]
+    marks, kinds, waiting = [], [], [hint]
     while waiting:
         part = waiting.pop(0)
         if typing.get_origin(part) is Annotated:
@@ -207,10 +204,9 @@ def _constraint_of(hint: Any, inherited: Constraint | None) -> Constraint | None
     kinds = [kind for kind in kinds if kind is not type(None)]
     if len(marks) > 1:
         raise TypeError("two ranges are declared")
-    if not marks and inherited is not None:
-        marks = [inherited]
-    if marks:
-        return marks[0].of_types(kinds, optional)
+    constraint = marks[0] if marks else inherited
+    if constraint is not None:
+        return constraint.of_types(kinds, optional)
     if kinds == [bool]:
         return Flag(optional=optional)
     if kinds and all(kind in (int, float, str) for kind in kinds):
@@ -223,16 +219,15 @@ class _Constraints:
     """``constraints`` of a class: the ranges of its fields, worked out when they are first asked for."""
 
     def __get__(self, instance: Any, owner: type) -> Mapping[str, Constraint]:
-        constraints: dict[str, Constraint] | None = vars(owner).get("_constraints")
-        if constraints is None:
-            constraints = {}
+        if "_constraints" not in vars(owner):
+            constraints: dict[str, Constraint] = {}
             for base in reversed(owner.__mro__):
                 if isinstance(vars(base).get("constraints"), Mapping):  # ranges declared without fields
                     constraints |= vars(base)["constraints"]
                 elif "__dataclass_fields__" in vars(base):
                     constraints |= _own_constraints(base, constraints)
             setattr(owner, "_constraints", constraints)  # noqa: B010  # no attribute that type checkers should offer
-        return constraints
+        return vars(owner)["_constraints"]  # type: ignore[no-any-return]
 
 
 def _own_constraints(cls: type, inherited: Mapping[str, Constraint]) -> dict[str, Constraint]:
@@ -250,12 +245,10 @@ def _own_constraints(cls: type, inherited: Mapping[str, Constraint]) -> dict[str
     constraints = {}
     for name, hint in hints.items():
         try:
-            constraint = _constraint_of(hint, inherited.get(name))
+            constraints[name] = _constraint_of(hint, inherited.get(name))
         except TypeError as error:
             raise TypeError(f"{cls.__name__}.{name}: {error}.") from error
-        if constraint is not None:
-            constraints[name] = constraint
-    return constraints
+    return {name: constraint for name, constraint in constraints.items() if constraint is not None}
 
 
 class Parameterized:
@@ -320,7 +313,12 @@ class Parameterized:
         changed = []
         for name in self.parameter_names():
             value, default = getattr(self, name), defaults[name].default
-            same = value is default or (type(value) is type(default) and value == default)
-            if not same:
+            if value is not default and not (type(value) is type(default) and value == default):
                 changed.append(f"{name}={value!r}")
         return f"{type(self).__name__}({', '.join(changed)})"
+
+
+def made(owner: type[_Self], parameters: Mapping[str, Any]) -> _Self:
+    """An object of some parameters, those of its parts as ``ranker__beam`` among them."""
+    of_parts = {name: value for name, value in parameters.items() if "__" in name}
+    return owner(**{name: parameters[name] for name in parameters if name not in of_parts}).set_params(**of_parts)

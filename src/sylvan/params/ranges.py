@@ -63,12 +63,9 @@ class Range(Constraint):
     def accepts(self, value: Any) -> bool:
         if isinstance(value, str) and self.word is not None:
             return value == self.word
-        if isinstance(value, bool):
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral if self.kind is int else numbers.Real):
             return False
-        if self.kind is int:
-            if not isinstance(value, numbers.Integral):
-                return False
-        elif not isinstance(value, numbers.Real) or not math.isfinite(value):
+        if self.kind is not int and not math.isfinite(value):
             return False
         if self.low is not None and (value < self.low or (self.open_low and value == self.low)):
             return False
@@ -121,13 +118,6 @@ def Number(
 ) -> Range:
     """A range of numbers of ``kind`` outside of a field, which would say its type itself."""
     return Range(low, high, open_low, kind=kind, optional=optional)
-
-
-def NumberOr(
-    kind: type, low: float | None = None, high: float | None = None, *, open_low: bool = False, word: str = "auto"
-) -> Range:
-    """A number as :func:`Number` has it, or one word, such as "auto"."""
-    return Range(low, high, open_low, word, kind)
 
 
 @dataclass(frozen=True)

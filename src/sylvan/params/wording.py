@@ -1,4 +1,4 @@
-"""Parts of sentences: a number with its noun, and what may have been meant by a name that nobody knows."""
+"""Parts of sentences: numbers with their nouns, sizes, times, and what may have been meant by an unknown name."""
 
 from __future__ import annotations
 
@@ -35,3 +35,34 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     names = list(known)
     near = difflib.get_close_matches(name, names, n=1)
     return f"Did you mean {near[0]!r}?" if near else f"Known names: {', '.join(names) or 'none'}."
+
+
+def shown_bytes(n_bytes: float) -> str:
+    """Bytes of memory as sentences show them: ``"1.2 GB"``."""
+    if n_bytes < 1e6:
+        return f"{n_bytes / 1e3:.0f} kB"
+    return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:.1f} MB"
+
+
+def rounded_up_bytes(n_bytes: int) -> str:
+    """As :func:`shown_bytes`, never less."""
+    unit = next((unit for unit in (10**8, 10**5) if n_bytes >= 10 * unit), 1000)
+    return shown_bytes(-(-n_bytes // unit) * unit)
+
+
+def size_words(n_bytes: int) -> str:
+    """Bytes on disk, small files too: ``"812 bytes"``, ``"1.2 kB"``."""
+    power = min(3, (len(str(n_bytes)) - 1) // 3)
+    return f"{n_bytes / 1000**power:.1f} {('', 'kB', 'MB', 'GB')[power]}" if power else f"{n_bytes} bytes"
+
+
+def shown_seconds(seconds: float) -> str:
+    """A time for people: ``"4.2 s"``, ``"12 min"``, ``"3.5 h"``."""
+    if seconds < 90:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def shown_time(seconds: float) -> str:
+    """As :func:`shown_seconds`, for short times too: ``"0.8 ms"``."""
+    return f"{1e3 * seconds:.3g} ms" if seconds < 0.1 else shown_seconds(seconds)

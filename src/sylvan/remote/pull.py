@@ -11,11 +11,11 @@ from typing import Any
 from sylvan import store
 from sylvan.data.streams import open_write
 from sylvan.errors import HubError, ModelError
+from sylvan.params.wording import shown_bytes
 from sylvan.remote import readme
 from sylvan.remote.client import PATIENCE, asking, need_library, unreachable
 from sylvan.remote.repository import SOURCE, Repository, Source, cache_of
 from sylvan.runtime.disk import free_bytes
-from sylvan.runtime.memory import shown_bytes
 from sylvan.store.registry import rebuild
 
 _MANIFEST = "manifest.json"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sylvan.errors import DiskSpaceError
-from sylvan.runtime.memory import shown_bytes
+from sylvan.params.wording import shown_bytes
 
 _FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from sylvan.errors import MemoryLimitError, ParameterError
 from sylvan.parallel import scratch
+from sylvan.params.wording import shown_bytes
 from sylvan.runtime.jobs import Deliver, Job, Results, Runner, Wrapper
 from sylvan.store import ScratchFiles
 
@@ -121,14 +122,6 @@ def parse_bytes(value: Any, name: str = "memory_limit") -> int:
             f"Got {value!r} instead."
         )
     return int(amount)
-
-
-def shown_bytes(n_bytes: float) -> str:
-    """Bytes as sentences show them: ``"1.2 GB"``."""
-    for unit, size in (("GB", 1e9), ("MB", 1e6)):
-        if n_bytes >= size:
-            return f"{n_bytes / size:.1f} {unit}"
-    return f"{n_bytes / 1e3:.0f} kB"
 
 
 class Gate:

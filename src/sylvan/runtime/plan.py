@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from sylvan.errors import MemoryLimitError
+from sylvan.params.wording import shown_bytes, shown_seconds
 from sylvan.runtime.jobs import Job
-from sylvan.runtime.memory import shown_bytes
 from sylvan.store import State
 
 TRIED = 0.2  # seconds of jobs that are run, to see how long the others take
@@ -125,15 +125,6 @@ class Plan:
 def state_bytes(state: State) -> int:
     """What the arrays of a state and of its parts take on disk."""
     return sum(array.nbytes for array in state.arrays.values()) + sum(map(state_bytes, state.parts.values()))
-
-
-def shown_seconds(seconds: float) -> str:
-    """A time for people: ``"4.2 s"``, ``"12 min"``, ``"3.5 h"``."""
-    if seconds < 90:
-        return f"{seconds:.1f} s"
-    if seconds < 5400:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
 
 
 @dataclass

@@ -1,11 +1,11 @@
-"""``sylvan.load``: from a folder to the object that was saved in it."""
+"""The table of all kinds of objects that can be saved; and ``sylvan.load``, from a folder to the object in it."""
 
 from __future__ import annotations
 
 import importlib
 import os
 from collections.abc import Callable
-from typing import Any, TypeVar, overload
+from typing import Any, NamedTuple, TypeVar, overload
 
 from sylvan import store
 from sylvan.errors import ModelError, SylvanError
@@ -13,25 +13,77 @@ from sylvan.version import __version__
 
 _T = TypeVar("_T")
 
-# The modules that register kinds. Nothing else of the package needs to be loaded to open a model.
-MODULES = {
-    "beam-tree": "models.beam_tree.beam_tree",
-    "calibrator": "ranking.calibrate",
-    "ensemble": "models.ensembles.ensemble",
-    "irli": "models.irli.classifier",
-    "irli-index": "models.irli.index",
-    "irli-shards": "models.irli.shards",
-    "label-tree": "indexing.tree",
-    "lexical-matcher": "models.lexical.lexical_matcher",
-    "neighbor-ranker": "models.neighbors",
-    "reranker": "models.reranker.reranker",
-    "text-model": "models.text",
-    "tfidf-vectorizer": "text.tfidf",
-    "vocabulary": "labels.vocabulary",
-    "x-transformer": "models.transformer.x_transformer",
-    "xr-linear": "models.xr.xr_linear",
-    "xr-transformer": "models.transformer.x_transformer",
-}
+
+class Kind(NamedTuple):
+    """What every part of the package has to know of a kind of object that can be saved; a model that ``sylvan train``
+    trains has the name of its command besides."""
+
+    module: str  # which registers it; nothing else of the package needs to be loaded to open such a folder
+    name: str  # of its class
+    summary: str = ""  # on a card
+    command: str = ""
+    help: str = ""
+    setting: str = ""  # which the examples of the command set
+    texts_alone: bool = False  # whether it makes features of texts itself
+
+
+KINDS = {
+    "xr-linear": Kind(
+        "models.xr.xr_linear", "XRLinear", "a tree of linear models over the labels", "xr-linear",
+        "A tree of linear models over any number of labels (PECOS's XR-Linear).", "beam=20",
+    ),
+    "neighbor-ranker": Kind(
+        "models.neighbors", "NeighborRanker", "the labels of the most similar training rows", "neighbors",
+        "The labels of the most similar training rows; needs no training.", "n_neighbors=50",
+    ),
+    "lexical-matcher": Kind(
+        "models.lexical.lexical_matcher", "LexicalMatcher", "the labels whose own words stand in a text", "lexical",
+        "The labels whose own words stand in a text, rows or no rows (as Maui and MLLM do).", "stem=en", True,
+    ),
+    "irli": Kind(
+        "models.irli.classifier", "IRLIClassifier", "labels in learned buckets, found by networks", "irli",
+        "Labels in buckets that networks find, learned in turns (IRLI); training needs PyTorch.", "n_repetitions=16",
+    ),
+    "beam-tree": Kind(
+        "models.beam_tree.beam_tree", "BeamTreeClassifier", "one class a row, over a tree of classes", "beam-tree",
+        "One class per row out of very many, at a cost that hardly grows with them (CANE).", "epochs=20",
+    ),
+    "xr-transformer": Kind(
+        "models.transformer.x_transformer", "XRTransformer",
+        "a text encoder and linear models over a tree of the labels", "xr-transformer",
+        "A text encoder fine-tuned down the label tree, with linear rankers (XR-Transformer); PyTorch.",
+        "encoder=models/minilm", True,
+    ),
+    "x-transformer": Kind(
+        "models.transformer.x_transformer", "XTransformer",
+        "a text encoder that finds clusters of labels, and linear models within them", "x-transformer",
+        "A text encoder fine-tuned to find clusters of labels, with linear rankers (X-Transformer).",
+        "encoder=models/minilm", True,
+    ),
+    "ensemble": Kind(
+        "models.ensembles.ensemble", "Ensemble", "several models in one", "ensemble",
+        "Several models that rank together, each with its own vectoriser.", "weights=0.7,0.3",
+    ),
+    "reranker": Kind(
+        "models.reranker.reranker", "Reranker", "", "reranker",
+        "Several models that propose labels, in an order that is learned.", "scorer=trees",
+    ),
+    "text-model": Kind("models.text", "TextModel", "from texts to named labels"),
+    "irli-index": Kind("models.irli.index", "IRLIIndex", "vectors in learned buckets"),
+    "irli-shards": Kind("models.irli.shards", "ShardedIRLIIndex", "vectors in learned buckets, in disjoint parts"),
+    "label-tree": Kind("indexing.tree", "LabelTree", "a tree over the labels"),
+    "tfidf-vectorizer": Kind("text.tfidf", "TfidfVectorizer", "from texts to features"),
+    "vocabulary": Kind("labels.vocabulary", "Vocabulary", "the names of labels"),
+    "calibrator": Kind("ranking.calibrate", "Calibrator"),
+}  # fmt: skip
+COMMANDS = {kind.command: kind for kind in KINDS.values() if kind.command}
+JOINED = ("ensemble", "reranker")  # the commands of models that are made of several
+
+
+def class_of(command: str) -> Any:
+    """The class of the model that ``sylvan train COMMAND`` trains, loaded."""
+    kind = COMMANDS[command]
+    return getattr(importlib.import_module(f"sylvan.{kind.module}"), kind.name)
 
 
 @overload
@@ -83,7 +135,7 @@ def rebuild(state: store.State) -> Any:
     loader = _loader_of(state.kind)
     where = state.where or "the model"
     if loader is None:
-        known = ", ".join(sorted({*MODULES, *store.known_kinds()}))
+        known = ", ".join(sorted({*KINDS, *store.known_kinds()}))
         raise ModelError(
             f"{where!r} holds a model of kind {state.kind!r}, which Sylvan {__version__} does not know. "
             f"The kinds it knows: {known}."
@@ -97,6 +149,6 @@ def rebuild(state: store.State) -> Any:
 
 
 def _loader_of(kind: str) -> Callable[[store.State], object] | None:
-    if store.loader_of(kind) is None and kind in MODULES:
-        importlib.import_module(f"sylvan.{MODULES[kind]}")
+    if store.loader_of(kind) is None and kind in KINDS:
+        importlib.import_module(f"sylvan.{KINDS[kind].module}")
     return store.loader_of(kind)

@@ -11,7 +11,7 @@ from sylvan.lazy import lazy_names, typed_names
 
 if TYPE_CHECKING:
     from sylvan.tune.result import Trial, TuneResult
-    from sylvan.tune.setting import Setting
+    from sylvan.tune.space import Setting
 
 __all__ = ["Setting", "Trial", "TuneResult"]
 

@@ -14,12 +14,11 @@ from typing import Any
 
 from sylvan.errors import DataError, ParameterError
 from sylvan.explain.explanation import escape, page_head
-from sylvan.metrics.figures import BLUE, GREY, ORANGE, draw_panels, need_matplotlib
+from sylvan.metrics import figures
 from sylvan.models.base import Estimator
-from sylvan.params.wording import counted
-from sylvan.runtime.memory import parse_bytes, shown_bytes
-from sylvan.runtime.plan import shown_seconds
-from sylvan.tune.setting import Setting, toml_of
+from sylvan.params.wording import counted, shown_bytes, shown_time
+from sylvan.runtime.memory import parse_bytes
+from sylvan.tune.space import Setting, toml_of
 
 _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _PART = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([a-z]+)\s*", re.IGNORECASE)
@@ -48,11 +47,6 @@ def parse_seconds(value: Any, name: str) -> float:
     return seconds
 
 
-def shown_time(seconds: float) -> str:
-    """A time as sentences show it, short ones too: ``"0.8 ms"``, ``"4.2 s"``."""
-    return f"{1e3 * seconds:.3g} ms" if seconds < 0.1 else shown_seconds(seconds)
-
-
 @dataclass(frozen=True)
 class Limits:
     """What the tuned model must hold to; None where there is no limit."""
@@ -64,30 +58,27 @@ class Limits:
     @classmethod
     def of(cls, max_latency: Any = None, max_size: Any = None, max_train_time: Any = None) -> Limits:
         """The limits as a caller writes them: ``"1ms"``, ``"50MB"``, ``"5m"``."""
-        return cls(
-            None if max_latency is None else parse_seconds(max_latency, "max_latency"),
-            None if max_size is None else parse_bytes(max_size, "max_size"),
-            None if max_train_time is None else parse_seconds(max_train_time, "max_train_time"),
-        )
+        latency = None if max_latency is None else parse_seconds(max_latency, "max_latency")
+        size = None if max_size is None else parse_bytes(max_size, "max_size")
+        return cls(latency, size, None if max_train_time is None else parse_seconds(max_train_time, "max_train_time"))
 
     def excesses(self, latency: float | None, size: float | None, train_time: float | None) -> dict[str, float]:
         """How much each limit is exceeded, as a share of it; at most 0 where it's held. Unknown values hold."""
-        pairs = {"latency": (latency, self.latency), "size": (size, self.size),
-                 "train_time": (train_time, self.train_time)}  # fmt: skip
-        return {
-            name: value / limit - 1 for name, (value, limit) in pairs.items() if value is not None and limit is not None
-        }
+        values: dict[str, Any] = {"latency": latency, "size": size, "train_time": train_time}
+        known = [name for name, limit in vars(self).items() if limit is not None and values[name] is not None]
+        return {name: values[name] / getattr(self, name) - 1 for name in known}
 
     def broken(self, latency: float | None, size: float | None, train_time: float | None) -> list[str]:
         """A few words for each limit that isn't held."""
-        shown: dict[str, Callable[[Any], str]] = {"latency": shown_time, "size": shown_bytes, "train_time": shown_time}
-        words = {"latency": "a single query takes", "size": "it takes", "train_time": "its training takes"}
-        values = {"latency": latency, "size": size, "train_time": train_time}
+        excesses = self.excesses(latency, size, train_time)
+        words: tuple[tuple[str, Any, str, Callable[[Any], str]], ...] = (
+            ("latency", latency, "a single query takes", shown_time), ("size", size, "it takes", shown_bytes),
+            ("train_time", train_time, "its training takes", shown_time),
+        )  # fmt: skip
         return [
-            f"{words[name]} {shown[name](values[name])}, which is more than {shown[name](getattr(self, name))}"
-            for name, excess in self.excesses(latency, size, train_time).items()
-            if excess > 0
-        ]
+            f"{what} {shown(value)}, which is more than {shown(getattr(self, name))}"
+            for name, value, what, shown in words if excesses.get(name, 0) > 0
+        ]  # fmt: skip
 
 
 @dataclass
@@ -164,10 +155,10 @@ class Trial:
 
 def leaders(trials: Sequence[Trial]) -> list[Trial]:
     """The first trial of each family, in the order of these, each of one setting."""
-    found: dict[tuple[str, ...], Trial] = {}
+    first: dict[tuple[str, ...], Trial] = {}
     for trial in trials:
-        found.setdefault(trial.family, trial)
-    return list(found.values())
+        first.setdefault(trial.family, trial)
+    return list(first.values())
 
 
 def pareto_front(trials: Sequence[Trial]) -> list[Trial]:
@@ -188,94 +179,59 @@ def pareto_front(trials: Sequence[Trial]) -> list[Trial]:
 
 def cells_of(trial: Trial) -> tuple[str, ...]:
     """A trial as a row of a table, in words."""
-    return (
-        f"#{trial.number}",
-        "-" if trial.score is None else f"{100 * trial.score:.2f}",
-        f"{trial.n_rows:,}" if trial.n_rows else "-",
-        "-" if trial.seconds is None else shown_time(trial.seconds),
-        "-" if trial.n_bytes is None else shown_bytes(trial.n_bytes),
-        "-" if trial.latency is None else shown_time(trial.latency),
-        trial.state,
-        trial.words() + (f" ({trial.note})" if trial.note else ""),
-    )
+    columns: tuple[tuple[Any, Callable[[Any], str]], ...] = (
+        (trial.score, lambda score: f"{100 * score:.2f}"), (trial.n_rows or None, lambda n: f"{n:,}"),
+        (trial.seconds, shown_time), (trial.n_bytes, shown_bytes), (trial.latency, shown_time),
+    )  # fmt: skip
+    cells = ("-" if value is None else shown(value) for value, shown in columns)
+    return f"#{trial.number}", *cells, trial.state, trial.words() + (f" ({trial.note})" if trial.note else "")
 
 
-def draw_front(
-    paths: Sequence[str | os.PathLike[str]], trials: Sequence[Trial], best: int, metric: str, limits: Limits
-) -> None:
-    """Draw the complete trials into each of ``paths``, with the default (a square) and the best (a star) marked."""
-    need_matplotlib()
-    complete = [trial for trial in trials if trial.state == "complete" and trial.score is not None]
-    panels: list[Callable[[Any], None]] = [
-        partial(_paint, complete, best, attribute, label, unit, getattr(limits, limit), metric)
-        for attribute, label, unit, limit in _AXES
-        if any(getattr(trial, attribute) is not None for trial in complete)
-    ]
-    draw_panels(paths, f"{metric} on the holdout against what it costs", panels or [lambda axes: None])
-
-
-def _paint(
-    trials: Sequence[Trial], best: int, attribute: str, label: str, unit: float, limit: float | None, metric: str,
-    axes: Any,
-) -> None:  # fmt: skip
+def _paint(result: TuneResult, trials: Sequence[Trial], axis: tuple[str, str, float, str], axes: Any) -> None:
+    """One panel: the score of trials against what they cost, the default (a square) and the best (a star) marked."""
     from matplotlib.ticker import FuncFormatter, LogLocator
 
-    points = [
-        (unit * getattr(trial, attribute), 100 * (trial.score or 0.0), trial.number)
-        for trial in trials
-        if getattr(trial, attribute) is not None
-    ]
+    attribute, label, unit, limit = axis
+    points = [(unit * getattr(trial, attribute), 100 * (trial.score or 0.0), trial.number) for trial in trials]
     front: list[tuple[float, float]] = []
     for cost, score, _ in sorted(points, key=lambda point: (point[0], -point[1])):
         if not front or score > front[-1][1]:
             front.append((cost, score))
-    axes.plot(*zip(*front, strict=True), color=BLUE, linewidth=1, drawstyle="steps-post", label="Pareto front")
-    axes.scatter([p[0] for p in points], [p[1] for p in points], s=14, color=GREY, label="trials")
-    for number, marker, size, name in ((0, "s", 36, "default"), (best, "*", 110, "best")):
-        here = [point for point in points if point[2] == number]
-        axes.scatter([p[0] for p in here], [p[1] for p in here], marker=marker, s=size, color=ORANGE, label=name)
-    if limit is not None:
-        axes.axvline(unit * limit, color=ORANGE, linestyle=":", linewidth=1, label="limit")
+    axes.plot(*zip(*front, strict=True), color=figures.BLUE, linewidth=1, drawstyle="steps-post", label="Pareto front")
+    axes.scatter([p[0] for p in points], [p[1] for p in points], s=14, color=figures.GREY, label="trials")
+    for number, marker, size, name in ((0, "s", 36, "default"), (result.best.number, "*", 110, "best")):
+        costs, scores = ([point[at] for point in points if point[2] == number] for at in (0, 1))
+        axes.scatter(costs, scores, marker=marker, s=size, color=figures.ORANGE, label=name)
+    if (most := getattr(result.limits, limit)) is not None:
+        axes.axvline(unit * most, color=figures.ORANGE, linestyle=":", linewidth=1, label="limit")
     axes.set_xscale("log")
-    for which in ("major", "minor"):
-        places = LogLocator(subs=(1,) if which == "major" else (2, 5))
-        getattr(axes.xaxis, f"set_{which}_locator")(places)
+    for which, subs in (("major", (1,)), ("minor", (2, 5))):
+        getattr(axes.xaxis, f"set_{which}_locator")(LogLocator(subs=subs))
         getattr(axes.xaxis, f"set_{which}_formatter")(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.set(xlabel=label, ylabel=f"{metric}, percent")
+    axes.set(xlabel=label, ylabel=f"{result.metric}, percent")
     axes.legend(frameon=False, fontsize=8, loc="lower right")
 
 
-def tuning_page(result: Any, picture: str = "") -> str:
+def _page(result: TuneResult, picture: str) -> Iterator[str]:
     """The result of a tuning as a page: what was found, the figure, the Pareto front, all trials, the configuration."""
-    return "".join(_parts(result, picture))
-
-
-def _parts(result: Any, picture: str) -> Iterator[str]:
     yield page_head(f"Tuning for {result.metric}")
     yield f"<h1>Tuning for {escape(result.metric)}</h1>\n"
     for line in result.summary().splitlines():
         yield f"<p>{escape(line)}</p>\n"
     if picture:
-        drawn = picture[picture.index("<svg") :]
-        yield f'<div style="background: #fff; overflow-x: auto">{drawn}</div>\n'
+        yield f'<div style="background: #fff; overflow-x: auto">{picture[picture.index("<svg") :]}</div>\n'
     yield "<h2>Pareto front</h2>\n<p class=soft>No other trial is at least as good in score, latency, size "
     yield "and training time at once.</p>\n"
     yield from _table(result.pareto(), result.best.number)
     yield "<h2>All trials</h2>\n"
     yield from _table(result.trials, result.best.number)
-    yield f"<h2>Configuration that trains this model without tuning</h2>\n<pre>{escape_lines(result.to_toml())}</pre>\n"
-    yield "</body>\n</html>\n"
-
-
-def escape_lines(text: str) -> str:
-    """Several lines as they may stand in the page."""
-    return "\n".join(escape(line) for line in text.splitlines())
+    toml = "\n".join(map(escape, result.to_toml().splitlines()))
+    yield f"<h2>Configuration that trains this model without tuning</h2>\n<pre>{toml}</pre>\n</body>\n</html>\n"
 
 
 def _table(trials: Sequence[Trial], best: int) -> Iterator[str]:
-    yield '<div style="overflow-x: auto"><table>\n<tr>'
-    yield "".join(f"<td class=soft>{name}</td>" for name in HEADER)
-    yield "</tr>\n"
+    head = "".join(f"<td class=soft>{name}</td>" for name in HEADER)
+    yield f'<div style="overflow-x: auto"><table>\n<tr>{head}</tr>\n'
     for trial in trials:
         style = ' style="font-weight: bold"' if trial.number == best else ""
         yield f"<tr{style}>{''.join(f'<td>{escape(cell)}</td>' for cell in cells_of(trial))}</tr>\n"
@@ -331,11 +287,9 @@ class TuneResult:
 
     def to_toml(self) -> str:
         """A configuration file that trains the same model with ``sylvan train``, without tuning."""
-        options = {}
-        for name, attribute, usual in (("text-field", "text_fields_", ("text",)),
-                                       ("labels-field", "labels_field_", "labels")):  # fmt: skip
-            if (value := getattr(self.model, attribute, usual)) != usual:
-                options[name] = value
+        fields = (("text-field", "text_fields_", ("text",)), ("labels-field", "labels_field_", "labels"))
+        values = [(name, getattr(self.model, attribute, usual), usual) for name, attribute, usual in fields]
+        options = {name: value for name, value, usual in values if value != usual}
         return toml_of(self.best.members, self.best.weights, options, self.pruned_to)
 
     def table(self, trials: Sequence[Trial] | None = None) -> str:
@@ -351,9 +305,7 @@ class TuneResult:
 
     def summary(self) -> str:
         """What was found, in a few sentences."""
-        best = self.best
-        lines = [f"Best: {best.words()}."]
-        default = self.default
+        best, default = self.best, self.default
         score = f"{self.metric} {100 * (best.score or 0):.2f} on {self.n_holdout:,} holdout rows"
         if default is not None and default.score is not None and default.n_rows == best.n_rows:
             gain = 100 * ((best.score or 0) - default.score)
@@ -363,13 +315,12 @@ class TuneResult:
                 between = f" (95% interval {low:+.2f} to {high:+.2f})"
             kind = "default" if self.limits.size is None else "default within the size"
             score += f", the {kind} {100 * default.score:.2f}: {gain:+.2f}{between}"
-        lines.append(f"{score}.")
-        trials = counted(len(self.trials), "trial")
-        lines.append(
+        final = (
             f"The final model: training {shown_time(best.seconds or 0)}, {shown_bytes(best.n_bytes or 0)}, "
-            f"{shown_time(best.latency or 0)} a query. {trials} in {shown_time(self.seconds)}."
+            f"{shown_time(best.latency or 0)} a query. {counted(len(self.trials), 'trial')} in "
+            f"{shown_time(self.seconds)}."
         )
-        return "\n".join([*lines, *self.notes])
+        return "\n".join([f"Best: {best.words()}.", f"{score}.", final, *self.notes])
 
     def as_json(self) -> dict[str, Any]:
         """Everything but the model as plain values."""
@@ -400,14 +351,14 @@ class TuneResult:
         }
         for name, text in texts.items():
             (place / name).write_text(text, "utf-8")
-        figures = ["pareto.svg", "pareto.png"]
+        drawings = ["pareto.svg", "pareto.png"]
         try:
-            self.draw([place / name for name in figures])
-            picture = (place / figures[0]).read_text("utf-8")
+            self.draw([place / name for name in drawings])
+            picture = (place / drawings[0]).read_text("utf-8")
         except DataError:  # without matplotlib the tables say the same
-            figures, picture = [], ""
-        (place / "report.html").write_text(tuning_page(self, picture), "utf-8")
-        return [*texts, "report.html", *figures]
+            drawings, picture = [], ""
+        (place / "report.html").write_text("".join(_page(self, picture)), "utf-8")
+        return [*texts, "report.html", *drawings]
 
     def draw(self, paths: Sequence[str | os.PathLike[str]]) -> None:
         """Draw every complete trial's score against its size, training time and latency, and the Pareto front of each.
@@ -422,4 +373,11 @@ class TuneResult:
         DataError
             When matplotlib isn't installed.
         """
-        draw_front(paths, self.trials, self.best.number, self.metric, self.limits)
+        figures.need_matplotlib()
+        complete = [trial for trial in self.trials if trial.state == "complete" and trial.score is not None]
+        panels: list[Callable[[Any], None]] = []
+        for axis in _AXES:
+            if known := [trial for trial in complete if getattr(trial, axis[0]) is not None]:
+                panels.append(partial(_paint, self, known, axis))
+        title = f"{self.metric} on the holdout against what it costs"
+        figures.draw_panels(paths, title, panels or [lambda axes: None])

@@ -8,7 +8,7 @@ import logging
 import os
 import warnings
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,16 +19,11 @@ import numpy.typing as npt
 from sylvan.arrays.canonical import Csr
 from sylvan.arrays.topk import TopK
 from sylvan.errors import MemoryLimitError, ModelError, SylvanError, TuningError
-from sylvan.params.wording import counted
-from sylvan.runtime.memory import shown_bytes
-from sylvan.tune.result import Budget, Limits, Trial, leaders, shown_time
-from sylvan.tune.setting import Setting
-from sylvan.tune.space import Space
+from sylvan.params.wording import counted, shown_bytes, shown_time
+from sylvan.tune.result import Budget, Limits, Trial, leaders
+from sylvan.tune.space import Setting, Space
 from sylvan.tune.workbench import Measured, Workbench
 
-_NAME = "sylvan"
-_RECORD = "record"
-_IDENTITY = "study.json"
 SAFETY = 1.2  # on estimates of time
 PLANNED = 0.7  # of what a plan says must be within a limit: plans of size err by less
 MARGIN = 0.25  # by which an estimate may exceed a limit before the trial is given up
@@ -50,136 +45,17 @@ def need_optuna() -> Any:
 
 def data_identity(X: Any, labels: Csr, holdout: npt.NDArray[np.int32], **choices: Any) -> dict[str, Any]:
     """What a study's trials depend on beside their settings; studies of different identities can't be joined."""
-    sums = [0, 0]
-    for at, arrays in enumerate([(labels.indptr, labels.indices, labels.data, holdout), () if isinstance(X, list)
-                                 else (X.indptr, X.indices, X.data)]):  # fmt: skip
-        for array in arrays:
-            sums[at] = zlib.crc32(np.ascontiguousarray(array).tobytes(), sums[at])
-    for text in X if isinstance(X, list) else ():
-        sums[1] = zlib.crc32(text.encode("utf-8", "surrogatepass"), sums[1])
-    return {"labels": sums[0], "features": sums[1], "rows": labels.shape[0], **choices}
 
+    def checksum(parts: Iterable[Any]) -> int:
+        total = 0
+        for part in parts:
+            total = zlib.crc32(part if isinstance(part, bytes) else np.ascontiguousarray(part).tobytes(), total)
+        return total
 
-class Study:
-    """Trials by number, asked for and told; in memory, or in a folder that several processes may share."""
-
-    def __init__(self, space: Space, seed: int, identity: dict[str, Any], folder: str | None = None) -> None:
-        self.optuna = need_optuna()
-        self.optuna.logging.set_verbosity(logging.ERROR)
-        self.space, self.seed = space, seed
-        self.folder = None if folder is None else Path(folder)  # where the study lies
-        self._tops: dict[int, TopK] = {}
-        storage = None if self.folder is None else self._storage(self.folder, identity)
-        with _without_warnings():
-            pruner = self.optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=3)
-            self._study = self.optuna.create_study(
-                study_name=_NAME, direction="maximize", storage=storage, pruner=pruner, load_if_exists=True
-            )
-        if not self._study.get_trials(deepcopy=False):
-            for start in space.starts():
-                self._enqueue(start)
-
-    def _enqueue(self, start: Any) -> None:
-        with _without_warnings():
-            self._study.enqueue_trial(self.space.point(start), user_attrs={"whole": start.whole}, skip_if_exists=True)
-
-    def _storage(self, folder: Path, identity: dict[str, Any]) -> Any:
-        path = folder / _IDENTITY
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            if path.is_file():
-                known = json.loads(path.read_text("utf-8"))
-            elif any(folder.iterdir()):
-                raise ModelError(f"The folder {str(folder)!r} holds something other than a study: give another one.")
-            else:
-                known = identity
-                part = folder / f"{_IDENTITY}.{os.getpid()}"
-                part.write_text(json.dumps(identity), "utf-8")
-                os.replace(part, path)
-        except (OSError, json.JSONDecodeError) as error:
-            raise ModelError(f"The study in {str(folder)!r} can't be opened: {error}.") from error
-        differing = sorted(name for name in identity if known.get(name) != identity[name])
-        if differing:
-            raise ModelError(
-                f"The study in {str(folder)!r} is of another tuning: it has other {' and '.join(differing)}. Give "
-                "another folder, or the same data and options."
-            )
-        journal = self.optuna.storages.journal
-        backend = journal.JournalFileBackend(str(folder / "journal.log"))
-        with _without_warnings():
-            return self.optuna.storages.JournalStorage(backend)
-
-    def ask(self, best: Sequence[int] = ()) -> Any:
-        """The next trial of the engine: a start, or in turns a variation of the best and what the sampler draws."""
-        trials = self._study.get_trials(deepcopy=False)
-        n_before = len(trials)
-        if best and n_before % 2 and all(trial.state != self.optuna.trial.TrialState.WAITING for trial in trials):
-            self._vary([trials[number].params for number in best], n_before)
-        with _without_warnings():
-            # A new sampler a trial, so that a study that resumes goes on as if it had never stopped.
-            self._study.sampler = self.optuna.samplers.TPESampler(
-                seed=(self.seed * 1_000_003 + n_before) % 2**31, n_startup_trials=5, multivariate=True, group=True,
-                constraints_func=_excess,
-            )  # fmt: skip
-            return self._study.ask()
-
-    def _vary(self, points: Sequence[dict[str, Any]], n_before: int) -> None:
-        """Queue a variation of one of these points, in half of all cases the first."""
-        rng = np.random.default_rng([self.seed, n_before])
-        chosen = 0 if rng.random() < 0.5 else int(rng.integers(len(points)))
-        with _without_warnings():
-            self._study.enqueue_trial(self.space.varied(points[chosen], rng), skip_if_exists=True)
-
-    def tell(self, asked: Any, record: Trial, top: TopK | None = None) -> None:
-        """The end of a trial; the answers of one that is complete are stored beside the study."""
-        if top is not None:
-            self._tops[record.number] = top
-            if self.folder is not None:
-                self._write_top(record.number, top)
-        asked.set_user_attr(_RECORD, json.dumps(record.as_json()))
-        state = self.optuna.trial.TrialState
-        with _without_warnings():
-            if record.state == "complete":
-                self._study.tell(asked, record.score)
-            elif record.state == "pruned" or record.score is not None:  # the sampler learns from what exceeds a limit
-                self._study.tell(asked, state=state.PRUNED)
-            else:
-                self._study.tell(asked, state=state.FAIL)
-
-    def give_back(self, asked: Any) -> None:
-        """A trial that was interrupted will be tried again when the study resumes."""
-        with _without_warnings():
-            self._study.tell(asked, state=self.optuna.trial.TrialState.FAIL)
-            whole = bool(asked.user_attrs.get("whole"))
-            self._study.enqueue_trial(asked.params, user_attrs={"whole": whole})
-
-    def _write_top(self, number: int, top: TopK) -> None:
-        assert self.folder is not None
-        part = self.folder / f"answers-{number}.{os.getpid()}.npz"
-        np.savez(part, labels=top.labels, scores=top.scores)
-        os.replace(part, self.folder / f"answers-{number}.npz")
-
-    def records(self) -> list[Trial]:
-        """All trials that have ended, those of other processes and earlier ones too, by number."""
-        found = []
-        for trial in self._study.get_trials(deepcopy=False):
-            written = trial.user_attrs.get(_RECORD)
-            if written is not None and trial.state.is_finished():
-                found.append(Trial.of_json(json.loads(written)))
-        return found
-
-    def top(self, number: int) -> TopK | None:
-        """The answers of a complete trial; None where they are lost."""
-        if number not in self._tops and self.folder is not None:
-            path = self.folder / f"answers-{number}.npz"
-            with contextlib.suppress(OSError, KeyError, ValueError), np.load(path, allow_pickle=False) as arrays:
-                self._tops[number] = TopK(arrays["labels"], arrays["scores"])
-        return self._tops.get(number)
-
-
-def _excess(trial: Any) -> list[float]:
-    """By how much a trial exceeds the limits, for the sampler."""
-    return [float(trial.user_attrs.get("excess", 0.0))]
+    texts = isinstance(X, list)
+    features = (text.encode("utf-8", "surrogatepass") for text in X) if texts else (X.indptr, X.indices, X.data)
+    rows = checksum((labels.indptr, labels.indices, labels.data, holdout))
+    return {"labels": rows, "features": checksum(features), "rows": labels.shape[0], **choices}
 
 
 @contextlib.contextmanager
@@ -188,6 +64,111 @@ def _without_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
+
+
+class Study:
+    """Trials by number, asked for and told; in memory, or in a folder that several processes may share."""
+
+    @_without_warnings()
+    def __init__(self, space: Space, seed: int, identity: dict[str, Any], folder: str | None = None) -> None:
+        self.optuna = need_optuna()
+        self.optuna.logging.set_verbosity(logging.ERROR)
+        self.space, self.seed = space, seed
+        self.folder = None if folder is None else Path(folder)  # where the study lies
+        self._tops: dict[int, TopK] = {}
+        storage = None
+        if self.folder is not None:
+            _check_identity(self.folder, identity)
+            journal = self.optuna.storages.journal.JournalFileBackend(str(self.folder / "journal.log"))
+            storage = self.optuna.storages.JournalStorage(journal)
+        pruner = self.optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=3)
+        self._study = self.optuna.create_study(
+            study_name="sylvan", direction="maximize", storage=storage, pruner=pruner, load_if_exists=True
+        )
+        for start in () if self._study.get_trials(deepcopy=False) else space.starts():
+            self._study.enqueue_trial(space.point(start), user_attrs={"whole": start.whole}, skip_if_exists=True)
+
+    @_without_warnings()
+    def ask(self, best: Sequence[int] = ()) -> Any:
+        """The next trial of the engine: a start, or in turns a variation of the best and what the sampler draws."""
+        trials = self._study.get_trials(deepcopy=False)
+        n_before = len(trials)
+        if best and n_before % 2 and all(trial.state != self.optuna.trial.TrialState.WAITING for trial in trials):
+            # A variation of one of the best, in half of all cases of the first.
+            rng = np.random.default_rng([self.seed, n_before])
+            chosen = 0 if rng.random() < 0.5 else int(rng.integers(len(best)))
+            self._study.enqueue_trial(self.space.varied(trials[best[chosen]].params, rng), skip_if_exists=True)
+        # A new sampler a trial, so that a study that resumes goes on as if it had never stopped.
+        self._study.sampler = self.optuna.samplers.TPESampler(
+            seed=(self.seed * 1_000_003 + n_before) % 2**31, n_startup_trials=5, multivariate=True, group=True,
+            constraints_func=lambda trial: [float(trial.user_attrs.get("excess", 0.0))],
+        )  # fmt: skip
+        return self._study.ask()
+
+    @_without_warnings()
+    def tell(self, trial: Any, record: Trial, top: TopK | None = None) -> None:
+        """The end of a trial; the answers of one that is complete are stored beside the study."""
+        if top is not None:
+            self._tops[record.number] = top
+            if self.folder is not None:
+                part = self.folder / f"answers-{record.number}.{os.getpid()}.npz"
+                np.savez(part, labels=top.labels, scores=top.scores)
+                os.replace(part, self._answers(record.number))
+        trial.set_user_attr("record", json.dumps(record.as_json()))
+        state = self.optuna.trial.TrialState
+        if record.state == "complete":
+            self._study.tell(trial, record.score)
+        else:  # the sampler learns from what exceeds a limit
+            learned = record.state == "pruned" or record.score is not None
+            self._study.tell(trial, state=state.PRUNED if learned else state.FAIL)
+
+    @_without_warnings()
+    def give_back(self, trial: Any) -> None:
+        """A trial that was interrupted will be tried again when the study resumes."""
+        self._study.tell(trial, state=self.optuna.trial.TrialState.FAIL)
+        self._study.enqueue_trial(trial.params, user_attrs={"whole": bool(trial.user_attrs.get("whole"))})
+
+    def records(self) -> list[Trial]:
+        """All trials that have ended, those of other processes and earlier ones too, by number."""
+        ended = [trial for trial in self._study.get_trials(deepcopy=False) if trial.state.is_finished()]
+        written = [trial.user_attrs["record"] for trial in ended if trial.user_attrs.get("record") is not None]
+        return [Trial.of_json(json.loads(record)) for record in written]
+
+    def _answers(self, number: int) -> Path:
+        assert self.folder is not None
+        return self.folder / f"answers-{number}.npz"
+
+    def top(self, number: int) -> TopK | None:
+        """The answers of a complete trial; None where they are lost."""
+        if number not in self._tops and self.folder is not None:
+            lost = contextlib.suppress(OSError, KeyError, ValueError)
+            with lost, np.load(self._answers(number), allow_pickle=False) as arrays:
+                self._tops[number] = TopK(arrays["labels"], arrays["scores"])
+        return self._tops.get(number)
+
+
+def _check_identity(folder: Path, identity: dict[str, Any]) -> None:
+    """Refuse a folder with something other than this study; mark one that is empty."""
+    path = folder / "study.json"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if path.is_file():
+            known = json.loads(path.read_text("utf-8"))
+        elif any(folder.iterdir()):
+            raise ModelError(f"The folder {str(folder)!r} holds something other than a study: give another one.")
+        else:
+            known = identity
+            part = folder / f"study.json.{os.getpid()}"
+            part.write_text(json.dumps(identity), "utf-8")
+            os.replace(part, path)
+    except (OSError, json.JSONDecodeError) as error:
+        raise ModelError(f"The study in {str(folder)!r} can't be opened: {error}.") from error
+    differing = sorted(name for name in identity if known.get(name) != identity[name])
+    if differing:
+        raise ModelError(
+            f"The study in {str(folder)!r} is of another tuning: it has other {' and '.join(differing)}. Give "
+            "another folder, or the same data and options."
+        )
 
 
 class Search:
@@ -217,27 +198,23 @@ class Search:
         """Try until the budget or the trials are used up; Ctrl-C ends the trial and leaves with KeyboardInterrupt."""
         helpless = 0
         while helpless < _HELPLESS:
-            self._refresh()
+            self.records |= {record.number: record for record in self.study.records()}  # of other processes and runs
             n_begun = len(self.records)
             if self.max_trials is not None and n_begun >= self.max_trials:
                 return
-            if n_begun and self.budget.remaining - self.reserve() < _median(self._first_rungs):
+            first_rungs = sorted(self._first_rungs) or [0.0]
+            if n_begun and self.budget.remaining - self.reserve() < first_rungs[len(first_rungs) // 2]:
                 return
-            asked = self.study.ask([trial.number for trial in leaders(self.best())])
+            trial = self.study.ask([best.number for best in leaders(self.best())])
             try:
-                record, top = self._try(asked)
+                record, top = self._try(trial)
             except KeyboardInterrupt:
-                self.study.give_back(asked)
+                self.study.give_back(trial)
                 raise
-            self.study.tell(asked, record, top)
+            self.study.tell(trial, record, top)
             self.records[record.number] = record
             self._say(record)
             helpless = helpless + 1 if record.note.startswith("no time") else 0
-
-    def _refresh(self) -> None:
-        """Take in what other processes and earlier runs have tried."""
-        for record in self.study.records():
-            self.records[record.number] = record
 
     def reserve(self) -> float:
         """Seconds to leave for the training on all rows of what is best so far."""
@@ -249,57 +226,42 @@ class Search:
         most = max(seconds[0], RESERVED * self.budget.seconds) if seconds else 0.0
         return min(sum(seconds), most) + JOINING * self.budget.seconds
 
-    def _try(self, asked: Any) -> tuple[Trial, Any]:
+    def _try(self, trial: Any) -> tuple[Trial, TopK | None]:
         """One trial: rung after rung, until it falls behind or can't fit."""
-        setting = self.study.space.setting(asked)
-        whole = bool(asked.user_attrs.get("whole"))
-        record = Trial(asked.number, (setting,), state="pruned")
-        before = self.measured.setdefault(setting.key, [])
+        setting, first = self.study.space.setting(trial), trial.number == 0
+        record = Trial(trial.number, (setting,), state="pruned")
+        measured = self.measured.setdefault(setting.key, [])
         for rung in range(self.last + 1):
-            excuse = self._excuse(setting, record, before[rung - 1 : rung], rung, asked.number == 0)
+            excuse = self._excuse(setting, record, measured[rung - 1 : rung], rung, first)
             if excuse:
                 return replace(record, state="skipped", note=excuse), None
-            if len(before) <= rung:
+            if len(measured) <= rung:
                 try:
-                    measured = self.bench.measure(setting, rung)
-                    before.append(measured if rung == self.last else replace(measured, top=EMPTY))
+                    result = self.bench.measure(setting, rung)
+                    measured.append(result if rung == self.last else replace(result, top=EMPTY))
                 except (SylvanError, MemoryError) as error:
                     return replace(record, state="failed", note=str(error)), None
-            record = self._noted(record, before[rung], rung)
-            if asked.number == 0:
-                self._usual = before
+            record = self._noted(record, measured[rung], rung)
             if rung == 0:
-                self._first_rungs.append(before[0].elapsed)
-            if asked.number == 0:
+                self._first_rungs.append(measured[0].elapsed)
+            if first:
+                self._usual = measured
                 self._need_time(record)
+            excess = max([0.0, *record.excesses(self.limits).values()])
+            trial.set_user_attr("excess", excess)  # for the sampler
             if rung == self.last:
-                return self._completed(asked, record, before)
-            excess = self._excess(asked, record)
-            if asked.number == 0:
+                for earlier, result in enumerate(measured[:-1] if first and excess == 0 else ()):
+                    trial.report(result.scores.value(), 3**earlier)
+                return replace(record, state="complete"), measured[-1].top
+            if first:
                 continue  # it competes with others if it's within the limits, which is known at the end
             if excess > MARGIN:
-                return replace(record, state="skipped", note=self._too_much(record)), None
-            asked.report(record.score, 3**rung)
-            if not whole and asked.should_prune():
+                note = " and ".join(self.limits.broken(record.latency, record.n_bytes, record.seconds))
+                return replace(record, state="skipped", note=f"by estimate, {note}"), None
+            trial.report(record.score, 3**rung)
+            if not trial.user_attrs.get("whole") and trial.should_prune():
                 return record, None
         return record, None
-
-    def _completed(self, asked: Any, record: Trial, measured: list[Measured]) -> tuple[Trial, TopK]:
-        """The end of a trial that was measured with all training rows."""
-        if self._excess(asked, record) == 0 and asked.number == 0:
-            for rung, one in enumerate(measured[:-1]):
-                asked.report(one.scores.value(), 3**rung)
-        return replace(record, state="complete"), measured[-1].top
-
-    def _excess(self, asked: Any, record: Trial) -> float:
-        """By how much a trial exceeds a limit, at most; the sampler is told."""
-        excess = max([0.0, *record.excesses(self.limits).values()])
-        asked.set_user_attr("excess", excess)
-        return excess
-
-    def _too_much(self, record: Trial) -> str:
-        """Which limits a trial would break, from the rows that it was trained on."""
-        return f"by estimate, {' and '.join(self.limits.broken(record.latency, record.n_bytes, record.seconds))}"
 
     def _noted(self, record: Trial, measured: Measured, rung: int) -> Trial:
         growth = self.bench.growth(rung)
@@ -315,23 +277,18 @@ class Search:
     def _excuse(self, setting: Setting, record: Trial, before: list[Measured], rung: int, first: bool) -> str:
         """Why a trial needn't train on this rung; empty where it may."""
         # The default model is measured with all rows if time is left to train it on them once more.
-        spared = SAFETY * (record.seconds or 0.0) if first else self.reserve()
-        remaining = self.budget.remaining - spared
+        remaining = self.budget.remaining - (SAFETY * (record.seconds or 0.0) if first else self.reserve())
+        limits = self.limits
         if record.seconds is not None:
             needed = SAFETY * before[0].elapsed * self.bench.rungs[rung] / self.bench.rungs[rung - 1]
             if needed > remaining and not (first and rung < self.last):
                 return f"no time is left: it would take {shown_time(needed)}"
-            if self.limits.train_time is not None and PLANNED * record.seconds > self.limits.train_time and not first:
+            if limits.train_time is not None and PLANNED * record.seconds > limits.train_time and not first:
                 return f"its training would take {shown_time(record.seconds)}"
-        if rung < self.last or first:
+        limited = not (self.budget.seconds is None and limits.size is None and limits.train_time is None)
+        if rung < self.last or first or not limited:
             return ""
-        return self._planned(setting, remaining)
-
-    def _planned(self, setting: Setting, remaining: float) -> str:
-        """What the model's plan has against training with all rows."""
-        limits = self.limits
-        if self.budget.seconds is None and limits.size is None and limits.train_time is None:
-            return ""
+        # What the model's plan has against training with all rows.
         try:
             plan = self.bench.plan(setting, self.last)
         except MemoryLimitError as error:
@@ -340,11 +297,11 @@ class Search:
             return ""
         features = self.bench.features(setting, self.last)
         n_bytes = features.n_bytes + self.bench.name_bytes  # a tree's weights can be pruned
-        seconds = plan.seconds + features.seconds
+        seconds = (plan.seconds + features.seconds) * self.bench.growth()
         if limits.size is not None and n_bytes > limits.size:
             return f"it would take more than {shown_bytes(n_bytes)}"
-        if limits.train_time is not None and PLANNED * seconds * self.bench.growth() > limits.train_time:
-            return f"its training would take {shown_time(seconds * self.bench.growth())}"
+        if limits.train_time is not None and PLANNED * seconds > limits.train_time:
+            return f"its training would take {shown_time(seconds)}"
         if PLANNED * plan.seconds > remaining:
             return f"no time is left: it would take {shown_time(plan.seconds)}"
         return "" if plan.fits else "there is too little memory for its training"
@@ -352,29 +309,25 @@ class Search:
     def _need_time(self, record: Trial) -> None:
         """Refuse to go on when the budget isn't enough for one training of the default model."""
         seconds = self.budget.seconds
-        if seconds is None or record.seconds is None or record.seconds <= seconds:
-            return
-        raise TuningError(
-            f"The budget of {shown_time(seconds)} is too short: training the default model once on all "
-            f"{counted(self.bench.labels.shape[0], 'row')} takes about {shown_time(record.seconds)}, and a search "
-            "several times as long."
-        )
+        if seconds is not None and record.seconds is not None and record.seconds > seconds:
+            raise TuningError(
+                f"The budget of {shown_time(seconds)} is too short: training the default model once on all "
+                f"{counted(self.bench.labels.shape[0], 'row')} takes about {shown_time(record.seconds)}, and a search "
+                "several times as long."
+            )
 
     def _say(self, record: Trial) -> None:
-        name = self.bench.metric.name
         ending = {"complete": "", "pruned": f" with {counted(record.n_rows, 'row')}, pruned"}.get(record.state)
         if ending is None:
             ending = f"{record.state}: {record.note}"
-        shown = f" {name} {100 * record.score:.2f}" if record.score is not None and record.state != "skipped" else " "
+        score = " "
+        if record.score is not None and record.state != "skipped":
+            score = f" {self.bench.metric.name} {100 * record.score:.2f}"
         best = self.best()
         so_far = f"; best {100 * (best[0].score or 0):.2f} (#{best[0].number})" if best else ""
         remaining = self.budget.remaining
         left = "" if remaining == float("inf") else f"; {shown_time(max(0.0, remaining))} left"
-        self.report(f"#{record.number}{shown}{ending}{so_far}{left} | {record.words()}")
-
-
-def _median(values: list[float]) -> float:
-    return sorted(values)[len(values) // 2] if values else 0.0
+        self.report(f"#{record.number}{score}{ending}{so_far}{left} | {record.words()}")
 
 
 def ranked(trials: list[Trial]) -> list[Trial]:

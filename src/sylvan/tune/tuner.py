@@ -27,23 +27,12 @@ from sylvan.models.transformer.presets import encoder_of
 from sylvan.models.transformer.x_transformer import XRTransformer
 from sylvan.parallel import quiet, resolve_jobs
 from sylvan.params.fields import Choice, Number, check_value
-from sylvan.params.wording import are, counted
+from sylvan.params.wording import are, counted, shown_bytes, shown_time
 from sylvan.ranking.ensemble import Way, combine_rankings
-from sylvan.runtime.memory import shown_bytes
-from sylvan.tune.result import Budget, Limits, Trial, TuneResult, parse_seconds, shown_time
+from sylvan.tune.result import Budget, Limits, Trial, TuneResult, parse_seconds
 from sylvan.tune.search import JOINING, SAFETY, Search, Study, data_identity, need_optuna, ranked
-from sylvan.tune.setting import joined
-from sylvan.tune.space import Space
-from sylvan.tune.workbench import (
-    QUERIES,
-    SUBLINEAR,
-    LabelScores,
-    Metric,
-    RowScores,
-    Workbench,
-    bootstrap,
-    median_latency,
-)
+from sylvan.tune.space import Space, joined
+from sylvan.tune.workbench import QUERIES, SUBLINEAR, Metric, Scores, Workbench, bootstrap, median_latency
 
 MEMBERS = 6  # at most
 NOTHING = 0.0005  # as a share of the score: by so little more draws needn't be better
@@ -52,7 +41,6 @@ TRIED = 8  # best trials that members are drawn from, beside the best of each fa
 SHORT, MOST = 20, 100  # answers a row, at least and at most, while members are drawn
 VOTES = 10  # of Ensemble, whose formula this is
 HOW: Way = "score"
-Scores = RowScores | LabelScores
 Score = Callable[[TopK], Scores]
 Holdout = Literal["random", "last"]
 LEAST = 20  # rows of a holdout
@@ -75,9 +63,13 @@ def grow_ensemble(
     been lucky, too."""
     if len(trials) < 2:
         return None
-    jobs = resolve_jobs(n_jobs)
-    width = MOST if depth is None else max(depth, SHORT)
-    tried = _varied(trials)
+    jobs, width = resolve_jobs(n_jobs), MOST if depth is None else max(depth, SHORT)
+    seen: set[tuple[str, ...]] = set()
+    tried = []  # the best trials, and the best of each model over each kind of terms
+    for place, trial in enumerate(trials):
+        if place < TRIED or trial.family not in seen:
+            tried.append(place)
+        seen.add(trial.family)
     short = [TopK(tops[at].labels[:, :width], tops[at].scores[:, :width]) for at in tried]
 
     def fits(places: Sequence[int]) -> bool:
@@ -118,17 +110,6 @@ def _drawn(
     return {at: draws[:taken].count(at) for at in dict.fromkeys(draws[:taken])}, together
 
 
-def _varied(trials: Sequence[Trial]) -> list[int]:
-    """The places of the best trials, and of the best of each model over each kind of terms."""
-    seen: set[tuple[str, ...]] = set()
-    chosen = []
-    for at, trial in enumerate(trials):
-        if at < TRIED or trial.family not in seen:
-            chosen.append(at)
-        seen.add(trial.family)
-    return chosen
-
-
 def _joined(members: Sequence[Trial], weights: tuple[float, ...], number: int) -> Trial:
     """The ensemble of some trials: what they take together."""
     latencies = [member.latency for member in members]
@@ -143,24 +124,23 @@ def _joined(members: Sequence[Trial], weights: tuple[float, ...], number: int) -
 def _cross_fitted(tops: Sequence[TopK], score: Score, n_jobs: int, most: int) -> TopK:
     """The ranking of the holdout by up to so many draws, each half by those of the other; of one, by the best alone."""
     n, k = len(tops[0]), max(top.k for top in tops)
-    labels = np.full((n, k), -1, np.int32)
-    scores = np.full((n, k), -np.inf, np.float32)
+    labels, scores = np.full((n, k), -1, np.int32), np.full((n, k), -np.inf, np.float32)
     values = [score(top) for top in tops]
     for half in (0, 1):
         known = (np.arange(n) % 2 != half).astype(np.float64)
         if most == 1:
-            drawn = {max(range(len(tops)), key=lambda at, known=known: values[at].value(known)): 1}  # type: ignore[misc]
+            alone = [value.value(known) for value in values]
+            drawn = {alone.index(max(alone)): 1}
         else:
             drawn, _ = _drawn(tops, lambda top, known=known: score(top).value(known), lambda _: True, n_jobs)  # type: ignore[misc]
         weights = np.array(list(drawn.values())) / sum(drawn.values())
-        asked = [_rows(tops[at], slice(half, None, 2)) for at in drawn]
-        top = combine_rankings(asked, weights, k, how=HOW, votes=VOTES, n_jobs=n_jobs)
+        halves = [
+            TopK(np.ascontiguousarray(tops[at].labels[half::2]), np.ascontiguousarray(tops[at].scores[half::2]))
+            for at in drawn
+        ]
+        top = combine_rankings(halves, weights, k, how=HOW, votes=VOTES, n_jobs=n_jobs)
         labels[half::2], scores[half::2] = top.labels, top.scores
     return TopK(labels, scores)
-
-
-def _rows(top: TopK, rows: slice) -> TopK:
-    return TopK(np.ascontiguousarray(top.labels[rows]), np.ascontiguousarray(top.scores[rows]))
 
 
 def split_rows(
@@ -179,10 +159,7 @@ def split_rows(
         )
     order = np.random.default_rng(seed).permutation(n)
     backwards = order if how == "random" else np.arange(n)[::-1]
-    if groups is None:
-        chosen = backwards[:size]
-    else:
-        chosen = _whole_groups(groups, n, backwards, size, how == "random")
+    chosen = backwards[:size] if groups is None else _whole_groups(groups, n, backwards, size, how == "random")
     outside = np.zeros(n, bool)
     outside[chosen] = True
     train = order[~outside[order]]
@@ -396,20 +373,18 @@ class _Finish:
         self.search, self.bench, self.limits, self.budget = search, search.bench, search.limits, search.budget
         self.X, self.Y, self.fields, self.notes = X, Y, fields, notes
         self.ensemble: Trial | None = None
-        self.ensemble_scores: Any = None
+        self.ensemble_scores: Scores | None = None
 
     def result(self) -> TuneResult:
         """The first candidate whose final model holds to all limits, and what is to be said of it."""
         candidates = self._candidates()
         broken: list[str] = []
         heavier = 1.0  # models of all rows, against those of the rows that trials train on
-        for at, candidate in enumerate(candidates):
+        for place, candidate in enumerate(candidates):
             if self.limits.size is not None and heavier * (candidate.n_bytes or 0) > self.limits.size:
                 continue
-            needed = candidate.seconds or 0.0
-            if needed > self.budget.remaining and any(
-                (other.seconds or 0.0) < (candidate.seconds or 0.0) for other in candidates[at + 1 :]
-            ):
+            needed, others = candidate.seconds or 0.0, candidates[place + 1 :]
+            if needed > self.budget.remaining and any((other.seconds or 0.0) < needed for other in others):
                 broken.append(f"#{candidate.number}: no time is left for its training ({shown_time(needed)})")
                 continue
             try:
@@ -421,7 +396,7 @@ class _Finish:
             problems = self.limits.broken(latency, n_bytes, seconds)
             if not problems:
                 final = replace(candidate, latency=latency, n_bytes=n_bytes, seconds=seconds)
-                return self._told(model, final, broken, pruned_to)
+                return self._described(model, final, broken, pruned_to)
             broken.append(f"#{candidate.number}: {' and '.join(problems)}")
             heavier = max(1.0, n_bytes / (candidate.n_bytes or n_bytes))
         raise TuningError(self._none_holds(broken))
@@ -431,30 +406,23 @@ class _Finish:
         best = self.search.best()
         scored = [trial for trial in self.search.records.values() if trial.score is not None]
         others = [trial for trial in scored if trial not in best and trial.holds(self.limits)]
-        if best:
-            self._grow(best)
-        if self.ensemble is not None:
-            best = [self.ensemble, *best]
-        return [*best, *ranked(others)]  # a pruned trial is better than none
+        self._grow(best)
+        grown = [] if self.ensemble is None else [self.ensemble]
+        return [*grown, *best, *ranked(others)]  # a pruned trial is better than none
 
     def _grow(self, best: list[Trial]) -> None:
-        known = [(trial, self.search.study.top(trial.number)) for trial in best]
-        usable = [
-            (trial, top) for trial, top in known
-            if top is not None and all("tail" not in member.parameters for member in trial.members)
-        ]  # fmt: skip
-        if not usable:
-            return
-        metric, bench = self.bench.metric, self.bench
+        """Find the best ensemble of trials whose scores are probabilities, as those are that no ``tail`` ordered."""
+        trials = [trial for trial in best if all("tail" not in member.parameters for member in trial.members)]
+        known = [(trial, self.search.study.top(trial.number)) for trial in trials]
+        usable = [(trial, top) for trial, top in known if top is not None]
         remaining = self.budget.remaining - JOINING * (self.budget.seconds or 0.0)
 
         def allowed(trial: Trial) -> bool:
             return trial.holds(self.limits) and SAFETY * (trial.seconds or 0.0) <= remaining
 
         grown = grow_ensemble(
-            [trial for trial, _ in usable], [top for _, top in usable],
-            lambda top: metric.scores(bench.truth, top, bench.label_counts, len(bench.train)), allowed,
-            1 + max(self.search.records), metric.k, bench.n_jobs,
+            [trial for trial, _ in usable], [top for _, top in usable], self.bench.scores, allowed,
+            1 + max(self.search.records, default=0), self.bench.metric.k, self.bench.n_jobs,
         )  # fmt: skip
         if grown is not None:
             self.ensemble, self.ensemble_scores = grown
@@ -462,30 +430,23 @@ class _Finish:
     def _train(self, candidate: Trial) -> tuple[Estimator, float, int | None]:
         """The model of all rows, the seconds of its training, and the size that it was pruned to."""
         model: Any = joined(candidate.members, candidate.weights, self.bench.texts, self.bench.n_jobs)
-        for one in (model, *getattr(model, "members", ())) if self.bench.texts else ():
-            one.text_fields_, one.labels_field_ = self.fields
+        for part in (model, *getattr(model, "members", ())) if self.bench.texts else ():
+            part.text_fields_, part.labels_field_ = self.fields
         start = self.bench.clock()
         model.fit(self.X, self.Y)
-        limit = self.limits.size
-        seconds = self.bench.clock() - start
-        if limit is None or not has_weights(model):
-            return model, seconds, None
-        if store.saved_bytes(model.to_state()) <= limit:
+        limit, seconds = self.limits.size, self.bench.clock() - start
+        if limit is None or not has_weights(model) or store.saved_bytes(model.to_state()) <= limit:
             return model, seconds, None
         return model.compress(limit, room=ROOM), seconds, limit
 
     def _measure(self, model: Estimator) -> tuple[float, int]:
         """The latency of single queries, and the bytes of the saved model."""
-        k = self.bench.metric.k or 10
-        rows = self.bench.holdout[:QUERIES]
-        if self.bench.texts:
-            queries: list[Any] = [[self.bench.X[row]] for row in rows]
-        else:
-            queries = [take_rows(self.bench.X, rows[at : at + 1]) for at in range(len(rows))]
+        k, X, rows = self.bench.metric.k or 10, self.bench.X, self.bench.holdout[:QUERIES]
+        queries = [[X[row]] if self.bench.texts else take_rows(X, rows[at : at + 1]) for at, row in enumerate(rows)]
         latency = median_latency(lambda query: model.rank(query, k), queries, self.bench.clock)
         return latency, store.saved_bytes(model.to_state())
 
-    def _told(self, model: Estimator, final: Trial, broken: list[str], pruned_to: int | None) -> TuneResult:
+    def _described(self, model: Estimator, final: Trial, broken: list[str], pruned_to: int | None) -> TuneResult:
         records = self.search.records
         trials = [records[number] for number in sorted(records)]
         if self.ensemble is not None:
@@ -494,38 +455,31 @@ class _Finish:
         spent, seconds = self.budget.spent, self.budget.seconds
         if seconds is not None and spent > 1.05 * seconds:
             notes.append(f"This took {spent:.0f} s, more than the budget of {seconds:.0f} s.")
+        # How much better than the default; unknown where one of them wasn't measured with all training rows.
+        default = self._scores_of(records.get(0))
+        best = self.ensemble_scores if len(final.members) > 1 else self._scores_of(final)
+        n_holdout = len(self.bench.holdout)
+        interval = None if default is None or best is None else bootstrap(best, default, n_holdout)
         return TuneResult(
-            model, final, tuple(trials), self.bench.metric.name, self.limits, self._interval(final),
-            len(self.bench.holdout), spent, pruned_to, tuple(notes),
+            model, final, tuple(trials), self.bench.metric.name, self.limits, interval, n_holdout, spent, pruned_to,
+            tuple(notes),
         )  # fmt: skip
 
-    def _interval(self, final: Trial) -> tuple[float, float] | None:
-        """Of the best against the default; None where one of them wasn't measured with all training rows."""
-        default = self._scores_of(self.search.records.get(0))
-        best = self.ensemble_scores if len(final.members) > 1 else self._scores_of(final)
-        if default is None or best is None:
-            return None
-        return bootstrap(best, default, len(self.bench.holdout))
-
-    def _scores_of(self, trial: Trial | None) -> Any:
-        if trial is None or trial.state != "complete":
-            return None
-        top = self.search.study.top(trial.number)
-        if top is None:
-            return None
-        return self.bench.metric.scores(self.bench.truth, top, self.bench.label_counts, len(self.bench.train))
+    def _scores_of(self, trial: Trial | None) -> Scores | None:
+        top = None if trial is None or trial.state != "complete" else self.search.study.top(trial.number)
+        return None if top is None else self.bench.scores(top)
 
     def _none_holds(self, broken: list[str]) -> str:
         """Why there is no model, with what came nearest."""
         tried = [trial for trial in self.search.records.values() if trial.score is not None]
         parts = []
         for name, attribute, shown in (
-            ("single query", "latency", shown_time), ("model", "n_bytes", shown_bytes),
-            ("training", "seconds", shown_time),
+            ("fastest single query", "latency", shown_time), ("smallest model", "n_bytes", shown_bytes),
+            ("fastest training", "seconds", shown_time),
         ):  # fmt: skip
             values = [getattr(trial, attribute) for trial in tried if getattr(trial, attribute) is not None]
             if values:
-                parts.append(f"the {'smallest' if name == 'model' else 'fastest'} {name} {shown(min(values))}")
+                parts.append(f"the {name} {shown(min(values))}")
         nearest = f" Of {counted(len(tried), 'trial')}, {', '.join(parts)}." if parts else ""
         reasons = f" Tried on all rows: {'; '.join(broken)}." if broken else ""
         return f"No setting that was tried holds to the limits.{nearest}{reasons} Give other limits or a longer budget."

@@ -6,8 +6,9 @@ import json
 import os
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,10 +19,8 @@ import numpy.typing as npt
 from sylvan.arrays.canonical import Csr, take_rows
 from sylvan.arrays.topk import TopK, resized
 from sylvan.errors import ParameterError
-from sylvan.indexing import LabelTree
-from sylvan.metrics import propensities_of_counts
-from sylvan.metrics.rows import Block, blocks, hits
-from sylvan.metrics.tallies import Ndcg, Precision, Psndcg, Psp, Recall, RowTally
+from sylvan.metrics import propensities_of_counts, tallies
+from sylvan.metrics.rows import blocks, hits
 from sylvan.models.base import CANDIDATES, Estimator
 from sylvan.models.compress import has_weights
 from sylvan.models.xr.xr_linear import XRLinear
@@ -29,7 +28,7 @@ from sylvan.ranking.stopping import StoppingRule
 from sylvan.runtime.memory import available_bytes
 from sylvan.runtime.plan import Plan
 from sylvan.store import saved_bytes
-from sylvan.tune.setting import Setting
+from sylvan.tune.space import Setting
 
 Floats = npt.NDArray[np.float64]
 NAMES = ("P", "R", "nDCG", "PSP", "PSnDCG", "F1", "macro-recall")
@@ -45,17 +44,6 @@ _TREE_PARAMETERS = (
     "branching", "max_leaf", "clustering", "embedding", "overlap", "alpha", "max_features_per_label",
     "spectral_dimensions", "normalize", "seed",
 )  # fmt: skip
-
-
-class F1(RowTally):
-    """F1 of each row's first k answers; the mean over rows."""
-
-    def rows(self, block: Block) -> Iterator[tuple[Floats, Floats]]:
-        """See :class:`~sylvan.metrics.tallies.RowTally`."""
-        for k in self.at:
-            right = np.bincount(block.row_of[block.positions < k], minlength=len(block.sizes)).astype(np.float64)
-            given = (block.answers[:, :k] >= 0).astype(np.float64).sum(axis=1)
-            yield 2 * right / (given + block.sizes), np.ones(len(block.sizes))
 
 
 @dataclass(frozen=True)
@@ -89,6 +77,9 @@ class LabelScores:
         return float((right / np.where(true > 0, true, 1)).sum() / self.n_labels)
 
 
+Scores = RowScores | LabelScores
+
+
 @dataclass(frozen=True)
 class Metric:
     """A metric by its name, such as ``"P@5"``."""
@@ -117,7 +108,7 @@ class Metric:
         """The way of ranking that is made for this metric."""
         return _TAILS.get(self.kind)
 
-    def scores(self, truth: Csr, top: TopK, counts: npt.NDArray[np.int64], n_rows: int) -> RowScores | LabelScores:
+    def scores(self, truth: Csr, top: TopK, counts: npt.NDArray[np.int64], n_rows: int) -> Scores:
         """The score of each row of a ranking."""
         # Shape: counts (n_labels,)
         if self.k is None:
@@ -125,32 +116,23 @@ class Metric:
         k = max(1, top.k) if self.k is None else self.k
         top = resized(top, max(k, top.k))
         if self.kind == "macro-recall":
-            return _label_scores(truth, top, k)
-        simple: dict[str, Callable[[tuple[int, ...]], RowTally]] = {
-            "P": Precision, "R": Recall, "nDCG": Ndcg, "F1": F1
-        }  # fmt: skip
-        if self.kind in simple:
-            tally = simple[self.kind]((k,))
-        else:
+            answers = TopK(top.labels[:, :k], top.scores[:, :k])
+            rows_of = np.repeat(np.arange(truth.shape[0]), np.diff(truth.indptr))
+            right = np.nonzero(hits(answers, truth))
+            n_labels = np.int64(truth.shape[1])
+            found = np.isin(rows_of * n_labels + truth.indices, right[0] * n_labels + answers.labels[right])
+            return LabelScores(rows_of, truth.indices, found, truth.shape[1])
+        rows: Any = {"P": tallies.precision, "R": tallies.recall, "nDCG": tallies.ndcg, "F1": tallies.f1}.get(self.kind)
+        if rows is None:
             likely = propensities_of_counts(counts, n_rows)
-            tally = Psp((k,), likely) if self.kind == "PSP" else Psndcg((k,), likely)
-        parts = [next(iter(tally.rows(block))) for block in blocks(truth, top, k)]
-        return RowScores(np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts]))
-
-
-def _label_scores(truth: Csr, top: TopK, k: int) -> LabelScores:
-    answers = TopK(top.labels[:, :k], top.scores[:, :k])
-    right = hits(answers, truth)
-    n_labels = np.int64(truth.shape[1])
-    rows = np.repeat(np.arange(truth.shape[0]), np.diff(truth.indptr))
-    at = np.nonzero(right)
-    found = at[0] * n_labels + answers.labels[at]
-    return LabelScores(rows, truth.indices, np.isin(rows * n_labels + truth.indices, found), truth.shape[1])
+            rows = partial(tallies.psp, propensities=likely, discounted=self.kind == "PSnDCG")
+        gained, possible = zip(*(next(rows(block, (k,))) for block in blocks(truth, top, k)), strict=True)
+        return RowScores(np.concatenate(gained), np.concatenate(possible))
 
 
 def bootstrap(
-    best: RowScores | LabelScores,
-    usual: RowScores | LabelScores,
+    best: Scores,
+    usual: Scores,
     n_rows: int,
     seed: int = 0,
     times: int = 1000,
@@ -162,9 +144,9 @@ def bootstrap(
     among many on these rows, so its lower end is a little too high."""
     rng = np.random.default_rng(seed)
     differences = np.empty(times)
-    for at in range(times):
+    for draw in range(times):
         weights = np.bincount(rng.integers(0, n_rows, n_rows), minlength=n_rows).astype(np.float64)
-        differences[at] = best.value(weights) - usual.value(weights)
+        differences[draw] = best.value(weights) - usual.value(weights)
     low, high = np.quantile(differences, [(1 - confidence) / 2, (1 + confidence) / 2])
     return float(low), float(high)
 
@@ -172,11 +154,6 @@ def bootstrap(
 def rungs_of(n_rows: int) -> list[int]:
     """How many rows each rung of the search trains on: a ninth, a third and all, without those that are too few."""
     return [n_rows // share for share in SHARES if share == 1 or n_rows // share >= LEAST_ROWS]
-
-
-def _step(n_holdout: int, share: float) -> int:
-    """Every how many rows of the holdout a rung of a share of the rows looks at one."""
-    return max(1, min(round(1 / share), n_holdout // JUDGED))
 
 
 def median_latency(rank: Callable[[Any], Any], queries: Sequence[Any], clock: Callable[[], float]) -> float:
@@ -211,7 +188,7 @@ class Features:
 class Measured:
     """What a setting came to on a rung."""
 
-    scores: RowScores | LabelScores
+    scores: Scores
     seconds: float  # of the training, features included
     # estimated size of the saved model of all rows, pruned to `max_bytes` on the last rung where that is possible
     n_bytes: int
@@ -233,48 +210,46 @@ class Workbench:
         self.max_bytes = max_bytes  # what a model of the last rung's rows may take
         self.texts = isinstance(X, list)
         self.rungs = rungs_of(len(train))
-        self.truth = take_rows(labels, holdout)
-        self.judged = [holdout[:: _step(len(holdout), rows / len(train))] for rows in self.rungs]
+        # A rung of a share of the rows looks at as large a share of the holdout.
+        steps = [max(1, min(round(1 / (rows / len(train))), len(holdout) // JUDGED)) for rows in self.rungs]
+        self.judged = [holdout[::step] for step in steps]
+        self.truths = [take_rows(labels, judged) for judged in self.judged]
         known = take_rows(labels, train)
         self.label_counts = np.bincount(known.indices, minlength=labels.shape[1]).astype(np.int64)
         self.vectors = TemporaryDirectory()  # of texts, by a frozen encoder
         self._encoded, self._encoding = 0, 0.0  # rows so far, and seconds of each
         self._cache: OrderedDict[str, Any] = OrderedDict()
-        self._room = (available_bytes() or 8_000_000_000) // _CACHE_SHARE
+        self._cache_bytes = (available_bytes() or 8_000_000_000) // _CACHE_SHARE
 
     def growth(self, rung: int = -1) -> float:
         """How many times the rows of a rung (by default the last) all rows are."""
         return self.labels.shape[0] / self.rungs[rung]
 
-    def _cached(self, key: str, make: Callable[[], Any], size: Callable[[Any], int]) -> Any:
+    def _cached(self, key: str, make: Callable[[], Any], n_bytes: int | None = None) -> Any:
         """What was made before under this name; the least recently used is let go of when memory is needed."""
-        if key in self._cache:
-            self._cache.move_to_end(key)
-            return self._cache[key][0]
-        made = make()
-        self._cache[key] = made, size(made)
-        while len(self._cache) > 1 and sum(n for _, n in self._cache.values()) > self._room:
-            self._cache.popitem(last=False)
-        return made
+        if key not in self._cache:
+            value = make()
+            self._cache[key] = value, value.nbytes if n_bytes is None else n_bytes
+            while len(self._cache) > 1 and sum(n for _, n in self._cache.values()) > self._cache_bytes:
+                self._cache.popitem(last=False)
+        self._cache.move_to_end(key)
+        return self._cache[key][0]
 
     def features(self, setting: Setting, rung: int) -> Features:
         """The features of a rung's rows, and of those of the holdout that it looks at, by the setting's vectoriser."""
-        rows = self.train[: self.rungs[rung]]
-        if not self.texts:
+        rows, judged = self.train[: self.rungs[rung]], self.judged[rung]
 
-            def taken() -> Features:
-                return Features(take_rows(self.X, rows), take_rows(self.X, self.judged[rung]), None, 0.0, 0)
-
-            return self._cached(f"matrix {rung}", taken, lambda made: made.nbytes)  # type: ignore[no-any-return]
-
-        def counted() -> Features:
+        def make() -> Features:
+            if not self.texts:
+                return Features(take_rows(self.X, rows), take_rows(self.X, judged), None, 0.0, 0)
             vectorizer, start = setting.vectorizer(self.n_jobs), self.clock()
             train = vectorizer.fit_transform_blocks([[self.X[row] for row in rows]])
             seconds = self.clock() - start
-            holdout = vectorizer.transform_rows([self.X[row] for row in self.judged[rung]])
+            holdout = vectorizer.transform_rows([self.X[row] for row in judged])
             return Features(train, holdout, vectorizer.transform_rows, seconds, saved_bytes(vectorizer.to_state()))
 
-        return self._cached(f"text {setting.text_key} {rung}", counted, lambda made: made.nbytes)  # type: ignore[no-any-return]
+        key = f"text {setting.text_key} {rung}" if self.texts else f"matrix {rung}"
+        return self._cached(key, make)  # type: ignore[no-any-return]
 
     def rung_labels(self, rung: int) -> tuple[Csr, npt.NDArray[np.int32]]:
         """The labels of a rung's rows without those that none of them has, and the ids of those that are left."""
@@ -282,21 +257,14 @@ class Workbench:
         used, columns = np.unique(part.indices, return_inverse=True)
         return Csr(part.indptr, columns.astype(np.int32), part.data, (part.shape[0], len(used))), used
 
-    def _tree(self, setting: Setting, model: XRLinear, features: Features, labels: Csr, rung: int) -> LabelTree:
-        """The tree of a model of one tree, shared by all settings that cluster the labels alike."""
-        shape = [str(getattr(model, name)) for name in _TREE_PARAMETERS]
-        key = f"tree {setting.text_key} {rung} {json.dumps(shape)}"
-        n_bytes = 16 * labels.shape[1]
-        made = self._cached(key, lambda: model.index(features.train, labels), lambda _: n_bytes)
-        (tree,) = made
-        assert isinstance(tree, LabelTree)
-        return tree
-
     def _model(self, setting: Setting, features: Features, labels: Csr, rung: int) -> tuple[Estimator, float]:
-        """The unfitted model with a tree where one can be shared, and the seconds that it took."""
+        """The unfitted model with a tree where one can be shared, by all settings that cluster the labels alike; and
+        the seconds that it took."""
         model, start = setting.inner_model(self.n_jobs), self.clock()
         if isinstance(model, XRLinear) and model.n_trees == 1 and labels.shape[1] > model.max_leaf:
-            model.tree = self._tree(setting, model, features, labels, rung)
+            shape = [str(getattr(model, name)) for name in _TREE_PARAMETERS]
+            key, n_bytes = f"tree {setting.text_key} {rung} {json.dumps(shape)}", 16 * labels.shape[1]
+            (model.tree,) = self._cached(key, partial(model.index, features.train, labels), n_bytes)
         return model, self.clock() - start
 
     def plan(self, setting: Setting, rung: int) -> Plan | None:
@@ -321,16 +289,15 @@ class Workbench:
         model.fit(features.train, labels)
         seconds = features.seconds + tree_seconds + self.clock() - start
         n_bytes = least_bytes = saved_bytes(model.to_state())
-        if self.max_bytes is not None and has_weights(model):
-            least_bytes = saved_bytes(model.pruned(0.0, "uint4").to_state())
         growth = self.growth(rung)
         capped = setting.text.get("max_features", np.inf) <= features.train.shape[1]
         others = self.name_bytes + round(features.n_bytes * (1 if capped else growth**WORDS))
+        if self.max_bytes is not None and has_weights(model):
+            least_bytes = saved_bytes(model.pruned(0.0, "uint4").to_state())
         if self.max_bytes is not None and rung == len(self.rungs) - 1:
             model, n_bytes = self._pruned(model, n_bytes, self.max_bytes - others)
         top = self._answers(model, features.holdout, used)
-        scores = self._scores(top, rung)
-        latency = self._latency(model, features)
+        scores, latency = self.scores(top, rung), self._latency(model, features)
         whole, least = (others + round(size * growth**SUBLINEAR) for size in (n_bytes, least_bytes))
         return Measured(scores, seconds, whole, least, latency, top, self.clock() - begin)
 
@@ -352,7 +319,7 @@ class Workbench:
             seconds += self._encoding * min(self._encoded, len(rows))
         self._encoded = max(self._encoded, len(rows))
         top = self._answers(model, holdout, used)
-        scores = self._scores(top, rung)
+        scores = self.scores(top, rung)
         model.set_params(cache=None)
         k = self.metric.k or 10
         latency = median_latency(lambda text: model.rank([text], k), holdout[:QUERIES], self.clock)
@@ -381,17 +348,15 @@ class Workbench:
         labels = np.where(top.labels >= 0, used[top.labels], np.int32(-1)).astype(np.int32)
         return TopK(labels, np.asarray(top.scores, np.float32))
 
-    def _scores(self, top: TopK, rung: int) -> RowScores | LabelScores:
-        """The metric of answers to a rung's rows of the holdout."""
-        truth = self.truth if rung == len(self.rungs) - 1 else take_rows(self.labels, self.judged[rung])
-        return self.metric.scores(truth, top, self.label_counts, len(self.train))
+    def scores(self, top: TopK, rung: int = -1) -> Scores:
+        """The metric of answers to the rows of the holdout that a rung looks at, by default the last: all."""
+        return self.metric.scores(self.truths[rung], top, self.label_counts, len(self.train))
 
     def _latency(self, model: Estimator, features: Features) -> float:
-        k = self.metric.k or 10
-        if features.transform is None:
+        k, transform = self.metric.k or 10, features.transform
+        if transform is None:
             n_queries = min(QUERIES, features.holdout.shape[0])
-            rows = [take_rows(features.holdout, np.array([at])) for at in range(n_queries)]
+            rows = [take_rows(features.holdout, np.array([row])) for row in range(n_queries)]
             return median_latency(lambda row: model.rank(row, k), rows, self.clock)
-        transform = features.transform
         texts = [self.X[row] for row in self.holdout[:QUERIES]]
         return median_latency(lambda text: model.rank(transform([text]), k), texts, self.clock)

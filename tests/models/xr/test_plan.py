@@ -19,7 +19,8 @@ from sylvan.errors import DataError, MemoryLimitError, ParameterError
 from sylvan.models.xr import estimate, fitted
 from sylvan.models.xr import plan as plans
 from sylvan.models.xr.estimate import TrainingSize
-from sylvan.runtime.plan import Phase, Plan, shown_seconds, state_bytes
+from sylvan.params.wording import shown_seconds
+from sylvan.runtime.plan import Phase, Plan, state_bytes
 from sylvan.text import estimate as texts_module
 
 SOURCE = str(Path(sylvan.__file__).parents[1])

@@ -30,9 +30,9 @@ from sylvan.models.beam_tree.solver import (
     ranked_by,
 )  # fmt: skip
 from sylvan.parallel import map_parallel
-from sylvan.params.wording import counted
+from sylvan.params.wording import counted, shown_bytes
 from sylvan.runtime import ARRAY, Folder, Job, Runner, checkpointed
-from sylvan.runtime.memory import available_bytes, resident_bytes, shown_bytes
+from sylvan.runtime.memory import available_bytes, resident_bytes
 from sylvan.runtime.plan import Phase, Plan, timed
 
 _FEWEST_ROWS = 50  # from which on some are the holdout

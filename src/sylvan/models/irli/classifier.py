@@ -41,10 +41,10 @@ from sylvan.models.irli.updates import IRLIUpdatePlan, UpdateRows, planned, refu
 from sylvan.models.label_changes import one_class_a_row
 from sylvan.parallel import all_at_once, resolve_jobs
 from sylvan.params.fields import Range, Seed, Threads, attribute, parameterized
-from sylvan.params.wording import counted
+from sylvan.params.wording import counted, shown_bytes
 from sylvan.ranking.tail import Tail, tail_of
 from sylvan.runtime import Checkpoint, Runner
-from sylvan.runtime.memory import available_bytes, shown_bytes
+from sylvan.runtime.memory import available_bytes
 
 _DENSE = 0.25  # share of stored values from which a matrix is multiplied as a dense one
 _FEWEST_ROWS, _MOST_HOLDOUT = 200, 2000

@@ -12,13 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan.errors import DataError
+from sylvan.metrics import figures
 from sylvan.models.irli.buckets import Buckets
 from sylvan.models.irli.rounds import Round, Rounds
 from sylvan.params.wording import counted
-
-# Distinguished by people who see few colours, on paper too (Okabe and Ito's palette).
-_BLUE, _ORANGE, _GREEN, _GREY = "#0072B2", "#D55E00", "#009E73", "#767676"
-_FORMATS = (".png", ".svg", ".pdf")
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,66 +105,49 @@ class BucketReport:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Draw the report into a PNG, SVG or PDF file."""
         name = os.fspath(path)
-        if os.path.splitext(name)[1].lower() not in _FORMATS:
-            raise DataError(
-                f"A report is drawn into a {', '.join(_FORMATS[:-1])} or {_FORMATS[-1]} file, not {name!r}."
-            )
-        try:
-            from matplotlib import rc_context
-            from matplotlib.backends.backend_agg import FigureCanvasAgg
-            from matplotlib.figure import Figure
-        except ImportError as error:
-            raise DataError('Figures need matplotlib: pip install "sylvan[plot]".') from error
-        figure = Figure(figsize=(9.6, 7.2), layout="constrained")
-        FigureCanvasAgg(figure)
+        if not figures.can_draw(name):
+            raise DataError(f"A report is drawn into a {figures.FORMATS} file, not {name!r}.")
+        figures.need_matplotlib()
         paints = (self._draw_loads, self._draw_candidates, self._draw_affinity, self._draw_moves)
-        for axes, paint in zip(figure.subplots(2, 2).ravel(), paints, strict=True):
-            paint(axes)
-            axes.grid(color="#dddddd", linewidth=0.6)
-            axes.set_axisbelow(True)
-            axes.spines[["top", "right"]].set_visible(False)
-        # Neither dates nor random names inside: the same report gives the same file.
-        dateless: dict[str, dict[str, None]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
         try:
-            with rc_context({"svg.hashsalt": "sylvan", "svg.fonttype": "none"}):
-                figure.savefig(name, dpi=150, metadata=dateless.get(os.path.splitext(name)[1].lower()))
+            figures.draw_panels([name], "", paints, (9.6, 7.2), rows=2)
         except OSError as error:
             raise DataError(f"{name!r} can't be written ({error.strerror or error}).") from error
 
     def _draw_loads(self, axes: Any) -> None:
-        axes.bar(np.arange(1, self.n_repetitions + 1), self.load_deviation, color=_BLUE)
+        axes.bar(np.arange(1, self.n_repetitions + 1), self.load_deviation, color=figures.BLUE)
         axes.set(
             xlabel="repetition", ylabel="standard deviation", title=f"Load of a bucket (mean {self.mean_load:,.1f})"
         )
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        figures.whole_numbers(axes)
 
     def _draw_candidates(self, axes: Any) -> None:
         if len(self.candidates):
-            axes.hist(self.candidates, bins=min(40, 1 + int(np.sqrt(len(self.candidates)))), color=_GREEN)
+            axes.hist(self.candidates, bins=min(40, 1 + int(np.sqrt(len(self.candidates)))), color=figures.GREEN)
         axes.set(xlabel="candidates", ylabel="queries", title="Candidates of a query")
 
     def _draw_affinity(self, axes: Any) -> None:
         at = [one.number for one in self.rounds]
-        axes.plot(at, [one.affinity_before for one in self.rounds], "o:", color=_GREY, label="before the move")
-        axes.plot(at, [one.affinity_after for one in self.rounds], "o-", color=_BLUE, label="trained after it")
+        axes.plot(at, [one.affinity_before for one in self.rounds], "o:", color=figures.GREY, label="before the move")
+        axes.plot(at, [one.affinity_after for one in self.rounds], "o-", color=figures.BLUE, label="trained after it")
         axes.set(xlabel="round", ylabel="mean probability", title="Affinity of a label's own bucket")
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        figures.whole_numbers(axes)
         axes.legend(frameon=False)
 
     def _draw_moves(self, axes: Any) -> None:
         moves = [one for one in self.rounds if one.moved and one.number]
         at = [one.number for one in moves]
-        axes.plot(at, [100 * np.mean(one.moved) for one in moves], "o-", color=_ORANGE)
+        axes.plot(at, [100 * np.mean(one.moved) for one in moves], "o-", color=figures.ORANGE)
         axes.fill_between(
             at,
             [100 * min(one.moved) for one in moves],
             [100 * max(one.moved) for one in moves],
-            color=_ORANGE,
+            color=figures.ORANGE,
             alpha=0.2,
             linewidth=0,
         )
         axes.set(xlabel="round", ylabel="percent of labels", title="New assignments", ylim=(0, 100))
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        figures.whole_numbers(axes)
 
 
 def _summary(counts: npt.NDArray[np.int64]) -> dict[str, float]:

@@ -19,9 +19,9 @@ from sylvan.models.irli.fitted import FittedIRLI
 from sylvan.models.irli.learning import grouped
 from sylvan.models.irli.settings import LearningSettings
 from sylvan.parallel import map_parallel, resolve_jobs
+from sylvan.params.wording import shown_bytes, shown_seconds
 from sylvan.runtime import Job, Runner
-from sylvan.runtime.memory import shown_bytes
-from sylvan.runtime.plan import shown_seconds, timed
+from sylvan.runtime.plan import timed
 
 if TYPE_CHECKING:
     from sylvan.models.irli.training import InputScale

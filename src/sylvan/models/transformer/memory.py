@@ -11,8 +11,9 @@ import numpy as np
 from sylvan.errors import DataError, MemoryLimitError
 from sylvan.matching.negatives import csr_bytes
 from sylvan.models.transformer.presets import TransformerMatcher, kind_of
+from sylvan.params.wording import shown_bytes
 from sylvan.ranking.linear import solver_bytes
-from sylvan.runtime.memory import available_bytes, resident_bytes, shown_bytes
+from sylvan.runtime.memory import available_bytes, resident_bytes
 from sylvan.runtime.plan import Plan
 from sylvan.text import TfidfVectorizer
 

@@ -20,9 +20,10 @@ from sylvan.indexing.embeddings import embedding_bytes
 from sylvan.models.xr.estimate import RankerEstimate, TrainingSize, carried_over, estimate_ranker
 from sylvan.models.xr.params import Scale, build_trees, chosen_by_rows, scaled, tree_training
 from sylvan.parallel import resolve_jobs
+from sylvan.params.wording import shown_bytes
 from sylvan.ranking.calibrate import holdout_folds
 from sylvan.runtime import Runner
-from sylvan.runtime.memory import available_bytes, resident_bytes, shown_bytes
+from sylvan.runtime.memory import available_bytes, resident_bytes
 from sylvan.runtime.plan import Phase, Plan
 
 TREE_BYTES = 16  # of a finished tree and the label counts, a label

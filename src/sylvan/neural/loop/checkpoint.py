@@ -10,6 +10,7 @@ import secrets
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,13 +20,12 @@ from torch import Tensor, nn
 
 from sylvan import store
 from sylvan.errors import DataError, ModelError, ParameterError
+from sylvan.metrics import figures
 from sylvan.runtime.checkpoint import refuse_another
 from sylvan.runtime.jobs import Arrays, Packing
 from sylvan.store import JSON
 from sylvan.version import __version__
 
-# Distinguished by people who see few colours, on paper too (Okabe and Ito's palette).
-_BLUE, _ORANGE, _GREY = "#0072B2", "#D55E00", "#767676"
 # What NumPy has no type for, or a store none, travels as the bits of something that both have.
 _CARRIERS = {torch.bfloat16: torch.int16, torch.bool: torch.uint8}
 _DTYPES = {
@@ -120,33 +120,24 @@ def draw_convergence(history: History, paths: Sequence[str | os.PathLike[str]], 
     DataError
         When there is nothing to draw, or matplotlib is missing.
     """
-    try:
-        from matplotlib import rc_context
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise DataError('The picture of a training needs matplotlib: pip install "sylvan[plot]".') from error
+    figures.need_matplotlib("The picture of a training needs")
     if not history.epochs:
         raise DataError("There is nothing to draw: the training has no evaluation yet.")
-    figure = Figure(figsize=(9.2, 3.9), layout="constrained")
-    FigureCanvasAgg(figure)
-    if title:
-        figure.suptitle(title, fontsize=11)
-    loss, measure = figure.subplots(1, 2)
-    _draw(loss, history, "loss", _ORANGE, "training loss")
-    _draw(measure, history, history.metric, _BLUE, f"validation {history.metric}")
+    panels = (partial(_draw_loss, history), partial(_draw_measure, history))
+    figures.draw_panels(paths, title, panels, (9.2, 3.9))
+
+
+def _draw_loss(history: History, axes: Any) -> None:
+    _draw(axes, history, "loss", figures.ORANGE, "training loss")
+
+
+def _draw_measure(history: History, axes: Any) -> None:
+    _draw(axes, history, history.metric, figures.BLUE, f"validation {history.metric}")
     if history.best is not None and math.isfinite(history.best[history.metric]):
-        at, value = history.best["step"], history.best[history.metric]
-        measure.scatter([at], [value], s=70, facecolors="none", edgecolors=_GREY, zorder=3)
-        measure.annotate(
-            f"{value:.4g}", (at, value), textcoords="offset points", xytext=(0, 8), ha="center", fontsize=9
-        )
-        measure.margins(y=0.14)
-    # Neither dates nor random names inside: the same training gives the same file.
-    for path in paths:
-        dateless: dict[str, dict[str, None]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-        with rc_context({"svg.hashsalt": "sylvan", "svg.fonttype": "none"}):
-            figure.savefig(path, dpi=150, metadata=dateless.get(os.path.splitext(path)[1].lower()))
+        step, value = history.best["step"], history.best[history.metric]
+        axes.scatter([step], [value], s=70, facecolors="none", edgecolors=figures.GREY, zorder=3)
+        axes.annotate(f"{value:.4g}", (step, value), textcoords="offset points", xytext=(0, 8), ha="center", fontsize=9)
+        axes.margins(y=0.14)
 
 
 def _draw(axes: Any, history: History, key: str, colour: str, label: str) -> None:
@@ -154,10 +145,7 @@ def _draw(axes: Any, history: History, key: str, colour: str, label: str) -> Non
     steps, values = [entry["step"] for entry in shown], [entry[key] for entry in shown]
     axes.plot(steps, values, marker="o", markersize=3.5, color=colour)
     axes.set(xlabel="steps", ylabel=label)
-    axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.grid(color="#dddddd", linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
+    figures.whole_numbers(axes)
 
 
 def save_tree(folder: str | os.PathLike[str], tree: Any, *, kind: str, params: dict[str, JSON] | None = None) -> None:
