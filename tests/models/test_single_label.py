@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 import sylvan
 from sylvan import Ensemble, NeighborRanker, TextModel, XRLinear, metrics
-from sylvan.models.label_changes import one_class_a_row
+from sylvan.labels.targets import one_class_a_row
 
 X = np.eye(4, dtype=np.float32).repeat(6, axis=0)
 IDS = np.arange(4).repeat(6)

@@ -83,10 +83,8 @@ class Csr(NamedTuple):
         squares, data = self.row_squares(), self.data.copy()
         scale = 1 / np.sqrt(np.where(squares > 0, squares, 1))
         for first, last in self._blocks():
-            lengths = np.diff(self.indptr[first : last + 1])
-            data[int(self.indptr[first]) : int(self.indptr[last])] *= np.repeat(scale[first:last], lengths).astype(
-                _FLOAT32
-            )
+            factors = np.repeat(scale[first:last], np.diff(self.indptr[first : last + 1])).astype(_FLOAT32)
+            data[int(self.indptr[first]) : int(self.indptr[last])] *= factors
         return self._replace(data=data)
 
     def times_columns(self, factors: npt.NDArray[np.float32]) -> Csr:
@@ -102,6 +100,12 @@ class Csr(NamedTuple):
     def take(self, rows: npt.NDArray[np.integer[Any]]) -> Csr:
         """Some rows, in the order of ``rows``."""
         return take_rows(self, rows)
+
+    def between(self, first: int, last: int) -> Csr:
+        """The rows from ``first`` to before ``last``, sharing the values."""
+        begin, end = int(self.indptr[first]), int(self.indptr[last])
+        indptr = self.indptr[first : last + 1] - begin
+        return Csr(indptr, self.indices[begin:end], self.data[begin:end], (last - first, self.shape[1]))
 
     def used_columns(self) -> tuple[Csr, npt.NDArray[np.int32] | None]:
         """A matrix of very many columns without those that are empty, and which ones are left; else as it is, and
@@ -272,22 +276,17 @@ def _sparse(X: Any, name: str) -> Csr:
             if hasattr(X, "check_format"):
                 X.check_format(full_check=True)
             coo = X.tocoo()
-            _check_coordinates(coo, name)
+            if not len(coo.row) == len(coo.col) == len(coo.data):
+                raise DataError(f"{name} is an inconsistent coo matrix: its row, col and data differ in length.")
+            for coordinates, size, axis in ((coo.row, n_rows, "row"), (coo.col, n_columns, "column")):
+                if coordinates.size and (int(coordinates.min()) < 0 or int(coordinates.max()) >= size):
+                    raise DataError(f"{name} of shape {shape_text(coo.shape)} holds a {axis} index out of range.")
             rows = coo.tocsr()
         except DataError:
             raise
         except Exception as error:  # scipy's own checks raise all kinds
             raise DataError(f"{name} is an inconsistent {X.format} matrix: {error}.") from error
     return compressed(rows.indptr, rows.indices, rows.data, n_rows, n_columns, name, "row")
-
-
-def _check_coordinates(coo: Any, name: str) -> None:
-    sizes = {len(coo.row), len(coo.col), len(coo.data)}
-    if len(sizes) != 1:
-        raise DataError(f"{name} is an inconsistent coo matrix: its row, col and data differ in length.")
-    for coordinates, size, axis in ((coo.row, coo.shape[0], "row"), (coo.col, coo.shape[1], "column")):
-        if coordinates.size and (int(coordinates.min()) < 0 or int(coordinates.max()) >= size):
-            raise DataError(f"{name} of shape {shape_text(coo.shape)} holds a {axis} index out of range.")
 
 
 def compressed(indptr: Any, indices: Any, data: Any, n_rows: int, n_columns: int, name: str, axis: str) -> Csr:
@@ -311,11 +310,8 @@ def compressed(indptr: Any, indices: Any, data: Any, n_rows: int, n_columns: int
         fault, _ = kernels.check_compressed(offsets, columns, values, n_columns)
         if fault == 0:
             return Csr(offsets, columns, values, (n_rows, n_columns))
-    out_indptr, out_indices, out_data = (
-        np.empty(n_rows + 1, _INT64),
-        np.empty(stop, _INT32),
-        np.empty(stop, _FLOAT32),
-    )
+    out_indptr, out_indices = np.empty(n_rows + 1, _INT64), np.empty(stop, _INT32)
+    out_data = np.empty(stop, _FLOAT32)
     fault, row = kernels.canonical_rows(offsets, columns, values, n_columns, out_indptr, out_indices, out_data)
     if fault == _OFFSETS:
         raise broken

@@ -4,10 +4,10 @@ here: a frame of theirs comes from somebody who has."""
 
 from __future__ import annotations
 
-import abc
 import importlib
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -57,21 +57,17 @@ def numpy_of(value: Any, name: str) -> Any:
         ) from error
 
 
-class Column(abc.ABC):
-    """Base of one column of a frame, or a frame's only one: its name, its kind, and its values in two forms."""
+@dataclass(frozen=True)
+class Column:
+    """One column of a frame, or a frame's only one."""
 
     name: Any
     kind: str  # NUMBERS, TEXTS, LISTS or OTHER
     type_name: str
     is_flag: bool  # of True and False
-
-    @abc.abstractmethod
-    def numbers(self) -> npt.NDArray[Any]:
-        """The values as an array of numbers, where a missing one is NaN; of a column of lists as one of objects."""
-
-    @abc.abstractmethod
-    def listed(self) -> list[Any]:
-        """The values as Python's; a missing one is None."""
+    # the values as an array of numbers, where a missing one is NaN; of a column of lists as one of objects
+    numbers: Callable[[], npt.NDArray[Any]]
+    listed: Callable[[], list[Any]]  # the values as Python's; a missing one is None
 
 
 class Table:
@@ -92,46 +88,32 @@ class Table:
         return result
 
 
-class _PandasColumn(Column):
-    def __init__(self, series: Any) -> None:
-        self.name, self._series = series.name, series
-        self.kind = _pandas_kind(series)
-        self.type_name, self.is_flag = str(series.dtype), series.dtype.kind == "b"
+def _pandas_column(series: Any) -> Column:
+    kind = _pandas_kind(series)
 
-    def numbers(self) -> npt.NDArray[Any]:
-        if self.kind == LISTS:
-            return np.asarray(self._series.to_numpy(dtype=object))
-        plain = isinstance(self._series.dtype, np.dtype) and self._series.dtype.kind in "biuf"
-        array = self._series.to_numpy() if plain else self._series.to_numpy(dtype=np.float64, na_value=np.nan)
-        result: npt.NDArray[Any] = array
-        return result
+    def numbers() -> npt.NDArray[Any]:
+        if kind == LISTS:
+            return np.asarray(series.to_numpy(dtype=object))
+        plain = isinstance(series.dtype, np.dtype) and series.dtype.kind in "biuf"
+        return np.asarray(series.to_numpy() if plain else series.to_numpy(dtype=np.float64, na_value=np.nan))
 
-    def listed(self) -> list[Any]:
-        values = self._series.tolist()
-        missing = np.flatnonzero(self._series.isna().to_numpy())
-        for row in missing.tolist():
+    def listed() -> list[Any]:
+        values = series.tolist()
+        for row in np.flatnonzero(series.isna().to_numpy()).tolist():
             values[row] = None
         return [value.tolist() if isinstance(value, np.ndarray) else value for value in values]
 
+    return Column(series.name, kind, str(series.dtype), series.dtype.kind == "b", numbers, listed)
 
-class _ArrowColumn(Column):
-    def __init__(self, name: Any, values: Any, types: Any) -> None:
-        self.name, self._values, self._types = name, values, types
-        self.kind, self.type_name = _arrow_kind(values.type, types), str(values.type)
-        self.is_flag = types.is_boolean(values.type)
 
-    def numbers(self) -> npt.NDArray[Any]:
-        values = self._values
-        if self.is_flag:
-            values = values.cast("uint8")
-        elif self._types.is_decimal(values.type):
-            values = values.cast("float64")
-        result: npt.NDArray[Any] = values.to_numpy()
-        return result
+def _arrow_column(name: Any, values: Any, types: Any) -> Column:
+    is_flag = types.is_boolean(values.type)
 
-    def listed(self) -> list[Any]:
-        result: list[Any] = self._values.to_pylist()
-        return result
+    def numbers() -> npt.NDArray[Any]:
+        other = "uint8" if is_flag else "float64" if types.is_decimal(values.type) else None
+        return np.asarray((values if other is None else values.cast(other)).to_numpy())
+
+    return Column(name, _arrow_kind(values.type, types), str(values.type), is_flag, numbers, values.to_pylist)
 
 
 def is_frame(value: Any) -> bool:
@@ -173,20 +155,20 @@ def read_frame(value: Any, name: str) -> Table | Column:
     """The columns of a frame, or its only one."""
     if _of_pandas(value):
         if not _of_pandas(value, "DataFrame"):
-            return _PandasColumn(value.to_series() if _of_pandas(value, "Index") else value)
+            return _pandas_column(value.to_series() if _of_pandas(value, "Index") else value)
         matrix = _pandas_matrix(value)  # columns one by one would take long where there are very many
         places = range(value.shape[1] if matrix is None else 0)
-        return Table([_PandasColumn(value.iloc[:, place]) for place in places], len(value), matrix)
+        return Table([_pandas_column(value.iloc[:, place]) for place in places], len(value), matrix)
     pyarrow = need_pyarrow(f"A {type(value).__module__.partition('.')[0]} {type(value).__name__}")
     try:
         values = pyarrow.chunked_array(value)
         if not pyarrow.types.is_struct(values.type):
-            return _ArrowColumn(getattr(value, "name", None), values, pyarrow.types)
+            return _arrow_column(getattr(value, "name", None), values, pyarrow.types)
         table = pyarrow.Table.from_struct_array(values)
     except (pyarrow.ArrowException, TypeError) as error:
         raise DataError(f"{name} is a data frame that can't be read: {error}.") from error
     parts = zip(table.column_names, table.columns, strict=True)
-    return Table([_ArrowColumn(title, column, pyarrow.types) for title, column in parts], table.num_rows)
+    return Table([_arrow_column(title, column, pyarrow.types) for title, column in parts], table.num_rows)
 
 
 def need_pyarrow(what: str) -> Any:
@@ -267,18 +249,17 @@ def label_columns(value: Any) -> list[str] | None:
     if not is_frame(value):
         return None
     names = names_of(value)
-    if not names or names == list(range(len(names))) or (len(names) == 1 and not _is_indicator(value)):
+    if not names or names == list(range(len(names))):
         return None
+    if len(names) == 1:
+        frame = read_frame(value, "Y")
+        if isinstance(frame, Column) or (frame.matrix is None and frame.columns[0].kind != NUMBERS):
+            return None
     listed = [str(name) for name in names]
     if len(set(listed)) < len(listed):
         twice = next(name for name in listed if listed.count(name) > 1)
         raise DataError(f"Y has two columns called {twice!r}: give each label a name of its own.")
     return listed
-
-
-def _is_indicator(value: Any) -> bool:
-    frame = read_frame(value, "Y")
-    return isinstance(frame, Table) and (frame.matrix is not None or frame.columns[0].kind == NUMBERS)
 
 
 def labels_of(value: Any, name: str = "Y") -> Any:
@@ -292,7 +273,8 @@ def labels_of(value: Any, name: str = "Y") -> Any:
     frame = read_frame(value, name)
     if isinstance(frame, Table):
         if frame.matrix is not None or len(frame.columns) != 1 or frame.columns[0].kind == NUMBERS:
-            return _indicator(frame, name)
+            _need_indicator(frame, name)
+            return frame.numbers()
         frame = frame.columns[0]
     if frame.kind == NUMBERS:
         return frame.numbers()
@@ -304,8 +286,8 @@ def labels_of(value: Any, name: str = "Y") -> Any:
     return listed
 
 
-def _indicator(frame: Table, name: str) -> Any:
-    """A frame with a column for each label as a matrix."""
+def _need_indicator(frame: Table, name: str) -> None:
+    """Refuse a frame that has no column of numbers for each label."""
     wrong = [column for column in frame.columns if column.kind != NUMBERS]
     if wrong:
         raise DataError(
@@ -319,7 +301,6 @@ def _indicator(frame: Table, name: str) -> Any:
             f"{name} has one column of numbers, {first_name}, which may be classes, or flags of a single label. Give "
             f"{name}[{first_name}] for one class a row, or booleans for a label that a row has or hasn't."
         )
-    return frame.numbers()
 
 
 def _shown(columns: list[Column]) -> str:

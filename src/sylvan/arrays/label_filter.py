@@ -95,7 +95,9 @@ def _listed(value: Any, name: str, n_rows: int, n_labels: int) -> _Ids | Csr:
         value = np.asarray(value)
     if sp.issparse(value) or isinstance(value, Csr):
         mask = value if isinstance(value, Csr) else matrix(value, name, "labels")
-        return _of_shape(mask, name, n_rows, n_labels)
+        _need_shape(mask.shape, name, n_rows, n_labels)
+        # Copied, as the kernels write where these ids say: a caller's other thread can't change them meanwhile.
+        return mask._replace(indptr=mask.indptr.copy(), indices=mask.indices.copy())
     if isinstance(value, np.ndarray) and value.ndim == 2:
         if value.dtype != bool:
             raise DataError(
@@ -110,7 +112,8 @@ def _listed(value: Any, name: str, n_rows: int, n_labels: int) -> _Ids | Csr:
             f"Got {value!r:.60} instead."
         )
     listed = value if isinstance(value, np.ndarray) else list(value)
-    if isinstance(listed, list) and any(_is_list(item) for item in listed):
+    several = (hasattr(item, "__len__") and not isinstance(item, str | bytes) for item in listed)
+    if isinstance(listed, list) and any(several):
         _need_shape((len(listed), n_labels), name, n_rows, n_labels)
         return validate.labels(listed, n_labels=n_labels, name=name)
     return _ids(np.asarray(listed) if len(listed) else _NONE, name, n_labels)
@@ -128,9 +131,9 @@ def _ids(listed: npt.NDArray[Any], name: str, n_labels: int) -> _Ids:
         if listed.dtype.kind in "OUS":
             word = next((item for item in listed.tolist() if not isinstance(item, numbers.Integral)), None)
             if isinstance(word, str):
+                ids = f"0 to {n_labels - 1}"
                 raise DataError(
-                    f"{name} holds the name {word!r}, but this model knows labels by their ids alone, "
-                    f"0 to {n_labels - 1}."
+                    f"{name} holds the name {word!r}, but this model knows labels by their ids alone, {ids}."
                 )
         raise DataError(
             f"{name} must hold label ids, ints in [0, {n_labels - 1}]. Got {listed.tolist()!r:.60} instead."
@@ -157,16 +160,6 @@ def _need_shape(shape: tuple[int, ...], name: str, n_rows: int, n_labels: int) -
         raise DataError(
             f"{name} has shape {shape_text(shape)}, but a mask for each row must have shape ({n_rows}, {n_labels})."
         )
-
-
-def _is_list(item: Any) -> bool:
-    return hasattr(item, "__len__") and not isinstance(item, str | bytes)
-
-
-def _of_shape(mask: Csr, name: str, n_rows: int, n_labels: int) -> Csr:
-    _need_shape(mask.shape, name, n_rows, n_labels)
-    # Copied, as the kernels write where these ids say: a caller's other thread can't change them meanwhile.
-    return mask._replace(indptr=mask.indptr.copy(), indices=mask.indices.copy())
 
 
 def _without(rows: Csr, no: _Ids | Csr) -> Csr:

@@ -22,48 +22,6 @@ _Name = TypeVar("_Name")
 _TopK = TypeVar("_TopK", bound="TopK")
 
 
-def frame_of_rankings(
-    labels: npt.NDArray[np.int32],
-    scores: npt.NDArray[np.float32],
-    library: Library,
-    rows: Any = None,
-    names: Sequence[str] | None = None,
-) -> Any:
-    """A frame with a line for each answer, by row and then by rank; see :meth:`sylvan.TopK.to_frame`."""
-    if library not in LIBRARIES:
-        choices = ", ".join(map(repr, LIBRARIES))
-        raise ParameterError(f"The 'library' parameter of to_frame must be one of {choices}. Got {library!r} instead.")
-    package = LIBRARIES[library]
-    try:
-        module = importlib.import_module(package)
-    except ImportError as error:
-        raise ImportError(f"to_frame({library!r}) needs {package}. Install it with: pip install {package}") from error
-    answered = labels >= 0
-    places = np.nonzero(answered)
-    columns = [
-        places[0] if rows is None else _named_rows(rows, len(labels), places[0]),
-        (places[1] + 1).astype(np.int32),
-        labels[answered] if names is None else _named_labels(names, labels[answered]),
-        scores[answered],
-    ]
-    table = dict(zip(_COLUMNS, columns, strict=True))
-    return module.table(table) if library == "arrow" else module.DataFrame(table)
-
-
-def _named_rows(rows: Any, n_rows: int, places: npt.NDArray[np.int64]) -> Any:
-    """What each line's row is called."""
-    listed = rows.tolist() if hasattr(rows, "tolist") else list(rows)
-    if len(listed) != n_rows:
-        raise DataError(f"The 'rows' of to_frame must name each of the {n_rows} rows. Got {len(listed)} instead.")
-    return [listed[place] for place in places.tolist()]
-
-
-def _named_labels(names: Sequence[str], labels: npt.NDArray[np.int32]) -> list[str]:
-    """The name of each line's label; each is decoded once."""
-    name_of = {label: names[label] for label in np.unique(labels).tolist()}
-    return [name_of[label] for label in labels.tolist()]
-
-
 class LabelNames(list[list[Any]]):
     """What each row's labels are called, best first; called with a vocabulary, what they are called there."""
 
@@ -183,7 +141,35 @@ class TopK:
         >>> top.to_frame("arrow", rows=["a", "b"]).to_pylist()[2]
         {'row': 'b', 'rank': 1, 'label': 1, 'score': 1.0}
         """
-        return frame_of_rankings(self.labels, self.scores, library, rows, names)
+        if library not in LIBRARIES:
+            choices = ", ".join(map(repr, LIBRARIES))
+            raise ParameterError(
+                f"The 'library' parameter of to_frame must be one of {choices}. Got {library!r} instead."
+            )
+        package = LIBRARIES[library]
+        try:
+            module = importlib.import_module(package)
+        except ImportError as error:
+            raise ImportError(
+                f"to_frame({library!r}) needs {package}. Install it with: pip install {package}"
+            ) from error
+        answered = self.labels >= 0
+        places, ranks = np.nonzero(answered)
+        row_of: Any = places
+        if rows is not None:
+            listed = rows.tolist() if hasattr(rows, "tolist") else list(rows)
+            if len(listed) != len(self):
+                raise DataError(
+                    f"The 'rows' of to_frame must name each of the {len(self)} rows. Got {len(listed)} instead."
+                )
+            row_of = [listed[place] for place in places.tolist()]
+        labels: Any = self.labels[answered]
+        if names is not None:  # each is decoded once
+            name_of = {label: names[label] for label in np.unique(labels).tolist()}
+            labels = [name_of[label] for label in labels.tolist()]
+        columns = row_of, (ranks + 1).astype(np.int32), labels, self.scores[answered]
+        table = dict(zip(_COLUMNS, columns, strict=True))
+        return module.table(table) if library == "arrow" else module.DataFrame(table)
 
 
 def names_by_row(labels: npt.NDArray[np.int32], name_of: Callable[[int], _Name]) -> list[list[_Name]]:

@@ -12,38 +12,13 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan import kernels
-from sylvan.arrays.canonical import (
-    MAX_COLUMNS,
-    Csr,
-    as_array,
-    compressed,
-    matrix,
-    needs_double,
-    real_numbers,
-    shape_text,
-)
+from sylvan.arrays.canonical import MAX_COLUMNS as MAX_COLUMNS
+from sylvan.arrays.canonical import Csr as Csr
+from sylvan.arrays.canonical import as_array, compressed, matrix, needs_double, shape_text
+from sylvan.arrays.canonical import real_numbers as real_numbers
 from sylvan.arrays.frames import labels_of, numpy_of
 from sylvan.errors import DataError, ParameterError
 from sylvan.params.wording import are, counted
-
-__all__ = [
-    "MAX_COLUMNS",
-    "Csr",
-    "count",
-    "dense_features",
-    "features",
-    "labels",
-    "labels_beside",
-    "learnable",
-    "listed_ids",
-    "pair",
-    "real_numbers",
-    "refuse_indicator",
-    "row_numbers",
-    "rows_of_ids",
-    "sample_weight",
-    "vectors",
-]
 
 LARGEST_TRAINED = 1e15  # the squared norm of a row of such values still fits float32
 _VECTOR_ROWS = 1 << 14
@@ -127,7 +102,16 @@ def labels(Y: Any, *, n_rows: int | None = None, n_labels: int | None = None, na
     elif sp.issparse(Y) or (hasattr(Y, "ndim") and Y.ndim == 2):
         csr = matrix(Y, name, "labels")
     else:
-        csr = _ids(Y, n_labels, name)
+        ids, lengths = listed_ids(Y, name)
+        if n_labels is None:
+            refuse_indicator(ids, lengths, name)
+        highest = int(ids.max()) if ids.size else -1
+        size = highest + 1 if n_labels is None else n_labels
+        if highest >= size or size > MAX_COLUMNS:
+            row = _row_of(int(np.argmax(ids)), lengths)
+            limit = min(size, MAX_COLUMNS)
+            raise DataError(f"{name} names label {highest} in row {row}, but label ids must be below {limit}.")
+        csr = rows_of_ids(ids, lengths, size, name)
     if csr.data.size and float(csr.data.min()) < 0:
         row = int(np.searchsorted(csr.indptr, int(np.argmax(csr.data < 0)), side="right")) - 1
         raise DataError(f"{name} holds a negative relevance in row {row}. Relevances must be in [0, inf).")
@@ -242,17 +226,13 @@ def row_numbers(values: Any, n_rows: int, *, name: str, least: int = 0, what: st
 
 def count(value: Any, name: str, *, owner: str = "rank", high: int = MAX_COLUMNS) -> int:
     """``value`` as an int in [1, high], such as ``k`` or ``beam``."""
-    if type(value) is not int:  # exact ints, the usual case, skip the slow isinstance of an abstract class
-        if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
-            raise _count_error(value, name, owner, high)
-        value = int(value)
-    if not 1 <= value <= high:
-        raise _count_error(value, name, owner, high)
+    if type(value) is not int or not 1 <= value <= high:  # exact ints, the usual case, skip the slow isinstance
+        whole = isinstance(value, numbers.Integral) and not isinstance(value, bool | np.bool_)
+        if not whole or not 1 <= int(value) <= high:
+            raise ParameterError(
+                f"The {name!r} parameter of {owner} must be an int in [1, {high}]. Got {value!r} instead."
+            )
     return int(value)
-
-
-def _count_error(value: Any, name: str, owner: str, high: int) -> ParameterError:
-    return ParameterError(f"The {name!r} parameter of {owner} must be an int in [1, {high}]. Got {value!r} instead.")
 
 
 def listed_ids(
@@ -278,7 +258,10 @@ def listed_ids(
         if not hasattr(row, "__len__") or sp.issparse(row):
             raise DataError(f"Row {number} of {name} must be a list of label ids, but is {row!r}.")
     lengths = np.fromiter((len(row) for row in rows), _INT64, len(rows))
-    return _whole(_flatten(rows, int(lengths.sum()), name), lengths, name, 0, high), lengths
+    flat = [value for row in rows for value in (row.tolist() if isinstance(row, np.ndarray) else row)]
+    if len(flat) != int(lengths.sum()) or any(hasattr(item, "__len__") and not isinstance(item, str) for item in flat):
+        raise DataError(f"{name} must hold lists of label ids, nested no deeper.")
+    return _whole(np.asarray(flat) if flat else np.empty(0, _INT64), lengths, name, 0, high), lengths
 
 
 def refuse_indicator(ids: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], name: str) -> None:
@@ -296,33 +279,12 @@ def refuse_indicator(ids: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64],
         )
 
 
-def _ids(Y: Any, n_labels: int | None, name: str) -> Csr:
-    """Label ids, one or several a row, as a matrix of ones."""
-    ids, lengths = listed_ids(Y, name)
-    if n_labels is None:
-        refuse_indicator(ids, lengths, name)
-    highest = int(ids.max()) if ids.size else -1
-    size = highest + 1 if n_labels is None else n_labels
-    if highest >= size or size > MAX_COLUMNS:
-        row = _row_of(int(np.argmax(ids)), lengths)
-        limit = min(size, MAX_COLUMNS)
-        raise DataError(f"{name} names label {highest} in row {row}, but label ids must be below {limit}.")
-    return rows_of_ids(ids, lengths, size, name)
-
-
 def rows_of_ids(ids: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], size: int, name: str = "Y") -> Csr:
     """Label ids, row by row, as a matrix of ones of so many columns; an id named twice in a row is one label."""
     indptr = np.concatenate(([0], np.cumsum(lengths))).astype(_INT64)
     csr = compressed(indptr, ids, np.ones(ids.size, _FLOAT32), len(lengths), size, name, "row")
     np.minimum(csr.data, 1, out=csr.data)
     return csr
-
-
-def _flatten(rows: Any, total: int, name: str) -> npt.NDArray[Any]:
-    flat = [value for row in rows for value in (row.tolist() if isinstance(row, np.ndarray) else row)]
-    if len(flat) != total or any(hasattr(value, "__len__") and not isinstance(value, str) for value in flat):
-        raise DataError(f"{name} must hold lists of label ids, nested no deeper.")
-    return np.asarray(flat) if flat else np.empty(0, _INT64)
 
 
 def _whole(

@@ -89,7 +89,8 @@ def _target(output: str, source: Any) -> str:
 
 
 def _convert_texts(source: Any, output: str, target: str, given: dict[str, Any]) -> None:
-    from sylvan.cli.io.text_files import write_texts
+    from sylvan.cli.io.inputs import TEXTS
+    from sylvan.data.formats.format import Columns
 
     options = replace(
         source.options, delimiter=given["output_delimiter"], output_separator=given["output_separator"],
@@ -109,12 +110,13 @@ def _convert_texts(source: Any, output: str, target: str, given: dict[str, Any])
 
     first, second = tee(rows())  # writers take both together, so that no more than a block lies between them
     others = None if fields is None else (other for _, other in second)
-    write_texts(output, target, (row for row, _ in first), options, labels, others)
+    columns = Columns.of(row for row, _ in first) if labels else Columns(row[0] for row, _ in first)
+    TEXTS[target].write(output, columns, options, others)
 
 
 def _other_fields(source: Any, target: str, output: str, given: dict[str, Any]) -> Any:
     """Which other fields of its rows OUT has; a sentence says which it can't have."""
-    from sylvan.cli.io.text_files import COLUMNS, fields_of
+    from sylvan.cli.io.inputs import COLUMNS
     from sylvan.cli.session import say_once
     from sylvan.data.other_fields import OtherFields
 
@@ -128,8 +130,7 @@ def _other_fields(source: Any, target: str, output: str, given: dict[str, Any]) 
         return OtherFields(("file",))
     fields = source.other_fields(())
     if fields is not None and not names and not given["quiet"]:
-        there = fields_of(source.path, source.format, source.options.delimiter, source.options.header, texts=False)
-        lost = ", ".join(name for name in there if name not in fields.without)
+        lost = ", ".join(name for name in source.fields() if name not in fields.without)
         if lost:
             say_once(f"{output} holds texts and labels alone: {lost} of {source.name} isn't written.")
     return None

@@ -13,10 +13,9 @@ import scipy.sparse as sp
 
 from sylvan import metrics, store
 from sylvan.arrays.topk import TopK, resized
-from sylvan.cli.io.inputs import MatrixInput, TextInput
+from sylvan.cli.io.inputs import NO_LABELS, MatrixInput, TextInput
 from sylvan.cli.io.label_files import FilteredPairs
 from sylvan.cli.io.matrices import widened
-from sylvan.cli.io.text_files import NO_LABELS
 from sylvan.cli.models import codes_of, input_for, save_model, training_name
 from sylvan.cli.session import Session, folder_size, say
 from sylvan.errors import DataError

@@ -97,8 +97,7 @@ def _groups(groups: str, source: Any) -> Any:
     """The group of each row: a field of a file of texts, or an array in a file of its own."""
     import numpy as np
 
-    from sylvan.cli.io.inputs import TextInput
-    from sylvan.cli.io.text_files import COLUMNS
+    from sylvan.cli.io.inputs import COLUMNS, TextInput
 
     if groups.endswith(".npy"):
         try:

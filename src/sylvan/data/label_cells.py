@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from sylvan.data.text_rows import one_kind
 from sylvan.errors import DataWarning, ParameterError
 from sylvan.labels.names import label_name
 from sylvan.params.wording import counted
@@ -41,6 +42,7 @@ class LabelCells:
         self._cells: dict[str, str] = {}  # different cells of one label, with the first place of each
         self._n_single = self._n_several = self._n_empty = 0
         self._open = not self._plain
+        self._kind: type | None = None
 
     def split(self, place: str, cell: str) -> list[str]:
         """The labels of a cell."""
@@ -65,6 +67,10 @@ class LabelCells:
             else:
                 results.append(name)
         return results
+
+    def need_one_kind(self, place: str, labels: Iterable[Any]) -> None:
+        """Refuse labels of another type than those before: all are strings, or all ints."""
+        self._kind = one_kind(place, labels, self._kind)
 
     def list_of(self, place: str, labels: list[Any]) -> list[Any]:
         """The labels of a list, each of which is split only where the user named a separator."""
@@ -112,23 +118,17 @@ class LabelCells:
         for mark in (*_STRONG, *_WEAK):
             marked = [cell for cell in cells if mark in cell and not (mark in "/#" and "://" in cell)]
             if mark != self._mark and marked and (mark in _STRONG or _looks_split(mark, marked, cells)):
+                word = {"\t": "tab", "\n": "newline"}.get(mark, mark)
                 self._warn(
                     f"{cells[marked[0]]}: {marked[0]!r:.80} is read as one label, but looks like several with {mark!r} "
-                    f"between them: {_way_out(mark)}."
+                    f'between them: say label_separator={mark!r} (--label-separator "{word}"), or label_separator=None '
+                    "(--label-separator none) if each cell is one label."
                 )
                 return
 
     @staticmethod
     def _warn(sentence: str) -> None:
         warnings.warn(sentence, DataWarning, stacklevel=2)
-
-
-def _way_out(mark: str) -> str:
-    word = {"\t": "tab", "\n": "newline"}.get(mark, mark)
-    return (
-        f'say label_separator={mark!r} (--label-separator "{word}"), or label_separator=None (--label-separator none) '
-        "if each cell is one label"
-    )
 
 
 def _listed(cell: str) -> list[Any] | None:

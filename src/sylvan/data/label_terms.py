@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from sylvan.errors import DataError, DataWarning
+from sylvan.labels.names import label_name
 
 
 @dataclass(frozen=True)
@@ -60,12 +61,37 @@ def label_terms(label_texts: Any, names: Iterable[str]) -> dict[str, LabelTerms]
         by_name = not any(name in label_texts for name in listed) and any(label_texts.uri(name) for name in listed)
         terms: dict[str, LabelTerms] = (label_texts.by_label() if by_name else label_texts).terms()
         return terms
+    return {
+        str(name): texts if isinstance(texts, LabelTerms) else LabelTerms(tuple(texts[:1]), tuple(texts[1:]))
+        for name, texts in _listed(label_texts, terms=True)
+    }
+
+
+def named_texts(label_texts: Any, names: Iterable[str]) -> dict[str, str]:
+    """The text of each label that has one, for models that know no kinds of terms: a label's texts are joined."""
+    if isinstance(label_texts, str) and label_texts == "names":
+        return {name: name for name in names}
+    texts = {label_name(str(name)): " ".join(parts) for name, parts in _listed(label_texts, terms=False)}
+    return dict(sorted(texts.items()))  # rows are in this order, whatever the mapping's
+
+
+def _listed(label_texts: Any, terms: bool) -> Iterator[tuple[str | int, Any]]:
+    """Each label of a mapping, with the list of its texts, or where ``terms`` may stand there with these."""
     if not isinstance(label_texts, Mapping):
-        raise DataError(
-            "label_texts must be a mapping of labels to texts, a SubjectVocabulary, or 'names'. "
-            f"Got {type(label_texts).__name__} instead."
-        )
-    return {_name(name): _terms(name, texts) for name, texts in label_texts.items()}
+        forms = "a mapping of labels to texts, a SubjectVocabulary," if terms else "a mapping of labels to texts,"
+        raise DataError(f"label_texts must be {forms} or 'names'. Got {type(label_texts).__name__} instead.")
+    for name, texts in label_texts.items():
+        parts = [texts] if isinstance(texts, str) else texts
+        named = isinstance(name, str | int | np.integer) and not isinstance(name, bool)
+        if terms and not named:
+            raise DataError(f"label_texts must name labels by strings or ints. Got {name!r:.60} instead.")
+        listed = isinstance(parts, list | tuple) and all(isinstance(part, str) for part in parts)
+        if not named or not (listed or (terms and isinstance(texts, LabelTerms))):
+            forms = "a string, a list of strings or LabelTerms" if terms else "a string, or a list of strings,"
+            raise DataError(
+                f"label_texts must give {forms} for each label. Got {texts!r:.60} for label {name!r:.60} instead."
+            )
+        yield name, parts
 
 
 def _say_languages(subjects: Any) -> None:
@@ -86,21 +112,3 @@ def _say_languages(subjects: Any) -> None:
         f"count{clash}: name the language of the texts by --language, or in Python by in_language.",
         DataWarning, stacklevel=4,
     )  # fmt: skip
-
-
-def _name(name: Any) -> str:
-    if isinstance(name, bool) or not isinstance(name, str | int | np.integer):
-        raise DataError(f"label_texts must name labels by strings or ints. Got {name!r:.60} instead.")
-    return str(name)
-
-
-def _terms(name: Any, texts: Any) -> LabelTerms:
-    if isinstance(texts, LabelTerms):
-        return texts
-    parts = [texts] if isinstance(texts, str) else texts
-    if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
-        raise DataError(
-            f"label_texts must give a string, a list of strings or LabelTerms for each label. "
-            f"Got {texts!r:.60} for label {name!r:.60} instead."
-        )
-    return LabelTerms(tuple(parts[:1]), tuple(parts[1:]))

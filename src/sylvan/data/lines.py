@@ -38,8 +38,7 @@ def token(text: bytes) -> str:
         return f"'{repr(short)[2:-1]}{rest}'"
 
 
-@dataclass
-class _Block:
+class _Block(NamedTuple):
     """The content of one block of lines: row lengths, ids and values, and the fault that ended it, if any."""
 
     feature_counts: npt.NDArray[np.int64]
@@ -68,22 +67,9 @@ def _parse(text: bytes, form: LineFormat) -> _Block:
     result = kernels.parse_lines(buffer, *form, feature_counts, features, values, label_counts, labels, weights)
     rows, lines, n_features, n_labels, low, high, label, empty, first, fault, line, begin, end = result
     return _Block(
-        feature_counts[:rows],
-        features[:n_features],
-        values[:n_features],
-        label_counts[:rows],
-        labels[:n_labels],
-        weights[:n_labels],
-        lines,
-        low,
-        high,
-        label,
-        empty,
-        first,
-        fault,
-        line,
-        text[begin:end],
-    )
+        feature_counts[:rows], features[:n_features], values[:n_features], label_counts[:rows], labels[:n_labels],
+        weights[:n_labels], lines, low, high, label, empty, first, fault, line, text[begin:end],
+    )  # fmt: skip
 
 
 @dataclass
@@ -103,9 +89,7 @@ class Rows:
         """Take in the next block, whose first line follows ``lines_before`` others."""
         rows = len(block.feature_counts)
         self.empty_at_end = block.empty_at_end + (self.empty_at_end if block.empty_at_end == rows else 0)
-        if block.min_feature >= 0:
-            low = self.min_feature
-            self.min_feature = block.min_feature if low < 0 else min(low, block.min_feature)
+        self.min_feature = min((low for low in (self.min_feature, block.min_feature) if low >= 0), default=-1)
         self.max_feature = max(self.max_feature, block.max_feature)
         self.max_label = max(self.max_label, block.max_label)
         if block.first_highest >= 0 and self.first_highest < 0:
@@ -119,24 +103,19 @@ class Rows:
     ) -> tuple[sp.csr_matrix, sp.csr_matrix]:
         """The first ``n_rows`` rows as X and Y, feature ids lowered by ``shift``; the pieces are used up."""
         blocks, self.blocks = self.blocks, []
-        weighted = any(len(block.label_weights) for block in blocks)
         x_offsets = _offsets([block.feature_counts for block in blocks], n_rows)
         y_offsets = _offsets([block.label_counts for block in blocks], n_rows)
-        features, values, labels, weights = [], [], [], []
-        for block in blocks:
-            features.append(block.features)
-            values.append(block.values)
-            labels.append(block.labels)
-            weights.append(block.label_weights)
+        features, values = [block.features for block in blocks], [block.values for block in blocks]
+        labels, weights = [block.labels for block in blocks], [block.label_weights for block in blocks]
         blocks.clear()  # each list now owns its arrays alone, and gives them up while they are joined
         x_ids = _concatenated(features, np.int32)
         if shift:
             x_ids -= np.int32(shift)
         x = _csr(_concatenated(values, np.float32), x_ids, x_offsets, n_features)
         y_ids = _concatenated(labels, np.int32)
-        ones = np.ones(0 if weighted else len(y_ids), np.float32)
-        y = _csr(_concatenated(weights, np.float32) if weighted else ones, y_ids, y_offsets, n_labels)
-        return x, y
+        weighted = any(map(len, weights))
+        relevances = _concatenated(weights, np.float32) if weighted else np.ones(len(y_ids), np.float32)
+        return x, _csr(relevances, y_ids, y_offsets, n_labels)
 
 
 def _offsets(counts: list[npt.NDArray[np.int64]], n_rows: int) -> npt.NDArray[np.int64]:
@@ -149,11 +128,10 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 def _concatenated(pieces: list[npt.NDArray[_Scalar]], dtype: type[_Scalar]) -> npt.NDArray[_Scalar]:
     """``np.concatenate`` that gives up each piece once it is copied, so that little is in memory twice."""
-    whole = np.empty(sum(len(piece) for piece in pieces), dtype)
-    at = 0
+    whole, end = np.empty(sum(map(len, pieces)), dtype), 0
     for i, piece in enumerate(pieces):
-        whole[at : at + len(piece)] = piece
-        at += len(piece)
+        whole[end : end + len(piece)] = piece
+        end += len(piece)
         pieces[i] = piece[:0].copy()
     return whole
 
@@ -184,18 +162,20 @@ def read_rows(
             for block_rows in map_parallel(lambda text: _parse(text, form), wave, n_jobs):
                 before = lines_before + rows.n_lines
                 if block_rows.fault:
-                    raise DataError(_sentence(stream.name, before, block_rows, form))
+                    place = f"{stream.name}, line {before + block_rows.fault_line + 1}"
+                    raise DataError(f"{place}: {_sentence(block_rows, form)}.")
                 rows.add(block_rows, before)
             wave.clear()
             stream.report(bar)
 
 
-def _sentence(name: str, before: int, block: _Block, form: LineFormat) -> str:
+def _sentence(block: _Block, form: LineFormat) -> str:
+    """What is wrong with the line that ended a block."""
     got = token(block.fault_token)
     features = f"[{form.lowest_feature}, {form.highest_feature}]"
     labels = f"[0, {form.highest_label}]"
     repeated = "the values of a repeated feature sum to no finite float32"
-    texts = {
+    return {
         1: f"label ids must be ints in {labels}, parted by commas. Got {got} instead",
         2: f"label ids must be in {labels}. Got {got} instead",
         3: f"a label's weight must be a finite number of at least 0. Got {got} instead",
@@ -208,5 +188,4 @@ def _sentence(name: str, before: int, block: _Block, form: LineFormat) -> str:
         7: f"feature ids must be in {features}. Got {got} instead",
         8: f"a feature's value must be a number. Got {got} instead",
         9: f"values must be finite float32 numbers. Got {got} instead" if block.fault_token else repeated,
-    }
-    return f"{name}, line {before + block.fault_line + 1}: {texts[block.fault]}."
+    }[block.fault]

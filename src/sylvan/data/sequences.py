@@ -96,13 +96,9 @@ class SequenceData:
 
 
 def build_sequences(
-    users: Iterable[Any],
-    items: Iterable[Any],
-    times: Sequence[float] | npt.NDArray[Any] | None = None,
-    *,
-    min_interactions: int = 10,
-    until_stable: bool = True,
-) -> SequenceData:
+    users: Iterable[Any], items: Iterable[Any], times: Sequence[float] | npt.NDArray[Any] | None = None, *,
+    min_interactions: int = 10, until_stable: bool = True,
+) -> SequenceData:  # fmt: skip
     """Sequences from interactions that lie in memory, such as the columns of a data frame.
 
     Parameters
@@ -159,13 +155,9 @@ def _coded(names: Iterable[Any]) -> tuple[list[str], _Ids]:
 
 
 def from_codes(
-    users: tuple[list[str], _Ids],
-    items: tuple[list[str], _Ids],
-    times: npt.NDArray[Any] | None,
-    min_interactions: int,
-    until_stable: bool,
-    source: str,
-) -> SequenceData:
+    users: tuple[list[str], _Ids], items: tuple[list[str], _Ids], times: npt.NDArray[Any] | None, min_interactions: int,
+    until_stable: bool, source: str,
+) -> SequenceData:  # fmt: skip
     """As :func:`build_sequences`, from names and places among them; ``source`` is what messages call the data."""
     if isinstance(min_interactions, bool) or not isinstance(min_interactions, int) or min_interactions < 1:
         raise ParameterError(
@@ -174,7 +166,15 @@ def from_codes(
     if not isinstance(until_stable, bool):
         raise ParameterError(f"The 'until_stable' parameter must be True or False. Got {until_stable!r} instead.")
     (user_names, user_of), (item_names, item_of) = users, items
-    places = _frequent_enough(user_of, item_of, min_interactions, until_stable)
+    places = np.arange(len(user_of))  # of the interactions whose user and item have enough of them
+    while len(places):
+        user, item = user_of[places], item_of[places]
+        enough = (np.bincount(user)[user] >= min_interactions) & (np.bincount(item)[item] >= min_interactions)
+        if enough.all():
+            break
+        places = places[enough]
+        if not until_stable:
+            break
     if not len(places):
         if not len(user_of):
             raise DataError(f"{source}: there are no interactions.")
@@ -198,20 +198,6 @@ def from_codes(
     )
 
 
-def _frequent_enough(user_of: _Ids, item_of: _Ids, least: int, until_stable: bool) -> _Ids:
-    """Places of the interactions whose user and item have enough of them."""
-    places = np.arange(len(user_of))
-    while len(places):
-        user, item = user_of[places], item_of[places]
-        enough = (np.bincount(user)[user] >= least) & (np.bincount(item)[item] >= least)
-        if enough.all():
-            break
-        places = places[enough]
-        if not until_stable:
-            break
-    return places
-
-
 def _renumbered(codes: _Ids, n: int, *, by_count: bool) -> tuple[_Ids, _Ids]:
     """New ids of the codes that occur (-1 for others), and the codes in the order of their new ids."""
     result, first, counts = np.unique(codes, return_index=True, return_counts=True)
@@ -222,16 +208,10 @@ def _renumbered(codes: _Ids, n: int, *, by_count: bool) -> tuple[_Ids, _Ids]:
 
 
 def read_sequences(
-    path: PathLike,
-    *,
-    layout: Layout | None = None,
-    separator: str | None = None,
-    header: bool = False,
-    columns: Sequence[int | str] | None = None,
-    order: Literal["time", "line"] = "time",
-    min_interactions: int = 10,
+    path: PathLike, *, layout: Layout | None = None, separator: str | None = None, header: bool = False,
+    columns: Sequence[int | str] | None = None, order: Literal["time", "line"] = "time", min_interactions: int = 10,
     until_stable: bool = True,
-) -> SequenceData:
+) -> SequenceData:  # fmt: skip
     """Read who did what in which order.
 
     Two layouts are known: ``"interactions"``, a line ``user item`` or ``user item timestamp`` for each interaction
@@ -293,10 +273,9 @@ def read_sequences(
         name = stream.name
         lines: Iterator[tuple[str, str]] = (each for each in text_lines(stream) if each[1].strip())
         first = list(islice(lines, 1))
-        mark = separator or _separator(first)
-        lines = chain(first, lines)
-        titles = _fields(next(lines)[1], mark) if header and first else []
-        rows = _rows(lines, mark, None if columns is None else _places(columns, titles, name))
+        mark = separator or next((mark for mark in ("\t", ",") if first and mark in first[0][1]), " ")
+        titles = _fields(first.pop()[1], mark) if header and first else []
+        rows = _rows(chain(first, lines), mark, None if columns is None else _places(columns, titles, name))
         head = list(islice(rows, _HEAD))
         rows = chain(head, rows)
         if (layout or _layout(head)) == "interactions":
@@ -305,12 +284,9 @@ def read_sequences(
                 _doubt_ratings(head, name)
         else:
             _read_users(rows, result)
-    times = result.stamps() if order == "time" else None
-    return from_codes(
-        (list(result.users), np.array(result.user_of, np.int64)),
-        (list(result.items), np.array(result.item_of, np.int64)),
-        times, min_interactions, until_stable, name,
-    )  # fmt: skip
+    users = list(result.users), np.array(result.user_of, np.int64)
+    items = list(result.items), np.array(result.item_of, np.int64)
+    return from_codes(users, items, result.stamps() if order == "time" else None, min_interactions, until_stable, name)
 
 
 def write_sequences(path: PathLike, sequences: SequenceData, *, layout: Layout = "users", separator: str = " ") -> None:
@@ -398,10 +374,6 @@ def _places(columns: Sequence[int | str], titles: list[str], name: str) -> list[
     return [titles.index(each) if isinstance(each, str) else each - 1 for each in columns]
 
 
-def _separator(first: list[tuple[str, str]]) -> str:
-    return next((mark for mark in ("\t", ",") if first and mark in first[0][1]), " ")
-
-
 def _fields(line: str, separator: str) -> list[str]:
     return line.split() if separator == " " else [text.strip() for text in line.split(separator)]
 
@@ -431,7 +403,15 @@ def _layout(head: list[_Row]) -> Layout:
     widths = {len(fields) for _, fields in head}
     if widths == {2} or (widths == {3} and all(_is_number(fields[2]) for _, fields in head)):
         return "interactions"
-    if len(widths) == 1 and len(head) > 1 and _is_table([fields for _, fields in head]):
+    if len(widths) > 1 or len(head) < 2:
+        return "users"
+    # Lines of one width are a table where users come again, a line names columns, or a column holds fractions.
+    users, *columns = zip(*(fields for _, fields in head), strict=True)
+    numbers = [[_is_number(text) for text in column] for column in columns]
+    named = any(not flags[0] and all(flags[1:]) for flags in numbers)
+    fractions = any(all(flags) and any("." in text for text in column)
+                    for flags, column in zip(numbers, columns, strict=True))  # fmt: skip
+    if len(set(users)) < len(head) or named or fractions:
         place, fields = head[0]
         raise DataError(
             f"{place}: every line has {counted(len(fields), 'field')}, as in a table of interactions with a line that "
@@ -440,18 +420,6 @@ def _layout(head: list[_Row]) -> Layout:
             "layout='users' (--layout users) where a line holds a user and all of their items."
         )
     return "users"
-
-
-def _is_table(rows: list[list[str]]) -> bool:
-    """Whether lines of one width are a table: users come again, a line names columns, or a column holds fractions."""
-    columns = list(zip(*rows, strict=True))
-    if len(set(columns[0])) < len(rows):
-        return True
-    numbers = [[_is_number(text) for text in column] for column in columns[1:]]
-    named = any(not flags[0] and all(flags[1:]) for flags in numbers)
-    fractions = any(all(flags) and any("." in text for text in column)
-                    for flags, column in zip(numbers, columns[1:], strict=True))  # fmt: skip
-    return named or fractions
 
 
 def _is_number(text: str) -> bool:

@@ -15,7 +15,7 @@ import secrets
 import sys
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
@@ -30,19 +30,6 @@ _ZSTD_BLOCK = 1 << 12  # four bytes may unpack to 128 KiB
 _HEAD = 1 << 16
 
 
-class _Packing(NamedTuple):
-    """How a file is packed, and what it begins with then."""
-
-    name: str
-    magic: re.Pattern[bytes]
-
-
-_PACKINGS = {
-    ".gz": _Packing("gzip", re.compile(rb"\x1f\x8b")),
-    ".xz": _Packing("xz", re.compile(rb"\xfd7zXZ\x00")),
-    ".bz2": _Packing("bzip2", re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P)")),
-    ".zst": _Packing("zstd", re.compile(rb"\x28\xb5\x2f\xfd")),  # Python's own from 3.14 on, else the package zstandard
-}
 # Byte order marks of encodings other than UTF-8; UTF-32's begins as UTF-16's.
 _MARKS = (
     (b"\xff\xfe\x00\x00", "utf-32"), (b"\x00\x00\xfe\xff", "utf-32"), (b"\xff\xfe", "utf-16"),
@@ -122,9 +109,11 @@ class InputStream:
             return None
         return size or None
 
-    def read(self, size: int = -1) -> bytes:
-        """Up to ``size`` bytes, fewer only at the end."""
-        return self._guarded(self._unpacked.read, size)
+    def read(self, size: int = -1, some: bool = False) -> bytes:
+        """Up to ``size`` bytes, fewer only at the end; or ``some``, as they come."""
+        return self._guarded(
+            getattr(self._unpacked, "read1", self._unpacked.read) if some else self._unpacked.read, size
+        )
 
     def _guarded(self, read: Callable[[int], bytes], size: int) -> bytes:
         try:
@@ -137,10 +126,6 @@ class InputStream:
             if self._packing == "bzip2" and error.errno is None:  # which is how Python says that it is damaged
                 raise DataError(f"{self.name}: the bzip2 data are damaged or cut short ({error}).") from error
             raise DataError(f"{self.name}: reading failed ({error.strerror or error}).") from error
-
-    def read_some(self) -> bytes:
-        """Some bytes more, as they come; none at the end."""
-        return self._guarded(getattr(self._unpacked, "read1", self._unpacked.read), 4096)
 
     def sized(self) -> tuple[BinaryIO, int]:
         """The content as a seekable file and its size: the file itself where it is one, else all of it read."""
@@ -205,8 +190,8 @@ def open_read(path: PathLike) -> Iterator[InputStream]:
         yield _unpack(raw, _buffered(raw), name, encoding)
 
 
-def _buffered(raw: BinaryIO) -> io.BufferedReader:
-    return raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, raw))
+def _buffered(raw: Any) -> io.BufferedReader:
+    return raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(raw)
 
 
 def _stdin() -> BinaryIO:
@@ -221,16 +206,14 @@ def _unpack(raw: BinaryIO, peekable: io.BufferedReader, name: str, encoding: str
     unpacked, kind = cast(BinaryIO, peekable), "plain"
     for suffix, packing in _PACKINGS.items():
         if packing.magic.match(head):
-            unpacked, kind = _unpacked(packing, peekable, name), packing.name
+            unpacked, kind = _buffered(packing.unpack(peekable, name)), packing.name
+            head = InputStream(raw, unpacked, name, kind)._guarded(unpacked.peek, 6)[:6]
             break
         if name.lower().endswith(suffix):
             raise DataError(f"{name}: named {suffix}, but its content is not {packing.name} data.")
-    if kind != "plain":
-        unpacked = cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, unpacked)))
-        head = InputStream(raw, unpacked, name, kind)._guarded(unpacked.peek, 6)[:6]  # type: ignore[attr-defined]
     encoding = encoding or _marked(head)
     if encoding is not None and encoding != "utf-8":
-        unpacked = cast(BinaryIO, io.BufferedReader(_Recoded(unpacked, encoding)))
+        unpacked = _buffered(_Pieces(_recoded(unpacked, encoding)))
         kind = "recoded" if kind == "plain" else kind
     return InputStream(raw, unpacked, name, kind)
 
@@ -240,25 +223,29 @@ def _marked(head: bytes) -> str | None:
     return next((encoding for mark, encoding in _MARKS if head.startswith(mark)), None)
 
 
-class _Recoded(io.RawIOBase):
-    """Text in another encoding, as UTF-8."""
+class _Pieces(io.RawIOBase):
+    """Pieces of bytes, one behind the other."""
 
-    def __init__(self, source: BinaryIO, encoding: str) -> None:
-        self._source, self._decoder = source, codecs.getincrementaldecoder(encoding)()
-        self._waiting = b""
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces, self._waiting = pieces, memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        ended = False
-        while not self._waiting and not ended:
-            block = self._source.read(_BLOCK)
-            ended = not block
-            self._waiting = self._decoder.decode(block, ended).encode("utf-8", "surrogatepass")
+        while not self._waiting and (piece := next(self._pieces, None)) is not None:
+            self._waiting = memoryview(piece)
         n = min(len(buffer), len(self._waiting))
         buffer[:n], self._waiting = self._waiting[:n], self._waiting[n:]
         return n
+
+
+def _recoded(source: BinaryIO, encoding: str) -> Iterator[bytes]:
+    """Text in another encoding, as UTF-8."""
+    decoder, block = codecs.getincrementaldecoder(encoding)(), b"-"
+    while block:
+        block = source.read(_BLOCK)
+        yield decoder.decode(block, not block).encode("utf-8", "surrogatepass")
 
 
 def _zstd(name: str) -> Any:
@@ -273,35 +260,13 @@ def _zstd(name: str) -> Any:
     )
 
 
-def _unpacked(packing: _Packing, packed: io.BufferedReader, name: str) -> BinaryIO:
-    if packing.name == "gzip":
-        return cast(BinaryIO, gzip.GzipFile(fileobj=packed, mode="rb"))
-    if packing.name == "xz":
-        return cast(BinaryIO, lzma.LZMAFile(packed))
-    if packing.name == "bzip2":
-        return cast(BinaryIO, bz2.BZ2File(packed))
+def _unpack_zstd(packed: BinaryIO, name: str) -> Any:
     module = _zstd(name)
-    return cast(BinaryIO, _Frames(packed, module) if module.__name__ == "zstandard" else module.open(packed, "rb"))
+    return _Pieces(_frames(packed, module)) if module.__name__ == "zstandard" else module.open(packed, "rb")
 
 
-class _Frames(io.RawIOBase):
+def _frames(packed: BinaryIO, zstandard: Any) -> Iterator[bytes]:
     """What zstandard unpacks; its own reader takes the end of a file that is cut short for the end of the data."""
-
-    def __init__(self, packed: BinaryIO, zstandard: Any) -> None:
-        self._pieces, self._waiting = _pieces(packed, zstandard), memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._waiting and (piece := next(self._pieces, None)) is not None:
-            self._waiting = memoryview(piece)
-        n = min(len(buffer), len(self._waiting))
-        buffer[:n], self._waiting = self._waiting[:n], self._waiting[n:]
-        return n
-
-
-def _pieces(packed: BinaryIO, zstandard: Any) -> Iterator[bytes]:
     frame = None
     while block := packed.read(_ZSTD_BLOCK):
         while block:
@@ -310,6 +275,30 @@ def _pieces(packed: BinaryIO, zstandard: Any) -> Iterator[bytes]:
             block, frame = (frame.unused_data, None) if frame.eof else (b"", frame)
     if frame is not None:
         raise EOFError("the last frame has no end")
+
+
+class _Packing(NamedTuple):
+    """How a file is packed: what it begins with then, and what reads and writes it."""
+
+    name: str
+    magic: re.Pattern[bytes]
+    unpack: Callable[[Any, str], Any]
+    pack: Callable[[Any, str], Any]
+
+
+_PACKINGS = {
+    ".gz": _Packing(
+        "gzip", re.compile(rb"\x1f\x8b"), lambda file, _: gzip.GzipFile(fileobj=file, mode="rb"),
+        lambda file, _: gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0),
+    ),
+    ".xz": _Packing("xz", re.compile(rb"\xfd7zXZ\x00"), lambda file, _: lzma.LZMAFile(file),  # noqa: SIM115
+                    lambda file, _: lzma.LZMAFile(file, "wb")),  # noqa: SIM115
+    ".bz2": _Packing("bzip2", re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P)"), lambda file, _: bz2.BZ2File(file),
+                     lambda file, _: bz2.BZ2File(file, "wb")),
+    # Python's own from 3.14 on, else the package zstandard.
+    ".zst": _Packing("zstd", re.compile(rb"\x28\xb5\x2f\xfd"), _unpack_zstd,
+                     lambda file, name: _zstd(name).open(file, "wb")),
+}  # fmt: skip
 
 
 def _damages() -> tuple[type[Exception], ...]:
@@ -332,7 +321,7 @@ def head_of(path: PathLike) -> bytes:
     stream = _unpack(packed, _buffered(packed), "stdin", getattr(path, "encoding", None))
     head = b""
     with suppress(DataError):  # for the rest of packed data, which isn't there yet
-        while len(head) < _HEAD and (more := stream.read_some()):
+        while len(head) < _HEAD and (more := stream.read(4096, some=True)):
             head += more
     return head.removeprefix(_BOM)
 
@@ -374,7 +363,8 @@ def open_write(path: PathLike) -> Iterator[BinaryIO]:
         raise DataError(f"{name!r} can't be written ({getattr(error, 'strerror', None) or error}).") from error
     try:
         with raw:
-            with _pack(raw, name) as stream:
+            packing = _PACKINGS.get(os.path.splitext(name)[1].lower())
+            with nullcontext(raw) if packing is None else packing.pack(raw, name) as stream:
                 yield stream
             raw.flush()
             os.fsync(raw.fileno())
@@ -390,15 +380,11 @@ def open_write(path: PathLike) -> Iterator[BinaryIO]:
 def check_ending(path: PathLike, known: tuple[str, ...]) -> str:
     """The ending of an output's name, which tells its format; "" for a name without one, and for stdout."""
     ending = os.path.splitext(unpacked_name(path))[1]
-    if ending not in known and not _is_special(path):
+    special = os.path.exists(path) and not os.path.isfile(path)  # a pipe or a device, whose name tells nothing
+    if ending not in known and not special:
         listed = ", ".join(filter(None, known))
         raise DataError(f"{os.fspath(path)!r} can't be written as its ending tells: name it {listed}.")
     return ending
-
-
-def _is_special(path: PathLike) -> bool:
-    """Whether a pipe or a device stands there, whose name tells nothing."""
-    return os.path.exists(path) and not os.path.isfile(path)
 
 
 def remove_unfinished(path: PathLike) -> None:
@@ -407,22 +393,3 @@ def remove_unfinished(path: PathLike) -> None:
     for left in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 8}.part"):
         with suppress(OSError):
             left.unlink()
-
-
-@contextmanager
-def _pack(raw: BinaryIO, name: str) -> Iterator[BinaryIO]:
-    ending = os.path.splitext(name)[1].lower()
-    if ending == ".gz":
-        with gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6, mtime=0) as packed:
-            yield cast(BinaryIO, packed)
-    elif ending == ".xz":
-        with lzma.LZMAFile(raw, "wb") as packed_xz:
-            yield cast(BinaryIO, packed_xz)
-    elif ending == ".bz2":
-        with bz2.BZ2File(raw, "wb") as packed_bz2:
-            yield cast(BinaryIO, packed_bz2)
-    elif ending == ".zst":
-        with _zstd(name).open(raw, "wb") as packed_zst:
-            yield packed_zst
-    else:
-        yield raw

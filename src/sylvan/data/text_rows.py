@@ -99,12 +99,11 @@ def refuse_repeated(place: str, columns: Sequence[str], way_out: str = "rename o
 
 def field_names(text_fields: str | Sequence[str]) -> tuple[str, ...]:
     """The fields, or columns, of the text, checked."""
-    if isinstance(text_fields, str):
-        return (text_fields,)
-    sound = isinstance(text_fields, Sequence) and all(isinstance(name, str) for name in text_fields)
-    if not sound or not text_fields:
-        raise ParameterError(f"The 'text_fields' parameter must name at least one field. Got {text_fields!r} instead.")
-    return tuple(text_fields)
+    names = (text_fields,) if isinstance(text_fields, str) else text_fields
+    sound = isinstance(names, Sequence) and all(isinstance(name, str) for name in names)
+    if not sound or not names:
+        raise ParameterError(f"The 'text_fields' parameter must name at least one field. Got {names!r} instead.")
+    return tuple(names)
 
 
 def sound_weight(place: str, weight: Any) -> float:
@@ -162,15 +161,18 @@ def paired(
         raise DataError(f"texts, labels and weights must be of one length ({error}).") from error
 
 
-def unweighted(rows: Iterable[Row], format_: str) -> Iterator[tuple[int, str, list[Any]]]:
+def unweighted(
+    format_: str, texts: Iterable[str], labels: Iterable[Sequence[Label]] | None,
+    weights: Iterable[Sequence[float] | None] | None,
+) -> Iterator[tuple[int, str, list[Any]]]:  # fmt: skip
     """Number, text and labels of each row, for a format that holds no weights: any but 1 are refused."""
-    for number, (text, labels, weights) in enumerate(rows):
-        if weights is not None and any(weight != 1 for weight in weights):
+    for number, (text, row, row_weights) in enumerate(paired(texts, labels, weights)):
+        if row_weights is not None and any(weight != 1 for weight in row_weights):
             raise DataError(
                 f"Row {number} weighs its labels, and {format_} holds no weights: "
                 "write JSON lines or Parquet, or drop the weights."
             )
-        yield number, text, labels
+        yield number, text, row
 
 
 def on_one_line(number: int, text: str, replace: bool, format_: str, tab: bool = False) -> str:

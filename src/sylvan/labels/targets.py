@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import numbers
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -77,14 +78,12 @@ class Targets:
 
     @classmethod
     def _of_names(cls, listed: list[Any]) -> Targets:
-        if all(type(row) is list and all(type(name) is str for name in row) for row in listed):  # the usual case
-            vocabulary = Vocabulary.from_labels(listed)
-            matrix = vocabulary.encode(listed)
-        else:
-            results = [names_and_weights(row, number) for number, row in enumerate(listed)]
-            names = [list(row) for row in results]
-            vocabulary = Vocabulary.from_labels(names)
-            matrix = vocabulary.encode(names, [list(row.values()) for row in results])
+        weights = None
+        if not all(type(row) is list and all(type(name) is str for name in row) for row in listed):  # as it usually is
+            rows = [names_and_weights(row, number) for number, row in enumerate(listed)]
+            listed, weights = [list(row) for row in rows], [list(row.values()) for row in rows]
+        vocabulary = Vocabulary.from_labels(listed)
+        matrix = vocabulary.encode(listed, weights)
         return cls(validate.labels(matrix), vocabulary, True)
 
     def vocabulary(self) -> Vocabulary:
@@ -144,26 +143,18 @@ def true_labels(Y: Any, vocabulary: Vocabulary, *, unknown: str = "beyond") -> C
                 f"Y has {counted(targets.matrix.shape[1], 'column')}, but there are {counted(n_known, 'label')}: a "
                 "matrix needs a column for each. Give lists of names, or the matrix that vocabulary_.encode makes."
             )
-    ids = _ids_among(vocabulary, targets)
+    names = targets.vocabulary()
+    ids = vocabulary.ids(names)
+    if len(ids) and names._kind != vocabulary._kind and (ids < 0).all():
+        raise DataError(
+            f"Y names labels by {names._kind}, such as {names.value(0)!r}, but they are called by {vocabulary._kind}, "
+            f"such as {vocabulary.value(0)!r}: none of Y's is known."
+        )
     if unknown == "beyond":
         beyond = ids < 0
         ids[beyond] = n_known + np.arange(int(beyond.sum()))
         n_known += int(beyond.sum())
     return _moved(targets.matrix, ids, n_known)
-
-
-def _ids_among(vocabulary: Vocabulary, targets: Targets) -> npt.NDArray[np.int64]:
-    """The id in the vocabulary of each label of others; -1 for one that it lacks."""
-    names = targets.vocabulary()
-    found = [vocabulary.get(name) for name in names]
-    ids = np.array([-1 if label is None else label for label in found], np.int64)
-    if len(ids) and isinstance(names, Numbers) != isinstance(vocabulary, Numbers) and (ids < 0).all():
-        kinds = ("ints", "strings") if isinstance(names, Numbers) else ("strings", "ints")
-        raise DataError(
-            f"Y names labels by {kinds[0]}, such as {names.value(0)!r}, but they are called by {kinds[1]}, such as "
-            f"{vocabulary.value(0)!r}: none of Y's is known."
-        )
-    return ids
 
 
 def _moved(matrix: Csr, ids: npt.NDArray[np.int64], n_labels: int) -> Csr:
@@ -190,34 +181,24 @@ def grown_labels(
             raise DataError("Y holds names, but the model's labels are ids without names.")
         if targets.names is None:
             return None, targets.matrix
-        numbers = np.array([targets.names.value(label) for label in range(len(targets.names))], np.int64)
-        new = numbers[(numbers < 0) | (numbers >= n_labels)]
-        if np.array_equal(new, np.arange(n_labels, n_labels + len(new))):  # the next ids
-            return None, _moved(targets.matrix, numbers, n_labels + len(new))
+        ids = np.array([targets.names.value(label) for label in range(len(targets.names))], np.int64)
+        beyond = ids[(ids < 0) | (ids >= n_labels)]
+        if np.array_equal(beyond, np.arange(n_labels, n_labels + len(beyond))):  # the next ids
+            return None, _moved(targets.matrix, ids, n_labels + len(beyond))
         vocabulary = Numbers.of(range(n_labels))
     names = targets.vocabulary()
-    if isinstance(names, Numbers) != isinstance(vocabulary, Numbers):
-        _need_kind(names, vocabulary)
-    new_names = {name for name in [*names, *map(label_name, others)] if name not in vocabulary}
+    new = [name for name in names if name not in vocabulary]
+    if new and names._kind != vocabulary._kind:  # which digits beside ints alone may be
+        digits = new if isinstance(vocabulary, Numbers) else vocabulary
+        if not all(name.isascii() and name.removeprefix("-").isdigit() and str(int(name)) == name for name in digits):
+            raise DataError(
+                f"Y names labels by {names._kind}, such as {new[0]}, but the model's are called by {vocabulary._kind}, "
+                f"such as {vocabulary.value(0)!r}."
+            )
+    new_names = {*new, *(name for name in map(label_name, others) if name not in vocabulary)}
     ordered = sorted(new_names, key=int) if isinstance(vocabulary, Numbers) else sorted(new_names)
     grown = vocabulary.extended(ordered)
-    ids = np.array([grown.id(name) for name in names], np.int64)
-    return grown, _moved(targets.matrix, ids, len(grown))
-
-
-def _need_kind(names: Vocabulary, known: Vocabulary) -> None:
-    """Refuse new labels of another type than those that are known, but for digits beside ints."""
-    new = [name for name in names if name not in known]
-    if not new:
-        return
-    digits = new if isinstance(known, Numbers) else known
-    if all(name.isascii() and name.removeprefix("-").isdigit() and str(int(name)) == name for name in digits):
-        return
-    kinds = ("strings", "ints") if isinstance(known, Numbers) else ("ints", "strings")
-    raise DataError(
-        f"Y names labels by {kinds[0]}, such as {new[0]}, but the model's are called by {kinds[1]}, such as "
-        f"{known.value(0)!r}."
-    )
+    return grown, _moved(targets.matrix, grown.ids(names), len(grown))
 
 
 def need_as_many(n_texts: int, n_rows: int) -> None:
@@ -234,9 +215,8 @@ def names_for(model: Any, vocabulary: Vocabulary) -> dict[str, Vocabulary]:
 def named_rows(vocabulary: Vocabulary, labels: Any) -> list[list[str]]:
     """The names of each row's labels, of a matrix."""
     rows = validate.labels(labels)
-    bounds = rows.indptr.tolist()
     names = [vocabulary[label] for label in rows.indices.tolist()]
-    return [names[first:last] for first, last in itertools.pairwise(bounds)]
+    return [names[first:last] for first, last in itertools.pairwise(rows.indptr.tolist())]
 
 
 def rows_of_names(Y: Any) -> list[Any] | None:
@@ -262,6 +242,19 @@ def rows_of_names(Y: Any) -> list[Any] | None:
     return None
 
 
+def one_class_a_row(Y: Any) -> bool:
+    """Whether labels are one class id or name for each row, and not lists, a matrix or a frame with several columns."""
+    Y = numpy_of(labels_of(Y), "Y")
+    if hasattr(Y, "__array__") and not sp.issparse(Y):
+        array = np.asarray(Y)
+        if array.ndim != 1 or array.dtype != object:
+            return array.ndim == 1 and len(array) > 0
+        Y = array.tolist()
+    if sp.issparse(Y) or isinstance(Y, Csr | str | bytes | dict) or not hasattr(Y, "__len__"):
+        return False
+    return len(Y) > 0 and all(isinstance(row, str | numbers.Real | np.generic) for row in Y)
+
+
 class LabelNumbers:
     """Labels numbered as they come, so that a row is a few bytes; their names are sorted at the end."""
 
@@ -274,27 +267,24 @@ class LabelNumbers:
 
     def take(self, labels: list[Any], weights: Any = None) -> None:
         """One block's labels, a list of names or ints a row, and their relevances where there are any."""
-        numbers = self._number_of
-        flat = [label for row in labels for label in ([row] if isinstance(row, str | int) else row)]
+        number_of = self._number_of
+        rows = [[row] if isinstance(row, str | int) else row for row in labels]
         try:
-            ids = [numbers.setdefault(label, len(numbers)) for label in flat]
+            ids = [number_of.setdefault(label, len(number_of)) for row in rows for label in row]
         except TypeError:
             raise DataError("The labels of a block must be lists of strings or of ints, one a text.") from None
         self._ids.append(np.array(ids, np.int64))
-        self._counts.append(np.array([1 if isinstance(row, str | int) else len(row) for row in labels], np.int64))
-        if weights is None:
-            self._weights.append(np.ones(len(ids), np.float32))
-        else:
-            self._weighted = True
-            self._weights.append(np.array([weight for row in weights for weight in row], np.float32))
+        self._counts.append(np.array(list(map(len, rows)), np.int64))
+        self._weighted = self._weighted or weights is not None
+        flat = itertools.chain.from_iterable(weights) if weights is not None else itertools.repeat(1.0, len(ids))
+        self._weights.append(np.array(list(flat), np.float32))
 
     def finish(self) -> tuple[Vocabulary, sp.csr_matrix]:
         """The names in their order and the label matrix, as if all labels had come at once."""
         vocabulary = Vocabulary.from_labels([list(self._number_of)])
-        found = map(vocabulary.get, self._number_of)
-        column_of = np.array([-1 if column is None else column for column in found], np.int64)  # -1: blank
-        counts = np.concatenate([np.zeros(0, np.int64), *self._counts])
-        ids = np.concatenate([np.zeros(0, np.int64), *self._ids])
+        column_of = vocabulary.ids(self._number_of)  # -1: blank
+        none = np.zeros(0, np.int64)
+        counts, ids = np.concatenate([none, *self._counts]), np.concatenate([none, *self._ids])
         weights = np.concatenate([np.zeros(0, np.float32), *self._weights])
         if len(weights) != len(ids) or not (np.isfinite(weights) & (weights >= 0)).all():
             raise DataError("Every label's relevance must be a finite number of at least 0.")
@@ -325,8 +315,10 @@ def names_and_weights(row: Any, number: int) -> dict[str | int, float]:
     results: dict[str | int, float] = {}
     try:
         for item in items:
-            name, weight = item if isinstance(item, tuple | list) else (item, None)
-            name = _name(name)
+            label, weight = item if isinstance(item, tuple | list) else (item, None)
+            if isinstance(label, bool) or not isinstance(label, str | int | np.integer):
+                raise TypeError("not a label")
+            name = label_name(str(label)) if isinstance(label, str) else int(label)
             results[name] = 1.0 if weight is None else results.get(name, 0.0) + float(weight)
     except (TypeError, ValueError) as error:
         raise DataError(
@@ -334,11 +326,3 @@ def names_and_weights(row: Any, number: int) -> dict[str | int, float]:
             f"Got {row!r:.60} instead."
         ) from error
     return results
-
-
-def _name(label: Any) -> str | int:
-    if isinstance(label, str):
-        return label_name(str(label))
-    if isinstance(label, int | np.integer) and not isinstance(label, bool):
-        return int(label)
-    raise TypeError("not a label")

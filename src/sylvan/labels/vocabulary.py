@@ -51,6 +51,7 @@ class Vocabulary(Sequence[str]):
     [[0.0, 1.0], [0.0, 0.0]]
     """
 
+    _kind = "strings"  # what the names were given as
     _bytes: npt.NDArray[np.uint8]
     _offsets: npt.NDArray[np.int64]
     _ids: dict[str, int] | None
@@ -187,6 +188,10 @@ class Vocabulary(Sequence[str]):
         found = self._table().get(str(name))
         return found if found is not None or not isinstance(name, str) else self._table().get(label_name(name))
 
+    def ids(self, names: Iterable[str | int]) -> npt.NDArray[np.int64]:
+        """The id of each of some names, -1 for one that isn't here."""
+        return np.array([-1 if (label := self.get(name)) is None else label for name in names], np.int64)
+
     def value(self, label: int) -> str | int:
         """What a label is called, of the type that ``fit`` was given: a string, or an int of :class:`Numbers`."""
         return self[label]
@@ -197,12 +202,9 @@ class Vocabulary(Sequence[str]):
         return type(self).verbatim([*self, *new]) if new else self
 
     def encode(
-        self,
-        labels: Iterable[Iterable[str | int]],
-        weights: Iterable[Iterable[float]] | None = None,
-        *,
+        self, labels: Iterable[Iterable[str | int]], weights: Iterable[Iterable[float]] | None = None, *,
         unknown: Literal["error", "ignore"] = "error",
-    ) -> sp.csr_matrix:
+    ) -> sp.csr_matrix:  # fmt: skip
         """Rows of names as a label matrix.
 
         Parameters
@@ -228,25 +230,31 @@ class Vocabulary(Sequence[str]):
             raise ParameterError(f"The 'unknown' parameter must be 'error' or 'ignore'. Got {unknown!r} instead.")
         rows = [list(row) for row in labels]
         counts = np.fromiter(map(len, rows), np.int64, len(rows))
-        table = self._table()
-        result = (table.get(name if type(name) is str else str(name), -1) for row in rows for name in row)
-        ids = np.fromiter(result, np.int64, int(counts.sum()))
-        blank = self._find_again(ids, rows)
+        row_of, flat, table = (
+            np.repeat(np.arange(len(rows)), counts),
+            [name for row in rows for name in row],
+            self._table(),
+        )
+        found = (table.get(name if type(name) is str else str(name), -1) for name in flat)
+        ids, blank = np.fromiter(found, np.int64, len(flat)), np.zeros(len(flat), bool)
+        for at in np.flatnonzero(ids < 0).tolist():  # perhaps a name in another form
+            if isinstance(flat[at], str):
+                name = label_name(str(flat[at]))
+                ids[at], blank[at] = table.get(name, -1), not name
+        warn_of_blanks(int(np.count_nonzero(blank)))
         if unknown == "error" and (absent := (ids < 0) & ~blank).any():
             at = int(np.argmax(absent))
-            row = int(np.searchsorted(np.cumsum(counts), at, side="right"))
-            name = rows[row][at - int(counts[:row].sum())]
-            raise DataError(f"Row {row}: there is no label {name!r} among the {len(self)} of this vocabulary.")
-        if weights is None:
-            values = np.ones(len(ids), np.float32)
-        else:
+            raise DataError(
+                f"Row {row_of[at]}: there is no label {flat[at]!r} among the {len(self)} of this vocabulary."
+            )
+        values = np.ones(len(ids), np.float32)
+        if weights is not None:
             listed = [list(row) for row in weights]
             if [len(row) for row in listed] != counts.tolist():
                 raise DataError("labels and weights must have as many rows, and as many items in each.")
             values = np.array([weight for row in listed for weight in row], np.float32)
             if (len(values) and not (values >= 0).all()) or not np.isfinite(values).all():
                 raise DataError("A label's weight must be a finite number of at least 0.")
-        row_of = np.repeat(np.arange(len(rows)), counts)
         known = ids >= 0
         matrix = sp.coo_matrix((values[known], (row_of[known], ids[known])), shape=(len(rows), len(self)))
         csr = sp.csr_matrix(matrix, dtype=np.float32)
@@ -255,19 +263,6 @@ class Vocabulary(Sequence[str]):
             csr.data[:] = 1
         csr.eliminate_zeros()
         return csr
-
-    def _find_again(self, ids: npt.NDArray[np.int64], rows: list[list[str | int]]) -> npt.NDArray[np.bool_]:
-        """Look up in their one form the names that weren't found as they are; which of them are blank."""
-        blank = np.zeros(len(ids), bool)
-        missing = np.flatnonzero(ids < 0)
-        if len(missing):
-            flat = [name for row in rows for name in row]
-            for at in missing.tolist():
-                if isinstance(flat[at], str):
-                    name = label_name(str(flat[at]))
-                    ids[at], blank[at] = self._table().get(name, -1), not name
-            warn_of_blanks(int(np.count_nonzero(blank)))
-        return blank
 
     def decode(self, matrix: sp.csr_matrix) -> list[list[str]]:
         """The names of each row's entries, in the order of their ids.
@@ -311,6 +306,8 @@ class Vocabulary(Sequence[str]):
 
 class Numbers(Vocabulary):
     """The names of labels that are numbers, in digits: an int is a name too, never a label's place."""
+
+    _kind = "ints"
 
     @classmethod
     def of(cls, numbers: Iterable[int]) -> Numbers:

@@ -9,28 +9,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from sylvan.arrays.canonical import Csr
-from sylvan.arrays.frames import labels_of, numpy_of
 from sylvan.arrays.label_filter import LabelFilter
 from sylvan.arrays.topk import TopK
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError
 from sylvan.labels.vocabulary import ids_of_names
-
-
-def one_class_a_row(Y: Any) -> bool:
-    """Whether labels are one class id or name for each row, and not lists, a matrix or a frame with several columns."""
-    Y = numpy_of(labels_of(Y), "Y")
-    if hasattr(Y, "__array__") and not sp.issparse(Y):
-        array = np.asarray(Y)
-        if array.ndim != 1 or array.dtype != object:
-            return array.ndim == 1 and len(array) > 0
-        Y = array.tolist()
-    if sp.issparse(Y) or isinstance(Y, Csr | str | bytes | dict) or not hasattr(Y, "__len__"):
-        return False
-    return len(Y) > 0 and all(isinstance(row, str | numbers.Real | np.generic) for row in Y)
 
 
 def denying(labels: LabelFilter | None, ids: npt.NDArray[np.int32], n_labels: int) -> LabelFilter:

@@ -17,9 +17,10 @@ from sylvan.arrays.validate import Csr
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.explain.question import strongest
 from sylvan.explain.records import Example
+from sylvan.labels.targets import one_class_a_row
 from sylvan.matching.neighbors import Nearest, NeighborIndex
 from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator, has_new_rows
-from sylvan.models.label_changes import merged_labels, one_class_a_row
+from sylvan.models.label_changes import merged_labels
 from sylvan.parallel import all_at_once, resolve_jobs
 from sylvan.params.fields import Range, Threads, attribute, parameterized
 from sylvan.params.wording import counted

@@ -19,15 +19,15 @@ from sylvan.arrays.canonical import take_rows
 from sylvan.arrays.topk import TopK, answers_of
 from sylvan.arrays.validate import Csr
 from sylvan.data import Vocabulary
+from sylvan.data.label_terms import named_texts
 from sylvan.errors import DataError, RowsUnknownWarning
 from sylvan.explain.explanation import Explanation
 from sylvan.explain.question import place_of
-from sylvan.labels.targets import LabelNumbers, encode_labels, named_rows, names_for, need_as_many
+from sylvan.labels.targets import LabelNumbers, encode_labels, named_rows, names_for, need_as_many, one_class_a_row
 from sylvan.labels.vocabulary import NamedTopK
 from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.models.compress import compressed_model, has_weights, pruned_model
 from sylvan.models.encoders import ENCODER_SOURCE, described_encoder, made_encoder, own_encoder
-from sylvan.models.label_changes import one_class_a_row
 from sylvan.models.label_texts import label_texts as of_labels
 from sylvan.models.text_estimator import TextEstimator, Unknown, check_texts
 from sylvan.models.text_plan import text_plan, with_encoding
@@ -191,7 +191,7 @@ class TextModel(TextEstimator):
             if options.get("memory_limit") is not None:
                 raise DataError("label_texts and memory_limit don't go together: texts of labels are rows in memory.")
             named, encoder = (
-                of_labels.named_texts(label_texts, vocabulary),
+                named_texts(label_texts, vocabulary),
                 own_encoder(self.label_encoder),
             )  # before any work
             described = of_labels.Described(named, self._judged_texts(listed[0], sample_weight), encoder)
@@ -230,7 +230,7 @@ class TextModel(TextEstimator):
         texts, described, judged = check_texts(X, "TextModel"), {}, []
         if label_texts is not None:  # as many rows more
             names, labels = encode_labels(Y)
-            described, judged = of_labels.named_texts(label_texts, names), self._judged_texts(texts, sample_weight)
+            described, judged = named_texts(label_texts, names), self._judged_texts(texts, sample_weight)
             Y = [*named_rows(names, labels), *([name] for name in described)]
             texts = [*texts, *described.values()]
             if sample_weight is not None:

@@ -13,6 +13,7 @@ from sylvan.errors import DataError
 _SPREADSHEET = "save the sheet as CSV (UTF-8) in the program that made it, and give that"
 _UNPACK = "unpack it, and give the file within"
 _TEXTS = "take its text out, into JSON lines with text and labels, say"
+_PICKLE = "a pickle, which could run anything", "write what it holds as .npz or JSON lines"
 _AS_PARQUET = "write it as Parquet, CSV or JSON lines"
 # What a file begins with, what it is then, and what to do.
 _BEGINNINGS: tuple[tuple[bytes, str, str], ...] = (
@@ -29,8 +30,8 @@ _BEGINNINGS: tuple[tuple[bytes, str, str], ...] = (
     (b"SQLite format 3\x00", "an SQLite database", "write the table's rows as CSV or JSON lines"),
     (b"\x89HDF", "an HDF5 file", "write its arrays as .npz or .npy"),
     (b"MATLAB 5.0", "a MATLAB file", "write its arrays as .npz or .npy"),
-    (b"\x80\x04\x95", "a pickle, which could run anything", "write what it holds as .npz or JSON lines"),
-    (b"\x80\x05\x95", "a pickle, which could run anything", "write what it holds as .npz or JSON lines"),
+    (b"\x80\x04\x95", *_PICKLE),
+    (b"\x80\x05\x95", *_PICKLE),
     (b"\x89PNG", "an image", "give texts or a matrix"),
     (b"\xff\xd8\xff", "an image", "give texts or a matrix"),
 )  # fmt: skip
@@ -49,8 +50,14 @@ _MARKUP: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
                 rb"MARC21/slim", re.S), "records in MARCXML", _RECORDS),
     (re.compile(rb"<rdf:RDF", re.I), "RDF in XML",
      "a vocabulary goes with --vocabulary or --label-texts; texts are given as JSON lines or CSV"),
-    (re.compile(rb"<\?xml"), "XML", _RECORDS),
+    (re.compile(rb"\A<\?xml"), "XML", _RECORDS),
 )  # fmt: skip
+_ONE_MATRIX = (
+    "one matrix in text with a header of two numbers, its rows and columns, as the XMC repository's trn_X_Y.txt has "
+    "labels without features",
+    "give the file of both, whose header has three numbers, or write features and labels as .npz and name the labels "
+    "with --labels",
+)
 _MARC = re.compile(rb"\d{5}[a-z].{3}[ a].{10}4500.*\x1e", re.S)  # a leader and the end of a directory
 _TWO_NUMBERS = re.compile(rb"\s*\d+[ \t,]+\d+\s*$")
 _PAIRS = re.compile(rb"\s*(?:\d+:[-+\d.eE]+\s*)*$")
@@ -82,6 +89,7 @@ _EXTENSIONS = {
     ".ft": "fasttext", ".fasttext": "fasttext", ".parquet": "parquet", ".pq": "parquet", ".xmc": "xmc",
     ".lines": "lines", ".svm": "svmlight", ".svmlight": "svmlight", ".libsvm": "svmlight", ".npz": "npz", ".npy": "npy",
 }  # fmt: skip
+_OURS = {b"PK": "npz", b"\x93NUMPY": "npy", b"PAR1": "parquet"}  # what a file begins with, whatever its name says
 _FOLDERS = ("annif-folder", "dataset", "parts")
 _HEAD = 1 << 16
 _HEADER = re.compile(rb"\s*\d+[ \t]+\d+[ \t]+\d+\s*$")
@@ -92,24 +100,15 @@ _ARRAY = re.compile(rb"\s*\[\s*\{")
 _ANNIF = re.compile(rb"[^\t]*\t\s*(?:<[^<>\s]+>\s*)*$")
 
 
-def refuse_foreign(name: str, head: bytes, format_: str | None) -> None:
-    """Refuse a file that is none of Sylvan's formats, by what it is."""
-    found = _kind(name, head, format_)
-    if found is not None:
-        what, way_out = found
-        raise DataError(f"{name} is {what}, which isn't read: {way_out}.")
-
-
-def _kind(name: str, head: bytes, format_: str | None) -> tuple[str, str] | None:
+def _foreign(head: bytes, format_: str | None) -> tuple[str, str] | None:
+    """What a file is that is none of Sylvan's formats, and what to do; None for any other."""
     for beginning, what, way_out in _BEGINNINGS:
         if head.startswith(beginning):
             return what, way_out
     if head.startswith(b"PK\x03\x04"):
         if b".npy" in head[:200] or format_ == "npz":
             return None
-        zips = (rest for word, *rest in _ZIPS if word in head)
-        what, way_out = next(zips, ("a zip archive", _UNPACK))
-        return str(what), str(way_out)
+        return next(((what, way_out) for word, what, way_out in _ZIPS if word in head), ("a zip archive", _UNPACK))
     if head[257:262] == b"ustar":
         return "a tar archive", _UNPACK
     if head.startswith((b"\x93NUMPY", b"PAR1")):
@@ -117,8 +116,7 @@ def _kind(name: str, head: bytes, format_: str | None) -> tuple[str, str] | None
     start = head.lstrip()[:4096]
     if start.startswith(b"<") and format_ not in ("lines", "text"):
         for pattern, what, way_out in _MARKUP:
-            found = pattern.search(start) if pattern.pattern != rb"<\?xml" else pattern.match(start)
-            if found:
+            if pattern.search(start):
                 return what, way_out
     if _MARC.match(head):
         return "records in MARC 21 (ISO 2709)", _RECORDS
@@ -130,20 +128,9 @@ def _kind(name: str, head: bytes, format_: str | None) -> tuple[str, str] | None
                 return "text in UTF-16 without a byte order mark", f"say --encoding {encoding}, or save it as UTF-8"
         if 10 * head.count(0) > len(head) or b"\xef\xbf\xbd" in head.decode("utf-8", "replace").encode():
             return "a binary file", "give text, a matrix (.npz, .npy) or Parquet"
-    return _two_numbers(head) if format_ is None else None
-
-
-def _two_numbers(head: bytes) -> tuple[str, str] | None:
-    """One matrix in text, with the header of two numbers that the XMC repository's ``trn_X_Y.txt`` has."""
     lines = head.split(b"\n")[:20]
-    if len(lines) > 2 and _TWO_NUMBERS.match(lines[0]) and all(map(_PAIRS.match, lines[1:-1])) and b":" in head:
-        return (
-            "one matrix in text with a header of two numbers, its rows and columns, as the XMC repository's "
-            "trn_X_Y.txt has labels without features",
-            "give the file of both, whose header has three numbers, or write features and labels as .npz and name "
-            "the labels with --labels",
-        )
-    return None
+    headed = format_ is None and len(lines) > 2 and _TWO_NUMBERS.match(lines[0]) and b":" in head
+    return _ONE_MATRIX if headed and all(map(_PAIRS.match, lines[1:-1])) else None
 
 
 def format_of_name(path: str) -> str | None:
@@ -159,8 +146,10 @@ def detect(path: str, given: str | None) -> str:
     name = "stdin" if path == "-" else path
     if not head.strip() and given not in ("lines", "text"):
         raise DataError(f"{name}: the input is empty.")
-    refuse_foreign(name, head, given)
-    result = given or _of_bytes(head) or _named(path, head) or _sniff(head, "lines" if path == "-" else "text")
+    if (foreign := _foreign(head, given)) is not None:
+        raise DataError(f"{name} is {foreign[0]}, which isn't read: {foreign[1]}.")
+    ours = next((format_ for beginning, format_ in _OURS.items() if head.startswith(beginning)), None)
+    result = given or ours or _named(path, head) or _sniff(head, "lines" if path == "-" else "text")
     if result == "pecos" and given is None:
         _doubt_pecos(name, head)
     if result in ("npz", "npy") and path == "-":
@@ -222,12 +211,6 @@ def has_header(path: str) -> bool:
 
 def _first_line(head: bytes) -> bytes:
     return head.split(b"\n", 1)[0]
-
-
-def _of_bytes(head: bytes) -> str | None:
-    """The format of a file that its first bytes tell whatever its name says."""
-    beginnings = ((b"PK", "npz"), (b"\x93NUMPY", "npy"), (b"PAR1", "parquet"))
-    return next((format_ for beginning, format_ in beginnings if head.startswith(beginning)), None)
 
 
 def _doubt_pecos(name: str, head: bytes) -> None:

@@ -2,65 +2,64 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sylvan import data
 from sylvan.cli.io.formats import FORMATS, TEXT_FORMATS, detect, format_of_name
+from sylvan.cli.io.label_files import need_language
 from sylvan.cli.io.matrices import MatrixInput
-from sylvan.cli.io.text_files import (
-    COLUMNS,
-    FILES,
-    LABELS,
-    NO_LABELS,
-    TABLES,
-    TextOptions,
-    delimiter_of,
-    fields_of,
-    split_names,
-    stream_texts,
-    unread,
-)
 from sylvan.cli.session import say_once
+from sylvan.data.formats.annif import ANNIF_FOLDER, ANNIF_JSONL, ANNIF_TSV
+from sylvan.data.formats.columnar import DATASET, PARQUET
+from sylvan.data.formats.fasttext import FASTTEXT
+from sylvan.data.formats.format import Format, Layout, Records
+from sylvan.data.formats.jsonl import JSONL
+from sylvan.data.formats.pecos_text import PECOS
+from sylvan.data.formats.plain_text import LINES, TEXT
+from sylvan.data.formats.subjects import by_uris
+from sylvan.data.formats.tables import ANNIF_CSV, CSV, TSV, first_row, typed_column
 from sylvan.data.label_cells import AUTO
 from sylvan.data.other_fields import OtherFields, RecordSource
 from sylvan.data.parts.mapped import is_csr_folder
 from sylvan.data.streams import EncodedPath, encoding_of, head_of
-from sylvan.data.text_rows import collect
+from sylvan.data.text_rows import collect, in_blocks
 from sylvan.errors import DataError
 from sylvan.params.wording import counted, noun
 
 __all__ = ["MatrixInput", "TextInput", "open_input", "remember_base", "with_fields"]
 
 _ROWS = 2048
-_MATRIX_OPTIONS = (
-    ("--labels", "labels"),
-    ("--first-feature", "first_feature"),
-    ("--weighted-labels", "weighted_labels"),
-)
-_TEXT_OPTIONS = (
-    ("--text-field", "text_fields"),
-    ("--label-separator", "label_separator"),
-    ("--delimiter", "delimiter"),
-    ("--header", "header"),
-    ("--quoting", "quoting"),
-    ("--items", "items"),
-    ("--encoding", "encoding"),
-)
-_ENCODED = tuple(name for name in TEXT_FORMATS if name not in ("parquet", "dataset", "annif-folder"))
-# Which formats an option is for, by what is said when it is given for another.
-_ONLY_FOR = (
-    ("--text-field", "text_fields", COLUMNS, "fields with names"),
-    ("--labels-field", "labels_field", COLUMNS, "fields with names"),
-    ("--label-separator", "label_separator", COLUMNS, "fields with names"),
-    ("--delimiter", "delimiter", tuple(TABLES), "tables"),
-    ("--header", "header", tuple(TABLES), "tables"),
-    ("--quoting", "quoting", tuple(TABLES), "tables"),
-    ("--items", "items", ("pecos",), "PECOS's files"),
-    ("--encoding", "encoding", _ENCODED, "files of text"),
-)
+TEXTS: dict[str, Format] = {
+    "jsonl": JSONL, "lines": LINES, "text": TEXT, "csv": CSV, "tsv": TSV, "fasttext": FASTTEXT, "pecos": PECOS,
+    "annif-tsv": ANNIF_TSV, "annif-csv": ANNIF_CSV, "annif-jsonl": ANNIF_JSONL, "annif-folder": ANNIF_FOLDER,
+    "parquet": PARQUET, "dataset": DATASET,
+}  # fmt: skip
+_TABLES = tuple(name for name, format_ in TEXTS.items() if format_.delimiter)
+_MARKS = (",", ";", "\t", "|")  # that may separate the cells of a table
+_FILES = ("text", "annif-folder")  # formats whose texts are files of their own, which have names
+LABELS = ("labels", "label", "subjects", "subject_uris", "weights")  # fields of labels by their usual names
+_IDS = {"id", "_id", "uid", "uuid", "doc_id", "document_id", "uri", "url"}  # fields that nobody means as text
+COLUMNS = ("jsonl", *_TABLES, "parquet", "dataset")  # formats whose fields have names
+NO_LABELS = ("lines", "text")
+_MATRIX_OPTIONS = {"--labels": "labels", "--first-feature": "first_feature", "--weighted-labels": "weighted_labels"}
+# Options of texts: the formats that each is for, and what is said when it is given for another.
+_TEXT_OPTIONS: dict[str, tuple[str, tuple[str, ...], str]] = {
+    "--text-field": ("text_fields", COLUMNS, "fields with names"),
+    "--labels-field": ("labels_field", COLUMNS, "fields with names"),
+    "--label-separator": ("label_separator", COLUMNS, "fields with names"),
+    "--delimiter": ("delimiter", _TABLES, "tables"),
+    "--header": ("header", _TABLES, "tables"),
+    "--quoting": ("quoting", _TABLES, "tables"),
+    "--items": ("items", ("pecos",), "PECOS's files"),
+    "--encoding": (
+        "encoding", tuple(name for name in TEXTS if name not in ("parquet", "dataset", "annif-folder")),
+        "files of text",
+    ),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ class TextInput:
     format: str
     text_fields: tuple[str, ...] = ("text",)
     labels_field: str = "labels"
-    options: TextOptions = field(default_factory=TextOptions)
+    options: Layout = field(default_factory=Layout)
     quiet: bool = False
     guessed: bool = False  # whether the format is told by the content alone
     labels_found: str | None = None  # the field that is read where "labels" is asked for and isn't there
@@ -99,7 +98,9 @@ class TextInput:
         result = collect(row for block in self.stream() for row in block.rows())
         if not any(result.labels):
             raise DataError(f"{self.name}: no row has a label in the field {self.labels_field!r}.")
-        return result.texts, _pairs(result)
+        if result.weights is None:
+            return result.texts, result.labels
+        return result.texts, [list(zip(*row, strict=True)) for row in zip(result.labels, result.weights, strict=True)]
 
     def blocks(self, with_labels: bool = False) -> Iterator[tuple[list[str], list[list[Any]] | None]]:
         """Texts, and labels if asked for, a few thousand rows at a time."""
@@ -112,15 +113,25 @@ class TextInput:
         if self.format in NO_LABELS:
             raise DataError(f"{self.name} is {self.words} and holds no labels: give JSON lines with a field of labels.")
 
-    def stream(
-        self, with_labels: bool = True, records: list[Mapping[str, Any]] | None = None
-    ) -> Iterator[data.TextData]:
+    def fields(self, texts: bool = False) -> list[str]:
+        """The names of the file's fields, in its order; with ``texts`` those of text alone, as far as that is known."""
+        return TEXTS[self.format].fields(self.path, self.options, texts)
+
+    def stream(self, with_labels: bool = True, records: Records | None = None) -> Iterator[data.TextData]:
         """The rows a few thousand at a time; without labels also from a file that holds none. Where fields have names,
         all of each row's are appended to ``records``."""
-        options = replace(self.options, text_fields=self.text_fields, labels_field=self.labels_field)
+        header = self.options.header
+        if header is None and self.format in _TABLES:  # which must not depend on whether labels are wanted this time
+            header = any(isinstance(typed_column(name), str) for name in (*self.text_fields, self.labels_field))
+        labels_field = self.labels_field if with_labels else None
+        layout = replace(self.options, text_fields=self.text_fields, labels_field=labels_field, header=header)
+        rows = TEXTS[self.format].rows(self.path, layout, records)
+        subjects = self.options.subjects() if with_labels and self.format != "annif-folder" else None
+        if subjects is not None:  # a folder's files of subjects may be of two kinds, and are looked up there
+            rows = by_uris(rows, subjects, self.path)
         n_rows = 0
         try:
-            for block in stream_texts(self.path, self.format, options, with_labels, _ROWS, records):
+            for block in in_blocks(rows, _ROWS):
                 n_rows += len(block.texts)
                 yield block
         except DataError as error:
@@ -139,7 +150,7 @@ class TextInput:
             parts.append(f"in {encoding}")
         if self.format in COLUMNS:
             fields = [*self.text_fields, *([self.labels_found or self.labels_field] if with_labels else [])]
-            what = noun(len(fields), "column" if self.format in (*TABLES, "parquet", "dataset") else "field")
+            what = noun(len(fields), "column" if self.format in COLUMNS[1:] else "field")
             parts.append(f"{what} {' and '.join([', '.join(fields[:-1]), fields[-1]] if len(fields) > 1 else fields)}")
         return ", ".join(parts)
 
@@ -153,7 +164,7 @@ class TextInput:
     def other_fields(self, output: Sequence[str], names: Sequence[str] = ()) -> OtherFields | None:
         """Which fields of its rows an output has, whose own columns are ``output``; None where fields have no names. By
         default those that are neither text nor labels; ``names`` says others, "none" that there are none."""
-        if self.format not in (*COLUMNS, *FILES):
+        if self.format not in (*COLUMNS, *_FILES):
             if names and tuple(names) != ("none",):
                 raise DataError(f"--output-fields is for fields with names, but {self.name} is {self.words}.")
             return None
@@ -163,17 +174,10 @@ class TextInput:
                 raise DataError(f"--output-fields can't name {own[0]!r}: the output has a column of that name.")
             return OtherFields(() if tuple(names) == ("none",) else tuple(names))
         read = (*self.text_fields, self.labels_field, *(LABELS if self.labels_field == "labels" else ()), "weights")
-        there = fields_of(self.path, self.format, self.options.delimiter, self.options.header, texts=False)
-        lost = [name for name in there if name in output and name not in read]
+        lost = [name for name in self.fields() if name in output and name not in read]
         if lost:
             say_once(f"{self.name}: {', '.join(lost)} is left out, as the output has a column of that name.")
         return OtherFields(None, (*read, *output))
-
-
-def _pairs(result: data.TextData) -> list[list[Any]]:
-    if result.weights is None:
-        return result.labels
-    return [list(zip(row, weights, strict=True)) for row, weights in zip(result.labels, result.weights, strict=True)]
 
 
 def open_input(
@@ -188,12 +192,12 @@ def open_input(
         path, labels = pair[0], labels or pair[1]
     format_ = "csr" if is_csr_folder(path) else detect(path, given["format_"])
     if format_ in TEXT_FORMATS:
-        for option, name in _MATRIX_OPTIONS:
+        for option, name in _MATRIX_OPTIONS.items():
             if given[name] is not None:
                 raise DataError(f"{option} is for matrices, but {path} is {FORMATS[format_]}.")
         return _text_input(path, format_, given, model, says_unread)
-    for option, name in _TEXT_OPTIONS:
-        if given.get(name) not in (None, ()):
+    for option, (name, _, _) in _TEXT_OPTIONS.items():
+        if option != "--labels-field" and given.get(name) not in (None, ()):
             raise DataError(f"{option} is for text, but {path} is {FORMATS[format_]}.")
     first, of_model = given["first_feature"], None
     if format_ == "svmlight" and first is None:
@@ -226,53 +230,72 @@ def with_fields(
 
 
 def _text_input(path: str, format_: str, given: Mapping[str, Any], model: object, says_unread: bool) -> TextInput:
-    for option, name, formats, words in _ONLY_FOR:
+    for option, (name, formats, words) in _TEXT_OPTIONS.items():
         if given.get(name) not in (None, ()) and format_ not in formats:
             raise DataError(f"{option} is for {words}, but {path} is {FORMATS[format_]}.")
     known = tuple(getattr(model, "text_fields_", ("text",))), str(getattr(model, "labels_field_", "labels"))
-    delimiter, header = given.get("delimiter"), given["header"]
-    asked = tuple(given["text_fields"]) or known[0]
-    found = delimiter is None and format_ in TABLES
-    if found:
-        columns = split_names(asked, ())
-        wanted = [columns] if given["labels_field"] is None else [(*columns, given["labels_field"]), columns]
-        marks = [delimiter_of(path, format_, names, header) for names in wanted]
-        delimiter = next((mark for mark in marks if mark != TABLES[format_]), TABLES[format_])
-    fields = fields_of(path, format_, delimiter, header)
-    texts, labels = split_names(given["text_fields"], fields) or known[0], given["labels_field"] or known[1]
-    options = TextOptions(
-        delimiter=delimiter, label_separator=_separator(given["label_separator"]), header=header, items=given["items"],
-        vocabulary=given.get("subjects"), language=given.get("language"), quoting=given.get("quoting"),
+    delimiter, usual, labels = given.get("delimiter"), TEXTS[format_].delimiter, given["labels_field"]
+    if delimiter is None and usual:
+        columns = _split_names(tuple(given["text_fields"]) or known[0], ())
+        wanted = [columns] if labels is None else [(*columns, labels), columns]
+        marks = (_delimiter_of(path, usual, names, given["header"]) for names in wanted)
+        delimiter = next((mark for mark in marks if mark != usual), usual)
+    separator = given["label_separator"]
+    options = Layout(
+        delimiter=delimiter, label_separator=AUTO if separator is None else None if separator == "none" else separator,
+        header=given["header"], items=given["items"], quoting=given["quoting"],
+        subjects=functools.partial(_subjects, given.get("subjects"), given.get("language")),
     )  # fmt: skip
     guessed = given["format_"] is None and format_of_name(path) is None
-    there = fields_of(path, format_, delimiter, header, texts=False) if labels == "labels" else []
-    found_labels = next((name for name in LABELS if name in there), None)
-    result = TextInput(path, format_, texts, labels, options, bool(given.get("quiet")), guessed, found_labels)
-    if not given.get("quiet"):
-        if format_ == "text" and given["format_"] is None:
-            _say_one_text(result)
-        if found and delimiter != TABLES[format_]:
-            say_once(f"{result.name}: its cells are separated by {delimiter!r}, as the first row shows.")
-        _say_what_is_read(result, unread(fields, texts, labels) if says_unread else [])
+    result = TextInput(path, format_, labels_field=labels or known[1], options=options, guessed=guessed)
+    fields = result.fields(texts=True)
+    result = replace(result, text_fields=_split_names(given["text_fields"], fields) or known[0])
+    if result.labels_field == "labels":
+        result = replace(result, labels_found=next((name for name in LABELS if name in result.fields()), None))
+    if given.get("quiet"):
+        return replace(result, quiet=True)
+    if format_ == "text" and given["format_"] is None and b"\n" in head_of(path).strip():
+        say_once(f"{result.name}: all lines are read as one text (--format lines reads a text a line).")
+    if given.get("delimiter") is None and delimiter != (usual or None):
+        say_once(f"{result.name}: its cells are separated by {delimiter!r}, as the first row shows.")
+    read = (*result.text_fields, result.labels_field, *LABELS)
+    others = [name for name in fields if name not in read]  # that may be text, too
+    if says_unread and set(result.text_fields) <= set(fields) and not {name.lower() for name in others} <= _IDS:
+        say_once(
+            f"{result.name}: the text is read from {' and '.join(result.text_fields)}; not from {', '.join(others)} "
+            "(--text-field A,B joins several).",
+            (result.text_fields, tuple(others)),
+        )
     return result
 
 
-def _separator(typed: str | None) -> str | None:
-    """What ``--label-separator`` says to the readers: "none" is one label a cell, and nothing is what they find."""
-    return AUTO if typed is None else None if typed == "none" else typed
+def _delimiter_of(path: str, usual: str, columns: Sequence[str], header: bool | None) -> str:
+    """The separator of a table's cells: what its format usually has, or another mark if only that gives the columns."""
+    numbers = [int(column) for column in columns if column.isdecimal()]
+    names = set() if header is False else {column for column in columns if not column.isdecimal()}
+    for mark in (usual, *_MARKS):
+        row = first_row(path, mark)
+        if names <= set(row) and len(row) >= max(numbers, default=1):
+            return mark
+    return usual
 
 
-def _say_one_text(source: TextInput) -> None:
-    """A sentence on stderr where a file of several lines is one text."""
-    if b"\n" in head_of(source.path).strip():
-        say_once(f"{source.name}: all lines are read as one text (--format lines reads a text a line).")
+def _split_names(names: Iterable[str], fields: Sequence[str]) -> tuple[str, ...]:
+    """Names of fields as they were typed, those with commas between being several unless a field is called so."""
+    return tuple(
+        part for name in names for part in ([name] if name in fields else map(str.strip, name.split(","))) if part
+    )
 
 
-def _say_what_is_read(source: TextInput, others: Sequence[str]) -> None:
-    """A sentence on stderr where a file has further fields of text."""
-    if others:
-        say_once(
-            f"{source.name}: the text is read from {' and '.join(source.text_fields)}; not from {', '.join(others)} "
-            "(--text-field A,B joins several).",
-            (source.text_fields, tuple(others)),
-        )
+def _subjects(path: str | None, language: str | None) -> data.SubjectVocabulary | None:
+    """The vocabulary of ``--vocabulary``."""
+    if path is None:
+        return None
+    stamp = os.stat(path) if os.path.exists(path) else None
+    return _read_subjects(path, language, None if stamp is None else (stamp.st_mtime_ns, stamp.st_size))
+
+
+@functools.lru_cache(maxsize=1)
+def _read_subjects(path: str, language: str | None, changed: tuple[int, int] | None) -> data.SubjectVocabulary:
+    """Read once for reading labels and for writing their names."""
+    return need_language(data.read_subjects(path), language, path, "a label in any of them is found")

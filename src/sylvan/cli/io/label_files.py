@@ -27,34 +27,30 @@ def read_lists(model: Any, allowed: str | None, denied: str | None, input_: str)
     """What ``rank`` is to be given besides: the label ids of the files that were named."""
     if [allowed, denied, input_].count("-") > 1:
         raise ParameterError("Only one of INPUT, --allowed and --denied can be read from stdin.")
-    given = {"allowed": allowed, "denied": denied}
-    return {name: read_labels(path, model) for name, path in given.items() if path is not None}
+    paths = {"allowed": allowed, "denied": denied}
+    return {name: read_labels(path, model) for name, path in paths.items() if path is not None}
 
 
 def read_labels(path: str, model: Any) -> list[Any]:
     """The labels that a file names, one a line, as the model's ``rank`` takes them; ``"-"`` for stdin."""
-    source, result = "stdin" if path == "-" else path, []
+    labels: list[Any] = []
     with open_read(path) as stream:
         for number, line in stream.lines():
-            where = f"{source}, line {number}"
+            where = f"{stream.name}, line {number}"
             try:
                 word = line.decode().rstrip("\r\n")
             except UnicodeDecodeError as error:
                 raise DataError(f"{where}: the label is not UTF-8.") from error
-            if not word.strip():
-                continue
-            if model.vocabulary_ is None:
-                result.append(_id(word.strip(), where, model.n_labels_))
-            else:
+            bare = word.strip()
+            if bare and model.vocabulary_ is not None:
                 (label,) = ids_of_names([word], model.vocabulary_, f"{where}: the list")
-                result.append(model.vocabulary_[label])
-    return result
-
-
-def _id(word: str, where: str, n_labels: int) -> int:
-    if not word.isascii() or not word.isdigit() or int(word) >= n_labels:
-        raise DataError(f"{where}: a label of this model is an id in [0, {n_labels - 1}]. Got {word!r:.60} instead.")
-    return int(word)
+                labels.append(model.vocabulary_[label])
+            elif bare and not (bare.isascii() and bare.isdigit() and int(bare) < model.n_labels_):
+                last = model.n_labels_ - 1
+                raise DataError(f"{where}: a label of this model is an id in [0, {last}]. Got {bare!r:.60} instead.")
+            elif bare:
+                labels.append(int(bare))
+    return labels
 
 
 def read_names(path: str) -> list[str]:
@@ -68,16 +64,14 @@ class FilteredPairs:
 
     def __init__(self, path: str | None, model: Any) -> None:
         self.path = path
-        pairs: Any = sp.csr_matrix(np.zeros((0, 0), np.float32)) if path is None else data.load_filter_labels(path)
+        pairs: Any = sp.csr_matrix((0, 0), dtype=np.float32) if path is None else data.load_filter_labels(path)
         self._n_rows = pairs.shape[0]
         rows, labels = (ids.astype(np.int64) for ids in pairs.nonzero())
         if model.takes_texts or isinstance(model.vocabulary_, Numbers):  # numbers in the file are names too
-            known = [model.vocabulary_.get(str(label)) for label in labels.tolist()]
-            labels = np.array([-1 if label is None else label for label in known], np.int64)
-        known_ids = (labels >= 0) & (labels < model.n_labels_)
-        ones = np.ones(int(known_ids.sum()), np.float32)
-        pairs = ones, (rows[known_ids], labels[known_ids])
-        self._pairs = sp.csr_matrix(pairs, shape=(self._n_rows, model.n_labels_))
+            labels = model.vocabulary_.ids(map(str, labels.tolist()))
+        known = (labels >= 0) & (labels < model.n_labels_)
+        entries = np.ones(int(known.sum()), np.float32), (rows[known], labels[known])
+        self._pairs = sp.csr_matrix(entries, shape=(self._n_rows, model.n_labels_))
         self.most = int(np.diff(self._pairs.indptr).max(initial=0))
 
     def apply(self, top: TopK, first: int, k: int) -> TopK:
@@ -143,7 +137,7 @@ def plain_texts(given: Any, names: Any) -> Any:
         return given
     listed = (name for row in names for name in ([row] if isinstance(row, str) else row))
     terms = label_terms(given, (name for name in listed if isinstance(name, str)))
-    return {name: [*known.names, *known.definitions] for name, known in terms.items()}
+    return {name: [*words.names, *words.definitions] for name, words in terms.items()}
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sylvan import data
+from sylvan.arrays.canonical import Csr
 from sylvan.cli.io.formats import FORMATS, has_header
 from sylvan.cli.session import say_once
 from sylvan.data.formats.arrays import label_csr
@@ -23,6 +24,7 @@ from sylvan.parallel import resolve_jobs, split_ranges
 from sylvan.params.wording import counted
 
 _ROWS = 4096
+_WITHOUT_LABELS: dict[str, Callable[[str], Any]] = {"npz": data.load_npz, "npy": data.load_npy, "csr": data.open_csr}
 
 
 @dataclass
@@ -55,12 +57,7 @@ class MatrixInput:
 
     def read(self) -> tuple[Any, Any]:
         """Features and labels of all rows."""
-        X, Y = self._features()
-        apart = self.read_labels()
-        if apart is not None:
-            Y = apart
-            if Y.shape[0] != X.shape[0]:
-                raise DataError(f"{self.name} has {counted(X.shape[0], 'row')}, but {self.labels} has {Y.shape[0]}.")
+        X, Y = self._loaded()
         if Y is None:
             raise self._no_labels()
         if Y.nnz == 0:
@@ -68,32 +65,35 @@ class MatrixInput:
         self._say(X.shape[0], f"{counted(X.shape[1], 'feature')} and {counted(Y.shape[1], 'label')}")
         return X, Y
 
+    def matrices(self) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+        """Features and labels as sparse matrices; labels without columns where there are none."""
+        X, Y = self._loaded()
+        if isinstance(X, data.RowParts):
+            X, Y = sp.vstack([block.to_scipy() for block in X.blocks()], "csr"), None if Y is None else _scipy(Y)
+        X, Y = _scipy(X), _empty(X.shape[0], 0) if Y is None else Y
+        self._say(X.shape[0], f"{counted(X.shape[1], 'feature')} and {counted(Y.shape[1], 'label')}")
+        return X, Y
+
+    def _loaded(self) -> tuple[Any, Any]:
+        """Features and labels of all rows; None for labels that aren't there."""
+        X, Y = self._features()
+        if self.labels is not None:
+            Y = self.read_labels()
+            if Y.shape[0] != X.shape[0]:
+                raise DataError(f"{self.name} has {counted(X.shape[0], 'row')}, but {self.labels} has {Y.shape[0]}.")
+        return X, Y
+
     def _say(self, n_rows: int, sizes: str) -> None:
         if not self.quiet:
             counted_from = "" if self.format != "svmlight" else f", features counted from {self.first_feature}"
             say_once(f"Read {counted(n_rows, 'row')} from {self.name}: {self.words}{counted_from}, {sizes}.")
 
-    def matrices(self) -> tuple[sp.csr_matrix, sp.csr_matrix]:
-        """Features and labels as sparse matrices; labels without columns where there are none."""
-        X, Y = self._features()
-        if isinstance(X, data.RowParts):
-            X, Y = sp.vstack([block.to_scipy() for block in X.blocks()], "csr"), None if Y is None else Y.to_scipy()
-        X = X.to_scipy() if self.format == "csr" else sp.csr_matrix(X)
-        if self.labels is not None:
-            Y = self.read_labels()
-        Y = _empty(X.shape[0], 0) if Y is None else Y
-        if Y.shape[0] != X.shape[0]:
-            raise DataError(f"{self.name} has {counted(X.shape[0], 'row')}, but {self.labels} has {Y.shape[0]}.")
-        self._say(X.shape[0], f"{counted(X.shape[1], 'feature')} and {counted(Y.shape[1], 'label')}")
-        return X, Y
-
-    def read_labels(self) -> sp.csr_matrix | None:
+    def read_labels(self) -> Any:
         """The labels of a file of their own; None when they stand beside the features."""
         if self.labels is not None:
-            if is_csr_folder(self.labels):
-                return label_csr(data.open_csr(self.labels).to_scipy(), self.labels)
-            return label_csr(data.load_npz(self.labels), self.labels)
-        if self.format in ("npz", "npy", "csr"):
+            folder = is_csr_folder(self.labels)
+            return label_csr(_scipy(data.open_csr(self.labels)) if folder else data.load_npz(self.labels), self.labels)
+        if self.format in _WITHOUT_LABELS:
             raise self._no_labels()
         return None
 
@@ -101,21 +101,17 @@ class MatrixInput:
         return DataError(f"{self.name} is {self.words} and holds no labels: give them with --labels Y.npz.")
 
     def _features(self) -> tuple[Any, Any]:
-        if self.format == "xmc":
-            return data.load_xmc(self.path, weighted_labels=self.weighted_labels, n_jobs=self.n_jobs)
-        if self.format == "svmlight":
-            zero_based: bool | Literal["auto"] = "auto" if self.first_feature is None else self.first_feature == 0
-            X, Y, self.first_feature = read_svmlight(
-                self.path, zero_based=zero_based, weighted_labels=self.weighted_labels, n_jobs=self.n_jobs
-            )
-            return X, Y
-        if self.format == "npz":
-            return data.load_npz(self.path), None
-        if self.format == "csr":
-            return data.open_csr(self.path), None
+        if self.format in _WITHOUT_LABELS:
+            return _WITHOUT_LABELS[self.format](self.path), None
         if self.format == "parts":
             return data.open_parts(self.path)
-        return data.load_npy(self.path), None
+        if self.format == "xmc":
+            return data.load_xmc(self.path, weighted_labels=self.weighted_labels, n_jobs=self.n_jobs)
+        zero_based: bool | Literal["auto"] = "auto" if self.first_feature is None else self.first_feature == 0
+        X, Y, self.first_feature = read_svmlight(
+            self.path, zero_based=zero_based, weighted_labels=self.weighted_labels, n_jobs=self.n_jobs
+        )
+        return X, Y
 
     def blocks(self, n_features: int) -> Iterator[tuple[Any, sp.csr_matrix | None]]:
         """Features, and labels where the file holds them, a few thousand rows at a time."""
@@ -128,25 +124,24 @@ class MatrixInput:
     def _blocks(self, n_features: int) -> Iterator[tuple[Any, sp.csr_matrix | None]]:
         if self.format == "parts":
             X, Y = data.open_parts(self.path)
-            self._check_width(X.shape[1], n_features, exactly=True)
+            self._check_width(X.shape[1], n_features)
             for first, last in split_ranges(X.shape[0], _ROWS):
                 rows = np.arange(first, last)
                 yield X.take(rows).to_scipy(), None if Y is None else Y.take(rows).to_scipy()
-        elif self.format in ("npz", "npy", "csr"):
-            X, _ = self._features()
-            if self.format == "csr":
-                X = X.to_scipy()
-            self._check_width(X.shape[1], n_features, exactly=True)
+        elif self.format in _WITHOUT_LABELS:
+            X = self._features()[0]
+            X = _scipy(X) if self.format == "csr" else X
+            self._check_width(X.shape[1], n_features)
             if not X.shape[0]:
                 raise DataError(f"{self.name}: the matrix has no rows.")
-            for first in range(0, X.shape[0], _ROWS):
-                yield X[first : first + _ROWS], None
+            for first, last in split_ranges(X.shape[0], _ROWS):
+                yield X[first:last], None
         else:
             yield from self._text_blocks(n_features)
 
-    def _check_width(self, result: int, n_features: int, *, exactly: bool) -> None:
-        if result > n_features or (exactly and result != n_features):
-            raise DataError(f"{self.name} has {counted(result, 'feature')}, but the model was trained on {n_features}.")
+    def _check_width(self, width: int, n_features: int) -> None:
+        if width != n_features:
+            raise DataError(f"{self.name} has {counted(width, 'feature')}, but the model was trained on {n_features}.")
 
     def _text_blocks(self, n_features: int) -> Iterator[tuple[sp.csr_matrix, sp.csr_matrix]]:
         header = self.format == "xmc" and has_header(self.path)
@@ -157,7 +152,7 @@ class MatrixInput:
             if header:
                 line, _, block = block.partition(b"\n")
                 promised, width, _ = (int(word) for word in line.split())
-                self._check_width(width, n_features, exactly=True)
+                self._check_width(width, n_features)
             base = self.first_feature = self._first_feature(stream, block, n_features)
             # The file that the model learned from had no feature 0: here there may be one, which it can't know.
             lowest = 0 if self.as_trained else base
@@ -171,34 +166,24 @@ class MatrixInput:
                 if n:  # until a row that is not empty follows, empty lines may be the end of the file
                     given += n + waiting
                     if lowest < base and rows.min_feature == 0:
-                        self._warn_of_0()
+                        warnings.warn(
+                            f"{self.name} has a feature 0, and the model was trained on a file whose features count "
+                            "from 1: it is left out, and the others are as they were there. If this file counts from "
+                            "0, say --first-feature 0.", DataWarning, stacklevel=2,
+                        )  # fmt: skip
                     yield from _slices(rows, n, n_features, waiting, base - lowest)
                     waiting = 0
                 waiting += empty
                 block = next(blocks, b"")
-            yield from self._rest(promised, given, waiting, n_features)
-
-    def _warn_of_0(self) -> None:
-        warnings.warn(
-            f"{self.name} has a feature 0, and the model was trained on a file whose features count from 1: it is left "
-            "out, and the others are as they were there. If this file counts from 0, say --first-feature 0.",
-            DataWarning,
-            stacklevel=2,
-        )
-
-    def _rest(
-        self, promised: int | None, given: int, waiting: int, n_features: int
-    ) -> Iterator[tuple[sp.csr_matrix, sp.csr_matrix]]:
-        """The empty lines at the end, of which only a header can say that they are rows."""
+        # Only a header can say that the empty lines at the end are rows.
         if promised is None:
             if not given:
                 raise DataError(f"{self.name}: the file holds no instances.")
-            return
-        if not given <= promised <= given + waiting:
+        elif not given <= promised <= given + waiting:
             raise DataError(
                 f"{self.name}, line 1: the header promises {counted(promised, 'row')}, but {given + waiting} follow."
             )
-        if promised > given:
+        elif promised > given:
             yield _empty(promised - given, n_features), _empty(promised - given, 0)
 
     def _first_feature(self, stream: Any, block: bytes, n_features: int) -> int:
@@ -223,10 +208,14 @@ def _slices(
     else:
         X, Y = rows.matrices(n, n_features, rows.max_label + 1, shift)
     if before:
-        X = sp.vstack([_empty(before, X.shape[1]), X], format="csr")
-        Y = sp.vstack([_empty(before, Y.shape[1]), Y], format="csr")
-    for first in range(0, X.shape[0], _ROWS):
-        yield X[first : first + _ROWS], Y[first : first + _ROWS]
+        X, Y = (sp.vstack([_empty(before, matrix.shape[1]), matrix], format="csr") for matrix in (X, Y))
+    for first, last in split_ranges(X.shape[0], _ROWS):
+        yield X[first:last], Y[first:last]
+
+
+def _scipy(matrix: Any) -> sp.csr_matrix:
+    """A matrix as SciPy's."""
+    return matrix.to_scipy() if isinstance(matrix, Csr) else sp.csr_matrix(matrix)
 
 
 def _empty(n: int, columns: int) -> sp.csr_matrix:

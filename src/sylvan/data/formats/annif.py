@@ -12,24 +12,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from sylvan.data.formats.jsonl import write_records
-from sylvan.data.formats.subjects import KnownSubjects, SubjectVocabulary
+from sylvan.data.formats.format import Format, Layout, Records, rows_of_lines, write_lines
+from sylvan.data.formats.jsonl import jsonl_rows, write_records
+from sylvan.data.formats.subjects import SubjectVocabulary, by_uris
 from sylvan.data.other_fields import with_others
-from sylvan.data.streams import PathLike, open_read, open_write, shown
-from sylvan.data.text_rows import (
-    Label,
-    Row,
-    TextData,
-    collect,
-    complete_rows,
-    encoded,
-    in_blocks,
-    on_one_line,
-    paired,
-    quoted,
-    text_lines,
-    unweighted,
-)  # fmt: skip
+from sylvan.data.streams import PathLike, open_read, shown
+from sylvan.data.text_rows import Label, Row, TextData, encoded, on_one_line, quoted, text_lines, unweighted
 from sylvan.errors import DataError, DataWarning
 from sylvan.labels.names import bare_uri, label_name, looks_like_uri
 from sylvan.parallel import progress
@@ -66,22 +54,18 @@ def read_annif_tsv(path: PathLike) -> TextData:
     >>> data.read_annif_tsv(path).labels
     [['http://example.org/whaling', 'http://example.org/sea']]
     """
-    return collect(_lines(path))
+    return ANNIF_TSV.read(path)
 
 
 def stream_annif_tsv(path: PathLike, *, rows: int = 4096) -> Iterator[TextData]:
     """Read what :func:`read_annif_tsv` reads, ``rows`` rows at a time; errors as there."""
-    return in_blocks(_lines(path), rows)
+    return ANNIF_TSV.stream(path, rows)
 
 
 def write_annif_tsv(
-    path: PathLike,
-    texts: Iterable[str],
-    labels: Iterable[Sequence[Label]] | None = None,
-    weights: Iterable[Sequence[float] | None] | None = None,
-    *,
-    one_line: bool = False,
-) -> None:
+    path: PathLike, texts: Iterable[str], labels: Iterable[Sequence[Label]] | None = None,
+    weights: Iterable[Sequence[float] | None] | None = None, *, one_line: bool = False,
+) -> None:  # fmt: skip
     """Write texts and URIs as Annif's short-text corpora, which :func:`read_annif_tsv` reads back.
 
     Parameters
@@ -102,43 +86,34 @@ def write_annif_tsv(
         When a label is empty or holds blanks or angle brackets, a text holds line breaks or tabs, lengths differ or
         the file can't be written.
     """
-    with open_write(path) as stream, progress("writing", None, "line") as bar:
-        for number, text, row in unweighted(paired(texts, labels, weights), "Annif's TSV"):
-            uris = " ".join(f"<{_uri(number, label)}>" for label in row)
+
+    def lines() -> Iterator[tuple[int, str]]:
+        for number, text, row in unweighted("Annif's TSV", texts, labels, weights):
+            for uri in map(str, row):
+                if not uri or uri.split() != [uri] or "<" in uri or ">" in uri:
+                    raise DataError(
+                        f"Row {number}: Annif's TSV names subjects by URIs, without blanks or angle brackets. Got "
+                        f"{quoted(uri)} instead; a vocabulary (--vocabulary) turns labels into URIs."
+                    )
             line = on_one_line(number, text, one_line, "Annif's TSV", tab=True)
-            stream.write(encoded(number, f"{line}\t{uris}\n"))
-            bar.update(1)
+            yield number, f"{line}\t{' '.join(f'<{uri}>' for uri in row)}"
+
+    write_lines(path, lines())
 
 
-def _uri(number: int, label: Label) -> str:
-    uri = str(label)
-    if not uri or uri.split() != [uri] or "<" in uri or ">" in uri:
-        raise DataError(
-            f"Row {number}: Annif's TSV names subjects by URIs, without blanks or angle brackets. Got {quoted(label)} "
-            "instead; a vocabulary (--vocabulary) turns labels into URIs."
-        )
-    return uri
-
-
-def _lines(path: PathLike) -> Iterator[Row]:
-    with open_read(path) as stream:
-        result = (_row(place, line) for place, line in text_lines(stream) if "\t" in line or line.strip())
-        yield from complete_rows(result, stream.name, "lines")
-
-
-def _row(place: str, line: str) -> Row:
+def _row(place: str, line: str) -> Row | None:
     text, tab, uris = line.partition("\t")
     if not tab:
+        if not line.strip():
+            return None
         raise DataError(f"{place}: a line must be a text, a tab and URIs. Got {quoted(line)} instead.")
     return text, list(dict.fromkeys(label_name(bare_uri(uri)) for uri in uris.split())), None
 
 
 def write_annif_jsonl(
-    path: PathLike,
-    texts: Iterable[str],
-    labels: Iterable[Sequence[Label]] | None = None,
+    path: PathLike, texts: Iterable[str], labels: Iterable[Sequence[Label]] | None = None,
     weights: Iterable[Sequence[float] | None] | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Write texts and labels as Annif's JSON lines, ``{"text": "…", "subjects": [{"uri": "…"}]}``.
 
     :func:`read_jsonl` reads them back. What looks like a URI (it holds ``://``, or is a URN) is written as ``"uri"``,
@@ -165,12 +140,10 @@ def write_annif_jsonl(
     >>> path.read_text()
     '{"text": "Moby Dick", "subjects": [{"uri": "http://example.org/whaling"}]}\\n'
     """
-    rows = unweighted(paired(texts, labels, weights), "Annif's JSON lines")
-    records = (
+    write_records(path, (
         {"text": text, "subjects": [{"uri" if looks_like_uri(str(label)) else "label": label} for label in row]}
-        for _, text, row in rows
-    )
-    write_records(path, records)
+        for _, text, row in unweighted("Annif's JSON lines", texts, labels, weights)
+    ))  # fmt: skip
 
 
 def read_annif_folder(
@@ -214,46 +187,47 @@ def read_annif_folder(
     >>> data.read_annif_folder(folder).labels
     [['Whaling', 'Sea stories']]
     """
-    return collect(_documents(folder, vocabulary, require_labels))
+    return ANNIF_FOLDER.read(folder, Layout(require_labels=require_labels, subjects=lambda: vocabulary))
 
 
 def stream_annif_folder(
     folder: PathLike, *, vocabulary: SubjectVocabulary | None = None, require_labels: bool = True, rows: int = 256,
-    labels: bool = True, records: list[Mapping[str, Any]] | None = None,
+    labels: bool = True, records: Records | None = None,
 ) -> Iterator[TextData]:  # fmt: skip
     """Read what :func:`read_annif_folder` reads, ``rows`` texts at a time; other parameters and errors as there.
 
     Without ``labels`` no file of subjects is read. To ``records`` the name of each text's file is appended as it is
     read, as ``{"file": "name.txt"}``.
     """
-    return in_blocks(_documents(folder, vocabulary, require_labels, labels, records), rows)
+    field = "labels" if labels else None
+    layout = Layout(labels_field=field, require_labels=require_labels, subjects=lambda: vocabulary)
+    return ANNIF_FOLDER.stream(folder, rows, layout, records)
 
 
-def _documents(
-    folder: PathLike, vocabulary: SubjectVocabulary | None, required: bool, with_labels: bool = True,
-    records: list[Mapping[str, Any]] | None = None,
-) -> Iterator[Row]:  # fmt: skip
-    name = os.fspath(folder)
-    known = None if vocabulary is None or not with_labels else KnownSubjects(vocabulary, name)
+def _documents(folder: PathLike, layout: Layout, records: Records | None) -> Iterator[Row]:
+    vocabulary = None if layout.labels_field is None else layout.subjects()
+    rows = _texts_and_subjects(folder, layout, vocabulary is not None, records)
+    return rows if vocabulary is None else by_uris(rows, vocabulary, os.fspath(folder))
+
+
+def _texts_and_subjects(folder: PathLike, layout: Layout, mixed: bool, records: Records | None) -> Iterator[Row]:
+    """The texts of a folder and their subjects, ``mixed`` of URIs and labels or all of one kind."""
+    with_labels = layout.labels_field is not None
     kind: str | None = None
-    documents = document_files(folder)
-    with progress(f"reading {name}", len(documents), "text") as bar:
+    documents = _document_files(folder)
+    with progress(f"reading {os.fspath(folder)}", len(documents), "text") as bar:
         for file, subjects in documents:
-            path = Path(folder) / file
-            suffix = _suffix(subjects)
+            path, suffix = Path(folder) / file, _suffix(subjects)
             if _suffix(file) == ".json":
                 text, labels = _json_document(path)
                 suffix = ".tsv" if all(map(looks_like_uri, labels)) else ".key"
             else:
-                text, labels = read_document(path), []
-                if with_labels and subjects:
-                    labels = _subjects(Path(folder) / subjects)
-            if not suffix and required and with_labels:
+                text = read_document(path)
+                labels = _subjects(Path(folder) / subjects) if with_labels and subjects else []
+            if not suffix and layout.require_labels and with_labels:
                 stem = os.path.splitext(file)[0]
                 raise DataError(f"{path}: the text has no file of subjects, {stem}.tsv or {stem}.key.")
-            if known is not None:
-                labels = list(dict.fromkeys(uri for label in labels if (uri := known.uri(label)) is not None))
-            elif suffix and labels and with_labels:
+            if labels and with_labels and not mixed:
                 kind = kind or suffix
                 if suffix != kind:
                     raise DataError(
@@ -264,11 +238,9 @@ def _documents(
                 records.append({"file": file})
             yield text, labels, None
             bar.update(1)
-    if known is not None:
-        known.warn()
 
 
-def document_files(folder: PathLike) -> list[tuple[str, str]]:
+def _document_files(folder: PathLike) -> list[tuple[str, str]]:
     """The names of a folder's texts in order, each with that of its file of subjects, or "" where it has none."""
     name, files = os.fspath(folder), dict[tuple[str, str], str]()
     try:
@@ -295,16 +267,13 @@ def document_files(folder: PathLike) -> list[tuple[str, str]]:
         raise DataError(f"{name}: the folder holds no texts, which are files named .txt or .json.")
     used = {file for pair in result for file in pair}
     used |= {file for (stem, suffix), file in files.items() if suffix in (".json", *_KINDS) and stem in texts}
-    _say_what_is_passed_over(name, [file for file in listed if file not in used])
-    return sorted(result)
-
-
-def _say_what_is_passed_over(name: str, files: list[str]) -> None:
-    if files:
+    passed_over = [file for file in listed if file not in used]
+    if passed_over:
         warnings.warn(
-            f"{name}: {counted(len(files), 'file')} passed over, such as {files[0]}: texts are files named .txt or "
-            ".json, their subjects files of the same name with .tsv or .key.", DataWarning, stacklevel=2,
+            f"{name}: {counted(len(passed_over), 'file')} passed over, such as {passed_over[0]}: texts are files named "
+            ".txt or .json, their subjects files of the same name with .tsv or .key.", DataWarning, stacklevel=2,
         )  # fmt: skip
+    return sorted(result)
 
 
 def _suffix(file: str) -> str:
@@ -357,14 +326,10 @@ def _subjects(path: Path) -> list[str]:
 
 
 def write_annif_folder(
-    folder: PathLike,
-    texts: Iterable[str],
-    labels: Iterable[Sequence[Label]] | None = None,
-    weights: Iterable[Sequence[float] | None] | None = None,
-    *,
-    vocabulary: SubjectVocabulary | None = None,
+    folder: PathLike, texts: Iterable[str], labels: Iterable[Sequence[Label]] | None = None,
+    weights: Iterable[Sequence[float] | None] | None = None, *, vocabulary: SubjectVocabulary | None = None,
     others: Iterable[Mapping[str, Any]] | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Write texts and labels as a full-text corpus of Annif's, which :func:`read_annif_folder` reads back.
 
     Texts are ``0000001.txt`` and so on, or called as ``others`` says. Labels that look like URIs go to ``.tsv`` files,
@@ -395,7 +360,7 @@ def write_annif_folder(
     beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     try:
         beside.mkdir()
-        rows = unweighted(paired(texts, labels, weights), "Annif's full-text format")
+        rows = unweighted("Annif's full-text format", texts, labels, weights)
         _write_documents(beside, rows, vocabulary, others)
         with suppress(FileNotFoundError):
             target.rmdir()
@@ -438,3 +403,17 @@ def _write_documents(
             content = "".join(line + "\n" for line in lines)
             (folder / f"{stem}{'.tsv' if kind else '.key'}").write_bytes(encoded(number, content))
             bar.update(1)
+
+
+ANNIF_TSV = Format(
+    lambda path, layout, records: rows_of_lines(path, _row),
+    lambda path, columns, layout, others: write_annif_tsv(path, *columns, one_line=layout.one_line),
+)
+ANNIF_JSONL = Format(jsonl_rows, lambda path, columns, layout, others: write_annif_jsonl(path, *columns))
+ANNIF_FOLDER = Format(
+    _documents,
+    lambda path, columns, layout, others: write_annif_folder(
+        path, *columns, vocabulary=layout.subjects(), others=others
+    ),
+    lambda path, layout, texts: [] if texts else ["file"],
+)

@@ -27,11 +27,9 @@ def sound_csr(matrix: Any, name: str) -> sp.csr_matrix:
     """``matrix`` as CSR of float32 and int32 ids, sorted, repeated entries summed; stored zeros stay."""
     if not sp.issparse(matrix):
         matrix = np.asarray(matrix)
-        if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
-            raise DataError(
-                f"{name} must be a matrix of numbers. Got an array of dtype {matrix.dtype} and shape "
-                f"{matrix.shape} instead."
-            )
+        if matrix.ndim != 2 or matrix.dtype.kind not in _NUMBERS:
+            got = f"an array of dtype {matrix.dtype} and shape {matrix.shape}"
+            raise DataError(f"{name} must be a matrix of numbers. Got {got} instead.")
     if max(matrix.shape) >= 2**31:
         raise DataError(f"{name} must have fewer than {2**31} rows and columns. Got shape {matrix.shape} instead.")
     csr = sp.csr_matrix(matrix)
@@ -100,13 +98,13 @@ def load_npz(path: PathLike) -> sp.csr_matrix:
     >>> data.load_npz(path).toarray().tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    return sound_csr(_read_npz(path), shown(path))
+    return sound_csr(_assemble(shown(path), _npz_arrays(path)), shown(path))
 
 
 def load_npz_columns(path: PathLike) -> sp.csr_matrix:
     """As :func:`load_npz`, transposed: each column of the file's matrix is a row of the answer. A matrix that was
     stored by columns is then never turned around, which takes time and memory."""
-    return sound_csr(_read_npz(path).T, shown(path))
+    return sound_csr(_assemble(shown(path), _npz_arrays(path)).T, shown(path))
 
 
 def save_npz(path: PathLike, matrix: Any, *, compressed: bool = False) -> None:
@@ -204,10 +202,7 @@ def load_npy(path: PathLike) -> npt.NDArray[np.float32]:
     >>> data.load_npy(path).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    name = shown(path)
-    with open_read(path) as stream:
-        array = _read_npy(*stream.sized(), name)
-    return _dense(array, name)
+    return _dense(_npy_array(path), shown(path))
 
 
 def save_npy(path: PathLike, matrix: Any) -> None:
@@ -225,10 +220,8 @@ def save_npy(path: PathLike, matrix: Any) -> None:
 
 def _dense(array: npt.NDArray[Any], name: str) -> npt.NDArray[np.float32]:
     if array.ndim != 2 or array.dtype.kind not in _NUMBERS:
-        raise DataError(
-            f"{name}: must hold a matrix of numbers. Got an array of dtype {array.dtype} and shape "
-            f"{array.shape} instead."
-        )
+        got = f"an array of dtype {array.dtype} and shape {array.shape}"
+        raise DataError(f"{name}: must hold a matrix of numbers. Got {got} instead.")
     with np.errstate(over="ignore"):
         dense = np.ascontiguousarray(array, dtype=np.float32)
     sound = np.isfinite(dense).all(axis=1)
@@ -289,14 +282,15 @@ def load_numbers(path: PathLike) -> npt.NDArray[Any]:
         When the file is missing or damaged, or holds something else.
     """
     name = shown(path)
-    if name.lower().endswith(".npz"):
-        array = _only(_npz_arrays(path), name)
-    else:
-        with open_read(path) as stream:
-            array = _read_npy(*stream.sized(), name)
+    array = _only(_npz_arrays(path), name) if name.lower().endswith(".npz") else _npy_array(path)
     if array.dtype.kind not in _NUMBERS:
         raise DataError(f"{name}: holds {array.dtype}, not numbers.")
     return array
+
+
+def _npy_array(path: PathLike) -> npt.NDArray[Any]:
+    with open_read(path) as stream:
+        return _read_npy(*stream.sized(), shown(path))
 
 
 def _only(arrays: dict[str, npt.NDArray[Any]], name: str) -> npt.NDArray[Any]:
@@ -306,43 +300,32 @@ def _only(arrays: dict[str, npt.NDArray[Any]], name: str) -> npt.NDArray[Any]:
     return next(iter(arrays.values()))
 
 
-def _read_npz(path: PathLike) -> Any:
-    """The sparse matrix of an ``.npz`` as it is laid out there, its structure verified."""
-    return _assemble(shown(path), _npz_arrays(path))
-
-
 def _npz_arrays(path: PathLike) -> dict[str, npt.NDArray[Any]]:
-    name = shown(path)
+    name, arrays = shown(path), {}
     try:
         with open_read(path) as stream:
             file, size = stream.sized()
             with zipfile.ZipFile(file) as archive:
-                return {
-                    entry.filename.removesuffix(".npy"): _read_entry(archive, entry, name, size)
-                    for entry in archive.infolist()
-                    if entry.filename.endswith(".npy")
-                }
+                for entry in archive.infolist():
+                    if not entry.filename.endswith(".npy"):
+                        continue
+                    key = entry.filename.removesuffix(".npy")
+                    place = f"{name}, array {key!r}"
+                    # No packing of zip's reaches this ratio: an entry that claims more is not what it says.
+                    if entry.compress_size > size or entry.file_size > _MOST_PACKED * (entry.compress_size + 1):
+                        raise DataError(f"{place}: claims {entry.file_size} bytes, more than the file can hold.")
+                    with archive.open(entry) as packed:
+                        arrays[key] = _read_npy(cast(BinaryIO, packed), entry.file_size, place)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError) as error:
         raise DataError(f"{name}: not an .npz file, or damaged ({error}).") from error
-
-
-def _read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str, size: int) -> npt.NDArray[Any]:
-    place = f"{name}, array {entry.filename.removesuffix('.npy')!r}"
-    # No packing of zip's reaches this ratio: an entry that claims more is not what it says.
-    if entry.compress_size > size or entry.file_size > _MOST_PACKED * (entry.compress_size + 1):
-        raise DataError(f"{place}: claims {entry.file_size} bytes, more than the file can hold.")
-    with archive.open(entry) as packed:
-        return _read_npy(cast(BinaryIO, packed), entry.file_size, place)
+    return arrays
 
 
 def _read_npy(stream: BinaryIO, size: int, name: str) -> npt.NDArray[Any]:
     """The array of an ``.npy`` file of ``size`` bytes; its header is checked against it before memory is taken."""
     try:
-        version = npy.read_magic(stream)
-        if version == (1, 0):
-            shape, fortran, dtype = npy.read_array_header_1_0(stream)
-        else:
-            shape, fortran, dtype = npy.read_array_header_2_0(stream)
+        read = npy.read_array_header_1_0 if npy.read_magic(stream) == (1, 0) else npy.read_array_header_2_0
+        shape, fortran, dtype = read(stream)
     except Exception as error:  # the header is a Python literal, and its parser fails in many ways
         raise DataError(f"{name}: not an .npy file, or its header is damaged ({error}).") from error
     if dtype.hasobject:
@@ -354,79 +337,71 @@ def _read_npy(stream: BinaryIO, size: int, name: str) -> npt.NDArray[Any]:
         raise DataError(
             f"{name}: the header promises {count * dtype.itemsize} bytes of shape {shape}, but {have} follow."
         )
-    flat = np.empty(count, dtype)
+    flat, done = np.empty(count, dtype), 0
     target = flat.view(np.uint8).data
-    at = 0
-    while at < have:
-        got = cast(io.BufferedIOBase, stream).readinto(target[at:])
+    while done < have:
+        got = cast(io.BufferedIOBase, stream).readinto(target[done:])
         if not got:
-            raise DataError(f"{name}: cut short, {have - at} of {have} bytes are missing.")
-        at += got
+            raise DataError(f"{name}: cut short, {have - done} of {have} bytes are missing.")
+        done += got
     stream.read(1)  # lets zip compare its checksum
     return flat.reshape(shape[::-1]).T if fortran else flat.reshape(shape)
 
 
 def _assemble(name: str, arrays: dict[str, npt.NDArray[Any]]) -> Any:
     """The sparse matrix of the arrays that SciPy writes, its structure verified."""
-    layout = _word(_need(name, arrays, "format"))
-    shape = _need(name, arrays, "shape")
+
+    def need(key: str) -> npt.NDArray[Any]:
+        if key not in arrays:
+            names = ", ".join(sorted(arrays)) or "none"
+            raise DataError(
+                f"{name}: not a sparse matrix of SciPy's, as it has no array {key!r}. Its arrays are: {names}."
+            )
+        return arrays[key]
+
+    def vector(key: str, kinds: str = "iu") -> npt.NDArray[Any]:
+        array = need(key)
+        if array.ndim != 1 or array.dtype.kind not in kinds:
+            what = "numbers" if kinds == _NUMBERS else "ints"
+            raise DataError(
+                f"{name}: {key!r} must be a row of {what}. Got dtype {array.dtype} and shape {array.shape} instead."
+            )
+        return array
+
+    def ids_below(key: str, limit: int) -> npt.NDArray[Any]:
+        ids = vector(key)
+        if len(ids) and (int(ids.min()) < 0 or int(ids.max()) >= limit):
+            worst = int(ids.min()) if int(ids.min()) < 0 else int(ids.max())
+            raise DataError(f"{name}: {key!r} must be in [0, {limit - 1}]. Got {worst} instead.")
+        return ids
+
+    word = need("format")
+    layout = word.reshape(-1)[0] if word.size == 1 else repr(word.tolist())
+    layout = layout.decode("latin-1") if isinstance(layout, bytes) else str(layout)
+    shape = need("shape")
     if shape.shape != (2,) or shape.dtype.kind not in "iu" or (shape < 0).any() or (shape >= 2**31).any():
         raise DataError(f"{name}: 'shape' must be two ints in [0, {2**31 - 1}]. Got {shape.tolist()!r:.60} instead.")
     n_rows, n_columns = (int(length) for length in shape)
-    values = _vector(name, arrays, "data", _NUMBERS)
-    if layout in ("csr", "csc"):
-        ids, offsets = _vector(name, arrays, "indices", "iu"), _vector(name, arrays, "indptr", "iu")
-        n_major, n_minor = (n_rows, n_columns) if layout == "csr" else (n_columns, n_rows)
-        _check_offsets(name, offsets, n_major, len(ids), len(values))
-        _check_ids(name, "indices", ids, n_minor)
-        kind = sp.csr_matrix if layout == "csr" else sp.csc_matrix
-        # Not the constructor's own choice of index type, which may differ between the two arrays.
-        wide = np.int32 if len(ids) < 2**31 else np.int64
-        return kind((values, ids.astype(wide, copy=False), offsets.astype(wide, copy=False)), shape=(n_rows, n_columns))
+    values = vector("data", _NUMBERS)
     if layout == "coo":
-        rows, columns = _vector(name, arrays, "row", "iu"), _vector(name, arrays, "col", "iu")
-        if not len(rows) == len(columns) == len(values):
+        if not len(vector("row")) == len(vector("col")) == len(values):
             raise DataError(f"{name}: 'row', 'col' and 'data' must be of one length.")
-        _check_ids(name, "row", rows, n_rows)
-        _check_ids(name, "col", columns, n_columns)
-        return sp.coo_matrix((values, (rows, columns)), shape=(n_rows, n_columns))
-    raise DataError(f"{name}: 'format' must be 'csr', 'csc' or 'coo'. Got {layout!r:.40} instead.")
-
-
-def _need(name: str, arrays: dict[str, npt.NDArray[Any]], key: str) -> npt.NDArray[Any]:
-    if key not in arrays:
-        names = ", ".join(sorted(arrays)) or "none"
-        raise DataError(f"{name}: not a sparse matrix of SciPy's, as it has no array {key!r}. Its arrays are: {names}.")
-    return arrays[key]
-
-
-def _vector(name: str, arrays: dict[str, npt.NDArray[Any]], key: str, kinds: str) -> npt.NDArray[Any]:
-    array = _need(name, arrays, key)
-    if array.ndim != 1 or array.dtype.kind not in kinds:
-        what = "numbers" if kinds == _NUMBERS else "ints"
-        raise DataError(
-            f"{name}: {key!r} must be a row of {what}. Got dtype {array.dtype} and shape {array.shape} instead."
-        )
-    return array
-
-
-def _word(array: npt.NDArray[Any]) -> str:
-    if array.size != 1:
-        return repr(array.tolist())
-    value = array.reshape(-1)[0]
-    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
-
-
-def _check_offsets(name: str, offsets: npt.NDArray[Any], n_major: int, n_ids: int, n_values: int) -> None:
+        entries = values, (ids_below("row", n_rows), ids_below("col", n_columns))
+        return sp.coo_matrix(entries, shape=(n_rows, n_columns))
+    if layout not in ("csr", "csc"):
+        raise DataError(f"{name}: 'format' must be 'csr', 'csc' or 'coo'. Got {layout!r:.40} instead.")
+    ids, offsets = vector("indices"), vector("indptr")
+    n_major, n_minor = (n_rows, n_columns) if layout == "csr" else (n_columns, n_rows)
     if len(offsets) != n_major + 1:
         raise DataError(f"{name}: 'indptr' must have {n_major + 1} entries. Got {len(offsets)} instead.")
-    if n_ids != n_values:
-        raise DataError(f"{name}: 'indices' and 'data' must be of one length. Got {n_ids} and {n_values} instead.")
-    if int(offsets[0]) != 0 or int(offsets[-1]) != n_ids or (offsets[1:] < offsets[:-1]).any():
-        raise DataError(f"{name}: 'indptr' must start at 0, never fall, and end at {n_ids}, the number of entries.")
-
-
-def _check_ids(name: str, key: str, ids: npt.NDArray[Any], limit: int) -> None:
-    if len(ids) and (int(ids.min()) < 0 or int(ids.max()) >= limit):
-        worst = int(ids.min()) if int(ids.min()) < 0 else int(ids.max())
-        raise DataError(f"{name}: {key!r} must be in [0, {limit - 1}]. Got {worst} instead.")
+    if len(ids) != len(values):
+        raise DataError(
+            f"{name}: 'indices' and 'data' must be of one length. Got {len(ids)} and {len(values)} instead."
+        )
+    if int(offsets[0]) != 0 or int(offsets[-1]) != len(ids) or (offsets[1:] < offsets[:-1]).any():
+        raise DataError(f"{name}: 'indptr' must start at 0, never fall, and end at {len(ids)}, the number of entries.")
+    ids = ids_below("indices", n_minor)
+    kind = sp.csr_matrix if layout == "csr" else sp.csc_matrix
+    # Not the constructor's own choice of index type, which may differ between the two arrays.
+    wide = np.int32 if len(ids) < 2**31 else np.int64
+    return kind((values, ids.astype(wide, copy=False), offsets.astype(wide, copy=False)), shape=(n_rows, n_columns))

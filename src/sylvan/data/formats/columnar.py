@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any
 
+from sylvan.data.formats.format import Format, Layout, Records
 from sylvan.data.label_cells import AUTO, LabelCells
 from sylvan.data.other_fields import RecordColumns, arrow_column
 from sylvan.data.streams import PathLike, open_read, open_write, shown
@@ -15,7 +17,6 @@ from sylvan.data.text_rows import (
     Label,
     Row,
     TextData,
-    collect,
     complete_rows,
     field_names,
     in_blocks,
@@ -24,12 +25,13 @@ from sylvan.data.text_rows import (
     quoted,
     refuse_repeated,
     sound_weight,
-)  # fmt: skip
+)
 from sylvan.errors import DataError
 from sylvan.parallel import progress
 from sylvan.params.wording import counted
 
 _GROUP = 4096  # rows of a row group
+_TEXTS = ("string", "large_string", "string_view")  # types of columns of text
 _WAITING = 16  # groups, until which the type of the labels should be known
 
 
@@ -52,37 +54,25 @@ def columns_of(
 
 
 def records_as_rows(
-    name: str,
-    records: Iterable[Mapping[str, Any]],
-    texts: Sequence[str],
-    labels: str | None,
-    weights: str | None,
-    separator: str,
-    n: int | None,
-    taken: list[Mapping[str, Any]] | None = None,
-    label_separator: str | None = AUTO,
-) -> Iterator[Row]:
+    name: str, records: Iterable[Mapping[str, Any]], texts: Sequence[str], labels: str | None, weights: str | None,
+    separator: str, n: int | None, taken: Records | None = None, label_separator: str | None = AUTO,
+) -> Iterator[Row]:  # fmt: skip
     """Records with a column of lists as rows, their types checked; each record is appended to ``taken``."""
-    kind: type | None = None
     cells = LabelCells(name, label_separator)
     with progress(f"reading {name}", n, "row") as bar:
         for number, record in enumerate(cells.watched(records)):
             place = f"{name}, row {number}"
-            text = separator.join(filter(None, (_text(place, record[field], field) for field in texts)))
+            for field in texts:
+                if record[field] is not None and not isinstance(record[field], str):
+                    got = quoted(record[field])
+                    raise DataError(f"{place}: the column {field!r} must hold strings. Got {got} instead.")
+            text = separator.join(filter(None, (record[field] for field in texts)))
             row = [] if labels is None else _labels(place, record[labels], labels, cells, weights is None)
-            kind = one_kind(place, row, kind)
+            cells.need_one_kind(place, row)
             if taken is not None:
                 taken.append(record)
             yield text, *_weighted(place, row, None if weights is None else record[weights], cells)
             bar.update(1)
-
-
-def _text(place: str, value: Any, field: str) -> str:
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise DataError(f"{place}: the column {field!r} must hold strings. Got {quoted(value)} instead.")
-    return value
 
 
 def _labels(place: str, value: Any, field: str, cells: LabelCells, splits: bool) -> list[Any]:
@@ -102,24 +92,17 @@ def _weighted(place: str, row: list[Any], weights: Any, cells: LabelCells) -> tu
         raise DataError(
             f"{place}: there must be a weight for each of the {counted(len(row), 'label')}. Got {quoted(weights)}."
         )
-    results: dict[Any, float] = {}
+    summed: dict[Any, float] = {}
     for label, weight in zip(row, weights, strict=True):
-        if not (named := cells.named([label])):
-            continue
-        label = named[0]
-        results[label] = results.get(label, 0.0) + sound_weight(place, weight)
-    return list(results), list(results.values())
+        for name in cells.named([label]):
+            summed[name] = summed.get(name, 0.0) + sound_weight(place, weight)
+    return list(summed), list(summed.values())
 
 
 def read_parquet(
-    path: PathLike,
-    *,
-    text_fields: str | Sequence[str] = "text",
-    labels_field: str | None = "labels",
-    weights_field: str = "weights",
-    label_separator: str | None = AUTO,
-    separator: str = " ",
-) -> TextData:
+    path: PathLike, *, text_fields: str | Sequence[str] = "text", labels_field: str | None = "labels",
+    weights_field: str = "weights", label_separator: str | None = AUTO, separator: str = " ",
+) -> TextData:  # fmt: skip
     """Read texts and labels from a Parquet file; needs pyarrow (``pip install "sylvan[parquet]"``).
 
     Parameters
@@ -156,26 +139,21 @@ def read_parquet(
     >>> data.read_parquet(path)
     TextData(texts=['Moby Dick'], labels=[['Whaling']], weights=None)
     """
-    return collect(_parquet_rows(path, text_fields, labels_field, weights_field, label_separator, separator))
+    layout = Layout(text_fields, labels_field, weights_field, True, label_separator, separator)
+    return PARQUET.read(path, layout)
 
 
 def stream_parquet(
-    path: PathLike,
-    *,
-    text_fields: str | Sequence[str] = "text",
-    labels_field: str | None = "labels",
-    weights_field: str = "weights",
-    label_separator: str | None = AUTO,
-    separator: str = " ",
-    rows: int = 4096,
+    path: PathLike, *, text_fields: str | Sequence[str] = "text", labels_field: str | None = "labels",
+    weights_field: str = "weights", label_separator: str | None = AUTO, separator: str = " ", rows: int = 4096,
     records: list[Mapping[str, Any]] | None = None,
-) -> Iterator[TextData]:
+) -> Iterator[TextData]:  # fmt: skip
     """Read what :func:`read_parquet` reads, ``rows`` rows at a time; no more than a row group is in memory.
 
     To ``records`` all columns of each row are appended as it is read, by their names.
     """
-    result = _parquet_rows(path, text_fields, labels_field, weights_field, label_separator, separator, records)
-    return in_blocks(result, rows)
+    layout = Layout(text_fields, labels_field, weights_field, True, label_separator, separator)
+    return PARQUET.stream(path, rows, layout, records)
 
 
 def need_pyarrow() -> Any:
@@ -189,38 +167,36 @@ def need_pyarrow() -> Any:
     return pyarrow
 
 
-def _parquet_rows(
-    path: PathLike, text_fields: str | Sequence[str], labels_field: str | None, weights_field: str,
-    label_separator: str | None, separator: str, taken: list[Mapping[str, Any]] | None = None,
-) -> Iterator[Row]:  # fmt: skip
+@contextmanager
+def open_parquet(path: PathLike) -> Iterator[tuple[str, Any]]:
+    """The name of a file and what pyarrow reads of it; what goes wrong meanwhile is an error of the file."""
     pa = need_pyarrow()
-    from pyarrow import parquet as pq
+    from pyarrow import parquet
 
-    texts = field_names(text_fields)
     with open_read(path) as stream:
-        file, _ = stream.sized()
         try:
-            parquet = pq.ParquetFile(file)
-            fields = columns_of(stream.name, parquet.schema_arrow.names, texts, labels_field, weights_field, True)
-            wanted = list(dict.fromkeys([*texts, *filter(None, fields)])) if taken is None else None
-            batches = parquet.iter_batches(_GROUP, columns=wanted)
-            records = (record for batch in batches for record in batch.to_pylist())
-            n = parquet.metadata.num_rows
-            rows = records_as_rows(stream.name, records, texts, *fields, separator, n, taken, label_separator)
-            yield from complete_rows(rows, stream.name)
+            yield stream.name, parquet.ParquetFile(stream.sized()[0])
         except (pa.ArrowException, OSError) as error:
             raise DataError(f"{stream.name}: not a Parquet file, or damaged ({str(error).strip()[:200]}).") from error
 
 
+def _parquet_rows(path: PathLike, layout: Layout, taken: Records | None = None) -> Iterator[Row]:
+    need_pyarrow()
+    texts = field_names(layout.text_fields)
+    with open_parquet(path) as (name, file):
+        columns = file.schema_arrow.names
+        fields = columns_of(name, columns, texts, layout.labels_field, layout.weights_field, True)
+        wanted = list(dict.fromkeys([*texts, *filter(None, fields)])) if taken is None else None
+        records = (record for batch in file.iter_batches(_GROUP, columns=wanted) for record in batch.to_pylist())
+        n, separator = file.metadata.num_rows, layout.separator
+        rows = records_as_rows(name, records, texts, *fields, separator, n, taken, layout.label_separator)
+        yield from complete_rows(rows, name)
+
+
 def read_dataset(
-    dataset: Any,
-    *,
-    text_fields: str | Sequence[str] = "text",
-    labels_field: str | None = "labels",
-    weights_field: str = "weights",
-    label_separator: str | None = AUTO,
-    separator: str = " ",
-) -> TextData:
+    dataset: Any, *, text_fields: str | Sequence[str] = "text", labels_field: str | None = "labels",
+    weights_field: str = "weights", label_separator: str | None = AUTO, separator: str = " ",
+) -> TextData:  # fmt: skip
     """Read texts and labels from a ``datasets.Dataset``, or from a folder that its ``save_to_disk`` wrote.
 
     Parameters
@@ -243,81 +219,65 @@ def read_dataset(
         As :func:`read_parquet`; for a dictionary of datasets, of which one has to be chosen; when a folder is no
         dataset or the library is missing.
     """
-    return collect(_dataset_rows(dataset, text_fields, labels_field, weights_field, label_separator, separator))
+    layout = Layout(text_fields, labels_field, weights_field, True, label_separator, separator)
+    return DATASET.read(dataset, layout)
 
 
 def stream_dataset(
-    dataset: Any,
-    *,
-    text_fields: str | Sequence[str] = "text",
-    labels_field: str | None = "labels",
-    weights_field: str = "weights",
-    label_separator: str | None = AUTO,
-    separator: str = " ",
-    rows: int = 4096,
+    dataset: Any, *, text_fields: str | Sequence[str] = "text", labels_field: str | None = "labels",
+    weights_field: str = "weights", label_separator: str | None = AUTO, separator: str = " ", rows: int = 4096,
     records: list[Mapping[str, Any]] | None = None,
-) -> Iterator[TextData]:
+) -> Iterator[TextData]:  # fmt: skip
     """Read what :func:`read_dataset` reads, ``rows`` rows at a time; other parameters and errors as there.
 
     To ``records`` all columns of each row are appended as it is read, by their names.
     """
-    result = _dataset_rows(dataset, text_fields, labels_field, weights_field, label_separator, separator, records)
-    return in_blocks(result, rows)
+    layout = Layout(text_fields, labels_field, weights_field, True, label_separator, separator)
+    return DATASET.stream(dataset, rows, layout, records)
 
 
-def _opened(folder: str) -> Any:
-    try:
-        import datasets
-    except ImportError as error:
-        raise DataError(
-            f'{folder}: reading a saved dataset needs datasets: pip install "sylvan[datasets]", or write it as Parquet.'
-        ) from error
-    try:
-        return datasets.load_from_disk(folder)
-    except Exception as error:  # of many kinds, by what is missing or damaged
-        raise DataError(f"{folder}: not a saved dataset, or damaged ({str(error).strip()[:200]}).") from error
-
-
-def _dataset_rows(
-    dataset: Any, text_fields: str | Sequence[str], labels_field: str | None, weights_field: str,
-    label_separator: str | None, separator: str, taken: list[Mapping[str, Any]] | None = None,
-) -> Iterator[Row]:  # fmt: skip
-    texts = field_names(text_fields)
+def _dataset_rows(dataset: Any, layout: Layout, taken: Records | None = None) -> Iterator[Row]:
+    texts = field_names(layout.text_fields)
     name = "the dataset"
     if isinstance(dataset, str | os.PathLike):
         name = os.fspath(dataset)
-        dataset = _opened(name)
+        try:
+            import datasets
+        except ImportError as error:
+            raise DataError(
+                f'{name}: reading a saved dataset needs datasets: pip install "sylvan[datasets]", or write it as '
+                "Parquet."
+            ) from error
+        try:
+            dataset = datasets.load_from_disk(name)
+        except Exception as error:  # of many kinds, by what is missing or damaged
+            raise DataError(f"{name}: not a saved dataset, or damaged ({str(error).strip()[:200]}).") from error
     if isinstance(dataset, Mapping):
         parts = ", ".join(map(str, dataset))
         raise DataError(f"{name} is a dictionary of datasets: choose one of {parts}.")
     columns = getattr(dataset, "column_names", None)
     if not isinstance(columns, list):
         raise DataError(f"{name} must be a datasets.Dataset or a folder of one. Got {type(dataset).__name__} instead.")
-    labels, weights = columns_of(name, columns, texts, labels_field, weights_field, True)
+    labels, weights = columns_of(name, columns, texts, layout.labels_field, layout.weights_field, True)
     feature = None if labels is None else (getattr(dataset, "features", None) or {}).get(labels)
-    to_name = getattr(getattr(feature, "feature", feature), "int2str", None)
-    records = dataset if to_name is None or labels is None else _named(dataset, labels, to_name)
-    result = records_as_rows(name, records, texts, labels, weights, separator, None, taken, label_separator)
-    yield from complete_rows(result, name)
+    to_name: Any = getattr(getattr(feature, "feature", feature), "int2str", None)
 
-
-def _named(dataset: Any, labels: str, to_name: Any) -> Iterator[Mapping[str, Any]]:
-    for record in dataset:
-        value = record[labels]
+    def named(value: Any) -> list[Any]:
+        """The names of a row's classes."""
         listed = value if isinstance(value, list) else [] if value is None else [value]
-        yield {**record, labels: [to_name(number) for number in listed]}
+        return [to_name(number) for number in listed]
+
+    records = dataset if to_name is None else ({**record, labels: named(record[labels])} for record in dataset)
+    separators = layout.separator, layout.label_separator
+    rows = records_as_rows(name, records, texts, labels, weights, separators[0], None, taken, separators[1])
+    yield from complete_rows(rows, name)
 
 
 def write_parquet(
-    path: PathLike,
-    texts: Iterable[str],
-    labels: Iterable[Sequence[Label]] | None = None,
-    weights: Iterable[Sequence[float] | None] | None = None,
-    *,
-    text_field: str = "text",
-    labels_field: str = "labels",
+    path: PathLike, texts: Iterable[str], labels: Iterable[Sequence[Label]] | None = None,
+    weights: Iterable[Sequence[float] | None] | None = None, *, text_field: str = "text", labels_field: str = "labels",
     others: Iterable[Mapping[str, Any]] | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Write texts and labels as Parquet, in row groups; needs pyarrow (``pip install "sylvan[parquet]"``).
 
     Parameters
@@ -365,7 +325,8 @@ class _Groups:
         self._pa, self._stream, self._fields = pa, stream, fields
         self._kind: type | None = None
         self._waiting: list[tuple[TextData, list[Mapping[str, Any]]]] = []
-        self._columns, self._writer = RecordColumns(), None
+        self._columns = RecordColumns()
+        self._writer: Any = None
 
     def add(self, block: TextData, records: list[Mapping[str, Any]]) -> None:
         """Some rows and their other fields."""
@@ -381,38 +342,55 @@ class _Groups:
             from pyarrow import parquet
 
             self._writer = parquet.ParquetWriter(self._stream, self._schema())
-        writer: Any = self._writer
+        schema = self._writer.schema
         for block, records in self._waiting:
-            writer.write_table(self._table(block, records, writer.schema))
+            rows: tuple[Any, ...] = (block.texts, block.labels, block.weights or [None] * len(block.texts))
+            given = {name: column for name, column in zip(self._fields, rows, strict=True) if name is not None}
+            columns = [
+                self._pa.array(given[field.name], field.type)
+                if field.name in given
+                else arrow_column(self._pa, [record.get(field.name) for record in records], field.type)
+                for field in schema
+            ]
+            self._writer.write_table(self._pa.table(columns, schema=schema))
         self._waiting.clear()
 
     def close(self) -> None:
         """Write the end of the file, where that is possible."""
-        writer: Any = self._writer
-        if writer is not None:
+        if self._writer is not None:
             with suppress(Exception):
-                writer.close()
+                self._writer.close()
 
     def _schema(self) -> Any:
-        pa, (text, labels, weights) = self._pa, self._fields
-        fields = [pa.field(text, pa.string())]
-        if labels is not None:
-            fields.append(pa.field(labels, pa.list_(pa.int64() if self._kind is int else pa.string())))
-        if weights is not None:
-            fields.append(pa.field(weights, pa.list_(pa.float64())))
+        pa = self._pa
+        types = pa.string(), pa.list_(pa.int64() if self._kind is int else pa.string()), pa.list_(pa.float64())
+        schema = [pa.field(name, type_) for name, type_ in zip(self._fields, types, strict=True) if name is not None]
         for name in self._columns.names or ():
             if name not in self._fields:
                 values = [record.get(name) for _, records in self._waiting for record in records]
-                fields.append(pa.field(name, arrow_column(pa, values).type))
-        return pa.schema(fields)
+                schema.append(pa.field(name, arrow_column(pa, values).type))
+        return pa.schema(schema)
 
-    def _table(self, block: TextData, records: Sequence[Mapping[str, Any]], schema: Any) -> Any:
-        own: tuple[Any, ...] = (block.texts, block.labels, block.weights or [None] * len(block.texts))
-        given = {name: column for name, column in zip(self._fields, own, strict=True) if name is not None}
-        columns = [
-            self._pa.array(given[field.name], field.type)
-            if field.name in given
-            else arrow_column(self._pa, [one.get(field.name) for one in records], field.type)
-            for field in schema
-        ]
-        return self._pa.table(columns, schema=schema)
+
+def _fields_of_parquet(path: str, layout: Layout, texts: bool) -> list[str]:
+    with suppress(Exception):  # what is wrong with it, or that pyarrow is missing, is the reader's to say
+        from pyarrow import parquet
+
+        if path != "-":
+            return [field.name for field in parquet.read_schema(path) if not texts or str(field.type) in _TEXTS]
+    return []
+
+
+def _fields_of_dataset(path: str, layout: Layout, texts: bool) -> list[str]:
+    with suppress(OSError, ValueError, AttributeError):
+        with open(os.path.join(path, "dataset_info.json"), encoding="utf-8") as file:
+            features = json.load(file)["features"]
+        return [name for name, feature in features.items() if not texts or feature.get("dtype") in _TEXTS]
+    return []
+
+
+PARQUET = Format(
+    _parquet_rows, lambda path, columns, layout, others: write_parquet(path, *columns, others=others),
+    _fields_of_parquet,
+)  # fmt: skip
+DATASET = Format(_dataset_rows, PARQUET.write, _fields_of_dataset)

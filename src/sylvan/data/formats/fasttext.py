@@ -6,22 +6,10 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 
-from sylvan.data.streams import PathLike, open_read, open_write
-from sylvan.data.text_rows import (
-    Label,
-    Row,
-    TextData,
-    collect,
-    complete_rows,
-    encoded,
-    in_blocks,
-    on_one_line,
-    paired,
-    text_lines,
-    unweighted,
-)  # fmt: skip
+from sylvan.data.formats.format import Format, rows_of_lines, write_lines
+from sylvan.data.streams import PathLike
+from sylvan.data.text_rows import Label, Row, TextData, collect, in_blocks, on_one_line, unweighted
 from sylvan.errors import DataError, DataWarning, ParameterError
-from sylvan.parallel import progress
 from sylvan.params.wording import counted
 
 _BLANKS = " \t\v\f\0"  # what parts words in fastText, line ends apart
@@ -68,15 +56,10 @@ def stream_fasttext(path: PathLike, *, prefix: str = "__label__", rows: int = 40
 
 
 def write_fasttext(
-    path: PathLike,
-    texts: Iterable[str],
-    labels: Iterable[Sequence[Label]] | None = None,
-    weights: Iterable[Sequence[float] | None] | None = None,
-    *,
-    prefix: str = "__label__",
-    blanks: str | None = None,
+    path: PathLike, texts: Iterable[str], labels: Iterable[Sequence[Label]] | None = None,
+    weights: Iterable[Sequence[float] | None] | None = None, *, prefix: str = "__label__", blanks: str | None = None,
     one_line: bool = False,
-) -> None:
+) -> None:  # fmt: skip
     """Write texts and labels as fastText's lines, which :func:`read_fasttext` reads back.
 
     Parameters
@@ -99,14 +82,30 @@ def write_fasttext(
         When a label is empty or holds blanks, a text holds line breaks or a word that begins with the prefix, lengths
         differ or the file can't be written.
     """
-    mark = _checked(prefix)
+    prefix = _checked(prefix)
     if blanks is not None and (not isinstance(blanks, str) or _BLANK.search(blanks)):
         raise ParameterError(f"The 'blanks' parameter must be a string without blanks. Got {blanks!r} instead.")
-    with open_write(path) as stream, progress("writing", None, "line") as bar:
-        for number, text, row in unweighted(paired(texts, labels, weights), "fastText's format"):
-            words = [_word(number, str(label), mark, blanks) for label in row]
-            stream.write(encoded(number, " ".join([*words, _text(number, text, mark, one_line)]) + "\n"))
-            bar.update(1)
+
+    def word(number: int, label: str) -> str:
+        label = label if blanks is None else _BLANK.sub(blanks, label)
+        if not label or _BLANK.search(label):
+            raise DataError(
+                f"Row {number}: a label of fastText's must not be empty or hold blanks. Got {label!r} instead; "
+                'blanks="_" (--blanks _) writes another character for them.'
+            )
+        return prefix + label
+
+    def lines() -> Iterator[tuple[int, str]]:
+        for number, text, row in unweighted("fastText's format", texts, labels, weights):
+            words = [word(number, str(label)) for label in row]
+            text = on_one_line(number, text, one_line, "fastText's format")
+            if prefix in text and any(word.startswith(prefix) for word in _BLANK.split(text)):
+                raise DataError(
+                    f"The text of row {number} holds a word that begins with {prefix!r}, which would be a label."
+                )
+            yield number, " ".join([*words, text])
+
+    write_lines(path, lines())
 
 
 def _checked(prefix: str) -> str:
@@ -115,21 +114,21 @@ def _checked(prefix: str) -> str:
     return prefix
 
 
-def _rows(path: PathLike, prefix: str) -> Iterator[Row]:
-    with open_read(path) as stream:
-        yield from complete_rows(_watched(text_lines(stream), prefix), stream.name, "lines")
-
-
-def _watched(lines: Iterable[tuple[str, str]], prefix: str) -> Iterator[Row]:
-    """The rows of lines; labels that may be several, or a label and a word, are said at the end."""
+def _rows(path: PathLike, prefix: str = "__label__") -> Iterator[Row]:
+    """The rows of a file; labels that may be several, or a label and a word, are said at the end."""
     places: dict[str, str] = {}  # of each different label
-    for place, line in lines:
-        row = _row(place, line, prefix)
-        for label in row[1]:
+
+    def row_of(place: str, line: str) -> Row:
+        labels, text = _labels_and_text(line, prefix)
+        if "" in labels:
+            raise DataError(f"{place}: a label must have a name after {prefix!r}.")
+        for label in labels:
             places.setdefault(label, place)
-        yield row
+        return text, labels, None
+
+    yield from rows_of_lines(path, row_of)
     mark = re.compile(rf"[,;|]|:$|{re.escape(prefix)}")  # what may be meant to part a label from the next word
-    doubtful = {label: found[0] for label in places if (found := mark.search(label))}
+    doubtful = {label: hit[0] for label in places if (hit := mark.search(label))}
     if doubtful:
         label, sign = next(iter(doubtful.items()))
         warnings.warn(
@@ -141,40 +140,24 @@ def _watched(lines: Iterable[tuple[str, str]], prefix: str) -> Iterator[Row]:
         )  # fmt: skip
 
 
-def _row(place: str, line: str, prefix: str) -> Row:
-    labels: dict[str, None] = {}
-
-    def take(word: str) -> None:
-        if word == prefix:
-            raise DataError(f"{place}: a label must have a name after {prefix!r}.")
-        labels[word[len(prefix) :]] = None
-
+def _labels_and_text(line: str, prefix: str) -> tuple[list[str], str]:
+    """The different labels of a line, first those at its beginning, and the rest of it, with its blanks as they are
+    where no label stands among them."""
+    labels: list[str] = []
     while line.startswith(prefix):
         end = _BLANK.search(line)
-        take(line if end is None else line[: end.start()])
+        labels.append(line[len(prefix) : None if end is None else end.start()])
         line = "" if end is None else line[end.end() :]
     if prefix in line:
         words = _BLANK.split(line)
-        for word in words:
-            if word.startswith(prefix):
-                take(word)
+        labels += [word[len(prefix) :] for word in words if word.startswith(prefix)]
         line = " ".join(word for word in words if not word.startswith(prefix))
-    return line, list(labels), None
+    return list(dict.fromkeys(labels)), line
 
 
-def _word(number: int, label: str, prefix: str, blanks: str | None) -> str:
-    if blanks is not None:
-        label = _BLANK.sub(blanks, label)
-    if not label or _BLANK.search(label):
-        raise DataError(
-            f"Row {number}: a label of fastText's must not be empty or hold blanks. Got {label!r} instead; "
-            'blanks="_" (--blanks _) writes another character for them.'
-        )
-    return prefix + label
-
-
-def _text(number: int, text: str, prefix: str, replace: bool) -> str:
-    text = on_one_line(number, text, replace, "fastText's format")
-    if prefix in text and any(word.startswith(prefix) for word in _BLANK.split(text)):
-        raise DataError(f"The text of row {number} holds a word that begins with {prefix!r}, which would be a label.")
-    return text
+FASTTEXT = Format(
+    lambda path, layout, records: _rows(path),
+    lambda path, columns, layout, others: write_fasttext(
+        path, *columns, blanks=layout.blanks, one_line=layout.one_line
+    ),
+)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
@@ -13,10 +12,10 @@ import scipy.sparse as sp
 
 from sylvan.arrays import validate
 from sylvan.arrays.canonical import MAX_COLUMNS, Csr
-from sylvan.data.formats.columnar import columns_of, need_pyarrow
+from sylvan.data.formats.columnar import columns_of, need_pyarrow, open_parquet
 from sylvan.data.formats.jsonl import read_records
 from sylvan.data.formats.rankings import PARQUET
-from sylvan.data.streams import PathLike, open_read
+from sylvan.data.streams import PathLike
 from sylvan.data.text_rows import complete_rows, quoted, refuse_repeated
 from sylvan.errors import DataError
 from sylvan.params.wording import counted
@@ -51,22 +50,13 @@ class FeatureRows(NamedTuple):
 
 def read_feature_columns(path: PathLike, labels_field: str = "labels") -> FeatureRows:
     """Read features and labels; needs pyarrow."""
-    pa = need_pyarrow()
-    from pyarrow import parquet as pq
-
-    name = os.fspath(path)
-    with open_read(path) as stream:
-        file, _ = stream.sized()
-        try:
-            there = pq.ParquetFile(file)
-            refuse_repeated(name, there.schema_arrow.names)
-            for column in (_INDICES, _VALUES, labels_field):
-                if column not in there.schema_arrow.names:
-                    columns = ", ".join(there.schema_arrow.names)
-                    raise DataError(f"{name}: there is no column {column!r}. Its columns are: {columns}.")
-            table = there.read([_INDICES, _VALUES, labels_field])
-        except (pa.ArrowException, OSError) as error:
-            raise DataError(f"{name}: not a Parquet file, or damaged ({str(error).strip()[:200]}).") from error
+    with open_parquet(path) as (name, file):
+        columns = file.schema_arrow.names
+        refuse_repeated(name, columns)
+        for column in (_INDICES, _VALUES, labels_field):
+            if column not in columns:
+                raise DataError(f"{name}: there is no column {column!r}. Its columns are: {', '.join(columns)}.")
+        table = file.read([_INDICES, _VALUES, labels_field])
     lengths, indices = _flat(table[_INDICES], name, _INDICES, integers=True)
     others, values = _flat(table[_VALUES], name, _VALUES)
     if not np.array_equal(lengths, others):
@@ -90,15 +80,9 @@ def stream_features(path: str, columns: Sequence[str], n_features: int, rows: in
 
 
 def _parquet_tables(path: str, columns: Sequence[str], rows: int) -> Iterator[tuple[str, Any]]:
-    pa = need_pyarrow()
-    from pyarrow import parquet
-
-    with open_read(path) as stream:
-        try:
-            for batch in parquet.ParquetFile(stream.sized()[0]).iter_batches(rows):
-                yield path, pa.Table.from_batches([batch])
-        except (pa.ArrowException, OSError) as error:
-            raise DataError(f"{path}: not a Parquet file, or damaged ({str(error).strip()[:200]}).") from error
+    with open_parquet(path) as (_, file):
+        for batch in file.iter_batches(rows):
+            yield path, need_pyarrow().Table.from_batches([batch])
 
 
 def _json_tables(path: str, columns: Sequence[str], rows: int) -> Iterator[tuple[str, Any]]:

@@ -6,44 +6,37 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
+from sylvan.data.formats.format import Format, Layout, Records
 from sylvan.data.label_cells import AUTO, LabelCells
 from sylvan.data.lines import token
 from sylvan.data.other_fields import with_others
-from sylvan.data.streams import InputStream, PathLike, open_read, open_write
+from sylvan.data.streams import InputStream, PathLike, head_of, open_read, open_write
 from sylvan.data.text_rows import (
     Label,
     Row,
     TextData,
-    collect,
     complete_rows,
     field_names,
-    in_blocks,
-    one_kind,
     paired,
     quoted,
     sound_weight,
     text_lines,
-)  # fmt: skip
+)
 from sylvan.errors import DataError
 from sylvan.parallel import progress
 
-__all__ = ["TextData", "read_jsonl", "read_records", "stream_jsonl", "write_jsonl", "write_records"]
-
+_SHOWN_OBJECTS = 20  # that show which fields there are
 _BLANKS = " \t\r\v\f"  # of lines that are passed over
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def read_jsonl(
-    path: PathLike,
-    *,
-    text_fields: str | Sequence[str] = "text",
-    labels_field: str | None = "labels",
-    require_labels: bool = True,
-    label_separator: str | None = AUTO,
-    separator: str = " ",
-) -> TextData:
+    path: PathLike, *, text_fields: str | Sequence[str] = "text", labels_field: str | None = "labels",
+    require_labels: bool = True, label_separator: str | None = AUTO, separator: str = " ",
+) -> TextData:  # fmt: skip
     """Read texts and labels from JSON lines, ``{"text": "…", "labels": ["…", …]}``.
 
     Labels are a list of strings or of ints, a list of pairs ``[label, weight]``, an object
@@ -86,20 +79,15 @@ def read_jsonl(
     >>> data.read_jsonl(path, text_fields=("title", "author"))
     TextData(texts=['Moby Dick Melville'], labels=[['Whaling']], weights=None)
     """
-    return collect(_rows(path, text_fields, labels_field, require_labels, label_separator, separator))
+    layout = Layout(text_fields, labels_field, "", require_labels, label_separator, separator)
+    return JSONL.read(path, layout)
 
 
 def stream_jsonl(
-    path: PathLike,
-    *,
-    text_fields: str | Sequence[str] = "text",
-    labels_field: str | None = "labels",
-    require_labels: bool = True,
-    label_separator: str | None = AUTO,
-    separator: str = " ",
-    rows: int = 4096,
+    path: PathLike, *, text_fields: str | Sequence[str] = "text", labels_field: str | None = "labels",
+    require_labels: bool = True, label_separator: str | None = AUTO, separator: str = " ", rows: int = 4096,
     records: list[Mapping[str, Any]] | None = None,
-) -> Iterator[TextData]:
+) -> Iterator[TextData]:  # fmt: skip
     """Read what :func:`read_jsonl` reads, some rows at a time, so that a file of any size fits into memory.
 
     Parameters
@@ -130,22 +118,19 @@ def stream_jsonl(
     >>> [block.texts for block in data.stream_jsonl(path, rows=2)]
     [['one', 'two'], ['three']]
     """
-    return in_blocks(_rows(path, text_fields, labels_field, require_labels, label_separator, separator, records), rows)
+    layout = Layout(text_fields, labels_field, "", require_labels, label_separator, separator)
+    return JSONL.stream(path, rows, layout, records)
 
 
-def _rows(
-    path: PathLike, text_fields: str | Sequence[str], labels_field: str | None, require_labels: bool,
-    label_separator: str | None, separator: str, records: list[Mapping[str, Any]] | None = None,
-) -> Iterator[Row]:  # fmt: skip
+def jsonl_rows(path: PathLike, layout: Layout, records: Records | None = None) -> Iterator[Row]:
     """Text, labels and their weights of every object of a file."""
-    fields = field_names(text_fields)
-    kind: type | None = None
+    fields = field_names(layout.text_fields)
     with open_read(path) as stream:
-        cells = LabelCells(stream.name, label_separator)
+        cells = LabelCells(stream.name, layout.label_separator)
         for place, record in cells.watched(complete_rows(_objects(stream), stream.name, "objects")):
-            text = separator.join(filter(None, (_text(place, record, name) for name in fields)))
-            row, row_weights = _labels(place, record, labels_field, require_labels, cells)
-            kind = one_kind(place, row, kind)
+            text = layout.separator.join(filter(None, (_text(place, record, name) for name in fields)))
+            row, row_weights = _labels(place, record, layout.labels_field, layout.require_labels, cells)
+            cells.need_one_kind(place, row)
             if records is not None:
                 records.append(record)
             yield text, row, row_weights
@@ -174,15 +159,10 @@ def read_records(path: PathLike) -> Iterator[dict[str, Any]]:
 
 
 def write_jsonl(
-    path: PathLike,
-    texts: Iterable[str],
-    labels: Iterable[Sequence[Label]] | None = None,
-    weights: Iterable[Sequence[float] | None] | None = None,
-    *,
-    text_field: str = "text",
-    labels_field: str = "labels",
+    path: PathLike, texts: Iterable[str], labels: Iterable[Sequence[Label]] | None = None,
+    weights: Iterable[Sequence[float] | None] | None = None, *, text_field: str = "text", labels_field: str = "labels",
     others: Iterable[Mapping[str, Any]] | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Write texts and labels as JSON lines, which :func:`read_jsonl` reads back.
 
     Parameters
@@ -215,10 +195,8 @@ def write_jsonl(
 
     def rows() -> Iterator[dict[str, Any]]:
         for (text, row, row_weights), other in with_others(paired(texts, labels, weights), others):
-            result: dict[str, Any] = {text_field: text}
-            if labels is not None:
-                pairs = None if row_weights is None else [list(pair) for pair in zip(row, row_weights, strict=True)]
-                result[labels_field] = row if pairs is None else pairs
+            named: list[Any] = row if row_weights is None else list(map(list, zip(row, row_weights, strict=True)))
+            result = {text_field: text} if labels is None else {text_field: text, labels_field: named}
             yield {**result, **{name: value for name, value in other.items() if name not in result}}
 
     write_records(path, rows())
@@ -262,16 +240,11 @@ def _objects(stream: InputStream) -> Iterator[tuple[str, dict[str, Any]]]:
         except ValueError as error:
             message = getattr(error, "msg", str(error))
             column = f" at character {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
-            hint = ""
-            if line.rstrip().endswith(("{", "[", ",")):
-                hint = " One object stands on one line, as 'jq -c' writes them."
+            cut = line.rstrip().endswith(("{", "[", ","))
+            hint = " One object stands on one line, as 'jq -c' writes them." if cut else ""
             got = f"Got {token(line.encode())} instead.{hint}"
             raise DataError(f"{place}: not JSON, {message}{column}. {got}") from error
-        if not isinstance(record, dict):
-            raise DataError(f"{place}: must be a JSON object. Got {token(line.encode())} instead.")
-        if _SURROGATE.search(line):
-            _refuse_half_characters(place, record)
-        yield place, record
+        yield place, _sound_object(place, record, line)
 
 
 def _of_array(name: str, first: str, rest: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -286,58 +259,50 @@ def _of_array(name: str, first: str, rest: list[str]) -> Iterator[tuple[str, dic
         ) from error
     for number, record in enumerate(records, 1):
         place = f"{name}, object {number}"
-        if not isinstance(record, dict):
-            raise DataError(f"{place}: must be a JSON object. Got {quoted(record)} instead.")
-        if _SURROGATE.search(text):
-            _refuse_half_characters(place, record)
-        yield place, record
+        yield place, _sound_object(place, record, text, in_array=True)
 
 
-def _refuse_half_characters(place: str, record: dict[str, Any]) -> None:
-    try:
-        json.dumps(record, ensure_ascii=False).encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise DataError(f"{place}: an escape \\ud800 to \\udfff stands alone, which is half a character.") from error
+def _sound_object(place: str, record: Any, text: str, in_array: bool = False) -> dict[str, Any]:
+    """What a line, or an array, holds; refused unless it is an object of whole characters."""
+    if not isinstance(record, dict):
+        got = quoted(record) if in_array else token(text.encode())
+        raise DataError(f"{place}: must be a JSON object. Got {got} instead.")
+    if _SURROGATE.search(text):
+        try:
+            json.dumps(record, ensure_ascii=False).encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise DataError(
+                f"{place}: an escape \\ud800 to \\udfff stands alone, which is half a character."
+            ) from error
+    return record
 
 
 def _text(place: str, record: dict[str, Any], name: str) -> str:
     if name not in record:
-        raise DataError(
-            f"{place}: the object has no field {name!r}. Its fields are: {_field_names(record)}. "
-            "Say which has the text with text_fields (--text-field)."
-        )
+        raise _missing(place, record, name, "text", "text_fields (--text-field)")
     value = record[name]
-    if value is None:
-        return ""
-    if not isinstance(value, str):
+    if value is not None and not isinstance(value, str):
         raise DataError(f"{place}: the field {name!r} must be a string. Got {quoted(value)} instead.")
-    return value
+    return str(value or "")
 
 
 def _labels(
     place: str, record: dict[str, Any], name: str | None, required: bool, cells: LabelCells
 ) -> tuple[list[Label], list[float] | None]:
     """A row's labels without repetition, and their weights if any has one (repeated ones summed)."""
-    if name is None:
-        return [], None
-    if name not in record and name == "labels":
+    if name == "labels" and name not in record:
         name = next((other for other in ("label", "subjects") if other in record), name)
-    value = record.get(name)
+    value = None if name is None else record.get(name)
     if value is None:
-        if required:
-            raise DataError(
-                f"{place}: the object has no field {name!r}. Its fields are: {_field_names(record)}. "
-                "Say which has the labels with labels_field (--labels-field)."
-            )
+        if required and name is not None:
+            raise _missing(place, record, name, "labels", "labels_field (--labels-field)")
         return [], None
-    pairs: Iterable[Any]
+    weighted = isinstance(value, dict)
+    pairs: Iterable[Any] = [value]
     if isinstance(value, dict):
-        pairs, weighted = ([label, weight] for label, weight in value.items()), True
-    else:
-        weighted = False
-        pairs = cells.list_of(place, value) if isinstance(value, list) else [value]
-        if isinstance(value, str):
-            pairs = cells.split(place, value)
+        pairs = map(list, value.items())
+    elif isinstance(value, list | str):
+        pairs = cells.list_of(place, value) if isinstance(value, list) else cells.split(place, value)
     results: dict[Label, float] = {}
     for item in pairs:
         label, weight = item, None
@@ -363,6 +328,24 @@ def _labels(
     return list(results), list(results.values()) if weighted else None
 
 
-def _field_names(record: dict[str, Any]) -> str:
-    names = ", ".join(quoted(name) for name in list(record)[:20])
-    return names + (", …" if len(record) > 20 else "") if record else "none"
+def _missing(place: str, record: dict[str, Any], name: str, what: str, option: str) -> DataError:
+    """The error for an object without a field."""
+    names = ", ".join(map(quoted, list(record)[:20])) or "none"
+    return DataError(
+        f"{place}: the object has no field {name!r}. Its fields are: {names}{', …' if len(record) > 20 else ''}. "
+        f"Say which has the {what} with {option}."
+    )
+
+
+def _fields(path: str, layout: Layout, texts: bool) -> list[str]:
+    names: dict[str, None] = {}
+    lines = [line for line in head_of(path).split(b"\n") if line.strip()]
+    for line in lines[:_SHOWN_OBJECTS]:
+        with suppress(ValueError, RecursionError):  # the last may be cut off, and faults are the reader's to say
+            record = json.loads(line)
+            if isinstance(record, dict):
+                names |= {name: None for name, value in record.items() if not texts or isinstance(value, str)}
+    return list(names)
+
+
+JSONL = Format(jsonl_rows, lambda path, columns, layout, others: write_jsonl(path, *columns, others=others), _fields)

@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 
+from sylvan.data.formats.format import Format, rows_of_lines, write_lines
 from sylvan.data.lines import MAX_ID
-from sylvan.data.streams import PathLike, open_read, open_write, shown
-from sylvan.data.text_rows import (
-    Label,
-    Row,
-    TextData,
-    collect,
-    complete_rows,
-    encoded,
-    in_blocks,
-    on_one_line,
-    paired,
-    quoted,
-    text_lines,
-)  # fmt: skip
+from sylvan.data.streams import PathLike, open_read, shown
+from sylvan.data.text_rows import Label, Row, TextData, collect, in_blocks, on_one_line, paired, quoted, text_lines
 from sylvan.errors import DataError
-from sylvan.parallel import progress
 
 
 def read_pecos(path: PathLike, *, items: PathLike | None = None) -> TextData:
@@ -66,14 +53,9 @@ def stream_pecos(path: PathLike, *, items: PathLike | None = None, rows: int = 4
 
 
 def write_pecos(
-    path: PathLike,
-    texts: Iterable[str],
-    labels: Iterable[Sequence[Label]] | None = None,
-    weights: Iterable[Sequence[float] | None] | None = None,
-    *,
-    items: PathLike | None = None,
-    one_line: bool = False,
-) -> None:
+    path: PathLike, texts: Iterable[str], labels: Iterable[Sequence[Label]] | None = None,
+    weights: Iterable[Sequence[float] | None] | None = None, *, items: PathLike | None = None, one_line: bool = False,
+) -> None:  # fmt: skip
     """Write texts and labels as PECOS's text-to-text programs take them, which :func:`read_pecos` reads back.
 
     Parameters
@@ -97,20 +79,18 @@ def write_pecos(
         holds a line break or tab, lengths differ or a file can't be written.
     """
     ids: dict[str, int] = {}
-    with open_write(path) as stream, progress("writing", None, "line") as bar:
+
+    def lines() -> Iterator[tuple[int, str]]:
         for number, (text, row, row_weights) in enumerate(paired(texts, labels, weights)):
-            numbers = [_id(number, label, ids, items) for label in row]
-            if row_weights is None:
-                first = ",".join(map(str, numbers))
-            else:
-                first = ",".join(f"{id_}::{weight!r}" for id_, weight in zip(numbers, row_weights, strict=True))
+            words = [str(_id(number, label, ids, items)) for label in row]
+            if row_weights is not None:
+                words = [f"{word}::{weight!r}" for word, weight in zip(words, row_weights, strict=True)]
             line = on_one_line(number, text, one_line, "PECOS's format", tab=True)
-            stream.write(encoded(number, f"{first}\t{line}\n"))
-            bar.update(1)
+            yield number, f"{','.join(words)}\t{line}"
         if items is not None:  # before the texts take their name: both files appear, or neither
-            with open_write(items) as names:
-                for name in ids:
-                    names.write(encoded(-1, name + "\n"))
+            write_lines(items, ((-1, name) for name in ids))
+
+    write_lines(path, lines())
 
 
 def _id(number: int, label: Label, ids: dict[str, int], items: PathLike | None) -> int:
@@ -131,49 +111,48 @@ def _id(number: int, label: Label, ids: dict[str, int], items: PathLike | None) 
 def _names(items: PathLike) -> list[str]:
     with open_read(items) as stream:
         names = [line for _, line in text_lines(stream)]
-    if len(set(names)) < len(names):
-        seen: set[str] = set()
-        twice = next(i for i, name in enumerate(names) if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise DataError(
-            f"{shown(items)}, line {twice + 1}: the name {quoted(names[twice])} stands for two ids, "
-            f"{names.index(names[twice])} and {twice}."
-        )
+    places: dict[str, int] = {}
+    for number, name in enumerate(names):
+        if (first := places.setdefault(name, number)) < number:
+            raise DataError(
+                f"{shown(items)}, line {number + 1}: the name {quoted(name)} stands for two ids, {first} and {number}."
+            )
     return names
 
 
 def _rows(path: PathLike, items: PathLike | None) -> Iterator[Row]:
     names = None if items is None else _names(items)
-    with open_read(path) as stream:
-        result = (_row(place, line, names, items) for place, line in text_lines(stream))
-        yield from complete_rows(result, stream.name, "lines")
+    highest = MAX_ID if names is None else len(names) - 1
+    of = "" if items is None else f" (the lines of {shown(items)})"
 
+    def row_of(place: str, line: str) -> Row:
+        first, tab, text = line.partition("\t")
+        if not tab:
+            raise DataError(f"{place}: a line must be label ids, a tab and the text. Got {quoted(line)} instead.")
+        relevances: dict[int, float] = {}
+        for word in first.split(",") if first.strip() else []:
+            number, colon, relevance = word.strip().partition("::")
+            if not (number.isascii() and number.isdecimal()) or int(number) > highest:
+                raise DataError(f"{place}: label ids must be ints in [0, {highest}]{of}. Got {quoted(word)} instead.")
+            summed = relevances.get(int(number), 0.0) + _relevance(place, relevance) if colon else 1.0
+            relevances[int(number)] = summed
+        labels = list(relevances) if names is None else [names[id_] for id_ in relevances]
+        return text, labels, list(relevances.values()) if "::" in first else None
 
-def _row(place: str, line: str, names: list[str] | None, items: PathLike | None) -> Row:
-    first, tab, text = line.partition("\t")
-    if not tab:
-        raise DataError(f"{place}: a line must be label ids, a tab and the text. Got {quoted(line)} instead.")
-    results: dict[int, float] = {}
-    weighted = False
-    for word in first.split(",") if first.strip() else []:
-        number, colon, relevance = word.strip().partition("::")
-        highest = MAX_ID if names is None else len(names) - 1
-        if not (number.isascii() and number.isdecimal()) or int(number) > highest:
-            of = "" if items is None else f" (the lines of {shown(items)})"
-            raise DataError(f"{place}: label ids must be ints in [0, {highest}]{of}. Got {quoted(word)} instead.")
-        weight = 1.0
-        if colon:
-            weighted, weight = True, _relevance(place, relevance)
-            weight += results.get(int(number), 0.0)
-        results[int(number)] = weight
-    labels = list(results) if names is None else [names[id_] for id_ in results]
-    return text, labels, list(results.values()) if weighted else None
+    yield from rows_of_lines(path, row_of)
 
 
 def _relevance(place: str, word: str) -> float:
     try:
         value = float(word)
     except ValueError:
-        value = math.nan
+        value = -1.0
     if not 0 <= value <= 3.4e38:
         raise DataError(f"{place}: a label's relevance must be a finite number of at least 0. Got {word!r} instead.")
     return value
+
+
+PECOS = Format(
+    lambda path, layout, records: _rows(path, layout.items),
+    lambda path, columns, layout, others: write_pecos(path, *columns, items=layout.items, one_line=layout.one_line),
+)

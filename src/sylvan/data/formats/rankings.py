@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import abc
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -30,77 +31,69 @@ def table_columns(key: str, titled: bool) -> tuple[str, ...]:
     return ("row", "rank", "label", *(("name",) if titled else ()), number)
 
 
-class RankingTable:
+class Writer(abc.ABC):
+    """Base of what takes the answers for a block of rows after another."""
+
+    def __init__(self, stream: Any, label_of: LabelOf | None = None, key: str = "scores") -> None:
+        self._stream, self._label_of, self._key = stream, label_of, key
+
+    @abc.abstractmethod
+    def write(self, top: TopK, names: Sequence[Sequence[str]] | None, records: Records | None = None) -> None:
+        """The answers for the next rows, their labels' names where labels have any, and the rows' other fields."""
+
+    def close(self, complete: bool) -> None:  # noqa: B027 (most have nothing to add)
+        """Write what ends the file, unless it is given up."""
+
+
+class _Table(Writer):
     """Lines of the row's number, its other fields, rank, label, perhaps what the label is called, and score. A row
     without an answer has a line that ends in empty cells, so that none is missing."""
 
-    def __init__(
-        self, stream: Any, label_of: Callable[[str], str | None] | None, key: str, delimiter: str, guards: bool = False
-    ) -> None:
-        self._stream, self._label_of, self._key, self._delimiter = stream, label_of, key, delimiter
-        self._columns, self._n_rows = RecordColumns(), 0
-        self._has_header, self._guards = False, guards
+    def __init__(self, stream: Any, label_of: LabelOf | None, key: str, delimiter: str, guards: bool) -> None:
+        super().__init__(stream, label_of, key)
+        self._delimiter, self._guards = delimiter, guards
+        self._columns, self._n_rows, self._has_header = RecordColumns(), 0, False
 
-    def write(
-        self, top: TopK, names: Sequence[Sequence[str]] | None, records: Sequence[Mapping[str, Any]] | None = None
-    ) -> None:
-        """The answers for the next rows, and their other fields."""
+    def write(self, top: TopK, names: Sequence[Sequence[str]] | None, records: Records | None = None) -> None:
         others = [{}] * len(top) if records is None else records
         columns = self._columns.take(others)
         lines = [self._header(columns)]
         rows = top.labels.tolist() if names is None else names
-        for number, (row, labels, scores, record) in enumerate(
-            zip(rows, top.labels, top.scores, others, strict=True), self._n_rows
-        ):
-            before = [str(number), *(cell_of(record.get(name)) for name in columns)]
+        for row, labels, scores, record in zip(rows, top.labels, top.scores, others, strict=True):
+            before = [str(self._n_rows), *(cell_of(record.get(name)) for name in columns)]
             n = int((labels >= 0).sum())
             for rank, (label, score) in enumerate(zip(row[:n], scores[:n].tolist(), strict=True), 1):
+                titles = [] if self._label_of is None else [self._label_of(str(label)) or ""]
                 # Six digits are all that a float32 is sure of.
-                lines.append(self._line([*before, str(rank), *self._named(str(label))], f"{score:.6g}"))
+                lines.append(self._line([*before, str(rank), str(label), *titles], f"{score:.6g}"))
             if not n:
                 lines.append(self._line([*before, *[""] * (2 if self._label_of is None else 3)], ""))
-        self._n_rows += len(top)
+            self._n_rows += 1
         self._stream.write(encoded(self._n_rows, "".join(lines)))
 
     def _header(self, columns: Sequence[str]) -> str:
         """The line of the columns' names, the first time."""
-        if self._has_header:
-            return ""
-        self._has_header = True
         row, *rest = table_columns(self._key, self._label_of is not None)
-        return cell_line([row, *columns, *rest], self._delimiter)
+        line = "" if self._has_header else cell_line([row, *columns, *rest], self._delimiter)
+        self._has_header = True
+        return line
 
     def _line(self, cells: Sequence[str], score: str) -> str:
         """A row: its texts, and a number, which may well begin with a minus sign."""
         texts = cell_line(cells, self._delimiter, self._guards).removesuffix("\n")
         return f"{texts}{self._delimiter}{score}\n"
 
-    def _named(self, label: str) -> list[str]:
-        return [label] if self._label_of is None else [label, self._label_of(label) or ""]
-
     def close(self, complete: bool) -> None:
-        """A table of no rows has its header still."""
-        if complete:
+        if complete:  # a table of no rows has its header still
             self._stream.write(self._header(()).encode())
 
 
-class Writer(Protocol):
-    """Takes the answers for a block of rows after another."""
-
-    def write(self, top: TopK, names: Sequence[Sequence[str]] | None, records: Records | None = None) -> None:
-        """The answers for the next rows, their labels' names where labels have any, and the rows' other fields."""
-
-
-class _Lines:
+class _Lines(Writer):
     """One JSON object a row: ``{"labels": [...], "scores": [...]}``, best first; ids where labels have no names."""
-
-    def __init__(self, stream: Any, label_of: LabelOf | None, key: str) -> None:
-        self._stream, self._label_of, self._key = stream, label_of, key
 
     def write(self, top: TopK, names: Sequence[Sequence[str]] | None, records: Records | None = None) -> None:
         rows = top.labels.tolist() if names is None else names
-        lines = []
-        others = [{}] * len(top) if records is None else records
+        others, lines = [{}] * len(top) if records is None else records, []
         for row, labels, scores, other in zip(rows, top.labels, top.scores, others, strict=True):
             n = int(np.count_nonzero(labels >= 0))
             # Six digits are all that a float32 is sure of, and half the bytes of the seventeen of a double.
@@ -112,18 +105,14 @@ class _Lines:
             lines.append(json.dumps({**other, **results}, ensure_ascii=False))
         self._stream.write(("\n".join(lines) + "\n").encode() if lines else b"")
 
-    def close(self, complete: bool) -> None:
-        """Everything is written."""
 
-
-class _Columns:
+class _Columns(Writer):
     """Parquet with a row for each row: columns of lists, named as the fields of JSON lines; scores as they are."""
 
-    def __init__(self, stream: Any, label_of: LabelOf | None, key: str) -> None:
-        self._pa = need_pyarrow()
-        self._stream, self._label_of, self._key = stream, label_of, key
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._pa, self._fields = need_pyarrow(), RecordColumns()
         self._writer: Any = None
-        self._fields = RecordColumns()
 
     def write(self, top: TopK, names: Sequence[Sequence[str]] | None, records: Records | None = None) -> None:
         pa = self._pa
@@ -139,7 +128,13 @@ class _Columns:
             columns["uris"] = uris, pa.string()
         try:
             arrays = {name: pa.array(rows, pa.list_(kind)) for name, (rows, kind) in columns.items()}
-            table = pa.table({**self._others(records or []), **arrays})
+            fields = self._fields.take(records or [])
+            types = {} if self._writer is None else {name: self._writer.schema.field(name).type for name in fields}
+            others = {
+                name: arrow_column(pa, [record.get(name) for record in records or []], types.get(name))
+                for name in fields
+            }
+            table = pa.table({**others, **arrays})
             if self._writer is None:
                 from pyarrow import parquet
 
@@ -148,16 +143,8 @@ class _Columns:
         except (pa.ArrowException, UnicodeEncodeError) as error:
             raise DataError(f"The rows can't be written as Parquet ({error}).") from error
 
-    def _others(self, records: Records) -> dict[str, Any]:
-        """Columns of the rows' own fields, of the types that the first rows have."""
-        names = self._fields.take(records)
-        types = {} if self._writer is None else {name: self._writer.schema.field(name).type for name in names}
-        return {
-            name: arrow_column(self._pa, [record.get(name) for record in records], types.get(name)) for name in names
-        }
-
     def close(self, complete: bool) -> None:
-        """Write what ends a file of Parquet; one that is given up must not be written to later."""
+        # One that is given up must not be written to later.
         if self._writer is None and complete:
             self.write(TopK(np.empty((0, 0), np.int32), np.empty((0, 0), np.float32)), [])
         if self._writer is not None:
@@ -165,18 +152,18 @@ class _Columns:
                 self._writer.close()
 
 
-class _Matrix:
+class _Matrix(Writer):
     """All answers as one CSR matrix of shape (n, n_labels)."""
 
     def __init__(self, stream: Any, n_labels: int) -> None:
-        self._stream, self._n_labels = stream, n_labels
+        super().__init__(stream)
+        self._n_labels = n_labels
         self._blocks: list[Any] = []
 
     def write(self, top: TopK, names: Sequence[Sequence[str]] | None, records: Records | None = None) -> None:
         self._blocks.append(top.to_csr(self._n_labels))
 
     def close(self, complete: bool) -> None:
-        """Write the matrix, unless it is given up."""
         import scipy.sparse as sp
 
         if complete:  # joined as matrices: a rule for when to stop gives each block a width of its own
@@ -198,13 +185,9 @@ def _delimiter(path: str) -> str | None:
 
 @contextmanager
 def open_rankings(
-    path: str,
-    n_labels: int,
-    label_of: LabelOf | None = None,
-    key: str = "scores",
-    delimiter: str | None = None,
+    path: str, n_labels: int, label_of: LabelOf | None = None, key: str = "scores", delimiter: str | None = None,
     guards: bool = False,
-) -> Iterator[Writer]:
+) -> Iterator[Writer]:  # fmt: skip
     """A writer to ``path``: a matrix when it ends in ``.npz``, Parquet for ``.parquet`` or ``.pq``, a table for
     ``.csv`` or ``.tsv``, else JSONL. With ``label_of``, JSONL and Parquet hold what it gives for each name as
     ``labels``, and the names as ``uris``; a table has it in a column ``name``. The numbers beside the labels are called
@@ -216,11 +199,11 @@ def open_rankings(
     if ending in (*PARQUET, ".npz") and not name.endswith(ending):
         raise DataError(f"{path!r}: {ending} is packed already: leave the second ending out.")
     with open_write(path) as stream:
-        writer: _Matrix | _Columns | _Lines | RankingTable
+        writer: Writer
         if name.endswith(".npz"):
             writer = _Matrix(stream, n_labels)
         elif usual is not None:
-            writer = RankingTable(stream, label_of, key, delimiter or usual, guards)
+            writer = _Table(stream, label_of, key, delimiter or usual, guards)
         else:
             writer = (_Columns if name.endswith(PARQUET) else _Lines)(stream, label_of, key)
         try:

@@ -7,14 +7,16 @@ import json
 import os
 import re
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, repeat
 from typing import Any
 
 from sylvan.data.formats.jsonl import read_records
 from sylvan.data.formats.rdf import RDF_FORMS, read_skos
 from sylvan.data.label_terms import LabelTerms
 from sylvan.data.streams import PathLike, open_read, open_write, shown
-from sylvan.data.text_rows import complete_rows, encoded, quoted, text_lines
+from sylvan.data.text_rows import Row, complete_rows, encoded, quoted, text_lines
 from sylvan.errors import DataError, DataWarning
 from sylvan.labels.names import bare_uri, label_name, looks_like_uri
 from sylvan.params.wording import are, counted
@@ -23,6 +25,7 @@ _SEPARATORS = (",", ";", "\t")
 _TEXTS = {"label": "labels", "alternative": "alternative", "hidden": "hidden", "definition": "definitions"}
 _COLUMN = re.compile(r"(label|alternative|hidden|definition)(?:_(.+))?")
 _RELATIONS = ("broader", "narrower", "related")
+_Row = tuple[str, str, Mapping[str, list[str]]]  # place, URI, perhaps in brackets, and the values of columns
 _OTHERS = ("alternative", "hidden", "definitions")
 _Texts = Mapping[str, Mapping[str, Sequence[str]]]
 _NOTATION = re.compile(r"[A-Z0-9 .,:/()+-]+|[!-~]*[0-9][!-~]*")  # 641, QA 76.9, b2-c; but no name
@@ -43,36 +46,37 @@ def _names(header: Iterable[str]) -> list[str]:
     return [word.lower() + mark + language for word, mark, language in parts]
 
 
-def csv_records(lines: list[tuple[str, str]], name: str) -> dict[str, Any]:
-    """The subjects of a table with a header, as the parameters of :class:`~sylvan.data.SubjectVocabulary`. Columns that
-    aren't known, such as notations, are passed over."""
+def _csv_rows(lines: list[tuple[str, str]], name: str) -> Iterator[_Row]:
+    """The subjects of a table with a header."""
     mark = header_separator(lines[0][1]) if lines else None
     if mark is None:
         raise DataError(f"{name}, line 1: the header must name the columns uri and label or label_en, say.")
     reader = csv.reader((line for _, line in lines), delimiter=mark, strict=True)
-    subjects, at = _Subjects(), 1  # where the row begins
+    start = 1  # of the row
     try:
         header = _names(next(reader))
         twice = next((column for column in header if column and header.count(column) > 1), None)
         if twice is not None:
             raise DataError(f"{name}, line 1: two columns are called {twice!r}.")
-        at = reader.line_num + 1
+        start = reader.line_num + 1
         for row in reader:
             if any(row[len(header) :]):
-                raise DataError(f"{name}, line {at}: the row has {len(row)} cells, but the header has {len(header)}.")
-            cells = {column: cell for column, cell in zip(header, row) if cell}  # noqa: B905
-            if cells:
-                values = {column: _values(column, cell) for column, cell in cells.items()}
-                subjects.add(f"{name}, line {at}", cells.get("uri", "").strip(), values)
-            at = reader.line_num + 1
+                raise DataError(
+                    f"{name}, line {start}: the row has {len(row)} cells, but the header has {len(header)}."
+                )
+            values = {column: [cell] for column, cell in zip(header, row) if cell}  # noqa: B905
+            if values:
+                for column, cells in values.items():  # of which all but labels may have several
+                    if not column.startswith("label"):
+                        values[column] = [value for part in cells[0].split("|") if (value := part.strip())]
+                yield f"{name}, line {start}", row[header.index("uri")].strip() if "uri" in values else "", values
+            start = reader.line_num + 1
     except csv.Error as error:
-        raise DataError(f"{name}, line {at}: not a row of CSV ({error}).") from error
-    return subjects.found
+        raise DataError(f"{name}, line {start}: not a row of CSV ({error}).") from error
 
 
-def jsonl_records(lines: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """The subjects of JSON lines, as the parameters of :class:`~sylvan.data.SubjectVocabulary`."""
-    subjects = _Subjects()
+def _jsonl_rows(lines: Iterable[tuple[str, str]]) -> Iterator[_Row]:
+    """The subjects of JSON lines."""
     for place, line in lines:
         if not line.strip():
             continue
@@ -85,34 +89,31 @@ def jsonl_records(lines: Iterable[tuple[str, str]]) -> dict[str, Any]:
         values = {name: [value] if isinstance(value, str) else value for name, value in record.items()}
         for name, value in values.items():
             known = _COLUMN.fullmatch(name) or name in _RELATIONS
-            if known and not (isinstance(value, list) and all(isinstance(one, str) for one in value)):
+            if known and not (isinstance(value, list) and all(isinstance(text, str) for text in value)):
                 raise DataError(
                     f"{place}: {name!r} must be a string or a list of strings. Got {quoted(record[name])} instead."
                 )
-        subjects.add(place, record["uri"].strip(), values)
-    return subjects.found
+        yield place, record["uri"].strip(), values
 
 
-def _values(column: str, cell: str) -> list[str]:
-    """The values of a cell, of which all but labels may have several."""
-    if column.startswith("label"):
-        return [cell]
-    return [value for part in cell.split("|") if (value := part.strip())]
+def _tsv_rows(lines: Iterable[tuple[str, str]]) -> Iterator[_Row]:
+    """The subjects of lines of a URI, a tab and a label."""
+    for place, line in lines:
+        first, tab, rest = line.partition("\t")
+        if line.strip():
+            if not tab or not bare_uri(first.strip()):
+                raise DataError(f"{place}: a line must be a URI, a tab and a label. Got {quoted(line)} instead.")
+            yield place, first.strip(), {"label": [rest.split("\t")[0].strip()]}
 
 
-class _Subjects:
-    """What is known of subjects, row by row."""
-
-    def __init__(self) -> None:
-        names = (*_TEXTS.values(), "broader", "related")
-        self.found: dict[str, dict[str, Any]] = {name: {} for name in names}
-
-    def add(self, place: str, given: str, values: Mapping[str, list[str]]) -> None:
-        """One subject's columns, of which those that aren't known are passed over."""
-        uri = bare_uri(given)
+def _subjects(rows: Iterable[_Row]) -> dict[str, Any]:
+    """Subjects as the parameters of :class:`SubjectVocabulary`; other columns, such as notations, are passed over."""
+    found: dict[str, dict[str, Any]] = {name: {} for name in (*_TEXTS.values(), "broader", "related")}
+    labels = found["labels"]
+    for place, bracketed, values in rows:
+        uri = bare_uri(bracketed)
         if not uri:
             raise DataError(f"{place}: the cell of the URI is empty.")
-        labels = self.found["labels"]
         if uri in labels:
             raise DataError(f"{place}: the URI {quoted(uri)} stands there twice.")
         labels[uri] = {}
@@ -123,14 +124,14 @@ class _Subjects:
                 if kind == "labels":  # the first is the preferred one
                     labels[uri][language], texts, kind = texts[0], texts[1:], "alternative"
                 if texts:
-                    own = self.found[kind].setdefault(uri, {})
-                    own[language] = [*own.get(language, []), *texts]
+                    found[kind].setdefault(uri, {}).setdefault(language, []).extend(texts)
             elif column in _RELATIONS:
                 for other in map(bare_uri, texts):
-                    one, two = (other, uri) if column == "narrower" else (uri, other)
-                    listed = self.found["related" if column == "related" else "broader"].setdefault(one, [])
-                    if two not in listed:
-                        listed.append(two)
+                    narrow, broad = (other, uri) if column == "narrower" else (uri, other)
+                    listed = found["related" if column == "related" else "broader"].setdefault(narrow, [])
+                    if broad not in listed:
+                        listed.append(broad)
+    return found
 
 
 class SubjectVocabulary:
@@ -169,15 +170,15 @@ class SubjectVocabulary:
             for uri, names in labels.items()
         }
         self.broader, self.related = (
-            {label_name(uri): tuple(map(label_name, others)) for uri, others in (one or {}).items()}
-            for one in (broader, related)
+            {label_name(uri): tuple(map(label_name, others)) for uri, others in (relation or {}).items()}
+            for relation in (broader, related)
         )
         self.alternative, self.hidden, self.definitions = (
             {
-                label_name(uri): {at: tuple(filter(None, map(label_name, texts))) for at, texts in given.items()}
-                for uri, given in (one or {}).items()
+                label_name(uri): {at: tuple(filter(None, map(label_name, texts))) for at, texts in by.items()}
+                for uri, by in (texts_by_uri or {}).items()
             }
-            for one in (alternative, hidden, definitions)
+            for texts_by_uri in (alternative, hidden, definitions)
         )
         self._uris: dict[str, str] = {}
         for uri, names in self.labels.items():
@@ -258,13 +259,11 @@ class SubjectVocabulary:
         named = [known for known in self.languages if known]
         if named and not self.has_language(language):
             raise DataError(f"No label is in the language {language!r}: the languages are {', '.join(named)}.")
-        labels = {uri: {at: names[at] for at in _nearest(names, language)} for uri, names in self.labels.items()}
-        others = {
-            field: {uri: {at: texts[at] for at in _nearest(texts, language)}
-                    for uri, texts in getattr(self, field).items()}
-            for field in _OTHERS
-        }  # fmt: skip
-        return SubjectVocabulary(labels, self.broader, related=self.related, **others)
+        chosen = {
+            name: {uri: {at: by[at] for at in _nearest(by, language)} for uri, by in getattr(self, name).items()}
+            for name in ("labels", *_OTHERS)
+        }
+        return SubjectVocabulary(broader=self.broader, related=self.related, **chosen)
 
     def terms(self, language: str | None = None) -> dict[str, LabelTerms]:
         """The words for each subject, as :class:`~sylvan.LexicalMatcher` takes them.
@@ -274,18 +273,17 @@ class SubjectVocabulary:
         language : str, optional
             Only texts in this language, and those without one; all by default.
         """
-        found = {}
-        for uri, labels in self.labels.items():
-            own = tuple(labels[at] for at in _nearest(labels, language))
-            others = (getattr(self, name).get(uri, {}) for name in _OTHERS)
-            alternative, hidden, definitions = (
-                tuple(text for at in _nearest(by, language) for text in by[at]) for by in others
+        terms = {}
+        for uri in self.labels:
+            labels, *others = (
+                tuple(by[uri][at] for at in _nearest(by.get(uri, ()), language))
+                for by in (getattr(self, name) for name in ("labels", *_OTHERS))
             )
-            found[uri] = LabelTerms(
-                tuple(dict.fromkeys(own)), alternative, hidden, definitions, self.broader.get(uri, ()),
-                self.related.get(uri, ()),
-            )  # fmt: skip
-        return found
+            alternative, hidden, definitions = (tuple(chain.from_iterable(by_language)) for by_language in others)
+            preferred = tuple(dict.fromkeys(labels))
+            relations = self.broader.get(uri, ()), self.related.get(uri, ())
+            terms[uri] = LabelTerms(preferred, alternative, hidden, definitions, *relations)
+        return terms
 
     def by_label(self, language: str | None = None) -> SubjectVocabulary:
         """The same subjects by their preferred labels instead of URIs; of several with one label, the first.
@@ -300,44 +298,38 @@ class SubjectVocabulary:
         for uri, name in names.items():
             first.setdefault(name, uri)
 
-        def renamed(given: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-            return {name: [names[other] for other in given[uri] if other in names] for name, uri in first.items()
-                    if uri in given}  # fmt: skip
+        def renamed(relation: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+            return {name: [names[other] for other in relation[uri] if other in names] for name, uri in first.items()
+                    if uri in relation}  # fmt: skip
 
-        texts = {one: {name: getattr(self, one)[uri] for name, uri in first.items() if uri in getattr(self, one)}
-                 for one in _OTHERS}  # fmt: skip
-        labels = {name: self.labels[uri] for name, uri in first.items()}
-        return SubjectVocabulary(labels, renamed(self.broader), related=renamed(self.related), **texts)
+        texts = {field: {name: by[uri] for name, uri in first.items() if uri in by}
+                 for field in ("labels", *_OTHERS) for by in [getattr(self, field)]}  # fmt: skip
+        return SubjectVocabulary(broader=renamed(self.broader), related=renamed(self.related), **texts)
 
 
-class KnownSubjects:
-    """Labels of a corpus as URIs of a vocabulary; those that it lacks are counted, and said at the end."""
-
-    def __init__(self, vocabulary: SubjectVocabulary, source: str) -> None:
-        self._vocabulary, self._source = vocabulary, source
-        self._unknown: dict[str, int] = {}
-
-    def uri(self, label: str | int) -> str | None:
-        """The URI of a label or of a URI; None for a label that the vocabulary lacks, a URI that it lacks stays."""
-        name = label_name(str(label))
-        if name in self._vocabulary:
-            return name
-        found = self._vocabulary.uri(name)
-        if found is None:
-            self._unknown[name] = self._unknown.get(name, 0) + 1
-            return name if looks_like_uri(name) else None
-        return found
-
-    def warn(self) -> None:
-        """Say what the vocabulary lacks."""
-        for uris, what in ((False, "left out"), (True, "kept by URI")):
-            lacking = {name: n for name, n in self._unknown.items() if looks_like_uri(name) == uris}
-            if lacking:
-                warnings.warn(
-                    f"{self._source}: {counted(len(lacking), 'subject')} (in {sum(lacking.values()):,} of the rows' "
-                    f"labels) {are(len(lacking))} not in the vocabulary and {what}, such as "
-                    f"{quoted(next(iter(lacking)))}.", DataWarning, stacklevel=2,
-                )  # fmt: skip
+def by_uris(rows: Iterable[Row], vocabulary: SubjectVocabulary, source: str) -> Iterator[Row]:
+    """Rows whose labels are URIs of a vocabulary. A label that it lacks is left out, a URI stays: they are counted, and
+    said at the end."""
+    unknown = Counter[str]()
+    for text, labels, weights in rows:
+        uris: dict[str, float] = {}
+        for label, weight in zip(labels, weights or repeat(1.0)):  # noqa: B905
+            name = label_name(str(label))
+            uri = name if name in vocabulary else vocabulary.uri(name)
+            if uri is None:
+                unknown[name] += 1
+                uri = name if looks_like_uri(name) else None
+            if uri is not None:
+                uris[uri] = uris.get(uri, 0.0) + weight
+        yield text, list(uris), None if weights is None else list(uris.values())
+    for are_uris, what in ((False, "left out"), (True, "kept by URI")):
+        lacking = {name: n for name, n in unknown.items() if looks_like_uri(name) == are_uris}
+        if lacking:
+            warnings.warn(
+                f"{source}: {counted(len(lacking), 'subject')} (in {sum(lacking.values()):,} of the rows' labels) "
+                f"{are(len(lacking))} not in the vocabulary and {what}, such as {quoted(next(iter(lacking)))}.",
+                DataWarning, stacklevel=2,
+            )  # fmt: skip
 
 
 def read_subjects(path: PathLike) -> SubjectVocabulary:
@@ -380,18 +372,16 @@ def read_subjects(path: PathLike) -> SubjectVocabulary:
     suffix = os.path.splitext(os.fspath(path).lower().removesuffix(".gz").removesuffix(".xz"))[1]
     with open_read(path) as stream:
         if suffix in RDF_FORMS:
-            result = SubjectVocabulary(**read_skos(stream.read(), RDF_FORMS[suffix], stream.name))
+            found = read_skos(stream.read(), RDF_FORMS[suffix], stream.name)
         elif suffix == ".jsonl":
-            result = SubjectVocabulary(**jsonl_records(text_lines(stream)))
+            found = _subjects(_jsonl_rows(text_lines(stream)))
         else:
             lines = list(text_lines(stream))
-            if suffix == ".csv" or (lines and header_separator(lines[0][1]) is not None):
-                result = SubjectVocabulary(**csv_records(lines, stream.name))
-            else:
-                result = SubjectVocabulary(_tsv_labels(lines))
-    if not len(result):
+            headed = suffix == ".csv" or (lines and header_separator(lines[0][1]) is not None)
+            found = _subjects(_csv_rows(lines, stream.name) if headed else _tsv_rows(lines))
+    if not found["labels"]:
         raise DataError(f"{shown(path)}: the file holds no subjects.")
-    return result
+    return SubjectVocabulary(**found)
 
 
 def write_subjects(path: PathLike, subjects: SubjectVocabulary, *, language: str | None = None) -> None:
@@ -416,21 +406,6 @@ def write_subjects(path: PathLike, subjects: SubjectVocabulary, *, language: str
             if re.search(r"[\t\n\r]", uri + label):
                 raise DataError(f"The label {quoted(label)} of {quoted(uri)} holds a tab or a line break.")
             stream.write(encoded(number, f"<{uri}>\t{label}\n"))
-
-
-def _tsv_labels(lines: Iterable[tuple[str, str]]) -> dict[str, dict[str, str]]:
-    labels: dict[str, dict[str, str]] = {}
-    for place, line in lines:
-        if not line.strip():
-            continue
-        first, tab, rest = line.partition("\t")
-        uri = bare_uri(first.strip())
-        if not tab or not uri:
-            raise DataError(f"{place}: a line must be a URI, a tab and a label. Got {quoted(line)} instead.")
-        if uri in labels:
-            raise DataError(f"{place}: the URI {quoted(uri)} stands there twice.")
-        labels[uri] = {"": rest.split("\t")[0].strip()}
-    return labels
 
 
 def _nearness(tag: str, language: str) -> int | None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import replace
 from itertools import chain, islice
 from typing import Any
 
-from sylvan.data.formats.cells import cell_line, read_cells
+from sylvan.data.formats.cells import cell_line, declared_delimiter, read_cells
+from sylvan.data.formats.format import Columns, Format, Layout, Records
 from sylvan.data.label_cells import AUTO, LabelCells
 from sylvan.data.other_fields import RecordColumns, cell_of, with_others
-from sylvan.data.streams import InputStream, PathLike, open_read, open_write, unpacked_name
+from sylvan.data.streams import PathLike, head_of, open_read, open_write, unpacked_name
 from sylvan.data.text_rows import (
     Label,
     Row,
@@ -19,7 +23,6 @@ from sylvan.data.text_rows import (
     complete_rows,
     encoded,
     in_blocks,
-    paired,
     refuse_repeated,
     unweighted,
 )
@@ -27,7 +30,7 @@ from sylvan.errors import DataError, ParameterError
 from sylvan.parallel import progress
 
 Column = str | int
-Columns = Column | Sequence[Column]
+Several = Column | Sequence[Column]
 _BLOCK = 4096  # rows that are written together
 _MARKS = (";", "\t", "|", ",")  # that may separate cells
 # What to say where a column isn't there.
@@ -37,16 +40,10 @@ _OTHER_NAMES = {"labels": ("label", "subjects", "subject_uris")}
 
 
 def read_table(
-    path: PathLike,
-    *,
-    text_columns: Columns = "text",
-    labels_columns: Columns | None = "labels",
-    label_separator: str | None = AUTO,
-    delimiter: str | None = None,
-    header: bool | None = None,
-    quoting: bool | None = None,
-    separator: str = " ",
-) -> TextData:
+    path: PathLike, *, text_columns: Several = "text", labels_columns: Several | None = "labels",
+    label_separator: str | None = AUTO, delimiter: str | None = None, header: bool | None = None,
+    quoting: bool | None = None, separator: str = " ",
+) -> TextData:  # fmt: skip
     r"""Read texts and labels from a table in CSV or TSV.
 
     Cells are quoted as Python's ``csv`` has it: ``"`` around a cell that holds delimiters, line breaks or quotes,
@@ -99,46 +96,30 @@ def read_table(
     >>> data.read_table(path, text_columns=("title", "author"))
     TextData(texts=['Moby Dick, or The Whale Melville'], labels=[['Whaling', 'Sea stories']], weights=None)
     """
-    form = _form(path, text_columns, labels_columns, label_separator, delimiter, header, quoting, separator)
-    return collect(_rows(path, form))
+    layout = Layout(text_columns, labels_columns, "", True, label_separator, separator, delimiter, header, quoting)
+    return collect(_rows(path, _checked(path, layout)))
 
 
 def stream_table(
-    path: PathLike,
-    *,
-    text_columns: Columns = "text",
-    labels_columns: Columns | None = "labels",
-    label_separator: str | None = AUTO,
-    delimiter: str | None = None,
-    header: bool | None = None,
-    quoting: bool | None = None,
-    separator: str = " ",
-    rows: int = 4096,
-    records: list[Mapping[str, Any]] | None = None,
-) -> Iterator[TextData]:
+    path: PathLike, *, text_columns: Several = "text", labels_columns: Several | None = "labels",
+    label_separator: str | None = AUTO, delimiter: str | None = None, header: bool | None = None,
+    quoting: bool | None = None, separator: str = " ", rows: int = 4096, records: list[Mapping[str, Any]] | None = None,
+) -> Iterator[TextData]:  # fmt: skip
     """Read what :func:`read_table` reads, ``rows`` rows at a time; other parameters and errors as there.
 
     To ``records`` the cells of each row are appended as they are read, by the names of their columns, or by their
     numbers in a table without a header.
     """
-    form = _form(path, text_columns, labels_columns, label_separator, delimiter, header, quoting, separator)
-    return in_blocks(_rows(path, form, records), rows)
+    layout = Layout(text_columns, labels_columns, "", True, label_separator, separator, delimiter, header, quoting)
+    return in_blocks(_rows(path, _checked(path, layout), records), rows)
 
 
 def write_table(
-    path: PathLike,
-    texts: Iterable[str],
-    labels: Iterable[Sequence[Label]] | None = None,
-    weights: Iterable[Sequence[float] | None] | None = None,
-    *,
-    text_column: str = "text",
-    labels_column: str = "labels",
-    label_separator: str = ";",
-    delimiter: str | None = None,
-    header: bool = True,
-    guards: bool = False,
-    others: Iterable[Mapping[str, Any]] | None = None,
-) -> None:
+    path: PathLike, texts: Iterable[str], labels: Iterable[Sequence[Label]] | None = None,
+    weights: Iterable[Sequence[float] | None] | None = None, *, text_column: str = "text",
+    labels_column: str = "labels", label_separator: str = ";", delimiter: str | None = None, header: bool = True,
+    guards: bool = False, others: Iterable[Mapping[str, Any]] | None = None,
+) -> None:  # fmt: skip
     """Write texts and labels as CSV or TSV, which :func:`read_table` reads back.
 
     Parameters
@@ -182,7 +163,7 @@ def write_table(
         raise ParameterError(f"The 'label_separator' parameter must be a string. Got {label_separator!r} instead.")
     own = [text_column] if labels is None else [text_column, labels_column]
     columns, begun = RecordColumns(), not header
-    rows = with_others(unweighted(paired(texts, labels, weights), "a table"), others)
+    rows = with_others(unweighted("a table", texts, labels, weights), others)
     with open_write(path) as stream, progress("writing", None, "line") as bar:
         while block := list(islice(rows, _BLOCK)):
             names = [name for name in columns.take([other for _, other in block]) if name not in own]
@@ -198,46 +179,25 @@ def write_table(
             stream.write(encoded(-1, cell_line(own, mark, guards)))
 
 
-@dataclass(frozen=True)
-class _Form:
-    """How a table is to be read, checked."""
-
-    texts: tuple[Column, ...]
-    labels: tuple[Column, ...]
-    label_separator: str | None
-    delimiter: str
-    header: bool
-    quoting: bool | None
-    separator: str
-
-
-def _form(
-    path: PathLike,
-    text_columns: Columns,
-    labels_columns: Columns | None,
-    label_separator: str | None,
-    delimiter: str | None,
-    header: bool | None,
-    quoting: bool | None,
-    separator: str,
-) -> _Form:
-    texts = _columns(text_columns, "text_columns")
-    labels = () if labels_columns is None else _columns(labels_columns, "labels_columns")
+def _checked(path: PathLike, layout: Layout) -> Layout:
+    """How a table is to be read, refused before it is opened where that can't be."""
+    texts = _columns(layout.text_fields, "text_columns")
+    labels = () if layout.labels_field is None else _columns(layout.labels_field, "labels_columns")
     named = [column for column in (*texts, *labels) if isinstance(column, str)]
-    if header is False and named:
+    if layout.header is False and named:
         raise ParameterError(f"A table without a header has numbers for columns, from 1. Got {named[0]!r} instead.")
-    LabelCells("", label_separator)  # refuses what is no separator, before the file is opened
-    known = bool(named) if header is None else header
-    return _Form(texts, labels, label_separator, _delimiter(path, delimiter), known, quoting, separator)
+    LabelCells("", layout.label_separator)  # refuses what is no separator
+    header = bool(named) if layout.header is None else layout.header
+    delimiter = _delimiter(path, layout.delimiter)
+    return replace(layout, text_fields=texts, labels_field=labels, header=header, delimiter=delimiter)
 
 
-def _columns(given: Columns, parameter: str) -> tuple[Column, ...]:
-    listed = (given,) if isinstance(given, str | int) else tuple(given) if isinstance(given, Sequence) else ()
+def _columns(columns: Several, parameter: str) -> tuple[Column, ...]:
+    listed = (columns,) if isinstance(columns, str | int) else tuple(columns) if isinstance(columns, Sequence) else ()
     sound = all(isinstance(c, str) or (isinstance(c, int) and not isinstance(c, bool) and c >= 1) for c in listed)
     if not listed or not sound:
-        raise ParameterError(
-            f"The {parameter!r} parameter must name columns or number them from 1. Got {given!r} instead."
-        )
+        must = "must name columns or number them from 1"
+        raise ParameterError(f"The {parameter!r} parameter {must}. Got {columns!r} instead.")
     return listed
 
 
@@ -249,40 +209,26 @@ def _delimiter(path: PathLike, given: str | None) -> str:
     return given
 
 
-def _rows(path: PathLike, form: _Form, records: list[Mapping[str, Any]] | None = None) -> Iterator[Row]:
+def _rows(path: PathLike, layout: Layout, records: Records | None = None) -> Iterator[Row]:
     with open_read(path) as stream:
-        yield from complete_rows(_table_rows(stream, form, records), stream.name)
-
-
-def _table_rows(stream: InputStream, form: _Form, records: list[Mapping[str, Any]] | None) -> Iterator[Row]:
-    result = read_cells(stream, form.delimiter, form.quoting)
-    first = next(result, None)
-    if first is None:
-        return
-    place, cells = first
-    names = cells if form.header else None
-    if names is not None and any(isinstance(column, str) for column in (*form.texts, *form.labels)):
-        refuse_repeated(place, names, "rename one, or give columns by their numbers")
-    texts = [_position(place, column, names, len(cells), _TEXTS) for column in form.texts]
-    labels = [_position(place, column, names, len(cells), _LABELS) for column in form.labels]
-    width = len(cells)
-    columns = cells if form.header else [str(number) for number in range(1, width + 1)]
-    rows = result if form.header else chain([first], result)
-    label_cells = LabelCells(stream.name, form.label_separator, ";")
-    for place, cells in label_cells.watched(rows):
-        if len(cells) != width:
-            raise DataError(f"{place}: the row has {len(cells)} cells, but the first has {width}.")
-        if records is not None:
-            records.append(dict(zip(columns, cells, strict=True)))
-        yield _row(place, cells, texts, labels, form.separator, label_cells)
-
-
-def _row(
-    place: str, cells: list[str], texts: list[int], labels: list[int], separator: str, label_cells: LabelCells
-) -> Row:
-    text = separator.join(filter(None, (cells[at] for at in texts)))
-    names = dict.fromkeys(name for at in labels for name in label_cells.split(place, cells[at]))
-    return text, list(names), None
+        rows = read_cells(stream, layout.delimiter or ",", layout.quoting)
+        place, cells = next(complete_rows(rows, stream.name))
+        width, names = len(cells), cells if layout.header else None
+        if names is not None and any(isinstance(column, str) for column in (*layout.text_fields, *layout.labels_field)):
+            refuse_repeated(place, names, "rename one, or give columns by their numbers")
+        texts = [_position(place, column, names, width, _TEXTS) for column in layout.text_fields]
+        labels = [_position(place, column, names, width, _LABELS) for column in layout.labels_field]
+        columns = names or [str(number) for number in range(1, width + 1)]
+        label_cells = LabelCells(stream.name, layout.label_separator, ";")
+        rows = complete_rows(rows if layout.header else chain([(place, cells)], rows), stream.name)
+        for place, cells in label_cells.watched(rows):
+            if len(cells) != width:
+                raise DataError(f"{place}: the row has {len(cells)} cells, but the first has {width}.")
+            if records is not None:
+                records.append(dict(zip(columns, cells, strict=True)))
+            text = layout.separator.join(filter(None, (cells[at] for at in texts)))
+            names_of_row = dict.fromkeys(name for at in labels for name in label_cells.split(place, cells[at]))
+            yield text, list(names_of_row), None
 
 
 def _position(place: str, column: Column, names: list[str] | None, width: int, option: str) -> int:
@@ -314,3 +260,45 @@ def _label_cell(number: int, row: Sequence[Label], separator: str) -> str:
                 "choose another with label_separator (--label-separator)."
             )
     return separator.join(names)
+
+
+def first_row(path: str, delimiter: str) -> list[str]:
+    """The cells of the first row, which may name the columns; none where they can't be read."""
+    text = head_of(path).decode("utf-8", "replace")
+    first, _, rest = text.partition("\n")
+    if (declared := declared_delimiter(first)) is not None:
+        text, delimiter = rest, declared
+    with suppress(csv.Error):
+        return next((row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row), [])
+    return []
+
+
+def typed_column(name: str) -> Column:
+    """A column by its number where that was typed, else by its name."""
+    return int(name) if name.isdecimal() else name
+
+
+def _format(delimiter: str, labels_column: str = "labels", separator: str = ";") -> Format:
+    def rows(path: PathLike, layout: Layout, records: Records | None) -> Iterator[Row]:
+        usual = separator != ";" and layout.label_separator == AUTO
+        typed = replace(
+            layout, text_fields=[typed_column(name) for name in layout.text_fields],
+            labels_field=None if layout.labels_field is None else typed_column(layout.labels_field),
+            label_separator=separator if usual else layout.label_separator, delimiter=layout.delimiter or delimiter,
+        )  # fmt: skip
+        return _rows(path, _checked(path, typed), records)
+
+    def write(path: PathLike, columns: Columns, layout: Layout, others: Iterable[Mapping[str, Any]] | None) -> None:
+        write_table(
+            path, *columns, labels_column=labels_column, label_separator=layout.output_separator or separator,
+            delimiter=layout.delimiter or delimiter, header=layout.header is not False, guards=layout.guards,
+            others=others,
+        )  # fmt: skip
+
+    def fields(path: str, layout: Layout, texts: bool) -> list[str]:
+        return [] if layout.header is False else first_row(path, layout.delimiter or delimiter)
+
+    return Format(rows, write, fields, delimiter)
+
+
+CSV, TSV, ANNIF_CSV = _format(","), _format("\t"), _format(",", "subject_uris", " ")

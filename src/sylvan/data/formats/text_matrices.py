@@ -22,14 +22,9 @@ _BYTES_AN_ENTRY = 32
 
 
 def load_xmc(
-    path: PathLike,
-    *,
-    header: bool | Literal["auto"] = "auto",
-    n_features: int | None = None,
-    n_labels: int | None = None,
-    weighted_labels: bool = False,
-    n_jobs: int | None = None,
-) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+    path: PathLike, *, header: bool | Literal["auto"] = "auto", n_features: int | None = None,
+    n_labels: int | None = None, weighted_labels: bool = False, n_jobs: int | None = None,
+) -> tuple[sp.csr_matrix, sp.csr_matrix]:  # fmt: skip
     """Read features and labels in the text format of the extreme classification repository.
 
     The file may start with a header line ``rows features labels``. Every further line is an instance:
@@ -100,14 +95,9 @@ def load_xmc(
 
 
 def load_svmlight(
-    path: PathLike,
-    *,
-    zero_based: bool | Literal["auto"] = "auto",
-    n_features: int | None = None,
-    n_labels: int | None = None,
-    weighted_labels: bool = False,
-    n_jobs: int | None = None,
-) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+    path: PathLike, *, zero_based: bool | Literal["auto"] = "auto", n_features: int | None = None,
+    n_labels: int | None = None, weighted_labels: bool = False, n_jobs: int | None = None,
+) -> tuple[sp.csr_matrix, sp.csr_matrix]:  # fmt: skip
     """Read features and labels in the multi-label svmlight (libsvm) format.
 
     A line is ``1,5,7 3:0.5 9:1.25 # comment``; the labels may be missing, ``qid:…`` is passed over, and
@@ -146,13 +136,9 @@ def load_svmlight(
 
 
 def read_svmlight(
-    path: PathLike,
-    zero_based: bool | Literal["auto"] = "auto",
-    n_features: int | None = None,
-    n_labels: int | None = None,
-    weighted_labels: bool = False,
-    n_jobs: int | None = None,
-) -> tuple[sp.csr_matrix, sp.csr_matrix, int]:
+    path: PathLike, zero_based: bool | Literal["auto"] = "auto", n_features: int | None = None,
+    n_labels: int | None = None, weighted_labels: bool = False, n_jobs: int | None = None,
+) -> tuple[sp.csr_matrix, sp.csr_matrix, int]:  # fmt: skip
     """What :func:`load_svmlight` gives, and the number that the first feature has in the file."""
     if zero_based not in (True, False, "auto"):
         raise ParameterError(f"The 'zero_based' parameter must be True, False or 'auto'. Got {zero_based!r} instead.")
@@ -255,17 +241,18 @@ def _take_header(name: str, block: bytes, header: bool | Literal["auto"]) -> tup
     line, _, rest = block.partition(b"\n")
     line = line.removesuffix(b"\r")
     fields = line.split()
-    fault = f"{name}, line 1: a header must be three ints: rows, features, labels. Got {token(line)} instead."
     sound = len(fields) == 3 and all(field.isdigit() and len(field) < 20 for field in fields)
+    if header == "auto" and not sound and len(fields) > 1 and b":" not in line:  # no instance, but a header of a kind
+        raise DataError(
+            f"{name}, line 1: must be a header of three ints (rows, features, labels) or an instance with features "
+            f"as id:value. Got {token(line)} instead."
+        )
     if header is False or (header == "auto" and not sound):
-        if header == "auto" and _tried_to_be_header(fields):
-            raise DataError(
-                f"{name}, line 1: must be a header of three ints (rows, features, labels) or an instance with features "
-                f"as id:value. Got {token(line)} instead."
-            )
         return None, block
     if not sound:
-        raise DataError(fault)
+        raise DataError(
+            f"{name}, line 1: a header must be three ints: rows, features, labels. Got {token(line)} instead."
+        )
     n, d, n_labels = (int(field) for field in fields)
     if d > MAX_ID + 1 or n_labels > MAX_ID + 1:
         raise DataError(
@@ -275,11 +262,6 @@ def _take_header(name: str, block: bytes, header: bool | Literal["auto"]) -> tup
     return (n, d, n_labels), rest
 
 
-def _tried_to_be_header(fields: list[bytes]) -> bool:
-    """Whether a first line has several fields and no pair, as no instance has: a header of another kind."""
-    return len(fields) > 1 and not any(b":" in field for field in fields)
-
-
 def _count_rows(stream: InputStream, rows: Rows, promised: int | None) -> int:
     """How many rows count: empty lines at the end are none unless the header promises them."""
     least = rows.n_rows - rows.empty_at_end
@@ -287,13 +269,10 @@ def _count_rows(stream: InputStream, rows: Rows, promised: int | None) -> int:
         if least == 0:
             raise DataError(f"{stream.name}: the file holds no instances.")
         return least
-    if promised > rows.n_rows:
+    if not least <= promised <= rows.n_rows:
+        line, follow = (1, rows.n_rows) if promised > rows.n_rows else (promised + 2, least)
         raise DataError(
-            f"{stream.name}, line 1: the header promises {counted(promised, 'row')}, but {rows.n_rows} follow."
-        )
-    if promised < least:
-        raise DataError(
-            f"{stream.name}, line {promised + 2}: the header promises {counted(promised, 'row')}, but {least} follow."
+            f"{stream.name}, line {line}: the header promises {counted(promised, 'row')}, but {follow} follow."
         )
     return promised
 

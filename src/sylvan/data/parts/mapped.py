@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -17,6 +17,7 @@ from sylvan.arrays.canonical import Csr, matrix
 from sylvan.arrays.validate import MAX_COLUMNS
 from sylvan.data.streams import PathLike
 from sylvan.errors import DataError
+from sylvan.parallel import split_ranges
 from sylvan.params.wording import counted
 from sylvan.store.npy import header
 
@@ -120,22 +121,16 @@ def save_csr(folder: PathLike, blocks: Any) -> None:
     DataError
         When a block isn't a finite matrix, the blocks' columns differ, or the folder can't be written.
     """
-    listed: Iterable[Any] = [blocks] if isinstance(blocks, Csr) or sp.issparse(blocks) or _is_array(blocks) else blocks
+    rows = isinstance(blocks, list | tuple) and bool(blocks) and isinstance(blocks[0], list | tuple)
+    plain = rows and all(isinstance(value, int | float) for value in blocks[0])
+    single = plain or isinstance(blocks, Csr | np.ndarray) or sp.issparse(blocks)
     place = Path(folder)
     try:
         place.mkdir(parents=True, exist_ok=True)
         (place / "shape.npy").unlink(missing_ok=True)  # without it the folder is no matrix: what is half written isn't
-        _write(place, listed)
+        _write(place, [blocks] if single else blocks)
     except OSError as error:
         raise DataError(f"{os.fspath(folder)!r} can't be written ({error.strerror or error}).") from error
-
-
-def _is_array(value: Any) -> bool:
-    return isinstance(value, np.ndarray) or (isinstance(value, (list, tuple)) and bool(value) and _numbers(value[0]))
-
-
-def _numbers(row: Any) -> bool:
-    return isinstance(row, (list, tuple)) and all(isinstance(value, (int, float)) for value in row)
 
 
 def _write(place: Path, blocks: Iterable[Any]) -> None:
@@ -145,7 +140,10 @@ def _write(place: Path, blocks: Iterable[Any]) -> None:
         for name, file in files.items():
             file.write(_header(name, 0))
         files["indptr"].write(np.zeros(1, np.int64).tobytes())
-        for block in (part for whole in blocks for part in _parts(whole)):
+        wholes = (block if isinstance(block, Csr) else matrix(block, "The matrix", "columns") for block in blocks)
+        for block in (
+            whole.between(*rows) for whole in wholes for rows in split_ranges(whole.shape[0], _ROWS) or [(0, 0)]
+        ):
             if n_columns is not None and block.shape[1] != n_columns:
                 raise DataError(
                     f"Block after row {n_rows} has {counted(block.shape[1], 'column')}, but those before {n_columns}."
@@ -168,15 +166,3 @@ def _header(name: str, size: int) -> bytes:
     text = header(_DTYPES[name], (size,))
     assert len(text) == 128
     return text
-
-
-def _parts(block: Any) -> Iterator[Csr]:
-    """A block in canonical form, some rows at a time."""
-    whole = block if isinstance(block, Csr) else matrix(block, "The matrix", "columns")
-    for first in range(0, max(1, whole.shape[0]), _ROWS):
-        last = min(first + _ROWS, whole.shape[0])
-        begin, end = int(whole.indptr[first]), int(whole.indptr[last])
-        yield Csr(
-            whole.indptr[first : last + 1] - begin, whole.indices[begin:end], whole.data[begin:end],
-            (last - first, whole.shape[1]),
-        )  # fmt: skip

@@ -36,16 +36,10 @@ class _Vectorizer(Protocol):
 
 
 def write_parts(
-    inputs: Sequence[PathLike],
-    folder: PathLike,
-    vectorizer: _Vectorizer | None = None,
-    *,
-    vocabulary: Vocabulary | None = None,
-    n_features: int | None = None,
-    text_fields: str | Sequence[str] = "text",
-    labels_field: str = "labels",
-    n_jobs: int | None = 1,
-) -> Vocabulary:
+    inputs: Sequence[PathLike], folder: PathLike, vectorizer: _Vectorizer | None = None, *,
+    vocabulary: Vocabulary | None = None, n_features: int | None = None, text_fields: str | Sequence[str] = "text",
+    labels_field: str = "labels", n_jobs: int | None = 1,
+) -> Vocabulary:  # fmt: skip
     """Make parts for :func:`open_parts` of Parquet or JSONL files, one of each.
 
     Within ``with sylvan.distributed.ray():`` a file is read by a worker, which holds it whole; elsewhere by a thread.
@@ -132,19 +126,20 @@ def _settings(vectorizer: _Vectorizer | None, vocabulary: Vocabulary, **plain: A
     return checksum(np.frombuffer(text.encode(), np.uint8), *arrays)
 
 
-def _size(path: str) -> float:
+def _status(path: str) -> os.stat_result:
     try:
-        return float(os.path.getsize(path)) + 1.0
+        return os.stat(path)
     except OSError as error:
         raise DataError(f"{path!r} can't be read: {error.strerror or error}.") from error
+
+
+def _size(path: str) -> float:
+    return float(_status(path).st_size) + 1.0
 
 
 def _source(path: str, settings: str) -> dict[str, Any]:
     """What tells a part from those of other files, of the same one before it was changed, and of other settings."""
-    try:
-        status = os.stat(path)
-    except OSError as error:
-        raise DataError(f"{path!r} can't be read: {error.strerror or error}.") from error
+    status = _status(path)
     name = os.path.basename(path)
     return {"file": name, "bytes": status.st_size, "changed": status.st_mtime_ns, "settings": settings}
 

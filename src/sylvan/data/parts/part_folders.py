@@ -71,7 +71,7 @@ def save_parts(folder: PathLike, X: Any, Y: Any = None, *, rows_per_part: int | 
     paths = [os.path.join(name, part_name(number)) for number in range(len(edges) - 1)]
     make_folders(paths)
     for path, (first, last) in zip(paths, itertools.pairwise(edges), strict=True):
-        write_part(path, _slice(whole, first, last), None if labels is None else _slice(labels, first, last))
+        write_part(path, whole.between(first, last), None if labels is None else labels.between(first, last))
 
 
 def make_folders(paths: Sequence[str]) -> None:
@@ -105,12 +105,6 @@ def _edges(whole: Csr, rows_per_part: int | None) -> list[int]:
     marks = np.arange(_PART_VALUES, whole.nnz, _PART_VALUES)
     edges: list[int] = np.unique(np.concatenate(([0], np.searchsorted(whole.indptr, marks), [n_rows]))).tolist()
     return edges
-
-
-def _slice(whole: Csr, first: int, last: int) -> Csr:
-    begin, end = int(whole.indptr[first]), int(whole.indptr[last])
-    indptr = whole.indptr[first : last + 1] - begin
-    return Csr(indptr, whole.indices[begin:end], whole.data[begin:end], (last - first, whole.shape[1]))
 
 
 def open_parts(folder: PathLike | Sequence[PathLike]) -> tuple[RowParts, Csr | None]:
@@ -203,21 +197,21 @@ def _labels(paths: Sequence[str], first_rows: list[int]) -> Csr | None:
             if exists(joined_path(place, "shape.npy")):
                 raise DataError(f"{place!r} holds labels, but {paths[0]!r} has none: all parts have them, or none has.")
         return None
-    each = [part_files(place) for place in places]
-    n_rows, n_values = first_rows[-1], sum(own.n_values for own in each)
+    files = [part_files(place) for place in places]
+    n_rows, n_values = first_rows[-1], sum(part.n_values for part in files)
     indptr, indices, data = np.zeros(n_rows + 1, np.int64), np.empty(n_values, np.int32), np.empty(n_values, np.float32)
     begin = 0
-    for place, own, (first, last) in zip(places, each, itertools.pairwise(first_rows), strict=True):
-        if own.shape[0] != last - first:
-            raise DataError(f"{place!r} has {counted(own.shape[0], 'row')}, but its part has {last - first}.")
-        block = Csr(_offsets(place, own), own.whole("indices"), own.whole("data"), own.shape)
-        fault, row = kernels.check_compressed(block.indptr, block.indices, block.data, min(block.shape[1], MAX_COLUMNS))
-        if fault or (len(block.data) and block.data.min() < 0):
+    for place, part, (first, last) in zip(places, files, itertools.pairwise(first_rows), strict=True):
+        if part.shape[0] != last - first:
+            raise DataError(f"{place!r} has {counted(part.shape[0], 'row')}, but its part has {last - first}.")
+        offsets, ids, values = _offsets(place, part), part.whole("indices"), part.whole("data")
+        fault, row = kernels.check_compressed(offsets, ids, values, min(part.shape[1], MAX_COLUMNS))
+        if fault or (len(values) and values.min() < 0):
             raise DataError(
                 f"{place!r} is damaged: row {max(row, 0)} must hold rising label ids and relevances from 0."
             )
-        end = begin + own.n_values
-        indptr[first + 1 : last + 1] = block.indptr[1:] + begin
-        indices[begin:end], data[begin:end] = block.indices, block.data
+        end = begin + part.n_values
+        indptr[first + 1 : last + 1] = offsets[1:] + begin
+        indices[begin:end], data[begin:end] = ids, values
         begin = end
-    return Csr(indptr, indices, data, (n_rows, max(own.shape[1] for own in each)))
+    return Csr(indptr, indices, data, (n_rows, max(part.shape[1] for part in files)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import errno
 import itertools
 import os
@@ -9,7 +10,7 @@ import tempfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +25,9 @@ from sylvan.store import ScratchFiles
 from sylvan.store.npy import HeaderError, parse_header
 
 Ranges = npt.NDArray[np.int64]
-_DTYPES: dict[str, np.dtype[Any]] = {"indptr": np.dtype("<i8"), "indices": np.dtype("<i4"), "data": np.dtype("<f4")}
-_SHAPE = np.dtype("<i8")
+_DTYPES: dict[str, np.dtype[Any]] = {
+    "shape": np.dtype("<i8"), "indptr": np.dtype("<i8"), "indices": np.dtype("<i4"), "data": np.dtype("<f4"),
+}  # fmt: skip
 _HEADER = 128  # bytes: save_csr writes headers of this length
 _GAP = 1 << 17  # bytes between two rows that are read together sooner than asked for one by one
 _LONG = 32  # values of a run of rows from which on it is copied by itself
@@ -35,19 +37,6 @@ _OPEN = 128  # parts that stay open, two files each: many systems allow a proces
 _BLOCK_VALUES = 1 << 18  # of which a checksum is taken at once
 _ODD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 by the golden ratio: products spread neighbours far apart
 Rows: TypeAlias = "Csr | RowParts"  # features, in memory or not
-
-
-class PartFiles(Protocol):
-    """Reads the arrays of one part."""
-
-    shape: tuple[int, int]
-    n_values: int
-
-    def whole(self, name: str) -> npt.NDArray[Any]:
-        """A copy of an array."""
-
-    def ranges(self, name: str, begins: Ranges, ends: Ranges, out: npt.NDArray[Any]) -> None:
-        """Write the values of some ranges of an array, which rise, one behind the other."""
 
 
 def is_url(path: str) -> bool:
@@ -62,8 +51,7 @@ def joined_path(folder: str, *names: str) -> str:
 
 def part_files(path: str) -> PartFiles:
     """The part in a folder, or at a URL."""
-    part: PartFiles = _RemotePart(path) if is_url(path) else _LocalPart(path)
-    return part
+    return _RemotePart(path) if is_url(path) else _LocalPart(path)
 
 
 def listed(folder: str) -> list[str]:
@@ -97,74 +85,76 @@ def _reason(error: Exception) -> str:
     return str(getattr(error, "strerror", None) or error).strip().rstrip(".") or type(error).__name__
 
 
-class _Part:
-    """What both kinds of parts verify when they are opened."""
+class PartFiles(abc.ABC):
+    """Base of a part in a folder and of one at a URL: its files, verified when they are opened."""
 
     def __init__(self, path: str) -> None:
         self.path = path
-        shape = self._opened("shape", _SHAPE)
-        sizes = {name: self._opened(name, dtype) for name, dtype in _DTYPES.items()}
-        numbers = self.whole("shape").tolist() if shape == 2 else []
+        self._places = {name: self._opened(name, dtype) for name, dtype in _DTYPES.items()}
+        numbers = self.whole("shape").tolist() if self._places["shape"][0] == 2 else []
         if len(numbers) != 2 or min(numbers) < 0 or numbers[1] > MAX_COLUMNS:
             raise DataError(f"{path!r}: 'shape' must be two ints from 0, the second at most {MAX_COLUMNS}.")
-        self.shape, self.n_values = (numbers[0], numbers[1]), sizes["indices"]
-        if sizes["indptr"] != numbers[0] + 1 or sizes["indices"] != sizes["data"]:
+        offsets, ids, values = (self._places[name][0] for name in ("indptr", "indices", "data"))
+        if offsets != numbers[0] + 1 or ids != values:
             raise DataError(
                 f"{path!r}: 'indptr' must have {numbers[0] + 1} entries, and 'indices' and 'data' as many as each "
-                f"other. Got {sizes['indptr']}, {sizes['indices']} and {sizes['data']} instead."
+                f"other. Got {offsets}, {ids} and {values} instead."
             )
+        self.shape, self.n_values = (numbers[0], numbers[1]), ids
 
-    def _opened(self, name: str, dtype: np.dtype[Any]) -> int:
-        """Number of values of an array."""
-        raise NotImplementedError
+    @abc.abstractmethod
+    def _opened(self, name: str, dtype: np.dtype[Any]) -> tuple[int, int]:
+        """Number of values of an array, and at which byte of its file they begin."""
 
+    @abc.abstractmethod
     def whole(self, name: str) -> npt.NDArray[Any]:
-        raise NotImplementedError
+        """A copy of an array."""
+
+    @abc.abstractmethod
+    def ranges(self, name: str, begins: Ranges, ends: Ranges, out: npt.NDArray[Any]) -> None:
+        """Write the values of some ranges of an array, which rise, one behind the other."""
 
     def _unreadable(self, name: str, why: object) -> DataError:
         return DataError(f"{joined_path(self.path, name + '.npy')!r} can't be read: {why}.")
 
-    def _size(self, name: str, start: bytes, dtype: np.dtype[Any]) -> tuple[int, int]:
-        """Number of values and where they begin, by the first bytes of a file."""
+    def _place(self, name: str, start: bytes, dtype: np.dtype[Any]) -> tuple[int, int]:
+        """What :meth:`_opened` gives, by the first bytes of a file."""
+        file = joined_path(self.path, f"{name}.npy")
         try:
             descr, shape, offset = parse_header(start)
         except HeaderError as error:
-            raise DataError(f"{joined_path(self.path, name + '.npy')!r} {error}.") from error
+            raise DataError(f"{file!r} {error}.") from error
         if len(shape) != 1 or np.dtype(descr) != dtype:
             raise DataError(
-                f"{joined_path(self.path, name + '.npy')!r} must hold one row of {dtype.name}. Got {np.dtype(descr)} "
-                f"of shape {shape} instead."
+                f"{file!r} must hold one row of {dtype.name}. Got {np.dtype(descr)} of shape {shape} instead."
             )
         return shape[0], offset
 
 
-class _LocalPart(_Part):
+class _LocalPart(PartFiles):
     """A part in a folder; the arrays of which ranges are asked for are mapped, and each so has an open file."""
 
     def __init__(self, path: str) -> None:
-        self._offsets: dict[str, tuple[int, int]] = {}
         self._arrays: dict[str, npt.NDArray[Any]] = {}
         super().__init__(path)
 
-    def _opened(self, name: str, dtype: np.dtype[Any]) -> int:
+    def _opened(self, name: str, dtype: np.dtype[Any]) -> tuple[int, int]:
         try:
             with open(os.path.join(self.path, f"{name}.npy"), "rb") as file:
-                size, offset = self._size(name, file.read(_HEADER), dtype)
+                size, offset = self._place(name, file.read(_HEADER), dtype)
                 n_bytes = os.fstat(file.fileno()).st_size - offset
         except OSError as error:
             raise self._unreadable(name, _reason(error)) from error
         if n_bytes != size * dtype.itemsize:
             raise self._unreadable(name, f"it should hold {size * dtype.itemsize:,} bytes of data, not {n_bytes:,}")
-        self._offsets[name] = size, offset
-        return size
+        return size, offset
 
     def _mapped(self, name: str) -> npt.NDArray[Any]:
-        size, offset = self._offsets[name]
-        dtype = _SHAPE if name == "shape" else _DTYPES[name]
+        size, offset = self._places[name]
         if not size:
-            return np.zeros(0, dtype)
+            return np.zeros(0, _DTYPES[name])
         try:
-            mapped = np.memmap(os.path.join(self.path, f"{name}.npy"), dtype, "r", offset, (size,))
+            mapped = np.memmap(os.path.join(self.path, f"{name}.npy"), _DTYPES[name], "r", offset, (size,))
         except (OSError, ValueError) as error:  # it may have been cut short since
             raise self._unreadable(name, _reason(error)) from error
         return np.asarray(mapped)  # a plain array over the same pages
@@ -177,61 +167,56 @@ class _LocalPart(_Part):
             self._arrays[name] = self._mapped(name)
         array = self._arrays[name]
         first, last = _runs(begins, ends, 0)
-        if len(out) >= _LONG * len(first):
-            pieces = [array[a:b] for a, b in zip(begins[first].tolist(), ends[last - 1].tolist(), strict=True)]
-            if pieces:
-                np.concatenate(pieces, out=out)
-        else:
+        if len(out) < _LONG * len(first):
             np.take(array, _positions(begins, ends), out=out)
+        elif len(first):
+            pieces = [array[a:b] for a, b in zip(begins[first].tolist(), ends[last - 1].tolist(), strict=True)]
+            np.concatenate(pieces, out=out)
 
 
-class _RemotePart(_Part):
+class _RemotePart(PartFiles):
     """A part on an object storage, of which ranges are read with fsspec. Ranges that are near to each other are read
     together."""
 
     def __init__(self, path: str) -> None:
         self._system, self._root = _file_system(path)
-        self._offsets: dict[str, tuple[int, int]] = {}
         super().__init__(path)
 
-    def _opened(self, name: str, dtype: np.dtype[Any]) -> int:
-        start = self._bytes(name, np.array([0]), np.array([_HEADER]))[0]
-        self._offsets[name] = self._size(name, start, dtype)
-        return self._offsets[name][0]
+    def _opened(self, name: str, dtype: np.dtype[Any]) -> tuple[int, int]:
+        return self._place(name, self._bytes(name, np.array([0]), np.array([_HEADER]))[0], dtype)
 
     def _bytes(self, name: str, begins: Ranges, ends: Ranges) -> list[bytes]:
         """Ranges of bytes of a file."""
         path = joined_path(self._root, f"{name}.npy")
         try:
-            found = self._system.cat_ranges([path] * len(begins), begins.tolist(), ends.tolist(), on_error="raise")
+            return list(self._system.cat_ranges([path] * len(begins), begins.tolist(), ends.tolist(), on_error="raise"))
         except Exception as error:  # file systems have errors of their own
             raise self._unreadable(name, _reason(error)) from error
-        return list(found)
 
     def whole(self, name: str) -> npt.NDArray[Any]:
-        size = self._offsets[name][0]
-        result = np.empty(size, _SHAPE if name == "shape" else _DTYPES[name])
+        size = self._places[name][0]
+        result = np.empty(size, _DTYPES[name])
         self.ranges(name, np.array([0]), np.array([size]), result)
         return result
 
     def ranges(self, name: str, begins: Ranges, ends: Ranges, out: npt.NDArray[Any]) -> None:
-        dtype = out.dtype
+        dtype, offset, done = out.dtype, self._places[name][1], 0
         filled = np.flatnonzero(ends > begins)
         begins, ends = begins[filled], ends[filled]
+        if not len(filled):
+            return
         firsts, lasts = _runs(begins, ends, _GAP // dtype.itemsize)
-        done = 0
-        for group in _groups((ends[lasts - 1] - begins[firsts]) * dtype.itemsize):
-            first, last = firsts[group], lasts[group]
+        sizes = (ends[lasts - 1] - begins[firsts]) * dtype.itemsize
+        cuts = np.flatnonzero(np.diff(np.cumsum(sizes) // _AT_ONCE)) + 1  # neighbours with no more bytes together
+        for first, last in zip(np.split(firsts, cuts), np.split(lasts, cuts), strict=True):
             low, high = begins[first], ends[last - 1]
-            offset = self._offsets[name][1]
             chunks = self._bytes(name, offset + low * dtype.itemsize, offset + high * dtype.itemsize)
             for chunk, a, b, start, stop in zip(chunks, first, last, low, high, strict=True):
                 if len(chunk) != (stop - start) * dtype.itemsize:
                     raise self._unreadable(name, "it ends before its last value")
-                values = np.frombuffer(chunk, dtype)
-                own = values[_positions(begins[a:b] - start, ends[a:b] - start)]
-                out[done : done + len(own)] = own
-                done += len(own)
+                values = np.frombuffer(chunk, dtype)[_positions(begins[a:b] - start, ends[a:b] - start)]
+                out[done : done + len(values)] = values
+                done += len(values)
 
 
 def _runs(begins: Ranges, ends: Ranges, gap: int) -> tuple[Ranges, Ranges]:
@@ -239,13 +224,6 @@ def _runs(begins: Ranges, ends: Ranges, gap: int) -> tuple[Ranges, Ranges]:
     cuts = np.flatnonzero(begins[1:] - ends[:-1] > gap) + 1
     some = min(1, len(begins))
     return np.concatenate((np.zeros(some, np.int64), cuts)), np.concatenate((cuts, np.full(some, len(begins))))
-
-
-def _groups(sizes: Ranges) -> list[slice]:
-    """Neighbours that have no more than so many bytes together, or one that has more."""
-    cuts = np.flatnonzero(np.diff(np.cumsum(sizes) // _AT_ONCE)) + 1
-    edges = [0, *cuts.tolist(), len(sizes)]
-    return [slice(a, b) for a, b in itertools.pairwise(edges) if a < b]
 
 
 def _positions(begins: Ranges, ends: Ranges) -> Ranges:
@@ -361,31 +339,21 @@ class RowParts:
             files.ranges("data", begins, ends, data[values])
         fault, row = kernels.check_compressed(indptr, indices, data, self.shape[1])
         if fault:
-            raise self._damaged(int(rows[row]) if 0 <= row < len(rows) else int(rows[0]))
-        return self._as_asked(Csr(indptr, indices, data, (len(rows), self.shape[1])))
-
-    def _as_asked(self, csr: Csr) -> Csr:
+            row = int(rows[row]) if 0 <= row < len(rows) else int(rows[0])
+            part = int(np.searchsorted(self.first_rows, row, "right")) - 1
+            raise DataError(
+                f"{self.paths[part]!r} is damaged: row {row - int(self.first_rows[part])} must hold rising column "
+                f"numbers in [0, {self.shape[1] - 1}] and finite values other than 0."
+            )
+        csr = Csr(indptr, indices, data, (len(rows), self.shape[1]))
         csr = csr if self.factors is None else csr.times_columns(self.factors)
         return csr.unit_rows() if self.unit else csr
 
-    def _damaged(self, row: int) -> DataError:
-        part = int(np.searchsorted(self.first_rows, row, "right")) - 1
-        own = row - int(self.first_rows[part])
-        return DataError(
-            f"{self.paths[part]!r} is damaged: row {own} must hold rising column numbers in [0, "
-            f"{self.shape[1] - 1}] and finite values other than 0."
-        )
-
     def _part(self, number: int) -> PartFiles:
-        part = self._files.get(number)
-        if part is None:
-            part = self._sound(part_files(self.paths[number]), number)
-            if len(self._files) < _OPEN:
-                self._files[number] = part
-        return part
-
-    def _sound(self, part: PartFiles, number: int) -> PartFiles:
         """A part, if it has the size that it had when all were opened."""
+        if number in self._files:
+            return self._files[number]
+        part = part_files(self.paths[number])
         first, last = (int(self.first_rows[at]) for at in (number, number + 1))
         wanted = (last - first, self.shape[1]), int(self.indptr[last] - self.indptr[first])
         if (part.shape, part.n_values) != wanted:
@@ -393,12 +361,13 @@ class RowParts:
                 f"{self.paths[number]!r} has changed: it has shape {part.shape} and {counted(part.n_values, 'value')}, "
                 f"but had shape {wanted[0]} and {wanted[1]:,}."
             )
+        if len(self._files) < _OPEN:
+            self._files[number] = part
         return part
 
     def ranges(self) -> list[tuple[int, int]]:
         """The rows of each part, the first and one past the last."""
-        edges = self.first_rows.tolist()
-        return list(itertools.pairwise(edges))
+        return list(itertools.pairwise(self.first_rows.tolist()))
 
     def bytes_of(self, first: int, last: int) -> int:
         """What some rows take in memory when they are read."""

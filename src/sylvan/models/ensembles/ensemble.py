@@ -21,13 +21,12 @@ from sylvan.errors import DataError, ParameterError
 from sylvan.explain.explanation import Explanation
 from sylvan.explain.question import place_of
 from sylvan.explain.records import Names, TreeVote
-from sylvan.labels.targets import Targets, named_rows
+from sylvan.labels.targets import Targets, named_rows, one_class_a_row
 from sylvan.labels.vocabulary import find_label
 from sylvan.metrics.rows import hits
 from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator
 from sylvan.models.compress import compressed_model, has_weights, pruned_model
 from sylvan.models.ensembles import members as joining
-from sylvan.models.label_changes import one_class_a_row
 from sylvan.models.text import TextModel, usual_vectorizer
 from sylvan.models.text_estimator import Unknown, check_texts, thresholds_by_name
 from sylvan.models.xr.xr_linear import XRLinear

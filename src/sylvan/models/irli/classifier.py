@@ -16,6 +16,7 @@ from sylvan.arrays.canonical import Csr, take_rows
 from sylvan.arrays.topk import TopK
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, MemoryLimitError, ParameterError, RowsUnknownWarning
+from sylvan.labels.targets import one_class_a_row
 from sylvan.lazy import need_torch
 from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.models.irli.bucket_network import BucketNetwork
@@ -38,7 +39,6 @@ from sylvan.models.irli.settings import (
     Repetitions,
 )  # fmt: skip
 from sylvan.models.irli.updates import IRLIUpdatePlan, UpdateRows, planned, refuse, updated
-from sylvan.models.label_changes import one_class_a_row
 from sylvan.parallel import all_at_once, resolve_jobs
 from sylvan.params.fields import Range, Seed, Threads, attribute, parameterized
 from sylvan.params.wording import counted, shown_bytes

@@ -17,8 +17,8 @@ from sylvan.arrays.canonical import Csr, stacked, take_rows
 from sylvan.arrays.label_filter import LabelFilter
 from sylvan.arrays.topk import TopK, answers_of
 from sylvan.data import Vocabulary
+from sylvan.data.label_terms import named_texts
 from sylvan.errors import DataError
-from sylvan.labels.names import label_name
 from sylvan.labels.targets import grown_labels, need_as_many
 from sylvan.models.base import CANDIDATES, Estimator
 from sylvan.models.encoders import OF_LABELS, EncodedLabels, ModelEncoder, encoded
@@ -45,27 +45,6 @@ class Described:
     labels: NamedTexts
     judged: list[str]  # the texts of the rows that the curve is fitted to, where they have to be encoded
     encoder: TextEncoder | None  # what encodes these, and the labels' texts
-
-
-def named_texts(label_texts: Any, names: Iterable[str]) -> NamedTexts:
-    """The text of each label that has one, from a caller's ``label_texts``."""
-    if isinstance(label_texts, str) and label_texts == "names":
-        return {name: name for name in names}
-    if not isinstance(label_texts, Mapping):
-        raise DataError(
-            f"label_texts must be a mapping of labels to texts, or 'names'. Got {type(label_texts).__name__} instead."
-        )
-    result: NamedTexts = {}
-    for name, text in label_texts.items():
-        parts = [text] if isinstance(text, str) else text
-        fine = isinstance(parts, list | tuple) and all(isinstance(part, str) for part in parts)
-        if isinstance(name, bool) or not isinstance(name, str | int | np.integer) or not fine:
-            raise DataError(
-                f"label_texts must give a string, or a list of strings, for each label. "
-                f"Got {text!r:.60} for label {name!r:.60} instead."
-            )
-        result[label_name(str(name))] = " ".join(parts)
-    return dict(sorted(result.items()))  # rows are in this order, whatever the mapping's
 
 
 @dataclass(frozen=True, eq=False)

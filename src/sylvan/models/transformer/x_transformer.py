@@ -20,11 +20,10 @@ from sylvan.errors import ModelError, ParameterError, UnsupportedError
 from sylvan.explain.explanation import Explanation
 from sylvan.explain.question import MEANING, gathered
 from sylvan.indexing import LabelTree
-from sylvan.labels.targets import need_as_many
+from sylvan.labels.targets import need_as_many, one_class_a_row
 from sylvan.models import encoders as encoding
 from sylvan.models.base import Estimator, has_new_rows
 from sylvan.models.ensembles.ensemble import Ensemble
-from sylvan.models.label_changes import one_class_a_row
 from sylvan.models.text_estimator import TextEstimator, Unknown, check_texts
 from sylvan.models.transformer import training as fitting
 from sylvan.models.transformer.presets import PARTS, Preset, TransformerMatcher, ensemble_of, preset_part

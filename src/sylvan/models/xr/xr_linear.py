@@ -25,10 +25,10 @@ from sylvan.explain.records import Names, TreeVote
 from sylvan.indexing import LabelTree
 from sylvan.indexing.clustering import Clustering
 from sylvan.indexing.embeddings import Embedding
+from sylvan.labels.targets import one_class_a_row
 from sylvan.matching import beam as matching
 from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator, has_new_rows
 from sylvan.models.compress import compressed_model, pruned_model
-from sylvan.models.label_changes import one_class_a_row
 from sylvan.models.xr.added_labels import planned_labels, with_new_labels
 from sylvan.models.xr.changed_layer import saved_by_rebuilding
 from sylvan.models.xr.estimate import TrainingSize
