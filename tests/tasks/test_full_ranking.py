@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from sylvan import metrics
 from sylvan.arrays.topk import TopK
-from sylvan.tasks.base import chunks, ranking_measures, target_ranks, top_classes
+from sylvan.sampling.tensors import slices
+from sylvan.tasks.base import ranking_measures, target_ranks, top_classes
 
 
 def naive_rank(scores: list[float], target: int, seen: set[int]) -> int:
@@ -79,6 +80,6 @@ def test_top_classes_against_a_full_sort(most: int | None) -> None:
 
 
 def test_chunks_hold_few_scores() -> None:
-    assert list(chunks(5, 10, 25)) == [(0, 2), (2, 4), (4, 5)]
-    assert list(chunks(3, 100, 25)) == [(0, 1), (1, 2), (2, 3)]
-    assert list(chunks(0, 100)) == []
+    assert list(slices(5, 10, 25)) == [slice(0, 2), slice(2, 4), slice(4, 5)]
+    assert list(slices(3, 100, 25)) == [slice(0, 1), slice(1, 2), slice(2, 3)]
+    assert list(slices(0, 100)) == []

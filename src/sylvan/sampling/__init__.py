@@ -15,44 +15,66 @@ from sylvan.lazy import lazy_names, need_torch, typed_names
 need_torch("sylvan.sampling")
 
 if TYPE_CHECKING:
-    from sylvan.sampling.beam_tree_head import BeamTreeHead as BeamTreeHead
-    from sylvan.sampling.beam_tree_head import BestClasses as BestClasses
-    from sylvan.sampling.by_name import make_head as make_head
-    from sylvan.sampling.by_name import make_loss as make_loss
-    from sylvan.sampling.by_name import make_sampler as make_sampler
-    from sylvan.sampling.by_name import make_tail_sampler as make_tail_sampler
-    from sylvan.sampling.losses.cane import CANELoss as CANELoss
-    from sylvan.sampling.losses.cane import FrequencySubsets as FrequencySubsets
-    from sylvan.sampling.losses.full_softmax import FullSoftmaxLoss as FullSoftmaxLoss
-    from sylvan.sampling.losses.loss import ClassLoss as ClassLoss
-    from sylvan.sampling.losses.sampled_softmax import BlackOutLoss as BlackOutLoss
-    from sylvan.sampling.losses.sampled_softmax import HeadAndTailLoss as HeadAndTailLoss
-    from sylvan.sampling.losses.sampled_softmax import LossCheck as LossCheck
-    from sylvan.sampling.losses.sampled_softmax import NCELoss as NCELoss
-    from sylvan.sampling.losses.sampled_softmax import NegativeSamplingLoss as NegativeSamplingLoss
-    from sylvan.sampling.losses.sampled_softmax import OneVsEachLoss as OneVsEachLoss
-    from sylvan.sampling.losses.sampled_softmax import SampledLossWarning as SampledLossWarning
-    from sylvan.sampling.losses.sampled_softmax import SampledSoftmaxLoss as SampledSoftmaxLoss
-    from sylvan.sampling.midx.exact_midx import ExactMIDX as ExactMIDX
-    from sylvan.sampling.midx.midx import MIDX as MIDX
-    from sylvan.sampling.rowwise_adagrad import HarmfulOptimizerWarning as HarmfulOptimizerWarning
-    from sylvan.sampling.rowwise_adagrad import RowwiseAdagrad as RowwiseAdagrad
-    from sylvan.sampling.rowwise_adagrad import check_optimizer as check_optimizer
-    from sylvan.sampling.samplers.base import Draw as Draw
-    from sylvan.sampling.samplers.base import Sampler as Sampler
-    from sylvan.sampling.samplers.base import StaleSamplerWarning as StaleSamplerWarning
-    from sylvan.sampling.samplers.kernel_sampler import RFF as RFF
-    from sylvan.sampling.samplers.kernel_sampler import Sphere as Sphere
-    from sylvan.sampling.samplers.lsh import LSH as LSH
-    from sylvan.sampling.samplers.static import InBatch as InBatch
-    from sylvan.sampling.samplers.static import LogUniform as LogUniform
-    from sylvan.sampling.samplers.static import Softmax as Softmax
-    from sylvan.sampling.samplers.static import Subset as Subset
-    from sylvan.sampling.samplers.static import Uniform as Uniform
-    from sylvan.sampling.samplers.static import Unigram as Unigram
+    from sylvan.sampling.beam_tree_head import BeamTreeHead, BestClasses
+    from sylvan.sampling.by_name import make_head, make_loss, make_sampler, make_tail_sampler
+    from sylvan.sampling.losses.cane import CANELoss, FrequencySubsets
+    from sylvan.sampling.losses.full_softmax import FullSoftmaxLoss
+    from sylvan.sampling.losses.loss import ClassLoss
+    from sylvan.sampling.losses.sampled_softmax import (
+        BlackOutLoss,
+        HeadAndTailLoss,
+        LossCheck,
+        NCELoss,
+        NegativeSamplingLoss,
+        OneVsEachLoss,
+        SampledLossWarning,
+        SampledSoftmaxLoss,
+    )
+    from sylvan.sampling.midx.exact_midx import ExactMIDX
+    from sylvan.sampling.midx.midx import MIDX
+    from sylvan.sampling.rowwise_adagrad import HarmfulOptimizerWarning, RowwiseAdagrad, check_optimizer
+    from sylvan.sampling.samplers.base import Draw, Sampler, StaleSamplerWarning
+    from sylvan.sampling.samplers.kernel_sampler import RFF, Sphere
+    from sylvan.sampling.samplers.lsh import LSH
+    from sylvan.sampling.samplers.static import InBatch, LogUniform, Softmax, Subset, Uniform, Unigram
 
-_PLACES = typed_names(__name__)  # a module is loaded when a name of it is first asked for
+__all__ = [
+    "LSH",
+    "MIDX",
+    "RFF",
+    "BeamTreeHead",
+    "BestClasses",
+    "BlackOutLoss",
+    "CANELoss",
+    "ClassLoss",
+    "Draw",
+    "ExactMIDX",
+    "FrequencySubsets",
+    "FullSoftmaxLoss",
+    "HarmfulOptimizerWarning",
+    "HeadAndTailLoss",
+    "InBatch",
+    "LogUniform",
+    "LossCheck",
+    "NCELoss",
+    "NegativeSamplingLoss",
+    "OneVsEachLoss",
+    "RowwiseAdagrad",
+    "SampledLossWarning",
+    "SampledSoftmaxLoss",
+    "Sampler",
+    "Softmax",
+    "Sphere",
+    "StaleSamplerWarning",
+    "Subset",
+    "Uniform",
+    "Unigram",
+    "check_optimizer",
+    "make_head",
+    "make_loss",
+    "make_sampler",
+    "make_tail_sampler",
+]  # fmt: skip
 
-__all__ = sorted(_PLACES)
-
-__getattr__, __dir__ = lazy_names(__name__, _PLACES)
+# A module is loaded when a name of it is first asked for.
+__getattr__, __dir__ = lazy_names(__name__, typed_names(__name__))

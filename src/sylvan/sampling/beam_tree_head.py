@@ -11,16 +11,14 @@ from torch import Tensor, nn
 from sylvan.errors import DataError, ParameterError
 from sylvan.indexing.class_tree import check_class_tree, class_edges, first_edges
 from sylvan.indexing.tree import LabelTree
-from sylvan.params.fields import KW_ONLY, Flag, Instance, Number, Parameterized, Range, parameterized
+from sylvan.params.fields import KW_ONLY, Flag, Instance, Number, Parameterized, Range, check_value, parameterized
 from sylvan.sampling.losses.logits import class_logits
 from sylvan.sampling.losses.loss import (
     Positives,
     Reduction,
     Selection,
     cane_losses,
-    check_positives,
-    check_range,
-    check_targets,
+    checked_targets,
     counted_rows,
     masked_to_infinity,
     no_losses,
@@ -30,7 +28,7 @@ from sylvan.sampling.losses.loss import (
 )
 from sylvan.sampling.samplers.base import Sampler
 from sylvan.sampling.samplers.static import Uniform
-from sylvan.sampling.tensors import eagerly, need_floats, need_integers, product, slices, without_gradient
+from sylvan.sampling.tensors import eagerly, need_floats, need_shape, need_tensor, product, slices, without_gradient
 
 # So many edges in one matrix product take the time of one edge that is gathered for a query of its own.
 _PER_GATHERED = 8
@@ -54,10 +52,8 @@ class TreePaths(nn.Module):
         self.register_buffer("edges", torch.from_numpy(class_edges(tree)), persistent=False)
         self.register_buffer("labels", torch.tensor(tree.leaf_labels, dtype=torch.int64), persistent=False)
         for layer in range(1, tree.depth):
-            offsets = torch.tensor(tree.child_offsets[layer], dtype=torch.int64)
-            parents = torch.tensor(tree.parents(layer), dtype=torch.int64)
-            self.register_buffer(f"offsets{layer}", offsets, persistent=False)
-            self.register_buffer(f"parents{layer}", parents, persistent=False)
+            for name, numbers in (("offsets", tree.child_offsets[layer]), ("parents", tree.parents(layer))):
+                self.register_buffer(f"{name}{layer}", torch.tensor(numbers, dtype=torch.int64), persistent=False)
 
     @without_gradient
     def best(self, queries: Tensor, table: Tensor, bias: Tensor | None, beam: int, k: int) -> tuple[Tensor, Tensor]:
@@ -93,14 +89,18 @@ class TreePaths(nn.Module):
         with torch.autocast(queries.device.type, enabled=False):
             scores = self._of_layer(queries, table, bias, 0)
             for layer in range(1, self.depth):
-                scores = self._of_layer(queries, table, bias, layer) + scores.index_select(1, self._parents(layer))
+                scores = self._of_layer(queries, table, bias, layer) + scores.index_select(
+                    1, self.get_buffer(f"parents{layer}")
+                )
             return scores.index_select(1, self.edges[:, -1] - self.first[-2])
 
     def class_rows(self, rows: Tensor) -> Tensor:
         """For each class the sum of its edges' ``rows`` (n_edges, ...): (n_classes, ...), with gradients."""
         sums = rows[: self.first[1]]
         for layer in range(1, self.depth):
-            sums = rows[self.first[layer] : self.first[layer + 1]] + sums.index_select(0, self._parents(layer))
+            sums = rows[self.first[layer] : self.first[layer + 1]] + sums.index_select(
+                0, self.get_buffer(f"parents{layer}")
+            )
         return sums.index_select(0, self.edges[:, -1] - self.first[-2])
 
     def _below(
@@ -109,13 +109,13 @@ class TreePaths(nn.Module):
         """The children in ``layer`` of the nodes in the one above, and their scores; see :meth:`best`."""
         if parents is None:
             own = self._of_layer(queries, table, bias, layer)
-            return None, own + above.index_select(1, self._parents(layer))
-        offsets: Tensor = getattr(self, f"offsets{layer}")
+            return None, own + above.index_select(1, self.get_buffer(f"parents{layer}"))
+        offsets = self.get_buffer(f"offsets{layer}")
         fan_out, first = self.fan_outs[layer], self.first[layer]
         begin = offsets[parents].unsqueeze(2)  # (batch, w, 1)
         children = begin + torch.arange(fan_out, device=begin.device)  # (batch, w, fan_out)
-        there = children < offsets[parents + 1].unsqueeze(2)
-        children = children.where(there, begin)
+        real = children < offsets[parents + 1].unsqueeze(2)
+        children = children.where(real, begin)
         flat = children.flatten(1)
         n_nodes = self.first[layer + 1] - first
         if n_nodes <= _PER_GATHERED * flat.shape[1]:
@@ -123,7 +123,7 @@ class TreePaths(nn.Module):
         else:
             scores = class_logits(queries, table, flat + first, bias)
         scores = scores.view(children.shape) + above.unsqueeze(2)
-        return flat, scores.masked_fill(~there, -torch.inf).flatten(1)
+        return flat, scores.masked_fill(~real, -torch.inf).flatten(1)
 
     def _of_layer(self, queries: Tensor, table: Tensor, bias: Tensor | None, layer: int) -> Tensor:
         """Scores of all edges of a layer (batch, n_nodes), those above not added."""
@@ -131,10 +131,6 @@ class TreePaths(nn.Module):
         wide = torch.promote_types(torch.promote_types(queries.dtype, table.dtype), torch.float32)
         scores = product(queries.to(wide), table[part].to(wide))
         return scores if bias is None else scores + bias[part]
-
-    def _parents(self, layer: int) -> Tensor:
-        parents: Tensor = getattr(self, f"parents{layer}")
-        return parents
 
 
 class BestClasses(NamedTuple):
@@ -326,7 +322,17 @@ class BeamTreeHead(Parameterized, nn.Module):
     def _sorted_out(self, features: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """After all checks, the features (batch, dim) and targets (batch, p) not ignored, and which these are, bool."""
         self._check_features(features)
-        return counted_rows(features, self._check_targets(features, targets), self.ignore_index)
+        need_tensor(targets, "The targets of BeamTreeHead, class numbers,")
+        if targets.device != features.device:
+            raise DataError(
+                f"The targets of BeamTreeHead must be on the device of the features, {features.device}. "
+                f"Got {targets.device} instead."
+            )
+        targets = checked_targets(
+            targets, features, self.n_classes, self.ignore_index, owner="BeamTreeHead",
+            numbered="like the labels of its tree",
+        )  # fmt: skip
+        return counted_rows(features, targets, self.ignore_index)
 
     def _losses(self, features: Tensor, targets: Tensor, weights: Tensor, biases: Tensor | None) -> Tensor:
         targeted = positives(targets, self.ignore_index)
@@ -395,14 +401,16 @@ class BeamTreeHead(Parameterized, nn.Module):
         BestClasses(classes=tensor([[ 0,  1,  2, -1]]), scores=tensor([[3., 2., 1., -inf]]))
         """
         self._check_features(features)
-        _check_count("k", k, max(self.n_classes, _MOST_ANSWERS))
+        check_value("k", k, Number(int, 1, max(self.n_classes, _MOST_ANSWERS)), "BeamTreeHead")
         beam = max(k, self.n_candidates) if beam is None else beam
-        _check_count("beam", beam)
+        check_value("beam", beam, Number(int, 1), "BeamTreeHead")
         rows = features.reshape(-1, self.dim)
         wide = torch.promote_types(torch.promote_types(rows.dtype, self.edge_weights.dtype), torch.float32)
         classes = torch.full((len(rows), k), -1, dtype=torch.int64, device=rows.device)
         scores = torch.full((len(rows), k), -torch.inf, dtype=wide, device=rows.device)
-        for part in slices(len(rows), self._widest(beam)):
+        # Scores that a beam search has at once for a query, about.
+        layers = zip(np.diff(self._paths.first), self._paths.fan_outs, strict=True)
+        for part in slices(len(rows), max(min(int(size), 8 * beam * fan) for size, fan in layers)):
             best, best_scores = self._paths.best(rows[part], self.edge_weights, self.edge_biases, beam, k)
             m = best.shape[1]
             classes[part, :m], scores[part, :m] = best, best_scores
@@ -433,14 +441,13 @@ class BeamTreeHead(Parameterized, nn.Module):
             When ``exact`` isn't True or False, or ``beam`` isn't an int in [1, inf).
         """
         self._check_features(features)
-        if not Flag().accepts(exact):
-            raise ParameterError(f"The 'exact' parameter of BeamTreeHead must be True or False. Got {exact!r} instead.")
+        check_value("exact", exact, Flag(), "BeamTreeHead")
         rows = features.reshape(-1, self.dim)
         if exact:
             log_probs = self._paths.all_classes(rows, self.edge_weights, self.edge_biases).log_softmax(dim=1)
         else:
             beam = self.n_candidates if beam is None else beam
-            _check_count("beam", beam)
+            check_value("beam", beam, Number(int, 1), "BeamTreeHead")
             best = self.topk(rows, min(beam, self.n_classes), beam=beam)
             shape, dtype = (len(rows), self.n_classes + 1), best.scores.dtype
             log_probs = torch.full(shape, -torch.inf, dtype=dtype, device=rows.device)
@@ -460,38 +467,16 @@ class BeamTreeHead(Parameterized, nn.Module):
 
     # Checks.
 
-    def _widest(self, beam: int) -> int:
-        """Scores that a beam search holds at once for a query, about."""
-        sizes = np.diff(self._paths.first)
-        return int(max(min(size, 8 * beam * fan) for size, fan in zip(sizes, self._paths.fan_outs, strict=True)))
-
     def _check_features(self, features: Tensor) -> None:
-        need_floats(features, "The features given to BeamTreeHead")
-        if features.dim() < 2 or features.shape[-1] != self.dim:
-            raise DataError(
-                f"The features given to BeamTreeHead must have the shape (..., {self.dim}), at least two dimensions. "
-                f"Got {tuple(features.shape)} instead."
-            )
+        what = "The features given to BeamTreeHead"
+        need_floats(features, what)
+        fits = features.dim() >= 2 and features.shape[-1] == self.dim
+        need_shape(fits, features, what, f"(..., {self.dim}), at least two dimensions")
         if features.device != self.edge_weights.device:
             raise DataError(
                 f"The features given to BeamTreeHead are on {features.device}, its weights on "
                 f"{self.edge_weights.device}: move one of them with to(device)."
             )
-
-    def _check_targets(self, features: Tensor, targets: Tensor) -> Tensor:
-        targets = need_integers(targets, "The targets of BeamTreeHead, class numbers,")
-        check_targets(targets, features.shape[:-1], owner="BeamTreeHead")
-        if targets.device != features.device:
-            raise DataError(
-                f"The targets of BeamTreeHead must be on the device of the features, {features.device}. "
-                f"Got {targets.device} instead."
-            )
-        check_range(
-            targets, self.n_classes, self.ignore_index, owner="BeamTreeHead", numbered="like the labels of its tree"
-        )
-        if targets.shape != features.shape[:-1]:
-            check_positives(targets, self.n_classes, self.ignore_index, owner="BeamTreeHead")
-        return targets
 
     # What state_dict holds beside the parameters.
 
@@ -514,11 +499,3 @@ class BeamTreeHead(Parameterized, nn.Module):
             )
         self.tree = tree
         self._paths = TreePaths(tree).to(self.edge_weights.device)
-
-
-def _check_count(name: str, value: object, most: int | None = None) -> None:
-    allowed = Number(int, 1) if most is None else Number(int, 1, most)
-    if not allowed.accepts(value):
-        raise ParameterError(
-            f"The {name!r} parameter of BeamTreeHead must be {allowed.describe()}. Got {value!r} instead."
-        )

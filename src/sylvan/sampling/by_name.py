@@ -12,6 +12,7 @@ import numpy as np
 
 from sylvan.errors import ParameterError
 from sylvan.indexing import LabelTree, balanced_tree, class_tree
+from sylvan.params.fields import Number
 from sylvan.sampling.beam_tree_head import BeamTreeHead
 from sylvan.sampling.losses.cane import FrequencySubsets
 from sylvan.sampling.losses.loss import ClassLoss
@@ -156,7 +157,7 @@ def make_tail_sampler(
     [1, 3, 4]
     """
     often = class_counts(counts, n_classes, owner="make_tail_sampler")
-    if isinstance(n_head, bool) or not isinstance(n_head, int) or not 1 <= n_head < n_classes:
+    if not Number(int, 1, n_classes - 1).accepts(n_head):
         raise ParameterError(
             f"The 'n_head' parameter of make_tail_sampler must be an int in [1, {n_classes}). Got {n_head!r} instead."
         )
@@ -285,28 +286,26 @@ def make_head(
     """
     kind, fixed = _look_up("head", _HEADS, name)
     if not isinstance(tree, LabelTree):
-        tree = _tree_of(name, tree, n_classes, branching, counts, centers, seed)
+        if not isinstance(tree, str) or tree not in _TREES:
+            listed = ", ".join(map(repr, _TREES))
+            raise ParameterError(
+                f"The 'tree' parameter of {name!r} must be one of {listed}, or a LabelTree. Got {tree!r}."
+            )
+        for word, needed_by, value in (("counts", "frequency", counts), ("centers", "kmeans", centers)):
+            if tree == needed_by and value is None:
+                raise ParameterError(f"The tree {tree!r} of {name!r} needs {word!r}.")
+        if tree == "random":
+            tree = balanced_tree(np.random.default_rng(seed).permutation(n_classes), branching)
+        elif tree == "frequency":
+            often = class_counts(counts, n_classes, owner=name).cpu().numpy()
+            tree = balanced_tree(np.argsort(-often, kind="stable"), branching)
+        else:
+            tree = class_tree(centers() if callable(centers) else centers, branching, seed=seed)
     arguments = {"dim": dim, "tree": tree, "noise": noise, **fixed}
     if n_candidates is not None:
         arguments["n_candidates"] = n_candidates
     head: BeamTreeHead = _made(kind, name, inspect.signature(kind).parameters, arguments, parameters)
     return head
-
-
-def _tree_of(name: str, tree: str, n_classes: int, branching: int, counts: Any, centers: Any, seed: int) -> LabelTree:
-    """The tree that a word names."""
-    if not isinstance(tree, str) or tree not in _TREES:
-        known = ", ".join(map(repr, _TREES))
-        raise ParameterError(f"The 'tree' parameter of {name!r} must be one of {known}, or a LabelTree. Got {tree!r}.")
-    if tree == "random":
-        return balanced_tree(np.random.default_rng(seed).permutation(n_classes), branching)
-    word, given = ("counts", counts) if tree == "frequency" else ("centers", centers)
-    if given is None:
-        raise ParameterError(f"The tree {tree!r} of {name!r} needs {word!r}.")
-    if tree == "frequency":
-        often = class_counts(counts, n_classes, owner=name).cpu().numpy()
-        return balanced_tree(np.argsort(-often, kind="stable"), branching)
-    return class_tree(centers() if callable(centers) else centers, branching, seed=seed)
 
 
 def _with_candidates(
@@ -318,8 +317,8 @@ def _with_candidates(
         raise ParameterError(f"The loss 'cane' needs {missing!r} for its candidates, or 'candidates' itself.")
     theirs = set(inspect.signature(FrequencySubsets).parameters) & set(parameters)
     n_classes = len(class_counts(counts, None, owner="FrequencySubsets"))
-    given = {"n_subsets": max(1, min(100, n_classes // 2)), **{word: parameters[word] for word in theirs}}
-    candidates = FrequencySubsets(counts, n_candidates=n_candidates, dim=dim, **given)
+    of_subsets = {"n_subsets": max(1, min(100, n_classes // 2)), **{word: parameters[word] for word in theirs}}
+    candidates = FrequencySubsets(counts, n_candidates=n_candidates, dim=dim, **of_subsets)
     return {**{word: value for word, value in parameters.items() if word not in theirs}, "candidates": candidates}
 
 

@@ -11,19 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sylvan.errors import ParameterError
-from sylvan.params.fields import Constraint, Flag, Number
+from sylvan.params.fields import Constraint, Flag, Number, check_values
 from sylvan.sampling.losses.logits import distinct_rows
 
 _NORMALISING = (
-    torch.optim.Adam,
-    torch.optim.AdamW,
-    torch.optim.Adamax,
-    torch.optim.NAdam,
-    torch.optim.RAdam,
-    torch.optim.RMSprop,
-    torch.optim.SparseAdam,
-)
+    torch.optim.Adam, torch.optim.AdamW, torch.optim.Adamax, torch.optim.NAdam, torch.optim.RAdam,
+    torch.optim.RMSprop, torch.optim.SparseAdam,
+)  # fmt: skip
 _warned: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
 _RANGES: dict[str, Constraint] = {
     "lr": Number(float, 0),
@@ -97,12 +91,7 @@ class RowwiseAdagrad(torch.optim.Optimizer):
         defaults = {"lr": lr, "eps": eps, "initial_accumulator": initial_accumulator, "elementwise": elementwise}
         super().__init__(params, defaults)
         for group in self.param_groups:
-            for name, allowed in _RANGES.items():
-                if not allowed.accepts(group[name]):
-                    raise ParameterError(
-                        f"The {name!r} parameter of RowwiseAdagrad must be {allowed.describe()}. "
-                        f"Got {group[name]!r} instead."
-                    )
+            check_values(_RANGES, "RowwiseAdagrad", **{name: group[name] for name in _RANGES})
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -135,53 +124,38 @@ class RowwiseAdagrad(torch.optim.Optimizer):
         """
         super().load_state_dict(state_dict)
         saved = [key for group in state_dict["param_groups"] for key in group["params"]]
-        own = [parameter for group in self.param_groups for parameter in group["params"]]
-        for key, parameter in zip(saved, own, strict=True):
+        parameters = [parameter for group in self.param_groups for parameter in group["params"]]
+        for key, parameter in zip(saved, parameters, strict=True):
             sums = state_dict["state"].get(key, {}).get("sum")
             if sums is not None:
                 self.state[parameter]["sum"] = sums.to(parameter.device, _dtype_of_sums(parameter), copy=True)
 
     def _move(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
-        sums = self._accumulator(parameter, group)
-        ids: Tensor | None = None
-        if gradient.is_sparse:
-            ids, gradient = distinct_rows(gradient)
-        gradient = gradient.to(sums.dtype)
-        each = _squares(gradient, sums.dim())
-        if ids is None:
-            sums += each
-            now = sums
-        else:
-            now = sums.index_select(0, ids).add_(each)
-            sums.index_copy_(0, ids, now)
-        sizes = now.sqrt().add_(group["eps"]).reciprocal_().mul_(-group["lr"])
-        move = gradient * sizes.view(sizes.shape + (1,) * (gradient.dim() - sizes.dim()))
-        if ids is None:
-            parameter += move.to(parameter.dtype)
-        else:
-            parameter.index_add_(0, ids, move.to(parameter.dtype))
-
-    def _accumulator(self, parameter: Tensor, group: dict[str, Any]) -> Tensor:
-        """The sums of squares, one a row or one a number; at least float32."""
-        state = self.state[parameter]
+        state, ids = self.state[parameter], None
         if "sum" not in state:
             shape = parameter.shape if group["elementwise"] else parameter.shape[:1]
             state["sum"] = parameter.new_full(shape, group["initial_accumulator"], dtype=_dtype_of_sums(parameter))
-        result: Tensor = state["sum"]
-        return result
+        sums: Tensor = state["sum"]
+        if gradient.is_sparse:
+            ids, gradient = distinct_rows(gradient)
+        gradient = gradient.to(sums.dtype)
+        if gradient.dim() <= sums.dim():
+            squares = gradient.square()
+        else:  # their mean over a row
+            flat = gradient.flatten(sums.dim())
+            squares = torch.linalg.vector_norm(flat, dim=-1).square_().div_(flat.shape[-1])
+        now = sums.add_(squares) if ids is None else sums.index_select(0, ids).add_(squares)
+        sizes = now.sqrt().add_(group["eps"]).reciprocal_().mul_(-group["lr"])
+        move = (gradient * sizes.view(sizes.shape + (1,) * (gradient.dim() - sizes.dim()))).to(parameter.dtype)
+        if ids is None:
+            parameter += move
+        else:
+            sums.index_copy_(0, ids, now)
+            parameter.index_add_(0, ids, move)
 
 
 def _dtype_of_sums(parameter: Tensor) -> torch.dtype:
     return torch.promote_types(parameter.dtype, torch.float32)
-
-
-def _squares(gradient: Tensor, dims: int) -> Tensor:
-    """Squares of the gradient, averaged over the dimensions beyond the first ``dims``."""
-    if gradient.dim() <= dims:
-        return gradient.square()
-    flat = gradient.flatten(dims)
-    norms: Tensor = torch.linalg.vector_norm(flat, dim=-1)
-    return norms.square_().div_(flat.shape[-1])
 
 
 class HarmfulOptimizerWarning(UserWarning):

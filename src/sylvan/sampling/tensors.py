@@ -55,6 +55,18 @@ def need_integers(value: Any, what: str) -> Tensor:
     return integers
 
 
+def need_shape(fits: bool, tensor: Tensor, what: str, shape: str) -> None:
+    """Raise ``DataError`` with the wanted shape, in words, and the tensor's own unless it ``fits``."""
+    if not fits:
+        raise DataError(f"{what} must have the shape {shape}. Got {tuple(tensor.shape)} instead.")
+
+
+def outsider(ids: Tensor, n_classes: int) -> int | None:
+    """One of ``ids`` (at least one) that lies outside of [0, n_classes); None where all are within."""
+    low, high = (int(end) for end in torch.aminmax(ids))
+    return low if low < 0 else high if high >= n_classes else None
+
+
 def _received(value: Any) -> str:
     name = type(value).__name__
     if isinstance(value, nn.Module):

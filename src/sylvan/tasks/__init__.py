@@ -14,16 +14,15 @@ from sylvan.lazy import lazy_names, need_torch, typed_names
 need_torch("sylvan.tasks")
 
 if TYPE_CHECKING:
-    from sylvan.tasks.base import run_task as run_task
-    from sylvan.tasks.extreme_classification import ExtremeClassification as ExtremeClassification
-    from sylvan.tasks.language_model import LanguageModel as LanguageModel
-    from sylvan.tasks.language_model import build_corpus as build_corpus
-    from sylvan.tasks.language_model import read_corpus as read_corpus
-    from sylvan.tasks.sequential_recommendation import SequentialRecommendation as SequentialRecommendation
-    from sylvan.tasks.sequential_recommendation import split_sequences as split_sequences
+    from sylvan.tasks.base import run_task
+    from sylvan.tasks.extreme_classification import ExtremeClassification
+    from sylvan.tasks.language_model import LanguageModel, build_corpus, read_corpus
+    from sylvan.tasks.sequential_recommendation import SequentialRecommendation, split_sequences
 
-_PLACES = typed_names(__name__)  # a module is loaded when a name of it is first asked for
+__all__ = [
+    "ExtremeClassification", "LanguageModel", "SequentialRecommendation", "build_corpus", "read_corpus", "run_task",
+    "split_sequences",
+]  # fmt: skip
 
-__all__ = sorted(_PLACES)
-
-__getattr__, __dir__ = lazy_names(__name__, _PLACES)
+# A module is loaded when a name of it is first asked for.
+__getattr__, __dir__ = lazy_names(__name__, typed_names(__name__))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -34,22 +34,15 @@ from sylvan.sampling import (
 from sylvan.sampling.by_name import HEADS, LOSSES, SAMPLERS
 from sylvan.sampling.losses.sampled_softmax import CrossEntropyEstimate
 from sylvan.sampling.midx.codeword_learning import JOINT
+from sylvan.sampling.tensors import slices
 
 _SCORES = 1 << 23  # in memory at a time
-FULL = "full"
 AUTO = "auto"
 # Classes that are scored exactly unless their number is given. One product serves a whole batch, so that they cost far
 # less than as many rows that are gathered for each query.
-MOST_HEAD = 1000
+_MOST_HEAD = 1000
 _FEWEST = 4  # classes for a head and a tail
 TableOptimizer = Literal["adagrad", "rowwise-adagrad", "sgd", "adam"]
-
-
-def chunks(n_queries: int, n_classes: int, most: int | None = None) -> Iterator[tuple[int, int]]:
-    """Ranges of queries whose scores together are at most ``most`` (8,388,608 by default), or single queries."""
-    size = max(1, (most or _SCORES) // max(1, n_classes))
-    for first in range(0, n_queries, size):
-        yield first, min(first + size, n_queries)
 
 
 @torch.no_grad()
@@ -60,19 +53,19 @@ def target_ranks(
     # Shapes: queries (n, dim); table (n_classes, dim); targets (n,); seen (total,); returns (n,)
     ranks = torch.empty(len(queries), dtype=torch.int64, device=queries.device)
     ids = torch.arange(len(table), device=queries.device)
-    for first, end in chunks(len(queries), len(table), most):
-        scores = queries[first:end].float() @ table.float().t()  # (chunk, n_classes)
-        target = targets[first:end].unsqueeze(1)
+    for part in slices(len(queries), len(table), most or _SCORES):
+        scores = queries[part].float() @ table.float().t()  # (part, n_classes)
+        target = targets[part].unsqueeze(1)
         wanted = scores.gather(1, target)
         if seen is not None:
-            bounds = torch.searchsorted(seen[0], torch.tensor([first, end], device=seen[0].device))
-            part = slice(int(bounds[0]), int(bounds[1]))
-            scores[seen[0][part] - first, seen[1][part]] = -torch.inf
+            ends = torch.tensor([part.start, part.stop], device=seen[0].device)
+            pairs = slice(*torch.searchsorted(seen[0], ends).tolist())
+            scores[seen[0][pairs] - part.start, seen[1][pairs]] = -torch.inf
         wrong = ~torch.isfinite(wanted)
         better = (scores > wanted) | ((scores == wanted) & (ids < target))
         # The target itself never counts, even where it was among the excluded.
         better.scatter_(1, target, False)
-        ranks[first:end] = torch.where(wrong.squeeze(1), len(table), 1 + better.sum(dim=1))
+        ranks[part] = torch.where(wrong.squeeze(1), len(table), 1 + better.sum(dim=1))
     return ranks
 
 
@@ -90,11 +83,10 @@ def top_classes(queries: Tensor, table: Tensor, k: int, bias: Tensor | None = No
     """The ``k`` classes with the highest inner products of each query, best first (fewer when there are fewer)."""
     labels = np.empty((len(queries), min(k, len(table))), np.int32)
     values = np.empty(labels.shape, np.float32)
-    for first, end in chunks(len(queries), len(table), most):
-        scores = queries[first:end].float() @ table.float().t()
+    for part in slices(len(queries), len(table), most or _SCORES):
+        scores = queries[part].float() @ table.float().t()
         best = torch.topk(scores if bias is None else scores + bias.float(), labels.shape[1], dim=1)
-        labels[first:end] = best.indices.cpu().numpy()
-        values[first:end] = best.values.cpu().numpy()
+        labels[part], values[part] = best.indices.cpu().numpy(), best.values.cpu().numpy()
     return TopK(labels, values)
 
 
@@ -104,11 +96,6 @@ def usual_loss(sampler: Any, n_classes: int) -> str:
     if isinstance(sampler, str) and sampler != "in-batch" and n_classes >= _FEWEST:
         return "head-and-tail"
     return "sampled-softmax"
-
-
-def negatives(asked: int | None, usual: int, n_classes: int) -> int:
-    """How many negatives: as asked for, or the task's usual number, but no more than half of the classes."""
-    return asked if asked is not None else min(usual, max(1, n_classes // 2))
 
 
 class ClassObjective(nn.Module):
@@ -143,7 +130,7 @@ class ClassObjective(nn.Module):
         if not isinstance(loss, str):
             self.loss = _fitting(loss, n_classes, dim)
             return
-        if loss == FULL:
+        if loss == "full":
             self.loss = make_loss(loss, **(loss_parameters or {}))
             return
         if loss not in LOSSES and loss not in HEADS:
@@ -153,8 +140,15 @@ class ClassObjective(nn.Module):
             of_codes = {"n_codewords": codewords} if codewords is not None and "midx" in sampler else {}
             parameters = {"counts": frequencies, **of_codes, **(sampler_parameters or {})}
             if loss == "head-and-tail":
-                _check_words(loss, more)
-                n_head = more.pop("n_head", min(MOST_HEAD, max(1, n_classes // 2)))
+                known = [
+                    "n_head",
+                    *(word for word in HeadAndTailLoss.constraints if word not in ("sampler", "n_samples")),
+                ]
+                for word in more:
+                    if word not in known:
+                        listed = ", ".join(known)
+                        raise ParameterError(f"{loss!r} has no parameter {word!r}. Its parameters are: {listed}.")
+                n_head = more.pop("n_head", min(_MOST_HEAD, max(1, n_classes // 2)))
                 sampler = make_tail_sampler(sampler, n_classes, dim, n_head=n_head, **parameters)
             else:
                 sampler = make_sampler(sampler, n_classes, dim, **parameters)
@@ -221,32 +215,16 @@ class ClassObjective(nn.Module):
             loss: Tensor = self.loss(queries, targets)
         else:
             loss = self.loss(queries, table, targets, bias)
-            if isinstance(self.loss, CrossEntropyEstimate) and _now_and_then(step):
+            # The true loss is looked at in every step that is a power of two, from some way into the training on.
+            if isinstance(self.loss, CrossEntropyEstimate) and step >= 64 and step & (step - 1) == 0:
                 self.loss.check(queries, table, targets, bias)
         if joint:
             learning: Callable[[Tensor, Tensor], Tensor] = getattr(sampler, "learning_loss")  # noqa: B009
-            trained = queries[self._has_target(queries, targets)]
+            counted = targets.long() != self.loss.ignore_index
+            trained = queries[counted.any(dim=-1) if targets.dim() == queries.dim() else counted]
             if len(trained):
                 loss = loss + learning(trained, table)
         return loss
-
-    def _has_target(self, queries: Tensor, targets: Tensor) -> Tensor:
-        """Which queries the loss doesn't ignore, bool of the queries' shape without the last dimension."""
-        result = targets.long() != self.loss.ignore_index
-        return result.any(dim=-1) if targets.dim() == queries.dim() else result
-
-
-def _check_words(loss: str, given: Mapping[str, Any]) -> None:
-    """Refuse an unknown parameter of a loss with a head; ``n_head`` is known here, where the sampler is made."""
-    known = ["n_head", *(word for word in HeadAndTailLoss.constraints if word not in ("sampler", "n_samples"))]
-    for word in given:
-        if word not in known:
-            raise ParameterError(f"{loss!r} has no parameter {word!r}. Its parameters are: {', '.join(known)}.")
-
-
-def _now_and_then(step: int) -> bool:
-    """Whether a step is one to look at the true loss: every power of two from some way into the training on."""
-    return step >= 64 and step & (step - 1) == 0
 
 
 def _fitting(loss: Any, n_classes: int, dim: int) -> Any:
@@ -296,24 +274,16 @@ def table_optimizer(
     name: str, tables: Sequence[nn.Parameter], rate: float, *, sparse: bool, warn: bool = False
 ) -> torch.optim.Optimizer:
     """The optimiser of that name."""
-    made: torch.optim.Optimizer
-    if name == "adagrad":
-        made = RowwiseAdagrad(tables, lr=rate, elementwise=True)
-    elif name == "rowwise-adagrad":
-        made = RowwiseAdagrad(tables, lr=rate)
+    optimizer: torch.optim.Optimizer
+    if name in ("adagrad", "rowwise-adagrad"):
+        optimizer = RowwiseAdagrad(tables, lr=rate, elementwise=name == "adagrad")
     elif name == "sgd":
-        made = torch.optim.SGD(tables, lr=rate)
+        optimizer = torch.optim.SGD(tables, lr=rate)
     else:
-        made = torch.optim.SparseAdam(tables, lr=rate) if sparse else torch.optim.Adam(tables, lr=rate)
+        optimizer = torch.optim.SparseAdam(tables, lr=rate) if sparse else torch.optim.Adam(tables, lr=rate)
     if warn:
-        check_optimizer(made, tables[0])
-    return made
-
-
-def objective_optimizers(name: str, objective: ClassObjective, rate: float) -> list[torch.optim.Optimizer]:
-    """The optimiser of that name for what an objective has of tables, a head's weights among them; none without."""
-    tables, headed = objective.tables(), objective.head is not None
-    return [table_optimizer(name, tables, rate, sparse=headed, warn=headed)] if tables else []
+        check_optimizer(optimizer, tables[0])
+    return optimizer
 
 
 @parameterized
@@ -352,35 +322,40 @@ class Task(Parameterized, Job):
 
     def make_objective(
         self, n_classes: int, dim: int, counts: np.ndarray[Any, Any], centers: Callable[[], Any]
-    ) -> ClassObjective:
+    ) -> None:
         """What the queries are trained towards, with as many negatives as ``n_samples_``, by the loss ``loss_``."""
-        self.n_samples_ = negatives(self.n_samples, self.usual_negatives, n_classes)
+        # By default the task's usual number of negatives, but no more than half of the classes.
+        self.n_samples_ = self.n_samples or min(self.usual_negatives, max(1, n_classes // 2))
         self.loss_ = usual_loss(self.sampler, n_classes) if self.loss == AUTO else self.loss
-        return ClassObjective(
+        self._objective = ClassObjective(
             n_classes, dim, sampler=self.sampler, loss=self.loss_, n_samples=self.n_samples_, counts=counts,
             sampler_parameters=self.sampler_parameters, loss_parameters=self.loss_parameters, shared=self.shared,
             codewords=self.codewords, refresh=self.refresh, centers=centers,
         )  # fmt: skip
 
-    def make_module(
-        self, encoder: nn.Module, objective: ClassObjective, name: str, table: nn.Parameter
-    ) -> nn.Parameter:
+    def make_module(self, encoder: nn.Module, name: str, table: nn.Parameter) -> nn.Parameter:
         """Put together what is trained; the class table, which is called ``name``, or the head's weights instead."""
-        self.module = nn.ModuleDict({"encoder": encoder, "objective": objective})
-        if objective.head is None:
+        head = self._objective.head
+        self.module = nn.ModuleDict({"encoder": encoder, "objective": self._objective})
+        if head is None:
             self.module.register_parameter(name, table)
         self.module.to(self.device)
-        return table if objective.head is None else objective.head.edge_weights
+        return table if head is None else head.edge_weights
 
-    def class_optimizers(
-        self, objective: ClassObjective, table: nn.Parameter, sampled: bool
-    ) -> list[torch.optim.Optimizer]:
-        """The optimisers of the class table, or of what stands for it; ``sampled`` where its gradients are sparse."""
-        rate = self.table_learning_rate
-        own = [] if objective.head is not None else [
-            table_optimizer(self.optimizer, [table], rate, sparse=sampled, warn=sampled)
-        ]  # fmt: skip
-        return [*own, *objective_optimizers(self.optimizer, objective, rate)]
+    def make_optimizers(
+        self, inner: Sequence[nn.Parameter], tables: Sequence[tuple[nn.Parameter, float, bool, bool]]
+    ) -> None:
+        """Adam for the ``inner`` parameters and the objective's, and an optimiser for each of the encoder's and of the
+        classes' ``tables``: its rate, whether its gradients are sparse and whether to warn of Adam; and for what the
+        objective has of tables, a head's weights among them."""
+        own, headed = self._objective.tables(), self._objective.head is not None
+        self.optimizers = [
+            torch.optim.Adam([*inner, *self._objective.inner_parameters()], lr=self.learning_rate),
+            *(table_optimizer(self.optimizer, [table], rate, sparse=s, warn=w) for table, rate, s, w in tables),
+        ]
+        if own:
+            rate = self.table_learning_rate
+            self.optimizers.append(table_optimizer(self.optimizer, own, rate, sparse=headed, warn=headed))
 
     def plain_settings(self) -> dict[str, Any]:
         """The parameters that decide what is trained, as plain values."""

@@ -20,7 +20,7 @@ from sylvan.neural.text.bag_text_encoder import BagEncoder
 from sylvan.params.fields import KW_ONLY, Range, parameterized
 from sylvan.params.wording import counted
 from sylvan.runtime.checkpoint import checksum
-from sylvan.tasks.base import Task, table_optimizer
+from sylvan.tasks.base import Task
 
 _ROWS = 1024  # encoded at a time in evaluation
 _IGNORED = -100
@@ -159,10 +159,8 @@ class ExtremeClassification(Task):
         X, Y = self._checked(features, labels, part)
         if X.shape[1] != n_features:
             raise DataError(f"The {part} part has {counted(X.shape[1], 'feature')}, but the training has {n_features}.")
-        known = Y.indices < self.n_classes_
-        counts = np.bincount(np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))[known], minlength=Y.shape[0])
-        offsets = np.concatenate([[0], np.cumsum(counts)])
-        Y = sp.csr_matrix((Y.data[known], Y.indices[known], offsets), shape=(Y.shape[0], self.n_classes_))
+        Y = Y[:, : self.n_classes_]
+        Y = sp.csr_matrix((Y.data, Y.indices, Y.indptr), shape=(Y.shape[0], self.n_classes_))
         labelled = np.flatnonzero(np.diff(Y.indptr))
         if not len(labelled):
             raise DataError(f"No row of the {part} part has a label that is known from training.")
@@ -174,15 +172,13 @@ class ExtremeClassification(Task):
             self.encoder_ = BagEncoder(self._X.shape[1], self.dim, hidden=self.hidden, dropout=self.dropout)
             self.classes_ = nn.Parameter(torch.randn(self.n_classes_, self.dim) / np.sqrt(self.dim))
             counts = np.bincount(self._Y.indices, minlength=self.n_classes_)
-            self._objective = self.make_objective(self.n_classes_, self.dim, counts, lambda: pifa(self._X, self._Y))
-        self.classes_ = self.make_module(self.encoder_, self._objective, "classes", self.classes_)
-        self.optimizers = [
-            torch.optim.Adam(
-                [*self.encoder_.inner_parameters(), *self._objective.inner_parameters()], lr=self.learning_rate
-            ),
-            table_optimizer(self.optimizer, self.encoder_.tables(), self.table_learning_rate, sparse=True),
-            *self.class_optimizers(self._objective, self.classes_, self._objective.sampler is not None),
-        ]
+            self.make_objective(self.n_classes_, self.dim, counts, lambda: pifa(self._X, self._Y))
+        self.classes_ = self.make_module(self.encoder_, "classes", self.classes_)
+        rate, sampled = self.table_learning_rate, self._objective.sampler is not None
+        tables = [(self.encoder_.features, rate, True, False)]
+        if self._objective.head is None:
+            tables.append((self.classes_, rate, sampled, sampled))
+        self.make_optimizers(self.encoder_.inner_parameters(), tables)
 
     # What the training loop asks.
 
@@ -193,7 +189,11 @@ class ExtremeClassification(Task):
         order = np.random.default_rng((self.seed, epoch)).permutation(self._X.shape[0])
         for first in range(0, len(order), self.batch_size):
             rows = order[first : first + self.batch_size]
-            yield (*self._bags(self._X[rows]), _padded(self._Y[rows]).to(self.device))
+            labels = self._Y[rows]
+            counts = np.diff(labels.indptr)
+            targets = np.full((len(counts), int(counts.max())), _IGNORED, np.int64)  # padded on the right
+            targets[np.arange(targets.shape[1]) < counts[:, None]] = labels.indices
+            yield (*self._bags(self._X[rows]), torch.from_numpy(targets).to(self.device))
 
     def step(self, batch: Batch, step: int) -> Tensor:
         *bags, targets = batch
@@ -239,14 +239,6 @@ class ExtremeClassification(Task):
     def _bags(self, X: sp.csr_matrix) -> tuple[Tensor, Tensor, Tensor]:
         ids, offsets = torch.from_numpy(X.indices.astype(np.int64)), torch.from_numpy(X.indptr.astype(np.int64))
         return ids.to(self.device), offsets.to(self.device), torch.from_numpy(X.data).to(self.device)
-
-
-def _padded(Y: sp.csr_matrix) -> Tensor:
-    """The labels of each row, int64 (n, most labels of a row), padded on the right."""
-    counts = np.diff(Y.indptr)
-    targets = np.full((len(counts), int(counts.max())), _IGNORED, np.int64)
-    targets[np.arange(targets.shape[1]) < counts[:, None]] = Y.indices
-    return torch.from_numpy(targets)
 
 
 def checksum_of_matrices(features: sp.csr_matrix, labels: sp.csr_matrix) -> str:

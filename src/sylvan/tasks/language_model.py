@@ -21,7 +21,8 @@ from sylvan.errors import DataError
 from sylvan.neural.sequence import CausalTransformer, LSTMEncoder
 from sylvan.params.fields import KW_ONLY, Range, parameterized
 from sylvan.params.wording import counted
-from sylvan.tasks.base import TableOptimizer, Task, context_centers, table_optimizer
+from sylvan.sampling.tensors import slices
+from sylvan.tasks.base import TableOptimizer, Task, context_centers
 
 END, UNKNOWN = "<eos>", "<unk>"
 _NAMES = {"train": ("train",), "validation": ("valid", "validation", "dev"), "test": ("test",)}
@@ -279,15 +280,13 @@ class LanguageModel(Task):
             self.encoder_ = self._make_encoder(n_words)
             dim = self.encoder_.dim_out
             self.table_ = nn.Parameter(torch.randn(n_words, dim) * dim**-0.5)
-            self._objective = self.make_objective(n_words, dim, self.corpus.counts(), self._contexts)
-        self.table_ = self.make_module(self.encoder_, self._objective, "table", self.table_)
-        words = cast(nn.Parameter, self.encoder_.inputs.weight)
-        trained = [*self.encoder_.parameters(), *self._objective.inner_parameters()]
-        self.optimizers = [
-            torch.optim.Adam([p for p in trained if p is not words], lr=self.learning_rate),
-            table_optimizer(self.optimizer, [words], self.embedding_learning_rate, sparse=True),
-            *self.class_optimizers(self._objective, self.table_, self._objective.sparse),
-        ]
+            self.make_objective(n_words, dim, self.corpus.counts(), self._contexts)
+        self.table_ = self.make_module(self.encoder_, "table", self.table_)
+        words, sparse = cast(nn.Parameter, self.encoder_.inputs.weight), self._objective.sparse
+        tables = [(words, self.embedding_learning_rate, True, False)]
+        if self._objective.head is None:
+            tables.append((self.table_, self.table_learning_rate, sparse, sparse))
+        self.make_optimizers([p for p in self.encoder_.parameters() if p is not words], tables)
         first = np.int32(self.corpus.words.index(END))
         stream = np.concatenate([[first], self.corpus.train])  # every word is predicted from the one before
         self._stream = torch.from_numpy(stream.astype(np.int64)).to(self.device)
@@ -319,7 +318,9 @@ class LanguageModel(Task):
     def batches(self, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
         self._state = None
         if self.model == "lstm":
-            inputs, targets = (self._columns(self._stream[i:], self.batch_size) for i in (0, 1))
+            size = (len(self._stream) - 1) // self.batch_size  # columns that follow on one another; the rest is dropped
+            last = size * self.batch_size
+            inputs, targets = (self._stream[i : last + i].view(self.batch_size, size) for i in (0, 1))
             for at in range(0, self.steps_per_epoch() * self.length, self.length):
                 yield inputs[:, at : at + self.length], targets[:, at : at + self.length]
             return
@@ -330,15 +331,8 @@ class LanguageModel(Task):
             window = self._stream[chosen.unsqueeze(1) * self.length + places]
             yield window[:, :-1], window[:, 1:]
 
-    def _columns(self, stream: Tensor, n: int) -> Tensor:
-        """The stream in ``n`` rows that follow on one another; the rest is dropped."""
-        size = (len(self._stream) - 1) // n
-        return stream[: n * size].view(n, size)
-
     def step(self, batch: tuple[Tensor, Tensor], step: int) -> Tensor:
-        inputs, targets = batch
-        queries = self._encode(inputs)
-        loss: Tensor = self._objective(queries, self.table_, targets, step)
+        loss: Tensor = self._objective(self._encode(batch[0]), self.table_, batch[1], step)
         return loss
 
     def _encode(self, inputs: Tensor) -> Tensor:
@@ -367,8 +361,15 @@ class LanguageModel(Task):
         ids = {"validation": self.corpus.validation, "test": self.corpus.test}[split]
         carried, self._state = self._state, None
         total = torch.zeros((), dtype=torch.float64, device=self._stream.device)
+        table = self._objective.output_embeddings(self.table_)
         for inputs, targets in self._in_order(ids):
-            total += self._surprise(self._encode(inputs).flatten(0, 1), targets.flatten())
+            queries, wanted = self._encode(inputs).flatten(0, 1), targets.flatten()
+            total += sum(
+                F.cross_entropy(
+                    (queries[rows] @ table.t()).float(), wanted[rows], ignore_index=_IGNORED, reduction="sum"
+                ).double()
+                for rows in slices(len(queries), len(table), _CELLS)
+            )
         self._state = carried
         mean = float(total) / len(ids)
         return {"perplexity": math.exp(mean) if mean < 700 else math.inf}
@@ -388,17 +389,6 @@ class LanguageModel(Task):
             return
         for at in range(0, size, self.length):
             yield both[0][:, at : at + self.length], both[1][:, at : at + self.length]
-
-    def _surprise(self, queries: Tensor, targets: Tensor) -> Tensor:
-        """Sum of ``-log p(target)`` under the full softmax, some rows at a time."""
-        table = self._objective.output_embeddings(self.table_)
-        rows = max(1, _CELLS // len(table))
-        total = torch.zeros((), dtype=torch.float64, device=queries.device)
-        for at in range(0, len(queries), rows):
-            scores = (queries[at : at + rows] @ table.t()).float()
-            wanted = targets[at : at + rows]
-            total += F.cross_entropy(scores, wanted, ignore_index=_IGNORED, reduction="sum").double()
-        return total
 
     @torch.no_grad()
     def log_probabilities(self, sentence: list[str]) -> Tensor:

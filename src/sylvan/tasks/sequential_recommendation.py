@@ -17,14 +17,7 @@ from sylvan.errors import DataError, ParameterError
 from sylvan.neural.sequence import PADDING, GRU4Rec, SASRec, SequenceEncoder
 from sylvan.params.fields import KW_ONLY, Choice, Range, parameterized
 from sylvan.runtime.checkpoint import checksum
-from sylvan.tasks.base import (
-    Task,
-    context_centers,
-    objective_optimizers,
-    ranking_measures,
-    table_optimizer,
-    target_ranks,
-)
+from sylvan.tasks.base import Task, context_centers, ranking_measures, target_ranks
 
 Split = Literal["users", "interactions", "last"]
 SPLITS: tuple[Split, ...] = get_args(Split)
@@ -43,8 +36,7 @@ class Questions(NamedTuple):
 
     def history(self, data: SequenceData, max_length: int) -> _Ids:
         """The last items before each, padded on the left with -1, shape (n, max_length)."""
-        at = self.places[:, None] + np.arange(-max_length, 0)
-        return _gathered(data, at, data.offsets[self.users])
+        return _gathered(data, self.places[:, None] + np.arange(-max_length, 0), data.offsets[self.users])
 
     def targets(self, data: SequenceData) -> _Ids:
         """The items asked for, shape (n,)."""
@@ -53,10 +45,8 @@ class Questions(NamedTuple):
     def seen(self, data: SequenceData) -> tuple[_Ids, _Ids]:
         """Everything that each user did before: rows, and the item of each, both of shape (total,)."""
         first = data.offsets[self.users]
-        lengths = self.places - first
-        rows = np.repeat(np.arange(len(lengths)), lengths)
-        within = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        return rows, data.ids[np.repeat(first, lengths) + within].astype(np.int64)
+        rows, within = _counted_out(self.places - first)
+        return rows, data.ids[first[rows] + within].astype(np.int64)
 
     def part(self, first: int, end: int) -> Questions:
         """Those of a range."""
@@ -72,9 +62,8 @@ class SequenceSplit(NamedTuple):
 
     def train_counts(self, data: SequenceData) -> _Ids:
         """How often each item is a target in training, shape (n_items,)."""
-        lengths = np.diff(data.offsets)
-        place = np.arange(data.n_interactions) - np.repeat(data.offsets[:-1], lengths)
-        target = (place > 0) & (place < np.repeat(self.train_ends, lengths))
+        user, place = _counted_out(np.diff(data.offsets))
+        target = (place > 0) & (place < self.train_ends[user])
         return np.bincount(data.ids[target], minlength=data.n_items).astype(np.int64)
 
 
@@ -121,13 +110,17 @@ def split_sequences(data: SequenceData, split: Split = "users", seed: int = 0) -
         raise ParameterError(f"The 'split' parameter must be one of {', '.join(map(repr, SPLITS))}. Got {split!r}.")
     lengths = np.diff(data.offsets)
     if split == "users":
-        ends, validation, test = _by_users(lengths, seed)
-    elif split == "interactions":
-        a, b = (np.maximum(1, np.floor(lengths * share)).astype(np.int64) for share in _SHARES)
-        ends, validation, test = a, (a, b), (b, lengths)
+        order, last = np.random.default_rng(seed).permutation(len(lengths)), np.maximum(lengths - 1, 1)
+        part, bounds = np.zeros(len(lengths), np.int64), [round(len(lengths) * share) for share in _SHARES]
+        part[order[bounds[0] : bounds[1]]], part[order[bounds[1] :]] = 1, 2
+        ends = np.where(part == 0, lengths, 0)
+        # A user with a single item is asked for nothing.
+        validation, test = ((np.where(part == number, last, lengths), lengths) for number in (1, 2))
     else:
-        a = np.where(lengths >= 3, lengths - 2, lengths)
-        b = np.where(lengths >= 3, lengths - 1, lengths)
+        if split == "interactions":
+            a, b = (np.maximum(1, np.floor(lengths * share)).astype(np.int64) for share in _SHARES)
+        else:
+            a, b = (np.where(lengths >= 3, lengths - n, lengths) for n in (2, 1))
         ends, validation, test = a, (a, b), (b, lengths)
     parts = SequenceSplit(ends, _questions(data, *validation), _questions(data, *test))
     for name, size in (
@@ -149,37 +142,28 @@ def windows(data: SequenceData, ends: _Ids, max_length: int) -> tuple[_Ids, _Ids
     # Returns items, targets (n_windows, max_length)
     pairs = np.maximum(ends - 1, 0)
     per_user = -(-pairs // max_length)
-    users = np.repeat(np.arange(len(pairs)), per_user)
-    number = np.arange(len(users)) - np.repeat(np.cumsum(per_user) - per_user, per_user)
+    users, number = _counted_out(per_user)
     first = data.offsets[users]
-    at = (first + pairs[users] - (number + 1) * max_length)[:, None] + np.arange(max_length)
-    items = _gathered(data, at, first)
-    targets = np.where(items == PADDING, PADDING, data.ids[np.clip(at + 1, 0, data.n_interactions - 1)])
+    places = (first + pairs[users] - (number + 1) * max_length)[:, None] + np.arange(max_length)
+    items = _gathered(data, places, first)
+    targets = np.where(items == PADDING, PADDING, data.ids[np.clip(places + 1, 0, data.n_interactions - 1)])
     return items, targets
 
 
-def _gathered(data: SequenceData, at: _Ids, first: _Ids) -> _Ids:
+def _counted_out(counts: _Ids) -> tuple[_Ids, _Ids]:
+    """Each number as often as its count, and beside it 0, 1, … within each."""
+    numbers = np.repeat(np.arange(len(counts)), counts)
+    return numbers, np.arange(len(numbers)) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
+def _gathered(data: SequenceData, places: _Ids, first: _Ids) -> _Ids:
     """The items at places, -1 before a user's first."""
-    return np.where(at >= first[:, None], data.ids[np.maximum(at, 0)], PADDING).astype(np.int64)
-
-
-def _by_users(lengths: _Ids, seed: int) -> tuple[_Ids, tuple[_Ids, _Ids], tuple[_Ids, _Ids]]:
-    order = np.random.default_rng(seed).permutation(len(lengths))
-    a, b = (round(len(lengths) * share) for share in _SHARES)
-    part = np.zeros(len(lengths), np.int64)
-    part[order[a:b]], part[order[b:]] = 1, 2
-    last = np.maximum(lengths - 1, 1)  # a user with a single item is asked for nothing
-    nothing = lengths, lengths
-    validation = tuple(np.where(part == 1, asked, none) for asked, none in zip((last, lengths), nothing, strict=True))
-    test = tuple(np.where(part == 2, asked, none) for asked, none in zip((last, lengths), nothing, strict=True))
-    return np.where(part == 0, lengths, 0), (validation[0], validation[1]), (test[0], test[1])
+    return np.where(places >= first[:, None], data.ids[np.maximum(places, 0)], PADDING).astype(np.int64)
 
 
 def _questions(data: SequenceData, first: _Ids, end: _Ids) -> Questions:
     """A question for every place of each user in [first, end)."""
-    counts = np.maximum(end - first, 0)
-    users = np.repeat(np.arange(len(counts)), counts)
-    within = np.arange(len(users)) - np.repeat(np.cumsum(counts) - counts, counts)
+    users, within = _counted_out(np.maximum(end - first, 0))
     return Questions(users, data.offsets[users] + first[users] + within)
 
 
@@ -298,34 +282,20 @@ class SequentialRecommendation(Task):
             self.encoder_ = self._make_encoder()
             items, targets = windows(data, self.split_.train_ends, self.encoder_.max_length)
             counts = self.split_.train_counts(data)
-            objective = self.make_objective(
-                data.n_items, self.encoder_.dim, counts, lambda: self._contexts(items, targets)
-            )
-        self.module = nn.ModuleDict({"encoder": self.encoder_, "objective": objective}).to(self.device)
-        self._objective = objective
+            self.make_objective(data.n_items, self.encoder_.dim, counts, lambda: self._contexts(items, targets))
+        classes = self.encoder_.class_embeddings
+        self.module = nn.ModuleDict({"encoder": self.encoder_, "objective": self._objective}).to(self.device)
         self._items = torch.from_numpy(items.astype(np.int32))
         self._targets = torch.from_numpy(np.where(targets == PADDING, _IGNORED, targets).astype(np.int32))
-        self.optimizers = [
-            torch.optim.Adam([*self.encoder_.inner_parameters(), *objective.inner_parameters()], lr=self.learning_rate),
-            *self._table_optimizers(objective.sampler is not None),
-            *objective_optimizers(self.optimizer, objective, self.table_learning_rate),
-        ]
-
-    def _table_optimizers(self, sampled: bool) -> list[torch.optim.Optimizer]:
-        """One a table: that of the answers has dense gradients under the full softmax, and is no place for Adam."""
-        classes = self.encoder_.class_embeddings
-        return [
-            table_optimizer(
-                self.optimizer, [table], self.table_learning_rate,
-                sparse=sampled or table is not classes, warn=sampled and table is classes,
-            )
-            for table in self.encoder_.tables()
-        ]  # fmt: skip
+        rate, sampled = self.table_learning_rate, self._objective.sampler is not None
+        # The table of the answers has dense gradients under the full softmax, and is no place for Adam.
+        tables = [(t, rate, sampled or t is not classes, sampled and t is classes) for t in self.encoder_.tables()]
+        self.make_optimizers(self.encoder_.inner_parameters(), tables)
 
     def _contexts(self, items: np.ndarray[Any, Any], targets: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """What items are like by those before them, for a tree by k-means."""
-        there = targets != PADDING
-        return context_centers(items[there][:, None], targets[there], self.sequences.n_items)
+        real = targets != PADDING
+        return context_centers(items[real][:, None], targets[real], self.sequences.n_items)
 
     def _make_encoder(self) -> SequenceEncoder:
         if isinstance(self.encoder, SequenceEncoder):
@@ -348,8 +318,7 @@ class SequentialRecommendation(Task):
             yield items.to(self.device, torch.int64), targets.to(self.device, torch.int64)
 
     def step(self, batch: tuple[Tensor, Tensor], step: int) -> Tensor:
-        items, targets = batch
-        loss: Tensor = self._objective(self.encoder_(items), self.encoder_.class_embeddings, targets, step)
+        loss: Tensor = self._objective(self.encoder_(batch[0]), self.encoder_.class_embeddings, batch[1], step)
         return loss
 
     def evaluate(self, split: str) -> dict[str, float]:

@@ -252,6 +252,7 @@ def test_places_that_cannot_hold_vectors(tmp_path: Path, monkeypatch: pytest.Mon
 def test_weights_are_looked_at_once_while_they_stay(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from sylvan.neural import TransformerEncoder
     from sylvan.neural.text import bag_text_encoder, network_encoder
+
     made: Any = BagTextEncoder(dim=4, n_buckets=32)
     if kind == "network":
         pytest.importorskip("transformers")

@@ -386,7 +386,7 @@ def encoder_of(model: Any) -> TextEncoder:
     given: dict[str, Any] = {"pooling": model.pooling}
     given.update({name: getattr(matcher, name) for name in ("lora_rank", "gradient_checkpointing")})
     if not isinstance(source, (str, os.PathLike)):
-        network_encoder.refuse_beside(source, model.max_length, **given)
+        network_encoder.refuse_beside(source, max_length=model.max_length, **given)
         encoder: TextEncoder = source if model.frozen else source.copy()
         return encoder.load()
     kind = network_encoder.encoder_kind(source)

@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -123,29 +122,24 @@ def draw_convergence(history: History, paths: Sequence[str | os.PathLike[str]], 
     figures.need_matplotlib("The picture of a training needs")
     if not history.epochs:
         raise DataError("There is nothing to draw: the training has no evaluation yet.")
-    panels = (partial(_draw_loss, history), partial(_draw_measure, history))
-    figures.draw_panels(paths, title, panels, (9.2, 3.9))
 
+    def curve(axes: Any, key: str, colour: str, label: str) -> None:
+        finite = [entry for entry in history.epochs if math.isfinite(entry[key])]
+        steps, values = [entry["step"] for entry in finite], [entry[key] for entry in finite]
+        axes.plot(steps, values, marker="o", markersize=3.5, color=colour)
+        axes.set(xlabel="steps", ylabel=label)
+        figures.whole_numbers(axes)
 
-def _draw_loss(history: History, axes: Any) -> None:
-    _draw(axes, history, "loss", figures.ORANGE, "training loss")
+    def measure(axes: Any) -> None:
+        curve(axes, history.metric, figures.BLUE, f"validation {history.metric}")
+        if history.best is not None and math.isfinite(value := history.best[history.metric]):
+            place = history.best["step"], value
+            axes.scatter(*place, s=70, facecolors="none", edgecolors=figures.GREY, zorder=3)
+            axes.annotate(f"{value:.4g}", place, textcoords="offset points", xytext=(0, 8), ha="center", fontsize=9)
+            axes.margins(y=0.14)
 
-
-def _draw_measure(history: History, axes: Any) -> None:
-    _draw(axes, history, history.metric, figures.BLUE, f"validation {history.metric}")
-    if history.best is not None and math.isfinite(history.best[history.metric]):
-        step, value = history.best["step"], history.best[history.metric]
-        axes.scatter([step], [value], s=70, facecolors="none", edgecolors=figures.GREY, zorder=3)
-        axes.annotate(f"{value:.4g}", (step, value), textcoords="offset points", xytext=(0, 8), ha="center", fontsize=9)
-        axes.margins(y=0.14)
-
-
-def _draw(axes: Any, history: History, key: str, colour: str, label: str) -> None:
-    shown = [entry for entry in history.epochs if math.isfinite(entry[key])]
-    steps, values = [entry["step"] for entry in shown], [entry[key] for entry in shown]
-    axes.plot(steps, values, marker="o", markersize=3.5, color=colour)
-    axes.set(xlabel="steps", ylabel=label)
-    figures.whole_numbers(axes)
+    loss = partial(curve, key="loss", colour=figures.ORANGE, label="training loss")
+    figures.draw_panels(paths, title, (loss, measure), (9.2, 3.9))
 
 
 def save_tree(folder: str | os.PathLike[str], tree: Any, *, kind: str, params: dict[str, JSON] | None = None) -> None:
@@ -178,14 +172,9 @@ def save_tree(folder: str | os.PathLike[str], tree: Any, *, kind: str, params: d
     >>> load_tree(folder, kind="example")
     {'weights': tensor([1., 1.]), 'step': 3}
     """
-    store.save(folder, tree_state(tree, kind=kind, params=params))
-
-
-def tree_state(tree: Any, *, kind: str, params: dict[str, JSON] | None = None) -> store.State:
-    """What :func:`save_tree` writes, for those who write it themselves; parameters and errors as there."""
-    arrays: dict[str, npt.NDArray[np.generic]] = {}
+    arrays: Arrays = {}
     packed = _pack(tree, arrays, "")
-    return store.State(kind, 1, params=params or {}, meta={"tree": packed}, arrays=arrays)
+    store.save(folder, store.State(kind, 1, params=params or {}, meta={"tree": packed}, arrays=arrays))
 
 
 def load_tree(folder: str | os.PathLike[str], *, kind: str) -> Any:
@@ -196,11 +185,7 @@ def load_tree(folder: str | os.PathLike[str], *, kind: str) -> Any:
     ModelError
         When the folder is missing, damaged, or of another kind.
     """
-    return state_tree(store.load(folder, mmap=False), kind=kind)
-
-
-def state_tree(state: store.State, *, kind: str) -> Any:
-    """What :func:`tree_state` made; errors as those of :func:`load_tree`."""
+    state = store.load(folder, mmap=False)
     store.need_kind(state, kind)
     if "tree" not in state.meta:
         raise ModelError(f"{state.where!r} is damaged: its manifest holds no 'tree'.")
@@ -208,66 +193,56 @@ def state_tree(state: store.State, *, kind: str) -> Any:
 
 
 def _pack_nested(tree: Any) -> Arrays:
-    state = tree_state(tree, kind="")
-    return {**state.arrays, "tree": np.frombuffer(json.dumps(state.meta["tree"]).encode(), np.uint8)}
+    arrays: Arrays = {}
+    packed = _pack(tree, arrays, "")
+    return {**arrays, "tree": np.frombuffer(json.dumps(packed).encode(), np.uint8)}
 
 
 def _unpack_nested(arrays: Arrays) -> Any:
     try:
-        meta = {"tree": json.loads(bytes(arrays["tree"]))}
+        tree = json.loads(bytes(arrays["tree"]))
     except (KeyError, ValueError) as error:
         raise ModelError("A stored result of nested values is damaged: it doesn't say how they are nested.") from error
-    return state_tree(store.State("", 1, meta=meta, arrays=dict(arrays)), kind="")
+    return _unpack(tree, store.State("", 1, arrays=dict(arrays)))
 
 
 NESTED: Packing[Any] = Packing(_pack_nested, _unpack_nested)  # of a job whose result is what save_tree writes
 
 
-def _pack(value: Any, arrays: dict[str, npt.NDArray[np.generic]], at: str) -> JSON:
+def _pack(value: Any, arrays: Arrays, place: str) -> JSON:
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int):
         return value if -_SMALL < value < _SMALL else {"$int": str(value)}
     if isinstance(value, float):
         return value if math.isfinite(value) else {"$float": str(value)}
+    name = f"a{len(arrays)}"
     if isinstance(value, Tensor):
-        return {"$tensor": [_add(arrays, _array_of(value, at)), str(value.dtype).partition(".")[2]]}
+        if value.layout != torch.strided or value.dtype not in _DTYPES.values():
+            raise ParameterError(
+                f"A checkpoint holds dense tensors of ints, floats or truth values. Got a {value.layout} tensor of "
+                f"{value.dtype} at {place or 'its top'} instead."
+            )
+        plain = value.detach().cpu().contiguous()
+        arrays[name] = plain.view(_CARRIERS.get(plain.dtype, plain.dtype)).numpy()
+        return {"$tensor": [name, str(value.dtype).partition(".")[2]]}
     if isinstance(value, np.ndarray):
-        return {"$array": _add(arrays, value)}
-    if isinstance(value, list):
-        return [_pack(item, arrays, f"{at}[{i}]") for i, item in enumerate(value)]
-    if isinstance(value, tuple):
-        return {"$tuple": [_pack(item, arrays, f"{at}[{i}]") for i, item in enumerate(value)]}
+        arrays[name] = value
+        return {"$array": name}
+    if isinstance(value, list | tuple):
+        listed = [_pack(item, arrays, f"{place}[{i}]") for i, item in enumerate(value)]
+        return listed if isinstance(value, list) else {"$tuple": listed}
     if isinstance(value, dict):
         if not all(isinstance(key, str | int) for key in value):
-            raise ParameterError(f"Keys in a checkpoint must be str or int; there are others at {at or 'its top'}.")
-        items = {key: _pack(item, arrays, f"{at}[{key!r}]") for key, item in value.items()}
+            raise ParameterError(f"Keys in a checkpoint must be str or int; there are others at {place or 'its top'}.")
+        items = {key: _pack(item, arrays, f"{place}[{key!r}]") for key, item in value.items()}
         if all(isinstance(key, str) and not key.startswith("$") for key in items):
             return items
         return {"$dict": [[key, item] for key, item in items.items()]}
     raise ParameterError(
         f"A checkpoint holds numbers, texts, tensors, arrays, and lists and dicts of these. Got a "
-        f"{type(value).__name__} at {at or 'its top'} instead."
+        f"{type(value).__name__} at {place or 'its top'} instead."
     )
-
-
-def _add(arrays: dict[str, npt.NDArray[np.generic]], array: npt.NDArray[np.generic]) -> str:
-    name = f"a{len(arrays)}"
-    arrays[name] = array
-    return name
-
-
-def _array_of(tensor: Tensor, at: str) -> npt.NDArray[np.generic]:
-    if tensor.layout != torch.strided or tensor.dtype not in _DTYPES.values():
-        raise ParameterError(
-            f"A checkpoint holds dense tensors of ints, floats or truth values. Got a {tensor.layout} tensor of "
-            f"{tensor.dtype} at {at or 'its top'} instead."
-        )
-    plain = tensor.detach().cpu().contiguous()
-    if plain.dtype in _CARRIERS:
-        plain = plain.view(_CARRIERS[plain.dtype])
-    array: npt.NDArray[np.generic] = plain.numpy()
-    return array
 
 
 def _unpack(value: JSON, state: store.State) -> Any:
@@ -279,26 +254,21 @@ def _unpack(value: JSON, state: store.State) -> Any:
         return {key: _unpack(item, state) for key, item in value.items()}
     ((word, inner),) = value.items()
     try:
-        return _unpack_marked(word, inner, state)
+        if word == "$tensor":
+            name, written = inner
+            array, dtype = state.arrays[name], _DTYPES[written]
+            # A copy, because the store's arrays can't be written to; of the same shape, which copies of scalars lose.
+            tensor = torch.from_numpy(np.array(array, order="C").reshape(array.shape))
+            return tensor.view(dtype) if dtype in _CARRIERS else tensor.to(dtype)
+        if word == "$array":
+            return np.array(state.arrays[inner])
+        if word == "$tuple":
+            return tuple(_unpack(item, state) for item in inner)
+        if word == "$dict":
+            return {key: _unpack(item, state) for key, item in inner}
+        return {"$int": int, "$float": float}[word](inner)
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(f"{state.where!r} is damaged: {word} {inner!r} is nothing that a checkpoint holds.") from error
-
-
-def _unpack_marked(word: str, inner: Any, state: store.State) -> Any:
-    if word == "$tensor":
-        name, written = inner
-        array = state.arrays[name]
-        # A copy, because the store's arrays can't be written to; of the same shape, which copies of scalars lose.
-        tensor = torch.from_numpy(np.array(array, order="C").reshape(array.shape))
-        dtype = _DTYPES[written]
-        return tensor.view(dtype) if dtype in _CARRIERS else tensor.to(dtype)
-    if word == "$array":
-        return np.array(state.arrays[inner])
-    if word == "$tuple":
-        return tuple(_unpack(item, state) for item in inner)
-    if word == "$dict":
-        return {key: _unpack(item, state) for key, item in inner}
-    return {"$int": int, "$float": float}[word](inner)
 
 
 def has_checkpoint(folder: str | os.PathLike[str]) -> bool:
@@ -416,12 +386,7 @@ def _settings(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def results_of(settings: Mapping[str, Any], limits: Mapping[str, Any], history: History) -> dict[str, Any]:
     """What ``results.json`` holds: settings, limits, the history, versions."""
-    return {"settings": dict(settings), "training": dict(limits), **history.as_dict(), "versions": _versions()}
-
-
-def _versions() -> dict[str, Any]:
-
-    return {
+    versions = {
         "sylvan": __version__,
         "torch": torch.__version__,
         "numpy": np.__version__,
@@ -430,3 +395,4 @@ def _versions() -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "cuda": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
     }
+    return {"settings": dict(settings), "training": dict(limits), **history.as_dict(), "versions": versions}

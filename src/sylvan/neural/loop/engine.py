@@ -13,11 +13,12 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 from sylvan.errors import MemoryLimitError, ParameterError, SylvanError
 from sylvan.neural.loop.gradients import average_gradients, clip_gradients
-from sylvan.params.fields import Parameterized, Range, parameterized
+from sylvan.params.fields import Parameterized, Range, attribute, parameterized
 
 # What PyTorch's allocators of the CPU say, on Linux and macOS and on Windows; they raise plain RuntimeErrors.
 _CPU_WORDS = ("can't allocate memory", "not enough memory: you tried to allocate")
@@ -44,118 +45,39 @@ def memory_sentences(doing: str, device: str, remedy: str) -> Iterator[None]:
     except (MemoryError, RuntimeError) as error:
         if not out_of_memory(error):
             raise
-        first = (str(error).strip() or type(error).__name__).splitlines()[0].split(". ")[0].rstrip(".")
+        first = _first_line(error).split(". ")[0].rstrip(".")
         raise MemoryLimitError(f"{doing} ran out of memory on {device} ({first[:160]}). {remedy}") from error
 
 
-class Together:
-    """One of several processes."""
-
-    def __init__(self, device: torch.device, timeout: float) -> None:
-        global _control
-        import torch.distributed as dist
-
-        self._dist, self.device, self._timeout = dist, device, timeout
-        self.n, self.index = dist.get_world_size(), dist.get_rank()
-        if _control is None:
-            with self._together():
-                _control = dist.new_group(backend="gloo", timeout=datetime.timedelta(seconds=timeout))
-
-    @contextmanager
-    def _together(self) -> Iterator[None]:
-        try:
-            yield
-        except RuntimeError as error:  # of PyTorch's distributed package every error is one
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
-            raise SylvanError(
-                f"Process {self.index} of {self.n} lost the others: one of them ended, or gave no sign for "
-                f"{self._timeout:g} seconds ({reason}). Look for the first error among their outputs; a training with "
-                "a folder goes on from its last checkpoint by resume."
-            ) from error
-
-    def agree(self, value: Any) -> Any:
-        """The main process's value, in every process."""
-        message = [value]
-        with self._together():
-            self._dist.broadcast_object_list(message, src=0, group=_control)
-        return message[0]
-
-    def everyone(self, value: Any) -> list[Any]:
-        """Each process's value, in the order of their numbers."""
-        values: list[Any] = [None] * self.n
-        with self._together():
-            self._dist.all_gather_object(values, value, group=_control)
-        return values
-
-    def wait(self) -> None:
-        """Go on when every process is here."""
-        with self._together():
-            self._dist.monitored_barrier(group=_control, timeout=datetime.timedelta(seconds=self._timeout))
-
-    def gather(self, rows: Tensor) -> Tensor:
-        """Every process's rows, one after the other."""
-        shapes = self.everyone(tuple(rows.shape))
-        if len({shape[1:] for shape in shapes}) > 1:
-            raise ParameterError(f"Processes can only gather rows of the same width. Got the shapes {shapes}.")
-        counts = [shape[0] for shape in shapes]
-        width = rows.element_size() * int(torch.Size(rows.shape[1:]).numel())
-        if not max(counts) * width:
-            return rows.new_empty((sum(counts), *rows.shape[1:]))
-        padded = torch.zeros((max(counts), width), dtype=torch.uint8, device=rows.device)
-        if len(rows):  # as bytes, which every backend carries
-            padded[: len(rows)] = rows.detach().contiguous().reshape(len(rows), -1).view(torch.uint8)
-        parts = [torch.empty_like(padded) for _ in counts]
-        with self._together():
-            self._dist.all_gather(parts, padded, group=self._group(rows))
-        whole = torch.cat([part[:count] for part, count in zip(parts, counts, strict=True)])
-        return whole.view(rows.dtype).reshape(sum(counts), *rows.shape[1:])
-
-    def broadcast(self, tensors: Sequence[Tensor]) -> None:
-        """Put the main process's values into every process's tensors."""
-        with self._together(), torch.no_grad():
-            for tensor in tensors:
-                plain = tensor.detach().contiguous()
-                self._dist.broadcast(plain, src=0, group=self._group(tensor))
-                if plain.data_ptr() != tensor.data_ptr():
-                    tensor.copy_(plain)
-
-    def average(self, parameters: Sequence[Tensor]) -> None:
-        """Give every parameter the mean of the processes' gradients."""
-        with self._together():
-            average_gradients(parameters, self.n, _control)
-
-    def _group(self, tensor: Tensor) -> Any:
-        """Tensors of the CPU go where those of the devices can't: NCCL knows only GPUs."""
-        return _control if tensor.device.type == "cpu" else None
-
-
-def find_processes(device: str, timeout: float) -> Together | None:
-    """The processes that were launched, or None where this one is alone."""
-    available = torch.distributed.is_available()
+def _find_processes(device: str, timeout: float) -> torch.device | None:
+    """This process's device where several were launched; None where it is alone."""
     launched = _number("WORLD_SIZE") > 1 and "RANK" in os.environ
-    if not available or not (launched or torch.distributed.is_initialized()):
+    if not dist.is_available() or not (launched or dist.is_initialized()):
         return None
-    if launched and torch.distributed.is_initialized() is False and "LOCAL_RANK" not in os.environ:
+    if launched and not dist.is_initialized() and "LOCAL_RANK" not in os.environ:
         return None  # another framework's variables, not a launcher's
+    several = f"{os.environ.get('WORLD_SIZE', 'several')} processes"
     try:
         PartialState = importlib.import_module("accelerate.state").PartialState
     except ImportError as error:
         raise ParameterError(
-            f"{os.environ.get('WORLD_SIZE', 'Several')} processes were launched, which needs Accelerate. Install it "
-            'with: pip install "sylvan[transformers]"'
+            f"{several.capitalize()} were launched, which needs Accelerate. Install it with: pip install "
+            '"sylvan[transformers]"'
         ) from error
     forced = os.environ.get("ACCELERATE_USE_CPU", "").lower() in ("1", "true", "yes")
     on_cpu = device == "cpu" or (device == "auto" and (forced or not torch.cuda.is_available()))
     try:
         state = PartialState(cpu=on_cpu, timeout=datetime.timedelta(seconds=timeout))
     except RuntimeError as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
         raise SylvanError(
-            f"The {os.environ.get('WORLD_SIZE', 'several')} processes could not find each other within {timeout:g} "
-            f"seconds ({reason})."
+            f"The {several} could not find each other within {timeout:g} seconds ({_first_line(error)[:200]})."
         ) from error
     own = torch.device(state.device)
-    return Together(torch.device("cpu") if own.type == "cpu" else own, timeout) if state.num_processes > 1 else None
+    return (torch.device("cpu") if own.type == "cpu" else own) if state.num_processes > 1 else None
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def _number(name: str) -> int:
@@ -218,28 +140,55 @@ class Engine(Parameterized):
     accumulate: Annotated[int, Range(1)] = 1
     timeout: Annotated[float, Range(0, open_low=True)] = 3600.0
 
+    n_processes: int = attribute(1)
+    process: int = attribute(0)
+    _scaler: torch.amp.GradScaler | None = attribute(None)
+
     def __post_init__(self) -> None:
         self.check_params()
         wanted = _wanted(self.device)
-        self._together = find_processes("auto" if wanted is None else wanted.type, self.timeout)
-        self.device = _own_device(wanted, self._together)
-        self.precision = _precision(self.precision, self.device)
-        self._scaler = torch.amp.GradScaler(self.device.type) if self.precision == "fp16" else None
+        own = _find_processes("auto" if wanted is None else wanted.type, self.timeout)
+        if own is not None:
+            self._meet_others()
+            if wanted is not None and (wanted.type != own.type or wanted.index not in (None, own.index)):
+                raise ParameterError(
+                    f"The 'device' parameter of Engine is {str(wanted)!r}, but this is process {self.process} of "
+                    f"{self.n_processes}, whose device is {str(own)!r}. Take 'auto'."
+                )
+        self.device = own or wanted or torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        if self.precision == "auto":
+            bf16 = self.device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+            self.precision = "bf16" if bf16 else "no"
+        if self.precision == "fp16":
+            if self.device.type != "cuda":
+                raise ParameterError(
+                    "The 'precision' parameter of Engine is 'fp16', which needs a CUDA device; this one is "
+                    f"{str(self.device)!r}. Take 'bf16' or 'no'."
+                )
+            self._scaler = torch.amp.GradScaler(self.device.type)
+
+    def _meet_others(self) -> None:
+        global _control
+        self.n_processes, self.process = dist.get_world_size(), dist.get_rank()
+        if _control is None:
+            with self._with_others():
+                _control = dist.new_group(backend="gloo", timeout=datetime.timedelta(seconds=self.timeout))
+
+    @contextmanager
+    def _with_others(self) -> Iterator[None]:
+        try:
+            yield
+        except RuntimeError as error:  # of PyTorch's distributed package every error is one
+            raise SylvanError(
+                f"Process {self.process} of {self.n_processes} lost the others: one of them ended, or gave no sign for "
+                f"{self.timeout:g} seconds ({_first_line(error)[:200]}). Look for the first error among their outputs; "
+                "a training with a folder goes on from its last checkpoint by resume."
+            ) from error
 
     def __repr__(self) -> str:
         several = f", n_processes={self.n_processes}" if self.n_processes > 1 else ""
         given = f"device={str(self.device)!r}, precision={self.precision!r}, accumulate={self.accumulate}"
         return f"{type(self).__name__}({given}{several})"
-
-    @property
-    def n_processes(self) -> int:
-        """How many processes train together."""
-        return 1 if self._together is None else self._together.n
-
-    @property
-    def process(self) -> int:
-        """Which of them this is, from 0."""
-        return 0 if self._together is None else self._together.index
 
     @property
     def is_main(self) -> bool:
@@ -255,8 +204,13 @@ class Engine(Parameterized):
     def place(self, module: _Module) -> _Module:
         """Move a module to the device, in every process with the main one's values."""
         module.to(self.device)
-        if self._together is not None:
-            self._together.broadcast([*module.parameters(), *module.buffers()])
+        if self.n_processes > 1:
+            with self._with_others(), torch.no_grad():
+                for tensor in (*module.parameters(), *module.buffers()):
+                    plain = tensor.detach().contiguous()
+                    dist.broadcast(plain, src=0, group=_group_of(tensor))
+                    if plain.data_ptr() != tensor.data_ptr():
+                        tensor.copy_(plain)
         return module
 
     def batch(self, batch: Any) -> Any:
@@ -308,8 +262,10 @@ class Engine(Parameterized):
 
     def reduce_gradients(self, parameters: Iterable[Tensor]) -> None:
         """Replace gradients, dense and sparse, by their mean over the processes; the same bits in all of them."""
-        if self._together is not None:
-            self._together.average(list({id(parameter): parameter for parameter in parameters}.values()))
+        if self.n_processes > 1:
+            with self._with_others():
+                distinct = list({id(parameter): parameter for parameter in parameters}.values())
+                average_gradients(distinct, self.n_processes, _control)
 
     def update(self, optimizers: Sequence[torch.optim.Optimizer], clip_norm: float | None = None) -> bool:
         """Let the optimisers make their step; False where it was skipped because a scaled loss overflowed."""
@@ -374,19 +330,41 @@ class Engine(Parameterized):
 
     def gather(self, array: Any) -> Any:
         """Every process's rows, a Tensor's or an ndarray's, one after the other: what :meth:`share` cut, whole."""
-        if self._together is None:
+        if self.n_processes == 1:
             return array
         if isinstance(array, np.ndarray):
-            return self._together.gather(torch.from_numpy(np.ascontiguousarray(array))).numpy()
-        return self._together.gather(array)
+            return self.gather(torch.from_numpy(np.ascontiguousarray(array))).numpy()
+        shapes = self.everyone(tuple(array.shape))
+        if len({shape[1:] for shape in shapes}) > 1:
+            raise ParameterError(f"Processes can only gather rows of the same width. Got the shapes {shapes}.")
+        counts = [shape[0] for shape in shapes]
+        width = array.element_size() * int(torch.Size(array.shape[1:]).numel())
+        if not max(counts) * width:
+            return array.new_empty((sum(counts), *array.shape[1:]))
+        padded = torch.zeros((max(counts), width), dtype=torch.uint8, device=array.device)
+        if len(array):  # as bytes, which every backend carries
+            padded[: len(array)] = array.detach().contiguous().reshape(len(array), -1).view(torch.uint8)
+        parts = [torch.empty_like(padded) for _ in counts]
+        with self._with_others():
+            dist.all_gather(parts, padded, group=_group_of(array))
+        whole = torch.cat([part[:count] for part, count in zip(parts, counts, strict=True)])
+        return whole.view(array.dtype).reshape(sum(counts), *array.shape[1:])
 
     def agree(self, value: Any) -> Any:
         """The main process's value, a plain one, in every process."""
-        return value if self._together is None else self._together.agree(value)
+        message = [value]
+        if self.n_processes > 1:
+            with self._with_others():
+                dist.broadcast_object_list(message, src=0, group=_control)
+        return message[0]
 
     def everyone(self, value: Any) -> list[Any]:
         """Each process's value, a plain one, in the order of their numbers."""
-        return [value] if self._together is None else self._together.everyone(value)
+        values = [value] * self.n_processes
+        if self.n_processes > 1:
+            with self._with_others():
+                dist.all_gather_object(values, value, group=_control)
+        return values
 
     def wait(self) -> None:
         """Go on when every process is here.
@@ -396,8 +374,9 @@ class Engine(Parameterized):
         SylvanError
             When one doesn't come within ``timeout`` seconds, or has ended.
         """
-        if self._together is not None:
-            self._together.wait()
+        if self.n_processes > 1:
+            with self._with_others():
+                dist.monitored_barrier(group=_control, timeout=datetime.timedelta(seconds=self.timeout))
 
 
 class AsItIs(Engine):
@@ -406,7 +385,6 @@ class AsItIs(Engine):
     def __init__(self, module: nn.Module) -> None:
         self.device = next((parameter.device for parameter in module.parameters()), torch.device("cpu"))
         self.precision, self.accumulate, self.timeout = "no", 1, 3600.0
-        self._together, self._scaler = None, None
 
     def settings(self) -> dict[str, Any]:
         return {}
@@ -439,29 +417,9 @@ def _wanted(device: object) -> torch.device | None:
     return wanted
 
 
-def _own_device(wanted: torch.device | None, processes: Together | None) -> torch.device:
-    if processes is not None:
-        own = processes.device
-        if wanted is not None and (wanted.type != own.type or wanted.index not in (None, own.index)):
-            raise ParameterError(
-                f"The 'device' parameter of Engine is {str(wanted)!r}, but this is process {processes.index} of "
-                f"{processes.n}, whose device is {str(own)!r}. Take 'auto'."
-            )
-        return own
-    if wanted is None:
-        wanted = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return wanted
-
-
-def _precision(precision: Precision, device: torch.device) -> Precision:
-    if precision == "auto":
-        return "bf16" if device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False) else "no"
-    if precision == "fp16" and device.type != "cuda":
-        raise ParameterError(
-            f"The 'precision' parameter of Engine is 'fp16', which needs a CUDA device; this one is {str(device)!r}. "
-            "Take 'bf16' or 'no'."
-        )
-    return precision
+def _group_of(tensor: Tensor) -> Any:
+    """Tensors of the CPU go where those of the devices can't: NCCL knows only GPUs."""
+    return _control if tensor.device.type == "cpu" else None
 
 
 def _length(rows: Any) -> int:
@@ -479,11 +437,6 @@ def _cut(rows: Any, first: int, last: int) -> Any:
     if isinstance(rows, Tensor | np.ndarray):
         return rows if rows.ndim == 0 else rows[first:last]
     return rows.take(np.arange(first, last)) if hasattr(rows, "take") else rows[first:last]
-
-
-def own_seed(seed: int, process: int) -> int:
-    """What a process's generator begins with: the seed itself in the first, and others that differ in the rest."""
-    return seed if process == 0 else (seed + process * 0x9E3779B97F4A7C15) % 2**63
 
 
 def random_state() -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 _BUCKET = 1 << 23  # numbers that travel together: 32 MiB of float32
@@ -16,8 +17,6 @@ def average_gradients(parameters: Sequence[Tensor], n_processes: int, control: A
     """Replace each parameter's gradient by the mean over all processes, those without one counted as zeros. Dense
     gradients travel in a few flat buffers. Of sparse ones the rows that a process has travel, filled up to the longest
     process's number of them, so that nothing of a table's own size is ever made."""
-    import torch.distributed as dist
-
     kinds = torch.zeros((2, len(parameters)), dtype=torch.int32)
     for i, parameter in enumerate(parameters):
         if parameter.grad is not None:
@@ -26,8 +25,15 @@ def average_gradients(parameters: Sequence[Tensor], n_processes: int, control: A
     dense = [p for p, has in zip(parameters, kinds[0].tolist(), strict=True) if has]
     sparse = [p for p, d, s in zip(parameters, *kinds.tolist(), strict=True) if s and not d]
     for bucket in _buckets(dense):
-        _average_dense(bucket, n_processes, control)
-    _average_sparse(sparse, n_processes, control)
+        grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in bucket]
+        flat = torch.cat([(grad.to_dense() if grad.is_sparse else grad).reshape(-1) for grad in grads])
+        dist.all_reduce(flat, group=control if flat.device.type == "cpu" else None)
+        flat /= n_processes
+        for parameter, mean in zip(bucket, flat.split([p.numel() for p in bucket]), strict=True):
+            grad = torch.empty_like(parameter) if parameter.grad is None or parameter.grad.is_sparse else parameter.grad
+            parameter.grad = grad.copy_(mean.view_as(grad))
+    if sparse:
+        _average_sparse(sparse, n_processes, control)
 
 
 def _buckets(parameters: Sequence[Tensor]) -> Iterator[list[Tensor]]:
@@ -45,28 +51,7 @@ def _buckets(parameters: Sequence[Tensor]) -> Iterator[list[Tensor]]:
         yield bucket
 
 
-def _average_dense(parameters: list[Tensor], n_processes: int, control: Any) -> None:
-    import torch.distributed as dist
-
-    grads = []
-    for parameter in parameters:
-        grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-        grads.append(grad.to_dense() if grad.is_sparse else grad)
-    flat = torch.cat([grad.reshape(-1) for grad in grads])
-    dist.all_reduce(flat, group=control if flat.device.type == "cpu" else None)
-    flat /= n_processes
-    start = 0
-    for parameter, grad in zip(parameters, grads, strict=True):
-        grad.copy_(flat[start : start + grad.numel()].view_as(grad))
-        parameter.grad = grad
-        start += grad.numel()
-
-
 def _average_sparse(parameters: list[Tensor], n_processes: int, control: Any) -> None:
-    import torch.distributed as dist
-
-    if not parameters:
-        return
     grads = [None if p.grad is None else p.grad.coalesce() for p in parameters]
     mine = torch.tensor([[0 if g is None else g.indices().shape[1], 0 if g is None else g.sparse_dim()] for g in grads])
     every = [torch.empty_like(mine) for _ in range(n_processes)]
@@ -79,22 +64,14 @@ def _average_sparse(parameters: list[Tensor], n_processes: int, control: Any) ->
         values = parameter.new_zeros((max(counts), *parameter.shape[n_indices:]))
         grad = grads[i]
         if grad is not None:
-            indices[:, : counts[_rank()]] = grad.indices()
-            values[: counts[_rank()]] = grad.values()
-        gathered = []
-        for tensor in (indices, values):
-            received = [torch.empty_like(tensor) for _ in range(n_processes)]
-            dist.all_gather(received, tensor, group=group)
-            gathered.append(received)
-        whole = torch.cat([each[:, :count] for each, count in zip(gathered[0], counts, strict=True)], 1)
-        summed = torch.cat([each[:count] for each, count in zip(gathered[1], counts, strict=True)]) / n_processes
+            count = counts[dist.get_rank()]
+            indices[:, :count], values[:count] = grad.indices(), grad.values()
+        places, terms = ([torch.empty_like(tensor) for _ in counts] for tensor in (indices, values))
+        dist.all_gather(places, indices, group=group)
+        dist.all_gather(terms, values, group=group)
+        whole = torch.cat([each[:, :count] for each, count in zip(places, counts, strict=True)], 1)
+        summed = torch.cat([each[:count] for each, count in zip(terms, counts, strict=True)]) / n_processes
         parameter.grad = torch.sparse_coo_tensor(whole, summed, parameter.shape, check_invariants=False).coalesce()
-
-
-def _rank() -> int:
-    import torch.distributed as dist
-
-    return dist.get_rank()
 
 
 @torch.no_grad()

@@ -21,7 +21,6 @@ from sylvan.neural.loop.engine import (
     AsItIs,
     Engine,
     memory_sentences,
-    own_seed,
     random_state,
     set_random_state,
     untouched_randomness,
@@ -359,11 +358,12 @@ class _Run:
         self.loss: Tensor = torch.zeros((), dtype=torch.float64)  # sum since the last entry, on the losses' device
         self.restored: dict[str, Any] | None = None
         self.seconds_before = 0.0
-        self.started = self.saved = time.monotonic()
 
     def run(self, resume: bool, on_start: Callable[[], None] | None) -> History:
         self.started = self.saved = time.monotonic()
-        torch.manual_seed(own_seed(self.limits.seed, self.engine.process))
+        # The seed itself in the first process, and others that differ in the rest.
+        seed, process = self.limits.seed, self.engine.process
+        torch.manual_seed((seed + process * 0x9E3779B97F4A7C15) % 2**63 if process else seed)
         restored = self.engine.everyone(resume and self._restore())
         if len(set(restored)) > 1:
             raise ModelError(
@@ -387,7 +387,14 @@ class _Run:
                     self.history.seconds = self._seconds()
                 else:
                     self._save()
-        self._finish()
+        self.engine.wait()
+        self.files.restore_best(self.job.module)
+        self.engine.place(self.job.module)  # of several processes the main one's best is everyone's
+        if self.history.best is not None:
+            with untouched_randomness(), torch.no_grad():
+                self.job.module.eval()
+                self.history.test = self.engine.agree(self.job.evaluate("test"))
+        self.files.write_results(self.job.settings(), vars(self.limits), self.history)
         return self.history
 
     def _reason(self) -> str:
@@ -402,16 +409,18 @@ class _Run:
         return "time" if limits.time_limit is not None and self._seconds() >= limits.time_limit else ""
 
     def _seconds(self) -> float:
-        return float(self.engine.agree(self._own_seconds()))
-
-    def _own_seconds(self) -> float:
-        return self.seconds_before + time.monotonic() - self.started
+        return float(self.engine.agree(self.seconds_before + time.monotonic() - self.started))
 
     def _run_epoch(self, bar: Progress) -> None:
         """The rest of an epoch, or a part of it where a limit or the patience ends the training."""
         job, limits = self.job, self.limits
         batches = iter(job.batches(self.epoch))
-        self._skip(batches)
+        if self.restored is not None:  # pass over what was learned from before, leaving no trace of doing so
+            for _ in range(self.within):
+                next(batches, None)
+            job.load_state(self.restored["job"])
+            set_random_state(self.restored["random"])
+            self.restored = None
         job.module.train()
         while group := list(islice(batches, self.engine.accumulate)):
             self._learn(group)
@@ -419,7 +428,8 @@ class _Run:
             measured = limits.evaluate_every is not None and self.step % limits.evaluate_every == 0
             if measured:
                 self._evaluate()
-            due = self.files.folder is not None and self._due()
+            waited = time.monotonic() - self.saved
+            due = self.files.folder is not None and bool(self.engine.agree(waited) >= limits.checkpoint_every)
             whole = self.within >= self.n_batches
             if not measured and not self._sound(due or whole):
                 self.history.stopped = "diverged"
@@ -434,10 +444,6 @@ class _Run:
         if limits.evaluate_every is None or self.epoch == limits.epochs:
             self._evaluate()
 
-    def _due(self) -> bool:
-        """Whether it is time for a checkpoint within the epoch."""
-        return bool(self.engine.agree(time.monotonic() - self.saved) >= self.limits.checkpoint_every)
-
     def _sound(self, saving: bool) -> bool:
         """Whether losses, and weights that are to be saved, are finite numbers. Reading a loss waits for the device, so
         that it is done now and then, and before anything is overwritten."""
@@ -445,16 +451,6 @@ class _Run:
             return True
         mine = math.isfinite(float(self.loss)) and (not saving or finite(self.job.module))
         return all(self.engine.everyone(mine))
-
-    def _skip(self, batches: Iterator[Any]) -> None:
-        """Pass over the batches learned from before the training was interrupted, leaving no trace of doing so."""
-        if self.restored is None:
-            return
-        for _ in range(self.within):
-            next(batches, None)
-        self.job.load_state(self.restored["job"])
-        set_random_state(self.restored["random"])
-        self.restored = None
 
     def _learn(self, group: list[Any]) -> None:
         """One step of the optimisers, from the batches of ``group``."""
@@ -489,7 +485,7 @@ class _Run:
             module.eval()
             measures = self.job.evaluate("validation")
             module.train()
-        mine = (loss, finite(module), self._own_seconds(), measures)
+        mine = (loss, finite(module), self.seconds_before + time.monotonic() - self.started, measures)
         losses, finite_, seconds, measured = zip(*self.engine.everyone(mine), strict=True)
         mean = sum(losses) / len(losses) / self.n_losses if self.n_losses else math.nan  # before the first step
         epoch = self.epoch + (1 if self.within else 0)
@@ -557,17 +553,5 @@ class _Run:
         self.epoch, self.within, self.step, self.stale, self.n_losses = tree["position"]
         self.loss = tree["loss"]
         self.seconds_before = self.history.seconds
-        self.restored = {"job": tree["job"], "random": tree["random"]}
+        self.restored = {name: tree[name] for name in ("job", "random")}
         return True
-
-    def _finish(self) -> None:
-        """Put the best model into the module, and measure it on the test part."""
-        history = self.history
-        self.engine.wait()
-        self.files.restore_best(self.job.module)
-        self.engine.place(self.job.module)  # of several processes the main one's best is everyone's
-        if history.best is not None:
-            with untouched_randomness(), torch.no_grad():
-                self.job.module.eval()
-                history.test = self.engine.agree(self.job.evaluate("test"))
-        self.files.write_results(self.job.settings(), vars(self.limits), history)

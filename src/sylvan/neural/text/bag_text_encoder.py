@@ -217,7 +217,14 @@ class BagTextEncoder(TextEncoder):
         words: list[int] = []
         lengths = np.zeros(len(documents), dtype=np.int64)
         for i, document in enumerate(documents):
-            terms = self._words_of(document)
+            if self._format == 1:
+                terms = _WORDS.findall(document.lower())
+            else:
+                scanned = scan_words((document,))
+                distinct = [
+                    without_unseen(composed(word.decode("utf-8", "surrogatepass"))) for word in scanned.distinct
+                ]
+                terms = [distinct[number] for number in scanned.words.tolist()]
             if len(terms) > self.max_length:
                 self.n_truncated += 1
                 terms = terms[: self.max_length]
@@ -230,7 +237,10 @@ class BagTextEncoder(TextEncoder):
         row = np.repeat(np.arange(len(documents)), lengths)
         neighbours = row[:-1] == row[1:]
         pairs = single[:-1][neighbours] * np.uint64(31) + single[1:][neighbours] + np.uint64(1 << 40)
-        buckets = (_mixed(np.concatenate([single, pairs])) % np.uint64(self.n_buckets)).astype(np.int64)
+        # Every bit spread over all bits: Fibonacci hashing, and the high half folded into the low.
+        with np.errstate(over="ignore"):
+            spread: npt.NDArray[np.uint64] = np.concatenate([single, pairs]) * _MIX
+        buckets = ((spread ^ (spread >> np.uint64(32))) % np.uint64(self.n_buckets)).astype(np.int64)
         rows = np.concatenate([row, row[:-1][neighbours]])
         keys, counts = np.unique(rows * self.n_buckets + buckets, return_counts=True)
         owner, ids = keys // self.n_buckets, keys % self.n_buckets
@@ -238,13 +248,6 @@ class BagTextEncoder(TextEncoder):
         values /= np.sqrt(np.bincount(owner, values**2, len(documents)))[owner]
         offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(documents)))])
         return TokenRows(ids.astype(np.int32), offsets.astype(np.int64), values.astype(np.float32))
-
-    def _words_of(self, document: str) -> list[str]:
-        if self._format == 1:
-            return _WORDS.findall(document.lower())
-        found = scan_words((document,))
-        words = [without_unseen(composed(word.decode("utf-8", "surrogatepass"))) for word in found.distinct]
-        return [words[number] for number in found.words.tolist()]
 
     def collate(self, rows: TokenRows) -> dict[str, Tensor]:
         values = np.ones(len(rows.ids), dtype=np.float32) if rows.values is None else rows.values
@@ -268,15 +271,14 @@ class BagTextEncoder(TextEncoder):
 
     def identity(self) -> dict[str, Any]:
         self.load()
-        weights = self._of_weights(lambda: checksum_of_tensors(self._weights()))
+        weights = self._of_weights(lambda: checksum_of_tensors(self.bag.state_dict().items()))
         identity: dict[str, Any] = {"kind": MODEL_TYPE, "dim": self.dim, "weights": weights}
         if self.vectorizer is None:
             words = {} if self._format == 1 else {"format": self._format}
             return {**identity, "n_buckets": self.n_buckets, "max_length": self.max_length, **words}
-        return {**identity, "vectorizer": _vectorizer_checksum(self.vectorizer)}
-
-    def _weights(self) -> list[tuple[str, Tensor]]:
-        return list(self.bag.state_dict().items())
+        state = self.vectorizer.to_state()
+        checksum = checksum_of_tensors((name, as_tensor(array)) for name, array in state.arrays.items())
+        return {**identity, "vectorizer": f"{checksum}:{json.dumps(state.params, sort_keys=True, default=list)}"}
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Write ``config.json`` and ``model.safetensors``, and the vectoriser where there is one.
@@ -294,11 +296,12 @@ class BagTextEncoder(TextEncoder):
         self.load()
         names = ("dim", "n_buckets", "hidden", "dropout", "max_length", "frozen", "seed")
         config: dict[str, Any] = {"model_type": MODEL_TYPE, "format": self._format}
-        config |= {name: _plain(getattr(self, name)) for name in names}
+        values = ((name, getattr(self, name)) for name in names)
+        config |= {name: value.item() if isinstance(value, np.generic) else value for name, value in values}
         config["vectorizer"] = self.vectorizer is not None
         with written_beside(folder) as place:
             with open(os.path.join(place, "model.safetensors"), "wb") as weights:
-                weights.write(tensor_bytes(dict(self._weights())))
+                weights.write(tensor_bytes(self.bag.state_dict()))
             with open(os.path.join(place, "config.json"), "w", encoding="utf-8") as file:
                 json.dump(config, file, indent=2)
             if self.vectorizer is not None:
@@ -350,21 +353,3 @@ def _check_shapes(encoder: BagTextEncoder, weights: Mapping[str, Tensor]) -> Non
         BagEncoder(n_features, encoder.dim, hidden=encoder.hidden).load_state_dict(dict(weights), assign=True)
     if not all(bool(torch.isfinite(tensor).all()) for tensor in weights.values()):
         raise ParameterError("its weights are not finite.")
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _mixed(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Every bit of a number spread over all bits (Fibonacci hashing, and the high half folded into the low)."""
-    with np.errstate(over="ignore"):
-        spread: npt.NDArray[np.uint64] = numbers * _MIX
-    spread ^= spread >> np.uint64(32)
-    return spread
-
-
-def _vectorizer_checksum(vectorizer: TfidfVectorizer) -> str:
-    state = vectorizer.to_state()
-    arrays = [(name, as_tensor(array)) for name, array in state.arrays.items()]
-    return f"{checksum_of_tensors(arrays)}:{json.dumps(state.params, sort_keys=True, default=list)}"

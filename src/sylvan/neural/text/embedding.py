@@ -12,7 +12,6 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,6 @@ _STORE_EVERY = 4096  # vectors computed before they are put into the cache
 _BATCHES_OF_JOB = 8  # that other processes encode at a time: a job is sent the encoder's weights
 Places = npt.NDArray[np.int64]
 _Take = Callable[[Places, npt.NDArray[np.float32]], None]
-_Encode = Callable[[TextEncoder, TokenRows, list[Places], _Take], None]
 
 
 class EmbeddingCache:
@@ -129,31 +127,34 @@ class EmbeddingCache:
         try:
             status = os.stat(path)
             state = (status.st_ino, status.st_size, status.st_mtime_ns)
-            index = _indexes.get(path, state)
+            with _lock:
+                entry = _indexes.get(path)
+            index = entry[1] if entry is not None and entry[0] == state else None
             if index is not None:
                 rows = index.rows_of(keys)
-                there = rows >= 0
-                if there.sum() * _FEW < len(index.rows):
-                    return there, self._read_rows(path, len(index.rows), rows[there])
+                hit, n = rows >= 0, len(index.rows)
+                if hit.sum() * _FEW < n:
+                    vectors = np.empty((int(hit.sum()), self._dim), dtype="<f4")
+                    with open(path, "rb", buffering=0) as file:
+                        for vector, row in zip(vectors, rows[hit].tolist(), strict=True):
+                            file.seek(n * _KEY_BYTES + row * vector.nbytes)
+                            if file.readinto(vector.data.cast("B")) != vector.nbytes:
+                                raise OSError("the shard has been cut")
+                    return hit, vectors
         except OSError:
             return None
         shard = self._read(name)
         if shard is None:
             return None
         if index is None:
-            index = _indexes.put(path, state, _Index(shard[0]))
+            index = _Index(shard[0])
+            with _lock:
+                _indexes.pop(path, None)
+                _indexes[path] = (state, index)
+                while len(_indexes) > 1 and sum(len(each.rows) for _, each in _indexes.values()) > _MOST_KEYS:
+                    del _indexes[next(iter(_indexes))]  # the oldest
         rows = index.rows_of(keys)
         return rows >= 0, shard[1][rows[rows >= 0]]
-
-    def _read_rows(self, path: str, n: int, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
-        size = 4 * self._dim
-        vectors = np.empty((len(rows), self._dim), dtype="<f4")
-        with open(path, "rb", buffering=0) as file:
-            for place, row in enumerate(rows.tolist()):
-                file.seek(n * _KEY_BYTES + row * size)
-                if file.readinto(vectors[place].data.cast("B")) != size:
-                    raise OSError("the shard has been cut")
-        return vectors
 
     def _read(self, name: str) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float32]] | None:
         """Keys and vectors of a shard; None when it is damaged, of another shape or gone."""
@@ -203,30 +204,9 @@ class _Index:
         return rows
 
 
-class _Indexes:
-    """What this process knows of shards, by their path and the state that they were read in."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, tuple[tuple[int, ...], _Index]] = {}
-        self._lock = threading.Lock()
-
-    def get(self, path: str, state: tuple[int, ...]) -> _Index | None:
-        """The index of a shard that hasn't changed since it was read."""
-        with self._lock:
-            entry = self._known.get(path)
-        return entry[1] if entry is not None and entry[0] == state else None
-
-    def put(self, path: str, state: tuple[int, ...], index: _Index) -> _Index:
-        """Remember an index, and forget the oldest beyond 4 million keys."""
-        with self._lock:
-            self._known.pop(path, None)
-            self._known[path] = (state, index)
-            while len(self._known) > 1 and sum(len(each.rows) for _, each in self._known.values()) > _MOST_KEYS:
-                del self._known[next(iter(self._known))]
-        return index
-
-
-_indexes = _Indexes()
+# What this process knows of shards, by their path and the state that they were read in.
+_indexes: dict[str, tuple[tuple[int, ...], _Index]] = {}
+_lock = threading.Lock()
 
 
 def _as_numbers(keys: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
@@ -296,63 +276,45 @@ def embed(
 
     if engine is not None:
         encoder.to(engine.device)
-
-    def compute(places: Places, store: Callable[[Places], None] | None) -> None:
-        chosen = [places[some] for some in batches(mine.lengths[places], batch_tokens)]
-        _compute(encoder, mine, chosen, vectors, store, _encoding(encoder, len(chosen), engine, description, runner))
-
-    if cache is None:
-        compute(np.arange(len(mine)), None)
-    else:
+    waiting: list[Places] = []
+    cached: EmbeddingCache | None = None
+    known, keys = np.zeros(len(mine), dtype=bool), np.empty(0, np.uint8)
+    if cache is not None:
         precision = "no" if engine is None else engine.precision  # vectors of one aren't those of another
         cached = EmbeddingCache(cache, {**encoder.identity(), "precision": precision}, encoder.dim_out)
         keys = cached.keys(mine)
-        known, stored = cached.find(keys)
-        vectors[known] = stored
+        known, vectors_known = cached.find(keys)
+        vectors[known] = vectors_known
 
-        compute(np.flatnonzero(~known), lambda places: cached.add(keys[places], vectors[places]))
+    def store(least: int) -> None:
+        if cached is not None and sum(map(len, waiting)) >= least:
+            places = np.concatenate(waiting)
+            cached.add(keys[places], vectors[places])
+            waiting.clear()
+
+    def take(places: Places, batch: npt.NDArray[np.float32]) -> None:
+        vectors[places] = batch
+        waiting.append(places)
+        store(_STORE_EVERY)
+
+    wanted = np.flatnonzero(~known)
+    chosen = [wanted[some] for some in batches(mine.lengths[wanted], batch_tokens)]
+    # Elsewhere, where there are processes for it and this one would use its processors alone.
+    here = engine is not None and (engine.precision != "no" or engine.n_processes > 1)
+    on_cpu = all(weight.device.type == "cpu" for weight in encoder.parameters())
+    try:
+        if runner is None or not runner.elsewhere or here or not on_cpu or len(chosen) <= _BATCHES_OF_JOB:
+            _encode_here(engine, description, encoder, mine, chosen, take)
+        else:
+            _encode_elsewhere(runner, description, encoder, mine, chosen, take)
+    finally:
+        store(1)
     if engine is not None:
         vectors = engine.gather(vectors)
     if encoder.normalizes if normalize is None else normalize:
         lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
         vectors /= np.maximum(lengths, np.finfo(np.float32).tiny)[:, None]
     return vectors
-
-
-def _compute(
-    encoder: TextEncoder,
-    rows: TokenRows,
-    chosen: list[Places],
-    vectors: npt.NDArray[np.float32],
-    store: Callable[[Places], None] | None,
-    encode: _Encode,
-) -> None:
-    """Fill in the vectors of batches of rows; ``store`` is called now and then with the places of new ones."""
-    waiting: list[Places] = []
-
-    def take(here: Places, found: npt.NDArray[np.float32]) -> None:
-        vectors[here] = found
-        waiting.append(here)
-        if store is not None and sum(map(len, waiting)) >= _STORE_EVERY:
-            store(np.concatenate(waiting))
-            waiting.clear()
-
-    try:
-        encode(encoder, rows, chosen, take)
-    finally:
-        if store is not None and waiting:
-            store(np.concatenate(waiting))
-
-
-def _encoding(
-    encoder: TextEncoder, n_batches: int, engine: Engine | None, description: str, runner: Runner | None
-) -> _Encode:
-    """Elsewhere, where there are processes for it and this one would use its processors alone; else here."""
-    here = engine is not None and (engine.precision != "no" or engine.n_processes > 1)
-    on_cpu = all(weight.device.type == "cpu" for weight in encoder.parameters())
-    if runner is None or not runner.elsewhere or here or not on_cpu or n_batches <= _BATCHES_OF_JOB:
-        return partial(_encode_here, engine, description)
-    return partial(_encode_elsewhere, runner, description)
 
 
 def _encode_here(
@@ -366,8 +328,7 @@ def _encode_here(
             for here in chosen:
                 batch = {name: tensor.to(device) for name, tensor in encoder.collate(rows.take(here)).items()}
                 with nullcontext() if engine is None else engine.autocast():
-                    found = encoder(batch).float().cpu().numpy()
-                take(here, found)
+                    take(here, encoder(batch).float().cpu().numpy())
                 bar.update(len(here))
     finally:
         encoder.train(was_training)
@@ -377,14 +338,14 @@ def _encode_elsewhere(
     runner: Runner, description: str, encoder: TextEncoder, rows: TokenRows, chosen: list[Places], take: _Take
 ) -> None:
     """Batches by jobs: the same as here, and so the same vectors."""
-    parts = [chosen[at : at + _BATCHES_OF_JOB] for at in range(0, len(chosen), _BATCHES_OF_JOB)]
+    parts = [chosen[start : start + _BATCHES_OF_JOB] for start in range(0, len(chosen), _BATCHES_OF_JOB)]
     jobs = []
     for number, part in enumerate(parts):
         inputs = {"encoder": encoder, "rows": rows.take(np.concatenate(part)), "sizes": tuple(map(len, part))}
         cost = sum(len(here) * int(rows.lengths[here].max(initial=1)) for here in part)
         size = sum(weight.nbytes for weight in encoder.parameters())
         jobs.append(Job(f"texts{number}", _encode_part, inputs, cost, size, title="encoding texts"))
-    runner.stream(jobs, lambda at, found: take(np.concatenate(parts[at]), found), description)
+    runner.stream(jobs, lambda number, vectors: take(np.concatenate(parts[number]), vectors), description)
 
 
 def _encode_part(encoder: TextEncoder, rows: TokenRows, sizes: tuple[int, ...]) -> npt.NDArray[np.float32]:

@@ -61,7 +61,14 @@ def check_files(folder: str) -> None:
     if _WEIGHTS not in names:
         index = f"{_WEIGHTS}.index.json"
         if index not in names:
-            raise ModelError(f"The encoder in {folder!r} is incomplete: {_no_weights(names)}")
+            pickled = sorted(name for name in names if name.startswith("pytorch_model") and ".bin" in name)
+            reason = f"its weights ({_WEIGHTS}) are missing; Sylvan reads no others."
+            if pickled:
+                reason = (
+                    f"its weights are pickled ({pickled[0]}), and Sylvan reads {_WEIGHTS} alone. Where you trust them, "
+                    "transformers' AutoModel.from_pretrained(folder).save_pretrained(folder) writes that file."
+                )
+            raise ModelError(f"The encoder in {folder!r} is incomplete: {reason}")
         places = read_json(os.path.join(folder, index)).get("weight_map")
         shards = set(places.values()) if isinstance(places, dict) else {"weight_map"}
         if missing := sorted(str(shard) for shard in shards if shard not in names):
@@ -71,16 +78,6 @@ def check_files(folder: str) -> None:
             f"The encoder in {folder!r} is incomplete: its tokenizer (tokenizer.json, vocab.txt or the like) is "
             "missing."
         )
-
-
-def _no_weights(names: set[str]) -> str:
-    pickled = sorted(name for name in names if name.startswith("pytorch_model") and ".bin" in name)
-    if not pickled:
-        return f"its weights ({_WEIGHTS}) are missing; Sylvan reads no others."
-    return (
-        f"its weights are pickled ({pickled[0]}), and Sylvan reads {_WEIGHTS} alone. Where you trust them, "
-        "transformers' AutoModel.from_pretrained(folder).save_pretrained(folder) writes that file."
-    )
 
 
 def read_json(path: str, kind: type = dict) -> Any:
@@ -130,7 +127,11 @@ def written_beside(folder: str | os.PathLike[str]) -> Iterator[str]:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         waiting = tempfile.mkdtemp(prefix=f".{os.path.basename(path)}.", dir=os.path.dirname(path))
         yield waiting
-        _move(waiting, path)
+        for place, _, names in os.walk(waiting):
+            target = os.path.normpath(os.path.join(path, os.path.relpath(place, waiting)))
+            os.makedirs(target, exist_ok=True)
+            for name in sorted(names):
+                os.replace(os.path.join(place, name), os.path.join(target, name))
     except OSError as error:
         raise ModelError(
             f"The encoder could not be saved to {os.fspath(folder)!r}: {error.strerror or error}."
@@ -138,16 +139,6 @@ def written_beside(folder: str | os.PathLike[str]) -> Iterator[str]:
     finally:
         if waiting:
             shutil.rmtree(waiting, ignore_errors=True)
-
-
-def _move(source: str, target: str) -> None:
-    os.makedirs(target, exist_ok=True)
-    for name in sorted(os.listdir(source)):
-        here, there = os.path.join(source, name), os.path.join(target, name)
-        if os.path.isdir(here):
-            _move(here, there)
-        else:
-            os.replace(here, there)
 
 
 def find_folder(source: str | os.PathLike[str]) -> str:
@@ -162,23 +153,15 @@ def find_folder(source: str | os.PathLike[str]) -> str:
     return _snapshot(path)
 
 
-def _is_complete(folder: str) -> bool:
-    try:
-        check_files(network_folder(folder))
-    except ModelError:
-        return False
-    return True
-
-
 def _snapshot(name: str) -> str:
     """The local folder of a model of the hub, downloaded unless it is there."""
     need("huggingface_hub")
     library = need_library()
     settings: dict[str, Any] = {"ignore_patterns": _OTHERS, "etag_timeout": PATIENCE}
-    with contextlib.suppress(Exception):  # whatever it is, the cache hasn't got it
+    with contextlib.suppress(Exception):  # whatever it is, the cache hasn't got it, or not all of it
         folder: str = library.snapshot_download(name, local_files_only=True)
-        if _is_complete(folder):
-            return folder
+        check_files(network_folder(folder))
+        return folder
     if reason := unreachable(library):
         raise _unreached(name, reason)
     try:
@@ -214,12 +197,6 @@ class Recipe:
     prompts: dict[str, str] | None = None  # what may be put before a text, by name
     prompt: str = ""  # what is put before every text
 
-    def prompt_name(self) -> str | None:
-        """The name of the prompt that is put before every text; None where there is none."""
-        if not self.prompt:
-            return None
-        return next((name for name, prompt in (self.prompts or {}).items() if prompt == self.prompt), "default")
-
 
 def read_recipe(folder: str) -> Recipe:
     """What the files of a folder with ``modules.json`` say. No class is imported by a name that stands in a file: the
@@ -237,7 +214,16 @@ def read_recipe(folder: str) -> Recipe:
         if (kind == "Transformer") != (place == 0) or recipe.normalizes:
             raise ModelError(f"{path!r} names the step {module['type']!r} at place {place}, where Sylvan knows none.")
         if kind == "Pooling" and not recipe.modes:
-            recipe.modes = _read_modes(here)
+            settings = os.path.join(here, "config.json")
+            read_json(settings)
+            with explained(here, "pooling"):
+                pooling = need_modules().Pooling.load(here, local_files_only=True)
+            if pooling.include_prompt is not True:
+                raise ModelError(
+                    f"{settings!r} pools without the prompt's tokens (include_prompt), which Sylvan doesn't."
+                )
+            modes = pooling.pooling_mode
+            recipe.modes = (modes,) if isinstance(modes, str) else tuple(modes)
         elif kind == "Dense" and recipe.modes:
             dense.append(_read_dense(here))
         elif kind == "Normalize" and recipe.modes:
@@ -253,16 +239,6 @@ def read_recipe(folder: str) -> Recipe:
     _read_texts(recipe)
     _read_prompts(folder, recipe)
     return recipe
-
-
-def _read_modes(folder: str) -> tuple[str, ...]:
-    path = os.path.join(folder, "config.json")
-    read_json(path)
-    with explained(folder, "pooling"):
-        pooling = need_modules().Pooling.load(folder, local_files_only=True)
-    if pooling.include_prompt is not True:
-        raise ModelError(f"{path!r} pools without the prompt's tokens (include_prompt), which Sylvan doesn't.")
-    return (pooling.pooling_mode,) if isinstance(pooling.pooling_mode, str) else tuple(pooling.pooling_mode)
 
 
 def _read_dense(folder: str) -> Any:

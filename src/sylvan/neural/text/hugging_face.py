@@ -107,7 +107,14 @@ def check_network(load: Callable[[], tuple[Any, dict[str, Any]]], folder: str, s
     missing = sorted(report["missing_keys"])
     if others := [name for name in missing if name.split(".")[0] != "pooler"]:
         raise incomplete(folder, others, shapes)
-    _check_sizes({name: shapes[name] for name in [*missing, *dict(model.named_buffers())]}, folder, stored)
+    # What the files don't have mustn't be far larger than what they have.
+    rest = {name: shapes[name] for name in [*missing, *dict(model.named_buffers())]}
+    if sum(map(math.prod, rest.values())) > sum(math.prod(shape) for _, shape in stored.values()) + _SPARE:
+        name, wanted = max(rest.items(), key=lambda item: math.prod(item[1]))
+        raise ModelError(
+            f"The weights in {folder!r} are not those of its config.json: it asks for {name!r} of the shape {wanted}, "
+            "which the files don't hold."
+        )
     _check_layers(model, report["unexpected_keys"], folder)
     return missing
 
@@ -119,17 +126,6 @@ def incomplete(folder: str, names: Sequence[str], shapes: Mapping[str, tuple[int
         f"The encoder in {folder!r} is incomplete: its files hold no weights for {len(names)} of the network's "
         f"parameters, {names[0]!r}{shape} among them."
     )
-
-
-def _check_sizes(others: Mapping[str, tuple[int, ...]], folder: str, stored: Shapes) -> None:
-    """Check that what the files don't have isn't far larger than what they have."""
-    n_stored = sum(math.prod(shape) for _, shape in stored.values())
-    if sum(map(math.prod, others.values())) > n_stored + _SPARE:
-        name, wanted = max(others.items(), key=lambda item: math.prod(item[1]))
-        raise ModelError(
-            f"The weights in {folder!r} are not those of its config.json: it asks for {name!r} of the shape {wanted}, "
-            "which the files don't hold."
-        )
 
 
 def _check_layers(model: Any, unexpected: Iterable[str], folder: str) -> None:

@@ -6,7 +6,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -26,15 +26,15 @@ from sylvan.neural.text.encoder_files import (
 from sylvan.neural.text.hugging_face import incomplete
 from sylvan.neural.text.text_encoder import TextEncoder, TokenRows, as_tensor, checksum_of_tensors
 from sylvan.parallel import progress
-from sylvan.params.fields import Choice, Constraint, Flag, Instance, Number
+from sylvan.params.fields import Instance, Range, parameterized
 from sylvan.text.counting import as_documents
 
 _CHUNK = 1000
 _UNLIMITED = 1_000_000  # tokenizers without a limit say some 1e30
 Pooling = Literal["mean", "cls", "pooler", "max", "last"]
-_MODES: dict[Pooling, str] = {
-    "mean": "mean", "cls": "cls", "max": "max", "last": "lasttoken", "pooler": "pooler",
-}  # fmt: skip
+Source = Annotated[
+    str | os.PathLike[str], Instance((str, os.PathLike), "the path of a folder or a name on the Hugging Face hub")
+]
 
 
 class NetworkEncoder(TextEncoder):
@@ -67,11 +67,17 @@ class NetworkEncoder(TextEncoder):
         first, missing = hugging_face.load_network(recipe.folder)
         if missing and recipe.modes == ("pooler",):
             raise incomplete(recipe.folder, missing)
-        _check_vocabulary(first.tokenizer, first.model, recipe.folder)
+        self._read_ids(first.tokenizer, first.model, recipe.folder)
         self.max_length = recipe.max_length = self._length(recipe, first.tokenizer, first.model)
-        self._padding, self._substitute = _special_ids(first.tokenizer, first.model, recipe.folder)
         if recipe.modes == ("pooler",):
-            recipe = replace(recipe, modes=("cls",), dense=[_need_pooler(first.model, recipe.folder)])
+            pooler = pooler_as_dense(first.model)
+            if pooler is None:
+                raise ParameterError(
+                    f"The 'pooling' parameter of TransformerEncoder can't be 'pooler' for the network in "
+                    f"{recipe.folder!r} ({type(first.model).__name__}), which has none like BERT's. Choose 'mean' or "
+                    "'cls'."
+                )
+            recipe = replace(recipe, modes=("cls",), dense=[pooler])
         # The length is set here once: a tokenizer that several threads use must not be changed any more.
         hugging_face.token_ids(first.tokenizer, [""], self.max_length)
         first.max_seq_length = self.max_length
@@ -90,6 +96,28 @@ class NetworkEncoder(TextEncoder):
     def tokenizer(self) -> Any:
         """The tokenizer of Hugging Face's."""
         return self.steps[0].tokenizer
+
+    def _read_ids(self, tokenizer: Any, network: Any, folder: str) -> None:
+        """The id that pads, and the one that stands for a text without tokens. Every id that the tokenizer gives must
+        have a row in the network's table."""
+        n_rows = network.get_input_embeddings().weight.shape[0]
+        n_ids = max(tokenizer.get_vocab().values(), default=-1) + 1
+        if n_ids > n_rows:
+            raise ModelError(
+                f"The tokenizer and the network in {folder!r} don't belong together: the tokenizer has ids up to "
+                f"{n_ids - 1}, the network's table has {n_rows} rows."
+            )
+        if n_ids < 2:
+            raise ModelError(f"The tokenizer in {folder!r} is damaged: it knows no tokens.")
+        candidates = [tokenizer.pad_token_id, getattr(network.config, "pad_token_id", None), tokenizer.eos_token_id]
+        self._padding = next((i for i in candidates if isinstance(i, int) and i >= 0), -1)
+        if self._padding < 0:
+            raise ModelError(
+                f"The tokenizer in {folder!r} has neither a token for padding nor one for the end of a text. Set its "
+                "pad_token and save it again."
+            )
+        starts = [tokenizer.cls_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id]
+        self._substitute = next((i for i in starts if isinstance(i, int) and i >= 0), self._padding)
 
     def _length(self, recipe: Recipe, tokenizer: Any, network: Any) -> int:
         """The most tokens to look at; a length that was asked for has to be one that the network can take."""
@@ -234,52 +262,17 @@ class NetworkEncoder(TextEncoder):
         """
         self.load()
         recipe, modules = self.recipe, [*self.steps]
-        prompts, name = dict(recipe.prompts or {}), recipe.prompt_name()
+        prompts, name = dict(recipe.prompts or {}), None
         if self.normalizes:
             modules.append(hugging_face.need_modules().Normalize())
-        if name is not None:
+        if recipe.prompt:
+            name = next((name for name, prompt in prompts.items() if prompt == recipe.prompt), "default")
             prompts[name] = recipe.prompt
         with written_beside(folder) as place:
             hugging_face.save(modules, place, prompts=prompts, prompt_name=name, lowercase=recipe.lowercase)
 
 
-def _check_vocabulary(tokenizer: Any, network: Any, folder: str) -> None:
-    """Every id that the tokenizer gives must have a row in the network's table."""
-    n_rows = network.get_input_embeddings().weight.shape[0]
-    ids = tokenizer.get_vocab().values()
-    n_ids = max(ids) + 1 if ids else 0
-    if n_ids > n_rows:
-        raise ModelError(
-            f"The tokenizer and the network in {folder!r} don't belong together: the tokenizer has ids up to "
-            f"{n_ids - 1}, the network's table has {n_rows} rows."
-        )
-    if n_ids < 2:
-        raise ModelError(f"The tokenizer in {folder!r} is damaged: it knows no tokens.")
-
-
-def _need_pooler(network: Any, folder: str) -> Any:
-    pooler = pooler_as_dense(network)
-    if pooler is None:
-        raise ParameterError(
-            f"The 'pooling' parameter of TransformerEncoder can't be 'pooler' for the network in {folder!r} "
-            f"({type(network).__name__}), which has none like BERT's. Choose 'mean' or 'cls'."
-        )
-    return pooler
-
-
-def _special_ids(tokenizer: Any, network: Any, folder: str) -> tuple[int, int]:
-    """The id that pads, and the one that stands for a text without tokens."""
-    candidates = [tokenizer.pad_token_id, getattr(network.config, "pad_token_id", None), tokenizer.eos_token_id]
-    padding = next((i for i in candidates if isinstance(i, int) and i >= 0), None)
-    if padding is None:
-        raise ModelError(
-            f"The tokenizer in {folder!r} has neither a token for padding nor one for the end of a text. Set its "
-            "pad_token and save it again."
-        )
-    starts = [tokenizer.cls_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id]
-    return padding, next((i for i in starts if isinstance(i, int) and i >= 0), padding)
-
-
+@parameterized
 class SentenceEncoder(NetworkEncoder):
     """The network, pooling, further layers and normalisation that a folder's ``modules.json`` names.
 
@@ -306,30 +299,13 @@ class SentenceEncoder(NetworkEncoder):
     sylvan.errors.ModelError: There is no folder 'no/such/folder'.
     """
 
-    constraints: ClassVar[Mapping[str, Constraint]] = {
-        "source": Instance((str, os.PathLike), "the path of a folder or a name on the Hugging Face hub"),
-        "max_length": Number(int, 1, optional=True),
-        "lora_rank": Number(int, 1, optional=True),
-        "gradient_checkpointing": Flag(),
-        "frozen": Flag(),
-        "seed": Number(int, 0, 2**63 - 1),
-        "prompt": Instance((str,), "a text or the name of a prompt", optional=True),
-    }
-
-    def __init__(
-        self,
-        source: str | os.PathLike[str],
-        max_length: int | None = None,
-        lora_rank: int | None = None,
-        gradient_checkpointing: bool = False,
-        frozen: bool = False,
-        seed: int = 0,
-        prompt: str | None = None,
-    ) -> None:
-        super().__init__()
-        self.source, self.lora_rank, self.prompt = source, lora_rank, prompt
-        self.max_length = max_length  # type: ignore[assignment]  # an int once the folder has been read
-        self.gradient_checkpointing, self.frozen, self.seed = gradient_checkpointing, frozen, seed
+    source: Source
+    max_length: Annotated[int | None, Range(1)] = None  # type: ignore[assignment]  # an int once the folder is read
+    lora_rank: Annotated[int | None, Range(1)] = None
+    gradient_checkpointing: bool = False
+    frozen: bool = False
+    seed: Annotated[int, Range(0, 2**63 - 1)] = 0
+    prompt: Annotated[str | None, Instance((str,), "a text or the name of a prompt")] = None
 
     def _read_recipe(self, folder: str) -> Recipe:
         recipe = read_recipe(folder)
@@ -338,6 +314,7 @@ class SentenceEncoder(NetworkEncoder):
         return recipe
 
 
+@parameterized
 class TransformerEncoder(NetworkEncoder):
     """Any network that ``AutoModel`` loads, and one vector a text from the vectors of its tokens.
 
@@ -383,32 +360,16 @@ class TransformerEncoder(NetworkEncoder):
     sylvan.errors.ModelError: There is no folder 'no/such/folder'.
     """
 
-    constraints: ClassVar[Mapping[str, Constraint]] = {
-        "source": Instance((str, os.PathLike), "the path of a folder or a name on the Hugging Face hub"),
-        "pooling": Choice(get_args(Pooling)),
-        "max_length": Number(int, 1),
-        "lora_rank": Number(int, 1, optional=True),
-        "gradient_checkpointing": Flag(),
-        "frozen": Flag(),
-        "seed": Number(int, 0, 2**63 - 1),
-    }
-
-    def __init__(
-        self,
-        source: str | os.PathLike[str],
-        pooling: Pooling = "mean",
-        max_length: int = 128,
-        lora_rank: int | None = None,
-        gradient_checkpointing: bool = False,
-        frozen: bool = False,
-        seed: int = 0,
-    ) -> None:
-        super().__init__()
-        self.source, self.pooling, self.max_length, self.lora_rank = source, pooling, max_length, lora_rank
-        self.gradient_checkpointing, self.frozen, self.seed = gradient_checkpointing, frozen, seed
+    source: Source
+    pooling: Pooling = "mean"
+    max_length: Annotated[int, Range(1)] = 128
+    lora_rank: Annotated[int | None, Range(1)] = None
+    gradient_checkpointing: bool = False
+    frozen: bool = False
+    seed: Annotated[int, Range(0, 2**63 - 1)] = 0
 
     def _read_recipe(self, folder: str) -> Recipe:
-        return Recipe(folder, modes=(_MODES[self.pooling],))
+        return Recipe(folder, modes=("lasttoken" if self.pooling == "last" else self.pooling,))
 
 
 def open_encoder(
@@ -445,69 +406,52 @@ def open_encoder(
     >>> open_encoder("bag", max_length=50).dim_out
     128
     """
-    training: dict[str, Any] = {
-        "lora_rank": lora_rank,
-        "gradient_checkpointing": gradient_checkpointing,
-        "frozen": frozen,
-    }
+    of_networks = {"lora_rank": lora_rank, "gradient_checkpointing": gradient_checkpointing}
     if isinstance(source, TextEncoder):
-        refuse_beside(source, max_length, pooling, lora_rank, gradient_checkpointing, frozen)
+        refuse_beside(source, max_length=max_length, pooling=pooling, frozen=frozen, **of_networks)
         return source.load()
     if not isinstance(source, (str, os.PathLike)):
         raise ParameterError(
             "An encoder must be 'bag', the path of a folder, a name on the Hugging Face hub or a TextEncoder. "
             f"Got {source!r} instead."
         )
-    length: dict[str, Any] = {} if max_length is None else {"max_length": max_length}
-    if source == "bag":
-        refuse_of_bags(pooling, lora_rank, gradient_checkpointing)
-        return BagTextEncoder(**length, frozen=frozen, seed=seed).load()
-    folder = find_folder(source)
-    kind = _kind_of_folder(folder)
+    settings: dict[str, Any] = {"frozen": frozen} | ({} if max_length is None else {"max_length": max_length})
+    kind = encoder_kind(source)
     if kind == "bag":
-        refuse_of_bags(pooling, lora_rank, gradient_checkpointing)
-        return BagTextEncoder.from_folder(folder, **length, frozen=frozen)
+        refuse_of_bags(pooling=pooling, **of_networks)
+        if source == "bag":
+            return BagTextEncoder(**settings, seed=seed).load()
+        return BagTextEncoder.from_folder(find_folder(source), **settings)
     if pooling is None and kind == "sentence":
-        return SentenceEncoder(source, **length, **training, seed=seed).load()
-    return TransformerEncoder(source, pooling=pooling or "mean", **length, **training, seed=seed).load()
+        return SentenceEncoder(source, **settings, **of_networks, seed=seed).load()
+    return TransformerEncoder(source, pooling=pooling or "mean", **settings, **of_networks, seed=seed).load()
 
 
 def encoder_kind(source: str | os.PathLike[str]) -> str:
     """What a word, a folder or a name on the hub stands for: "bag", "sentence" or "network"."""
-    return "bag" if source == "bag" else _kind_of_folder(find_folder(source))
+    folder = "" if source == "bag" else find_folder(source)
+    if not folder or architecture(folder) == MODEL_TYPE:
+        return "bag"
+    return "sentence" if os.path.isfile(os.path.join(folder, "modules.json")) else "network"
 
 
 def architecture(source: str | os.PathLike[str]) -> str | None:
     """What the configuration of a network calls its kind, such as "bert"; None where it doesn't say."""
     config = os.path.join(find_folder(source), "config.json")
-    found = read_json(config).get("model_type") if os.path.isfile(config) else None
-    return found if isinstance(found, str) else None
+    name = read_json(config).get("model_type") if os.path.isfile(config) else None
+    return name if isinstance(name, str) else None
 
 
-def _kind_of_folder(folder: str) -> str:
-    config = os.path.join(folder, "config.json")
-    if os.path.isfile(config) and read_json(config).get("model_type") == MODEL_TYPE:
-        return "bag"
-    return "sentence" if os.path.isfile(os.path.join(folder, "modules.json")) else "network"
-
-
-def refuse_beside(
-    encoder: Any,
-    max_length: int | None,
-    pooling: Pooling | None,
-    lora_rank: int | None,
-    gradient_checkpointing: bool,
-    frozen: bool = False,
-) -> None:
+def refuse_beside(encoder: Any, **settings: Any) -> None:
     """Raise a ParameterError where anything is set beside an encoder that is given as an object."""
-    if max_length is not None or pooling is not None or lora_rank is not None or gradient_checkpointing or frozen:
+    if any(value is not None and value is not False for value in settings.values()):
         raise ParameterError(
             f"An encoder that is given as a {type(encoder).__name__} has its own parameters: max_length, pooling "
             "and the like must be set there."
         )
 
 
-def refuse_of_bags(pooling: Pooling | None, lora_rank: int | None, gradient_checkpointing: bool) -> None:
+def refuse_of_bags(**settings: Any) -> None:
     """Raise a ParameterError where a bag is given what only networks have."""
-    if pooling is not None or lora_rank is not None or gradient_checkpointing:
+    if any(value is not None and value is not False for value in settings.values()):
         raise ParameterError("A bag of words takes no pooling, no lora_rank and no gradient_checkpointing.")

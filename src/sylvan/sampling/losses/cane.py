@@ -14,7 +14,7 @@ from sylvan.params.fields import KW_ONLY, Instance, Parameterized, Range, attrib
 from sylvan.sampling.losses.logits import class_logits
 from sylvan.sampling.losses.loss import ClassLoss, Positives, Selection, cane_losses, select
 from sylvan.sampling.samplers.base import Sampler, class_counts
-from sylvan.sampling.tensors import need_floats, without_gradient
+from sylvan.sampling.tensors import need_floats, need_shape, without_gradient
 
 # Distinct offsets are found among this many times as many draws with repetition.
 _SPARE = 4
@@ -35,15 +35,12 @@ class CandidateModel(Parameterized, nn.Module):
         DataError
             When they aren't a tensor of floats, or of another shape.
         """
-        name = type(self).__name__
-        need_floats(class_embeddings, f"The class embeddings given to {name}")
-        rows, dim = self.n_classes, self.dim
-        shape = tuple(class_embeddings.shape)
-        if len(shape) != 2 or shape[0] != (rows or shape[0]) or shape[1] != (dim or shape[1]):
-            raise DataError(
-                f"The class embeddings given to {name} must have the shape ({rows or 'n_classes'}, {dim or 'dim'}), "
-                f"which it was made for. Got {shape} instead."
-            )
+        what, rows, dim = f"The class embeddings given to {type(self).__name__}", self.n_classes, self.dim
+        need_floats(class_embeddings, what)
+        shape = class_embeddings.shape
+        fits = len(shape) == 2 and shape[0] == (rows or shape[0]) and shape[1] == (dim or shape[1])
+        wanted = f"({rows or 'n_classes'}, {dim or 'dim'}), which it was made for"
+        need_shape(fits, class_embeddings, what, wanted)
 
     def forward(self, queries: Tensor, class_embeddings: Tensor) -> Tensor:
         """Candidates of each query: int64 (batch, c), -1 where there is none."""
@@ -190,24 +187,17 @@ class CANELoss(ClassLoss):
         return class_embeddings
 
     def _losses(self, queries: Tensor, table: Tensor, wanted: Positives, bias: Tensor | None) -> Tensor:
+        selector = self.candidates if isinstance(self.candidates, CandidateModel) else None
         chosen = self._select(queries, table, wanted)
         # Places that hold nothing read a positive's row, so that no other row of the table gets a gradient.
         anything = wanted.ids[:, :1]
         ids = torch.cat([chosen.candidates.where(chosen.is_candidate, anything), chosen.noises, wanted.ids], dim=1)
-        scores = self._scores(queries, table, ids, bias)
-        self.coverage = chosen.covered[wanted.present].float().mean()
-        losses = cane_losses(chosen, scores, wanted, together=self.together)
-        own = None
-        if isinstance(self.candidates, CandidateModel):
-            own = self.candidates.selection_losses(queries.detach(), wanted)
-        return losses if own is None else losses + own
-
-    def _scores(self, queries: Tensor, table: Tensor, ids: Tensor, bias: Tensor | None) -> Tensor:
         scores = class_logits(queries, table, ids, bias)
-        if isinstance(self.candidates, CandidateModel):
-            path = self.candidates.path_scores(queries, ids)
-            return scores if path is None else scores + path
-        return scores
+        path = None if selector is None else selector.path_scores(queries, ids)
+        self.coverage = chosen.covered[wanted.present].float().mean()
+        losses = cane_losses(chosen, scores if path is None else scores + path, wanted, together=self.together)
+        own_losses = None if selector is None else selector.selection_losses(queries.detach(), wanted)
+        return losses if own_losses is None else losses + own_losses
 
     @without_gradient
     def _select(self, queries: Tensor, table: Tensor, wanted: Positives) -> Selection:
@@ -343,24 +333,22 @@ class FrequencySubsets(CandidateModel):
                 f"many classes. Got {self.n_subsets} instead."
             )
         order = torch.argsort(weights, descending=True, stable=True)
-        by_mass = self.split == "mass"
-        starts = _starts_by_mass(weights[order], self.n_subsets) if by_mass else _starts_by_count(order, self.n_subsets)
+        if self.split == "mass":
+            starts = _starts_by_mass(weights[order], self.n_subsets)
+        else:  # sizes differ by one at most
+            starts = torch.arange(self.n_subsets + 1, device=order.device) * len(order) // self.n_subsets
         subset_of = torch.empty_like(order)
         subset_of[order] = torch.repeat_interleave(torch.arange(self.n_subsets, device=order.device), starts.diff())
-        self.register_buffer("order", order)
-        self.register_buffer("starts", starts)
-        self.register_buffer("subset_of", subset_of)
+        for name, buffer in (("order", order), ("starts", starts), ("subset_of", subset_of)):
+            self.register_buffer(name, buffer)
         self.subset_vectors = nn.Parameter(torch.zeros(self.n_subsets, self.dim, device=order.device))
 
     def forward(self, queries: Tensor, class_embeddings: Tensor) -> Tensor:
         """Candidates of each query: int64 (batch, n_candidates), -1 where there is none."""
         self.check_table(class_embeddings)
-        need_floats(queries, f"The queries given to {type(self).__name__}")
-        if queries.dim() != 2 or queries.shape[1] != self.dim:
-            raise DataError(
-                f"The queries given to {type(self).__name__} must have the shape (batch, {self.dim}). "
-                f"Got {tuple(queries.shape)} instead."
-            )
+        what = f"The queries given to {type(self).__name__}"
+        need_floats(queries, what)
+        need_shape(queries.dim() == 2 and queries.shape[1] == self.dim, queries, what, f"(batch, {self.dim})")
         scores = queries @ self.subset_vectors.detach().to(queries.dtype).t()
         best = scores.topk(min(self.beam, self.n_subsets), dim=1).indices  # (batch, beam)
         sizes = self.starts.diff()[best]
@@ -419,11 +407,6 @@ def distinct_offsets(sizes: Tensor, n: int) -> Tensor:
     useless = torch.zeros_like(seen).scatter(1, places, seen) | (values >= size)
     rank = torch.where(small, uniform * width, slots.double()) + width * useless.double()
     return values.gather(1, rank.argsort(dim=1)[:, :n])
-
-
-def _starts_by_count(order: Tensor, n_subsets: int) -> Tensor:
-    """Where subsets begin, and the end: int64 (n_subsets + 1,); sizes differ by one at most."""
-    return torch.arange(n_subsets + 1, device=order.device) * len(order) // n_subsets
 
 
 def _starts_by_mass(descending: Tensor, n_subsets: int) -> Tensor:

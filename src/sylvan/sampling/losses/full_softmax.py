@@ -12,7 +12,7 @@ from torch.autograd.function import once_differentiable
 from sylvan.params.fields import KW_ONLY, Range, parameterized
 from sylvan.sampling.losses.logits import ABSENT, bag_sums, bags_of_equal, class_logits
 from sylvan.sampling.losses.loss import ClassLoss, Positives
-from sylvan.sampling.tensors import eagerly
+from sylvan.sampling.tensors import eagerly, slices
 
 # Scores in memory at a time when the chunk size is left to the loss: small enough for the caches of a CPU, and large
 # enough for a GPU to be busy.
@@ -70,19 +70,13 @@ class FullSoftmaxLoss(ClassLoss):
     _: KW_ONLY
     chunk_size: Annotated[int | None, Range(1)] = None
 
+    @eagerly
     def _losses(self, queries: Tensor, table: Tensor, wanted: Positives, bias: Tensor | None) -> Tensor:
-        chunk = self.chunk_size
-        if chunk is None:
-            limit = _SCORES_AT_ONCE.get(queries.device.type, _DEVICE_SCORES_AT_ONCE)
-            chunk = max(1, limit // len(queries))
-        return _cross_entropy(queries, table, bias, wanted, chunk)
-
-
-@eagerly
-def _cross_entropy(queries: Tensor, table: Tensor, bias: Tensor | None, wanted: Positives, chunk: int) -> Tensor:
-    shares = wanted.mass(torch.float64 if torch.float64 in (queries.dtype, table.dtype) else torch.float32)
-    result = _ChunkedCrossEntropy.apply(queries, table, bias, wanted.ids, shares, chunk)  # type: ignore[no-untyped-call]
-    return cast(Tensor, result)
+        limit = _SCORES_AT_ONCE.get(queries.device.type, _DEVICE_SCORES_AT_ONCE)
+        chunk = self.chunk_size or max(1, limit // len(queries))
+        shares = wanted.mass(torch.float64 if torch.float64 in (queries.dtype, table.dtype) else torch.float32)
+        apply: Any = _ChunkedCrossEntropy.apply
+        return cast(Tensor, apply(queries, table, bias, wanted.ids, shares, chunk))
 
 
 class _ChunkedCrossEntropy(torch.autograd.Function):
@@ -124,56 +118,37 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
                 graded = scores.sub_(log_total).exp_().mul_(slope.unsqueeze(1))
                 if of_queries is not None:
                     of_queries.addmm_(graded, rows)
-                if of_table is not None:
-                    _product_into(of_table[part], graded.t(), wide)
+                if of_table is not None and of_table.dtype == wide.dtype:
+                    torch.mm(graded.t(), wide, out=of_table[part])
+                elif of_table is not None:
+                    of_table[part] = graded.t() @ wide
                 if of_bias is not None:
                     of_bias[part] = graded.sum(dim=0)
             pull = -slope.unsqueeze(1) * shares  # (batch, p), what the positives' scores get besides
-            _add_positives(of_queries, of_table, of_bias, wide, table, ids, pull)
+            batch, p = ids.shape
+            if of_queries is not None:
+                distinct, places = torch.unique(ids, return_inverse=True)  # p rows a query are widened, not the table
+                starts = torch.arange(0, batch * p, p, device=ids.device)
+                rows = table.index_select(0, distinct).to(wide.dtype)
+                of_queries += bag_sums(rows, places.reshape(-1), starts, pull.reshape(-1))
+            bags = bags_of_equal(ids.reshape(-1))
+            if of_table is not None:
+                weights = pull.reshape(-1).index_select(0, bags.order)
+                rows = bag_sums(wide, bags.order // p, bags.starts, weights)
+                of_table.index_add_(0, bags.values, rows.to(of_table.dtype))
+            if of_bias is not None:
+                sums = bag_sums(pull.reshape(-1, 1), bags.order, bags.starts).squeeze(1)
+                of_bias.index_add_(0, bags.values, sums.to(of_bias.dtype))
         return None if of_queries is None else of_queries.to(queries.dtype), of_table, of_bias, None, None, None
 
 
 def _chunks(wide: Tensor, table: Tensor, bias: Tensor | None, chunk: int) -> Iterator[tuple[slice, Tensor, Tensor]]:
     """For every chunk of classes its place, the scores (batch, chunk), to be overwritten, and its rows, widened."""
     buffer = wide.new_empty(len(wide) * min(chunk, len(table)))
-    for start in range(0, len(table), chunk):
-        part = slice(start, min(start + chunk, len(table)))
+    for part in slices(len(table), 1, chunk):
         rows = table[part].to(wide.dtype)
         scores = buffer[: len(wide) * len(rows)].view(len(wide), len(rows))
         torch.mm(wide, rows.t(), out=scores)
         if bias is not None:
             scores += bias[part].to(wide.dtype).clamp(min=ABSENT)  # a chunk of masked classes would make NaN
         yield part, scores, rows
-
-
-def _product_into(out: Tensor, left: Tensor, right: Tensor) -> None:
-    if out.dtype == right.dtype:
-        torch.mm(left, right, out=out)
-    else:
-        out.copy_(left @ right)
-
-
-def _add_positives(
-    of_queries: Tensor | None,
-    of_table: Tensor | None,
-    of_bias: Tensor | None,
-    wide: Tensor,
-    table: Tensor,
-    ids: Tensor,
-    pull: Tensor,
-) -> None:
-    """Add to the gradients what comes by the positives' scores, whose gradients are ``pull`` (batch, p)."""
-    batch, p = ids.shape
-    if of_queries is not None:
-        distinct, places = torch.unique(ids, return_inverse=True)  # p rows a query, not the whole table, are widened
-        starts = torch.arange(0, batch * p, p, device=ids.device)
-        rows = table.index_select(0, distinct).to(wide.dtype)
-        of_queries += bag_sums(rows, places.reshape(-1), starts, pull.reshape(-1))
-    bags = bags_of_equal(ids.reshape(-1))
-    weights = pull.reshape(-1).index_select(0, bags.order)
-    if of_table is not None:
-        rows = bag_sums(wide, bags.order // p, bags.starts, weights)
-        of_table.index_add_(0, bags.values, rows.to(of_table.dtype))
-    if of_bias is not None:
-        sums = bag_sums(pull.reshape(-1, 1), bags.order, bags.starts).squeeze(1)
-        of_bias.index_add_(0, bags.values, sums.to(of_bias.dtype))

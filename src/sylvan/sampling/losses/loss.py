@@ -13,7 +13,7 @@ from sylvan.errors import DataError
 from sylvan.params.fields import KW_ONLY, Parameterized, Range, parameterized
 from sylvan.sampling.losses.logits import ABSENT, class_logits
 from sylvan.sampling.samplers.base import Sampler
-from sylvan.sampling.tensors import eagerly, need_floats, need_integers, without_gradient
+from sylvan.sampling.tensors import eagerly, need_floats, need_integers, need_shape, need_tensor, without_gradient
 
 Reduction = Literal["mean", "sum", "none"]
 # A class that a sampler never draws has the log-probability minus infinity, which would make NaN of differences; one
@@ -139,58 +139,43 @@ class ClassLoss(Parameterized, nn.Module):
         name = type(self).__name__
         need_floats(queries, f"The queries given to {name}")
         need_floats(table, f"The class embeddings given to {name}")
-        targets = need_integers(targets, f"The targets of {name}, class numbers,")
         if queries.dim() < 2 or table.dim() != 2 or queries.shape[-1] != table.shape[1]:
             raise DataError(
                 f"{name} needs queries of the shape (..., dim) and class embeddings of the shape (n_classes, dim) with "
                 f"the same dim. Got {tuple(queries.shape)} and {tuple(table.shape)} instead."
             )
-        check_targets(targets, queries.shape[:-1], owner=name)
         if bias is not None:
             need_floats(bias, f"The bias of {name}, one number a class,")
-            if bias.shape != table.shape[:1]:
-                raise DataError(
-                    f"The bias of {name} must have the shape ({len(table)},). Got {tuple(bias.shape)} instead."
-                )
-        devices = [str(given.device) for given in (queries, table, targets, bias) if given is not None]
+            need_shape(bias.shape == table.shape[:1], bias, f"The bias of {name}", f"({len(table)},)")
+        need_tensor(targets, f"The targets of {name}, class numbers,")
+        devices = [str(tensor.device) for tensor in (queries, table, targets, bias) if tensor is not None]
         if len(set(devices)) > 1:
             raise DataError(
                 f"All that {name} is given must be on one device. Got queries, class embeddings, targets (and bias) "
                 f"on {', '.join(devices)}."
             )
-        check_range(
-            targets, len(table), self.ignore_index, owner=name, numbered="like the rows of the class embeddings"
-        )
-        if targets.shape != queries.shape[:-1]:
-            check_positives(targets, len(table), self.ignore_index, owner=name)
-        return targets
+        numbered = "like the rows of the class embeddings"
+        return checked_targets(targets, queries, len(table), self.ignore_index, owner=name, numbered=numbered)
 
 
-def check_targets(targets: Tensor, outer: torch.Size, *, owner: str) -> None:
-    """Raise ``DataError`` unless targets have the shape of the queries before their last dimension, or one more."""
-    if targets.shape != outer and targets.shape[:-1] != outer:
-        raise DataError(
-            f"The targets of {owner} must have the shape {tuple(outer)}, or one dimension more for several "
-            f"positives a query. Got {tuple(targets.shape)} instead."
-        )
-
-
-def check_range(targets: Tensor, n_classes: int, ignore_index: int, *, owner: str, numbered: str) -> None:
-    """Raise ``DataError`` for a target (int64) on the CPU that is neither a class nor the ignored one."""
+def checked_targets(
+    targets: Tensor, queries: Tensor, n_classes: int, ignore_index: int, *, owner: str, numbered: str
+) -> Tensor:
+    """The targets of queries (..., dim) as int64, of the shape (...) or (..., p). Those on the CPU are looked at: each
+    must be a class or the ignored one, and several a query neither one-hot rows nor name a class twice."""
+    targets, outer = need_integers(targets, f"The targets of {owner}, class numbers,"), queries.shape[:-1]
+    one_more = f"{tuple(outer)}, or one dimension more for several positives a query"
+    need_shape(outer in (targets.shape, targets.shape[:-1]), targets, f"The targets of {owner}", one_more)
     if targets.device.type != "cpu":  # to look at targets on a GPU is to wait for it; there the kernels assert
-        return
+        return targets
     wrong = ((targets < 0) | (targets >= n_classes)) & (targets != ignore_index)
     if bool(wrong.any()):
         raise DataError(
             f"The targets of {owner} must lie in [0, {n_classes}), {numbered}, or be the ignore_index {ignore_index}. "
             f"Got {int(targets[wrong][0])} instead."
         )
-
-
-def check_positives(targets: Tensor, n_classes: int, ignore_index: int, *, owner: str) -> None:
-    """Raise ``DataError`` for several positives a query, on the CPU, that are one-hot rows or name a class twice."""
-    if targets.device.type != "cpu" or targets.shape[-1] < 2 or not targets.numel():
-        return
+    if targets.shape == outer or targets.shape[-1] < 2 or not targets.numel():
+        return targets
     if targets.shape[-1] == n_classes and bool(((targets == 0) | (targets == 1)).all()):
         raise DataError(
             f"The targets of {owner} look like one-hot rows: {n_classes} zeros and ones a query, which would be read "
@@ -205,6 +190,7 @@ def check_positives(targets: Tensor, n_classes: int, ignore_index: int, *, owner
             f"different class numbers, padded with the ignore_index {ignore_index}; for one-hot rows give "
             "targets.argmax(dim=-1)."
         )
+    return targets
 
 
 def counted_rows(queries: Tensor, targets: Tensor, ignore_index: int) -> tuple[Tensor, Tensor, Tensor]:

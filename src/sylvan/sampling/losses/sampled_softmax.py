@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sylvan.errors import DataError, ParameterError
-from sylvan.params.fields import KW_ONLY, Instance, Range, attribute, parameterized
+from sylvan.params.fields import KW_ONLY, Instance, Number, Range, attribute, parameterized
 from sylvan.sampling.losses.full_softmax import FullSoftmaxLoss
 from sylvan.sampling.losses.logits import ABSENT, class_logits
 from sylvan.sampling.losses.loss import LOWEST_LOG_Q, ClassLoss, Positives, counted_rows, log_sums
@@ -45,6 +45,17 @@ class SampledLoss(ClassLoss):
         """Negatives for the queries, after the sampler has seen the positives."""
         self.sampler.observe(positives.ids[positives.present])
         return self.sampler.sample(queries.detach().float(), self.n_samples, shared=self.shared)
+
+    def _scored(
+        self, queries: Tensor, table: Tensor, wanted: Positives, bias: Tensor | None
+    ) -> tuple[Draw, Tensor, Tensor]:
+        """A draw, and the scores of the positives (batch, p) and of what was drawn (batch, n_samples)."""
+        draw, p = self._draw(queries, wanted), wanted.ids.shape[1]
+        if self.shared:
+            scores = class_logits(queries, table, draw.ids, bias, own=wanted.ids)
+        else:
+            scores = class_logits(queries, table, torch.cat([wanted.ids, draw.ids], dim=1), bias)
+        return draw, scores[:, :p], scores[:, p:]
 
     @without_gradient
     def _positive_log_q(self, queries: Tensor, wanted: Positives) -> Tensor:
@@ -149,7 +160,7 @@ class CrossEntropyEstimate(SampledLoss):
         >>> round(found.full, 3), abs(found.sampled - found.full) < 1e-4
         (6.908, True)
         """
-        if isinstance(n_rows, bool) or not isinstance(n_rows, int) or n_rows < 1:
+        if not Number(int, 1).accepts(n_rows):
             raise ParameterError(
                 f"The 'n_rows' of {type(self).__name__}.check must be an int in [1, inf). Got {n_rows!r} instead."
             )
@@ -162,23 +173,19 @@ class CrossEntropyEstimate(SampledLoss):
         whole = FullSoftmaxLoss(ignore_index=self.ignore_index)
         full = float(whole(few, class_embeddings, theirs, bias))
         sampled = float(self._each(few, class_embeddings, theirs, bias).mean())
-        self._warn(sampled - full, math.log(len(class_embeddings)), LossCheck(sampled, full, len(few)))
+        above, most = sampled - full, math.log(len(class_embeddings))  # what knowing nothing costs
+        if not math.isinf(full) and not -0.5 * most <= above <= 1.5 * most:  # infinite: a target is masked
+            misses = "misses the classes with the largest scores, and training lowers the one without the other"
+            unlikely = "gives the targets less probability than uniform draws would, so that gradients are mostly noise"
+            warnings.warn(
+                f"This {type(self).__name__} is {sampled:.3g} where the cross-entropy over all "
+                f"{self.sampler.n_classes:,} classes is {full:.3g} ({len(few)} rows): its "
+                f"{type(self.sampler).__name__} {misses if above < 0 else unlikely}. Refresh the sampler more often, "
+                "draw more, lower the table's learning rate, or use HeadAndTailLoss.",
+                SampledLossWarning,
+                stacklevel=3,
+            )
         return LossCheck(sampled, full, len(few))
-
-    def _warn(self, above: float, most: float, found: LossCheck) -> None:
-        """Tell where the loss is far below the cross-entropy or above it; ``most`` is what knowing nothing costs."""
-        if math.isinf(found.full) or -0.5 * most <= above <= 1.5 * most:  # infinite: a target is masked
-            return
-        misses = "misses the classes with the largest scores, and training lowers the one without the other"
-        unlikely = "gives the targets less probability than uniform draws would, so that gradients are mostly noise"
-        warnings.warn(
-            f"This {type(self).__name__} is {found.sampled:.3g} where the cross-entropy over all "
-            f"{self.sampler.n_classes:,} classes is {found.full:.3g} ({found.n_rows} rows): its "
-            f"{type(self.sampler).__name__} {misses if above < 0 else unlikely}. Refresh the sampler more often, draw "
-            "more, lower the table's learning rate, or use HeadAndTailLoss.",
-            SampledLossWarning,
-            stacklevel=4,
-        )
 
 
 class Contrast(NamedTuple):
@@ -190,7 +197,7 @@ class Contrast(NamedTuple):
     # asked for
     positive_log_q: Tensor
     noise_log_q: Tensor
-    hits: Tensor  # shape (batch, n_samples): draws that are positives of their query
+    ignored: Tensor  # bool, shape (batch, n_samples): draws that don't count, being positives of their query
 
 
 class NoiseLoss(SampledLoss):
@@ -198,27 +205,21 @@ class NoiseLoss(SampledLoss):
     a query with several positives is the mean, over its distinct ones, of what each would have alone with the same
     noise."""
 
+    accidental: ClassVar[str] = "remove"  # a parameter of some
     _needs_positive_log_q = False
 
     def _losses(self, queries: Tensor, table: Tensor, wanted: Positives, bias: Tensor | None) -> Tensor:
-        losses = self._of_each_positive(self._contrast(queries, table, wanted, bias))  # (batch, p)
-        return (losses * wanted.shares).sum(dim=1)
+        draw, ours, noise = self._scored(queries, table, wanted, bias)
+        of_positives = self._positive_log_q(queries, wanted) if self._needs_positive_log_q else torch.zeros_like(ours)
+        ignored = torch.zeros_like(noise, dtype=torch.bool)
+        if self.accidental == "remove":
+            ignored = accidental_hits(draw.ids, wanted)
+        contrast = Contrast(ours, noise, of_positives, draw.log_q.clamp(min=LOWEST_LOG_Q), ignored)
+        return (self._of_each_positive(contrast) * wanted.shares).sum(dim=1)
 
     def _of_each_positive(self, contrast: Contrast) -> Tensor:
         """The loss (batch, p) of every positive with the noise of its query."""
         raise NotImplementedError
-
-    def _contrast(self, queries: Tensor, table: Tensor, wanted: Positives, bias: Tensor | None) -> Contrast:
-        draw = self._draw(queries, wanted)
-        p = wanted.ids.shape[1]
-        if self.shared:
-            scores = class_logits(queries, table, draw.ids, bias, own=wanted.ids)
-        else:
-            scores = class_logits(queries, table, torch.cat([wanted.ids, draw.ids], dim=1), bias)
-        ours, noise = scores[:, :p], scores[:, p:]
-        of_positives = self._positive_log_q(queries, wanted) if self._needs_positive_log_q else ours.new_zeros(1, p)
-        hits = accidental_hits(draw.ids, wanted)
-        return Contrast(ours, noise, of_positives, draw.log_q.clamp(min=LOWEST_LOG_Q), hits)
 
 
 @parameterized
@@ -226,11 +227,7 @@ class MaskedNoiseLoss(NoiseLoss):
     """Base of those that let the user choose whether draws that hit a positive count."""
 
     _: KW_ONLY
-    accidental: Literal["remove", "keep"] = "remove"
-
-    def _counting(self, of_noise: Tensor, contrast: Contrast) -> Tensor:
-        """Losses of noise (…, n_samples) with zeros for the draws that don't count."""
-        return of_noise.masked_fill(contrast.hits, 0.0) if self.accidental == "remove" else of_noise
+    accidental: Literal["remove", "keep"] = "remove"  # type: ignore[misc]
 
 
 class BlackOutLoss(MaskedNoiseLoss):
@@ -301,23 +298,19 @@ class BlackOutLoss(MaskedNoiseLoss):
     def _of_each_positive(self, contrast: Contrast) -> Tensor:
         ours = contrast.positive - contrast.positive_log_q  # (batch, p)
         noise = contrast.noise - contrast.noise_log_q  # (batch, n_samples)
-        absent = contrast.hits if self.accidental == "remove" else torch.zeros_like(contrast.hits)
-        noise = noise.masked_fill(absent, ABSENT).unsqueeze(1).expand(-1, ours.shape[1], -1)
+        noise = noise.masked_fill(contrast.ignored, ABSENT).unsqueeze(1).expand(-1, ours.shape[1], -1)
         logits = torch.cat([ours.unsqueeze(-1), noise], dim=-1)  # (batch, p, 1 + n_samples)
         total = torch.logsumexp(logits, dim=-1, keepdim=True)
-        of_noise = -_log_complements(logits, total)[..., 1:].masked_fill(absent.unsqueeze(1), 0.0)
+        # ln(1 - softmax) of every logit. Of the largest it is that of the sum of the others.
+        is_largest = torch.zeros_like(logits, dtype=torch.bool)
+        is_largest.scatter_(-1, logits.argmax(dim=-1, keepdim=True), True)
+        of_largest = torch.logsumexp(logits.masked_fill(is_largest, ABSENT), dim=-1, keepdim=True) - total
+        # At most one half but for rounding, and where all are masked: their sum rounds to each of them. The largest's
+        # own place is filled lest its infinite slope meet a zero.
+        probabilities = (logits - total).masked_fill(is_largest, -1.0).exp().clamp(max=0.75)
+        log_complements = torch.where(is_largest, of_largest, torch.log1p(-probabilities))
+        of_noise = -log_complements[..., 1:].masked_fill(contrast.ignored.unsqueeze(1), 0.0)
         return total.squeeze(-1) - ours + of_noise.sum(dim=-1)
-
-
-def _log_complements(logits: Tensor, total: Tensor) -> Tensor:
-    """ln(1 - softmax) of every logit, given their logsumexp."""
-    is_largest = torch.zeros_like(logits, dtype=torch.bool)
-    is_largest.scatter_(-1, logits.argmax(dim=-1, keepdim=True), True)
-    of_largest = torch.logsumexp(logits.masked_fill(is_largest, ABSENT), dim=-1, keepdim=True) - total
-    # At most one half but for rounding, and where all are masked: their sum rounds to each of them. The largest's own
-    # place is filled lest its infinite slope meet a zero.
-    probabilities = (logits - total).masked_fill(is_largest, -1.0).exp().clamp(max=0.75)
-    return torch.where(is_largest, of_largest, torch.log1p(-probabilities))
 
 
 @parameterized
@@ -393,7 +386,7 @@ class NCELoss(MaskedNoiseLoss):
     _: KW_ONLY
     log_normalizer: Annotated[float | None, Range()] = None
     learn_normalizer: bool = False
-    accidental: Literal["remove", "keep"] = "keep"
+    accidental: Literal["remove", "keep"] = "keep"  # type: ignore[misc]
 
     _needs_positive_log_q = True
 
@@ -410,7 +403,8 @@ class NCELoss(MaskedNoiseLoss):
         offset = log_normalizer + math.log(self.n_samples)
         of_positive = F.softplus(offset + contrast.positive_log_q - contrast.positive)  # (batch, p)
         of_noise = F.softplus(contrast.noise - offset - contrast.noise_log_q)  # (batch, n_samples)
-        of_noise = self._counting(of_noise, contrast)
+        if self.accidental == "remove":
+            of_noise = of_noise.masked_fill(contrast.ignored, 0.0)
         return of_positive + of_noise.sum(dim=1, keepdim=True)
 
 
@@ -471,7 +465,9 @@ class NegativeSamplingLoss(MaskedNoiseLoss):
     """
 
     def _of_each_positive(self, contrast: Contrast) -> Tensor:
-        of_noise = self._counting(F.softplus(contrast.noise), contrast)
+        of_noise = F.softplus(contrast.noise)
+        if self.accidental == "remove":
+            of_noise = of_noise.masked_fill(contrast.ignored, 0.0)
         return F.softplus(-contrast.positive) + of_noise.sum(dim=1, keepdim=True)
 
 
@@ -536,7 +532,7 @@ class OneVsEachLoss(NoiseLoss):
     """
 
     def _of_each_positive(self, contrast: Contrast) -> Tensor:
-        weights = (-contrast.noise_log_q).exp().expand_as(contrast.hits).masked_fill(contrast.hits, 0.0)
+        weights = (-contrast.noise_log_q).exp().expand_as(contrast.noise).masked_fill(contrast.ignored, 0.0)
         margins = contrast.noise.unsqueeze(1) - contrast.positive.unsqueeze(-1)  # (batch, p, n_samples)
         return (F.softplus(margins) * weights.unsqueeze(1)).sum(dim=-1) / self.n_samples
 
@@ -662,45 +658,29 @@ class SampledSoftmaxLoss(CrossEntropyEstimate):
             )
 
     def _losses(self, queries: Tensor, table: Tensor, wanted: Positives, bias: Tensor | None) -> Tensor:
-        draw = self._draw(queries, wanted)
-        p = wanted.ids.shape[1]
-        if self.shared:
-            scores = class_logits(queries, table, draw.ids, bias, own=wanted.ids)
-        else:
-            scores = class_logits(queries, table, torch.cat([wanted.ids, draw.ids], dim=1), bias)
-        ours, others = scores[:, :p], scores[:, p:]
-        if self.correction == "all":
-            return self._all_corrected(queries, ours, others, wanted, draw)
+        draw, ours, drawn = self._scored(queries, table, wanted, bias)
+        if self.correction == "all":  # each positive is one more draw
+            share = math.log(self.n_samples + 1)
+            of_draws = torch.logsumexp(drawn - draw.log_q - share, dim=1, keepdim=True)
+            log_q = self._positive_log_q(queries, wanted)  # (batch, p)
+            weight = torch.where(log_q > LOWEST_LOG_Q, log_q + share, 0.0)  # none is right for what is never drawn
+            losses = torch.logaddexp(of_draws, ours - weight) - ours
+            return (losses * wanted.mass(ours.dtype)).sum(dim=1)
         hits = accidental_hits(draw.ids, wanted)
-        others = others - self._correction(queries, wanted, draw, hits)
-        if self.correction == "others" or self.accidental in (None, "remove"):
-            others = others.masked_fill(hits, -math.inf)
-        in_sum = ours if p == 1 else ours.masked_fill(~wanted.present, -math.inf)
-        total = torch.logsumexp(torch.cat([in_sum, others], dim=1), dim=1)
-        return total - (ours.squeeze(1) if p == 1 else (ours * wanted.mass(ours.dtype)).sum(dim=1))
-
-    def _all_corrected(self, queries: Tensor, ours: Tensor, others: Tensor, wanted: Positives, draw: Draw) -> Tensor:
-        """Losses (batch,) with each positive as one more draw."""
-        share = math.log(self.n_samples + 1)
-        of_draws = torch.logsumexp(others - draw.log_q - share, dim=1, keepdim=True)
-        log_q = self._positive_log_q(queries, wanted)  # (batch, p)
-        own = torch.where(log_q > LOWEST_LOG_Q, log_q + share, 0.0)  # no weight is right for what is never drawn
-        losses = torch.logaddexp(of_draws, ours - own) - ours
-        return (losses * wanted.mass(ours.dtype)).sum(dim=1)
-
-    def _correction(self, queries: Tensor, wanted: Positives, draw: Draw, hits: Tensor) -> Tensor:
-        """What to take off the drawn classes' scores by Eq. (1), (batch, n_samples)."""
         if self.correction == "drawn":
             correction = draw.log_q + math.log(self.n_samples)
-            return correction if self.accidental == "keep" else correction.masked_fill(hits, 0.0)
-        others = (~hits).sum(dim=1, keepdim=True).clamp(min=1)  # (batch, 1), draws that aren't positives
-        remaining = 1.0 - self._mass_of_positives(queries, wanted)  # (batch, 1)
-        return (draw.log_q + torch.log(others / remaining)).masked_fill(hits, 0.0)
-
-    def _mass_of_positives(self, queries: Tensor, wanted: Positives) -> Tensor:
-        """Probability (batch, 1) that one draw is a positive of the query, a little below one at most."""
-        log_q = self._positive_log_q(queries, wanted)
-        return torch.where(wanted.present, log_q.exp(), 0.0).sum(dim=1, keepdim=True).clamp(max=1.0 - 1e-6)
+        else:
+            n_others = (~hits).sum(dim=1, keepdim=True).clamp(min=1)  # (batch, 1), draws that aren't positives
+            of_positives = torch.where(wanted.present, self._positive_log_q(queries, wanted).exp(), 0.0)
+            remaining = 1.0 - of_positives.sum(dim=1, keepdim=True).clamp(max=1.0 - 1e-6)
+            correction = draw.log_q + torch.log(n_others / remaining)
+        drawn = drawn - (correction if self.accidental == "keep" else correction.masked_fill(hits, 0.0))
+        if self.correction == "others" or self.accidental in (None, "remove"):
+            drawn = drawn.masked_fill(hits, -math.inf)
+        one = ours.shape[1] == 1
+        in_sum = ours if one else ours.masked_fill(~wanted.present, -math.inf)
+        total = torch.logsumexp(torch.cat([in_sum, drawn], dim=1), dim=1)
+        return total - (ours.squeeze(1) if one else (ours * wanted.mass(ours.dtype)).sum(dim=1))
 
 
 @parameterized
@@ -795,7 +775,11 @@ class HeadAndTailLoss(CrossEntropyEstimate):
         in_head = self.sampler.places[wanted.ids] < 0
         # A batch whose targets the head holds has no negatives of the tail to draw from: the head stands alone.
         alone = isinstance(self.sampler.sampler, InBatch) and bool(in_head.all())
-        draw = self._no_draw(wanted) if alone else self._draw(queries, wanted)
+        if alone:
+            nothing = wanted.ids.new_empty(0) if self.shared else wanted.ids.new_empty(len(wanted.ids), 0)
+            draw = Draw(nothing, nothing.float())
+        else:
+            draw = self._draw(queries, wanted)
         p, h, m = wanted.ids.shape[1], len(self.head), draw.ids.shape[-1]
         if self.shared:
             scores = class_logits(queries, table, torch.cat([self.head, draw.ids]), bias, own=wanted.ids)
@@ -812,7 +796,3 @@ class HeadAndTailLoss(CrossEntropyEstimate):
             sums = log_sums(total, drawn - draw.log_q, as_drawn, together=True)
             losses = torch.where(in_head, *sums) - ours  # (batch, p)
         return (losses * wanted.mass(ours.dtype)).sum(dim=1)
-
-    def _no_draw(self, wanted: Positives) -> Draw:
-        ids = wanted.ids.new_empty(0) if self.shared else wanted.ids.new_empty(len(wanted.ids), 0)
-        return Draw(ids, ids.float())

@@ -8,7 +8,6 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from sylvan.errors import ParameterError
 from sylvan.params.fields import Constraint
 from sylvan.sampling.midx.multi_index import THIN, MultiIndex
 from sylvan.sampling.tensors import blocks
@@ -30,20 +29,6 @@ class Learnable(Constraint):
 
     def _parse(self, text: str) -> Any:
         return {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}.get(text.lower(), text)
-
-
-def check_joint(learnable: bool | str, query_aware: bool, class_weights: Any) -> None:
-    """Refuse what codewords that are parameters can't be combined with."""
-    if learnable in JOINT and query_aware:
-        raise ParameterError(
-            f"The 'query_aware' parameter of MIDX must be False where learnable={learnable!r}, whose codewords stand "
-            "for the embeddings as they are. Got True instead."
-        )
-    if learnable == GUMBEL and class_weights is not None:
-        raise ParameterError(
-            f"The 'class_weights' parameter of MIDX must be None where learnable={GUMBEL!r}, which has no k-means. "
-            "Got weights instead."
-        )
 
 
 class CodewordLearner(nn.Module):
@@ -78,27 +63,25 @@ class CodewordLearner(nn.Module):
         if warm:  # what was learned so far is how far the codewords lie from their means
             for word, learned, mean in zip(start, index.codewords, self.means, strict=True):
                 word += learned - mean
-        for own, mean in zip(self.means, means, strict=True):
-            own.copy_(mean)
-        if len(queries):
-            start = self._minimise(index, start, masses(), queries)
+        for stored, mean in zip(self.means, means, strict=True):
+            stored.copy_(mean)
         index.set_codewords(start)
-
-    def _minimise(self, index: MultiIndex, start: list[Tensor], masses: list[Tensor], queries: Tensor) -> list[Tensor]:
-        weights = index.masses()
+        if not len(queries):
+            return
+        of_codewords, weights = masses(), index.masses()
         words = [word.clone().requires_grad_() for word in start]
         optimizer = torch.optim.LBFGS(words, max_iter=self.n_steps, line_search_fn="strong_wolfe")
 
         def closure() -> Tensor:
             optimizer.zero_grad()
-            loss = _divergence(index.log_scores(queries, words), masses, weights, index)
+            loss = _divergence(index.log_scores(queries, words), of_codewords, weights, index)
             loss.backward()  # type: ignore[no-untyped-call]
             return loss
 
         with torch.enable_grad():
             optimizer.step(closure)  # type: ignore[no-untyped-call]
-        results = [word.detach() for word in words]
-        return results if all(bool(torch.isfinite(word).all()) for word in results) else start
+        if all(bool(torch.isfinite(word).all()) for word in words):
+            index.set_codewords(words)
 
 
 def codeword_masses(queries: Tensor, table: Tensor, index: MultiIndex) -> list[Tensor]:
@@ -140,7 +123,8 @@ def _divergence(scores: list[Tensor], masses: list[Tensor], weights: Tensor, ind
 def _mixtures(
     vectors: Tensor, codewords: Sequence[Tensor], index: MultiIndex, *, noisy: bool = False
 ) -> tuple[list[Tensor], Tensor]:
-    """Each codebook's weights (n, n_codewords), the softmax of inner products, and the mixtures (n, dim). Where
+    """Each codebook's weights (n, n_codewords), the softmax of inner products, and the mixtures (n, dim), section
+    6.2.3. For residual quantisation the second codebook mixes for what the first mixture leaves over, and so on. Where
     ``noisy``, Gumbel noise is added to the inner products, and no gradient goes through the weights."""
 
     def of(part: Tensor, words: Tensor) -> Tensor:
@@ -161,12 +145,6 @@ def _mixtures(
     return weights, total
 
 
-def soft_reconstruction(vectors: Tensor, codewords: Sequence[Tensor], index: MultiIndex) -> Tensor:
-    """Vectors as mixtures of codewords, weighted by the softmax of their inner products with them (section 6.2.3). For
-    residual quantisation the second codebook mixes for what the first mixture leaves over, and so on."""
-    return _mixtures(vectors, codewords, index)[1]
-
-
 def heaviest_codes(vectors: Tensor, codewords: Sequence[Tensor], index: MultiIndex) -> Tensor:
     """Of each codebook the codeword with the largest weight in the mixture, int64 (n, n_codebooks)."""
     codes = []
@@ -181,14 +159,12 @@ def largest_products(vectors: Tensor, codewords: Sequence[Tensor], index: MultiI
     it is taken off before the next codebook has its turn."""
     codes = []
     for rows in blocks(len(vectors), index.n_codewords):
-        left, at, found = vectors[rows].float(), 0, []
+        left, best = vectors[rows].float(), []
         for words in codewords:
-            part = left if index.quantizer == "rq" else left[:, at : at + words.shape[1]]
-            found.append((part @ words.t()).argmax(dim=1))
-            if index.quantizer == "rq":
-                left = left - words[found[-1]]
-            at += words.shape[1]
-        codes.append(torch.stack(found, dim=1))
+            part = left if index.quantizer == "rq" else left[:, : words.shape[1]]
+            best.append((part @ words.t()).argmax(dim=1))
+            left = left - words[best[-1]] if index.quantizer == "rq" else left[:, words.shape[1] :]
+        codes.append(torch.stack(best, dim=1))
     return torch.cat(codes)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from sylvan.indexing.codebooks import fit_codebooks, reconstruct
+from sylvan.indexing.codebooks import reconstruct
 from sylvan.params.fields import attribute, parameterized
 from sylvan.sampling.midx.multi_index import MultiIndex, MultiIndexSampler
 from sylvan.sampling.samplers.base import Draw
@@ -75,16 +75,7 @@ class ExactMIDX(MultiIndexSampler):
         self.register_buffer("residuals", torch.zeros(self.n_classes, self.dim))  # sorted by cell, like the index
 
     def _refresh(self, table: Tensor) -> None:
-        books = fit_codebooks(
-            table,
-            self.n_codewords,
-            quantizer=self.quantizer,
-            n_codebooks=self.n_codebooks,
-            weights=self.weights,
-            start=self.index.codewords if self._refreshed else None,
-            n_iterations=self._iterations,
-            sample_size=self.sample_size,
-        )
+        books = self._fitted_codebooks(table, self.weights, self.index.codewords)
         self.index.set_codewords(books.codewords)
         self.index.rebuild(books.codes)
         for rows in blocks(self.n_classes, self.dim):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from sylvan.errors import ParameterError, UnsupportedError
-from sylvan.indexing.codebooks import Quantizer, fit_codebooks, reconstruct
+from sylvan.indexing.codebooks import Quantizer, reconstruct
 from sylvan.params.fields import KW_ONLY, Range, parameterized
 from sylvan.sampling.midx.codeword_learning import (
     GUMBEL,
@@ -19,7 +19,6 @@ from sylvan.sampling.midx.codeword_learning import (
     CodewordLearner,
     Learnable,
     Learning,
-    check_joint,
     codeword_masses,
     heaviest_codes,
     joint_loss,
@@ -30,7 +29,6 @@ from sylvan.sampling.midx.multi_index import (
     FirstStage,
     MultiIndex,
     MultiIndexSampler,
-    draw_cells,
     draw_in_stages,
     first_stage,
     heights_of_cells,
@@ -170,7 +168,8 @@ def flattening(index: MultiIndex, queries: Tensor, moved: Tensor, table: Tensor)
     of_cells = index.cell_scores(scores)[:, used]  # (n, cells with classes)
 
     def cross_entropy(factor: float) -> float:
-        masses = index.own_masses(factor)[used]
+        parts = (factor * index.own_scores.double()).exp()
+        masses = torch.zeros_like(index.cell_masses).index_add_(0, index.class_cells.long(), parts)[used]
         return float(torch.logsumexp(factor * of_cells + masses.log(), dim=1).mean()) - factor * expected
 
     present = cross_entropy(1.0)
@@ -309,16 +308,20 @@ class MIDX(MultiIndexSampler):
         if self.native and not kernel_is_there():
             raise ParameterError("The 'native' parameter of MIDX is True, but Sylvan's compiled code isn't there.")
         joint = learnable in JOINT
-        check_joint(learnable, query_aware, self.class_weights)
+        if joint and query_aware:
+            raise ParameterError(
+                f"The 'query_aware' parameter of MIDX must be False where learnable={learnable!r}, whose codewords "
+                "stand for the embeddings as they are. Got True instead."
+            )
+        if learnable == GUMBEL and self.class_weights is not None:
+            raise ParameterError(
+                f"The 'class_weights' parameter of MIDX must be None where learnable={GUMBEL!r}, which has no k-means. "
+                "Got weights instead."
+            )
         self.index = MultiIndex(
-            self.n_classes,
-            self.dim,
-            self.n_codewords,
-            self.n_codebooks,
-            self.quantizer,
-            trained=joint,
+            self.n_classes, self.dim, self.n_codewords, self.n_codebooks, self.quantizer, trained=joint,
             weighted=query_aware,
-        )
+        )  # fmt: skip
         if learnable == GUMBEL:
             for words in self.index.codewords:
                 nn.init.normal_(words, std=START_DEVIATION)
@@ -344,16 +347,7 @@ class MIDX(MultiIndexSampler):
             self.space.fit(queries)
             moved = self.space.classes(table)
             weights = mean_softmax(queries, table) if weights is None else weights
-        books = fit_codebooks(
-            moved,
-            self.n_codewords,
-            quantizer=self.quantizer,
-            n_codebooks=self.n_codebooks,
-            weights=weights,
-            start=means if self._refreshed else None,
-            n_iterations=self._iterations,
-            sample_size=self.sample_size,
-        )
+        books = self._fitted_codebooks(moved, weights, means)
         self.index.rebuild(books.codes)
         if self.space is not None and len(queries) > 1:
             self.index.set_own_scores(self.space.own_scores(table, moved, books.codewords, books.codes, self.quantizer))
@@ -445,7 +439,9 @@ class MIDX(MultiIndexSampler):
         else:
             cells, rest = draw_in_stages(stage, counts, coins)
             ids = self._classes(cells, rest)
-            draw = Draw(ids, self._log_q(self._cell_scores(scores, cells) - stage.partition.log()[:, None], ids))
+            of_cells = scores[0].gather(1, cells // self.n_codewords).double()
+            of_cells += scores[1].gather(1, cells % self.n_codewords)
+            draw = Draw(ids, self._log_q(of_cells - stage.partition.log()[:, None], ids))
         thin = stage.partition < THIN
         if bool(thin.any()):
             again = self._draw_from_list([score[thin] for score in scores], coins[thin])
@@ -458,7 +454,8 @@ class MIDX(MultiIndexSampler):
         for rows in blocks(len(coins), self.index.n_cells):
             part = [score[rows] for score in scores]
             cell_scores = self.index.cell_scores(part)
-            cells, rest, log_partition = draw_cells(cell_scores, counts, coins[rows])
+            heights, log_partition = heights_of_cells(cell_scores, counts)
+            cells, rest = invert(heights, coins[rows])
             ids.append(self._classes(cells, rest))
             log_q.append(self._log_q(cell_scores.gather(1, cells) - log_partition[:, None], ids[-1]))
         return Draw(torch.cat(ids), torch.cat(log_q))
@@ -469,10 +466,6 @@ class MIDX(MultiIndexSampler):
 
     def _classes(self, cells: Tensor, rest: Tensor) -> Tensor:
         return self.index.order[within(rest, cells, self.index.offsets, self.index.heights)].long()
-
-    def _cell_scores(self, scores: list[Tensor], cells: Tensor) -> Tensor:
-        first = scores[0].gather(1, cells // self.n_codewords).double()
-        return first + scores[1].gather(1, cells % self.n_codewords)
 
     def _log_q(self, of_cells: Tensor, ids: Tensor) -> Tensor:
         """Log-probabilities of classes from those of their cells, without what is the classes' own."""
@@ -486,23 +479,17 @@ class MIDX(MultiIndexSampler):
 
     def _log_partition(self, scores: list[Tensor]) -> Tensor:
         """Log of the sum of exp(log-scores) over all classes, float64 (batch,)."""
-        if self.n_codebooks != 2:
-            return self._log_partition_from_list(scores)
-        stage = first_stage(scores, self.index.masses().view(self.n_codewords, self.n_codewords))
-        log_partition = stage.partition.log()
-        thin = stage.partition < THIN
+        counts, thin = self.index.masses(), torch.ones(len(scores[0]), dtype=torch.bool, device=scores[0].device)
+        log_partition = torch.empty(len(thin), dtype=torch.float64, device=thin.device)
+        if self.n_codebooks == 2:
+            partition = first_stage(scores, counts.view(self.n_codewords, self.n_codewords)).partition
+            log_partition, thin = partition.log(), partition < THIN
         if bool(thin.any()):
-            log_partition[thin] = self._log_partition_from_list([score[thin] for score in scores])
+            few = [score[thin] for score in scores]
+            parts = [[score[rows] for score in few] for rows in blocks(len(few[0]), self.index.n_cells)]
+            listed = [heights_of_cells(self.index.cell_scores(part), counts)[1] for part in parts]
+            log_partition[thin] = torch.cat(listed)
         return log_partition
-
-    def _log_partition_from_list(self, scores: list[Tensor]) -> Tensor:
-        counts = self.index.masses()
-        return torch.cat(
-            [
-                heights_of_cells(self.index.cell_scores([score[rows] for score in scores]), counts)[1]
-                for rows in blocks(len(scores[0]), self.index.n_cells)
-            ]
-        )
 
     # Draws for the whole batch: from the mean over its queries of the probabilities of cells.
 

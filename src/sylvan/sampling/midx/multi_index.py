@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from sylvan.errors import ParameterError
-from sylvan.indexing.codebooks import Quantizer, codeword_sizes
+from sylvan.indexing.codebooks import Codebooks, Quantizer, codeword_sizes, fit_codebooks
 from sylvan.params.fields import KW_ONLY, Range, attribute, parameterized
 from sylvan.sampling.samplers.base import AdaptiveSampler, Draw, class_counts
 from sylvan.sampling.tensors import blocks, invert, product
@@ -50,16 +50,12 @@ class MultiIndex(nn.Module):
         weighted: bool = False,
     ) -> None:
         super().__init__()
-        self.weighted = weighted
-        self.n_codewords = n_codewords
-        self.n_codebooks = n_codebooks
-        self.quantizer = quantizer
+        self.weighted, self.quantizer = weighted, quantizer
+        self.n_codewords, self.n_codebooks = n_codewords, n_codebooks
         self.sizes = codeword_sizes(dim, n_codebooks, quantizer)
         self.complete = n_codebooks <= 2
         n_cells = n_codewords**n_codebooks
-        if not self.complete:
-            n_cells = min(n_classes, n_cells)
-        self.n_cells = n_cells
+        self.n_cells = n_cells = n_cells if self.complete else min(n_classes, n_cells)
         for book, size in enumerate(self.sizes):
             words = torch.zeros(n_codewords, size)
             if trained:  # by whoever optimises the module's parameters
@@ -76,9 +72,7 @@ class MultiIndex(nn.Module):
         self.register_buffer("cell_masses", torch.zeros(n_cells if weighted else 0, dtype=torch.float64))
         self.register_buffer("factor", torch.ones(()))
         codes = torch.zeros(n_cells, n_codebooks, dtype=torch.int64)
-        if self.complete:
-            codes = self._unpack(torch.arange(n_cells))
-        self.register_buffer("cell_codes", codes)
+        self.register_buffer("cell_codes", self._unpack(torch.arange(n_cells)) if self.complete else codes)
 
     @property
     def codewords(self) -> list[Tensor]:
@@ -96,8 +90,8 @@ class MultiIndex(nn.Module):
 
     def set_codewords(self, codewords: Sequence[Tensor]) -> None:
         """Score with other codewords; which classes a cell holds stays as it is."""
-        for own, given in zip(self.codewords, codewords, strict=True):
-            own.copy_(given.detach())
+        for old, new in zip(self.codewords, codewords, strict=True):
+            old.copy_(new.detach())
 
     def rebuild(self, codes: Tensor) -> None:
         """Sort the classes by their codes, (n_classes, n_codebooks)."""
@@ -134,11 +128,6 @@ class MultiIndex(nn.Module):
         totals = runs[self.offsets[1:]] - runs[self.offsets[:-1]]
         self.heights.copy_((parts / totals[cells[order]]).cumsum(0))
         self.cell_masses.copy_(torch.where(totals > 0, totals * tops.exp(), 0.0))
-
-    def own_masses(self, factor: float = 1.0) -> Tensor:
-        """Sum over each cell's classes of exp(factor times their own score), float64 (n_cells,)."""
-        parts = (factor * self.own_scores.double()).exp()
-        return torch.zeros_like(self.cell_masses).index_add_(0, self.class_cells.long(), parts)
 
     def flatten(self, factor: float) -> None:
         """Multiply all scores by a factor, until the next rebuild."""
@@ -196,34 +185,32 @@ class MultiIndexSampler(AdaptiveSampler):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        owner, weights = type(self).__name__, None
-        _check_books(owner, self.dim, self.n_codewords, self.n_codebooks, self.quantizer)
+        owner, weights, n_words, n_books = type(self).__name__, None, self.n_codewords, self.n_codebooks
+        if self.quantizer == "pq" and n_books > self.dim:
+            raise ParameterError(
+                f"The 'n_codebooks' parameter of {owner} must be an int in [1, {self.dim}], the number of dimensions, "
+                f"for the quantizer 'pq'. Got {n_books!r} instead."
+            )
+        if n_books <= 2 and n_words**n_books > _MOST_CELLS:
+            raise ParameterError(
+                f"{owner} lists every cell of up to two codebooks, of which there may be {_MOST_CELLS:,} at most: "
+                f"n_codewords ** n_codebooks. Got {n_words!r} ** {n_books!r} instead."
+            )
+        if n_words**n_books >= 2**62:
+            raise ParameterError(
+                f"{owner} needs n_codewords ** n_codebooks below 2 ** 62. Got {n_words!r} ** {n_books!r} instead."
+            )
         if self.class_weights is not None:
             weights = class_counts(self.class_weights, self.n_classes, owner=owner, name="class_weights").float()
         self.register_buffer("weights", weights, persistent=False)
 
-    @property
-    def _iterations(self) -> int:
-        """Lloyd iterations of the refresh to come: fewer when there are codebooks to start from."""
-        return self.warm_iterations if self._refreshed else self.n_iterations
-
-
-def _check_books(name: str, dim: int, n_codewords: int, n_codebooks: int, quantizer: Quantizer) -> None:
-    """What the numbers of codebooks and codewords must hold together."""
-    if quantizer == "pq" and n_codebooks > dim:
-        raise ParameterError(
-            f"The 'n_codebooks' parameter of {name} must be an int in [1, {dim}], the number of dimensions, for the "
-            f"quantizer 'pq'. Got {n_codebooks!r} instead."
-        )
-    if n_codebooks <= 2 and n_codewords**n_codebooks > _MOST_CELLS:
-        raise ParameterError(
-            f"{name} lists every cell of up to two codebooks, of which there may be {_MOST_CELLS:,} at most: "
-            f"n_codewords ** n_codebooks. Got {n_codewords!r} ** {n_codebooks!r} instead."
-        )
-    if n_codewords**n_codebooks >= 2**62:
-        raise ParameterError(
-            f"{name} needs n_codewords ** n_codebooks below 2 ** 62. Got {n_codewords!r} ** {n_codebooks!r} instead."
-        )
+    def _fitted_codebooks(self, table: Tensor, weights: Tensor | None, start: Sequence[Tensor]) -> Codebooks:
+        """K-means of the table, from ``start`` on (in few iterations) after the first refresh."""
+        return fit_codebooks(
+            table, self.n_codewords, quantizer=self.quantizer, n_codebooks=self.n_codebooks, weights=weights,
+            start=start if self._refreshed else None, sample_size=self.sample_size,
+            n_iterations=self.warm_iterations if self._refreshed else self.n_iterations,
+        )  # fmt: skip
 
 
 class FirstStage(NamedTuple):
@@ -277,13 +264,6 @@ def heights_of_cells(cell_scores: Tensor, counts: Tensor) -> tuple[Tensor, Tenso
     top = scores.amax(dim=1, keepdim=True)
     heights = (scores - top).exp_().mul_(counts).cumsum(dim=1)
     return heights, top[:, 0] + heights[:, -1].log()
-
-
-def draw_cells(cell_scores: Tensor, counts: Tensor, coins: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Cells and how far into each (batch, n), and log-partitions (batch,), each cell in one go."""
-    heights, log_partition = heights_of_cells(cell_scores, counts)
-    cells, rest = invert(heights, coins)
-    return cells, rest, log_partition
 
 
 @functools.cache

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from sylvan.errors import DataError, NotFittedError, ParameterError
-from sylvan.params.fields import KW_ONLY, Parameterized, Range, attribute, parameterized
-from sylvan.sampling.tensors import need_floats, need_integers, need_tensor, without_gradient
+from sylvan.params.fields import KW_ONLY, Number, Parameterized, Range, attribute, parameterized
+from sylvan.sampling.tensors import need_floats, need_integers, need_shape, need_tensor, outsider, without_gradient
 
 
 def class_counts(values: Any, n_classes: int | None, *, owner: str, name: str = "counts") -> Tensor:
@@ -37,11 +37,9 @@ def class_counts(values: Any, n_classes: int | None, *, owner: str, name: str = 
         raise DataError(f"{wanted} Got the shape {tuple(weights.shape)} instead.")
     if not bool(torch.isfinite(weights).all()):
         raise DataError(f"{wanted} There is a NaN or an infinity among them.")
-    lowest = float(weights.min())
-    if lowest < 0:
+    if (lowest := float(weights.min())) < 0:
         raise DataError(f"{wanted} Class {int(weights.argmin())} has {lowest:g}.")
-    total = float(weights.sum())
-    if not 0 < total < float("inf"):
+    if not 0 < (total := float(weights.sum())) < math.inf:
         raise DataError(f"{wanted} Got a sum of {total:g}.")
     return weights
 
@@ -133,12 +131,21 @@ class Sampler(Parameterized, nn.Module):
         NotFittedError
             When the sampler is adaptive and was never refreshed.
         """
-        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        if not Number(int, 1).accepts(n):
             raise ParameterError(
                 f"The number of draws of {type(self).__name__}.sample must be an int in [1, inf). Got {n!r} instead."
             )
         self._check_queries(queries)
-        self._check_fresh()
+        self._check_refreshed()
+        self._draws_since_refresh += self.adaptive and self.stale_after is not None
+        if self.stale_after is not None and self._draws_since_refresh == self.stale_after + 1:
+            warnings.warn(
+                f"This {type(self).__name__} has drawn {self.stale_after:,} times since its last refresh; its "
+                "probabilities may be far from the softmax's by now. Call refresh(class_embeddings) more often, or "
+                "raise stale_after.",
+                StaleSamplerWarning,
+                stacklevel=4,
+            )
         rows = queries.reshape(-1, queries.shape[-1])
         with _full_precision(rows):
             if shared:
@@ -171,7 +178,13 @@ class Sampler(Parameterized, nn.Module):
         self._check_queries(queries)
         self._check_refreshed()
         outer = queries.shape[:-1]
-        ids = self._checked_ids(ids, outer)
+        what = f"The ids given to {type(self).__name__}.log_prob"
+        ids = need_integers(ids, what)
+        wanted = f"({', '.join(map(str, outer))}, m), like the queries, or (m,)"
+        need_shape(ids.dim() == 1 or ids.shape[:-1] == outer, ids, what, wanted)
+        # To look at ids on a GPU is to wait for it; there the kernels assert.
+        if ids.device.type == "cpu" and ids.numel() and (wrong := outsider(ids, self.n_classes)) is not None:
+            raise DataError(f"{what} must be in [0, {self.n_classes}). Got {wrong}.")
         rows = queries.reshape(-1, queries.shape[-1])
         wide = ids.expand(len(rows), -1) if ids.dim() == 1 else ids.reshape(len(rows), -1)
         with _full_precision(rows):
@@ -195,12 +208,9 @@ class Sampler(Parameterized, nn.Module):
         DataError
             As :meth:`log_prob`, and when ``ids`` has more than one dimension.
         """
-        need_tensor(ids, f"The ids given to {type(self).__name__}.shared_log_prob")
-        if ids.dim() != 1:
-            raise DataError(
-                f"The ids given to {type(self).__name__}.shared_log_prob must have the shape (m,). "
-                f"Got {tuple(ids.shape)} instead."
-            )
+        what = f"The ids given to {type(self).__name__}.shared_log_prob"
+        need_tensor(ids, what)
+        need_shape(ids.dim() == 1, ids, what, "(m,)")
         self._check_queries(queries)
         rows = queries.reshape(-1, queries.shape[-1])
         if not self.adaptive:
@@ -224,17 +234,15 @@ class Sampler(Parameterized, nn.Module):
         self._check_table(class_embeddings, "refresh")
         table = class_embeddings.detach()
         if self.adaptive:
+            what = f"The class embeddings given to {type(self).__name__}.refresh"
             for buffer in self.buffers():
                 if buffer.device != table.device:
                     raise DataError(
-                        f"The class embeddings given to {type(self).__name__}.refresh are on {table.device}, its index "
-                        f"on {buffer.device}: move it there with sampler.to({str(table.device)!r}), once."
+                        f"{what} are on {table.device}, its index on {buffer.device}: move it there with "
+                        f"sampler.to({str(table.device)!r}), once."
                     )
             if not bool(torch.isfinite(table).all()):
-                raise DataError(
-                    f"The class embeddings given to {type(self).__name__}.refresh must be finite; "
-                    "there is a NaN or an infinity among them."
-                )
+                raise DataError(f"{what} must be finite; there is a NaN or an infinity among them.")
         with _full_precision(table):
             self._refresh(table)
         self._refreshed = True
@@ -265,62 +273,23 @@ class Sampler(Parameterized, nn.Module):
     # Checks.
 
     def _check_queries(self, queries: Tensor) -> None:
-        name = type(self).__name__
-        need_tensor(queries, f"The queries given to {name}")
-        wrong = queries.dim() < 2 or queries.shape[:-1].numel() == 0
-        if wrong or (self.dim is not None and queries.shape[-1] != self.dim):
-            raise DataError(
-                f"The queries given to {name} must have the shape (..., {self.dim or 'dim'}), at least two dimensions "
-                f"and one query. Got {tuple(queries.shape)} instead."
-            )
-        need_floats(queries, f"The queries given to {name}")
+        what = f"The queries given to {type(self).__name__}"
+        need_tensor(queries, what)
+        fits = queries.dim() >= 2 and queries.shape[:-1].numel() > 0 and self.dim in (None, queries.shape[-1])
+        need_shape(fits, queries, what, f"(..., {self.dim or 'dim'}), at least two dimensions and one query")
+        need_floats(queries, what)
 
     def _check_table(self, table: Tensor, method: str) -> None:
         what = f"The class embeddings given to {type(self).__name__}.{method}"
         need_floats(table, what)
-        if table.dim() != 2 or len(table) != self.n_classes or (self.dim is not None and table.shape[1] != self.dim):
-            raise DataError(
-                f"{what} must have the shape ({self.n_classes}, {self.dim or 'dim'}). Got {tuple(table.shape)} instead."
-            )
-
-    def _checked_ids(self, ids: Tensor, outer: torch.Size) -> Tensor:
-        """The ids as int64."""
-        name = type(self).__name__
-        ids = need_integers(ids, f"The ids given to {name}.log_prob")
-        if ids.dim() != 1 and ids.shape[:-1] != outer:
-            shape = ", ".join(str(size) for size in outer)
-            raise DataError(
-                f"The ids given to {name}.log_prob must have the shape ({shape}, m), like the queries, or (m,). "
-                f"Got {tuple(ids.shape)} instead."
-            )
-        if ids.device.type != "cpu" or ids.numel() == 0:
-            return ids  # to look at ids on a GPU is to wait for it; there the kernels assert
-        low, high = (int(end) for end in torch.aminmax(ids))
-        if low < 0 or high >= self.n_classes:
-            raise DataError(
-                f"The ids given to {name}.log_prob must be in [0, {self.n_classes}). Got {low if low < 0 else high}."
-            )
-        return ids
+        fits = table.dim() == 2 and len(table) == self.n_classes and self.dim in (None, table.shape[1])
+        need_shape(fits, table, what, f"({self.n_classes}, {self.dim or 'dim'})")
 
     def _check_refreshed(self) -> None:
         if self.adaptive and not self._refreshed:
             raise NotFittedError(
                 f"This {type(self).__name__} has never seen the class embeddings. "
                 "Call refresh(class_embeddings) before the first draw, and again as they change."
-            )
-
-    def _check_fresh(self) -> None:
-        self._check_refreshed()
-        if not self.adaptive or self.stale_after is None:
-            return
-        self._draws_since_refresh += 1
-        if self._draws_since_refresh == self.stale_after + 1:
-            warnings.warn(
-                f"This {type(self).__name__} has drawn {self.stale_after:,} times since its last refresh; its "
-                "probabilities may be far from the softmax's by now. Call refresh(class_embeddings) more often, or "
-                "raise stale_after.",
-                StaleSamplerWarning,
-                stacklevel=5,
             )
 
     # What a module does to its buffers.

@@ -48,15 +48,8 @@ class ClassBlocks(nn.Module):
 
     def __init__(self, n_classes: int, n_blocks: int, row_dim: int) -> None:
         super().__init__()
-        self.n_classes = n_classes
-        self.n_blocks = n_blocks
-        self.size = -(-n_classes // n_blocks)
+        self.n_classes, self.n_blocks, self.size = n_classes, n_blocks, -(-n_classes // n_blocks)
         self.register_buffer("rows", torch.zeros(n_blocks, self.size, row_dim))
-
-    @property
-    def last(self) -> int:
-        """The last block that holds a class."""
-        return (self.n_classes - 1) // self.size
 
     def fill(self, table: Tensor, rows_of: _Mass) -> None:
         """Take over the classes' rows: ``rows_of`` a part of the class table, part after part."""
@@ -153,31 +146,19 @@ class FeatureTree(nn.Module):
         self, n_classes: int, depth: int, block_size: int, n_features: int, *, additive: bool, dense_nodes: int
     ) -> None:
         super().__init__()
-        self.n_classes = n_classes
-        self.depth = depth
-        self.block_size = block_size
-        self.additive = additive
-        self.dense_nodes = dense_nodes
+        self.n_classes, self.depth, self.block_size = n_classes, depth, block_size
+        self.additive, self.dense_nodes = additive, dense_nodes
         self.register_buffer("sums", torch.zeros(2 << depth, n_features))
 
     def fill(self, blocks: Tensor, sum_of: Callable[[Tensor], Tensor]) -> None:
         """Take over blocks of class rows (n_leaves, size, row_dim): ``sum_of`` some blocks gives their sums."""
-        n_leaves = 1 << self.depth
-        size_of_one = blocks[0].numel() + blocks.shape[2] ** 2
-        for part in slices(n_leaves, size_of_one):
-            self.sums[n_leaves + part.start : n_leaves + part.stop] = sum_of(blocks[part])
+        leaves = self.sums[1 << self.depth :]
+        for part in slices(len(leaves), blocks[0].numel() + blocks.shape[2] ** 2):
+            leaves[part] = sum_of(blocks[part])
         for level in range(self.depth - 1, -1, -1):
             first, after = 1 << level, 2 << level
-            torch.add(
-                self.sums[after : 2 * after : 2], self.sums[after + 1 : 2 * after : 2], out=self.sums[first:after]
-            )
-
-    def leaf_sums(self) -> Tensor:
-        """The sum of all leaves' sums in float64, shape (n_features,)."""
-        total = self.sums.new_zeros(self.sums.shape[1], dtype=torch.float64)
-        for part in slices(1 << self.depth, self.sums.shape[1]):
-            total += self.sums[(1 << self.depth) + part.start : (1 << self.depth) + part.stop].double().sum(dim=0)
-        return total
+            pairs = self.sums[after : 2 * after]
+            torch.add(pairs[::2], pairs[1::2], out=self.sums[first:after])
 
     def draw(
         self, features: Tensor, n: int, node_mass: _NodeMass, generator: torch.Generator | None
@@ -185,7 +166,8 @@ class FeatureTree(nn.Module):
         """Leaves drawn for queries' features (batch, n_features), and their log-probabilities, both (batch, n)."""
         level = self._dense_level(n)
         log_of_level = self._log_level(features, level, node_mass)
-        nodes = draw_by_mass(log_of_level.exp(), n, self._last(level), generator)
+        last = (self.n_classes - 1) // (self.block_size << (self.depth - level))
+        nodes = draw_by_mass(log_of_level.exp(), n, last, generator)
         log_q = log_of_level.gather(1, nodes)
         nodes = nodes + (1 << level)
         for deeper in range(level + 1, self.depth + 1):
@@ -209,9 +191,6 @@ class FeatureTree(nn.Module):
 
     def _dense_level(self, n: int) -> int:
         return min(self.depth, (self.dense_nodes * n).bit_length() - 1)
-
-    def _last(self, level: int) -> int:
-        return (self.n_classes - 1) // (self.block_size << (self.depth - level))
 
     def _counts(self, places: Tensor, level: int) -> Tensor:
         """How many classes lie below each place (0 for the leftmost) of a level, float32."""
@@ -314,7 +293,7 @@ class KernelSampler(AdaptiveSampler):
 
     def _draw(self, queries: Tensor, n: int, generator: torch.Generator | None) -> Draw:
         parts = [self._draw_part(queries[part].float(), n, generator) for part in self._parts(queries)]
-        return Draw(torch.cat([ids for ids, _ in parts]), torch.cat([log_q for _, log_q in parts]))
+        return Draw(*map(torch.cat, zip(*parts, strict=True)))
 
     def _log_prob(self, queries: Tensor, ids: Tensor) -> Tensor:
         return torch.cat([self._log_prob_part(queries[part].float(), ids[part]) for part in self._parts(queries)])
@@ -328,7 +307,8 @@ class KernelSampler(AdaptiveSampler):
         rows = self._rows(queries)
         if self.tree is None:
             totals = self.blocks.totals(rows, self._class_mass)
-            blocks = draw_by_mass(totals, n, self.blocks.last, generator)
+            last = (self.n_classes - 1) // self.blocks.size  # that has a class
+            blocks = draw_by_mass(totals, n, last, generator)
             log_q = totals.gather(1, blocks).log() - row_sums(totals).log()
         else:
             blocks, log_q = self.tree.draw(self._features(rows), n, self._node_mass, generator)
@@ -528,7 +508,10 @@ class Sphere(KernelSampler):
     def _refresh(self, table: Tensor) -> None:
         super()._refresh(table)
         if self.tree is not None:
-            self.moment.copy_(self.tree.leaf_sums())
+            leaves = self.tree.sums[1 << self.tree.depth :]
+            self.moment.zero_()
+            for part in slices(len(leaves), leaves.shape[1]):
+                self.moment += leaves[part].double().sum(dim=0)
 
     def _draw_part(self, queries: Tensor, n: int, generator: torch.Generator | None) -> Draw:
         draw = super()._draw_part(queries, n, generator)

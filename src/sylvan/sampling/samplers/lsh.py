@@ -90,8 +90,8 @@ class LSH(AdaptiveSampler):
         planes = torch.randn(n_tables * n_bits, self.dim + self.augment, generator=generator)
         self.register_buffer("planes", planes)
         # Of each table: every class's bucket; the classes by bucket; where each bucket starts among those.
-        self.register_buffer("codes", torch.zeros(n_tables, n_classes, dtype=torch.int32))
-        self.register_buffer("members", torch.zeros(n_tables, n_classes, dtype=torch.int32))
+        for name in ("codes", "members"):
+            self.register_buffer(name, torch.zeros(n_tables, n_classes, dtype=torch.int32))
         self.register_buffer("starts", torch.zeros(n_tables, (1 << n_bits) + 1, dtype=torch.int64))
 
     def _codes(self, vectors: Tensor) -> Tensor:

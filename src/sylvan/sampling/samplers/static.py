@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from torch import Tensor
 from sylvan.errors import DataError, NotFittedError
 from sylvan.params.fields import KW_ONLY, Instance, Range, attribute, parameterized
 from sylvan.sampling.samplers.base import AdaptiveSampler, Draw, Sampler, class_counts
-from sylvan.sampling.tensors import invert, need_integers, without_gradient
+from sylvan.sampling.tensors import invert, need_integers, outsider, slices, without_gradient
 
 
 def alias_table(weights: Tensor) -> tuple[Tensor, Tensor]:
@@ -175,9 +175,8 @@ class Unigram(Sampler):
         weights = class_counts(self.counts, self.n_classes, owner=type(self).__name__)
         # Relative to the largest, so that no power overflows; 0 ** 0 would be 1.
         weights = torch.where(weights > 0, (weights / weights.max()) ** self.power, 0.0)
-        threshold, alias = alias_table(weights)
-        self.register_buffer("threshold", threshold)
-        self.register_buffer("alias", alias)
+        for name, buffer in zip(("threshold", "alias"), alias_table(weights), strict=True):
+            self.register_buffer(name, buffer)
         self.register_buffer("log_probabilities", (weights / weights.sum()).log().float())
 
     def _draw(self, queries: Tensor, n: int, generator: torch.Generator | None) -> Draw:
@@ -235,32 +234,24 @@ class Softmax(AdaptiveSampler):
 
     def _draw(self, queries: Tensor, n: int, generator: torch.Generator | None) -> Draw:
         coins = torch.rand(len(queries), n, generator=generator, device=queries.device, dtype=torch.float64)
-        ids, log_q = [], []
-        step = self._rows_at_once()
-        for start in range(0, len(queries), step):
-            scores = self._scores(queries[start : start + step])
-            top = scores.amax(dim=1, keepdim=True)
-            heights = (scores - top).double().exp_().cumsum(dim=1)
-            chosen, _ = invert(heights, coins[start : start + step])
-            ids.append(chosen)
-            log_q.append(scores.gather(1, chosen).double() - top.double() - heights[:, -1:].log())
-        return Draw(torch.cat(ids), torch.cat(log_q).float())
+        ids, log_q = torch.empty_like(coins, dtype=torch.int64), torch.empty_like(coins, dtype=torch.float32)
+        for part, scores, top, heights in self._scored(queries):
+            ids[part], _ = invert(heights, coins[part])
+            log_q[part] = scores.gather(1, ids[part]).double() - top.double() - heights[:, -1:].log()
+        return Draw(ids, log_q)
 
     def _log_prob(self, queries: Tensor, ids: Tensor) -> Tensor:
-        parts = []
-        step = self._rows_at_once()
-        for start in range(0, len(queries), step):
-            scores = self._scores(queries[start : start + step])
+        log_q = torch.empty(ids.shape, device=ids.device)
+        for part, scores, top, heights in self._scored(queries):
+            log_q[part] = scores.gather(1, ids[part]).double() - top.double() - heights[:, -1:].log()
+        return log_q
+
+    def _scored(self, queries: Tensor) -> Iterator[tuple[slice, Tensor, Tensor, Tensor]]:
+        """Of some queries after the other their place, scores, highest scores, and running sums of exponentials."""
+        for part in slices(len(queries), self.n_classes, self.chunk_size):
+            scores = queries[part].float() @ self.table.t()
             top = scores.amax(dim=1, keepdim=True)
-            total = (scores - top).double().exp_().cumsum(dim=1)[:, -1:]  # summed in the order of the draws
-            parts.append(scores.gather(1, ids[start : start + step]).double() - top.double() - total.log())
-        return torch.cat(parts).float()
-
-    def _rows_at_once(self) -> int:
-        return max(1, self.chunk_size // self.n_classes)
-
-    def _scores(self, queries: Tensor) -> Tensor:
-        return queries.float() @ self.table.t()
+            yield part, scores, top, (scores - top).double().exp_().cumsum(dim=1)
 
 
 @parameterized
@@ -320,11 +311,8 @@ class Subset(Sampler):
                 f"The classes of Subset must be as many as its {type(self.sampler).__name__} draws from, "
                 f"{self.sampler.n_classes}. Got {len(ids)} instead."
             )
-        low, high = int(ids.min()), int(ids.max())
-        if low < 0 or high >= self.n_classes:
-            raise DataError(
-                f"The classes of Subset must lie in [0, {self.n_classes}). Got {low if low < 0 else high} instead."
-            )
+        if (wrong := outsider(ids, self.n_classes)) is not None:
+            raise DataError(f"The classes of Subset must lie in [0, {self.n_classes}). Got {wrong} instead.")
         if len(torch.unique(ids)) < len(ids):
             raise DataError("The classes of Subset must be distinct; at least one is there twice.")
 
@@ -343,13 +331,12 @@ class Subset(Sampler):
         places = self.places[need_integers(targets, "The targets given to Subset")]
         self.sampler.observe(places[places >= 0])
 
-    def _draw(self, queries: Tensor, n: int, generator: torch.Generator | None) -> Draw:
-        draw = self.sampler.sample(queries, n, generator=generator)
+    def _draw(self, queries: Tensor, n: int, generator: torch.Generator | None, shared: bool = False) -> Draw:
+        draw = self.sampler.sample(queries, n, shared=shared, generator=generator)
         return Draw(self.drawn[draw.ids], draw.log_q)
 
     def _draw_shared(self, queries: Tensor, n: int, generator: torch.Generator | None) -> Draw:
-        draw = self.sampler.sample(queries, n, shared=True, generator=generator)
-        return Draw(self.drawn[draw.ids], draw.log_q)
+        return self._draw(queries, n, generator, shared=True)
 
     def _log_prob(self, queries: Tensor, ids: Tensor) -> Tensor:
         places = self.places[ids]
@@ -431,9 +418,9 @@ class InBatch(Sampler):
             weights = class_counts(counts, n_classes, owner=type(self).__name__)
             self.register_buffer("log_probabilities", (weights / weights.sum()).log().float())
             return
-        self.register_buffer("interval", torch.full((n_classes,), float("inf"), dtype=torch.float64))
-        self.register_buffer("seen_at", torch.zeros(n_classes, dtype=torch.int64))
-        self.register_buffer("occurrences", torch.zeros(n_classes, dtype=torch.int64))
+        self.register_buffer("interval", torch.full((n_classes,), math.inf, dtype=torch.float64))
+        for name in ("seen_at", "occurrences"):
+            self.register_buffer(name, torch.zeros(n_classes, dtype=torch.int64))
         self.register_buffer("position", torch.zeros((), dtype=torch.int64))  # targets that have passed
         self.register_buffer("total_rate", torch.zeros((), dtype=torch.float64))  # sum of 1 / interval
 
@@ -453,11 +440,8 @@ class InBatch(Sampler):
         batch = need_integers(targets, "The targets given to InBatch").detach().reshape(-1)
         if len(batch) == 0:
             raise DataError("InBatch was given a batch without targets; it needs at least one to draw from.")
-        low, high = (int(end) for end in torch.aminmax(batch))
-        if low < 0 or high >= self.n_classes:
-            raise DataError(
-                f"The targets given to InBatch must be in [0, {self.n_classes}). Got {low if low < 0 else high}."
-            )
+        if (wrong := outsider(batch, self.n_classes)) is not None:
+            raise DataError(f"The targets given to InBatch must be in [0, {self.n_classes}). Got {wrong}.")
         if self.counts is None:
             self._count(batch)
         elif bool(torch.isinf(self.log_probabilities[batch]).any()):
