@@ -24,6 +24,20 @@ class SequenceEncoder(Parameterized, nn.Module):
     row is moved together to the left, so that padding on the left, on the right or in between makes no difference; at
     padding the result is zero.
 
+    Parameters
+    ----------
+    n_items : int
+    dim : int
+        Dimensions of items and queries.
+    hidden : int
+        Dimensions of what is between them.
+    max_length : int
+        The most items that a row may hold.
+    dropout : float in [0, 1]
+        Of what is encoded, in training.
+    tied : bool
+        Whether items as answers are the same vectors as items as input.
+
     Attributes
     ----------
     items : Parameter of shape (n_items, dim)
@@ -204,18 +218,11 @@ class GRU4Rec(SequenceEncoder):
 
     Parameters
     ----------
-    n_items : int
-    dim : int
-        Dimensions of items and queries.
     hidden : int
         Dimensions of the recurrent state.
     layers : int
-    max_length : int
-        The most items that a row may hold.
     dropout : float in [0, 1]
         Of embeddings, of the state between layers, and of the state before the map.
-    tied : bool
-        Whether items as answers are the same vectors as items as input.
 
     References
     ----------
@@ -325,19 +332,12 @@ class SASRec(SequenceEncoder):
 
     Parameters
     ----------
-    n_items : int
-    dim : int
-        Dimensions of items and queries.
     hidden : int
         Width of the feed-forward nets.
     layers, heads : int
         ``heads`` must divide ``dim``.
-    max_length : int
-        The most items that a row may hold.
     dropout : float in [0, 1]
         Of embeddings, attention, and the outputs of sublayers.
-    tied : bool
-        Whether items as answers are the same vectors as items as input.
 
     References
     ----------

@@ -1,7 +1,7 @@
 """Declared parameters: a field says a parameter's type, range and default once; all else is derived from it.
 
 A class with parameters derives from :class:`Parameterized`, stands under ``@parameterized``, and has one field for each
-of them, in the order of its constructor; what they mean stands in its docstring alone::
+of them, in the order of its constructor; what they mean stands in its docstring, or its base's, alone::
 
     @parameterized
     class Ranker(Estimator):
@@ -73,6 +73,8 @@ __all__ = [
 _Self = TypeVar("_Self", bound="Parameterized")
 _Class = TypeVar("_Class", bound="type[Parameterized]")
 _T = TypeVar("_T")
+# The entries of a docstring's "Parameters".
+_SECTION = re.compile(r"(?<=^Parameters\n----------\n).*?(?=^\n*\S[^\n]*\n-{3,}$|\Z)", re.DOTALL | re.MULTILINE)
 
 
 Seed = Annotated[int, Range(0, 2**31 - 1)]
@@ -112,7 +114,24 @@ def parameterized(cls: _Class) -> _Class:
         if field.name in vars(cls):
             delattr(cls, field.name)  # the constructor has the default; an object without the parameter has none
     cls.__init__ = _constructor(cls, init_fields)  # type: ignore[method-assign]
+    _describe_inherited(cls)
     return cls
+
+
+def _describe_inherited(cls: type[Parameterized]) -> None:
+    """Add to the docstring's "Parameters", in the constructor's order, those that only a base's docstring describes."""
+    bases = cls.__mro__[: cls.__mro__.index(Parameterized)]
+    docs = [inspect.cleandoc(doc) for base in bases if "Parameters\n" in (doc := vars(base).get("__doc__") or "")]
+    if len(docs) < 2 or "Parameters\n" not in (cls.__doc__ or ""):
+        return
+    entries: dict[str, str] = {}  # of each parameter, its class's own or its nearest base's
+    for doc in reversed(docs):
+        section = _SECTION.search(doc)
+        for entry in re.findall(r"^\S.*\n(?:(?: .*)?\n)*", f"{section[0]}\n" if section else "", re.MULTILINE):
+            names = entry.partition("\n")[0].partition(" : ")[0]
+            entries.update(dict.fromkeys(names.split(", "), entry.rstrip("\n") + "\n"))
+    listed = dict.fromkeys(entries[name] for name in cls.parameter_names() if name in entries)
+    cls.__doc__ = _SECTION.sub(lambda _: "".join(listed), docs[0], count=1)
 
 
 def _constructor(cls: type, fields: Sequence[dataclasses.Field[Any]]) -> Callable[..., None]:

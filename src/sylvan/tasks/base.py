@@ -288,9 +288,43 @@ def table_optimizer(
 
 @parameterized
 class Task(Parameterized, Job):
-    """Base of the tasks; :class:`~sylvan.tasks.SequentialRecommendation` says what the parameters are. A task sets
-    ``usual_negatives``, the number of them where there are classes enough, and ``data_names``, the parameters that are
-    no settings."""
+    """Base of the tasks. A task sets ``usual_negatives``, the number of them where there are classes enough, and
+    ``data_names``, the parameters that are no settings.
+    Parameters
+    ----------
+    sampler : str or Sampler
+        Where negatives come from, by a name of :func:`sylvan.sampling.make_sampler` or as an object.
+    loss : str, ClassLoss or BeamTreeHead
+        By a name of :func:`sylvan.sampling.make_loss` or :func:`sylvan.sampling.make_head`, or as an object. "auto"
+        is "head-and-tail" with the 1,000 most frequent classes (or half of them) for a head, where the sampler is given
+        by name and isn't "in-batch", and "sampled-softmax" otherwise.
+    n_samples : int, optional
+        Negatives for each query, or for a whole batch where ``shared``.
+    shared : bool
+        Whether a batch shares its negatives.
+    codewords : int
+        Codewords of each codebook, for samplers by MIDX.
+    sampler_parameters : mapping, optional
+        Further parameters of a sampler given by name.
+    loss_parameters : mapping, optional
+        Further parameters of a loss given by name.
+    refresh : RefreshSchedule, optional
+        When an adaptive sampler sees the class table; :meth:`RefreshSchedule.for_classes
+        <sylvan.neural.RefreshSchedule.for_classes>` by default.
+    dropout : float in [0, 1]
+        Of the encoder, in training.
+    batch_size : int
+        Rows of a batch.
+    optimizer : {"adagrad", "rowwise-adagrad", "sgd", "adam"}
+        Of the tables of classes and inputs. Adam ruins sampled losses there.
+    learning_rate : float
+        Of Adam on the encoder's layers.
+    table_learning_rate : float
+        Of ``optimizer`` on the class table.
+    seed : int
+        Decides the first parameters and the order of batches.
+    device : str or torch.device
+    """
 
     _: KW_ONLY
     sampler: str | Sampler = "midx-aware-rq"

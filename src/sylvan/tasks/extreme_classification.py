@@ -59,9 +59,6 @@ class ExtremeClassification(Task):
         Of the training rows, for validation where none is given.
     dropout : float
         On the embedding of a row, in training.
-    sampler, loss, shared, codewords, optimizer, sampler_parameters, loss_parameters, refresh, seed, device
-        As in :class:`~sylvan.tasks.SequentialRecommendation`.
-    batch_size : int
     learning_rate, table_learning_rate : float
         Of Adam, and of ``optimizer`` on the vectors of features and classes.
 

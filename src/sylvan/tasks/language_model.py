@@ -193,11 +193,8 @@ class LanguageModel(Task):
     hidden : int
         Dimensions of the LSTM's layers and of its class table; not looked at by the Transformer.
     n_layers, n_heads, feed_forward : int
-    dropout : float
     length, batch_size : int
         Words of a sequence, and sequences of a batch.
-    sampler : str or Sampler
-        Where negatives come from, by a name of :func:`sylvan.sampling.make_sampler` or as an object.
     loss : str, ClassLoss or BeamTreeHead
         By a name of :func:`sylvan.sampling.make_loss` or :func:`sylvan.sampling.make_head`, or as an object. "auto"
         is "head-and-tail" with the 1,000 most frequent classes (or half of them) for a head, where the sampler is given
@@ -206,14 +203,6 @@ class LanguageModel(Task):
     n_samples : int, optional
         Negatives for each word, or for all words of a batch where ``shared``; candidates of "cane" and "beam-tree". By
         default 20, or half of the words where that is less.
-    shared : bool
-    codewords : int
-        Codewords of each codebook, for samplers by MIDX.
-    sampler_parameters, loss_parameters : mapping, optional
-        Further parameters of what is given by name.
-    refresh : RefreshSchedule, optional
-        When an adaptive sampler sees the class table; :meth:`RefreshSchedule.for_classes
-        <sylvan.neural.RefreshSchedule.for_classes>` by default.
     optimizer : {"adagrad", "rowwise-adagrad", "sgd", "adam"}
         Of the class table and of the words' embeddings. Adam ruins sampled losses there.
     learning_rate, embedding_learning_rate, table_learning_rate : float
@@ -221,7 +210,6 @@ class LanguageModel(Task):
         the class table isn't that of every sampler: those far from the softmax want smaller ones.
     seed : int
         Decides the first parameters and the order of windows.
-    device : str or torch.device
 
     Attributes
     ----------

@@ -192,18 +192,9 @@ class SequentialRecommendation(Task):
     encoder : {"sasrec", "gru4rec"} or SequenceEncoder
     dim, hidden, max_length, dropout, tied
         Of an encoder given by name: see :class:`~sylvan.neural.SASRec` and :class:`~sylvan.neural.GRU4Rec`.
-    sampler : str or Sampler
-        Where negatives come from, by a name of :func:`sylvan.sampling.make_sampler` or as an object.
-    loss : str, ClassLoss or BeamTreeHead
-        By a name of :func:`sylvan.sampling.make_loss` or :func:`sylvan.sampling.make_head`, or as an object. "auto"
-        is "head-and-tail" with the 1,000 most frequent classes (or half of them) for a head, where the sampler is given
-        by name and isn't "in-batch", and "sampled-softmax" otherwise.
     n_samples : int, optional
         Negatives at each place of a sequence, or for a whole batch where ``shared``. By default 90, or half of the
         items where that is less.
-    shared : bool
-    codewords : int
-        Codewords of each codebook, for samplers by MIDX.
     split : {"users", "interactions", "last"}
         See :func:`~sylvan.tasks.split_sequences`.
     exclude_seen : bool
@@ -211,18 +202,8 @@ class SequentialRecommendation(Task):
         also when the user has had it before.
     batch_size : int
         Sequences of at most ``max_length`` places in a batch.
-    optimizer : {"adagrad", "rowwise-adagrad", "sgd", "adam"}
-        Of the item tables. Adam ruins sampled losses there.
-    learning_rate, table_learning_rate : float
-        Of Adam on the encoder's layers, and of ``optimizer``.
-    sampler_parameters, loss_parameters : mapping, optional
-        Further parameters of what is given by name.
-    refresh : RefreshSchedule, optional
-        When an adaptive sampler sees the item table; :meth:`RefreshSchedule.for_classes
-        <sylvan.neural.RefreshSchedule.for_classes>` by default.
     seed : int
         Decides the split, the first parameters and the order of batches.
-    device : str or torch.device
 
     Attributes
     ----------

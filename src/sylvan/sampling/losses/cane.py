@@ -95,10 +95,6 @@ class CANELoss(ClassLoss):
     sparse : bool
         Whether the gradient of a class table that is a leaf is sparse. False makes it dense, which
         ``DistributedDataParallel`` needs unless the table is the weight of an ``nn.Embedding(sparse=True)``.
-    reduction : {"mean", "sum", "none"}
-        Over the queries that aren't ignored.
-    ignore_index : int
-        The target of queries to ignore, and the filling of rows with fewer positives than others.
 
     Attributes
     ----------

@@ -36,10 +36,6 @@ class FullSoftmaxLoss(ClassLoss):
     ----------
     chunk_size : int, optional
         Classes a chunk. None takes as many as make about a million scores (on a GPU, 67 million).
-    reduction : {"mean", "sum", "none"}
-        Over the queries that aren't ignored.
-    ignore_index : int
-        The target of queries to ignore, and the filling of rows with fewer positives than others.
 
     Notes
     -----

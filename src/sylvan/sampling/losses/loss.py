@@ -60,6 +60,13 @@ class ClassLoss(Parameterized, nn.Module):
     """Base of every loss: checks and flattens what it is given; a loss writes ``_losses``.
 
     Called as ``loss(queries, class_embeddings, targets, bias=None)`` like ``cross_entropy(queries @ W.T, targets)``.
+
+    Parameters
+    ----------
+    reduction : {"mean", "sum", "none"}
+        Over the queries that aren't ignored.
+    ignore_index : int
+        The target of queries to ignore, and the filling of rows with fewer positives than others.
     """
 
     sparse: ClassVar[bool] = False  # a parameter of the losses whose gradient of the class table is sparse

@@ -23,7 +23,19 @@ from sylvan.sampling.tensors import without_gradient
 
 @parameterized
 class SampledLoss(ClassLoss):
-    """Base of losses with a sampler: its parameters, whether it fits the class table, and the draw."""
+    """Base of losses with a sampler: its parameters, whether it fits the class table, and the draw.
+    Parameters
+    ----------
+    sampler : Sampler
+        Where negatives come from.
+    n_samples : int
+        :math:`k`, draws with repetition for each query, or in all when ``shared``; no more than there are classes.
+    shared : bool
+        Draw once for the whole batch; with an adaptive sampler :math:`q` is then the mixture over the batch.
+    sparse : bool
+        Whether the gradient of a class table that is a leaf is sparse. False makes it dense, which
+        ``DistributedDataParallel`` needs unless the table is the weight of an ``nn.Embedding(sparse=True)``.
+    """
 
     sampler: Annotated[Sampler, Instance(words="a sampler of sylvan.sampling")]
     n_samples: Annotated[int, Range(1)]
@@ -224,12 +236,18 @@ class NoiseLoss(SampledLoss):
 
 @parameterized
 class MaskedNoiseLoss(NoiseLoss):
-    """Base of those that let the user choose whether draws that hit a positive count."""
+    """Base of those that let the user choose whether draws that hit a positive count.
+    Parameters
+    ----------
+    accidental : {"remove", "keep"}
+        What becomes of draws that are positives of their query.
+    """
 
     _: KW_ONLY
     accidental: Literal["remove", "keep"] = "remove"  # type: ignore[misc]
 
 
+@parameterized
 class BlackOutLoss(MaskedNoiseLoss):
     r"""Discriminative loss of a weighted softmax over the positive and :math:`k` drawn classes.
 
@@ -249,18 +267,9 @@ class BlackOutLoss(MaskedNoiseLoss):
     n_samples : int
         :math:`k`, draws with repetition for each query, or in all when ``shared``; no more than there are classes. A
         class drawn twice stands twice.
-    shared : bool
-        Draw once for the whole batch; with an adaptive sampler :math:`q` is then the mixture over the batch.
     accidental : {"remove", "keep"}
         What becomes of draws that are positives of their query: dropped from both sums (the paper draws from the other
         classes), or used, where each pushes the positive down again.
-    sparse : bool
-        Whether the gradient of a class table that is a leaf is sparse. False makes it dense, which
-        ``DistributedDataParallel`` needs unless the table is the weight of an ``nn.Embedding(sparse=True)``.
-    reduction : {"mean", "sum", "none"}
-        Over the queries that aren't ignored.
-    ignore_index : int
-        The target of queries to ignore, and the filling of rows with fewer positives than others.
 
     Raises
     ------
@@ -330,10 +339,6 @@ class NCELoss(MaskedNoiseLoss):
     ----------
     sampler : Sampler
         Where the noise comes from, commonly :class:`~sylvan.sampling.Unigram` with a power from 0.25 to 1.
-    n_samples : int
-        :math:`k`, draws with repetition for each query, or in all when ``shared``; no more than there are classes.
-    shared : bool
-        Draw once for the whole batch; with an adaptive sampler :math:`q` is then the mixture over the batch.
     log_normalizer : float or None
         :math:`\ln Z`. None stands for the logarithm of the class count: a table of zeros, or a fresh one without bias,
         then means the uniform distribution, where with 0 (Mnih and Teh's choice, for a model with a bias that starts
@@ -344,13 +349,6 @@ class NCELoss(MaskedNoiseLoss):
     accidental : {"keep", "remove"}
         What becomes of draws that are positives of their query. The theory wants them used: noise is noise because it
         was drawn, whatever it hits. ``"remove"`` drops them from the sum.
-    sparse : bool
-        Whether the gradient of a class table that is a leaf is sparse. False makes it dense, which
-        ``DistributedDataParallel`` needs unless the table is the weight of an ``nn.Embedding(sparse=True)``.
-    reduction : {"mean", "sum", "none"}
-        Over the queries that aren't ignored.
-    ignore_index : int
-        The target of queries to ignore, and the filling of rows with fewer positives than others.
 
     Raises
     ------
@@ -408,6 +406,7 @@ class NCELoss(MaskedNoiseLoss):
         return of_positive + of_noise.sum(dim=1, keepdim=True)
 
 
+@parameterized
 class NegativeSamplingLoss(MaskedNoiseLoss):
     r"""Binary cross-entropy of scores: the positive is one, :math:`k` drawn classes are zero.
 
@@ -423,19 +422,10 @@ class NegativeSamplingLoss(MaskedNoiseLoss):
     ----------
     sampler : Sampler
         Where negatives come from; :class:`~sylvan.sampling.Unigram` with ``power=0.75`` in word2vec.
-    n_samples : int
-        :math:`k`, draws with repetition for each query, or in all when ``shared``; no more than there are classes.
     shared : bool
         Draw once for the whole batch.
     accidental : {"remove", "keep"}
         What becomes of draws that are positives of their query: dropped, as word2vec does, or used as negatives.
-    sparse : bool
-        Whether the gradient of a class table that is a leaf is sparse. False makes it dense, which
-        ``DistributedDataParallel`` needs unless the table is the weight of an ``nn.Embedding(sparse=True)``.
-    reduction : {"mean", "sum", "none"}
-        Over the queries that aren't ignored.
-    ignore_index : int
-        The target of queries to ignore, and the filling of rows with fewer positives than others.
 
     Raises
     ------
@@ -471,6 +461,7 @@ class NegativeSamplingLoss(MaskedNoiseLoss):
         return F.softplus(-contrast.positive) + of_noise.sum(dim=1, keepdim=True)
 
 
+@parameterized
 class OneVsEachLoss(NoiseLoss):
     r"""Logistic losses of the positive's score against every other class's, their sum estimated from draws.
 
@@ -490,17 +481,6 @@ class OneVsEachLoss(NoiseLoss):
     sampler : Sampler
         Where the others come from. Every class must have some probability for the estimate to be unbiased;
         :class:`~sylvan.sampling.Uniform` is the paper's choice, :math:`1 / q` being the class count.
-    n_samples : int
-        :math:`k`, draws with repetition for each query, or in all when ``shared``; no more than there are classes.
-    shared : bool
-        Draw once for the whole batch; with an adaptive sampler :math:`q` is then the mixture over the batch.
-    sparse : bool
-        Whether the gradient of a class table that is a leaf is sparse. False makes it dense, which
-        ``DistributedDataParallel`` needs unless the table is the weight of an ``nn.Embedding(sparse=True)``.
-    reduction : {"mean", "sum", "none"}
-        Over the queries that aren't ignored.
-    ignore_index : int
-        The target of queries to ignore, and the filling of rows with fewer positives than others.
 
     Raises
     ------
@@ -588,13 +568,6 @@ class SampledSoftmaxLoss(CrossEntropyEstimate):
         onto the places, then has mass on several of them; it is read as summing to one, which alone gives the
         right-hand side that the paper prints, so a hit only adds another :math:`e^{o_y}` to the sum, and the bias grows
         with the number of hits. ``"keep"``: corrected like any other draw, so that the positive is counted about twice.
-    sparse : bool
-        Whether the gradient of a class table that is a leaf is sparse. False makes it dense, which
-        ``DistributedDataParallel`` needs unless the table is the weight of an ``nn.Embedding(sparse=True)``.
-    reduction : {"mean", "sum", "none"}
-        Over the queries that aren't ignored.
-    ignore_index : int
-        The target of queries to ignore, and the filling of rows with fewer positives than others.
 
     Notes
     -----
@@ -708,15 +681,6 @@ class HeadAndTailLoss(CrossEntropyEstimate):
         Draws from the tail. :func:`sylvan.sampling.make_tail_sampler` makes one of any kind from counts.
     n_samples : int
         :math:`M`, draws with repetition for each query, or in all when ``shared``; no more than there are classes.
-    shared : bool
-        Draw once for the whole batch; with an adaptive sampler :math:`q` is then the mixture over the batch.
-    sparse : bool
-        Whether the gradient of a class table that is a leaf is sparse. False makes it dense, which
-        ``DistributedDataParallel`` needs unless the table is the weight of an ``nn.Embedding(sparse=True)``.
-    reduction : {"mean", "sum", "none"}
-        Over the queries that aren't ignored.
-    ignore_index : int
-        The target of queries to ignore, and the filling of rows with fewer positives than others.
 
     Attributes
     ----------

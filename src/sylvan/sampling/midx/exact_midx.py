@@ -23,25 +23,6 @@ class ExactMIDX(MultiIndexSampler):
 
     Parameters
     ----------
-    n_classes : int
-        Number of classes, in [1, inf).
-    dim : int
-        Number of dimensions of queries and class embeddings, in [1, inf).
-    n_codewords : int
-        Codewords of each codebook, in [1, inf).
-    quantizer : {"rq", "pq"}
-    n_codebooks : int
-        How many codebooks, in [1, 10]; at most ``dim`` for ``"pq"``.
-    class_weights : sequence, array or Tensor of real numbers, shape (n_classes,), optional
-        How much each class counts in the k-means.
-    n_iterations : int
-        Lloyd iterations at most of the first refresh, in [1, inf).
-    warm_iterations : int
-        Lloyd iterations at most of those that start from the last codebooks, in [1, inf).
-    sample_size : int, optional
-        Fit the codewords on that many classes, in [1, inf); on all when None.
-    stale_after : int, optional
-        Warn after that many draws without a refresh.
 
     Raises
     ------

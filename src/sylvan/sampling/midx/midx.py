@@ -209,25 +209,9 @@ class MIDX(MultiIndexSampler):
 
     Parameters
     ----------
-    n_classes : int
-        Number of classes, in [1, inf).
-    dim : int
-        Number of dimensions of queries and class embeddings, in [1, inf).
-    n_codewords : int
-        Codewords of each codebook, K, in [1, inf).
-    quantizer : {"rq", "pq"}
-        Residual or product quantisation; residual comes closer to the softmax.
-    n_codebooks : int
-        How many codebooks, B, in [1, 10]; at most ``dim`` for ``"pq"``.
     class_weights : sequence, array or Tensor of real numbers, shape (n_classes,), optional
         How much each class counts in the k-means; an extension to the paper. The square root of the class frequency
         serves best: what is frequent is nearly alone in its cell then. All alike when None.
-    n_iterations : int
-        Lloyd iterations at most of the first refresh, in [1, inf).
-    warm_iterations : int
-        Lloyd iterations at most of those that start from the last codebooks, in [1, inf).
-    sample_size : int, optional
-        Fit the codewords on that many classes and assign all, in [1, inf); on all when None.
     learnable : bool or {"refresh", "joint", "joint-gumbel"}
         Whether the codewords are learned for the queries there are, an aim that k-means doesn't know of. True is
         ``"refresh"``: some of the queries drawn for are stored, and at each refresh the codewords are fitted to the
@@ -254,8 +238,6 @@ class MIDX(MultiIndexSampler):
     native : bool, optional
         Whether draws on a CPU go through Sylvan's compiled code; when None, where it is there. The same draws come
         out of PyTorch's operations, more slowly.
-    stale_after : int, optional
-        Warn after that many draws without a refresh.
 
     Raises
     ------

@@ -170,7 +170,24 @@ class MultiIndex(nn.Module):
 
 @parameterized
 class MultiIndexSampler(AdaptiveSampler):
-    """Base of the samplers with codebooks: the parameters of these, and the classes' weights in the k-means."""
+    """Base of the samplers with codebooks: the parameters of these, and the classes' weights in the k-means.
+    Parameters
+    ----------
+    n_codewords : int
+        Codewords of each codebook, K, in [1, inf).
+    quantizer : {"rq", "pq"}
+        Residual or product quantisation; residual comes closer to the softmax.
+    n_codebooks : int
+        How many codebooks, B, in [1, 10]; at most ``dim`` for ``"pq"``.
+    class_weights : sequence, array or Tensor of real numbers, shape (n_classes,), optional
+        How much each class counts in the k-means. All alike when None.
+    n_iterations : int
+        Lloyd iterations at most of the first refresh, in [1, inf).
+    warm_iterations : int
+        Lloyd iterations at most of those that start from the last codebooks, in [1, inf).
+    sample_size : int, optional
+        Fit the codewords on that many classes and assign all, in [1, inf); on all when None.
+    """
 
     _: KW_ONLY
     n_codewords: Annotated[int, Range(1)] = 64

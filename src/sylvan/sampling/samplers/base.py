@@ -76,10 +76,13 @@ class Sampler(Parameterized, nn.Module):
     Random numbers come from PyTorch's generator of the queries' device (``torch.manual_seed`` decides them), or
     from the one given. The index of an adaptive sampler lives in buffers: ``to(device)`` and ``state_dict`` carry it.
 
-    Attributes
+    Parameters
     ----------
     n_classes : int
-        How many classes there are; ids lie in ``[0, n_classes)``.
+        Number of classes, in [1, inf); ids lie in ``[0, n_classes)``.
+
+    Attributes
+    ----------
     adaptive : bool
         Whether the distribution depends on the query. An adaptive sampler must be refreshed before it draws.
     dim : int or None
@@ -336,7 +339,14 @@ class Sampler(Parameterized, nn.Module):
 
 @parameterized
 class AdaptiveSampler(Sampler):
-    """Base of samplers whose distribution depends on the query and on the class embeddings."""
+    """Base of samplers whose distribution depends on the query and on the class embeddings.
+    Parameters
+    ----------
+    dim : int
+        Number of dimensions of queries and class embeddings, in [1, inf).
+    stale_after : int, optional
+        Warn after that many draws without a refresh.
+    """
 
     adaptive: ClassVar[bool] = True
 

@@ -341,9 +341,6 @@ class RFF(KernelSampler):
 
     Parameters
     ----------
-    n_classes : int
-    dim : int
-        Dimensions of queries and class embeddings.
     n_features : int, default 32
         Frequencies v_j, each with a cosine and a sine.
     temperature : float in (0, inf), default 4
@@ -362,8 +359,6 @@ class RFF(KernelSampler):
         default 32.
     seed : int, optional
         Decides the frequencies; PyTorch's default generator does when None. They are part of ``state_dict``.
-    stale_after : int, optional
-        Warn after so many draws without a refresh.
 
     Raises
     ------
@@ -433,9 +428,6 @@ class Sphere(KernelSampler):
 
     Parameters
     ----------
-    n_classes : int
-    dim : int
-        Dimensions of queries and class embeddings.
     alpha : float in [0, inf), default 100
         How much the square of the score counts beside the constant 1; with 0 all classes are equally likely.
     structure : {"auto", "scan", "tree"}
@@ -447,8 +439,6 @@ class Sphere(KernelSampler):
         About how many classes the tree leaves to be weighed one by one (between 0.7 and 1.4 times as many). The
         moments take dim / leaf_size of the memory of the class table, of which the index holds a copy. Default
         2 * dim; with hundreds of draws a query, smaller is faster.
-    stale_after : int, optional
-        Warn after so many draws without a refresh.
 
     Raises
     ------

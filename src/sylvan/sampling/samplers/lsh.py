@@ -25,9 +25,6 @@ class LSH(AdaptiveSampler):
 
     Parameters
     ----------
-    n_classes : int
-    dim : int
-        Dimensions of queries and class embeddings.
     n_tables : int, default 16
     n_bits : int in [1, 16], default 4
         Signs that make the hash of a table, which has ``2**n_bits`` buckets.
@@ -42,8 +39,6 @@ class LSH(AdaptiveSampler):
         and get one more dimension that brings all to length 1; queries have 0 there.
     seed : int, optional
         Decides the random vectors; PyTorch's default generator does when None. They are part of ``state_dict``.
-    stale_after : int, optional
-        Warn after so many draws without a refresh.
 
     Raises
     ------

@@ -57,13 +57,12 @@ def draw_alias(
     return torch.where(coins < threshold[cells], cells, alias[cells])
 
 
+@parameterized
 class Uniform(Sampler):
     """Draws every class with probability 1 / n_classes.
 
     Parameters
     ----------
-    n_classes : int
-        Number of classes, in [1, inf).
 
     Raises
     ------
@@ -91,6 +90,7 @@ class Uniform(Sampler):
         return torch.full(ids.shape, -math.log(self.n_classes), device=queries.device)
 
 
+@parameterized
 class LogUniform(Sampler):
     """Draws class k with probability log((k + 2) / (k + 1)) / log(n_classes + 1): about 1 / k, without any table.
 
@@ -98,8 +98,6 @@ class LogUniform(Sampler):
 
     Parameters
     ----------
-    n_classes : int
-        Number of classes, in [1, inf).
 
     Raises
     ------
@@ -137,8 +135,6 @@ class Unigram(Sampler):
 
     Parameters
     ----------
-    n_classes : int
-        Number of classes, in [1, inf).
     counts : sequence, array or Tensor of real numbers, shape (n_classes,)
         How often each class occurs. A class of count 0 is never drawn; its ``log_prob`` is minus infinity.
     power : float
@@ -196,14 +192,8 @@ class Softmax(AdaptiveSampler):
 
     Parameters
     ----------
-    n_classes : int
-        Number of classes, in [1, inf).
-    dim : int
-        Number of dimensions of queries and class embeddings, in [1, inf).
     chunk_size : int
         Most scores in memory at once, in [1, inf); those of a single query always are.
-    stale_after : int, optional
-        Warn after that many draws without a refresh.
 
     Raises
     ------
@@ -359,8 +349,6 @@ class InBatch(Sampler):
 
     Parameters
     ----------
-    n_classes : int
-        Number of classes, in [1, inf).
     counts : sequence, array or Tensor of real numbers, shape (n_classes,), optional
         How often each class occurs in the data. None estimates it from the targets as they pass.
     step_size : float
