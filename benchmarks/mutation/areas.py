@@ -71,9 +71,8 @@ _TESTS = {
     "sampling/rowwise_adagrad.py": "sampling/test_rowwise_adagrad",
     "sampling/samplers/base.py": f"{_SAMPLERS}/test_counts {_CONTRACT} {_SAMPLERS}/test_subset "
     f"{_SAMPLERS}/test_static_samplers",
-    "sampling/samplers/lsh.py": f"{_SAMPLERS}/test_lsh {_CONTRACT}",
     "sampling/samplers/static.py": f"{_SAMPLERS}/test_static_samplers {_SAMPLERS}/test_in_batch "
-    f"{_SAMPLERS}/test_subset {_CONTRACT}",
+    f"{_SAMPLERS}/test_subset {_SAMPLERS}/test_lsh {_CONTRACT}",
     "sampling/samplers/kernel_*": f"{_SAMPLERS}/test_sphere {_SAMPLERS}/test_rff {_CONTRACT}",
     "sampling/tensors.py": f"sampling/test_products {_CONTRACT} {_MIDX}/test_midx",
 }

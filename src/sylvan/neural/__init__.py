@@ -13,8 +13,7 @@ need_torch("sylvan.neural")
 
 if TYPE_CHECKING:
     from sylvan.neural.loop.checkpoint import History, draw_convergence, load_best, load_tree, save_tree
-    from sylvan.neural.loop.engine import Engine
-    from sylvan.neural.loop.gradients import clip_gradients
+    from sylvan.neural.loop.engine import Engine, clip_gradients
     from sylvan.neural.loop.training import Job, RefreshSchedule, WarmupSchedule, train
     from sylvan.neural.sequence import CausalTransformer, GRU4Rec, LSTMEncoder, SASRec, SequenceEncoder
     from sylvan.neural.text.bag_text_encoder import BagEncoder, BagTextEncoder

@@ -30,13 +30,12 @@ if TYPE_CHECKING:
         SampledLossWarning,
         SampledSoftmaxLoss,
     )
-    from sylvan.sampling.midx.exact_midx import ExactMIDX
     from sylvan.sampling.midx.midx import MIDX
+    from sylvan.sampling.midx.multi_index import ExactMIDX
     from sylvan.sampling.rowwise_adagrad import HarmfulOptimizerWarning, RowwiseAdagrad, check_optimizer
     from sylvan.sampling.samplers.base import Draw, Sampler, StaleSamplerWarning
     from sylvan.sampling.samplers.kernel_sampler import RFF, Sphere
-    from sylvan.sampling.samplers.lsh import LSH
-    from sylvan.sampling.samplers.static import InBatch, LogUniform, Softmax, Subset, Uniform, Unigram
+    from sylvan.sampling.samplers.static import LSH, InBatch, LogUniform, Softmax, Subset, Uniform, Unigram
 
 __all__ = [
     "LSH",

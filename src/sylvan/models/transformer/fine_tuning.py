@@ -18,8 +18,7 @@ from sylvan.matching.negatives import layer_positives
 from sylvan.models.transformer import layer_job
 from sylvan.models.transformer.presets import TransformerMatcher, kind_of
 from sylvan.neural.loop.checkpoint import NESTED, History, has_checkpoint, to_json
-from sylvan.neural.loop.engine import AsItIs, Engine
-from sylvan.neural.loop.gradients import finite
+from sylvan.neural.loop.engine import AsItIs, Engine, finite
 from sylvan.neural.loop.training import train
 from sylvan.neural.text.embedding import embed
 from sylvan.neural.text.text_encoder import TextEncoder, TokenRows

@@ -20,12 +20,12 @@ from sylvan.neural.loop.checkpoint import History, TrainingFolder
 from sylvan.neural.loop.engine import (
     AsItIs,
     Engine,
+    finite,
     memory_sentences,
     random_state,
     set_random_state,
     untouched_randomness,
 )
-from sylvan.neural.loop.gradients import finite
 from sylvan.parallel import Progress, progress, quiet
 from sylvan.params.fields import Parameterized, Range
 
