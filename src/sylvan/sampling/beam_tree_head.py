@@ -12,20 +12,9 @@ from sylvan.errors import DataError, ParameterError
 from sylvan.indexing.class_tree import check_class_tree, class_edges, first_edges
 from sylvan.indexing.tree import LabelTree
 from sylvan.params.fields import KW_ONLY, Flag, Instance, Number, Parameterized, Range, check_value, parameterized
+from sylvan.sampling.losses import loss as class_loss
 from sylvan.sampling.losses.logits import class_logits
-from sylvan.sampling.losses.loss import (
-    Positives,
-    Reduction,
-    Selection,
-    cane_losses,
-    checked_targets,
-    counted_rows,
-    masked_to_infinity,
-    no_losses,
-    positives,
-    reduced,
-    select,
-)
+from sylvan.sampling.losses.loss import Positives, Reduction, Selection
 from sylvan.sampling.samplers.base import Sampler
 from sylvan.sampling.samplers.static import Uniform
 from sylvan.sampling.tensors import eagerly, need_floats, need_shape, need_tensor, product, slices, without_gradient
@@ -311,8 +300,8 @@ class BeamTreeHead(Parameterized, nn.Module):
         if len(rows):
             losses = self._losses(rows, labels, weights, biases)
         else:
-            losses = no_losses(rows, weights, biases, ())
-        return reduced(losses, counted, features.shape[:-1], self.reduction)
+            losses = class_loss.no_losses(rows, weights, biases, ())
+        return class_loss.reduced(losses, counted, features.shape[:-1], self.reduction)
 
     def loss(self, features: Tensor, targets: Tensor) -> Tensor:
         """The loss of a batch: what calling the head gives, see :meth:`forward`."""
@@ -328,14 +317,14 @@ class BeamTreeHead(Parameterized, nn.Module):
                 f"The targets of BeamTreeHead must be on the device of the features, {features.device}. "
                 f"Got {targets.device} instead."
             )
-        targets = checked_targets(
+        targets = class_loss.checked_targets(
             targets, features, self.n_classes, self.ignore_index, owner="BeamTreeHead",
             numbered="like the labels of its tree",
         )  # fmt: skip
-        return counted_rows(features, targets, self.ignore_index)
+        return class_loss.counted_rows(features, targets, self.ignore_index)
 
     def _losses(self, features: Tensor, targets: Tensor, weights: Tensor, biases: Tensor | None) -> Tensor:
-        targeted = positives(targets, self.ignore_index)
+        targeted = class_loss.positives(targets, self.ignore_index)
         chosen = self._select(features, targeted)
         anything = targeted.ids[:, :1]  # what empty places read: a row that is read anyway
         useful = chosen.is_noise
@@ -348,10 +337,10 @@ class BeamTreeHead(Parameterized, nn.Module):
         ]
         scores = self._paths.chosen(features, weights, biases, torch.cat(ids, dim=1))
         self.coverage = chosen.covered[targeted.present].float().mean()
-        losses = cane_losses(chosen, scores, targeted, together=self.together)
+        losses = class_loss.cane_losses(chosen, scores, targeted, together=self.together)
         if biases is None:
             return losses
-        return masked_to_infinity(losses, biases.detach()[self._paths.edges[targeted.ids]].flatten(1))
+        return class_loss.masked_to_infinity(losses, biases.detach()[self._paths.edges[targeted.ids]].flatten(1))
 
     @without_gradient
     def _select(self, features: Tensor, targeted: Positives) -> Selection:
@@ -359,7 +348,7 @@ class BeamTreeHead(Parameterized, nn.Module):
         rows, weights, biases = features.detach(), self.edge_weights.detach(), self.edge_biases
         candidates, _ = self._paths.best(rows, weights, None if biases is None else biases.detach(), n, n)
         self._noise.observe(targeted.ids[targeted.present])
-        return select(self._noise, self.n_noises, rows.float(), candidates, targeted.ids)
+        return class_loss.select(self._noise, self.n_noises, rows.float(), candidates, targeted.ids)
 
     # Prediction.
 

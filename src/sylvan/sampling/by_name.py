@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -322,20 +322,28 @@ def _with_candidates(
     return {**{word: value for word, value in parameters.items() if word not in theirs}, "candidates": candidates}
 
 
+def need_name(what: str, names: Collection[str], name: object) -> None:
+    """Refuse a name that isn't among ``names``."""
+    if not isinstance(name, str) or name not in names:
+        raise ParameterError(f"There is no {what} {name!r}. The known ones are: {', '.join(names)}.")
+
+
+def need_parameters(name: str, parameters: Iterable[str], known: Collection[str]) -> None:
+    """Refuse parameters of what is called ``name`` that aren't ``known``."""
+    for parameter in parameters:
+        if parameter not in known:
+            listed = ", ".join(known) or "none"
+            raise ParameterError(f"{name!r} has no parameter {parameter!r}. Its parameters are: {listed}.")
+
+
 def _look_up(what: str, table: Mapping[str, _Known], name: str) -> tuple[Any, dict[str, Any]]:
-    if not isinstance(name, str) or name not in table:
-        raise ParameterError(f"There is no {what} {name!r}. The known ones are: {', '.join(table)}.")
-    known = table[name]
-    return getattr(sys.modules[__package__], known.kind), dict(known.fixed)
+    need_name(what, table, name)
+    return getattr(sys.modules[__package__], table[name].kind), dict(table[name].fixed)
 
 
 def _made(
     kind: Any, name: str, known: Mapping[str, Any], arguments: dict[str, Any], parameters: Mapping[str, Any]
 ) -> Any:
-    for parameter in parameters:
-        if parameter not in known:
-            free = [word for word in known if word not in arguments or word in ("counts", "class_weights")]
-            raise ParameterError(
-                f"{name!r} has no parameter {parameter!r}. Its parameters are: {', '.join(free) or 'none'}."
-            )
+    free = [word for word in known if word not in arguments or word in ("counts", "class_weights")]
+    need_parameters(name, [parameter for parameter in parameters if parameter not in known], free)
     return kind(**{**arguments, **parameters})

@@ -31,7 +31,7 @@ from sylvan.sampling import (
     make_sampler,
     make_tail_sampler,
 )
-from sylvan.sampling.by_name import HEADS, LOSSES, SAMPLERS
+from sylvan.sampling.by_name import HEADS, LOSSES, SAMPLERS, need_name, need_parameters
 from sylvan.sampling.losses.sampled_softmax import CrossEntropyEstimate
 from sylvan.sampling.midx.codeword_learning import JOINT
 from sylvan.sampling.tensors import slices
@@ -122,8 +122,8 @@ class ClassObjective(nn.Module):
     ) -> None:
         super().__init__()
         self.refresh = refresh or RefreshSchedule.for_classes(n_classes)  # when an adaptive sampler sees the table
-        if isinstance(sampler, str) and sampler not in SAMPLERS:  # refused also where the loss needs none
-            raise ParameterError(f"There is no sampler {sampler!r}. The known ones are: {', '.join(SAMPLERS)}.")
+        if isinstance(sampler, str):  # refused also where the loss needs none
+            need_name("sampler", SAMPLERS, sampler)
         # a name that `sylvan.sampling.make_loss` or `sylvan.sampling.make_head` knows, or such an object, which then
         # brings its sampler
         self.loss: ClassLoss | BeamTreeHead
@@ -133,21 +133,14 @@ class ClassObjective(nn.Module):
         if loss == "full":
             self.loss = make_loss(loss, **(loss_parameters or {}))
             return
-        if loss not in LOSSES and loss not in HEADS:
-            raise ParameterError(f"There is no loss {loss!r}. The known ones are: {', '.join([*LOSSES, *HEADS])}.")
+        need_name("loss", [*LOSSES, *HEADS], loss)
         frequencies, more = torch.from_numpy(np.asarray(counts)), dict(loss_parameters or {})
         if isinstance(sampler, str):
             of_codes = {"n_codewords": codewords} if codewords is not None and "midx" in sampler else {}
             parameters = {"counts": frequencies, **of_codes, **(sampler_parameters or {})}
             if loss == "head-and-tail":
-                known = [
-                    "n_head",
-                    *(word for word in HeadAndTailLoss.constraints if word not in ("sampler", "n_samples")),
-                ]
-                for word in more:
-                    if word not in known:
-                        listed = ", ".join(known)
-                        raise ParameterError(f"{loss!r} has no parameter {word!r}. Its parameters are: {listed}.")
+                free = [word for word in HeadAndTailLoss.constraints if word not in ("sampler", "n_samples")]
+                need_parameters(loss, more, ["n_head", *free])
                 n_head = more.pop("n_head", min(_MOST_HEAD, max(1, n_classes // 2)))
                 sampler = make_tail_sampler(sampler, n_classes, dim, n_head=n_head, **parameters)
             else:
@@ -255,9 +248,8 @@ def context_centers(
     real = before >= 0
     columns = (before.astype(np.int64) + n_classes * np.arange(places))[real]
     rows = np.broadcast_to(targets[:, None], before.shape)[real]
-    counts = sp.csr_matrix(
-        (np.ones(len(rows), np.float64), (rows, columns)), shape=(n_classes, places * n_classes)
-    )  # repeated ones are summed
+    shape = n_classes, places * n_classes
+    counts = sp.csr_matrix((np.ones(len(rows), np.float64), (rows, columns)), shape=shape)  # repeated ones are summed
     sums = np.maximum(np.asarray(counts.sum(axis=1)).ravel(), 1.0)
     shares = (sp.diags(1 / sums) @ counts).sqrt().tocsr()
     dim = min(dim, n_classes)

@@ -20,6 +20,7 @@ from sylvan.neural.text.bag_text_encoder import BagEncoder
 from sylvan.params.fields import KW_ONLY, Range, parameterized
 from sylvan.params.wording import counted
 from sylvan.runtime.checkpoint import checksum
+from sylvan.sampling.tensors import slices
 from sylvan.tasks.base import Task
 
 _ROWS = 1024  # encoded at a time in evaluation
@@ -110,10 +111,6 @@ class ExtremeClassification(Task):
     data_names = ("features", "labels", "validation", "test", "device")
 
     def _prepare(self) -> None:
-        self._take_data()
-        self._make_network()
-
-    def _take_data(self) -> None:
         X, Y = self._checked(self.features, self.labels, "training")
         self.n_classes_ = Y.shape[1]
         # Of the rows as they were given: what a seed keeps apart of them has another name already.
@@ -134,6 +131,18 @@ class ExtremeClassification(Task):
         if self.test is not None:
             self._parts["test"] = self._holdout(*self.test, X.shape[1], "test")
             self._checksums["test"] = checksum_of_matrices(*self._parts["test"])
+        with torch.random.fork_rng():
+            torch.manual_seed(self.seed)
+            self.encoder_ = BagEncoder(self._X.shape[1], self.dim, hidden=self.hidden, dropout=self.dropout)
+            self.classes_ = nn.Parameter(torch.randn(self.n_classes_, self.dim) / np.sqrt(self.dim))
+            counts = np.bincount(self._Y.indices, minlength=self.n_classes_)
+            self.make_objective(self.n_classes_, self.dim, counts, lambda: pifa(self._X, self._Y))
+        self.classes_ = self.make_module(self.encoder_, "classes", self.classes_)
+        rate, sampled = self.table_learning_rate, self._objective.sampler is not None
+        tables = [(self.encoder_.features, rate, True, False)]
+        if self._objective.head is None:
+            tables.append((self.classes_, rate, sampled, sampled))
+        self.make_optimizers(self.encoder_.inner_parameters(), tables)
 
     def _checked(self, features: Any, labels: Any, part: str) -> tuple[sp.csr_matrix, sp.csr_matrix]:
         X = self._normalized(validate.features(features))
@@ -162,20 +171,6 @@ class ExtremeClassification(Task):
         if not len(labelled):
             raise DataError(f"No row of the {part} part has a label that is known from training.")
         return X[labelled], Y[labelled]
-
-    def _make_network(self) -> None:
-        with torch.random.fork_rng():
-            torch.manual_seed(self.seed)
-            self.encoder_ = BagEncoder(self._X.shape[1], self.dim, hidden=self.hidden, dropout=self.dropout)
-            self.classes_ = nn.Parameter(torch.randn(self.n_classes_, self.dim) / np.sqrt(self.dim))
-            counts = np.bincount(self._Y.indices, minlength=self.n_classes_)
-            self.make_objective(self.n_classes_, self.dim, counts, lambda: pifa(self._X, self._Y))
-        self.classes_ = self.make_module(self.encoder_, "classes", self.classes_)
-        rate, sampled = self.table_learning_rate, self._objective.sampler is not None
-        tables = [(self.encoder_.features, rate, True, False)]
-        if self._objective.head is None:
-            tables.append((self.classes_, rate, sampled, sampled))
-        self.make_optimizers(self.encoder_.inner_parameters(), tables)
 
     # What the training loop asks.
 
@@ -227,11 +222,9 @@ class ExtremeClassification(Task):
         return self._rank(X, k)
 
     def _rank(self, X: sp.csr_matrix, k: int) -> TopK:
-        results = []
-        for first in range(0, X.shape[0], _ROWS):
-            queries = self.encoder_(*self._bags(X[first : first + _ROWS]))
-            results.append(self._objective.top_classes(queries, self.classes_, k))
-        return TopK(np.concatenate([top.labels for top in results]), np.concatenate([top.scores for top in results]))
+        parts = (self.encoder_(*self._bags(X[part])) for part in slices(X.shape[0], 1, _ROWS))
+        tops = [self._objective.top_classes(queries, self.classes_, k) for queries in parts]
+        return TopK(np.concatenate([top.labels for top in tops]), np.concatenate([top.scores for top in tops]))
 
     def _bags(self, X: sp.csr_matrix) -> tuple[Tensor, Tensor, Tensor]:
         ids, offsets = torch.from_numpy(X.indices.astype(np.int64)), torch.from_numpy(X.indptr.astype(np.int64))
@@ -243,8 +236,8 @@ def checksum_of_matrices(features: sp.csr_matrix, labels: sp.csr_matrix) -> str:
     may differ in their last bits between processors, on which a training may well go on. They are therefore summed,
     weighted by their places, and the sum rounded; what rows hold is counted exactly."""
     total = 0.0
-    for at in range(0, features.nnz, _AT_ONCE):
-        values = features.data[at : at + _AT_ONCE].astype(np.float64)
-        total += float(np.sum(values * (1 + np.arange(at, at + len(values)) % _PERIOD)))
+    for part in slices(features.nnz, 1, _AT_ONCE):
+        values = features.data[part].astype(np.float64)
+        total += float(np.sum(values * (1 + np.arange(part.start, part.stop) % _PERIOD)))
     places = [part for matrix in (features, labels) for part in (matrix.indptr, matrix.indices)]
     return f"{checksum(*places, any_integer=True)} {total:.6e}"

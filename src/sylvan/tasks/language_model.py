@@ -166,11 +166,11 @@ def _in_folder(folder: PathLike) -> tuple[str, str, str]:
         )
     results = []
     for part, names in _NAMES.items():
-        places = [os.path.join(path, name + suffix) for name in names for suffix in _SUFFIXES]
-        there = [place for place in places if os.path.isfile(place)]
-        if not there:
+        places = (os.path.join(path, name + suffix) for name in names for suffix in _SUFFIXES)
+        place = next(filter(os.path.isfile, places), "")
+        if not place:
             raise DataError(f"The folder {path!r} holds no {names[0]}.txt (or .txt.xz, .txt.gz): the {part} text.")
-        results.append(there[0])
+        results.append(place)
     return results[0], results[1], results[2]
 
 
@@ -309,8 +309,8 @@ class LanguageModel(Task):
             size = (len(self._stream) - 1) // self.batch_size  # columns that follow on one another; the rest is dropped
             last = size * self.batch_size
             inputs, targets = (self._stream[i : last + i].view(self.batch_size, size) for i in (0, 1))
-            for at in range(0, self.steps_per_epoch() * self.length, self.length):
-                yield inputs[:, at : at + self.length], targets[:, at : at + self.length]
+            for start in range(0, self.steps_per_epoch() * self.length, self.length):
+                yield inputs[:, start : start + self.length], targets[:, start : start + self.length]
             return
         order = np.random.default_rng((self.seed, epoch)).permutation((len(self._stream) - 1) // self.length)
         places = torch.arange(self.length + 1, device=self._stream.device)
@@ -372,11 +372,9 @@ class LanguageModel(Task):
         inputs[1 : len(ids)], targets[: len(ids)] = ids[:-1], ids
         both = [torch.from_numpy(array.reshape(rows, size)).to(self.device) for array in (inputs, targets)]
         if self.model == "transformer":
-            for at in range(0, rows, _COLUMNS):
-                yield both[0][at : at + _COLUMNS], both[1][at : at + _COLUMNS]
-            return
-        for at in range(0, size, self.length):
-            yield both[0][:, at : at + self.length], both[1][:, at : at + self.length]
+            yield from zip(*(part.split(_COLUMNS) for part in both), strict=True)
+        else:
+            yield from zip(*(part.split(self.length, dim=1) for part in both), strict=True)
 
     @torch.no_grad()
     def log_probabilities(self, sentence: list[str]) -> Tensor:

@@ -17,6 +17,7 @@ from sylvan.errors import DataError, ParameterError
 from sylvan.neural.sequence import PADDING, GRU4Rec, SASRec, SequenceEncoder
 from sylvan.params.fields import KW_ONLY, Choice, Range, parameterized
 from sylvan.runtime.checkpoint import checksum
+from sylvan.sampling.tensors import slices
 from sylvan.tasks.base import Task, context_centers, ranking_measures, target_ranks
 
 Split = Literal["users", "interactions", "last"]
@@ -47,10 +48,6 @@ class Questions(NamedTuple):
         first = data.offsets[self.users]
         rows, within = _counted_out(self.places - first)
         return rows, data.ids[first[rows] + within].astype(np.int64)
-
-    def part(self, first: int, end: int) -> Questions:
-        """Those of a range."""
-        return Questions(self.users[first:end], self.places[first:end])
 
 
 class SequenceSplit(NamedTuple):
@@ -314,19 +311,17 @@ class SequentialRecommendation(Task):
     def ranks(self, split: str = "test") -> Tensor:
         """The place of the right item in the ranking of the catalogue, for every question of a part, int64 (n,)."""
         questions = self.split_.validation if split == "validation" else self.split_.test
-        return torch.cat(
-            [self._ranks(questions.part(i, i + _QUERIES)) for i in range(0, len(questions.users), _QUERIES)]
-        )
-
-    def _ranks(self, questions: Questions) -> Tensor:
-        data, encoder = self.sequences, self.encoder_
-        queries = encoder.last(self._on_device(questions.history(data, encoder.max_length)))
-        seen = None
-        if self.exclude_seen:
-            rows, items = questions.seen(data)
-            seen = self._on_device(rows), self._on_device(items)
+        data, encoder, ranks = self.sequences, self.encoder_, []
         classes = self._objective.output_embeddings(encoder.class_embeddings)
-        return target_ranks(queries, classes, self._on_device(questions.targets(data)), seen).cpu()
+        for part in slices(len(questions.users), 1, _QUERIES):
+            few = Questions(questions.users[part], questions.places[part])
+            queries = encoder.last(self._on_device(few.history(data, encoder.max_length)))
+            seen = None
+            if self.exclude_seen:
+                rows, items = few.seen(data)
+                seen = self._on_device(rows), self._on_device(items)
+            ranks.append(target_ranks(queries, classes, self._on_device(few.targets(data)), seen).cpu())
+        return torch.cat(ranks)
 
     def _on_device(self, ids: np.ndarray[Any, Any]) -> Tensor:
         return torch.from_numpy(ids).to(self.device)
@@ -357,12 +352,8 @@ class SequentialRecommendation(Task):
         """
         k = validate.count(k, "k", owner="recommend")
         known = self._known_items(histories, unknown)
-        answered = [row for row, ids in enumerate(known) if ids]
-        best: list[list[str]] = [[] for _ in known]
-        if answered:
-            for row, names in zip(answered, self._next_items([known[row] for row in answered], k), strict=True):
-                best[row] = names
-        return best
+        next_items = iter(self._next_items([ids for ids in known if ids], k) if any(known) else [])
+        return [next(next_items) if ids else [] for ids in known]
 
     def _known_items(self, histories: Iterable[Sequence[str | int]], unknown: str) -> list[list[int]]:
         """The ids of the items of every history."""
@@ -380,13 +371,13 @@ class SequentialRecommendation(Task):
             items = list(history)
             if not items:
                 raise DataError(f"A history must hold at least one item; that of row {row} is empty.")
-            found = [names.get(item) for item in items]
-            if unknown == "error" and None in found:
+            ids = [names.get(item) for item in items]
+            if unknown == "error" and None in ids:
                 raise DataError(
-                    f"There is no item {items[found.index(None)]!r} among the {len(names)} of the training, but in the "
+                    f"There is no item {items[ids.index(None)]!r} among the {len(names)} of the training, but in the "
                     f"history of row {row}. unknown='ignore' leaves such items out."
                 )
-            known.append([item for item in found if item is not None])
+            known.append([number for number in ids if number is not None])
         return known
 
     def _next_items(self, known: list[list[int]], k: int) -> list[list[str]]:

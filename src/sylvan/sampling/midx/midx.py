@@ -12,30 +12,10 @@ from torch import Tensor, nn
 from sylvan.errors import ParameterError, UnsupportedError
 from sylvan.indexing.codebooks import Quantizer, reconstruct
 from sylvan.params.fields import KW_ONLY, Range, parameterized
-from sylvan.sampling.midx.codeword_learning import (
-    GUMBEL,
-    JOINT,
-    START_DEVIATION,
-    CodewordLearner,
-    Learnable,
-    Learning,
-    codeword_masses,
-    heaviest_codes,
-    joint_loss,
-    largest_products,
-)
-from sylvan.sampling.midx.multi_index import (
-    THIN,
-    FirstStage,
-    MultiIndex,
-    MultiIndexSampler,
-    draw_in_stages,
-    first_stage,
-    heights_of_cells,
-    kernel_is_there,
-    native_draw,
-    within,
-)
+from sylvan.sampling.midx import codeword_learning as learning
+from sylvan.sampling.midx import multi_index
+from sylvan.sampling.midx.codeword_learning import GUMBEL, JOINT, CodewordLearner, Learnable, Learning, codeword_masses
+from sylvan.sampling.midx.multi_index import THIN, FirstStage, MultiIndex, MultiIndexSampler
 from sylvan.sampling.samplers.base import Draw
 from sylvan.sampling.tensors import blocks, invert, product
 
@@ -287,7 +267,7 @@ class MIDX(MultiIndexSampler):
     def __post_init__(self) -> None:
         super().__post_init__()
         learnable, query_aware = self.learnable, self.query_aware
-        if self.native and not kernel_is_there():
+        if self.native and not multi_index.kernel_is_there():
             raise ParameterError("The 'native' parameter of MIDX is True, but Sylvan's compiled code isn't there.")
         joint = learnable in JOINT
         if joint and query_aware:
@@ -306,7 +286,7 @@ class MIDX(MultiIndexSampler):
         )  # fmt: skip
         if learnable == GUMBEL:
             for words in self.index.codewords:
-                nn.init.normal_(words, std=START_DEVIATION)
+                nn.init.normal_(words, std=learning.START_DEVIATION)
         self.space = QuerySpace(self.dim) if query_aware else None
         self.recent: RecentQueries | None = None
         self.learner: CodewordLearner | None = None
@@ -319,7 +299,7 @@ class MIDX(MultiIndexSampler):
 
     def _refresh(self, table: Tensor) -> None:
         if self.learnable == GUMBEL or (self._refreshed and self.learnable == "joint"):
-            assign = largest_products if self.learnable == GUMBEL else heaviest_codes
+            assign = learning.largest_products if self.learnable == GUMBEL else learning.heaviest_codes
             self.index.rebuild(assign(table, self.index.codewords, self.index))
             return
         means = self.index.codewords if self.learner is None else self.learner.means
@@ -393,7 +373,7 @@ class MIDX(MultiIndexSampler):
         self._check_table(class_embeddings, "learning_loss")
         self._check_refreshed()
         noisy = self.learnable == GUMBEL
-        return joint_loss(queries, class_embeddings, self.index, reconstruction_weight, noisy=noisy)
+        return learning.joint_loss(queries, class_embeddings, self.index, reconstruction_weight, noisy=noisy)
 
     def get_extra_state(self) -> dict[str, Any]:
         """The state of the base, and how many queries are stored to learn from."""
@@ -414,12 +394,12 @@ class MIDX(MultiIndexSampler):
         if self.n_codebooks != 2:
             return self._draw_from_list(scores, coins)
         counts = self.index.masses().view(self.n_codewords, self.n_codewords)
-        stage = first_stage(scores, counts)
+        stage = multi_index.first_stage(scores, counts)
         kernel = self._kernel(queries)
         if kernel is not None:
             draw = kernel(stage, scores, self.index, coins)
         else:
-            cells, rest = draw_in_stages(stage, counts, coins)
+            cells, rest = multi_index.draw_in_stages(stage, counts, coins)
             ids = self._classes(cells, rest)
             of_cells = scores[0].gather(1, cells // self.n_codewords).double()
             of_cells += scores[1].gather(1, cells % self.n_codewords)
@@ -436,7 +416,7 @@ class MIDX(MultiIndexSampler):
         for rows in blocks(len(coins), self.index.n_cells):
             part = [score[rows] for score in scores]
             cell_scores = self.index.cell_scores(part)
-            heights, log_partition = heights_of_cells(cell_scores, counts)
+            heights, log_partition = multi_index.heights_of_cells(cell_scores, counts)
             cells, rest = invert(heights, coins[rows])
             ids.append(self._classes(cells, rest))
             log_q.append(self._log_q(cell_scores.gather(1, cells) - log_partition[:, None], ids[-1]))
@@ -444,10 +424,14 @@ class MIDX(MultiIndexSampler):
 
     def _kernel(self, queries: Tensor) -> Callable[[FirstStage, list[Tensor], MultiIndex, Tensor], Draw] | None:
         """The compiled way to draw, where it is there, wanted and able to."""
-        return native_draw if self.native is not False and queries.is_cpu and kernel_is_there() else None
+        return (
+            multi_index.native_draw
+            if self.native is not False and queries.is_cpu and multi_index.kernel_is_there()
+            else None
+        )
 
     def _classes(self, cells: Tensor, rest: Tensor) -> Tensor:
-        return self.index.order[within(rest, cells, self.index.offsets, self.index.heights)].long()
+        return self.index.order[multi_index.within(rest, cells, self.index.offsets, self.index.heights)].long()
 
     def _log_q(self, of_cells: Tensor, ids: Tensor) -> Tensor:
         """Log-probabilities of classes from those of their cells, without what is the classes' own."""
@@ -464,12 +448,12 @@ class MIDX(MultiIndexSampler):
         counts, thin = self.index.masses(), torch.ones(len(scores[0]), dtype=torch.bool, device=scores[0].device)
         log_partition = torch.empty(len(thin), dtype=torch.float64, device=thin.device)
         if self.n_codebooks == 2:
-            partition = first_stage(scores, counts.view(self.n_codewords, self.n_codewords)).partition
+            partition = multi_index.first_stage(scores, counts.view(self.n_codewords, self.n_codewords)).partition
             log_partition, thin = partition.log(), partition < THIN
         if bool(thin.any()):
             few = [score[thin] for score in scores]
             parts = [[score[rows] for score in few] for rows in blocks(len(few[0]), self.index.n_cells)]
-            listed = [heights_of_cells(self.index.cell_scores(part), counts)[1] for part in parts]
+            listed = [multi_index.heights_of_cells(self.index.cell_scores(part), counts)[1] for part in parts]
             log_partition[thin] = torch.cat(listed)
         return log_partition
 
