@@ -15,6 +15,12 @@ from sylvan.params.fields import KW_ONLY, Parameterized, Range, parameterized
 PADDING = -1
 
 
+def _transformer(dim: int, heads: int, width: int, dropout: float, n_layers: int) -> nn.TransformerEncoder:
+    """Layers of attention and feed-forward nets, normalised before both and once more at the end."""
+    layer = nn.TransformerEncoderLayer(dim, heads, width, dropout, batch_first=True, norm_first=True)
+    return nn.TransformerEncoder(layer, n_layers, norm=nn.LayerNorm(dim), enable_nested_tensor=False)
+
+
 @parameterized
 class SequenceEncoder(Parameterized, nn.Module):
     """Turns the items that a user had so far into a query for the next one; an encoder writes ``_encode``.
@@ -102,12 +108,12 @@ class SequenceEncoder(Parameterized, nn.Module):
         """The query that follows all items of each row, shape (batch, dim); zero for a row of padding alone."""
         aligned, _ = self._aligned(items)
         encoded = self._encode_aligned(aligned)
-        at = ((aligned != PADDING).sum(dim=1) - 1).clamp(min=0)
-        return encoded[torch.arange(len(at), device=at.device), at]
+        last = ((aligned != PADDING).sum(dim=1) - 1).clamp(min=0)
+        return encoded[torch.arange(len(last), device=last.device), last]
 
     def _aligned(self, items: Tensor) -> tuple[Tensor, Tensor]:
         """Rows with their padding moved to the right, and where each entry was."""
-        if items.dim() != 2 or items.shape[1] > self.max_length or items.shape[1] == 0:
+        if items.dim() != 2 or not 0 < items.shape[1] <= self.max_length:
             raise DataError(
                 f"The items given to {type(self).__name__} must have the shape (batch, length) with a length in "
                 f"[1, {self.max_length}]. Got {tuple(items.shape)} instead."
@@ -178,11 +184,7 @@ class CausalTransformer(Parameterized, nn.Module):
         nn.init.normal_(self.inputs.weight, std=1 / math.sqrt(self.dim))
         self.positions = nn.Parameter(torch.randn(self.max_length, self.dim) / math.sqrt(self.dim))
         self.drop = nn.Dropout(self.dropout)
-        layer = nn.TransformerEncoderLayer(
-            self.dim, self.n_heads, self.feed_forward, self.dropout, batch_first=True, norm_first=True
-        )
-        last = nn.LayerNorm(self.dim)
-        self.layers = nn.TransformerEncoder(layer, self.n_layers, norm=last, enable_nested_tensor=False)
+        self.layers = _transformer(self.dim, self.n_heads, self.feed_forward, self.dropout, self.n_layers)
         future = torch.ones(self.max_length, self.max_length, dtype=torch.bool).triu(1)
         self.register_buffer("future", future, persistent=False)
         for parameter in self.layers.parameters():
@@ -365,11 +367,7 @@ class SASRec(SequenceEncoder):
             )
         self.positions = nn.Parameter(torch.randn(self.max_length, self.dim) * 0.4)
         self._drop = nn.Dropout(self.dropout)
-        layer = nn.TransformerEncoderLayer(
-            self.dim, self.heads, dim_feedforward=self.hidden, dropout=self.dropout, batch_first=True, norm_first=True
-        )
-        last = nn.LayerNorm(self.dim)
-        self._blocks = nn.TransformerEncoder(layer, self.layers, norm=last, enable_nested_tensor=False)
+        self._blocks = _transformer(self.dim, self.heads, self.hidden, self.dropout, self.layers)
 
     def _encode(self, embedded: Tensor) -> Tensor:
         length = embedded.shape[1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -382,6 +382,11 @@ class Task(Parameterized, Job):
         if own:
             rate = self.table_learning_rate
             self.optimizers.append(table_optimizer(self.optimizer, own, rate, sparse=headed, warn=headed))
+
+    def shuffled(self, n: int, epoch: int) -> Iterator[npt.NDArray[np.int64]]:
+        """The rows of each batch of an epoch, of ``n`` in all, in an order of its own."""
+        order = np.random.default_rng((self.seed, epoch)).permutation(n)
+        return (order[part] for part in slices(n, 1, self.batch_size))
 
     def plain_settings(self) -> dict[str, Any]:
         """The parameters that decide what is trained, as plain values."""

@@ -178,9 +178,7 @@ class ExtremeClassification(Task):
         return -(-int(self._X.shape[0]) // self.batch_size)
 
     def batches(self, epoch: int) -> Iterator[Batch]:
-        order = np.random.default_rng((self.seed, epoch)).permutation(self._X.shape[0])
-        for first in range(0, len(order), self.batch_size):
-            rows = order[first : first + self.batch_size]
+        for rows in self.shuffled(self._X.shape[0], epoch):
             labels = self._Y[rows]
             counts = np.diff(labels.indptr)
             targets = np.full((len(counts), int(counts.max())), _IGNORED, np.int64)  # padded on the right

@@ -8,6 +8,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Annotated, Any, Literal, cast
 
 import numpy as np
@@ -312,11 +313,11 @@ class LanguageModel(Task):
             for start in range(0, self.steps_per_epoch() * self.length, self.length):
                 yield inputs[:, start : start + self.length], targets[:, start : start + self.length]
             return
-        order = np.random.default_rng((self.seed, epoch)).permutation((len(self._stream) - 1) // self.length)
         places = torch.arange(self.length + 1, device=self._stream.device)
-        for step in range(self.steps_per_epoch()):
-            chosen = torch.from_numpy(order[step * self.batch_size :][: self.batch_size]).to(self._stream.device)
-            window = self._stream[chosen.unsqueeze(1) * self.length + places]
+        windows = self.shuffled((len(self._stream) - 1) // self.length, epoch)
+        for rows in islice(windows, self.steps_per_epoch()):
+            first = torch.from_numpy(rows).to(self._stream.device).unsqueeze(1) * self.length
+            window = self._stream[first + places]
             yield window[:, :-1], window[:, 1:]
 
     def step(self, batch: tuple[Tensor, Tensor], step: int) -> Tensor:

@@ -289,9 +289,7 @@ class SequentialRecommendation(Task):
         return -(-len(self._items) // self.batch_size)
 
     def batches(self, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
-        order = torch.from_numpy(np.random.default_rng((self.seed, epoch)).permutation(len(self._items)))
-        for first in range(0, len(order), self.batch_size):
-            rows = order[first : first + self.batch_size]
+        for rows in map(torch.from_numpy, self.shuffled(len(self._items), epoch)):
             items, targets = self._items[rows], self._targets[rows]
             yield items.to(self.device, torch.int64), targets.to(self.device, torch.int64)
 

@@ -308,9 +308,7 @@ class Engine(Parameterized):
         rows : Tensor, ndarray, list, anything with ``len`` and ``take(ids)``, or dicts and tuples of these
             The same in every process.
         """
-        if self.n_processes == 1:
-            return rows
-        return _cut(rows, *self._bounds(_length(rows)))
+        return self.share_weighted(rows)[0]
 
     def share_weighted(self, rows: Any) -> tuple[Any, float]:
         """:meth:`share`, and what this part's mean loss counts so that the processes' mean is the batch's.
@@ -320,13 +318,10 @@ class Engine(Parameterized):
         if self.n_processes == 1:
             return rows, 1.0
         n = _length(rows)
-        first, last = self._bounds(n)
-        return _cut(rows, first, last), (last - first) * self.n_processes / max(n, 1)
-
-    def _bounds(self, n: int) -> tuple[int, int]:
         each, more = divmod(n, self.n_processes)
         first = self.process * each + min(self.process, more)
-        return first, first + each + (self.process < more)
+        last = first + each + (self.process < more)
+        return _cut(rows, first, last), (last - first) * self.n_processes / max(n, 1)
 
     def gather(self, array: Any) -> Any:
         """Every process's rows, a Tensor's or an ndarray's, one after the other: what :meth:`share` cut, whole."""

@@ -44,11 +44,6 @@ def bag_sums(rows: Tensor, places: Tensor, starts: Tensor, weights: Tensor | Non
     return torch.embedding_bag(rows.contiguous(), places, starts, False, 0, False, weights)[0]
 
 
-def sparse_rows(ids: Tensor, values: Tensor, shape: torch.Size) -> Tensor:
-    """A coalesced sparse tensor with ``values`` at the rows ``ids``, which are distinct and ascending."""
-    return torch.sparse_coo_tensor(ids.unsqueeze(0), values, shape, check_invariants=False, is_coalesced=True)
-
-
 def distinct_rows(gradient: Tensor) -> tuple[Tensor, Tensor]:
     """Row numbers (u,), distinct and ascending, and values (u, ...) of a sparse gradient with one sparse dimension.
     Autograd forgets that a gradient is coalesced when it stores it; looking whether the row numbers ascend costs next
@@ -111,7 +106,7 @@ class _ChosenScores(torch.autograd.Function):
                 bags = bags_of_equal(ids.reshape(-1))
                 weights = slope.reshape(-1).index_select(0, bags.order)
                 rows = bag_sums(wide, bags.order // max(1, ids.shape[1]), bags.starts, weights)
-                of_table = _of_whole(bags.values, rows.to(table.dtype), table, ctx.sparse)
+                of_table = gradient_of_whole(bags.values, rows.to(table.dtype), table, ctx.sparse)
         return of_queries, of_table, None, None
 
 
@@ -148,7 +143,7 @@ class _SharedScores(torch.autograd.Function):
                 weights = torch.cat([of_own.reshape(-1), torch.ones_like(ids, dtype=slope.dtype)])
                 bags = bags_of_equal(torch.cat([own.reshape(-1), ids]))
                 rows = bag_sums(terms, places[bags.order], bags.starts, weights[bags.order])
-                of_table = _of_whole(bags.values, rows.to(table.dtype), table, ctx.sparse)
+                of_table = gradient_of_whole(bags.values, rows.to(table.dtype), table, ctx.sparse)
         return of_queries, of_table, None, None, None
 
 
@@ -167,7 +162,7 @@ class _ChosenBias(torch.autograd.Function):
         bias, ids = ctx.saved_tensors
         bags = bags_of_equal(ids.reshape(-1))
         sums = bag_sums(slope.reshape(-1, 1), bags.order, bags.starts).squeeze(1)
-        return _of_whole(bags.values, sums.to(bias.dtype), bias, ctx.sparse), None, None
+        return gradient_of_whole(bags.values, sums.to(bias.dtype), bias, ctx.sparse), None, None
 
 
 def _scores(wide: Tensor, table: Tensor, ids: Tensor) -> Tensor:
@@ -199,10 +194,10 @@ def _gradient_of_queries(slope: Tensor, table: Tensor, ids: Tensor) -> Tensor:
     return result
 
 
-def _of_whole(ids: Tensor, values: Tensor, whole: Tensor, sparse: bool) -> Tensor:
+def gradient_of_whole(ids: Tensor, values: Tensor, whole: Tensor, sparse: bool) -> Tensor:
     """The gradient of ``whole`` that is ``values`` at the distinct, ascending ``ids`` and zero elsewhere."""
     if sparse:
-        return sparse_rows(ids, values, whole.shape)
+        return torch.sparse_coo_tensor(ids.unsqueeze(0), values, whole.shape, check_invariants=False, is_coalesced=True)
     return torch.zeros_like(whole).index_copy_(0, ids, values)
 
 
