@@ -97,8 +97,8 @@ class TreePaths(nn.Module):
     ) -> tuple[Tensor | None, Tensor]:
         """The children in ``layer`` of the nodes in the one above, and their scores; see :meth:`best`."""
         if parents is None:
-            own = self._of_layer(queries, table, bias, layer)
-            return None, own + above.index_select(1, self.get_buffer(f"parents{layer}"))
+            scores_of_layer = self._of_layer(queries, table, bias, layer)
+            return None, scores_of_layer + above.index_select(1, self.get_buffer(f"parents{layer}"))
         offsets = self.get_buffer(f"offsets{layer}")
         fan_out, first = self.fan_outs[layer], self.first[layer]
         begin = offsets[parents].unsqueeze(2)  # (batch, w, 1)

@@ -109,21 +109,21 @@ def make_sampler(
     Unigram(n_classes=3, counts=[5, 1, 2], power=0.75)
     """
     kind, fixed = _look_up("sampler", _SAMPLERS, name)
-    known = inspect.signature(kind).parameters
+    signature = inspect.signature(kind).parameters
     arguments: dict[str, Any] = {"n_classes": n_classes, **fixed}
-    if "dim" in known:
+    if "dim" in signature:
         if dim is None:
             raise ParameterError(
                 f"The sampler {name!r} depends on the query: it needs 'dim', the number of dimensions."
             )
         arguments["dim"] = dim
-    if "counts" in known:
+    if "counts" in signature:
         arguments["counts"] = counts
-        if counts is None and known["counts"].default is inspect.Parameter.empty:
+        if counts is None and signature["counts"].default is inspect.Parameter.empty:
             raise ParameterError(f"The sampler {name!r} needs 'counts', how often each class occurs.")
-    if "class_weights" in known and counts is not None and "class_weights" not in {**arguments, **parameters}:
+    if "class_weights" in signature and counts is not None and "class_weights" not in {**arguments, **parameters}:
         arguments["class_weights"] = class_counts(counts, n_classes, owner=kind.__name__).sqrt()
-    sampler: Sampler = _made(kind, name, known, arguments, parameters)
+    sampler: Sampler = _made(kind, name, signature, arguments, parameters)
     return sampler
 
 
@@ -215,20 +215,20 @@ def make_loss(
     if name == "cane" and "candidates" not in parameters:
         parameters = _with_candidates(parameters, counts, dim, n_samples)
         n_samples = None
-    known = inspect.signature(kind).parameters
+    signature = inspect.signature(kind).parameters
     arguments: dict[str, Any] = dict(fixed)
     for word, place, value in (
         ("sampler", "noise" if name == "cane" else "sampler", sampler),
         ("n_samples", "n_samples", n_samples),
     ):
-        if place not in known:
+        if place not in signature:
             if value is not None:
                 raise ParameterError(f"The loss {name!r} takes no {word!r}. Got {value!r}.")
         elif value is not None:
             arguments[place] = value
-        elif known[place].default is inspect.Parameter.empty:
+        elif signature[place].default is inspect.Parameter.empty:
             raise ParameterError(f"The loss {name!r} needs {word!r}.")
-    loss: ClassLoss = _made(kind, name, known, arguments, parameters)
+    loss: ClassLoss = _made(kind, name, signature, arguments, parameters)
     return loss
 
 
@@ -342,8 +342,8 @@ def _look_up(what: str, table: Mapping[str, _Known], name: str) -> tuple[Any, di
 
 
 def _made(
-    kind: Any, name: str, known: Mapping[str, Any], arguments: dict[str, Any], parameters: Mapping[str, Any]
+    kind: Any, name: str, signature: Mapping[str, Any], arguments: dict[str, Any], parameters: Mapping[str, Any]
 ) -> Any:
-    free = [word for word in known if word not in arguments or word in ("counts", "class_weights")]
-    need_parameters(name, [parameter for parameter in parameters if parameter not in known], free)
+    free = [word for word in signature if word not in arguments or word in ("counts", "class_weights")]
+    need_parameters(name, [parameter for parameter in parameters if parameter not in signature], free)
     return kind(**{**arguments, **parameters})

@@ -374,14 +374,14 @@ class Task(Parameterized, Job):
         """Adam for the ``inner`` parameters and the objective's, and an optimiser for each of the encoder's and of the
         classes' ``tables``: its rate, whether its gradients are sparse and whether to warn of Adam; and for what the
         objective has of tables, a head's weights among them."""
-        own, headed = self._objective.tables(), self._objective.head is not None
+        tables_beside, headed = self._objective.tables(), self._objective.head is not None
         self.optimizers = [
             torch.optim.Adam([*inner, *self._objective.inner_parameters()], lr=self.learning_rate),
             *(table_optimizer(self.optimizer, [table], rate, sparse=s, warn=w) for table, rate, s, w in tables),
         ]
-        if own:
+        if tables_beside:
             rate = self.table_learning_rate
-            self.optimizers.append(table_optimizer(self.optimizer, own, rate, sparse=headed, warn=headed))
+            self.optimizers.append(table_optimizer(self.optimizer, tables_beside, rate, sparse=headed, warn=headed))
 
     def shuffled(self, n: int, epoch: int) -> Iterator[npt.NDArray[np.int64]]:
         """The rows of each batch of an epoch, of ``n`` in all, in an order of its own."""

@@ -192,12 +192,12 @@ class ExtremeClassification(Task):
 
     def evaluate(self, split: str) -> dict[str, float]:
         X, Y = self._parts[split]
-        at = [k for k in self.cutoffs if k <= self.n_classes_]
-        return {f"P@{k}": value for k, value in metrics.precision(Y, self._rank(X, max(at)), at).items()}
+        cutoffs = [k for k in self.cutoffs if k <= self.n_classes_]
+        return {f"P@{k}": value for k, value in metrics.precision(Y, self._rank(X, max(cutoffs)), cutoffs).items()}
 
     def settings(self) -> dict[str, Any]:
         sizes = {"row": self._X.shape[0], "feature": self._X.shape[1], "class": self.n_classes_}
-        size = ", ".join(counted(n, one) for one, n in sizes.items())
+        size = ", ".join(counted(n, word) for word, n in sizes.items())
         data = {"data": size, "data_checksum": self._checksums}
         return {"task": "extreme-classification", **data, **self.plain_settings()}
 

@@ -129,11 +129,11 @@ def build_corpus(
         if not text:
             raise DataError(f"The {name} text holds no word.")
     counts = Counter(texts["train"])
-    known = dict.fromkeys([*vocabulary, END] if vocabulary is not None else counts)
-    if any(word not in known for text in texts.values() for word in text):
-        known.setdefault(UNKNOWN)
-        counts[UNKNOWN] += sum(count for word, count in counts.items() if word not in known)
-    words = sorted(known, key=lambda word: -counts[word])
+    distinct = dict.fromkeys([*vocabulary, END] if vocabulary is not None else counts)
+    if any(word not in distinct for text in texts.values() for word in text):
+        distinct.setdefault(UNKNOWN)
+        counts[UNKNOWN] += sum(count for word, count in counts.items() if word not in distinct)
+    words = sorted(distinct, key=lambda word: -counts[word])
     ids = {word: i for i, word in enumerate(words)}
     other = ids.get(UNKNOWN, -1)
     arrays = {name: np.array([ids.get(word, other) for word in text], np.int32) for name, text in texts.items()}

@@ -349,9 +349,9 @@ class SequentialRecommendation(Task):
             When ``k`` or ``unknown`` is out of its range.
         """
         k = validate.count(k, "k", owner="recommend")
-        known = self._known_items(histories, unknown)
-        next_items = iter(self._next_items([ids for ids in known if ids], k) if any(known) else [])
-        return [next(next_items) if ids else [] for ids in known]
+        ids_of_rows = self._known_items(histories, unknown)
+        next_items = iter(self._next_items([ids for ids in ids_of_rows if ids], k) if any(ids_of_rows) else [])
+        return [next(next_items) if ids else [] for ids in ids_of_rows]
 
     def _known_items(self, histories: Iterable[Sequence[str | int]], unknown: str) -> list[list[int]]:
         """The ids of the items of every history."""
@@ -359,7 +359,7 @@ class SequentialRecommendation(Task):
             raise ParameterError(f"The 'unknown' of recommend must be 'error' or 'ignore'. Got {unknown!r} instead.")
         if isinstance(histories, str):
             raise DataError(f"recommend takes a list of histories, each a list of items. Got {histories!r} instead.")
-        names, known = self.sequences.items, []
+        names, ids_of_rows = self.sequences.items, []
         for row, history in enumerate(histories):
             if isinstance(history, str | bytes) or not isinstance(history, Iterable):
                 raise DataError(
@@ -375,19 +375,19 @@ class SequentialRecommendation(Task):
                     f"There is no item {items[ids.index(None)]!r} among the {len(names)} of the training, but in the "
                     f"history of row {row}. unknown='ignore' leaves such items out."
                 )
-            known.append([number for number in ids if number is not None])
-        return known
+            ids_of_rows.append([number for number in ids if number is not None])
+        return ids_of_rows
 
-    def _next_items(self, known: list[list[int]], k: int) -> list[list[str]]:
+    def _next_items(self, ids_of_rows: list[list[int]], k: int) -> list[list[str]]:
         """The best items after each history of ids, by name."""
         names, most = self.sequences.items, self.encoder_.max_length
-        rows = np.full((len(known), most), PADDING, np.int64)
-        for row, ids in zip(rows, known, strict=True):
+        rows = np.full((len(ids_of_rows), most), PADDING, np.int64)
+        for row, ids in zip(rows, ids_of_rows, strict=True):
             row[: len(ids[-most:])] = ids[-most:]
         self.module.eval()
         queries = self.encoder_.last(self._on_device(rows))
-        seen = [set(ids) if self.exclude_seen else set() for ids in known]
+        seen = [set(ids) if self.exclude_seen else set() for ids in ids_of_rows]
         spare = max(map(len, seen), default=0)
         top = self._objective.top_classes(queries, self.encoder_.class_embeddings, k + spare).labels.tolist()
-        best = ([i for i in row if i >= 0 and i not in own][:k] for row, own in zip(top, seen, strict=True))
+        best = ([i for i in row if i >= 0 and i not in excluded][:k] for row, excluded in zip(top, seen, strict=True))
         return [[names[i] for i in row] for row in best]

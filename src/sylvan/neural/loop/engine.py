@@ -72,8 +72,8 @@ def _find_processes(device: str, timeout: float) -> torch.device | None:
         raise SylvanError(
             f"The {several} could not find each other within {timeout:g} seconds ({_first_line(error)[:200]})."
         ) from error
-    own = torch.device(state.device)
-    return (torch.device("cpu") if own.type == "cpu" else own) if state.num_processes > 1 else None
+    of_process = torch.device(state.device)
+    return (torch.device("cpu") if of_process.type == "cpu" else of_process) if state.num_processes > 1 else None
 
 
 def _first_line(error: BaseException) -> str:
@@ -147,15 +147,15 @@ class Engine(Parameterized):
     def __post_init__(self) -> None:
         self.check_params()
         wanted = _wanted(self.device)
-        own = _find_processes("auto" if wanted is None else wanted.type, self.timeout)
-        if own is not None:
+        launched = _find_processes("auto" if wanted is None else wanted.type, self.timeout)
+        if launched is not None:
             self._meet_others()
-            if wanted is not None and (wanted.type != own.type or wanted.index not in (None, own.index)):
+            if wanted is not None and (wanted.type != launched.type or wanted.index not in (None, launched.index)):
                 raise ParameterError(
                     f"The 'device' parameter of Engine is {str(wanted)!r}, but this is process {self.process} of "
-                    f"{self.n_processes}, whose device is {str(own)!r}. Take 'auto'."
+                    f"{self.n_processes}, whose device is {str(launched)!r}. Take 'auto'."
                 )
-        self.device = own or wanted or torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self.device = launched or wanted or torch.device("cuda" if torch.cuda.is_available() else "cpu")
         if self.precision == "auto":
             bf16 = self.device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
             self.precision = "bf16" if bf16 else "no"
@@ -187,8 +187,8 @@ class Engine(Parameterized):
 
     def __repr__(self) -> str:
         several = f", n_processes={self.n_processes}" if self.n_processes > 1 else ""
-        given = f"device={str(self.device)!r}, precision={self.precision!r}, accumulate={self.accumulate}"
-        return f"{type(self).__name__}({given}{several})"
+        settings = f"device={str(self.device)!r}, precision={self.precision!r}, accumulate={self.accumulate}"
+        return f"{type(self).__name__}({settings}{several})"
 
     @property
     def is_main(self) -> bool:

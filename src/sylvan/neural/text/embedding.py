@@ -76,8 +76,8 @@ class EmbeddingCache:
                 break
             hits = self._look_up(name, keys[missing])
             if hits is not None:
-                there, theirs = hits
-                known[missing[there]], vectors[missing[there]] = True, theirs
+                hit, theirs = hits
+                known[missing[hit]], vectors[missing[hit]] = True, theirs
         return known, vectors[known]
 
     def add(self, keys: npt.NDArray[np.uint8], vectors: npt.NDArray[np.float32]) -> None:
@@ -199,8 +199,8 @@ class _Index:
         """The row of each key in the shard; -1 for one that it hasn't got. Of two keys that agree in their first half,
         which chance makes of none, the second isn't found and is computed again."""
         wanted = _as_numbers(keys)
-        at = np.minimum(np.searchsorted(self.numbers[:, 0], wanted[:, 0]), len(self.numbers) - 1)
-        rows: npt.NDArray[np.int64] = np.where((self.numbers[at] == wanted).all(axis=1), self.rows[at], -1)
+        nearest = np.minimum(np.searchsorted(self.numbers[:, 0], wanted[:, 0]), len(self.numbers) - 1)
+        rows: npt.NDArray[np.int64] = np.where((self.numbers[nearest] == wanted).all(axis=1), self.rows[nearest], -1)
         return rows
 
 
@@ -278,13 +278,13 @@ def embed(
         encoder.to(engine.device)
     waiting: list[Places] = []
     cached: EmbeddingCache | None = None
-    known, keys = np.zeros(len(mine), dtype=bool), np.empty(0, np.uint8)
+    cached_rows, keys = np.zeros(len(mine), dtype=bool), np.empty(0, np.uint8)
     if cache is not None:
         precision = "no" if engine is None else engine.precision  # vectors of one aren't those of another
         cached = EmbeddingCache(cache, {**encoder.identity(), "precision": precision}, encoder.dim_out)
         keys = cached.keys(mine)
-        known, vectors_known = cached.find(keys)
-        vectors[known] = vectors_known
+        cached_rows, vectors_known = cached.find(keys)
+        vectors[cached_rows] = vectors_known
 
     def store(least: int) -> None:
         if cached is not None and sum(map(len, waiting)) >= least:
@@ -297,13 +297,13 @@ def embed(
         waiting.append(places)
         store(_STORE_EVERY)
 
-    wanted = np.flatnonzero(~known)
+    wanted = np.flatnonzero(~cached_rows)
     chosen = [wanted[some] for some in batches(mine.lengths[wanted], batch_tokens)]
     # Elsewhere, where there are processes for it and this one would use its processors alone.
-    here = engine is not None and (engine.precision != "no" or engine.n_processes > 1)
+    stays = engine is not None and (engine.precision != "no" or engine.n_processes > 1)
     on_cpu = all(weight.device.type == "cpu" for weight in encoder.parameters())
     try:
-        if runner is None or not runner.elsewhere or here or not on_cpu or len(chosen) <= _BATCHES_OF_JOB:
+        if runner is None or not runner.elsewhere or stays or not on_cpu or len(chosen) <= _BATCHES_OF_JOB:
             _encode_here(engine, description, encoder, mine, chosen, take)
         else:
             _encode_elsewhere(runner, description, encoder, mine, chosen, take)
@@ -325,11 +325,11 @@ def _encode_here(
     encoder.eval()
     try:
         with torch.inference_mode(), progress(description, sum(map(len, chosen)), "texts") as bar:
-            for here in chosen:
-                batch = {name: tensor.to(device) for name, tensor in encoder.collate(rows.take(here)).items()}
+            for places in chosen:
+                batch = {name: tensor.to(device) for name, tensor in encoder.collate(rows.take(places)).items()}
                 with nullcontext() if engine is None else engine.autocast():
-                    take(here, encoder(batch).float().cpu().numpy())
-                bar.update(len(here))
+                    take(places, encoder(batch).float().cpu().numpy())
+                bar.update(len(places))
     finally:
         encoder.train(was_training)
 
@@ -342,7 +342,7 @@ def _encode_elsewhere(
     jobs = []
     for number, part in enumerate(parts):
         inputs = {"encoder": encoder, "rows": rows.take(np.concatenate(part)), "sizes": tuple(map(len, part))}
-        cost = sum(len(here) * int(rows.lengths[here].max(initial=1)) for here in part)
+        cost = sum(len(places) * int(rows.lengths[places].max(initial=1)) for places in part)
         size = sum(weight.nbytes for weight in encoder.parameters())
         jobs.append(Job(f"texts{number}", _encode_part, inputs, cost, size, title="encoding texts"))
     runner.stream(jobs, lambda number, vectors: take(np.concatenate(parts[number]), vectors), description)

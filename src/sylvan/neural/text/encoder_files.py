@@ -210,14 +210,14 @@ def read_recipe(folder: str) -> Recipe:
         if not isinstance(module, dict) or not isinstance(module.get("type"), str):
             raise ModelError(f"{path!r} is damaged: entry {place} must be an object with a type and a path.")
         kind = module["type"].rsplit(".", 1)[-1]
-        here = inside(folder, module.get("path", ""))
+        folder_of_step = inside(folder, module.get("path", ""))
         if (kind == "Transformer") != (place == 0) or recipe.normalizes:
             raise ModelError(f"{path!r} names the step {module['type']!r} at place {place}, where Sylvan knows none.")
         if kind == "Pooling" and not recipe.modes:
-            settings = os.path.join(here, "config.json")
+            settings = os.path.join(folder_of_step, "config.json")
             read_json(settings)
-            with explained(here, "pooling"):
-                pooling = need_modules().Pooling.load(here, local_files_only=True)
+            with explained(folder_of_step, "pooling"):
+                pooling = need_modules().Pooling.load(folder_of_step, local_files_only=True)
             if pooling.include_prompt is not True:
                 raise ModelError(
                     f"{settings!r} pools without the prompt's tokens (include_prompt), which Sylvan doesn't."
@@ -225,7 +225,7 @@ def read_recipe(folder: str) -> Recipe:
             modes = pooling.pooling_mode
             recipe.modes = (modes,) if isinstance(modes, str) else tuple(modes)
         elif kind == "Dense" and recipe.modes:
-            dense.append(_read_dense(here))
+            dense.append(_read_dense(folder_of_step))
         elif kind == "Normalize" and recipe.modes:
             recipe.normalizes = True
         elif kind not in ("Transformer", "Dropout"):
@@ -246,9 +246,9 @@ def _read_dense(folder: str) -> Any:
     config = read_json(path)
     sizes = [config.get("in_features"), config.get("out_features")]
     activation = str(config.get("activation_function", "torch.nn.Tanh"))
-    known = activation.startswith("torch.nn.") and activation.rsplit(".", 1)[-1] in _ACTIVATIONS
+    activates = activation.startswith("torch.nn.") and activation.rsplit(".", 1)[-1] in _ACTIVATIONS
     plain = config.get("module_input_name", "sentence_embedding") == "sentence_embedding"
-    if not all(isinstance(size, int) and size > 0 for size in sizes) or not known or not plain:
+    if not all(isinstance(size, int) and size > 0 for size in sizes) or not activates or not plain:
         raise ModelError(
             f"{path!r} describes a layer that Sylvan doesn't know: it takes in_features, out_features, bias and an "
             f"activation_function among {', '.join(_ACTIVATIONS)}."

@@ -332,8 +332,8 @@ def _beginning(text: str, limit: int) -> str:
     """The text up to a space soon after ``limit`` characters; the whole where there is none between two words."""
     if len(text) <= 2 * limit:
         return text
-    at = text.find(" ", limit, 2 * limit)
-    return text[:at] if at > 0 and not text[at - 1].isspace() and not text[at + 1].isspace() else text
+    space = text.find(" ", limit, 2 * limit)
+    return text[:space] if space > 0 and not text[space - 1].isspace() and not text[space + 1].isspace() else text
 
 
 def _encode(tokenizer: Any, texts: list[str], max_length: int) -> tuple[list[list[int]], list[int]]:

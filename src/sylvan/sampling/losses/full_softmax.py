@@ -92,10 +92,10 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
                 total = total * (highest - high).exp_() + sums
                 highest = high
             log_total = total.log_().add_(highest)  # (batch, 1)
-            own = class_logits(wide, table.detach(), ids, None if bias is None else bias.detach())
+            of_positives = class_logits(wide, table.detach(), ids, None if bias is None else bias.detach())
             ctx.save_for_backward(queries, table, bias, ids, shares, log_total)
             ctx.chunk = chunk
-            return log_total.squeeze(1) - (shares * own).sum(dim=1)
+            return log_total.squeeze(1) - (shares * of_positives).sum(dim=1)
 
     @staticmethod
     @once_differentiable

@@ -259,11 +259,11 @@ def select(noise: Sampler, n_noises: int, queries: Tensor, candidates: Tensor, p
         outside = 1.0 - of_candidates.masked_fill(~present, 0.0).sum(dim=1, keepdim=True)
         log_outside = outside.clamp(min=_LEAST_MASS).log().float()
         noises, result = _draw_outside(noise, n_noises, queries, ids, outside.squeeze(1) > _LEAST_MASS)
-        log_q, own = (
+        log_q, positive_log_q = (
             (noise.log_prob(queries, few) - log_outside).clamp(min=LOWEST_LOG_Q) for few in (noises, positives)
         )
     covered = (positives.unsqueeze(2) == ids.unsqueeze(1)).any(dim=2)
-    return Selection(ids, present, noises, log_q, result, covered, own)
+    return Selection(ids, present, noises, log_q, result, covered, positive_log_q)
 
 
 def cane_losses(chosen: Selection, scores: Tensor, wanted: Positives, *, together: bool) -> Tensor:

@@ -650,10 +650,10 @@ class SampledSoftmaxLoss(CrossEntropyEstimate):
         drawn = drawn - (correction if self.accidental == "keep" else correction.masked_fill(hits, 0.0))
         if self.correction == "others" or self.accidental in (None, "remove"):
             drawn = drawn.masked_fill(hits, -math.inf)
-        one = ours.shape[1] == 1
-        in_sum = ours if one else ours.masked_fill(~wanted.present, -math.inf)
+        single = ours.shape[1] == 1
+        in_sum = ours if single else ours.masked_fill(~wanted.present, -math.inf)
         total = torch.logsumexp(torch.cat([in_sum, drawn], dim=1), dim=1)
-        return total - (ours.squeeze(1) if one else (ours * wanted.mass(ours.dtype)).sum(dim=1))
+        return total - (ours.squeeze(1) if single else (ours * wanted.mass(ours.dtype)).sum(dim=1))
 
 
 @parameterized

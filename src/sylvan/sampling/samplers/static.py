@@ -30,14 +30,14 @@ def alias_table(weights: Tensor) -> tuple[Tensor, Tensor]:
     alias = torch.arange(n, device=weights.device)
     if len(takers) == 0:
         return torch.ones_like(scaled), alias
-    given = (scaled[givers] - 1).clamp(min=0).cumsum(0)  # surplus up to and with each giver
+    surplus = (scaled[givers] - 1).clamp(min=0).cumsum(0)  # surplus up to and with each giver
     taken = (1 - scaled[takers]).cumsum(0)  # deficit up to and with each taker
     before = torch.cat([taken.new_zeros(1), taken[:-1]])
-    alias[takers] = givers[torch.searchsorted(given, before, right=True).clamp(max=len(givers) - 1)]
+    alias[takers] = givers[torch.searchsorted(surplus, before, right=True).clamp(max=len(givers) - 1)]
     # What the last taker that began within a giver's surplus takes beyond it, the giver owes to the next giver.
-    last = torch.searchsorted(before, given)  # how many takers began before each giver's surplus was spent
+    last = torch.searchsorted(before, surplus)  # how many takers began before each giver's surplus was spent
     reached = torch.where(last > 0, taken[(last - 1).clamp(min=0)], 0.0)
-    owed = (reached - given).clamp(0, 1)
+    owed = (reached - surplus).clamp(0, 1)
     owed[-1] = 0.0  # nobody is left to pay; what rounding leaves there is of its own order
     threshold[givers] = 1 - owed
     alias[givers[:-1]] = givers[1:]
