@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,7 +41,7 @@ class Case:
     def there(self) -> bool:
         """Whether the class that it names exists and takes what the name fixes."""
         known = by_name._SAMPLERS[self.name]
-        if importlib.util.find_spec(sampling._PLACES[known.kind]) is None:
+        if not hasattr(sampling, known.kind):
             return False
         return set(known.fixed) <= set(inspect.signature(getattr(sampling, known.kind)).parameters)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ COUNTS = [9, 4, 1, 0, 16, 1, 1, 4, 9, 25]
 
 
 def there(kind: str) -> bool:
-    return importlib.util.find_spec(sampling._PLACES[kind]) is not None
+    return hasattr(sampling, kind)
 
 
 def needs(kind: str) -> None:
