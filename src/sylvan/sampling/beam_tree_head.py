@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from sylvan.errors import DataError, ParameterError
 from sylvan.indexing.class_tree import check_class_tree, class_edges, first_edges
 from sylvan.indexing.tree import LabelTree
-from sylvan.params.fields import KW_ONLY, Flag, Instance, Number, Parameterized, Range, check_value, parameterized
+from sylvan.params.fields import KW_ONLY, Flag, Instance, Number, Range, check_value, parameterized
 from sylvan.sampling.losses import loss as class_loss
 from sylvan.sampling.losses.logits import class_logits
-from sylvan.sampling.losses.loss import Positives, Reduction, Selection
+from sylvan.sampling.losses.loss import Positives, ReducedLoss, Selection
 from sylvan.sampling.samplers.base import Sampler
 from sylvan.sampling.samplers.static import Uniform
 from sylvan.sampling.tensors import eagerly, need_floats, need_shape, need_tensor, product, slices, without_gradient
@@ -138,7 +138,7 @@ class BestClasses(NamedTuple):
 
 
 @parameterized
-class BeamTreeHead(Parameterized, nn.Module):
+class BeamTreeHead(ReducedLoss):
     r"""Output layer whose cost for a training step grows with the logarithm of the number of classes.
 
     Each edge of a tree over the classes has a weight vector (and a bias); the score of a class is the sum over its
@@ -170,10 +170,6 @@ class BeamTreeHead(Parameterized, nn.Module):
     sparse : bool
         Whether the gradients of the edge weights and biases are sparse. False makes them dense, which
         ``DistributedDataParallel`` needs.
-    reduction : {"mean", "sum", "none"}
-        Over the queries that aren't ignored.
-    ignore_index : int
-        The target of queries to ignore, and the filling of rows with fewer positives than others.
 
     Attributes
     ----------
@@ -236,9 +232,7 @@ class BeamTreeHead(Parameterized, nn.Module):
     bias: bool = True
     _: KW_ONLY
     together: bool = False
-    sparse: bool = True
-    reduction: Reduction = "mean"
-    ignore_index: Annotated[int, Range()] = -100
+    sparse: bool = True  # type: ignore[misc]
 
     def __post_init__(self) -> None:
         tree, noise = self.tree, self.noise
@@ -292,24 +286,16 @@ class BeamTreeHead(Parameterized, nn.Module):
             When something isn't a tensor, or shapes, dtypes or devices don't fit, or (looked at on the CPU only) a
             target is neither a class nor ``ignore_index``.
         """
-        rows, labels, counted = self._sorted_out(features, targets)
-        weights: Tensor = self.edge_weights
-        biases: Tensor | None = self.edge_biases
-        if not self.sparse:  # what isn't a leaf gets a dense gradient
-            weights, biases = weights.view_as(weights), None if biases is None else biases.view_as(biases)
-        if len(rows):
-            losses = self._losses(rows, labels, weights, biases)
-        else:
-            losses = class_loss.no_losses(rows, weights, biases, ())
-        return class_loss.reduced(losses, counted, features.shape[:-1], self.reduction)
+        checked = self._checked_targets(features, targets)
+        return self._reduced(features, checked, self.edge_weights, self.edge_biases, ())
 
     def loss(self, features: Tensor, targets: Tensor) -> Tensor:
         """The loss of a batch: what calling the head gives, see :meth:`forward`."""
         return self(features, targets)  # type: ignore[no-any-return]
 
     @eagerly
-    def _sorted_out(self, features: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """After all checks, the features (batch, dim) and targets (batch, p) not ignored, and which these are, bool."""
+    def _checked_targets(self, features: Tensor, targets: Tensor) -> Tensor:
+        """The targets as int64, after all checks."""
         self._check_features(features)
         need_tensor(targets, "The targets of BeamTreeHead, class numbers,")
         if targets.device != features.device:
@@ -317,13 +303,12 @@ class BeamTreeHead(Parameterized, nn.Module):
                 f"The targets of BeamTreeHead must be on the device of the features, {features.device}. "
                 f"Got {targets.device} instead."
             )
-        targets = class_loss.checked_targets(
+        return class_loss.checked_targets(
             targets, features, self.n_classes, self.ignore_index, owner="BeamTreeHead",
             numbered="like the labels of its tree",
         )  # fmt: skip
-        return class_loss.counted_rows(features, targets, self.ignore_index)
 
-    def _losses(self, features: Tensor, targets: Tensor, weights: Tensor, biases: Tensor | None) -> Tensor:
+    def _each(self, features: Tensor, weights: Tensor, targets: Tensor, biases: Tensor | None) -> Tensor:
         targeted = class_loss.positives(targets, self.ignore_index)
         chosen = self._select(features, targeted)
         anything = targeted.ids[:, :1]  # what empty places read: a row that is read anyway

@@ -14,7 +14,7 @@ from sylvan.params.fields import KW_ONLY, Instance, Parameterized, Range, attrib
 from sylvan.sampling.losses.logits import class_logits
 from sylvan.sampling.losses.loss import ClassLoss, Positives, Selection, cane_losses, select
 from sylvan.sampling.samplers.base import Sampler, class_counts
-from sylvan.sampling.tensors import need_floats, need_shape, without_gradient
+from sylvan.sampling.tensors import eagerly, need_floats, need_shape, without_gradient
 
 # Distinct offsets are found among this many times as many draws with repetition.
 _SPARE = 4
@@ -204,8 +204,9 @@ class CANELoss(ClassLoss):
             self.noise.observe(wanted.ids[wanted.present])
             return select(self.noise, self.n_noises, wide, ids, wanted.ids)
 
-    def _check(self, queries: Tensor, table: Tensor, targets: Tensor, bias: Tensor | None) -> Tensor:
-        targets = super()._check(queries, table, targets, bias)
+    @eagerly
+    def _check(self, queries: Tensor, table: Tensor, targets: Tensor | None, bias: Tensor | None) -> Tensor:
+        checked = super()._check(queries, table, targets, bias)
         if len(table) != self.noise.n_classes:
             raise DataError(
                 f"The class embeddings given to {type(self).__name__} have {len(table)} rows, but its noise, "
@@ -214,7 +215,7 @@ class CANELoss(ClassLoss):
             )
         if isinstance(self.candidates, CandidateModel):
             self.candidates.check_table(table)
-        return targets
+        return checked
 
     def _check_candidates(self, ids: Any, queries: Tensor, n_classes: int) -> None:
         if not isinstance(ids, Tensor) or ids.dtype != torch.int64 or ids.dim() != 2 or len(ids) != len(queries):

@@ -56,11 +56,8 @@ def positives(targets: Tensor, ignore_index: int) -> Positives:
 
 
 @parameterized
-class ClassLoss(Parameterized, nn.Module):
-    """Base of every loss: checks and flattens what it is given; a loss writes ``_losses``.
-
-    Called as ``loss(queries, class_embeddings, targets, bias=None)`` like ``cross_entropy(queries @ W.T, targets)``.
-
+class ReducedLoss(Parameterized, nn.Module):
+    """Base of losses and of layers with a loss: ignored queries, and the reduction over the others.
     Parameters
     ----------
     reduction : {"mean", "sum", "none"}
@@ -73,6 +70,40 @@ class ClassLoss(Parameterized, nn.Module):
     _: KW_ONLY
     reduction: Reduction = "mean"
     ignore_index: Annotated[int, Range()] = -100
+
+    def _reduced(
+        self, queries: Tensor, targets: Tensor, table: Tensor, bias: Tensor | None, others: Iterable[Tensor]
+    ) -> Tensor:
+        """The loss of checked queries (..., dim) and targets. Where there is no query at all, every parameter, one of
+        ``others`` too, gets its gradient all the same, of zeros."""
+        rows, labels, counted = counted_rows(queries, targets, self.ignore_index)
+        if not self.sparse:  # what isn't a leaf gets a dense gradient
+            table, bias = table.view_as(table), None if bias is None else bias.view_as(bias)
+        if len(rows):
+            losses = self._each(rows, table, labels, bias)
+        else:
+            scores = class_logits(rows, table, torch.zeros(0, 1, dtype=torch.int64, device=table.device), bias)
+            losses = sum((parameter.sum() for parameter in others), start=scores.sum(dim=1))
+        if self.reduction == "none":
+            if len(losses) < len(counted):  # zeros stand for those ignored
+                losses = losses.new_zeros(len(counted)).masked_scatter(counted, losses)
+            return losses.reshape(queries.shape[:-1])
+        return losses.sum() if self.reduction == "sum" else losses.sum() / max(len(losses), 1)
+
+    def _each(self, queries: Tensor, table: Tensor, targets: Tensor, bias: Tensor | None) -> Tensor:
+        """Loss of each query, float32 (batch,), infinite where a target is masked; targets as ``counted_rows`` has."""
+        raise NotImplementedError
+
+
+@parameterized
+class ClassLoss(ReducedLoss):
+    """Base of every loss: checks and flattens what it is given; a loss writes ``_losses``.
+
+    Called as ``loss(queries, class_embeddings, targets, bias=None)`` like ``cross_entropy(queries @ W.T, targets)``.
+
+    Parameters
+    ----------
+    """
 
     def __post_init__(self) -> None:
         self.check_params()
@@ -109,18 +140,10 @@ class ClassLoss(Parameterized, nn.Module):
             where it costs next to nothing) a target is neither a class nor ``ignore_index``. On CUDA such a target ends
             in PyTorch's own device-side assertion when its row is gathered.
         """
-        rows, labels, counted = self._sorted_out(queries, class_embeddings, targets, bias)
-        if not self.sparse:  # what isn't a leaf gets a dense gradient
-            class_embeddings = class_embeddings.view_as(class_embeddings)
-            bias = None if bias is None else bias.view_as(bias)
-        if len(rows):
-            losses = self._each(rows, class_embeddings, labels, bias)
-        else:
-            losses = no_losses(rows, class_embeddings, bias, self.parameters())
-        return reduced(losses, counted, queries.shape[:-1], self.reduction)
+        checked = self._check(queries, class_embeddings, targets, bias)
+        return self._reduced(queries, checked, class_embeddings, bias, self.parameters())
 
     def _each(self, queries: Tensor, table: Tensor, targets: Tensor, bias: Tensor | None) -> Tensor:
-        """Loss of each query, float32 (batch,), infinite where a target is masked; targets as ``counted_rows`` has."""
         wanted = positives(targets, self.ignore_index)
         losses = self._losses(queries, table, wanted, bias)
         return losses if bias is None else masked_to_infinity(losses, bias.detach()[wanted.ids])
@@ -130,20 +153,14 @@ class ClassLoss(Parameterized, nn.Module):
         raise NotImplementedError
 
     @eagerly
-    def _sorted_out(
-        self, queries: Tensor, table: Tensor, targets: Tensor | None, bias: Tensor | None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """After all checks, the queries (batch, dim) and targets (batch, p) not ignored, and which aren't, bool."""
-        if targets is None:
-            raise DataError(
-                f"{type(self).__name__} needs targets: call it as loss(queries, class_embeddings, targets). It makes "
-                "the scores itself, so that CrossEntropyLoss's loss(scores, targets) becomes three arguments."
-            )
-        return counted_rows(queries, self._check(queries, table, targets, bias), self.ignore_index)
-
-    def _check(self, queries: Tensor, table: Tensor, targets: Tensor, bias: Tensor | None) -> Tensor:
+    def _check(self, queries: Tensor, table: Tensor, targets: Tensor | None, bias: Tensor | None) -> Tensor:
         """The targets as int64, after all checks."""
         name = type(self).__name__
+        if targets is None:
+            raise DataError(
+                f"{name} needs targets: call it as loss(queries, class_embeddings, targets). It makes the scores "
+                "itself, so that CrossEntropyLoss's loss(scores, targets) becomes three arguments."
+            )
         need_floats(queries, f"The queries given to {name}")
         need_floats(table, f"The class embeddings given to {name}")
         if queries.dim() < 2 or table.dim() != 2 or queries.shape[-1] != table.shape[1]:
@@ -200,6 +217,7 @@ def checked_targets(
     return targets
 
 
+@eagerly
 def counted_rows(queries: Tensor, targets: Tensor, ignore_index: int) -> tuple[Tensor, Tensor, Tensor]:
     """Queries (batch, dim) and targets (batch, p), int64, that aren't ignored, and of all which aren't, bool."""
     flat = queries.reshape(queries.shape[:-1].numel(), queries.shape[-1])
@@ -211,27 +229,9 @@ def counted_rows(queries: Tensor, targets: Tensor, ignore_index: int) -> tuple[T
     return flat[counted], wanted[counted], counted
 
 
-def no_losses(rows: Tensor, table: Tensor, bias: Tensor | None, others: Iterable[Tensor]) -> Tensor:
-    """The losses (0,) of no query at all: nothing to learn from, but every parameter gets its gradient, of zeros."""
-    scores = class_logits(rows, table, torch.zeros(0, 1, dtype=torch.int64, device=table.device), bias)
-    losses = scores.sum(dim=1)
-    for parameter in others:
-        losses = losses + parameter.sum()
-    return losses
-
-
 def masked_to_infinity(losses: Tensor, biases: Tensor) -> Tensor:
     """Losses (batch,), infinite where one of the query's biases (batch, p) of targets is minus infinity."""
     return losses + torch.where((biases == -torch.inf).any(dim=1), torch.inf, 0.0).to(losses.dtype)
-
-
-def reduced(losses: Tensor, counted: Tensor, outer: torch.Size, reduction: Reduction) -> Tensor:
-    """Losses of the queries not ignored, reduced; for "none" zeros stand for the others, in the shape ``outer``."""
-    if reduction == "none":
-        if len(losses) < len(counted):
-            losses = losses.new_zeros(len(counted)).masked_scatter(counted, losses)
-        return losses.reshape(outer)
-    return losses.sum() if reduction == "sum" else losses.sum() / max(len(losses), 1)
 
 
 class Selection(NamedTuple):

@@ -18,7 +18,7 @@ from sylvan.sampling.losses.logits import ABSENT, class_logits
 from sylvan.sampling.losses.loss import LOWEST_LOG_Q, ClassLoss, Positives, counted_rows, log_sums
 from sylvan.sampling.samplers.base import Draw, Sampler
 from sylvan.sampling.samplers.static import InBatch, Subset
-from sylvan.sampling.tensors import without_gradient
+from sylvan.sampling.tensors import eagerly, without_gradient
 
 
 @parameterized
@@ -79,15 +79,16 @@ class SampledLoss(ClassLoss):
             log_q = self.sampler.log_prob(wide, wanted.ids)
         return log_q.clamp(min=LOWEST_LOG_Q)
 
-    def _check(self, queries: Tensor, table: Tensor, targets: Tensor, bias: Tensor | None) -> Tensor:
-        targets = super()._check(queries, table, targets, bias)
+    @eagerly
+    def _check(self, queries: Tensor, table: Tensor, targets: Tensor | None, bias: Tensor | None) -> Tensor:
+        checked = super()._check(queries, table, targets, bias)
         if len(table) != self.sampler.n_classes:
             raise DataError(
                 f"The class embeddings given to {type(self).__name__} have {len(table)} rows, but its "
                 f"{type(self.sampler).__name__} draws from {self.sampler.n_classes} classes. Make the sampler for as "
                 "many classes as the table has rows."
             )
-        return targets
+        return checked
 
 
 def accidental_hits(drawn: Tensor, positives: Positives) -> Tensor:
