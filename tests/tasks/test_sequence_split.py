@@ -103,7 +103,6 @@ def test_questions_know_history_targets_and_what_was_seen() -> None:
     assert [name[i] for i in questions.targets(data)] == ["x", "z", "w"]
     rows, items = questions.seen(data)
     assert rows.tolist() == [0, 1, 1, 1] and [name[i] for i in items] == ["w", "w", "x", "y"]
-    assert questions.part(1, 9).places.tolist() == [3, 4]
 
 
 def test_training_counts_are_of_targets() -> None:

@@ -373,9 +373,9 @@ class LanguageModel(Task):
         inputs[1 : len(ids)], targets[: len(ids)] = ids[:-1], ids
         both = [torch.from_numpy(array.reshape(rows, size)).to(self.device) for array in (inputs, targets)]
         if self.model == "transformer":
-            yield from zip(*(part.split(_COLUMNS) for part in both), strict=True)
+            yield from zip(*(torch.split(part, _COLUMNS) for part in both), strict=True)
         else:
-            yield from zip(*(part.split(self.length, dim=1) for part in both), strict=True)
+            yield from zip(*(torch.split(part, self.length, dim=1) for part in both), strict=True)
 
     @torch.no_grad()
     def log_probabilities(self, sentence: list[str]) -> Tensor:

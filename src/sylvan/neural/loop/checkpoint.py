@@ -172,7 +172,7 @@ def save_tree(folder: str | os.PathLike[str], tree: Any, *, kind: str, params: d
     >>> load_tree(folder, kind="example")
     {'weights': tensor([1., 1.]), 'step': 3}
     """
-    arrays: Arrays = {}
+    arrays: dict[str, Any] = {}
     packed = _pack(tree, arrays, "")
     store.save(folder, store.State(kind, 1, params=params or {}, meta={"tree": packed}, arrays=arrays))
 
@@ -193,7 +193,7 @@ def load_tree(folder: str | os.PathLike[str], *, kind: str) -> Any:
 
 
 def _pack_nested(tree: Any) -> Arrays:
-    arrays: Arrays = {}
+    arrays: dict[str, Any] = {}
     packed = _pack(tree, arrays, "")
     return {**arrays, "tree": np.frombuffer(json.dumps(packed).encode(), np.uint8)}
 
@@ -209,7 +209,7 @@ def _unpack_nested(arrays: Arrays) -> Any:
 NESTED: Packing[Any] = Packing(_pack_nested, _unpack_nested)  # of a job whose result is what save_tree writes
 
 
-def _pack(value: Any, arrays: Arrays, place: str) -> JSON:
+def _pack(value: Any, arrays: dict[str, Any], place: str) -> JSON:
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int):

@@ -451,7 +451,7 @@ def _average_gradients(parameters: Sequence[Tensor], n_processes: int) -> None:
         flat = torch.cat([(grad.to_dense() if grad.is_sparse else grad).reshape(-1) for grad in grads])
         dist.all_reduce(flat, group=_group_of(flat))
         flat /= n_processes
-        for parameter, mean in zip(bucket, flat.split([p.numel() for p in bucket]), strict=True):
+        for parameter, mean in zip(bucket, torch.split(flat, [p.numel() for p in bucket]), strict=True):
             grad = torch.empty_like(parameter) if parameter.grad is None or parameter.grad.is_sparse else parameter.grad
             parameter.grad = grad.copy_(mean.view_as(grad))
     if sparse:

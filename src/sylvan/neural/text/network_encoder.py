@@ -406,7 +406,7 @@ def open_encoder(
     >>> open_encoder("bag", max_length=50).dim_out
     128
     """
-    of_networks = {"lora_rank": lora_rank, "gradient_checkpointing": gradient_checkpointing}
+    of_networks: dict[str, Any] = {"lora_rank": lora_rank, "gradient_checkpointing": gradient_checkpointing}
     if isinstance(source, TextEncoder):
         refuse_beside(source, max_length=max_length, pooling=pooling, frozen=frozen, **of_networks)
         return source.load()
