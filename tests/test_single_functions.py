@@ -23,8 +23,8 @@ from sylvan.labels.vocabulary import Vocabulary, ids_of_names
 from sylvan.matching.class_beam import log_sums_of
 from sylvan.models.irli.buckets import least_loaded_at_random
 from sylvan.neural.loop.engine import memory_sentences, out_of_memory
+from sylvan.remote.client import Source, source_of
 from sylvan.remote.readme import card_checksum, mark
-from sylvan.remote.repository import Source, source_of
 from sylvan.serve.problems import problem_of_body
 from sylvan.text.characters import without_unseen
 

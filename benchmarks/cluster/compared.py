@@ -53,7 +53,7 @@ def ray_overheads() -> Record:
                 runner.run(jobs)
             wall, own, cpu = time.perf_counter() - wall, time.process_time() - own, cpu_of(processes) - cpu
             array, start = np.ones(COPIED, np.uint8), time.process_time()
-            runner.put(array)
+            ray.put(array)
             copying = (time.process_time() - start) / COPIED
     finally:
         ray.shutdown()

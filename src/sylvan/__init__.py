@@ -73,7 +73,13 @@ def _push(*arguments: Any, **named: Any) -> Any:
     return push(*arguments, **named)
 
 
-provided["push"] = _push
+def _annif_operations(service: Any) -> Any:
+    from sylvan.annif.rest import operations
+
+    return operations(service)
+
+
+provided.update(push=_push, annif_operations=_annif_operations)
 
 # The package `tune` takes its name here when it's first imported: before the function can, whose name it is.
 importlib.import_module("sylvan.tune")

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
 
-# What the package's face offers to code below it, by name: pushing a model, whose card has to know all kinds of models.
+# What the package's face offers to code below it, by name: pushing a model, whose card has to know all kinds of models,
+# and Annif's REST API, which is one of those that a server answers to.
 provided: dict[str, Callable[..., Any]] = {}
 
 
@@ -49,9 +50,16 @@ def lazy_names(package: str, places: Mapping[str, str]) -> tuple[Callable[[str],
     return find, names
 
 
+def need_extra(needs: str, extra: str, *modules: str) -> Any:
+    """The last of the modules that an extra brings, all of them loaded; or how to get them. In ``needs``, a sentence
+    without its full stop, braces stand for the name of what is missing."""
+    try:
+        return [importlib.import_module(module) for module in modules][-1]
+    except ImportError as error:
+        words = needs.format(error.name)
+        raise ImportError(f'{words}. Install it with: pip install "sylvan[{extra}]"') from error
+
+
 def need_torch(package: str) -> None:
     """Load PyTorch, or say how to get it."""
-    try:
-        importlib.import_module("torch")
-    except ImportError as error:
-        raise ImportError(f'{package} needs PyTorch. Install it with: pip install "sylvan[neural]"') from error
+    need_extra(f"{package} needs PyTorch", "neural", "torch")

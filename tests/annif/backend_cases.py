@@ -355,7 +355,7 @@ def transformer(world: World) -> None:
 
 
 def values_and_words(world: World) -> None:
-    from sylvan.annif.model_backend import append_rows, read_blocks
+    from sylvan.annif.backend import append_rows, read_blocks
     from sylvan.annif.parameters import WORD_PARAMETERS, joined_words, need_known, plain_value, word_vectorizer
 
     need_known(["name", "n_trees"], ["n_trees"])

@@ -13,7 +13,7 @@ import pytest
 
 import sylvan
 from sylvan import LabelTree, TextModel, TfidfVectorizer, XRLinear, data, store
-from sylvan.hub.tree_drawing import as_lines, outline
+from sylvan.hub.card import as_lines, outline
 
 HOSTILE = ["<script>alert(1)</script>", 'a"b\\n];', "| x | `y` ~~~~", "two\nlines\x1b[31m", "# *bold* [a](http://b)"]
 

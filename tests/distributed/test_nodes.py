@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sylvan.distributed.nodes import on_each_node
+from sylvan.distributed.cluster import on_each_node
 from sylvan.errors import DataError
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,7 @@ def test_how_a_damaged_copy_is_fetched_again(
     folder = copy / "snapshots" / "0123"
     XRLinear(n_jobs=1).fit(np.eye(3), [[0], [1], [2]]).save(folder)
     module = importlib.import_module("sylvan.remote.pull")
-    monkeypatch.setattr(module, "download", lambda *_: SimpleNamespace(folder=str(folder)))
+    monkeypatch.setattr(module, "download", lambda *_: (str(folder), None))
     monkeypatch.setattr(module, "check_links", lambda *_: None)
     damage(next(folder.glob("*.npy")))
     with pytest.raises(ModelError, match=f"in the Hub's cache alone, delete {copy} and ask again"):

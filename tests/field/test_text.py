@@ -231,7 +231,7 @@ def test_a_wrong_setting_is_refused(folder: Path, capsys: Any) -> None:
 )
 def test_words_are_shown_where_they_stand_in_the_text_that_was_given(text: str, term: str, there: str | None) -> None:
     pytest.importorskip("msgspec")
-    from sylvan.serve.asked import find_terms
+    from sylvan.serve.answers import find_terms
 
     spans = find_terms(text, {term: 1.0}, by_words=True, lowercase=True)
     assert [text[span.start : span.end] for span in spans] == ([] if there is None else [there])

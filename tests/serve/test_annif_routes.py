@@ -18,7 +18,7 @@ from waiting import PATIENCE
 import sylvan
 from sylvan import TextModel, XRLinear, data
 from sylvan.serve import Limits, ServedFolder, app
-from sylvan.serve.asked import RankedRow
+from sylvan.serve.answers import RankedRow
 from sylvan.serve.calls import document
 
 FORM, JSON, PROBLEM = "application/x-www-form-urlencoded", "application/json", "application/problem+json"
@@ -194,7 +194,7 @@ def test_labels_without_any_probability_are_left_out(world: World, monkeypatch: 
     def two(version: object, asked: object, rows: list[str]) -> list[RankedRow]:
         return [RankedRow(["Whaling", "Baking"], [2.0, -1.0], [0.25, 0.0]) for _ in rows]
 
-    monkeypatch.setattr("sylvan.serve.routes.annif.answers", two)
+    monkeypatch.setattr("sylvan.annif.rest.answers", two)
     hits = [{"uri": "Whaling", "label": "Whaling", "score": 0.25, "notation": None}]
     assert world.client.suggest("plain", text="a").json == {"results": hits}
     assert world.client.suggest("plain", text="a", threshold=0.25).json == {"results": hits}

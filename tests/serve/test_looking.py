@@ -18,7 +18,7 @@ from serve.models import sample, saved, text_model
 import sylvan
 from sylvan import TextModel, data, serve
 from sylvan.serve import ServedFolder
-from sylvan.serve.asked import find_terms
+from sylvan.serve.answers import find_terms
 from sylvan.serve.versions import Version, open_version
 
 BOOKS = "/v1/models/books"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sylvan import TextModel, TfidfVectorizer
-from sylvan.serve import asked
+from sylvan.serve import answers
 
 pytest.importorskip("snowballstemmer")
 pytest.importorskip("simplemma")
@@ -18,7 +18,7 @@ TEXTS = ["whales of the seas", "a voyage", "bread and cakes", "viele Häuser"]
 
 def marked(text: str, weights: dict[str, float], **params: Any) -> list[str]:
     model = TextModel(TfidfVectorizer(ngrams=(1, 2), **params)).fit(TEXTS, [["a"], ["b"], ["c"], ["d"]])
-    spans = asked._spans(SimpleNamespace(model=model), text, weights)  # type: ignore[arg-type]
+    spans = answers._spans(SimpleNamespace(model=model), text, weights)  # type: ignore[arg-type]
     return [text[span.start : span.end] for span in spans]
 
 

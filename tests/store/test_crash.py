@@ -27,11 +27,11 @@ from waiting import PATIENCE
 
 from sylvan import store
 from sylvan.errors import ModelError
-from sylvan.store import State, foreign, write
+from sylvan.store import State, write
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork to kill a process at a chosen line")
 
-WRITERS = (write.__file__, foreign.__file__)
+WRITERS = (write.__file__,)
 CHUNK = 100  # bytes that are written at once
 ENTRIES = 5  # of a folder: the manifest, two arrays, two folders of files
 
@@ -100,7 +100,7 @@ def count_lines(folder: Path, seed: int) -> int:
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files are then written in several steps, and a kill can fall between them."""
     monkeypatch.setattr(write, "_CHUNK", CHUNK)
-    monkeypatch.setattr(foreign, "_CHUNK", CHUNK)
+    monkeypatch.setattr(write, "_FOREIGN_CHUNK", CHUNK)
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ class Killer:
 
 def answer_killer() -> None:
     """Save what a :class:`Killer` asks for, each time in a child that dies, and answer with the child's exit code."""
-    write._CHUNK = foreign._CHUNK = CHUNK
+    write._CHUNK = write._FOREIGN_CHUNK = CHUNK
     for request in sys.stdin:
         folder, seed, line = json.loads(request)
         child = os.fork()

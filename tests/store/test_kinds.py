@@ -23,8 +23,8 @@ def test_every_kind_is_in_the_table_under_the_module_that_registers_it() -> None
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
     registered = {}
-    for kind in store.known_kinds():
-        owner = getattr(store.loader_of(kind), "__self__", None)
+    for kind in store.loaders:
+        owner = getattr(store.loaders[kind], "__self__", None)
         if owner is not None and owner.__module__.startswith("sylvan."):
             registered[kind] = owner.__module__.removeprefix("sylvan.")
     assert registered == {name: kind.module for name, kind in KINDS.items()}

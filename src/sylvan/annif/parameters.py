@@ -39,10 +39,10 @@ DEFAULTS: Mapping[str, Any] = {
 
 def word_vectorizer(parameters: Mapping[str, Any], n_jobs: int | None) -> TfidfVectorizer:
     """A vectoriser of texts from :func:`joined_words`: its words are those between spaces."""
-    given = {name: value for name, value in parameters.items() if name in WORD_PARAMETERS and name != "ngram"}
+    values = {name: value for name, value in parameters.items() if name in WORD_PARAMETERS and name != "ngram"}
     longest = parameters["ngram"]
     ngrams = (1, longest) if isinstance(longest, int) else longest
-    return TfidfVectorizer(ngrams=ngrams, min_token_length=1, cjk="word", n_jobs=n_jobs, **given)
+    return TfidfVectorizer(ngrams=ngrams, min_token_length=1, cjk="word", n_jobs=n_jobs, **values)
 
 
 def joined_words(tokenize_words: Callable[[str], Iterable[str]], text: str) -> str:
@@ -50,24 +50,24 @@ def joined_words(tokenize_words: Callable[[str], Iterable[str]], text: str) -> s
     return " ".join(_APART.sub(_letters, word) for word in tokenize_words(text) if word)
 
 
-def _letters(found: re.Match[str]) -> str:
+def _letters(match: re.Match[str]) -> str:
     """Letters in place of a character that is none: marks, which tell words apart, by their numbers."""
-    character = found[0]
+    character = match[0]
     return f"_{ord(character):x}_" if unicodedata.category(character).startswith("M") else "_"
 
 
 def text_model(settings: Mapping[str, Any], n_jobs: int | None = None) -> TextModel:
     """The model that a project's settings describe, not fitted."""
-    given = {name: plain_value(settings.get(name, default), default) for name, default in DEFAULTS.items()}
-    members = _members(given, n_jobs)
+    values = {name: plain_value(settings.get(name, default), default) for name, default in DEFAULTS.items()}
+    members = _members(values, n_jobs)
     ranker = members[0]
     if len(members) > 1:
-        weights = _weights(given["weights"])
-        ranker = Ensemble(members, weights=weights, n_jobs=n_jobs, calibration=given["calibration"])
-    made = TextModel(word_vectorizer(given, n_jobs), ranker)
-    for part in (made, *members):
+        weights = _weights(values["weights"])
+        ranker = Ensemble(members, weights=weights, n_jobs=n_jobs, calibration=values["calibration"])
+    model = TextModel(word_vectorizer(values, n_jobs), ranker)
+    for part in (model, *members):
         part.check_params()
-    return made
+    return model
 
 
 def need_known(given: Iterable[str], known: Iterable[str]) -> None:
@@ -92,35 +92,29 @@ def need_rows(model: TextEstimator) -> None:
         )
 
 
-def use_threads(model: TextEstimator, n_jobs: int | None) -> None:
-    """Have every part of the model use so many threads."""
-    names = [name for name in model.get_params() if name.rpartition("__")[2] == "n_jobs"]
-    model.set_params(**dict.fromkeys(names, n_jobs))
-
-
 def _rankers(model: TextEstimator) -> list[Any]:
     return list(getattr(model.inner(), "members", [model.inner()]))
 
 
-def _members(given: Mapping[str, Any], n_jobs: int | None) -> list[Estimator]:
+def _members(values: Mapping[str, Any], n_jobs: int | None) -> list[Estimator]:
     """One model for each word of ``model``; trees of another seed each."""
-    linear = {name: given[name] for name in _LINEAR if name != "seed"}
+    linear = {name: values[name] for name in _LINEAR if name != "seed"}
     members: list[Estimator] = []
-    for word in str(given["model"]).replace(" ", "").split("+"):
+    for word in str(values["model"]).replace(" ", "").split("+"):
         if word == "linear":
-            seed = given["seed"]
+            seed = values["seed"]
             if isinstance(seed, int):  # or else it is refused
                 seed += sum(isinstance(member, XRLinear) for member in members)
             members.append(XRLinear(**linear, seed=seed, n_jobs=n_jobs))
         elif word == "neighbors":
-            members.append(NeighborRanker(**{name: given[name] for name in _NEIGHBORS}, n_jobs=n_jobs))
+            members.append(NeighborRanker(**{name: values[name] for name in _NEIGHBORS}, n_jobs=n_jobs))
         else:
             raise ParameterError(
                 "The 'model' parameter must be 'linear' or 'neighbors', or several of them joined by '+', such as "
-                f"'linear+neighbors'. Got {given['model']!r} instead."
+                f"'linear+neighbors'. Got {values['model']!r} instead."
             )
     if len(members) == 1 and isinstance(members[0], NeighborRanker):
-        members[0].calibration = given["calibration"]  # in an ensemble it is the whole that is calibrated
+        members[0].calibration = values["calibration"]  # in an ensemble it is the whole that is calibrated
     return members
 
 

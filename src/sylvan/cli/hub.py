@@ -35,8 +35,7 @@ def push_command(model: str, repository: str, revision: str | None, license_: st
     """
     from sylvan import hub
     from sylvan.hub.push import license_of
-    from sylvan.remote.client import need_library
-    from sylvan.remote.repository import Repository
+    from sylvan.remote.client import Repository, need_library
     from sylvan.store import contents
 
     need_library()
@@ -81,7 +80,7 @@ def pull_command(repository: str, folder: str | None, revision: str | None, quie
     """
     from sylvan import hub, store
     from sylvan.models.encoders import encoder_extra
-    from sylvan.remote.repository import source_of
+    from sylvan.remote.client import source_of
 
     place = hub.pull(repository, folder, revision=revision)
     click.echo(place)

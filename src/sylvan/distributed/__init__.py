@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sylvan.distributed.cluster import ray
 from sylvan.distributed.ranking import RankedFiles, rank, rank_files
+from sylvan.distributed.ray_runner import ray
 from sylvan.distributed.shards import ray_shards
 
 __all__ = ["RankedFiles", "rank", "rank_files", "ray", "ray_shards"]

@@ -23,9 +23,8 @@ from sylvan.data.formats.rankings import PARQUET, LabelOf, open_rankings
 from sylvan.data.other_fields import RecordSource
 from sylvan.data.streams import PathLike, remove_unfinished, unpacked_name
 from sylvan.data.text_rows import field_names
-from sylvan.distributed.cluster import check_nodes, need_ray, ray
-from sylvan.distributed.nodes import ask_nodes
-from sylvan.distributed.ray_runner import RayRunner
+from sylvan.distributed.cluster import ask_nodes, check_nodes, need_ray
+from sylvan.distributed.ray_runner import RayRunner, ray
 from sylvan.errors import DataError, ModelError, ParameterError, SylvanError
 from sylvan.models.at_work import answer, load_ranking, rank_blocks, set_device, set_ranking, set_threads, unknown_texts
 from sylvan.models.base import MOST_ANSWERS, Estimator
@@ -82,10 +81,8 @@ class Ranker:
             return field_names(tuple(self.model().text_fields_) if text is None else text)
         columns = (features,) if isinstance(features, str) else tuple(_FEATURES if features is None else features)
         if not all(isinstance(name, str) for name in columns) or len(columns) != 2 - isinstance(features, str):
-            raise ParameterError(
-                "The 'features' parameter must be the column of the vectors, or a pair of those of ids and values. "
-                f"Got {features!r} instead."
-            )
+            wanted = "the column of the vectors, or a pair of those of ids and values"
+            raise ParameterError(f"The 'features' parameter must be {wanted}. Got {features!r} instead.")
         return columns
 
     def rank(self, rows: Any) -> Answers:
@@ -99,18 +96,17 @@ class Ranker:
         """Have every node open the model, all at once."""
         for name, fault in ask_nodes(module, _fault, self):
             if fault:
-                raise ModelError(
-                    f"The node {name!r} can't open the model, whose folder must be one that all nodes see: {fault}"
-                )
+                words = f"The node {name!r} can't open the model, whose folder must be one that all nodes see"
+                raise ModelError(f"{words}: {fault}")
 
 
 def _fault(ranker: Ranker) -> str:
     """On a node: why the model can't be used here; empty where it can."""
     try:
         ranker.model()
+        return ""
     except (SylvanError, ImportError) as error:  # ImportError: of an extra that this node lacks
         return str(error)
-    return ""
 
 
 @functools.lru_cache(maxsize=1)
@@ -194,9 +190,9 @@ def rank(
     inputs, outputs = ranker.inputs(text, features), tuple(columns)
     if isinstance(columns, str) or [type(name) for name in outputs] != [str, str] or outputs[0] == outputs[1]:
         raise ParameterError(f"The 'columns' parameter must be two names. Got {columns!r} instead.")
-    known = dataset.schema(fetch_if_missing=False)
-    if known is not None:
-        _check_columns(known.names, inputs, outputs)
+    schema = dataset.schema(fetch_if_missing=False)
+    if schema is not None:
+        _check_columns(schema.names, inputs, outputs)
     check_nodes(module)
     ranker.check_nodes(module)
     result = dataset.map_batches(
@@ -224,10 +220,10 @@ class _Actor:
         else:
             rows = features_of_table(_NAME, table, self._inputs, self._model.n_features_)
         top, names, _ = self._ranker.rank(rows)
-        there = top.labels >= 0
-        offsets = pa.array(np.concatenate(([0], np.cumsum(there.sum(axis=1)))), pa.int32())
-        labels = pa.array(top.labels[there]) if names is None else pa.array(chain.from_iterable(names), pa.string())
-        for name, flat in zip(self._outputs, (labels, pa.array(top.scores[there])), strict=True):
+        valid = top.labels >= 0
+        offsets = pa.array(np.concatenate(([0], np.cumsum(valid.sum(axis=1)))), pa.int32())
+        labels = pa.array(top.labels[valid]) if names is None else pa.array(chain.from_iterable(names), pa.string())
+        for name, flat in zip(self._outputs, (labels, pa.array(top.scores[valid])), strict=True):
             table = table.append_column(name, pa.ListArray.from_arrays(offsets, flat))
         return table
 

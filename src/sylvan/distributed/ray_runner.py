@@ -1,4 +1,4 @@
-"""The runner that runs a training's jobs as tasks of a Ray cluster."""
+"""``with sylvan.distributed.ray(…):``: the runner that runs a training's jobs as tasks of a Ray cluster."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import copy
 import time
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
 from sylvan import store
-from sylvan.distributed.nodes import ask_nodes
+from sylvan.distributed.cluster import Connection, ask_nodes, check_nodes, line_of, need_ray
 from sylvan.errors import MemoryLimitError, ModelError, SylvanError
 from sylvan.parallel import progress
 from sylvan.runtime.groups import SentAlong, grouped
-from sylvan.runtime.jobs import Deliver, Job, Once, Runner
+from sylvan.runtime.jobs import Deliver, Job, Once, Runner, using
 
 _RETRIES = 5  # of a job whose worker or node is lost
 SHARES = 16  # of a list's cost, for each CPU: so much work is worth sending
@@ -52,18 +52,18 @@ class RayRunner(Runner):
         phase = Phase(description or jobs[0].title, len(jobs))
         self.phases.append(phase)
         groups = grouped(jobs, self.n_shares())
-        order, shared = iter(groups), _Shared(self, phase)
+        order, shared = iter(groups), _Shared(phase)
         pending: dict[Any, tuple[Job[Any], list[int]]] = {}
         lost: Counter[str] = Counter()
         total = sum(job.cost for job in jobs)
         most, looked = _AHEAD * max(1, self._n_cpus()), time.monotonic()
-        room = looked  # when the cluster was last seen to have room for all that waits
+        roomy = looked  # when the cluster was last seen to have room for all that waits
         with progress(description, total) if description else nullcontext() as bar:
             try:
                 while True:
                     if pending and time.monotonic() - looked > _LOOK:  # nodes come and go
                         most, looked = _AHEAD * max(1, self._n_cpus()), time.monotonic()
-                        room = self._still_has_room([group for group, _ in pending.values()], room)
+                        roomy = self._still_has_room([group for group, _ in pending.values()], roomy)
                     while len(pending) < most:
                         group, numbers = next(order, (None, []))
                         if group is None:
@@ -92,20 +92,14 @@ class RayRunner(Runner):
         wanted = _seen(path)
         for node, answer in ask_nodes(self._ray, _seen, path):
             if answer != wanted:
-                raise ModelError(
-                    f"The node {node!r} doesn't see the checkpoint in {path!r}: choose a folder on a file system that "
-                    "all nodes share."
-                )
-
-    def put(self, value: Any) -> Any:
-        """Send a value to the object store."""
-        return self._ray.put(value)
+                way = "choose a folder on a file system that all nodes share"
+                raise ModelError(f"The node {node!r} doesn't see the checkpoint in {path!r}: {way}.")
 
     def ordered(self, jobs: Iterable[Job[Any]], common: Mapping[str, Any]) -> Iterator[Any]:
         """The results of jobs that are made while others run, in the order of the jobs; few are there at a time."""
         pending: deque[tuple[Any, Job[Any]]] = deque()
         self.phases.append(Phase("in order", 0))
-        shared = _Shared(self, self.phases[-1])
+        shared = _Shared(self.phases[-1])
         try:
             for job in jobs:
                 whole = replace(job, inputs={**common, **job.inputs})
@@ -125,24 +119,31 @@ class RayRunner(Runner):
 
     def _submit(self, job: Job[Any], shared: _Shared, common: Collection[Any] | None = None) -> Any:
         """Hand a job over; what it has in ``common`` with others, by default all that isn't cut, is sent once."""
-        own = job.prepared()
         common = {id(value) for value in (job.inputs.values() if common is None else common)}
         values: list[Any] = []
         places: dict[int, int] = {}  # of each value, by its identity: what several jobs of a group read is named once
         where = {}
-        for name, value in own.inputs.items():
+        for name, value in job.prepared().inputs.items():
             if id(value) not in places:
                 places[id(value)] = len(values)
-                values.append(shared.of(value) if id(value) in common else shared.sent_along(value))
+                values.append(self._sent(value, shared) if id(value) in common else value)
+                shared.phase.bytes_sent += 0 if id(value) in common else array_bytes(value)
             where[name] = places[id(value)]
-        options: dict[str, Any] = {"name": job.name}
-        if job.peak_bytes:
-            options["memory"] = job.peak_bytes
-        return self._call.options(**options).remote(job.work, job.name, job.title, where, *values)
+        memory = {"memory": job.peak_bytes} if job.peak_bytes else {}
+        return self._call.options(name=job.name, **memory).remote(job.work, job.name, job.title, where, *values)
 
-    def submit_once(self, once: Once, shared: _Shared) -> Any:
-        """Have what several jobs build on made, once; its reference."""
-        return self._submit(once.job, shared)
+    def _sent(self, value: Any, shared: _Shared) -> Any:
+        """What a task is given for a value that several read: itself where it is small and plain, else a reference.
+        What they build on is made once."""
+        if isinstance(value, (*_PLAIN, SentAlong)):
+            return value
+        if isinstance(value, tuple) and all(isinstance(part, _PLAIN) for part in value):
+            return value
+        if id(value) not in shared.sent:
+            once = isinstance(value, Once)
+            shared.phase.bytes_shared += 0 if once else array_bytes(value)
+            shared.sent[id(value)] = value, self._submit(value.job, shared) if once else self._ray.put(value)
+        return shared.sent[id(value)][1]
 
     def _leave(self, references: Iterable[Any], error: BaseException) -> None:
         """Cancel what has been handed over, after Ctrl-C. After an error it runs to its end, two jobs for each CPU at
@@ -164,9 +165,8 @@ class RayRunner(Runner):
                 raise _ObjectLostError(self._lost(job, cause)) from cause
             raise (cause if isinstance(cause, Exception) else error) from None
         except errors.OutOfMemoryError as error:
-            raise MemoryLimitError(
-                f"The job {job.name!r} ({job.title}) ran out of memory on its node, {_RETRIES + 1} times."
-            ) from error
+            words = f"ran out of memory on its node, {_RETRIES + 1} times"
+            raise MemoryLimitError(f"The job {job.name!r} ({job.title}) {words}.") from error
         except errors.ObjectLostError as error:
             raise _ObjectLostError(self._lost(job, error)) from error
         except errors.RayError as error:
@@ -183,16 +183,13 @@ class RayRunner(Runner):
             lost[group.name] += 1
             if lost[group.name] > _RETRIES:
                 raise SylvanError(str(error)) from error.__cause__
-            shared.forget()
+            shared.sent.clear()  # and all of it is sent again, to jobs that are handed over from now on
             return None
 
     @staticmethod
     def _lost(job: Job[Any], error: Exception) -> str:
-        what = str(error).strip().splitlines()
-        return (
-            f"The job {job.name!r} ({job.title}) was lost {_RETRIES + 1} times with its worker or node: "
-            f"{what[0] if what else type(error).__name__}"
-        )
+        where = f"{_RETRIES + 1} times with its worker or node: {line_of(error)}"
+        return f"The job {job.name!r} ({job.title}) was lost {where}"
 
     def _n_cpus(self) -> int:
         return int(self._ray.cluster_resources().get("CPU", 0))
@@ -209,13 +206,11 @@ class RayRunner(Runner):
 
     def _check_memory(self, jobs: Sequence[Job[Any]]) -> None:
         """Refuse jobs that no node will ever have room for, at once."""
-        rooms = [node["Resources"].get("memory", 0) for node in self._ray.nodes() if node["Alive"]]
-        most, largest = max(rooms, default=0), max(jobs, key=lambda job: job.peak_bytes)
+        sizes = [node["Resources"].get("memory", 0) for node in self._ray.nodes() if node["Alive"]]
+        most, largest = int(max(sizes, default=0)), max(jobs, key=lambda job: job.peak_bytes)
         if largest.peak_bytes > most:
-            raise MemoryLimitError(
-                f"The job {largest.name!r} ({largest.title}) needs {largest.peak_bytes:,} bytes, but the largest node "
-                f"of the cluster has {int(most):,}."
-            )
+            words = f"needs {largest.peak_bytes:,} bytes, but the largest node of the cluster has {most:,}"
+            raise MemoryLimitError(f"The job {largest.name!r} ({largest.title}) {words}.")
         if not self._n_cpus():
             raise SylvanError("The Ray cluster has no CPUs: no job will ever be run there.")
 
@@ -235,39 +230,18 @@ class Phase:
     bytes_returned: int = 0  # of arrays in results that came back to this process
 
 
+@dataclass
 class _Shared:
     """The inputs of one list of jobs: each object is sent once, however many jobs read it."""
 
-    def __init__(self, runner: RayRunner, phase: Phase) -> None:
-        self._runner, self._phase = runner, phase
-        self._sent: dict[int, tuple[Any, Any]] = {}  # by identity; with the object, which so stays alive
-
-    def of(self, value: Any) -> Any:
-        """What a task is given for a value: itself where it is small and plain, else a reference."""
-        if isinstance(value, (*_PLAIN, SentAlong)):
-            return value
-        if isinstance(value, tuple) and all(isinstance(one, _PLAIN) for one in value):
-            return value
-        if id(value) not in self._sent:
-            once = isinstance(value, Once)
-            self._phase.bytes_shared += 0 if once else array_bytes(value)
-            sent = self._runner.submit_once(value, self) if once else self._runner.put(value)
-            self._sent[id(value)] = (value, sent)
-        return self._sent[id(value)][1]
-
-    def sent_along(self, value: Any) -> Any:
-        """A value for one task alone."""
-        self._phase.bytes_sent += array_bytes(value)
-        return value
-
-    def forget(self) -> None:
-        """Send everything anew, to jobs that are handed over from now on."""
-        self._sent.clear()
+    phase: Phase
+    # References by the identity of what was sent; with the object, which so stays alive.
+    sent: dict[int, tuple[Any, Any]] = field(default_factory=dict)
 
 
 def _call(work: Any, name: str, title: str, where: dict[str, int], *values: Any) -> Any:
     """In a worker: the result of a job, whose inputs have these places among the values."""
-    return Job(name, work, {own: values[place] for own, place in where.items()}, title=title)()
+    return Job(name, work, {key: values[place] for key, place in where.items()}, title=title)()
 
 
 def _seen(path: str) -> str:
@@ -282,16 +256,58 @@ def array_bytes(value: Any) -> int:
     """Bytes of the arrays in a value, in its fields and in what it holds, each object once."""
     seen: set[int] = set()
 
-    def size(one: Any) -> int:
-        if isinstance(one, (*_PLAIN, type, FunctionType, ModuleType)) or id(one) in seen:
+    def size(part: Any) -> int:
+        if isinstance(part, (*_PLAIN, type, FunctionType, ModuleType)) or id(part) in seen:
             return 0
-        seen.add(id(one))
-        if hasattr(one, "nbytes"):
-            return int(one.nbytes)
-        if isinstance(one, Mapping):
-            return sum(map(size, one.values()))
-        if isinstance(one, list | tuple):
-            return sum(map(size, one))
-        return sum(map(size, vars(one).values())) if hasattr(one, "__dict__") else 0
+        seen.add(id(part))
+        if hasattr(part, "nbytes"):
+            return int(part.nbytes)
+        if isinstance(part, Mapping):
+            return sum(map(size, part.values()))
+        if isinstance(part, list | tuple):
+            return sum(map(size, part))
+        return sum(map(size, vars(part).values())) if hasattr(part, "__dict__") else 0
 
     return size(value)
+
+
+@contextmanager
+def ray(address: str | None = None, *, n_jobs: int | None = 1, **options: Any) -> Iterator[RayRunner]:
+    """Trainings within the block run their jobs on a Ray cluster; models have the same bits as without.
+
+    Parameters
+    ----------
+    address : str, optional
+        Of the cluster, or "auto" for the one that this machine belongs to; None takes the one that this process is
+        connected to already, or starts one on this machine, whatever RAY_ADDRESS says.
+    n_jobs : int, optional
+        Threads of this process, for what isn't divided into jobs.
+    **options
+        For ``ray.init``, where it is called here.
+
+    Yields
+    ------
+    RayRunner
+        Also taken by ``fit(…, runner=…)``.
+
+    Raises
+    ------
+    ImportError
+        Without Ray.
+    SylvanError
+        When there is no cluster at the address, or a node has another version of Python, NumPy or Sylvan.
+
+    Examples
+    --------
+    ::
+
+        with sylvan.distributed.ray("auto"):
+            model = XRLinear().fit(X, Y)
+    """
+    module = need_ray()
+    with ExitStack() as ends:
+        ends.callback(Connection(module, address, **options).close)
+        check_nodes(module)
+        runner = RayRunner(module, n_jobs)
+        with using(runner):
+            yield runner

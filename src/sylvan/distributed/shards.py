@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sylvan.distributed.cluster import check_nodes, need_ray
-from sylvan.distributed.connection import Connection
+from sylvan.distributed.cluster import Connection, check_nodes, line_of, need_ray
 from sylvan.distributed.ray_runner import array_bytes
 from sylvan.errors import ModelError, SylvanError
 from sylvan.models.irli.shard_workers import STARTING, LostShardsError, ShardCall, ShardWorker
@@ -28,13 +27,9 @@ _STAYING = ("base", "index")  # arguments that a shard's index keeps
 
 
 def ray_shards(
-    address: str | None = None,
-    *,
-    cpus_per_shard: float = 1,
-    memory_per_shard: int | str | None = None,
-    start_timeout: float = 120.0,
-    **options: Any,
-) -> RayShards:
+    address: str | None = None, *, cpus_per_shard: float = 1, memory_per_shard: int | str | None = None,
+    start_timeout: float = 120.0, **options: Any,
+) -> RayShards:  # fmt: skip
     """An executor for :class:`~sylvan.ShardedIRLIIndex`: its shards live on a Ray cluster.
 
     Each shard is an actor, on whichever node has room; they are spread over the nodes. A shard's vectors are sent to
@@ -101,14 +96,8 @@ class RayShards:
 
     def places(self, resources: Mapping[str, float], n_shards: int) -> int:
         """How many of ``n_shards`` shards a node with these resources has room for."""
-        asked = (("CPU", self.cpus_per_shard), ("memory", self.memory_per_shard or 0))
-        rooms = [int(resources.get(name, 0) / size + 1e-6) for name, size in asked if size]
-        return min([n_shards, *rooms])
-
-    def actor_options(self) -> dict[str, Any]:
-        """What Ray is asked for, for the actor of a shard."""
-        memory = {} if self.memory_per_shard is None else {"memory": self.memory_per_shard}
-        return {"num_cpus": self.cpus_per_shard, "scheduling_strategy": "SPREAD", "max_restarts": 0, **memory}
+        needs = (("CPU", self.cpus_per_shard), ("memory", self.memory_per_shard or 0))
+        return min([n_shards, *(int(resources.get(name, 0) / size + 1e-6) for name, size in needs if size)])
 
 
 class RayExecutor:
@@ -138,15 +127,20 @@ class RayExecutor:
             )
         numbers = [number for number, call in enumerate(calls) if call is not None]
         lost = self._start(number for number in numbers if calls[number].method in STARTING)  # type: ignore[union-attr]
-        sent, pending = _Sent(self._ray), {}
+        pending = {}
+        # What is large is sent once, however many shards are given it. By identity; with the object, which stays alive.
+        sent: dict[int, tuple[Any, Any]] = {}
         for number in numbers:
             call, actor = calls[number], self._actors[number]
             assert call is not None
             if actor is None:
                 lost.setdefault(number, f"it has ended on {self._nodes[number]}")
-            else:
-                values = [sent.of(value) for value in call.arguments.values()]
-                pending[number] = actor, actor.call.remote(call.method, list(call.arguments), *values)
+                continue
+            for value in call.arguments.values():
+                if id(value) not in sent:
+                    sent[id(value)] = value, value if array_bytes(value) < _SMALL else self._ray.put(value)
+            values = [sent[id(value)][1] for value in call.arguments.values()]
+            pending[number] = actor, actor.call.remote(call.method, list(call.arguments), *values)
         del sent  # what was sent may go when the calls are done
         answers: list[Any] = [None] * len(calls)
         failed: list[Exception] = []
@@ -182,36 +176,40 @@ class RayExecutor:
             if not missing:
                 return {}
             self._need_room()
-            maker = self._class.options(**self._shards.actor_options())
-            made = {number: maker.remote() for number in missing}
+            size = self._shards.memory_per_shard
+            memory = {} if size is None else {"memory": size}
+            maker = self._class.options(
+                num_cpus=self._shards.cpus_per_shard, scheduling_strategy="SPREAD", max_restarts=0, **memory
+            )
+            actors = {number: maker.remote() for number in missing}
             try:
-                lost = self._placed(made)
+                lost = self._placed(actors)
             except BaseException:
-                self._kill(made.values())
+                self._kill(actors.values())
                 raise
             for number in missing:
                 if number not in lost:
-                    self._actors[number] = made[number]
+                    self._actors[number] = actors[number]
             return lost
 
-    def _placed(self, made: Mapping[int, Any]) -> dict[int, str]:
+    def _placed(self, actors: Mapping[int, Any]) -> dict[int, str]:
         """Wait until actors have found their places; of those that ended at once, why."""
-        asked = {number: actor.place.remote() for number, actor in made.items()}
-        references, timeout = list(asked.values()), self._shards.start_timeout
+        places = {number: actor.place.remote() for number, actor in actors.items()}
+        references, timeout = list(places.values()), self._shards.start_timeout
         _, waiting = self._ray.wait(references, num_returns=len(references), timeout=timeout, fetch_local=False)
         if waiting:
-            number = min(number for number, reference in asked.items() if reference in waiting)
+            number = min(number for number, reference in places.items() if reference in waiting)
             free = self._ray.available_resources()
             raise SylvanError(
-                f"Shard {number} has found no place within {timeout:g} seconds: each needs {self._asked()}, and other "
+                f"Shard {number} has found no place within {timeout:g} seconds: each needs {self._needs()}, and other "
                 f"work has the cluster's, of which {_resources(free)} are free."
             )
         lost = {}
-        for number, reference in asked.items():
+        for number, reference in places.items():
             try:
                 self._nodes[number] = f"the node {self._ray.get(reference)!r}"
             except self._ray.exceptions.RayError as error:
-                lost[number] = self._give_up(number, made[number], error)
+                lost[number] = self._give_up(number, actors[number], error)
         return lost
 
     def _need_room(self) -> None:
@@ -222,12 +220,12 @@ class RayExecutor:
         if n_places < n_shards:
             have = "; ".join(map(_resources, nodes))
             raise SylvanError(
-                f"The Ray cluster has room for {n_places} of {counted(n_shards, 'shard')}: each needs {self._asked()} "
+                f"The Ray cluster has room for {n_places} of {counted(n_shards, 'shard')}: each needs {self._needs()} "
                 f"of one node, and the nodes have: {have}. Add nodes, or lower n_shards, cpus_per_shard or "
                 "memory_per_shard."
             )
 
-    def _asked(self) -> str:
+    def _needs(self) -> str:
         memory = self._shards.memory_per_shard
         return _cpus(self._shards.cpus_per_shard) + ("" if memory is None else f" and {shown_bytes(memory)}")
 
@@ -238,29 +236,12 @@ class RayExecutor:
             self._actors[number] = None
         if isinstance(error, self._ray.exceptions.OutOfMemoryError):
             return f"{self._nodes[number]} ran out of memory"
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        return f"its process on {self._nodes[number]} has ended ({lines[0] if lines else type(error).__name__})"
+        return f"its process on {self._nodes[number]} has ended ({line_of(error)})"
 
     def _kill(self, actors: Iterable[Any]) -> None:
         for actor in actors:
             with suppress(Exception):
                 self._ray.kill(actor)
-
-
-class _Sent:
-    """The arguments of one list of calls: what is large is sent once, however many shards are given it."""
-
-    def __init__(self, module: Any) -> None:
-        self._ray = module
-        self._sent: dict[int, tuple[Any, Any]] = {}  # by identity; with the object, which so stays alive
-
-    def of(self, value: Any) -> Any:
-        """What an actor is given for a value."""
-        if array_bytes(value) < _SMALL:
-            return value
-        if id(value) not in self._sent:
-            self._sent[id(value)] = value, self._ray.put(value)
-        return self._sent[id(value)][1]
 
 
 class _ShardActor:
@@ -277,17 +258,16 @@ class _ShardActor:
         """The answer of the worker."""
         arguments = dict(zip(names, values, strict=True))
         if method == "load" and not os.path.isdir(arguments["folder"]):
-            raise ModelError(
-                f"The node {platform.node()!r} doesn't see the folder {arguments['folder']!r} of the index. Save it "
-                "where all nodes of the cluster see it under the same path, as on a shared disk."
-            )
+            fault = f"The node {platform.node()!r} doesn't see the folder {arguments['folder']!r} of the index"
+            way = "Save it where all nodes of the cluster see it under the same path, as on a shared disk"
+            raise ModelError(f"{fault}. {way}.")
         if method in STARTING:
-            arguments |= {name: _own(arguments[name]) for name in _STAYING if name in arguments}
+            arguments |= {name: _copied(arguments[name]) for name in _STAYING if name in arguments}
         with quiet():
             return getattr(self._worker, method)(**arguments)
 
 
-def _own(value: Any) -> Any:
+def _copied(value: Any) -> Any:
     """The same in this process's memory: what lies in the object store would take its place there for good."""
     if not isinstance(value, np.ndarray):
         return copy.deepcopy(value)

@@ -12,18 +12,20 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from sylvan import store
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ModelError
-from sylvan.hub.tree_drawing import Branch, outline
+from sylvan.explain.explanation import printable
 from sylvan.indexing import LabelTree
+from sylvan.indexing.tree import node_title
 from sylvan.matching.class_beam import ClassWeights
 from sylvan.models.base import Estimator
 from sylvan.models.encoders import encoder_extra
 from sylvan.params.fields import Parameterized
 from sylvan.params.wording import counted
-from sylvan.remote.repository import Source, source_of
+from sylvan.remote.client import Source, source_of
 from sylvan.store import manifest
 from sylvan.store.registry import KINDS, rebuild
 from sylvan.weights.layer import WEIGHT_DTYPES
@@ -38,29 +40,52 @@ MEASURED = "measured"  # what the manifest calls the figures that training took 
 COMPRESSED = "compressed"  # and how the model was made from a larger one
 # What the sizes of a model are called, by the attribute that holds them.
 _FACTS = (
-    ("labels", "n_labels_"),
-    ("features", "n_features_"),
-    ("training rows", "n_rows_"),
-    ("terms", "n_terms_"),
-    ("vectors", "n_vectors_"),
-    ("dimensions", "n_dimensions_"),
-    ("dimensions of the encoder", "n_dense_"),
+    ("labels", "n_labels_"), ("features", "n_features_"), ("training rows", "n_rows_"), ("terms", "n_terms_"),
+    ("vectors", "n_vectors_"), ("dimensions", "n_dimensions_"), ("dimensions of the encoder", "n_dense_"),
     ("labels", "n_labels"),
-)
+)  # fmt: skip
+
+
+def _note(state: store.State, key: str, is_sound: Callable[[Any], bool], fault: str) -> Any:
+    """What a manifest says under a key, in the form in which it is written there; None where it says nothing."""
+    note = state.meta.get(key)
+    if note is not None and not is_sound(note):
+        raise ModelError(f"{state.where!r} is damaged: in manifest.json, {key!r} {fault}.")
+    return note
 
 
 def history_of(state: store.State) -> list[dict[str, Any]]:
     """The notes of earlier updates, oldest first."""
-    result = state.meta.get(HISTORY, [])
-    sound = isinstance(result, list) and all(
-        isinstance(note, dict)
-        and isinstance(note.get("when"), str)
-        and all(type(note.get(kind, 0)) is int for kinds in _KINDS.values() for kind in kinds)
-        for note in result
+
+    def is_sound(notes: Any) -> bool:
+        return isinstance(notes, list) and all(
+            isinstance(note, dict)
+            and isinstance(note.get("when"), str)
+            and all(type(note.get(kind, 0)) is int for kinds in _KINDS.values() for kind in kinds)
+            for note in notes
+        )
+
+    return list(_note(state, HISTORY, is_sound, "isn't what update writes") or [])
+
+
+def _is_measured(note: Any) -> bool:
+    """Whether a note has the form in which training writes its figures."""
+    measures = note.get("measures") if isinstance(note, dict) else None
+    if not isinstance(measures, dict) or not isinstance(note.get("on"), str) or not isinstance(note.get("rows"), int):
+        return False
+    return all(
+        isinstance(values, dict)
+        and all(k.isdecimal() and isinstance(value, (int, float)) for k, value in values.items())
+        for values in measures.values()
     )
-    if not sound:
-        raise ModelError(f"{state.where!r} is damaged: in manifest.json, {HISTORY!r} isn't what update writes.")
-    return list(result)
+
+
+def _is_compressed(note: Any) -> bool:
+    """Whether a note has the form in which ``sylvan compress`` speaks of a model that it made."""
+    types = note.get("weight_dtypes") if isinstance(note, dict) else None
+    if not isinstance(types, list) or not all(name in WEIGHT_DTYPES for name in types):
+        return False
+    return type(note.get("bytes_before")) is int and type(note.get("max_size") or 0) is int
 
 
 def noted(history: list[dict[str, Any]], counts: Mapping[str, int]) -> list[Any]:
@@ -91,13 +116,13 @@ class Titles(Protocol):
 
 
 def names_of(
-    known: Sequence[str] | None, n_labels: int, titles: Titles | None
+    names: Sequence[str] | None, n_labels: int, titles: Titles | None
 ) -> tuple[Callable[[int], str], Callable[[int], str]]:
     """What labels are called by their ids: in a drawing, and in a list, where the code follows the title."""
-    name: Callable[[int], str] = "label {}".format if known is None else known.__getitem__
+    name: Callable[[int], str] = "label {}".format if names is None else names.__getitem__
     if titles is None:
         return name, name
-    codes: Sequence[str] = [str(label) for label in range(n_labels)] if known is None else known
+    codes: Sequence[str] = [str(label) for label in range(n_labels)] if names is None else names
     titles.check(codes)
 
     def short(label: int) -> str:
@@ -112,16 +137,32 @@ def names_of(
 
 def distinct_titles(codes: Sequence[str], title_of: Callable[[str], str | None]) -> list[str]:
     """What each label is called: its code where it has no title, title and code where others have the same title."""
-    found = [title_of(code) or code for code in codes]
-    times = Counter(map(_same_name, found))
+    titles = [title_of(code) or code for code in codes]
+    names = [unicodedata.normalize("NFC", title).strip() for title in titles]
+    times = Counter(names)
     return [
-        title if times[_same_name(title)] == 1 or title == code else f"{title} ({code})"
-        for code, title in zip(codes, found, strict=True)
+        title if times[name] == 1 or title == code else f"{title} ({code})"
+        for code, title, name in zip(codes, titles, names, strict=True)
     ]
 
 
-def _same_name(title: str) -> str:
-    return unicodedata.normalize("NFC", title).strip()
+@dataclass(frozen=True)
+class Branch:
+    """A node, those of its children that are shown, and how many are not. ``more`` is 0 where a node's children aren't
+    drawn at all: its title says how many labels it holds."""
+
+    title: str
+    children: tuple[Branch, ...] = ()
+    more: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """The same as plain values."""
+        results: dict[str, Any] = {"title": self.title}
+        if self.children:
+            results["children"] = [child.as_json() for child in self.children]
+        if self.more:
+            results["more"] = self.more
+        return results
 
 
 @dataclass(frozen=True)
@@ -199,39 +240,25 @@ class Card:
 
     def as_json(self) -> dict[str, Any]:
         """The same as plain values."""
+
+        def by_owner(value_of: Callable[[Parameters], Any]) -> dict[str, Any]:
+            return {each.path or each.owner: value_of(each) for each in self.parameters}
+
         return {
-            "folder": self.folder,
-            "kind": self.kind,
-            "class": self.owner,
-            "facts": self.facts,
-            "bytes": self.n_bytes,
-            "files": self.n_files,
-            "written_by": self.written_by,
-            "parts": [vars(part) for part in self.parts],
-            "parameters": {
-                each.path or each.owner: {name: _plain(value) for name, value, _ in each.values}
-                for each in self.parameters
-            },
-            "changed": {
-                each.path or each.owner: [name for name, _, changed in each.values if changed]
-                for each in self.parameters
-            },
-            "chosen": {
-                each.path or each.owner: {name: _plain(value) for name, value in each.chosen.items()}
-                for each in self.parameters
-            },
+            "folder": self.folder, "kind": self.kind, "class": self.owner, "facts": self.facts, "bytes": self.n_bytes,
+            "files": self.n_files, "written_by": self.written_by, "parts": [vars(part) for part in self.parts],
+            "parameters": by_owner(lambda each: {name: _plain(value) for name, value, _ in each.values}),
+            "changed": by_owner(lambda each: [name for name, _, changed in each.values if changed]),
+            "chosen": by_owner(lambda each: {name: _plain(value) for name, value in each.chosen.items()}),
             "trees": [
                 {"path": tree.path, "layers": [vars(layer) for layer in tree.layers], "top": tree.top.as_json()}
                 for tree in self.trees
             ],
-            "measured": self.measured,
-            "compressed": self.compressed,
-            "history": list(self.history),
+            "measured": self.measured, "compressed": self.compressed, "history": list(self.history),
             "living": None if self.living is None else vars(self.living),
-            "source": None if self.source is None else self.source.as_json(),
-            "needs": self.needs,
+            "source": None if self.source is None else self.source.as_json(), "needs": self.needs,
             "labels": [{"name": name, "rows": rows} for name, rows in self.labels],
-        }
+        }  # fmt: skip
 
 
 def _plain(value: Any) -> Any:
@@ -240,82 +267,48 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, float, str)) else repr(value)
 
 
-def read_card(
-    folder: str, *, levels: int, branches: int, n_labels: int, names: Vocabulary | None = None,
-    titles: Titles | None = None,
-) -> Card:  # fmt: skip
-    """Look at the model in ``folder``."""
-    state, shown = store.load(folder), {"levels": levels, "branches": branches, "n_labels": n_labels}
-    return card_of(state, rebuild(state), folder, **shown, names=names, titles=titles)
+def read_card(folder: str, **options: Any) -> Card:
+    """Look at the model in ``folder``; options as of :func:`card_of`."""
+    state = store.load(folder)
+    return card_of(state, rebuild(state), folder, **options)
 
 
 def card_of(
-    state: store.State,
-    model: Any,
-    folder: str,
-    *,
-    levels: int = 0,
-    branches: int = 0,
-    n_labels: int = 0,
-    names: Vocabulary | None = None,
-    titles: Titles | None = None,
-) -> Card:
-    """The card of a model that was read from ``folder`` already; parameters and errors as of :func:`read_card`."""
-    known = vocabulary_of(model) or names
-    has = getattr(model, "n_labels_", None) or getattr(model, "n_labels", None)
-    if known is not None and has is not None and len(known) != has:
-        raise DataError(
-            f"There are {counted(len(known), 'name')} of labels, but the model has {counted(has, 'label')}."
-        )
-    name, listed = names_of(known, has or 0, titles)
-    written = store.contents(folder)
-    files = [os.path.join(folder, manifest.NAME), *_files(state)]
+    state: store.State, model: Any, folder: str, *, levels: int = 0, branches: int = 0, n_labels: int = 0,
+    names: Vocabulary | None = None, titles: Titles | None = None,
+) -> Card:  # fmt: skip
+    """The card of a model that was read from ``folder`` already, with so many levels and branches of its tree, and of
+    its most frequent labels. ``names`` are those of labels that have none in the model."""
+    vocabulary = getattr(model, "vocabulary_", None) if isinstance(model, Estimator) else model
+    vocabulary = (vocabulary if isinstance(vocabulary, Vocabulary) else None) or names
+    n = getattr(model, "n_labels_", None) or getattr(model, "n_labels", None)
+    if vocabulary is not None and n is not None and len(vocabulary) != n:
+        wrong = f"There are {counted(len(vocabulary), 'name')} of labels, but the model has {counted(n, 'label')}."
+        raise DataError(wrong)
+    name, listed = names_of(vocabulary, n or 0, titles)
+    written, sizes = store.contents(folder), store.files_of(folder)
+    n_bytes = sum(sizes.values()) + os.stat(os.path.join(folder, manifest.NAME)).st_size
     return Card(
-        folder=folder,
-        kind=state.kind,
-        owner=type(model).__name__,
+        folder=folder, kind=state.kind, owner=type(model).__name__,
         summary=KINDS[state.kind].summary if state.kind in KINDS else "",
-        facts=_facts(model),
-        n_bytes=sum(os.stat(file).st_size for file in files),
-        n_files=len(files),
-        checksum=str(written["checksum"]),
-        written_by=str(written["sylvan_version"]),
-        parts=tuple(_parts(state, "")),
-        parameters=tuple(_parameters(model, "")),
-        trees=tuple(_trees(model, "", levels, branches, name)),
-        measured=_measured(state),
-        compressed=_compressed(state),
-        history=tuple(history_of(state)),
-        living=_living(_inner(model)),
-        source=source_of(folder, state.meta),
-        needs=encoder_extra(state),
-        labels=tuple(_frequent(model, n_labels, listed)),
-    )
+        facts=_facts(model), n_bytes=n_bytes, n_files=len(sizes) + 1,
+        checksum=str(written["checksum"]), written_by=str(written["sylvan_version"]), parts=tuple(_parts(state, "")),
+        parameters=tuple(_parameters(model)), trees=tuple(_trees(model, levels, branches, name)),
+        measured=_note(state, MEASURED, _is_measured, "holds no figures"),
+        compressed=_note(state, COMPRESSED, _is_compressed, "isn't what compress writes"),
+        history=tuple(history_of(state)), living=_living(_inner(model)), source=source_of(folder, state.meta),
+        needs=encoder_extra(state), labels=tuple(_frequent(model, n_labels, listed)),
+    )  # fmt: skip
 
 
 def _living(model: Any) -> Living | None:
     """Of a model that keeps its rows for updates."""
-    kept = getattr(model, "training_rows_", None)
-    return None if kept is None else Living(len(kept.ids), _bytes_of(kept.to_state()), model.drift_)
+    rows = getattr(model, "training_rows_", None)
+    return None if rows is None else Living(len(rows.ids), _bytes_of(rows.to_state()), model.drift_)
 
 
 def _bytes_of(state: store.State) -> int:
     return sum(array.nbytes for array in state.arrays.values())
-
-
-def vocabulary_of(model: Any) -> Vocabulary | None:
-    """The names of a model's labels, where it has them."""
-    if isinstance(model, Vocabulary):
-        return model
-    result = getattr(model, "vocabulary_", None) if isinstance(model, Estimator) else None
-    return result if isinstance(result, Vocabulary) else None
-
-
-def _files(state: store.State) -> Iterator[str]:
-    yield from state.array_files.values()
-    yield from (os.fspath(path) for path in state.files.values() if not isinstance(path, bytes))
-    for part in state.parts.values():
-        yield from _files(part)
 
 
 def _facts(model: Any) -> dict[str, int]:
@@ -324,9 +317,9 @@ def _facts(model: Any) -> dict[str, int]:
         value = getattr(_inner(model) if attribute == "n_rows_" else model, attribute, None)
         if isinstance(value, (int, np.integer)):
             results.setdefault(name, int(value))
-    known = getattr(model, "label_texts_", None)
-    if known is not None:
-        results["rows that are texts of labels"] = len(known.labels)
+    texts = getattr(model, "label_texts_", None)
+    if texts is not None:
+        results["rows that are texts of labels"] = len(texts.labels)
         results["labels known by their texts alone"] = len(model.unlearned_labels_)
     if isinstance(model, Vocabulary):
         results["names"] = len(model)
@@ -342,7 +335,7 @@ def _inner(model: Any) -> Any:
 
 
 def _parts(state: store.State, path: str) -> Iterator[Part]:
-    yield Part(path, state.kind, len(state.arrays), sum(array.nbytes for array in state.arrays.values()))
+    yield Part(path, state.kind, len(state.arrays), _bytes_of(state))
     for name, part in state.parts.items():
         yield from _parts(part, f"{path}.{name}" if path else name)
 
@@ -352,35 +345,33 @@ def _objects(model: Any, path: str) -> Iterator[tuple[str, Any]]:
     yield path, model
     if not isinstance(model, Parameterized):
         return
+    parts: list[tuple[str, Any]] = []
     for name, value in model.get_params(deep=False).items():
-        inner = f"{path}.{name}" if path else name
-        if isinstance(value, Parameterized):
-            yield from _objects(value, inner)
-        elif isinstance(value, (list, tuple)):
-            for number, one in enumerate(value):
-                if isinstance(one, Parameterized):
-                    yield from _objects(one, f"{inner}[{number}]")
-    for name in ("vectorizer_", "ranker_"):  # what a model with an encoder has learned
-        if isinstance(value := model.__dict__.get(name), Parameterized):
-            yield from _objects(value, f"{path}.{name[:-1]}" if path else name[:-1])
+        several = isinstance(value, (list, tuple))
+        parts += [(f"{name}[{number}]" if several else name, part) for number, part in enumerate(_entries(value))]
+    # What a model with an encoder has learned.
+    parts += [(name, model.__dict__.get(f"{name}_")) for name in ("vectorizer", "ranker")]
+    for name, part in parts:
+        if isinstance(part, Parameterized):
+            yield from _objects(part, f"{path}.{name}" if path else name)
 
 
-def _parameters(model: Any, path: str) -> Iterator[Parameters]:
-    for at, owner in _objects(model, path):
+def _parameters(model: Any) -> Iterator[Parameters]:
+    for path, owner in _objects(model, ""):
         if not isinstance(owner, Parameterized):
             continue
         defaults = inspect.signature(type(owner).__init__).parameters
         values = tuple(
             (name, value, not _same(value, defaults[name].default))
             for name, value in owner.get_params(deep=False).items()
-            if not isinstance(value, Parameterized) and not _holds_objects(value)
+            if not any(isinstance(part, Parameterized) for part in _entries(value))
         )
         if values:
-            yield Parameters(at, type(owner).__name__, values, getattr(owner, "chosen_", {}))
+            yield Parameters(path, type(owner).__name__, values, getattr(owner, "chosen_", {}))
 
 
-def _holds_objects(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) and any(isinstance(one, Parameterized) for one in value)
+def _entries(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, (list, tuple)) else [value]
 
 
 def _same(value: Any, default: Any) -> bool:
@@ -389,27 +380,25 @@ def _same(value: Any, default: Any) -> bool:
     return value is default or (type(value) is type(default) and bool(value == default))
 
 
-def _trees(model: Any, path: str, levels: int, branches: int, name: Callable[[int], str]) -> Iterator[Tree]:
-    for at, owner in _objects(model, path):
+def _trees(model: Any, levels: int, branches: int, name: Callable[[int], str]) -> Iterator[Tree]:
+    for path, owner in _objects(model, ""):
+        trees: list[tuple[str, LabelTree, list[Layer], Any]] = []
         if isinstance(owner, LabelTree):
-            layers = tuple(Layer(len(offsets) - 1, int(offsets[-1]), None, None) for offsets in owner.child_offsets)
-            yield Tree(at, repr(owner), layers, outline(owner, levels, branches, name))
+            layers = [Layer(len(offsets) - 1, int(offsets[-1]), None, None) for offsets in owner.child_offsets]
+            trees.append((path, owner, layers, None))
         if isinstance(edges := getattr(owner, "weights_", None), ClassWeights):
-            width = edges.weights.shape[1]
-            layers = tuple(
-                Layer(len(offsets) - 1, int(offsets[-1]), int(offsets[-1]) * width, int(offsets[-1]) * width * 4)
-                for offsets in edges.tree.child_offsets
-            )
-            drawn = outline(edges.tree, levels, branches, name, owner.label_counts_)
-            yield Tree(at, repr(edges.tree), layers, drawn)
+            width, ends = edges.weights.shape[1], [(len(at) - 1, int(at[-1])) for at in edges.tree.child_offsets]
+            layers = [Layer(n_clusters, n, n * width, n * width * 4) for n_clusters, n in ends]
+            trees.append((path, edges.tree, layers, owner.label_counts_))
         for number, ranker in enumerate(getattr(owner, "rankers_", ())):
-            where = f"{at}.tree{number}" if at else f"tree{number}"
-            layers = tuple(
+            layers = [
                 Layer(len(weights.child_offsets) - 1, len(weights.intercepts), weights.n_entries, _size(weights))
                 for weights in ranker.layers
-            )
-            drawn = outline(ranker.tree, levels, branches, name, owner.label_counts_)
-            yield Tree(where, repr(ranker.tree), layers, drawn)
+            ]
+            where = f"{path}.tree{number}" if path else f"tree{number}"
+            trees.append((where, ranker.tree, layers, owner.label_counts_))
+        for where, tree, layers, counts in trees:
+            yield Tree(where, repr(tree), tuple(layers), outline(tree, levels, branches, name, counts))
 
 
 def _size(weights: Any) -> int:
@@ -427,31 +416,49 @@ def _frequent(model: Any, n: int, name: Callable[[int], str]) -> Iterator[tuple[
         yield from ((name(label), None) for label in range(min(n, len(model))))
 
 
-def _measured(state: store.State) -> dict[str, Any] | None:
-    """The figures that training took, in the form in which it writes them."""
-    result = state.meta.get(MEASURED)
-    if result is None:
-        return None
-    sound = isinstance(result, dict) and isinstance(result.get("on"), str) and isinstance(result.get("rows"), int)
-    measures = result.get("measures") if sound else None
-    sound = isinstance(measures, dict) and all(
-        isinstance(values, dict)
-        and all(k.isdecimal() and isinstance(value, (int, float)) for k, value in values.items())
-        for values in measures.values()
-    )
-    if not sound:
-        raise ModelError(f"{state.where!r} is damaged: in manifest.json, {MEASURED!r} holds no figures.")
-    return dict(result)
+def outline(
+    tree: LabelTree, levels: int, branches: int, name: Callable[[int], str], counts: np.ndarray | None = None
+) -> Branch:
+    """The top of a tree."""
+    # Shape: counts (n_labels,)
+    seen = np.ones(tree.n_labels, np.int64) if counts is None else np.asarray(counts, np.int64)
+    before = np.concatenate(([0], np.cumsum(seen[tree.leaf_labels])))
+
+    def below(layer: int, node: int) -> tuple[tuple[Branch, ...], int]:
+        """The children, in ``layer``, of a node of the layer above."""
+        if layer >= min(levels, tree.depth):
+            return (), 0
+        shown, more = frequent_children(tree, layer, node, before, branches)
+        titles = [printable(node_title(tree, layer, child, name, counts)) for child in shown]
+        pairs = zip(titles, shown, strict=True)
+        return tuple(Branch(title, *below(layer + 1, child)) for title, child in pairs), more
+
+    return Branch(f"all labels ({tree.n_labels:,})", *below(0, 0))
 
 
-def _compressed(state: store.State) -> dict[str, Any] | None:
-    """What ``sylvan compress`` says of a model that it made."""
-    result = state.meta.get(COMPRESSED)
-    if result is None:
-        return None
-    sizes = (result.get("bytes_before"), result.get("max_size") or 0) if isinstance(result, dict) else ()
-    types = result.get("weight_dtypes") if sizes else None
-    sound = isinstance(types, list) and all(name in WEIGHT_DTYPES for name in types)
-    if not sound or not all(type(size) is int for size in sizes):
-        raise ModelError(f"{state.where!r} is damaged: in manifest.json, {COMPRESSED!r} isn't what compress writes.")
-    return dict(result)
+def frequent_children(
+    tree: LabelTree, layer: int, node: int, before: npt.NDArray[np.int64], most: int
+) -> tuple[list[int], int]:
+    """The children, in ``layer``, of a node of the layer above, those with the most training rows first, and how many
+    there are besides. ``before`` has the rows of all labels that stand before each leaf."""
+    first, last = (int(end) for end in tree.child_offsets[layer][node : node + 2])
+    ranges = [tree.leaves(layer, child) for child in range(first, last)]
+    weight = np.array([before[leaves.stop] - before[leaves.start] for leaves in ranges])
+    shown = (first + np.argsort(-weight, kind="stable")[:most]).tolist()
+    return shown, last - first - len(shown)
+
+
+def as_lines(branch: Branch) -> Iterator[str]:
+    """A line a node, with the lines of a tree before it."""
+    yield branch.title
+    parts: list[Branch | str] = [*branch.children]
+    if branch.more:
+        parts.append(f"… {branch.more:,} more")
+    for part in parts:
+        corner, rail = ("└─ ", "   ") if part is parts[-1] else ("├─ ", "│  ")
+        if isinstance(part, str):
+            yield f"{corner}{part}"
+            continue
+        lines = as_lines(part)
+        yield f"{corner}{next(lines)}"
+        yield from (f"{rail}{line}" for line in lines)

@@ -4,71 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sylvan import store
 from sylvan.data.streams import open_write
 from sylvan.errors import DataError
 from sylvan.explain.explanation import printable
-from sylvan.hub.card import Card, Living, Parameters, Tree, card_of, words_of
-from sylvan.hub.tree_drawing import as_lines
-from sylvan.models.base import Estimator
+from sylvan.hub.card import Card, Parameters, Tree, as_lines, words_of
 from sylvan.params.wording import counted, size_words
 from sylvan.remote import readme
-from sylvan.store.registry import rebuild
 
-_LEVELS, _BRANCHES, _LABELS = 2, 6, 10  # what is shown of a tree and of the labels
-_NAMES = {"P": "precision", "R": "recall", "nDCG": "ndcg"}  # the Hub's, for measures that it knows
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|&~])")
-
-
-@dataclass(frozen=True)
-class Description:
-    """A model's card in Markdown, and what the Hub reads before it."""
-
-    text: str
-    metadata: Mapping[str, Any]
-
-
-def hub_description(folder: str, repository: str) -> Description:
-    """The card of the model in ``folder`` as that of a repository."""
-    state = store.load(folder)
-    model = rebuild(state)
-    card = card_of(state, model, folder, levels=_LEVELS, branches=_BRANCHES, n_labels=_LABELS)
-    task = _task(model)
-    metadata: dict[str, Any] = {"library_name": "sylvan", "tags": ["sylvan", "extreme-classification", card.kind]}
-    if task is not None:
-        metadata["pipeline_tag"] = task
-    if card.measured is not None:
-        metadata["model-index"] = [_figures(card, task or "other", repository)]
-    return Description(as_markdown(card, repository), metadata)
-
-
-def _task(model: Any) -> str | None:
-    """What the Hub calls the task of a model that ranks labels."""
-    if not isinstance(model, Estimator):
-        return None
-    return "text-classification" if model.takes_texts else "tabular-classification"
-
-
-def _figures(card: Card, task: str, repository: str) -> dict[str, Any]:
-    """The figures that training took, in the Hub's form; shares of 1."""
-    measured = card.measured or {}
-    result = {
-        "task": {"type": task},
-        "dataset": {"name": f"{measured['on']} ({measured['rows']:,} rows)", "type": "unknown"},
-        "metrics": list(_metrics(measured["measures"])),
-    }
-    return {"name": repository.partition("/")[2], "results": [result]}
-
-
-def _metrics(measures: dict[str, dict[str, float]]) -> Iterator[dict[str, Any]]:
-    for name, values in measures.items():
-        for at, value in sorted(values.items(), key=lambda item: int(item[0])):
-            kind = f"{_NAMES.get(name, name.lower())}_at_{at}"
-            yield {"type": kind, "value": round(float(value), 4), "name": f"{name}@{at}"}
 
 
 def as_text(card: Card) -> str:
@@ -82,13 +28,10 @@ def _lines(card: Card) -> Iterator[str]:
     yield f"{_facts(card)}; {size}, written by Sylvan {card.written_by}"
     if card.source is not None:
         yield f"From {card.source.repository} on the Hugging Face Hub, commit {card.source.revision}."
-    if card.needs is not None:
-        yield _needs(card.needs)
-    if card.compressed is not None:
-        yield _compressed(card.compressed)
+    needs, compressed, living = _remarks(card)
+    yield from (*needs, *compressed)
     yield from (f"Updated {printable(note['when'])}: {words_of(note)}." for note in card.history)
-    if card.living is not None:
-        yield _living(card.living)
+    yield from living
     for each in card.parameters:
         yield f"\nParameters of {_called(each)} (* not the default)"
         for name, value, changed in each.values:
@@ -100,7 +43,8 @@ def _lines(card: Card) -> Iterator[str]:
         yield from (f"  {line}" for line in as_lines(tree.top))
     if len(card.parts) > 1:
         yield "\nParts"
-        yield from (f"  {line}" for line in _table(_part_rows(card)))
+        rows = [[p.path or "(whole)", p.kind, f"{p.n_arrays:,}", size_words(p.n_bytes)] for p in card.parts]
+        yield from (f"  {line}" for line in _table([["part", "kind", "arrays", "size"], *rows]))
     if card.measured is not None:
         yield f"\nMeasured after training on {_measured_on(card.measured)}, in percent"
         yield from (f"  {line}" for line in _table(_measures(card.measured)))
@@ -109,23 +53,23 @@ def _lines(card: Card) -> Iterator[str]:
         yield from (f"  {line}" for line in _table(_label_rows(card)))
 
 
-def _living(living: Living) -> str:
-    kept = f"Keeps its {counted(living.n_rows, 'row')} for updates ({size_words(living.n_bytes)})"
-    return f"{kept}; by its shape, a new tree would save {living.drift:.0%} of a search."
-
-
-def _needs(extra: str) -> str:
-    return f'Its text encoder needs PyTorch: pip install "sylvan[{extra}]".'
-
-
 def _facts(card: Card) -> str:
     return ", ".join(f"{value:,} {name}" for name, value in card.facts.items()) or card.kind
 
 
-def _compressed(compressed: dict[str, Any]) -> str:
-    most = f", to {size_words(compressed['max_size'])} at most" if compressed.get("max_size") else ""
-    types = " and ".join(compressed["weight_dtypes"])
-    return f"Compressed from {size_words(compressed['bytes_before'])}{most}; weights are {types}."
+def _remarks(card: Card) -> tuple[list[str], list[str], list[str]]:
+    """What its encoder needs, how it was compressed, and the rows that it keeps: a sentence each, or none."""
+    needs, compressed, living = [], [], []
+    if card.needs is not None:
+        needs.append(f'Its text encoder needs PyTorch: pip install "sylvan[{card.needs}]".')
+    if (note := card.compressed) is not None:
+        most = f", to {size_words(note['max_size'])} at most" if note.get("max_size") else ""
+        types = " and ".join(note["weight_dtypes"])
+        compressed.append(f"Compressed from {size_words(note['bytes_before'])}{most}; weights are {types}.")
+    if card.living is not None:
+        rows = f"Keeps its {counted(card.living.n_rows, 'row')} for updates ({size_words(card.living.n_bytes)})"
+        living.append(f"{rows}; by its shape, a new tree would save {card.living.drift:.0%} of a search.")
+    return needs, compressed, living
 
 
 def _chosen(each: Parameters, name: str) -> str:
@@ -144,11 +88,6 @@ def _layer_rows(tree: Tree) -> list[list[str]]:
         words = [f"{layer.n_weights:,}", size_words(layer.n_bytes or 0)] if layer.n_weights is not None else ["", ""]
         rows.append([str(number), f"{layer.n_clusters:,}", f"{layer.n_nodes:,}", *words])
     return rows if tree.layers[0].n_weights is not None else [row[:3] for row in rows]
-
-
-def _part_rows(card: Card) -> list[list[str]]:
-    rows = [["part", "kind", "arrays", "size"]]
-    return rows + [[p.path or "(whole)", p.kind, f"{p.n_arrays:,}", size_words(p.n_bytes)] for p in card.parts]
 
 
 def _label_rows(card: Card) -> list[list[str]]:
@@ -171,10 +110,10 @@ def _measured_on(measured: dict[str, Any]) -> str:
 
 
 def _measures(measured: dict[str, Any]) -> list[list[str]]:
-    at = sorted({int(k) for row in measured["measures"].values() for k in row})
-    rows = [["", *(f"@{k}" for k in at)]]
+    places = sorted({int(k) for row in measured["measures"].values() for k in row})
+    rows = [["", *(f"@{k}" for k in places)]]
     for name, values in measured["measures"].items():
-        cells = (values.get(str(k)) for k in at)
+        cells = (values.get(str(k)) for k in places)
         rows.append([printable(name), *("" if cell is None else f"{100 * cell:.2f}" for cell in cells)])
     return rows
 
@@ -190,14 +129,15 @@ def _markdown(card: Card, repository: str | None) -> Iterator[str]:
     article = "An" if card.owner[:1] in "AEIOUX" else "A"
     yield f"\n{article} {card.owner}{f': {card.summary}' if card.summary else ''}, made with Sylvan {card.written_by}."
     yield f"{_facts(card)}; {size_words(card.n_bytes)} on disk."
-    if card.compressed is not None:
-        yield _compressed(card.compressed)
+    needs, compressed, living = _remarks(card)
+    yield from compressed
     yield from (f"Updated {_escaped(note['when'])}: {words_of(note)}." for note in card.history)
-    if card.living is not None:
-        yield _living(card.living)
-    if card.needs is not None:
-        yield _needs(card.needs)
-    yield from _use(repository)
+    yield from (*living, *needs)
+    yield "\n## Use\n"
+    if repository is not None:
+        yield '```sh\npip install "sylvan[hub]"\n```\n'
+    call = 'load("path/to/this/folder")' if repository is None else f'from_pretrained("{repository}")'
+    yield f"```python\nimport sylvan\n\nmodel = sylvan.{call}\n```"
     if card.measured is not None:
         yield f"\n## Figures\n\nMeasured after training on {_escaped(_measured_on(card.measured))}, in percent:\n"
         yield from _grid(_measures(card.measured))
@@ -219,15 +159,6 @@ def _markdown(card: Card, repository: str | None) -> Iterator[str]:
     if card.labels:
         yield "\n## Labels\n"
         yield from _grid([["label", "seen in"], *[[_escaped(name), rows] for name, rows in _label_rows(card)]])
-
-
-def _use(repository: str | None) -> Iterator[str]:
-    """How the model is opened."""
-    yield "\n## Use\n"
-    if repository is not None:
-        yield '```sh\npip install "sylvan[hub]"\n```\n'
-    call = 'load("path/to/this/folder")' if repository is None else f'from_pretrained("{repository}")'
-    yield f"```python\nimport sylvan\n\nmodel = sylvan.{call}\n```"
 
 
 def _grid(rows: Sequence[Sequence[str]]) -> Iterator[str]:

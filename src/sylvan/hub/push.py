@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable
 from typing import Any
 
 from sylvan import store
 from sylvan.errors import HubError, ParameterError
-from sylvan.hub.card_text import hub_description
+from sylvan.hub.card import Card, card_of
+from sylvan.hub.card_text import as_markdown
+from sylvan.models.base import Estimator
 from sylvan.remote import readme
-from sylvan.remote.client import asking, need_library, unreachable
+from sylvan.remote.client import Pushed, Repository, asking, need_library, unreachable
 from sylvan.remote.pull import check_links
-from sylvan.remote.repository import Pushed, Repository
+from sylvan.store.registry import rebuild
 
+_LEVELS, _BRANCHES, _LABELS = 2, 6, 10  # what is shown of a tree and of the labels
+_NAMES = {"P": "precision", "R": "recall", "nDCG": "ndcg"}  # the Hub's, for measures that it knows
 _MANIFEST = "manifest.json"
 _TOKEN = "[0-9a-f]" * 8
 # The files of the model that was there before, which the new one doesn't name: as saving calls them.
@@ -23,15 +26,9 @@ _REPLACED = [f"*.{_TOKEN}.npy", f"*.{_TOKEN}.files/*"]
 
 
 def push(
-    folder: str | os.PathLike[str],
-    repository: str,
-    *,
-    revision: str | None = None,
-    private: bool | None = None,
-    license: str | None = None,
-    message: str | None = None,
-    token: str | None = None,
-) -> Pushed:
+    folder: str | os.PathLike[str], repository: str, *, revision: str | None = None, private: bool | None = None,
+    license: str | None = None, message: str | None = None, token: str | None = None,
+) -> Pushed:  # fmt: skip
     """Push the model in ``folder`` to a repository on the Hugging Face Hub, in one commit.
 
     Its checksums are compared before. Then ``manifest.json``, the files that it names and README.md are pushed, nothing
@@ -77,60 +74,71 @@ def push(
     library = need_library()
     store.load(path, verify=True)
     places = store.files_of(path)
-    own = readme.read(path)
-    check_links(path, [_MANIFEST, *places, *([] if own is None else [readme.NAME])])
-    text = _readme(path, target.name, own, license)
+    present = readme.read(path)
+    check_links(path, [_MANIFEST, *places, *([] if present is None else [readme.NAME])])
+    text = _readme(path, target.name, present, license)
     if reason := unreachable(library):
         raise HubError(f"{target} can't be pushed: the Hugging Face Hub can't be reached ({reason}).")
     with tempfile.TemporaryDirectory(prefix="sylvan-push-") as stage, asking(target, token, "pushed") as api:
-        _gather(path, [_MANIFEST, *places], stage)
+        for place in (_MANIFEST, *places):  # links to the files that are pushed
+            source, link = os.path.realpath(os.path.join(path, place)), os.path.join(stage, place)
+            os.makedirs(os.path.dirname(link), exist_ok=True)
+            try:
+                os.symlink(source, link)
+            except OSError:  # where the system has none
+                shutil.copyfile(source, link)
         with open(os.path.join(stage, readme.NAME), "w", encoding="utf-8", errors="replace", newline="") as stream:
             stream.write(text)
-        _need_repository(api, target, private)
+        api.create_repo(target.name, private=private, exist_ok=True)
+        if private and not api.model_info(target.name).private:
+            raise HubError(
+                f"{target} can't be pushed: {target.name!r} exists and is public. Make it private on its page, or push "
+                "it without 'private'."
+            )
+        if target.revision is not None:
+            api.create_branch(target.name, branch=target.revision, exist_ok=True)
         commit = api.upload_folder(
-            repo_id=target.name,
-            folder_path=stage,
-            revision=target.revision,
-            commit_message=message or "A model of Sylvan",
-            delete_patterns=_REPLACED,
-        )
+            repo_id=target.name, folder_path=stage, revision=target.revision,
+            commit_message=message or "A model of Sylvan", delete_patterns=_REPLACED,
+        )  # fmt: skip
     return Pushed(target.name, str(commit.oid), str(commit.commit_url))
 
 
 def license_of(folder: str | os.PathLike[str]) -> str | None:
     """The license that the README.md in a folder names in its metadata; None where it names none."""
     text = readme.read(store.folder_path(folder))
-    found = None if text is None else readme.metadata_of(text).get("license")
-    return found if isinstance(found, str) else None
+    license = None if text is None else readme.metadata_of(text).get("license")
+    return license if isinstance(license, str) else None
 
 
-def _readme(path: str, repository: str, own: str | None, license: str | None) -> str:
-    """The card, or what somebody wrote instead; what stands in its metadata goes before what the card says."""
-    card = hub_description(path, repository)
-    before = {} if own is None else readme.metadata_of(own, os.path.join(path, readme.NAME))
+def _readme(path: str, repository: str, present: str | None, license: str | None) -> str:
+    """The card, or the README.md that somebody wrote; what stands in its metadata goes before what the card says."""
+    state = store.load(path)
+    model = rebuild(state)
+    card = card_of(state, model, path, levels=_LEVELS, branches=_BRANCHES, n_labels=_LABELS)
+    before = {} if present is None else readme.metadata_of(present, os.path.join(path, readme.NAME))
     chosen = {} if license is None else {"license": license.strip()}
-    text = card.text if own is None or readme.card_checksum(own) else own
-    return readme.with_metadata(text, {**card.metadata, **before, **chosen})
+    text = as_markdown(card, repository) if present is None or readme.card_checksum(present) else present
+    return readme.with_metadata(text, {**_metadata(card, model, repository), **before, **chosen})
 
 
-def _gather(path: str, places: Iterable[str], stage: str) -> None:
-    """A folder of links to the files that are pushed; of copies where the system has no links."""
-    for place in places:
-        source, target = os.path.realpath(os.path.join(path, place)), os.path.join(stage, place)
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        try:
-            os.symlink(source, target)
-        except OSError:
-            shutil.copyfile(source, target)
-
-
-def _need_repository(api: Any, target: Repository, private: bool | None) -> None:
-    """The repository is there, as private as it was asked to be, and has the branch."""
-    api.create_repo(target.name, private=private, exist_ok=True)
-    if private and not api.model_info(target.name).private:
-        raise HubError(
-            f"{target} can't be pushed: {target.name!r} exists and is public. Make it private on its page, or push it "
-            "without 'private'."
-        )
-    if target.revision is not None:
-        api.create_branch(target.name, branch=target.revision, exist_ok=True)
+def _metadata(card: Card, model: Any, repository: str) -> dict[str, Any]:
+    """What the Hub reads of a model: its task, where it ranks labels, and the figures that training took."""
+    library, task, more = need_library(), None, {}
+    if isinstance(model, Estimator):
+        task = "text-classification" if model.takes_texts else "tabular-classification"
+    if card.measured is not None:
+        dataset = f"{card.measured['on']} ({card.measured['rows']:,} rows)"
+        figures = [
+            library.EvalResult(
+                task or "other", "unknown", dataset, f"{_NAMES.get(name, name.lower())}_at_{k}",
+                round(float(value), 4), metric_name=f"{name}@{k}",
+            )
+            for name, values in card.measured["measures"].items()
+            for k, value in sorted(values.items(), key=lambda item: int(item[0]))
+        ]  # fmt: skip
+        more = {"model_name": repository.partition("/")[2], "eval_results": figures}
+    tags = ["sylvan", "extreme-classification", card.kind]
+    data = library.ModelCardData(library_name="sylvan", pipeline_tag=task, tags=tags, **more)
+    metadata: dict[str, Any] = data.to_dict()
+    return metadata

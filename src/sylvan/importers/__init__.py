@@ -88,6 +88,6 @@ def import_model(folder: str | os.PathLike[str], library: Library | None = None,
         For another ``library``, and as the importers.
     """
     if library is not None and library not in _IMPORTERS:
-        known = ", ".join(repr(name) for name in LIBRARIES)
-        raise ParameterError(f"The 'library' parameter must be one of {known} or None. Got {library!r} instead.")
+        names = ", ".join(repr(name) for name in LIBRARIES)
+        raise ParameterError(f"The 'library' parameter must be one of {names} or None. Got {library!r} instead.")
     return _IMPORTERS[library or detect(folder)][1](folder, **options)

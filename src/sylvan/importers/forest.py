@@ -5,9 +5,10 @@ high that it changes nothing: with hinges a slack of exactly 0, with sigmoids a 
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from sylvan.models.xr.fitted import FittedTrees
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.weights.layer import ClusterRows, ClusterWeights, WeightDtype
 
+Ints = npt.NDArray[np.int64]
 MOST_LABELS = 2**31 - 1
 _MOST_JSON = 1 << 30  # bytes; the largest such files are lists of label names
 CERTAIN, IMPOSSIBLE = -1, -2  # instead of a row of weights
@@ -34,21 +36,17 @@ MAX_DEPTH = 64  # what LabelTree reads back
 _MOST_INDEX = 1 << 28  # bytes
 
 
+def damaged(path: Path, fault: str) -> ModelError:
+    """The error that says what is wrong with a file."""
+    return ModelError(f"{str(path)!r} is damaged: {fault}.")
+
+
 def sized_file(path: Path) -> int:
     """The bytes of a file that must be there."""
     try:
         if not path.is_file():
             raise ModelError(f"{str(path)!r} is missing.")
         return os.stat(path).st_size
-    except OSError as error:
-        raise ModelError(f"{str(path)!r} can't be read ({error.strerror}).") from error
-
-
-def read_bytes(path: Path) -> npt.NDArray[np.uint8]:
-    """The content of a file that must be there."""
-    sized_file(path)
-    try:
-        return np.fromfile(path, np.uint8)
     except OSError as error:
         raise ModelError(f"{str(path)!r} can't be read ({error.strerror}).") from error
 
@@ -80,28 +78,29 @@ class Cursor:
     """Little-endian fields of a binary file, one after another; none is read beyond the end."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.at = path, 0
-        self._bytes = read_bytes(path)
+        self.path, self.place = path, 0
+        sized_file(path)
+        try:
+            self._bytes = np.fromfile(path, np.uint8)
+        except OSError as error:
+            raise ModelError(f"{str(path)!r} can't be read ({error.strerror}).") from error
         self.size = len(self._bytes)
 
     def take(self, dtype: Any, count: int, what: str) -> npt.NDArray[Any]:
         """The next ``count`` values."""
-        wide = np.dtype(dtype)
-        if not 0 <= count <= (self.size - self.at) // wide.itemsize:
-            left = self.size - self.at
-            raise ModelError(
-                f"{str(self.path)!r} is damaged: byte {self.at} should begin {count} values of {what}, but {left} "
-                "bytes follow."
-            )
-        values: npt.NDArray[Any] = self._bytes[self.at : self.at + count * wide.itemsize].view(wide)
-        self.at += count * wide.itemsize
+        size, left = np.dtype(dtype).itemsize, self.size - self.place
+        if not 0 <= count <= left // size:
+            fault = f"byte {self.place} should begin {count} values of {what}, but {left} bytes follow"
+            raise damaged(self.path, fault)
+        values: npt.NDArray[Any] = self._bytes[self.place : self.place + count * size].view(dtype)
+        self.place += count * size
         return values
 
     def number(self, dtype: Any, what: str, low: int, high: int) -> int:
         """The next value, an int within bounds."""
         value = int(self.take(dtype, 1, what)[0])
         if not low <= value <= high:
-            raise ModelError(f"{str(self.path)!r} is damaged: {what} must be in [{low}, {high}]. Got {value} instead.")
+            raise damaged(self.path, f"{what} must be in [{low}, {high}]. Got {value} instead")
         return value
 
 
@@ -109,19 +108,11 @@ class Cursor:
 class Nodes:
     """One tree's nodes, without its root."""
 
-    parents: npt.NDArray[np.int64]  # shape (n,): the parent of each node; -1 for the root
-    labels: npt.NDArray[np.int64]  # shape (n,): the label of a node without children; -1 for others
-    rows: npt.NDArray[np.int64]  # shape (n,): its row of `weights`, `CERTAIN` or `IMPOSSIBLE`
+    parents: Ints  # shape (n,): the parent of each node; -1 for the root
+    labels: Ints  # shape (n,): the label of a node without children; -1 for others
+    rows: Ints  # shape (n,): its row of `weights`, `CERTAIN` or `IMPOSSIBLE`
     weights: sp.csr_matrix  # shape (n_rows, n_features)
     intercepts: npt.NDArray[np.float32]  # shape (n_rows,)
-
-
-@dataclass(frozen=True)
-class _Layer:
-    """Node numbers of one layer, siblings together, and where each parent's children begin."""
-
-    nodes: npt.NDArray[np.int64]
-    offsets: npt.NDArray[np.int64]
 
 
 def build_model(
@@ -135,8 +126,7 @@ def build_model(
         hinge_power([combine] if isinstance(combine, str) else combine)
     except ParameterError as error:
         raise ModelError(f"{where}: {error}") from error
-    n_labels = _count_labels(trees, n_labels, where)
-    n_features = trees[0].weights.shape[1]
+    n_labels, n_features = _count_labels(trees, n_labels, where), trees[0].weights.shape[1]
     if not 0 <= n_features <= MAX_COLUMNS:
         raise ModelError(f"{where}: models have at most {MAX_COLUMNS} features. Got {n_features} instead.")
     model.fitted_ = FittedTrees([_ranker(nodes, n_labels, weight_dtype, where) for nodes in trees])
@@ -163,55 +153,55 @@ def _count_labels(trees: Sequence[Nodes], wanted: int | None, where: str) -> int
 
 
 def _ranker(nodes: Nodes, n_labels: int, weight_dtype: WeightDtype, where: str) -> TreeRanker:
-    depth = _depths(nodes.parents, where)
-    parents, labels, rows = _complete(nodes, depth, n_labels, where)
-    layers = _layers(parents)
-    _check_size(layers, nodes.weights, where)
-    leaves = labels[layers[-1].nodes].astype(np.int32)
+    n = len(nodes.parents)
+    if n == 0 or int(nodes.parents.min()) < -1 or int(nodes.parents.max()) >= n:
+        raise ModelError(f"{where}: the parents of its {n} nodes must be in [-1, {n - 1}], and there must be one.")
+    depths = np.full(n, -1, np.int64)  # of each node; the root's children are at 0
+    for depth, (members, _) in enumerate(_layers(nodes.parents, where)):
+        depths[members] = depth
+    if (depths < 0).any():
+        n_lost = int((depths < 0).sum())
+        raise ModelError(f"{where}: {n_lost} of its {n} nodes cannot be reached from the root.")
+    parents, labels, rows = _complete(nodes, depths, n_labels, where)
+    layers = list(_layers(parents, where))
+    # Features far beyond what the weights speak of are refused: each cluster keeps an index over them.
+    n_features, n_weights = nodes.weights.shape[1], nodes.weights.nnz
+    index = max(len(offsets) for _, offsets in layers) * (n_features >> 16) * 8
+    if index > _MOST_INDEX and index > 64 * n_weights:
+        words = f"{n_features} features for {n_weights} weights would need {index >> 20} MiB of index"
+        raise ModelError(f"{where}: {words}.")
     try:
-        tree = LabelTree(tuple(layer.offsets for layer in layers), leaves, n_labels)
+        leaves = labels[layers[-1][0]].astype(np.int32)
+        tree = LabelTree(tuple(offsets for _, offsets in layers), leaves, n_labels)
     except DataError as error:
         raise ModelError(f"{where}: {error}") from error
-    weights = [_weights(layer, rows, nodes, weight_dtype) for layer in layers]
-    return TreeRanker(tree, weights)
+    return TreeRanker(tree, [_weights(rows[members], offsets, nodes, weight_dtype) for members, offsets in layers])
 
 
-def _check_size(layers: Sequence[_Layer], weights: sp.csr_matrix, where: str) -> None:
-    """Refuse a number of features far beyond what the weights speak of: each cluster keeps an index over them."""
-    index = max(len(layer.offsets) for layer in layers) * (weights.shape[1] >> 16) * 8
-    if index > _MOST_INDEX and index > 64 * weights.nnz:
-        raise ModelError(
-            f"{where}: {weights.shape[1]} features for {weights.nnz} weights would need {index >> 20} MiB of index."
-        )
-
-
-def _depths(parents: npt.NDArray[np.int64], where: str) -> npt.NDArray[np.int64]:
-    """How deep each node lies, the root's children at 0."""
-    n = len(parents)
-    if n == 0 or int(parents.min()) < -1 or int(parents.max()) >= n:
-        raise ModelError(f"{where}: the parents of its {n} nodes must be in [-1, {n - 1}], and there must be one.")
-    depths = np.full(n, -1, np.int64)
-    reached = np.flatnonzero(parents == -1)
-    children = np.argsort(parents, kind="stable")
-    starts = np.searchsorted(parents[children], np.arange(n + 1))
-    level, n_reached = 0, 0
-    while len(reached):
-        if level == MAX_DEPTH:
+def _layers(parents: Ints, where: str) -> Iterator[tuple[Ints, Ints]]:
+    """The nodes of each layer in the order of their parents, and of their numbers among siblings; and where each
+    parent's children begin."""
+    order = np.argsort(parents, kind="stable")
+    starts = np.searchsorted(parents[order], np.arange(-1, len(parents) + 1))
+    above = np.array([-1])
+    for depth in itertools.count():
+        counts = starts[above + 2] - starts[above + 1]
+        if not counts.any():
+            return
+        if depth == MAX_DEPTH:
             raise ModelError(f"{where}: its tree has more than {MAX_DEPTH} layers, which Sylvan's cannot have.")
-        depths[reached] = level
-        n_reached += len(reached)
-        counts = starts[reached + 1] - starts[reached]
-        ends = np.cumsum(counts)
-        reached = children[np.arange(ends[-1]) + np.repeat(starts[reached] - (ends - counts), counts)]
-        level += 1
-    if n_reached < n:
-        raise ModelError(f"{where}: {n - n_reached} of its {n} nodes cannot be reached from the root.")
-    return depths
+        above = order[_runs(starts[above + 1], counts)]
+        yield above, np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
 
 
-def _complete(
-    nodes: Nodes, depths: npt.NDArray[np.int64], n_labels: int, where: str
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _runs(starts: Ints, lengths: Ints) -> Ints:
+    """The numbers of several runs, one run after another."""
+    ends = np.cumsum(lengths)
+    runs: Ints = np.arange(ends[-1]) + np.repeat(starts - (ends - lengths), lengths)
+    return runs
+
+
+def _complete(nodes: Nodes, depths: Ints, n_labels: int, where: str) -> tuple[Ints, Ints, Ints]:
     """Parents, labels and rows of the nodes and of those that they lack: every label in the deepest layer."""
     has_children = np.zeros(len(depths), bool)
     has_children[nodes.parents[nodes.parents >= 0]] = True
@@ -224,17 +214,16 @@ def _complete(
     deepest = int((depths + (labelled & has_children)).max())
     tails = np.flatnonzero(labelled & ((depths < deepest) | has_children))
     names, labels[0][tails] = nodes.labels[tails], -1
-    total, at = len(depths), depths[tails]
-    above = tails
+    total, depth, above = len(depths), depths[tails], tails
     while len(above):
-        at = at + 1
+        depth = depth + 1
         parents.append(above)
         rows.append(np.full(len(above), CERTAIN, np.int64))
-        done = at == deepest
+        done = depth == deepest
         labels.append(np.where(done, names, -1))
         new = np.arange(total, total + len(above))
         total += len(above)
-        above, at, names = new[~done], at[~done], names[~done]
+        above, depth, names = new[~done], depth[~done], names[~done]
     missing = np.setdiff1d(np.arange(n_labels), nodes.labels[labelled])
     if len(missing):
         chain = deepest  # nodes above the labels' own layer
@@ -248,53 +237,27 @@ def _complete(
     return np.concatenate(parents), np.concatenate(labels), np.concatenate(rows)
 
 
-def _layers(parents: npt.NDArray[np.int64]) -> list[_Layer]:
-    """The nodes of each layer in the order of their parents, and of their numbers among siblings."""
-    order = np.argsort(parents, kind="stable")
-    starts = np.searchsorted(parents[order], np.arange(-1, len(parents) + 1))
-    above = np.array([-1])
-    layers: list[_Layer] = []
-    while True:
-        counts = starts[above + 2] - starts[above + 1]
-        if not counts.any():
-            return layers
-        ends = np.concatenate(([0], np.cumsum(counts)))
-        nodes = order[np.arange(ends[-1]) + np.repeat(starts[above + 1] - ends[:-1], counts)]
-        layers.append(_Layer(nodes, ends.astype(np.int64)))
-        above = nodes
-
-
-def _weights(layer: _Layer, rows: npt.NDArray[np.int64], nodes: Nodes, weight_dtype: WeightDtype) -> ClusterWeights:
-    """The weights of one layer, cluster by cluster, features rising."""
-    which = rows[layer.nodes]
+def _weights(which: Ints, offsets: Ints, nodes: Nodes, weight_dtype: WeightDtype) -> ClusterWeights:
+    """The weights of one layer, whose nodes have the rows ``which``, cluster by cluster, features rising."""
+    weighted, matrix = which >= 0, nodes.weights
     intercepts = np.where(which == CERTAIN, _CERTAIN_SCORE, _IMPOSSIBLE_SCORE).astype(np.float32)
-    intercepts[which >= 0] = nodes.intercepts[which[which >= 0]]
-    matrix = nodes.weights
+    intercepts[weighted] = nodes.intercepts[which[weighted]]
     begins, lengths = np.zeros(len(which), np.int64), np.zeros(len(which), np.int64)
-    begins[which >= 0] = matrix.indptr[which[which >= 0]]
-    lengths[which >= 0] = matrix.indptr[which[which >= 0] + 1] - begins[which >= 0]
+    begins[weighted] = matrix.indptr[which[weighted]]
+    lengths[weighted] = matrix.indptr[which[weighted] + 1] - begins[weighted]
     clusters = [
-        _cluster(matrix, begins[a:b], lengths[a:b], intercepts[a:b])
-        for a, b in zip(layer.offsets[:-1].tolist(), layer.offsets[1:].tolist(), strict=True)
+        _cluster(matrix, begins[a:b], lengths[a:b], intercepts[a:b]) for a, b in itertools.pairwise(offsets.tolist())
     ]
-    return ClusterWeights.from_clusters(clusters, layer.offsets, matrix.shape[1], weight_dtype)
+    return ClusterWeights.from_clusters(clusters, offsets, matrix.shape[1], weight_dtype)
 
 
-def _cluster(
-    matrix: sp.csr_matrix,
-    begins: npt.NDArray[np.int64],
-    lengths: npt.NDArray[np.int64],
-    intercepts: npt.NDArray[np.float32],
-) -> ClusterRows:
+def _cluster(matrix: sp.csr_matrix, begins: Ints, lengths: Ints, intercepts: npt.NDArray[np.float32]) -> ClusterRows:
     """One cluster's children, given as rows of ``matrix``, as rows of features."""
-    ends = np.cumsum(lengths)
-    entries = np.arange(ends[-1]) + np.repeat(begins - (ends - lengths), lengths)
-    features = matrix.indices[entries]
-    order = np.argsort(features, kind="stable")  # children of one feature stay in their order
-    features = features[order]
+    entries = _runs(begins, lengths)
+    order = np.argsort(matrix.indices[entries], kind="stable")  # children of one feature stay in their order
+    features = matrix.indices[entries[order]]
     children = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)[order]
-    first = np.flatnonzero(np.concatenate(([True], features[1:] != features[:-1])))[: len(features)]
-    counts = np.diff(np.concatenate((first, [len(features)]))).astype(np.int32)
-    return ClusterRows(
-        features[first].astype(np.int32), counts, children, matrix.data[entries[order]].astype(np.float32), intercepts
-    )
+    first = np.flatnonzero(np.diff(features, prepend=-1))
+    counts = np.diff(first, append=len(features)).astype(np.int32)
+    weights = matrix.data[entries[order]].astype(np.float32)
+    return ClusterRows(features[first].astype(np.int32), counts, children, weights, intercepts)

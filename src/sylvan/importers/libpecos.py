@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from sylvan.data.formats.arrays import load_npz_columns
 from sylvan.errors import DataError, ModelError
-from sylvan.importers.forest import MAX_DEPTH, Nodes, build_model, need_field, read_json
+from sylvan.importers.forest import MAX_DEPTH, Ints, Nodes, build_model, need_field, read_json
 from sylvan.models import XRLinear
 from sylvan.weights.layer import WeightDtype
 
@@ -116,24 +116,19 @@ def _read_layer(folder: Path) -> _Layer:
     path = folder / "param.json"
     param = read_json(path)
     if param.get("is_mmap") if isinstance(param, dict) else False:
-        raise ModelError(
-            f"{str(folder)!r} is a model compiled to memory maps, which only libpecos reads. Import the folder that it "
-            "was compiled from."
-        )
+        words = "which only libpecos reads. Import the folder that it was compiled from"
+        raise ModelError(f"{str(folder)!r} is a model compiled to memory maps, {words}.")
     bias = need_field(param, "bias", float, path, -1, 10**9)
     prediction = need_field(param, "pred_kwargs", dict, path)
     weights, children = _matrix(folder / "W.npz"), _matrix(folder / "C.npz")
     if children.shape[1] != weights.shape[0]:
-        raise ModelError(
-            f"{str(folder)!r}: W.npz has {weights.shape[0]} columns, but C.npz {children.shape[1]} rows: each node "
-            "must have one of both."
-        )
+        counts = f"W.npz has {weights.shape[0]} columns, but C.npz {children.shape[1]} rows"
+        raise ModelError(f"{str(folder)!r}: {counts}: each node must have one of both.")
     intercepts = np.zeros(weights.shape[0], np.float32)
     if bias > 0:  # the last feature is the constant one
         if weights.shape[1] < 1:
             raise ModelError(f"{str(folder / 'W.npz')!r} lacks the row of the bias.")
-        constant = weights[:, -1].toarray().ravel()
-        intercepts = (constant * np.float32(bias)).astype(np.float32)
+        intercepts = (weights[:, -1].toarray().ravel() * np.float32(bias)).astype(np.float32)
         weights = weights[:, :-1]
     return _Layer(
         children, weights, intercepts, bias, need_field(prediction, "post_processor", str, path),
@@ -158,21 +153,15 @@ def _nodes_of_layers(layers: list[_Layer], where: Path) -> Nodes:
     n_features = layers[0].weights.shape[1]
     parents, labels, above, first = [], [], 1, 0
     for t, layer in enumerate(layers):
-        n_nodes = layer.weights.shape[0]
-        if layer.weights.shape[1] != n_features:
-            raise ModelError(
-                f"{str(where)!r}: layer {t} has {layer.weights.shape[1]} features, but layer 0 has {n_features}."
-            )
-        if layer.children.shape[0] != above:
-            raise ModelError(
-                f"{str(where)!r}: C.npz of layer {t} has {layer.children.shape[0]} columns for {above} parents."
-            )
+        (n_nodes, width), n_parents = layer.weights.shape, layer.children.shape[0]
+        if width != n_features:
+            raise ModelError(f"{str(where)!r}: layer {t} has {width} features, but layer 0 has {n_features}.")
+        if n_parents != above:
+            raise ModelError(f"{str(where)!r}: C.npz of layer {t} has {n_parents} columns for {above} parents.")
         counts = np.bincount(layer.children.indices, minlength=n_nodes)
         if counts.max(initial=0) > 1:
-            raise ModelError(
-                f"{str(where)!r}: in layer {t}, node {int(counts.argmax())} has {int(counts.max())} parents. "
-                "Trees with overlapping clusters can't be imported."
-            )
+            words = f"in layer {t}, node {int(counts.argmax())} has {int(counts.max())} parents"
+            raise ModelError(f"{str(where)!r}: {words}. Trees with overlapping clusters can't be imported.")
         parent = np.full(n_nodes, -2, np.int64)
         parent[layer.children.indices] = np.repeat(np.arange(above), np.diff(layer.children.indptr))
         parents.append(np.where(parent >= 0, parent + first - above, parent) if t else np.where(parent < 0, -2, -1))
@@ -181,27 +170,20 @@ def _nodes_of_layers(layers: list[_Layer], where: Path) -> Nodes:
     return _attached(np.concatenate(parents), np.concatenate(labels), layers)
 
 
-def _attached(parents: npt.NDArray[np.int64], labels: npt.NDArray[np.int64], layers: list[_Layer]) -> Nodes:
+def _attached(parents: Ints, labels: Ints, layers: list[_Layer]) -> Nodes:
     """Only the nodes that hang in the tree and have labels below them (constraints on the output cut some off)."""
-    n = len(parents)
-    alive = np.zeros(n, bool)
-    reached = labels >= 0
+    alive = reached = labels >= 0
     for _ in layers:  # from below: whoever has a label below
-        alive |= reached
-        up = parents[reached & (parents >= 0)]
-        reached = np.zeros(n, bool)
+        up, reached = parents[reached & (parents >= 0)], np.zeros(len(parents), bool)
         reached[up] = True
+        alive = alive | reached
     for _ in layers:  # from above: whoever hangs in the tree
-        alive &= (parents == -1) | ((parents >= 0) & alive[parents])
-    number = np.cumsum(alive) - 1
-    remaining = parents[alive]
-    return Nodes(
-        np.where(remaining >= 0, number[remaining], remaining),
-        labels[alive],
-        np.flatnonzero(alive),
-        sp.vstack([layer.weights for layer in layers], format="csr"),
-        np.concatenate([layer.intercepts for layer in layers]),
-    )
+        alive = alive & ((parents == -1) | ((parents >= 0) & alive[parents]))
+    number, remaining = np.cumsum(alive) - 1, parents[alive]
+    weights = sp.vstack([layer.weights for layer in layers], format="csr")
+    intercepts = np.concatenate([layer.intercepts for layer in layers])
+    above = np.where(remaining >= 0, number[remaining], remaining)
+    return Nodes(above, labels[alive], np.flatnonzero(alive), weights, intercepts)
 
 
 def _combine(names: list[str], where: Path) -> str | list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import scipy.sparse as sp
 
 from sylvan.arrays.validate import MAX_COLUMNS
 from sylvan.errors import ModelError
-from sylvan.importers.forest import MOST_LABELS, Cursor, Nodes, build_model
+from sylvan.importers.forest import MOST_LABELS, Cursor, Ints, Nodes, build_model, damaged
 from sylvan.models import XRLinear
 from sylvan.weights.layer import WeightDtype
 
@@ -27,23 +26,7 @@ _SIZES = np.dtype([("size", "<u8"), ("nonzero", "<u8"), ("length", "<u8"), ("sto
 _PAIR = np.dtype([("index", "<i4"), ("value", "<f4")])
 
 
-@dataclass(frozen=True)
-class _Args:
-    """What ``args.bin`` says of a model."""
-
-    bias: float
-    normalize: bool
-    kind: str
-    n_members: int
-
-
-@dataclass(frozen=True)
-class _Bases:
-    """All classifiers of ``weights.bin``."""
-
-    weights: sp.csr_matrix
-    intercepts: npt.NDArray[np.float32]
-    loss: int
+_Bases = tuple[sp.csr_matrix, npt.NDArray[np.float32]]  # all classifiers of weights.bin: their weights and intercepts
 
 
 def is_napkinxc(folder: Path) -> bool:
@@ -100,23 +83,24 @@ def from_napkinxc(folder: str | os.PathLike[str], *, weight_dtype: WeightDtype =
     [[0]]
     """
     where = Path(folder)
-    args = _read_args(where / "args.bin")
-    folders = [where / f"member_{number}" for number in range(args.n_members)] if args.n_members > 1 else [where]
-    bases = [_read_bases(one / "weights.bin", args.bias) for one in folders]
-    losses = {one.loss for one in bases}
+    bias, normalize, kind, n_members = _read_args(where / "args.bin")
+    folders = [where / f"member_{number}" for number in range(n_members)] if n_members > 1 else [where]
+    read = [_read_bases(member / "weights.bin", bias) for member in folders]
+    losses, bases = {loss for _, loss in read}, [members for members, _ in read]
     if len(losses) > 1:
         raise ModelError(f"{str(where)!r}: its members were trained with different losses.")
-    n_features = max(one.weights.shape[1] for one in bases)
-    for one in bases:
-        one.weights.resize((one.weights.shape[0], n_features))
-    trees = [_nodes(one, result, args.kind == _TREE) for one, result in zip(folders, bases, strict=True)]
+    n_features = max(weights.shape[1] for weights, _ in bases)
+    for weights, _ in bases:
+        weights.resize((weights.shape[0], n_features))
+    trees = [_nodes(member, result, kind == _TREE) for member, result in zip(folders, bases, strict=True)]
     return build_model(
-        trees, None, _COMBINES[losses.pop()], weight_dtype, repr(str(where)), beam=beam, bias=max(args.bias, 0.0),
-        normalize=args.normalize,
+        trees, None, _COMBINES[losses.pop()], weight_dtype, repr(str(where)), beam=beam, bias=max(bias, 0.0),
+        normalize=normalize,
     )  # fmt: skip
 
 
-def _read_args(path: Path) -> _Args:
+def _read_args(path: Path) -> tuple[float, bool, str, int]:
+    """The bias, whether rows are scaled, the kind of model and the number of its members."""
     file = Cursor(path)
     file.take("u1", file.number("<i8", "the length of its version", 1, 40), "its version")
     bias = float(file.take("<f4", 1, "the bias")[0])
@@ -131,39 +115,39 @@ def _read_args(path: Path) -> _Args:
     if hashed != 0:
         raise ModelError(f"{str(path)!r}: the model hashes its features, which Sylvan's doesn't.")
     if threshold != 0:
-        raise ModelError(
-            f"{str(path)!r}: the model drops features below {threshold:g} before it ranks, which Sylvan's doesn't."
-        )
+        words = f"the model drops features below {threshold:g} before it ranks, which Sylvan's doesn't"
+        raise ModelError(f"{str(path)!r}: {words}.")
     if not np.isfinite(bias) or (n_members > 1 and kind != _TREE):
-        raise ModelError(f"{str(path)!r} is damaged: a {kind} of {n_members} members and a bias of {bias:g}.")
-    return _Args(bias, normalize, kind, n_members)
+        raise damaged(path, f"a {kind} of {n_members} members and a bias of {bias:g}")
+    return bias, normalize, kind, n_members
 
 
-def _read_bases(path: Path, bias: float) -> _Bases:
-    """Every classifier: its weights where positive means yes, and its score for a row of nothing but zeros."""
+def _read_bases(path: Path, bias: float) -> tuple[_Bases, int]:
+    """Every classifier: its weights where positive means yes, and its score for a row of nothing but zeros; the number
+    of their loss."""
     file = Cursor(path)
     n_bases = file.number("<i4", "the number of classifiers", 1, max(1, (file.size - 4) // _HEAD.itemsize))
     signs, lengths = np.ones(n_bases, np.float32), np.zeros(n_bases, np.int64)
     constant = np.ones(n_bases, bool)
     parts, losses, size = [np.zeros(0, _PAIR)], set(), 0
-    for at in range(n_bases):
+    for number in range(n_bases):
         classes, first, loss = file.take(_HEAD, 1, "a classifier")[0].item()
         if classes not in (0, 1, 2) or first not in (0, 1) or not 0 <= loss < len(_COMBINES):
             raise ModelError(
-                f"{str(path)!r}: classifier {at} has {classes} classes, the first of them {first}, and loss {loss}; "
-                f"at most 2, 0 or 1, and a loss of 0 (logistic) or 1 (squared hinge) can be imported."
+                f"{str(path)!r}: classifier {number} has {classes} classes, the first of them {first}, and loss "
+                f"{loss}; at most 2, 0 or 1, and a loss of 0 (logistic) or 1 (squared hinge) can be imported."
             )
-        signs[at] = 1 if first == 1 else -1
+        signs[number] = 1 if first == 1 else -1
         if classes == 2:
-            constant[at] = False
+            constant[number] = False
             losses.add(loss)
             columns, pairs = _read_weights(file)
-            size, lengths[at] = max(size, columns), len(pairs)
+            size, lengths[number] = max(size, columns), len(pairs)
             parts.append(pairs)
     if len(losses) > 1:
         raise ModelError(f"{str(path)!r}: its classifiers were trained with different losses.")
     weights, intercepts = _as_matrix(np.concatenate(parts), lengths, signs, size, bias, path)
-    return _Bases(weights, np.where(constant, signs * _CONSTANT, intercepts), losses.pop() if losses else 0)
+    return (weights, np.where(constant, signs * _CONSTANT, intercepts)), losses.pop() if losses else 0
 
 
 def _read_weights(file: Cursor) -> tuple[int, npt.NDArray[Any]]:
@@ -182,18 +166,17 @@ def _read_weights(file: Cursor) -> tuple[int, npt.NDArray[Any]]:
 
 
 def _as_matrix(
-    pairs: npt.NDArray[Any], lengths: npt.NDArray[np.int64], signs: npt.NDArray[np.float32], size: int, bias: float,
-    path: Path,
-) -> tuple[sp.csr_matrix, npt.NDArray[np.float32]]:  # fmt: skip
+    pairs: npt.NDArray[Any], lengths: Ints, signs: npt.NDArray[np.float32], size: int, bias: float, path: Path
+) -> _Bases:
     """The weights of all classifiers, ``lengths`` of the pairs each, and what the constant feature adds to a score."""
     base = np.repeat(np.arange(len(lengths)), lengths)
     index, values = pairs["index"].astype(np.int64), pairs["value"].astype(np.float32)
     if len(index) and (int(index.min()) < 0 or int(index.max()) > MAX_COLUMNS):
-        raise ModelError(f"{str(path)!r} is damaged: columns must be in [0, {MAX_COLUMNS}].")
+        raise damaged(path, f"columns must be in [0, {MAX_COLUMNS}]")
     if ((np.diff(index) <= 0) & (np.diff(base) == 0)).any():
-        raise ModelError(f"{str(path)!r} is damaged: the columns of a classifier must rise.")
+        raise damaged(path, "the columns of a classifier must rise")
     if not np.isfinite(values).all():
-        raise ModelError(f"{str(path)!r} is damaged: a weight is no finite number.")
+        raise damaged(path, "a weight is no finite number")
     values *= signs[base]
     ones, stored = index == 1, (index >= _FIRST) & (values != 0)
     intercepts = np.zeros(len(lengths), np.float32)
@@ -205,10 +188,9 @@ def _as_matrix(
 
 
 def _nodes(folder: Path, bases: _Bases, tree: bool) -> Nodes:
-    n_bases = bases.weights.shape[0]
+    n_bases = bases[0].shape[0]
     if not tree:
-        each = np.arange(n_bases)
-        return Nodes(np.full(n_bases, -1, np.int64), each, each, bases.weights, bases.intercepts)
+        return Nodes(np.full(n_bases, -1, np.int64), np.arange(n_bases), np.arange(n_bases), *bases)
     file = Cursor(folder / "tree.bin")
     file.number("<i4", "the number of labels", 1, MOST_LABELS)
     n_nodes = file.number("<i4", "the number of nodes", 1, min(_MOST_NODES, file.size // 12))
@@ -218,6 +200,6 @@ def _nodes(folder: Path, bases: _Bases, tree: bool) -> Nodes:
     if n_nodes != n_bases:
         raise ModelError(f"{str(folder)!r}: tree.bin has {n_nodes} nodes, but weights.bin {n_bases} classifiers.")
     if (np.sort(names) != np.arange(n_nodes)).any() or (labels < -1).any():
-        raise ModelError(f"{str(folder / 'tree.bin')!r} is damaged: its nodes aren't numbered from 0 to {n_nodes - 1}.")
+        raise damaged(folder / "tree.bin", f"its nodes aren't numbered from 0 to {n_nodes - 1}")
     order = np.argsort(names)
-    return Nodes(parents[order], labels[order], np.arange(n_nodes), bases.weights, bases.intercepts)
+    return Nodes(parents[order], labels[order], np.arange(n_nodes), *bases)

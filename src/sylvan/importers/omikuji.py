@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from sylvan.arrays import validate
 from sylvan.errors import ModelError
-from sylvan.importers.forest import MOST_LABELS, Nodes, build_model, need_field, read_json, sized_file
+from sylvan.importers.forest import MOST_LABELS, Ints, Nodes, build_model, damaged, need_field, read_json, sized_file
 from sylvan.models import XRLinear
 from sylvan.weights.layer import WeightDtype
 
@@ -53,7 +53,7 @@ def read_cbor(path: Path) -> Any:
     except OSError as error:
         raise ModelError(f"{str(path)!r} can't be read ({error.strerror}).") from error
     if left:
-        raise ModelError(f"{str(path)!r} is damaged: {left} bytes follow where it should end.")
+        raise damaged(path, f"{left} bytes follow where it should end")
     return item
 
 
@@ -129,10 +129,8 @@ def from_omikuji(
     n_features = need_field(settings, "n_features", int, where / "settings.json", 1, validate.MAX_COLUMNS)
     loss = need_field(settings, "classifier_loss_type", str, where / "settings.json")
     if loss not in _COMBINES:
-        raise ModelError(
-            f"{str(where / 'settings.json')!r}: 'classifier_loss_type' must be one of {', '.join(_COMBINES)}. "
-            f"Got {loss!r:.60} instead."
-        )
+        wanted = f"'classifier_loss_type' must be one of {', '.join(_COMBINES)}"
+        raise ModelError(f"{str(where / 'settings.json')!r}: {wanted}. Got {loss!r:.60} instead.")
     trees: list[Nodes] = []
     while (where / f"tree{len(trees)}.cbor").exists() or not trees:
         if len(trees) == _MOST_TREES:
@@ -147,8 +145,8 @@ class _Tree:
 
     def __init__(self, path: Path, n_features: int) -> None:
         self.path, self.n_features = path, n_features
-        self.parents: list[npt.NDArray[np.int64]] = []
-        self.labels: list[npt.NDArray[np.int64]] = []
+        self.parents: list[Ints] = []
+        self.labels: list[Ints] = []
         self.triples: list[Triples] = []
         self.n_nodes = 0
 
@@ -169,9 +167,8 @@ class _Tree:
         features, nodes, weights = features[~constant], nodes[~constant], weights[~constant]
         starts = np.searchsorted(nodes, np.arange(self.n_nodes + 1))
         matrix = sp.csr_matrix((weights, features.astype(np.int32), starts), shape=(self.n_nodes, self.n_features))
-        return Nodes(
-            np.concatenate(self.parents), np.concatenate(self.labels), np.arange(self.n_nodes), matrix, intercepts
-        )
+        parents, labels = np.concatenate(self.parents), np.concatenate(self.labels)
+        return Nodes(parents, labels, np.arange(self.n_nodes), matrix, intercepts)
 
     def _children(self, node: Any, number: int) -> list[tuple[Any, int]]:
         """Adds one node's children; returns those that have children themselves."""
@@ -184,10 +181,9 @@ class _Tree:
             if not isinstance(below, list):
                 raise self._damaged("a node's children must be a list of nodes")
             n, labels = len(below), np.full(len(below), -1, np.int64)
-            deeper = [(child, self.n_nodes + at) for at, child in enumerate(below)]
+            deeper = [(child, place) for place, child in enumerate(below, self.n_nodes)]
         features, children, weights = self._weights(body.get("weights"), n)
-        sound = np.isfinite(weights)
-        if not sound.all():
+        if not np.isfinite(weights).all():
             raise self._damaged("a weight is no finite number")
         stored = weights != 0
         self.triples.append((features[stored], children[stored] + self.n_nodes, weights[stored]))
@@ -200,21 +196,17 @@ class _Tree:
         """Weights of a node's children, the constant feature being the last."""
         kind, body = self._variant(matrix, ("Dense", "Sparse"), "a node's weights")
         n_rows = self.n_features + 1
+        what = f"weights of {n_rows} features and {n_children} children have"
         if kind == "Dense":
-            shape = self._ints(body.get("dim"), MOST_LABELS, "dim")
+            shape = self._ints(body.get("dim"), MOST_LABELS, "dim").tolist()
             data = self._numbers(body.get("data"), "data")
-            if shape.tolist() != [n_rows, n_children] or len(data) != n_rows * n_children:
-                raise self._damaged(
-                    f"weights of {n_rows} features and {n_children} children have shape {shape.tolist()!r:.60} and "
-                    f"{len(data)} values"
-                )
+            if shape != [n_rows, n_children] or len(data) != n_rows * n_children:
+                raise self._damaged(f"{what} shape {shape!r:.60} and {len(data)} values")
             rows, columns = np.divmod(np.arange(len(data)), max(1, n_children))
             return rows, columns, data
-        if (body.get("outer_dim"), body.get("inner_dim")) != (n_rows, n_children):
-            raise self._damaged(
-                f"weights of {n_rows} features and {n_children} children have dimensions {body.get('outer_dim')!r:.30} "
-                f"and {body.get('inner_dim')!r:.30}"
-            )
+        outer, inner = body.get("outer_dim"), body.get("inner_dim")
+        if (outer, inner) != (n_rows, n_children):
+            raise self._damaged(f"{what} dimensions {outer!r:.30} and {inner!r:.30}")
         features = self._ints(body.get("outer_inds"), n_rows - 1, "outer_inds")
         children = self._ints(body.get("inner_inds"), n_children - 1, "inner_inds")
         offsets = self._ints(body.get("indptr"), len(children), "indptr")
@@ -238,10 +230,10 @@ class _Tree:
         with np.errstate(over="ignore"):
             return values.astype(np.float32)
 
-    def _ints(self, values: Any, high: int, name: str) -> npt.NDArray[np.int64]:
+    def _ints(self, values: Any, high: int, name: str) -> Ints:
         if not isinstance(values, np.ndarray) or not ((values >= 0) & (values <= high) & (values % 1 == 0)).all():
             raise self._damaged(f"{name!r} must be a list of ints in [0, {high}]")
         return values.astype(np.int64)
 
     def _damaged(self, what: str) -> ModelError:
-        return ModelError(f"{str(self.path)!r} is damaged: {what}.")
+        return damaged(self.path, what)

@@ -13,8 +13,9 @@ from sylvan.errors import ModelError
 from sylvan.labels.vocabulary import NamedTopK
 from sylvan.models.base import Estimator
 from sylvan.models.text import TextModel
+from sylvan.params.fields import Parameterized
+from sylvan.remote.client import SCHEME
 from sylvan.remote.pull import from_pretrained
-from sylvan.remote.repository import SCHEME
 from sylvan.store.registry import load
 
 
@@ -65,15 +66,10 @@ def has_probabilities(model: Any) -> bool:
     return bool(inner.calibrator_ is not None or inner.gives_probabilities)
 
 
-def set_threads(model: Estimator, threads: int | None) -> None:
+def set_threads(model: Parameterized, threads: int | None) -> None:
     """The number of threads of a model and of all that it is made of."""
-    if isinstance(model, TextModel):
-        model.vectorizer.set_params(n_jobs=threads)
-        set_threads(model.model, threads)
-        return
-    model.set_params(n_jobs=threads)
-    for member in getattr(model, "members", ()):
-        set_threads(member, threads)
+    names = [name for name in model.get_params() if name.rpartition("__")[2] == "n_jobs"]
+    model.set_params(**dict.fromkeys(names, threads))
 
 
 def set_device(model: Estimator, device: str) -> bool:

@@ -1,33 +1,130 @@
-"""The client of the Hugging Face Hub, loaded when it is first used; whatever fails with it is a sentence. The token is
-the client's affair: it takes it from ``HF_TOKEN`` or from where ``hf auth login`` has put it. No message holds it."""
+"""Repositories of the Hugging Face Hub, and its client, loaded when it is first used; whatever fails with it is a
+sentence. The token is the client's affair: it takes it from ``HF_TOKEN`` or from where ``hf auth login`` has put it. No
+message holds it."""
 
 from __future__ import annotations
 
 import contextlib
-import importlib
+import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from sylvan.errors import HubError, SylvanError
-from sylvan.remote.repository import Repository
+from sylvan.errors import HubError, ModelError, ParameterError, SylvanError
+from sylvan.lazy import need_extra
 from sylvan.version import __version__
 
 _SIGNATURE = re.compile(r"(?<=\S)\?\S+")
+SOURCE = "pulled"  # what a manifest calls it
+_CACHED = re.compile(r"models--([A-Za-z0-9_.-]+?)--([A-Za-z0-9_.-]+)")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+SCHEME = "hf://"
+_PART = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?")
+_REVISION = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_./+-]*[A-Za-z0-9_+-])?")
+_LONGEST = 96
 PATIENCE = 3.0  # seconds to wait for the Hub's first answer
+_FAILS = "the Hub fails ({}): try again later."
+_CHANGED = "somebody else changed it at the same time ({}): try again. Nothing was changed."
+_STATUSES = {
+    401: "the token was refused ({}): set HF_TOKEN to a valid one.",
+    403: "the token doesn't allow it ({}): set HF_TOKEN to one that may write there, or read it.",
+    409: _CHANGED,
+    412: _CHANGED,
+    429: "the Hub asks for fewer requests ({}): wait a few minutes.",
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """A repository on the Hub and a commit of it."""
+
+    repository: str
+    revision: str
+
+    def as_json(self) -> dict[str, str]:
+        """As a manifest holds it."""
+        return {"repository": self.repository, "revision": self.revision}
+
+
+def source_of(folder: str | os.PathLike[str], meta: Mapping[str, Any]) -> Source | None:
+    """Where the model in ``folder`` came from; None for one that wasn't pulled."""
+    path = os.path.realpath(folder)
+    cached = _CACHED.fullmatch(os.path.basename(cache_of(path) or ""))
+    if cached is not None:
+        return Source(f"{cached[1]}/{cached[2]}", os.path.basename(path))
+    note = meta.get(SOURCE)
+    if note is None:
+        return None
+    values = [note.get(key) for key in ("repository", "revision")] if isinstance(note, dict) else [None]
+    if not all(isinstance(value, str) and value.isprintable() for value in values):
+        raise ModelError(f"{os.fspath(folder)!r} is damaged: in manifest.json, {SOURCE!r} isn't what pull writes.")
+    return Source(*values)
+
+
+def cache_of(path: str) -> str | None:
+    """The folder of a repository in the Hub's cache to which a snapshot belongs; None for any other folder. A snapshot
+    is called ``models--owner--name/snapshots/COMMIT``, and its files are links to ``models--owner--name/blobs``."""
+    above, name = os.path.split(path)
+    root, middle = os.path.split(above)
+    is_snapshot = _COMMIT.fullmatch(name) and middle == "snapshots" and _CACHED.fullmatch(os.path.basename(root))
+    return root if is_snapshot else None
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A repository of the Hub: ``owner/name``, and a branch, tag or commit of it; None stands for its main branch."""
+
+    name: str
+    revision: str | None = None
+
+    @classmethod
+    def parse(cls, source: object, revision: str | None = None) -> Repository:
+        """What ``owner/name``, ``owner/name@revision`` or either after ``hf://`` means."""
+        text = source.removeprefix(SCHEME) if isinstance(source, str) else ""
+        name, mark, named = text.partition("@")
+        parts = name.split("/")
+        if len(parts) != 2 or not all(_is_part(part) for part in parts):
+            raise ParameterError(
+                "A repository on the Hugging Face Hub is called 'owner/name', of letters, digits and single hyphens, "
+                f"dots and underscores between them. Got {source!r:.120} instead."
+            )
+        if mark and revision is not None:
+            raise ParameterError(f"There are two revisions: {named!r:.60} in {source!r:.120}, and {revision!r:.60}.")
+        wanted = named if mark else revision
+        if wanted is not None and not _is_revision(wanted):
+            raise ParameterError(
+                f"A revision is a branch, a tag or a commit, such as 'main'. Got {wanted!r:.120} instead."
+            )
+        return cls(name, wanted)
+
+    def __str__(self) -> str:
+        return self.name if self.revision is None else f"{self.name}@{self.revision}"
+
+
+def _is_part(text: str) -> bool:
+    return len(text) <= _LONGEST and bool(_PART.fullmatch(text)) and "--" not in text and ".." not in text
+
+
+def _is_revision(text: object) -> bool:
+    return isinstance(text, str) and len(text) <= 200 and bool(_REVISION.fullmatch(text)) and ".." not in text
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """What a push has made: a commit, and its page."""
+
+    repository: str
+    revision: str
+    url: str
 
 
 def need_library() -> Any:
     """Import huggingface_hub, or say how to get it."""
-    try:
-        for module in ("constants", "errors", "utils"):  # which the package doesn't load by itself
-            importlib.import_module(f"huggingface_hub.{module}")
-        return importlib.import_module("huggingface_hub")
-    except ImportError as error:
-        raise ImportError(
-            'Models on the Hugging Face Hub need huggingface_hub. Install it with: pip install "sylvan[hub]"'
-        ) from error
+    modules = [f"huggingface_hub.{name}" for name in ("constants", "errors", "utils")]  # it doesn't load them by itself
+    what = "Models on the Hugging Face Hub need huggingface_hub"
+    return need_extra(what, "hub", *modules, "huggingface_hub")
 
 
 @contextlib.contextmanager
@@ -76,7 +173,8 @@ def asking(repository: Repository, token: str | None, doing: str, offline: str =
         raise
     except Exception as error:  # of the client and of whichever HTTP library it uses
         sentence = f"{repository} can't be {doing}: {_reason(error, repository, library, offline)}"
-        raise HubError(_without_token(sentence, token or library.get_token())) from error
+        secret = token or library.get_token()
+        raise HubError(sentence.replace(secret, "…") if isinstance(secret, str) and secret else sentence) from error
 
 
 def _reason(error: BaseException, repository: Repository, library: Any, offline: str) -> str:
@@ -94,44 +192,26 @@ def _reason(error: BaseException, repository: Repository, library: Any, offline:
         return f"{place} has no such model, or it is private and HF_TOKEN isn't set to a token that may read it."
     if isinstance(error, errors.RevisionNotFoundError):
         return f"{repository.name!r} has no revision {repository.revision or 'main'!r}."
-    status, of_cause = _status(error), _status(cause)
-    if status is not None:
-        return _of_status(status, error)
-    if isinstance(error, ValueError):
+    if isinstance(error, ValueError) and _status(error) is None:
         return f"{place} refuses it: {' '.join(str(error).split())[:300].rstrip('.')}."
-    if of_cause is not None and cause is not None:
-        return _of_status(of_cause, cause)
+    for answer in (error, cause):
+        if answer is not None and (status := _status(answer)) is not None:
+            if status not in _STATUSES and status < 500:
+                return f"the Hub refuses it ({status}): {_first_line(answer)}."
+            return _STATUSES.get(status, _FAILS).format(status)
     if isinstance(error, OSError) and error.errno is not None and not isinstance(error, ConnectionError):
-        at = f" at {error.filename!r}" if error.filename else ""
-        return f"{error.strerror or error}{at}."
+        where = f" at {error.filename!r}" if error.filename else ""
+        return f"{error.strerror or error}{where}."
     return f"{place} can't be reached ({_first_line(error)})."
-
-
-def _of_status(status: int, error: BaseException) -> str:
-    if status == 401:
-        return "the token was refused (401): set HF_TOKEN to a valid one."
-    if status == 403:
-        return "the token doesn't allow it (403): set HF_TOKEN to one that may write there, or read it."
-    if status in (409, 412):
-        return f"somebody else changed it at the same time ({status}): try again. Nothing was changed."
-    if status == 429:
-        return "the Hub asks for fewer requests (429): wait a few minutes."
-    if status >= 500:
-        return f"the Hub fails ({status}): try again later."
-    return f"the Hub refuses it ({status}): {_first_line(error)}."
 
 
 def _status(error: BaseException | None) -> int | None:
     """The HTTP status of an error that has one."""
-    found = getattr(getattr(error, "response", None), "status_code", None)
-    return found if isinstance(found, int) else None
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    return status if isinstance(status, int) else None
 
 
 def _first_line(error: BaseException) -> str:
     """The first line of a message that isn't empty, without its full stop and what signs an address after its "?"."""
     lines = [_SIGNATURE.sub("", line.strip()) for line in str(error).splitlines() if line.strip()]
     return "".join(c if c.isprintable() else "�" for c in (lines or [type(error).__name__])[0])[:300].rstrip(".")
-
-
-def _without_token(sentence: str, token: object) -> str:
-    return sentence.replace(token, "…") if isinstance(token, str) and token else sentence

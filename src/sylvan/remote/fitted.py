@@ -15,8 +15,8 @@ from sylvan import store
 from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError
 from sylvan.lazy import provided
 from sylvan.params.fields import Parameterized
+from sylvan.remote.client import Pushed
 from sylvan.remote.pull import from_pretrained
-from sylvan.remote.repository import Pushed
 
 _Self = TypeVar("_Self", bound="Fitted")
 
@@ -46,12 +46,12 @@ class Fitted(Parameterized):
         """What :meth:`to_state` gave, verified."""
         store.need_kind(state, cls.kind, cls.layout)
         try:
-            made = cls(**cls._params_from(state))
-            made.check_params()
-            made._restore(state)
+            restored = cls(**cls._params_from(state))
+            restored.check_params()
+            restored._restore(state)
         except (DataError, ParameterError) as error:  # what was saved is at fault, not the caller
             raise ModelError(f"{state.where or f'The {state.kind}'!r} is damaged: {error}") from error
-        return made
+        return restored
 
     def _plain_params(self) -> dict[str, Any]:
         """The parameters as a manifest holds them."""
@@ -86,15 +86,9 @@ class Fitted(Parameterized):
         store.save(folder, self.to_state())
 
     def push_to_hub(
-        self,
-        repository: str,
-        *,
-        revision: str | None = None,
-        private: bool | None = None,
-        license: str | None = None,
-        message: str | None = None,
-        token: str | None = None,
-    ) -> Pushed:
+        self, repository: str, *, revision: str | None = None, private: bool | None = None, license: str | None = None,
+        message: str | None = None, token: str | None = None,
+    ) -> Pushed:  # fmt: skip
         """Save it and push it to a repository on the Hugging Face Hub; see :func:`sylvan.hub.push`.
 
         Figures that ``sylvan train --test`` has noted in a model's folder are pushed with the folder alone.
@@ -128,13 +122,9 @@ class Fitted(Parameterized):
 
     @classmethod
     def from_pretrained(
-        cls: type[_Self],
-        source: str | os.PathLike[str],
-        *,
-        revision: str | None = None,
-        mmap: bool = True,
+        cls: type[_Self], source: str | os.PathLike[str], *, revision: str | None = None, mmap: bool = True,
         token: str | None = None,
-    ) -> _Self:
+    ) -> _Self:  # fmt: skip
         """Open one of the Hugging Face Hub, or of a folder; see :func:`sylvan.from_pretrained`.
 
         Parameters
@@ -156,10 +146,10 @@ class Fitted(Parameterized):
         HubError, ParameterError, ImportError
             As :func:`sylvan.from_pretrained`.
         """
-        found = from_pretrained(source, revision=revision, mmap=mmap, token=token)
-        if not isinstance(found, cls):
+        loaded = from_pretrained(source, revision=revision, mmap=mmap, token=token)
+        if not isinstance(loaded, cls):
             raise ModelError(
-                f"{os.fspath(source)!r} holds a {type(found).__name__}, where {cls.__name__} was asked for: "
+                f"{os.fspath(source)!r} holds a {type(loaded).__name__}, where {cls.__name__} was asked for: "
                 "sylvan.from_pretrained opens any."
             )
-        return found
+        return loaded

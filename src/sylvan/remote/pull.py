@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from sylvan import store
@@ -13,8 +12,7 @@ from sylvan.data.streams import open_write
 from sylvan.errors import HubError, ModelError
 from sylvan.params.wording import shown_bytes
 from sylvan.remote import readme
-from sylvan.remote.client import PATIENCE, asking, need_library, unreachable
-from sylvan.remote.repository import SOURCE, Repository, Source, cache_of
+from sylvan.remote.client import PATIENCE, SOURCE, Repository, Source, asking, cache_of, need_library, unreachable
 from sylvan.runtime.disk import free_bytes
 from sylvan.store.registry import rebuild
 
@@ -34,19 +32,10 @@ def check_links(folder: str, places: Iterable[str]) -> None:
             raise ModelError(f"{os.path.join(folder, place)!r} is a link that leads out of the folder, to {real!r}.")
 
 
-@dataclass(frozen=True)
-class Snapshot:
-    """A commit of a repository in the cache."""
-
-    folder: str
-    source: Source
-    n_bytes: int
-
-
-def download(repository: Repository, token: str | None = None) -> Snapshot:
-    """Bring a model into the Hub's cache, unless it is there, with its checksums compared. Of the repository only the
-    manifest, the files that it names and README.md are fetched: no other file, pickled or not, reaches this machine.
-    Where the Hub can't be reached, what is in the cache is taken."""
+def download(repository: Repository, token: str | None = None) -> tuple[str, Source]:
+    """Bring a model into the Hub's cache, unless it is there, with its checksums compared; the folder of its commit.
+    Of the repository only the manifest, the files that it names and README.md are fetched: no other file, pickled or
+    not, reaches this machine. Where the Hub can't be reached, what is in the cache is taken."""
     offline = unreachable(need_library())
     with asking(repository, token, "downloaded", offline) as api:
         folder = _fetch(api, repository.name, repository.revision, [_MANIFEST], offline)
@@ -56,13 +45,24 @@ def download(repository: Repository, token: str | None = None) -> Snapshot:
         check_links(folder, [_MANIFEST])
         sizes = store.files_of(folder)
         missing = [place for place in sizes if not os.path.exists(os.path.join(folder, place))]
-        _need_room(repository, folder, sum(sizes[place] for place in missing))
+        n_bytes, free = sum(sizes[place] for place in missing), free_bytes(folder)
+        if free is not None and n_bytes > free:
+            raise HubError(
+                f"{repository} can't be downloaded: it takes {shown_bytes(n_bytes)} more, and there are "
+                f"{shown_bytes(free)} free in the cache, {folder!r}."
+            )
         _fetch(api, repository.name, commit, [*sizes, readme.NAME], offline)
-    _need_all(repository, folder, sizes, offline)
-    check_links(folder, [*sizes, *_there(folder, readme.NAME)])
+    for place in sizes:  # older clients answer with what they have when the Hub fails on the way
+        if not os.path.exists(os.path.join(folder, place)):
+            why = f", and the Hub can't be reached ({offline})" if offline else ""
+            raise HubError(
+                f"{repository} isn't complete in the cache: {place!r}, which its manifest names, is missing{why}."
+            )
+    has_readme = os.path.lexists(os.path.join(folder, readme.NAME))
+    check_links(folder, [*sizes, *([readme.NAME] if has_readme else [])])
     if missing:
         store.load(folder, verify=True)
-    return Snapshot(folder, Source(repository.name, commit), sum(sizes.values()))
+    return folder, Source(repository.name, commit)
 
 
 def _fetch(api: Any, name: str, revision: str | None, places: list[str], offline: str) -> str:
@@ -75,36 +75,10 @@ def _fetch(api: Any, name: str, revision: str | None, places: list[str], offline
     return folder
 
 
-def _need_room(repository: Repository, folder: str, n_bytes: int) -> None:
-    free = free_bytes(folder)
-    if free is not None and n_bytes > free:
-        raise HubError(
-            f"{repository} can't be downloaded: it takes {shown_bytes(n_bytes)} more, and there are "
-            f"{shown_bytes(free)} free in the cache, {folder!r}."
-        )
-
-
-def _need_all(repository: Repository, folder: str, places: Iterable[str], offline: str) -> None:
-    """Older clients answer with what they have when the Hub fails on the way."""
-    for place in places:
-        if not os.path.exists(os.path.join(folder, place)):
-            why = f", and the Hub can't be reached ({offline})" if offline else ""
-            raise HubError(
-                f"{repository} isn't complete in the cache: {place!r}, which its manifest names, is missing{why}."
-            )
-
-
-def _there(folder: str, place: str) -> list[str]:
-    return [place] if os.path.lexists(os.path.join(folder, place)) else []
-
-
 def pull(
-    repository: str,
-    folder: str | os.PathLike[str] | None = None,
-    *,
-    revision: str | None = None,
+    repository: str, folder: str | os.PathLike[str] | None = None, *, revision: str | None = None,
     token: str | None = None,
-) -> str:
+) -> str:  # fmt: skip
     """Bring a model of the Hugging Face Hub to this machine, verified.
 
     Only ``manifest.json``, the files that it names and README.md are downloaded. Nothing in them is run or unpickled.
@@ -138,19 +112,26 @@ def pull(
     ImportError
         When huggingface_hub isn't installed.
     """
-    asked = Repository.parse(repository, revision)
+    wanted = Repository.parse(repository, revision)
     if folder is not None:
         store.check_target(folder)
-    snapshot = download(asked, token)
-    with _in_the_cache(snapshot.folder):
-        state = store.load(snapshot.folder, verify=folder is not None)
+    snapshot, source = download(wanted, token)
+    with _in_the_cache(snapshot):
+        state = store.load(snapshot, verify=folder is not None)
         rebuild(state)  # what can't be opened here is refused now, not when it is needed
     if folder is None:
-        return snapshot.folder
+        return snapshot
     path = store.folder_path(folder)
-    state.meta[SOURCE] = snapshot.source.as_json()
+    state.meta[SOURCE] = source.as_json()
     store.save(path, state)
-    _copy_readme(snapshot.folder, path)
+    # The repository's README.md becomes that of the folder, unless somebody wrote one there; nor is a link followed.
+    place = os.path.join(path, readme.NAME)
+    text = None if os.path.islink(place) else readme.read(snapshot)
+    before = None if text is None else readme.read(path)
+    if text is not None and (before is None or readme.card_checksum(before)):
+        with open_write(place) as stream:
+            text = readme.remarked(text, str(store.contents(path)["checksum"]))
+            stream.write(text.encode("utf-8", "replace"))
     return path
 
 
@@ -191,7 +172,7 @@ def from_pretrained(
     """
     if revision is None and isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
         return rebuild(store.load(source, mmap=mmap))
-    folder = download(Repository.parse(source, revision), token).folder
+    folder, _ = download(Repository.parse(source, revision), token)
     with _in_the_cache(folder):
         check_links(folder, store.files_of(folder))
         return rebuild(store.load(folder, mmap=mmap))
@@ -206,15 +187,3 @@ def _in_the_cache(folder: str) -> Iterator[None]:
         copy = os.path.dirname(os.path.dirname(os.path.abspath(folder)))  # of all revisions, with their files
         way = f"If it is so in the Hub's cache alone, delete {copy} and ask again: it is fetched then."
         raise ModelError(f"{error} {way}") from error
-
-
-def _copy_readme(source: str, folder: str) -> None:
-    """The repository's README.md as that of the folder, unless somebody wrote one there."""
-    path = os.path.join(folder, readme.NAME)
-    if os.path.islink(path):  # it isn't written through
-        return
-    text, there = readme.read(source), readme.read(folder)
-    if text is None or (there is not None and not readme.card_checksum(there)):
-        return
-    with open_write(path) as stream:
-        stream.write(readme.remarked(text, str(store.contents(folder)["checksum"])).encode("utf-8", "replace"))

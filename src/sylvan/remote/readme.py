@@ -64,13 +64,13 @@ def metadata_of(text: str, path: str = NAME) -> dict[str, Any]:
     import yaml
 
     try:
-        found = yaml.safe_load(match[1])
+        metadata = yaml.safe_load(match[1])
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         line = " ".join(str(error).split())[:200]
         raise DataError(f"The metadata before {path!r} isn't YAML: {line}.") from error
-    if found is not None and not isinstance(found, dict):
-        raise DataError(f"The metadata before {path!r} must be a mapping. Got {type(found).__name__} instead.")
-    return found or {}
+    if metadata is not None and not isinstance(metadata, dict):
+        raise DataError(f"The metadata before {path!r} must be a mapping. Got {type(metadata).__name__} instead.")
+    return metadata or {}
 
 
 def with_metadata(text: str, metadata: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from sylvan.lazy import need_extra
 from sylvan.serve.settings import ApiKey, Limits, ServedFolder, Settings
 
 if TYPE_CHECKING:
@@ -15,14 +16,9 @@ __all__ = ["ApiKey", "Limits", "ServedFolder", "Settings", "app"]
 
 
 def app(
-    models: Mapping[str, str | os.PathLike[str]] | Sequence[ServedFolder],
-    *,
-    limits: Limits | None = None,
-    keys: Sequence[ApiKey] = (),
-    watch: float = 1.0,
-    log: bool = False,
-    wait: bool = False,
-) -> App:
+    models: Mapping[str, str | os.PathLike[str]] | Sequence[ServedFolder], *, limits: Limits | None = None,
+    keys: Sequence[ApiKey] = (), watch: float = 1.0, log: bool = False, wait: bool = False,
+) -> App:  # fmt: skip
     """An ASGI application that serves models, to be mounted in another one or given to an ASGI server.
 
     Parameters
@@ -71,10 +67,4 @@ def app(
 
 def need_packages() -> None:
     """Load what the server is made of, or say how to get it."""
-    try:
-        import msgspec  # noqa: F401
-        import prometheus_client  # noqa: F401
-        import starlette  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise ImportError(f'Serving needs {error.name}. Install it with: pip install "sylvan[serve]"') from error
+    need_extra("Serving needs {}", "serve", "msgspec", "prometheus_client", "starlette", "uvicorn")

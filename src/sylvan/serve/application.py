@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import re
 import sys
 import time
 import traceback
+from dataclasses import dataclass
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -19,9 +19,8 @@ from sylvan.serve.calls import ADMIN, ANYONE, Call, ClientGone, Operation, Reply
 from sylvan.serve.problems import PROBLEM_TYPE, Problem
 from sylvan.serve.routes import all_operations
 from sylvan.serve.service import Service
-from sylvan.serve.settings import ApiKey, Settings, checked
+from sylvan.serve.settings import ApiKey, Keyring, Settings, checked
 
-_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
 _GONE = 499  # as nginx counts clients that left: nobody reads this status
 _SECURITY = [
     (b"x-content-type-options", b"nosniff"),
@@ -38,10 +37,7 @@ class App:
         self.service = Service(self.settings)
         self.operations: list[Operation] = all_operations(self.service)  # all of its routes
         self.service.openapi = msgspec.json.encode(document(self.operations, bool(self.settings.keys)))
-        routes = [
-            Route(one.path, _Endpoint(one, self.service), methods=[one.method], name=f"{one.method} {one.path}")
-            for one in self.operations
-        ]
+        routes = [Route(each.path, _Endpoint(each), methods=[each.method]) for each in self.operations]
         self._router = Router(routes, redirect_slashes=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -65,7 +61,7 @@ class App:
                 if self.settings.wait and not self.service.has_open:
                     wrong = list(self.service.served.values())
                     await self.service.stop()
-                    sentences = (f"The model {one.name!r} can't be opened: {one.refused}" for one in wrong)
+                    sentences = (f"The model {each.name!r} can't be opened: {each.refused}" for each in wrong)
                     await send({"type": "lifespan.startup.failed", "message": " ".join(sentences)})
                     return
                 await send({"type": "lifespan.startup.complete"})
@@ -76,10 +72,7 @@ class App:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
-        service = self.service
-        call = Call(scope, receive, service.limits, "")
-        given = call.header(b"x-request-id")
-        call.id = given if given and _ID.fullmatch(given) else service.new_id()
+        call = Call(scope, receive, self.service)
         scope["app"], scope["sylvan.call"] = self, call
         error: Exception | None = None
         try:
@@ -93,89 +86,33 @@ class App:
             error = caught
         try:
             if error is not None:
-                await self._refuse(error, call, send)
+                await _refuse(error, call, send)
         finally:
-            self._note(call, time.perf_counter() - started, scope)
+            self._note(call, time.perf_counter() - started)
 
-    async def _refuse(self, error: Exception, call: Call, send: Send) -> None:
-        """Answer with what is wrong; where an answer has begun already, end the connection."""
-        problem = _problem_of(error)
-        if problem.status == 500:
-            print(f"Request {call.id}:", file=sys.stderr)
-            traceback.print_exception(type(error), error, error.__traceback__)
-        if call.status:
-            raise error
-        if problem.pause:
-            await asyncio.sleep(problem.pause)
-        headers = [
-            (name.lower().encode(), value.encode("latin-1", "replace")) for name, value in problem.headers.items()
-        ]
-        await send_reply(send, Reply(problem.body(), problem.status, PROBLEM_TYPE, [*headers, *_SECURITY]), call)
-
-    def _note(self, call: Call, seconds: float, scope: Scope) -> None:
+    def _note(self, call: Call, seconds: float) -> None:
         """Count the request, and write its line."""
-        service = self.service
-        service.metrics.request(call.route or "none", call.model, call.status, seconds)
-        if service.log is not None:
-            service.log.add(
-                id=call.id, method=scope["method"], route=call.route or "none", model=call.model, status=call.status,
-                milliseconds=round(seconds * 1e3, 3), rows=call.rows, key=call.key,
-                client=(scope.get("client") or ("",))[0], version=call.version,
+        self.service.metrics.request(call.route or "none", call.model, call.status, seconds)
+        if self.service.log is not None:
+            self.service.log.add(
+                id=call.id, method=call.scope["method"], route=call.route or "none", model=call.model,
+                status=call.status, milliseconds=round(seconds * 1e3, 3), rows=call.rows, key=call.key,
+                client=(call.scope.get("client") or ("",))[0], version=call.version,
             )  # fmt: skip
 
 
-class _Endpoint:
-    """What Starlette's router calls for a route."""
-
-    def __init__(self, operation: Operation, service: Service) -> None:
-        self._operation, self._service = operation, service
-        self._route = f"{operation.method} {operation.path}"
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        call: Call = scope["sylvan.call"]
-        call.route = self._route
-        if self._operation.who != ANYONE:
-            self._authorize(call)
-        reply = await self._operation.handle(call)
-        reply.headers.extend(_SECURITY)
-        await send_reply(send, reply, call)
-
-    def _authorize(self, call: Call) -> None:
-        """Refuse who has no key, the wrong one, or has asked too often."""
-        keyring, admin = self._service.keyring, self._operation.who == ADMIN
-        if not keyring:
-            if admin:
-                raise Problem(403, "Models are changed with an admin key only, and this server has no keys at all.")
-            return
-        key = self._shown(call)
-        call.key = key.name
-        if admin and not key.admin:
-            raise Problem(403, f"The API key {key.name!r} is no admin key.")
-        wait = keyring.wait(key)
-        if wait > 0:
-            raise Problem(
-                429, f"The API key {key.name!r} may ask {key.rate:g} times a second. Ask again in {wait:.2g} s.",
-                {"Retry-After": str(max(1, round(wait)))},
-            )  # fmt: skip
-
-    def _shown(self, call: Call) -> ApiKey:
-        word = _key_shown(call.header(b"authorization")) or call.header(b"x-api-key")
-        key = self._service.keyring.find(word) if word else None
-        if key is None:
-            what = "needs an API key, as 'Authorization: Bearer KEY'" if not word else "doesn't know this API key"
-            raise Problem(401, f"This server {what}.", {"WWW-Authenticate": "Bearer"})
-        return key
-
-
-def _key_shown(authorization: str) -> str:
-    """The key in an Authorization header: a bearer token, or a password where a client can show nothing else."""
-    scheme, _, word = authorization.partition(" ")
-    if scheme.lower() != "basic":
-        return word.strip() if scheme.lower() == "bearer" else ""
-    try:
-        return base64.b64decode(word, validate=True).decode().partition(":")[2]
-    except ValueError:
-        return ""
+async def _refuse(error: Exception, call: Call, send: Send) -> None:
+    """Answer with what is wrong; where an answer has begun already, end the connection."""
+    problem = _problem_of(error)
+    if problem.status == 500:
+        print(f"Request {call.id}:", file=sys.stderr)
+        traceback.print_exception(type(error), error, error.__traceback__)
+    if call.status:
+        raise error
+    if problem.pause:
+        await asyncio.sleep(problem.pause)
+    headers = [(name.lower().encode(), value.encode("latin-1", "replace")) for name, value in problem.headers.items()]
+    await send_reply(send, Reply(problem.body(), problem.status, PROBLEM_TYPE, [*headers, *_SECURITY]), call)
 
 
 def _problem_of(error: Exception) -> Problem:
@@ -187,8 +124,53 @@ def _problem_of(error: Exception) -> Problem:
         return Problem(error.status_code, sentence.get(error.status_code, error.detail), error.headers)
     if isinstance(error, MemoryLimitError | MemoryError):
         return Problem(503, "There is not enough memory for this request.")
-    if isinstance(error, ModelError):
-        return Problem(503, str(error))
     if isinstance(error, SylvanError):
-        return Problem(422, str(error))
+        return Problem(503 if isinstance(error, ModelError) else 422, str(error))
     return Problem(500, "Something went wrong inside the server; its log says what, beside this request's id.")
+
+
+@dataclass(frozen=True)
+class _Endpoint:
+    """What Starlette's router calls for a route."""
+
+    operation: Operation
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        call: Call = scope["sylvan.call"]
+        call.route = self.operation.name
+        if self.operation.who != ANYONE:
+            _authorize(call, call.service.keyring, self.operation.who == ADMIN)
+        reply = await self.operation.handle(call)
+        reply.headers.extend(_SECURITY)
+        await send_reply(send, reply, call)
+
+
+def _authorize(call: Call, keyring: Keyring, admin: bool) -> None:
+    """Refuse who has no key, the wrong one, or has asked too often."""
+    if not keyring:
+        if admin:
+            raise Problem(403, "Models are changed with an admin key only, and this server has no keys at all.")
+        return
+    word = _key_in(call.header(b"authorization")) or call.header(b"x-api-key")
+    key: ApiKey | None = keyring.find(word) if word else None
+    if key is None:
+        what = "doesn't know this API key" if word else "needs an API key, as 'Authorization: Bearer KEY'"
+        raise Problem(401, f"This server {what}.", {"WWW-Authenticate": "Bearer"})
+    call.key = key.name
+    if admin and not key.admin:
+        raise Problem(403, f"The API key {key.name!r} is no admin key.")
+    wait = keyring.wait(key)
+    if wait > 0:
+        sentence = f"The API key {key.name!r} may ask {key.rate:g} times a second. Ask again in {wait:.2g} s."
+        raise Problem(429, sentence, {"Retry-After": str(max(1, round(wait)))})
+
+
+def _key_in(authorization: str) -> str:
+    """The key in an Authorization header: a bearer token, or a password where a client can show nothing else."""
+    scheme, _, word = authorization.partition(" ")
+    if scheme.lower() != "basic":
+        return word.strip() if scheme.lower() == "bearer" else ""
+    try:
+        return base64.b64decode(word, validate=True).decode().partition(":")[2]
+    except ValueError:
+        return ""

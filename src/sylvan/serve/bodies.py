@@ -7,7 +7,6 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from sylvan.serve.asked import Asked
 from sylvan.serve.problems import Problem
 from sylvan.serve.settings import Limits
 from sylvan.serve.versions import Version
@@ -17,6 +16,27 @@ MOST_SHOWN = 1_000  # features of an explanation, and examples
 
 
 Number = Annotated[float, Meta(ge=-1e18, le=1e18)]  # squares of which are numbers in float32 still
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What a ranking is to be like; requests that ask for the same are ranked together."""
+
+    k: int | None = 10
+    probabilities: bool = False
+    threshold: float | None = None
+    expected: str | None = None
+    precision: float | None = None
+    allowed: tuple[str | int, ...] | None = None
+    denied: tuple[str | int, ...] | None = None
+    branch: str | None = None
+    beam: int | None = None
+    tail: str | None = None
+
+    @property
+    def rule(self) -> dict[str, Any]:
+        """The stopping rule that decides how many labels there are; empty where there is none."""
+        rule = {"threshold": self.threshold, "expected": self.expected, "precision": self.precision}
+        return rule if any(value is not None for value in rule.values()) else {}
 
 
 class FeatureRow(msgspec.Struct, forbid_unknown_fields=True):
@@ -46,7 +66,7 @@ def make_bodies(limits: Limits) -> Bodies:
     K = Annotated[int, Meta(ge=1, le=limits.k)]
     Share = Annotated[float, Meta(ge=0, le=1)]
     Label = Annotated[int, Meta(ge=0, le=2**31 - 1)] | Annotated[str, Meta(max_length=10_000)]
-    Labels = Annotated[list[Label], Meta(max_length=limits.labels)]
+    Labels = Annotated[tuple[Label, ...], Meta(max_length=limits.labels)]
     Beam = Annotated[int, Meta(ge=1, le=100_000)]
     Word = Annotated[str, Meta(max_length=100)]
 
@@ -67,12 +87,8 @@ def make_bodies(limits: Limits) -> Bodies:
 
         def asked(self) -> Asked:
             """The same, for the engine."""
-            ruled = (self.threshold, self.expected, self.precision) != (None, None, None)
-            return Asked(
-                10 if self.k is None and not ruled else self.k, self.threshold, self.expected, self.precision,
-                self.probabilities, None if self.allowed is None else tuple(self.allowed),
-                None if self.denied is None else tuple(self.denied), self.branch, self.beam, self.tail,
-            )  # fmt: skip
+            asked = Asked(*(getattr(self, name) for name in Asked.__struct_fields__))
+            return asked if asked.k is not None or asked.rule else msgspec.structs.replace(asked, k=10)
 
     class RankRequest(RankOptions, forbid_unknown_fields=True):
         """Texts, or rows of features, to be ranked: exactly one of ``text``, ``texts`` and ``features``. A text may be
@@ -134,8 +150,8 @@ _with_fields: dict[tuple[Any, ...], Any] = {}  # what with_fields has made
 
 def with_fields(kind: Any, fields: tuple[str, ...]) -> Any:
     """The type of a body that may have a model's fields at its top, besides its own."""
-    own = {one.encode_name for one in msgspec.structs.fields(kind)}
-    names = {f"field_{at}": name for at, name in enumerate(fields) if name not in own}
+    taken = {field.encode_name for field in msgspec.structs.fields(kind)}
+    names = {f"field_{number}": name for number, name in enumerate(fields) if name not in taken}
     if not names:
         return kind
     if (kind, fields) not in _with_fields:
@@ -150,17 +166,14 @@ def text_of(version: Version, text: str | Mapping[str, Any], limits: Limits, pla
     """A text, or a record's fields joined as training joined them; ``place`` says which it is, in errors."""
     if isinstance(text, str):
         return text
-    fields, parts = version.text_fields, []
-    for name in fields:
+    for name in version.text_fields:
         if name not in text:
-            there = ", ".join(f"{one!r:.60}" for one in list(text)[:10]) or "none"
+            fields = ", ".join(f"{field!r:.60}" for field in list(text)[:10]) or "none"
             raise Problem(422, f"{place}The record lacks the field {name!r}: the model was trained on "
-                               f"{_words(fields)}. Got {there} instead.")  # fmt: skip
-        value = text[name]
-        if value is not None and not isinstance(value, str):
-            raise Problem(422, f"{place}The field {name!r} must be a string. Got {value!r:.60} instead.")
-        parts.append(value)
-    joined = " ".join(filter(None, parts))
+                               f"{_words(version.text_fields)}. Got {fields} instead.")  # fmt: skip
+        if text[name] is not None and not isinstance(text[name], str):
+            raise Problem(422, f"{place}The field {name!r} must be a string. Got {text[name]!r:.60} instead.")
+    joined = " ".join(text[name] for name in version.text_fields if text[name])
     if len(joined) > limits.text_length:
         raise Problem(422, f"{place}The text must have at most {limits.text_length:,} characters. Got {len(joined):,}.")
     return joined
@@ -168,8 +181,8 @@ def text_of(version: Version, text: str | Mapping[str, Any], limits: Limits, pla
 
 def record_at_the_top(version: Version, body: Any) -> Any:
     """The text of a body, or the record of the model's fields at its top."""
-    names = {one.name: one.encode_name for one in msgspec.structs.fields(body) if one.name.startswith("field_")}
-    record = {name: getattr(body, attribute) for attribute, name in names.items()}
+    fields = [field for field in msgspec.structs.fields(body) if field.name.startswith("field_")]
+    record = {field.encode_name: getattr(body, field.name) for field in fields}
     record = {name: value for name, value in record.items() if value is not msgspec.UNSET}
     if not record or body.text is None:
         return record or body.text
@@ -187,40 +200,36 @@ def rows_of(
 ) -> list[Any]:
     """The rows of a request, as the engine takes them: texts, or pairs of indices and values."""
     takes = version.takes
-    given = [name for name, value in (("text", text), ("texts", texts), ("features", features)) if value is not None]
-    wanted = "'text' or 'texts'" if takes == "texts" else f"{takes!r}"
-    if len(given) != 1:
-        received = " and ".join(map(repr, given)) or "none of them"
+    names = [name for name, value in (("text", text), ("texts", texts), ("features", features)) if value is not None]
+    if len(names) != 1:
+        received = _words(names) or "none of them"
         raise Problem(422, f"The body must have exactly one of 'text', 'texts' and 'features'. Got {received} instead.")
-    if (takes == "texts") != (given[0] != "features") or takes == "vectors":
-        raise Problem(422, f"The model takes {takes}: the body must have {wanted}. Got {given[0]!r} instead.")
+    if (takes == "texts") != (names[0] != "features") or takes == "vectors":
+        wanted = "'text' or 'texts'" if takes == "texts" else f"{takes!r}"
+        raise Problem(422, f"The model takes {takes}: the body must have {wanted}. Got {names[0]!r} instead.")
+    for row in features or ():
+        if len(row.indices) != len(row.values):
+            counts = f"{len(row.values)} and {len(row.indices)}"
+            raise Problem(422, f"A row of 'features' must have as many values as indices. Got {counts}.")
     if features is not None:
-        return [_pair(row) for row in features]
-    if text is not None:
-        return [text_of(version, text, limits)]
-    return [text_of(version, one, limits, f"In 'texts[{at}]': ") for at, one in enumerate(texts or [])]
+        return [(row.indices, row.values) for row in features]
+    return texts_of(version, texts, limits) if text is None else [text_of(version, text, limits)]
+
+
+def texts_of(version: Version, texts: Sequence[Any] | None, limits: Limits) -> list[str]:
+    """As :func:`text_of`, of each of the field ``texts``."""
+    return [text_of(version, text, limits, f"In 'texts[{row}]': ") for row, text in enumerate(texts or ())]
 
 
 def ids_of(body: Any, n_rows: int) -> list[Any]:
     """What answers carry back of each row: the record's ``id``, where it has one."""
-    rows: Sequence[Any] = body.texts or body.features or [body.text]
-    ids = [id_of(row) for row in rows]
-    if body.id is not msgspec.UNSET:
-        if n_rows != 1:
-            raise Problem(422, f"The 'id' field goes with one text or row. Got {n_rows}: give each record its own.")
-        ids = [body.id]
-    return ids
+    if body.id is msgspec.UNSET:
+        return [id_of(row) for row in body.texts or body.features or [body.text]]
+    if n_rows != 1:
+        raise Problem(422, f"The 'id' field goes with one text or row. Got {n_rows}: give each record its own.")
+    return [body.id]
 
 
 def id_of(row: Any) -> Any:
     """The ``id`` of a record or a row of features; UNSET where it has none."""
     return row.get("id", msgspec.UNSET) if isinstance(row, dict) else getattr(row, "id", msgspec.UNSET)
-
-
-def _pair(row: FeatureRow) -> tuple[list[int], list[float]]:
-    if len(row.indices) != len(row.values):
-        raise Problem(
-            422,
-            f"A row of 'features' must have as many values as indices. Got {len(row.values)} and {len(row.indices)}.",
-        )
-    return row.indices, row.values

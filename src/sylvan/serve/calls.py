@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import re
 import urllib.parse
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -17,7 +18,8 @@ import msgspec
 from starlette.types import Receive, Scope, Send
 
 from sylvan.serve.problems import PROBLEM_TYPE, Problem, ProblemBody, problem_of_body
-from sylvan.serve.settings import Limits
+from sylvan.serve.service import Service
+from sylvan.serve.versions import Served, Version
 from sylvan.version import __version__
 
 _PIECE = 1 << 18  # bytes: a small body mustn't become a large one at once
@@ -27,12 +29,12 @@ JSON, NDJSON = "application/json", "application/x-ndjson"
 # What is read, and forgotten, of a body whose request is refused: a client that still sends reads no answer, and where
 # the connection is closed meanwhile it hears of that alone.
 _DRAINED, _DRAINED_SECONDS = 128 << 20, 30.0
+_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
 _BOM = b"\xef\xbb\xbf"
 ANYONE, KEY, ADMIN = "anyone", "key", "admin"  # who may call a route
-_TEMPLATE = "#/components/schemas/{name}"
 
 
-class Gunzip:
+class _Gunzip:
     """What unpacks a body; it may be of several members, as ``cat a.gz b.gz`` makes one."""
 
     def __init__(self) -> None:
@@ -59,39 +61,29 @@ class Gunzip:
             raise Problem(400, "The body's gzip ends too early: it isn't whole.")
 
 
-def unpacker_of(encoding: str) -> Gunzip | None:
+def _unpacker(encoding: str) -> _Gunzip | None:
     """What unpacks bodies of a Content-Encoding; None where they aren't packed."""
     word = encoding.strip().lower()
-    if word in ("", "identity"):
-        return None
-    if word in ("gzip", "x-gzip"):
-        return Gunzip()
-    words = f"The Content-Encoding must be gzip or identity. Got {encoding!r:.60} instead."
-    raise Problem(415, words, {"Accept-Encoding": "gzip, identity"})
+    if word not in ("", "identity", "gzip", "x-gzip"):
+        words = f"The Content-Encoding must be gzip or identity. Got {encoding!r:.60} instead."
+        raise Problem(415, words, {"Accept-Encoding": "gzip, identity"})
+    return _Gunzip() if word.endswith("gzip") else None
 
 
 @dataclass
 class Reply:
-    """An answer whose body is there as a whole."""
+    """An answer: its body as a whole, or piece by piece."""
 
     body: bytes = b""
     status: int = 200
     type: str = JSON
     headers: list[tuple[bytes, bytes]] = field(default_factory=list)
+    pieces: AsyncIterator[bytes] | None = None
 
     @classmethod
     def of(cls, value: Any, headers: list[tuple[bytes, bytes]] | None = None) -> Reply:
         """The JSON of a value."""
         return cls(msgspec.json.encode(value), headers=headers or [])
-
-
-@dataclass
-class Stream:
-    """An answer whose body comes piece by piece."""
-
-    pieces: AsyncIterator[bytes]
-    type: str = NDJSON
-    headers: list[tuple[bytes, bytes]] = field(default_factory=list)
 
 
 class ClientGone(Exception):
@@ -101,8 +93,10 @@ class ClientGone(Exception):
 class Call:
     """A request: its headers, its query, its body within the limits of the server."""
 
-    def __init__(self, scope: Scope, receive: Receive, limits: Limits, id_: str) -> None:
-        self.scope, self._receive, self.limits, self.id = scope, receive, limits, id_
+    def __init__(self, scope: Scope, receive: Receive, service: Service) -> None:
+        self.scope, self._receive, self.service, self.limits = scope, receive, service, service.limits
+        request_id = self.header(b"x-request-id")
+        self.id = request_id if _ID.fullmatch(request_id) else service.new_id()
         self.route = self.model = self.key = self.version = ""  # the template of its path, once it is known
         self.rows = self.status = 0  # rows that it asks about, for the log
         self.close = False  # whether the connection ends with the answer
@@ -110,8 +104,8 @@ class Call:
 
     def header(self, name: bytes) -> str:
         """A header by its name in lower case; empty where there is none."""
-        for known, value in self.scope["headers"]:
-            if known == name:
+        for key, value in self.scope["headers"]:
+            if key == name:
                 return str(value.decode("latin-1"))
         return ""
 
@@ -121,33 +115,44 @@ class Call:
         result: dict[str, str] = self.scope.get("path_params", {})
         return result
 
+    def served(self, parameter: str = "model") -> Served:
+        """The model that the path names by a parameter; noted for log and metrics."""
+        served = self.service.find(self.params[parameter])
+        self.model = served.name  # not what a client made up, which would fill log and metrics
+        return served
+
+    def asked(self, parameter: str = "model") -> tuple[Served, Version]:
+        """The model that the path names, and its current version."""
+        served = self.served(parameter)
+        version = served.version()
+        self.version = version.checksum
+        return served, version
+
     def query(self) -> dict[str, str]:
         """The query's values."""
-        try:
-            pairs = urllib.parse.parse_qsl(
-                self.scope["query_string"].decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=100
-            )
-        except ValueError:
-            raise Problem(400, "The query must be UTF-8, percent-encoded, and of at most 100 fields.") from None
-        values: dict[str, str] = {}
-        for name, value in pairs:
-            if name in values:
-                raise Problem(422, f"The query gives {name!r} twice.")
-            values[name] = value
-        return values
+        return fields_of(self.scope["query_string"], "query", "ascii", 100, 422)
 
     def need_type(self, *allowed: str) -> str:
         """The media type of the body, one of ``allowed``; a body packed in a way that isn't known is refused."""
-        given = self.header(b"content-type").partition(";")[0].strip().lower()
-        if given not in allowed:
+        media_type = self.header(b"content-type").partition(";")[0].strip().lower()
+        if media_type not in allowed:
             words = " or ".join(allowed)
-            raise Problem(415, f"The Content-Type must be {words}. Got {given or 'none'!r:.100} instead.")
-        unpacker_of(self.header(b"content-encoding"))
-        return given
+            raise Problem(415, f"The Content-Type must be {words}. Got {media_type or 'none'!r:.100} instead.")
+        _unpacker(self.header(b"content-encoding"))
+        return media_type
+
+    async def read(self, kind: type[_T], served: Served | None = None) -> _T:
+        """The JSON of the body as its type; where ``served`` is busy, the body isn't read."""
+        self.need_type(JSON)
+        if served is not None:
+            served.engine.check_room()
+        return decode(await self.body(), kind)
 
     async def body(self) -> bytes:
         """The whole body."""
-        self._check_length()
+        length = self.header(b"content-length")
+        if length.isdecimal():
+            self._check_size(int(length))
         parts, size = [], 0
         async for data in self._parts():
             size += len(data)
@@ -174,13 +179,14 @@ class Call:
 
     async def drain(self) -> None:
         """Read what is left of the body, up to a bound, and forget it."""
-        with contextlib.suppress(ClientGone, asyncio.TimeoutError):
-            await asyncio.wait_for(self._drain(), _DRAINED_SECONDS)
 
-    async def _drain(self) -> None:
-        size = 0
-        while not self._ended and size < _DRAINED:
-            size += len(await self._next())
+        async def read() -> None:
+            size = 0
+            while not self._ended and size < _DRAINED:
+                size += len(await self._next())
+
+        with contextlib.suppress(ClientGone, asyncio.TimeoutError):
+            await asyncio.wait_for(read(), _DRAINED_SECONDS)
 
     @property
     def unread(self) -> bool:
@@ -191,7 +197,7 @@ class Call:
 
     async def _parts(self) -> AsyncIterator[bytes]:
         """The body part by part, unpacked."""
-        unpacker = unpacker_of(self.header(b"content-encoding"))
+        unpacker = _unpacker(self.header(b"content-encoding"))
         while not self._ended:
             data = await self._next()
             if unpacker is None:
@@ -213,15 +219,29 @@ class Call:
         self._ended = not message.get("more_body", False)
         return bytes(message.get("body", b""))
 
-    def _check_length(self) -> None:
-        given = self.header(b"content-length")
-        if given.isdecimal():
-            self._check_size(int(given))
-
     def _check_size(self, size: int) -> None:
         if size > self.limits.body:
             self.close = True  # the rest of it may be longer than what is read of it
             raise Problem(413, f"The body must have at most {self.limits.body:,} bytes. Got {size:,} or more instead.")
+
+
+def fields_of(
+    data: bytes, what: str, encoding: str, most: int, twice: int, names: Collection[str] = ()
+) -> dict[str, str]:
+    """The fields of a query or form, of these names alone if there are any. One that is there ``twice`` is
+    answered with that status."""
+    try:
+        text = data.decode(encoding)
+        pairs = urllib.parse.parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=most)
+    except ValueError:
+        raise Problem(400, f"The {what} must be UTF-8, percent-encoded, and of at most {most} fields.") from None
+    values: dict[str, str] = {}
+    for name, value in pairs:
+        if name in values:
+            raise Problem(twice, f"The {what} gives {name!r} twice.")
+        if not names or name in names:
+            values[name] = value
+    return values
 
 
 def decode(data: bytes, kind: type[_T]) -> _T:
@@ -233,10 +253,15 @@ def decode(data: bytes, kind: type[_T]) -> _T:
         raise problem_of_body(error, data, kind) from None
 
 
-Handle = Callable[[Call], Awaitable["Reply | Stream"]]
+def convert(values: dict[str, str], kind: type[_T], status: int = 422) -> _T:
+    """The strings of a form or query as what they are to be."""
+    try:
+        return msgspec.convert(values, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise Problem(status, problem_of_body(error, msgspec.json.encode(values), kind).detail) from None
 
 
-async def send_reply(send: Send, reply: Reply | Stream, call: Call) -> None:
+async def send_reply(send: Send, reply: Reply, call: Call) -> None:
     """Send an answer."""
     try:
         await _send(send, reply, call)
@@ -248,34 +273,38 @@ async def send_reply(send: Send, reply: Reply | Stream, call: Call) -> None:
         raise
 
 
-async def _send(send: Send, reply: Reply | Stream, call: Call) -> None:
+async def _send(send: Send, reply: Reply, call: Call) -> None:
     headers = [(b"content-type", reply.type.encode()), *reply.headers, (b"x-request-id", call.id.encode("latin-1"))]
     if call.close:
         headers.append((b"connection", b"close"))
-    if isinstance(reply, Stream):
-        call.status = 200
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        async for piece in reply.pieces:
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
-        return
-    headers.append((b"content-length", str(len(reply.body)).encode()))
+    if reply.pieces is None:
+        headers.append((b"content-length", str(len(reply.body)).encode()))
     call.status = reply.status
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-    await send({"type": "http.response.body", "body": reply.body, "more_body": call.unread})
-    if call.unread:
+    unread = reply.pieces is None and call.unread
+    if reply.pieces is None:
+        await send({"type": "http.response.body", "body": reply.body, "more_body": unread})
+    else:
+        async for piece in reply.pieces:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+    if unread:
         await call.drain()
+    if unread or reply.pieces is not None:
         await send({"type": "http.response.body", "body": b""})
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a path or query."""
+    """A parameter of a query."""
 
     name: str
     words: str
-    place: str = "query"
     schema: dict[str, Any] = field(default_factory=lambda: {"type": "string"})
+
+
+# Of paths; a model that a path names may be missing, or not open.
+_IN_PATHS = {"model": "The model's name.", "project": "The model's name.", "file": "The file's name."}
+_OF_MODELS = ("{model}", "{project}")
 
 
 @dataclass(frozen=True)
@@ -284,30 +313,63 @@ class Operation:
 
     method: str
     path: str  # as Starlette has it, with names in braces
-    handle: Handle  # from a Call to a Reply or Stream
+    handle: Callable[[Call], Awaitable[Reply]]
     words: str  # what it does, a sentence
     answer: Any = None  # of the answer's JSON; None for other media types
-    # the types of the request's body by media type; an empty dict where it has none
+    # The types of the request's body by media type, or their names in `Bodies`; an empty dict where it has none.
     bodies: dict[str, Any] = field(default_factory=dict)
     answer_type: str = JSON
-    parameters: tuple[Parameter, ...] = ()
+    query: tuple[Parameter, ...] = ()
     who: str = KEY  # who may call it, where keys are configured
-    errors: tuple[int, ...] = ()  # statuses of problems that it may answer, beside those of all routes
+    errors: tuple[int, ...] = ()  # statuses of problems that it may answer, beside those that all such routes may
     tag: str = "models"
+
+    @functools.cached_property
+    def name(self) -> str:
+        """What log and metrics call it."""
+        return f"{self.method} {self.path}"
+
+    def described(self, schema_of: dict[int, Any], keyed: bool) -> dict[str, Any]:
+        """What the document says of it."""
+        content = {self.answer_type: {} if self.answer is None else {"schema": schema_of[id(self.answer)]}}
+        if NDJSON in self.bodies:
+            content[NDJSON] = {}
+        keyed = keyed and self.who != ANYONE
+        statuses = {*self.errors, *((401, 429) if keyed else ()), *((403,) if self.who == ADMIN else ())}
+        statuses.update((400, 413, 415, 422) if self.bodies else ())
+        statuses.update((404, 503) if any(name in self.path for name in _OF_MODELS) else ())
+        responses = {"200": {"description": "The answer.", "content": content}}
+        problem = {PROBLEM_TYPE: {"schema": schema_of[id(ProblemBody)]}}
+        for status in sorted(statuses):
+            responses[str(status)] = {"description": HTTPStatus(status).phrase, "content": problem}
+        in_path = [Parameter(name, _IN_PATHS[name]) for name in re.findall(r"\{(\w+)\}", self.path)]
+        parameters = [
+            {"name": each.name, "in": place, "required": place == "path", "description": each.words,
+             "schema": each.schema}
+            for place, several in (("path", in_path), ("query", self.query)) for each in several
+        ]  # fmt: skip
+        result: dict[str, Any] = {
+            "summary": self.words, "operationId": re.sub(r"\W+", "_", f"{self.method.lower()}{self.path}").strip("_"),
+            "tags": [self.tag], "parameters": parameters, "responses": responses,
+        }  # fmt: skip
+        if self.bodies:
+            body = {kind: {"schema": schema_of[id(type_)]} for kind, type_ in self.bodies.items()}
+            result["requestBody"] = {"required": True, "content": body}
+        return {**result, "security": [{"key": []}]} if keyed else result
 
 
 def document(operations: Sequence[Operation], keyed: bool) -> dict[str, Any]:
     """The document of all routes; ``keyed`` where API keys are configured."""
     types: list[Any] = [ProblemBody]
-    for one in operations:
-        types += [kind for kind in (one.answer, *one.bodies.values()) if kind is not None]
-    schemas, components = msgspec.json.schema_components(types, ref_template=_TEMPLATE)
+    for each in operations:
+        types += [kind for kind in (each.answer, *each.bodies.values()) if kind is not None]
+    schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     schema_of = dict(zip(map(id, types), schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
-    for one in operations:
-        path = re.sub(r"\{(\w+):\w+\}", r"{\1}", one.path)
-        paths.setdefault(path, {})[one.method.lower()] = _operation(one, schema_of, keyed)
-    result: dict[str, Any] = {
+    for each in operations:
+        paths.setdefault(each.path, {})[each.method.lower()] = each.described(schema_of, keyed)
+    security = {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}} if keyed else {}
+    return {
         "openapi": "3.1.0",
         "info": {
             "title": "Sylvan",
@@ -316,40 +378,5 @@ def document(operations: Sequence[Operation], keyed: bool) -> dict[str, Any]:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": paths,
-        "components": {"schemas": components},
+        "components": {"schemas": components, **security},
     }
-    if keyed:
-        result["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-    return result
-
-
-def _operation(one: Operation, schema_of: dict[int, Any], keyed: bool) -> dict[str, Any]:
-    content = {one.answer_type: {} if one.answer is None else {"schema": schema_of[id(one.answer)]}}
-    if NDJSON in one.bodies:
-        content[NDJSON] = {}
-    statuses = {*one.errors, *((401, 429) if keyed and one.who != ANYONE else ())}
-    if one.bodies:
-        statuses |= {400, 413, 415, 422}
-    if one.who == ADMIN:
-        statuses.add(403)
-    responses = {"200": {"description": "The answer.", "content": content}}
-    for status in sorted(statuses):
-        responses[str(status)] = {
-            "description": HTTPStatus(status).phrase,
-            "content": {PROBLEM_TYPE: {"schema": schema_of[id(ProblemBody)]}},
-        }
-    named = [
-        {"name": each.name, "in": each.place, "required": each.place == "path", "description": each.words,
-         "schema": each.schema}
-        for each in one.parameters
-    ]  # fmt: skip
-    name = re.sub(r"\W+", "_", f"{one.method.lower()}{one.path}").strip("_")
-    result: dict[str, Any] = {
-        "summary": one.words, "operationId": name, "tags": [one.tag], "parameters": named, "responses": responses,
-    }  # fmt: skip
-    if one.bodies:
-        body = {kind: {"schema": schema_of[id(type_)]} for kind, type_ in one.bodies.items()}
-        result["requestBody"] = {"required": True, "content": body}
-    if keyed and one.who != ANYONE:
-        result["security"] = [{"key": []}]
-    return result

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import math
 import random
 import time
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from sylvan.parallel import Worker
@@ -31,7 +32,16 @@ class Work:
     loop: asyncio.AbstractEventLoop
     result: asyncio.Future[list[Any]]
     deadline: float
-    outcome: list[Any] | Exception | None = field(default=None)
+    outcome: list[Any] | Exception | None = None
+
+    def deliver(self, outcome: list[Any] | Exception) -> None:
+        """In the event loop: give the outcome to who waits for it, if anybody still does."""
+        if self.result.done():
+            return
+        if isinstance(outcome, Exception):
+            self.result.set_exception(outcome)
+        else:
+            self.result.set_result(outcome)
 
 
 class Engine:
@@ -67,9 +77,9 @@ class Engine:
         loop = asyncio.get_running_loop()
         result: asyncio.Future[list[Any]] = loop.create_future()
         seconds = math.inf if patient else self._seconds
-        self._worker.put(Work(key, rows, answer, loop, result, time.monotonic() + seconds))
+        self._worker.put(work := Work(key, rows, answer, loop, result, time.monotonic() + seconds))
         self.waiting += 1
-        timer = None if patient else loop.call_later(seconds, self._expire, result)
+        timer = None if patient else loop.call_later(seconds, lambda: work.deliver(self._late()))
         try:
             return await result
         finally:
@@ -77,73 +87,55 @@ class Engine:
                 timer.cancel()
             self.waiting -= 1
 
-    def _expire(self, result: asyncio.Future[list[Any]]) -> None:
-        if not result.done():
-            result.set_exception(_late(self._seconds))
+    def _late(self) -> Problem:
+        words = f"There was no answer within {self._seconds:g} {noun(self._seconds, 'second')}. Ask again later."
+        return Problem(503, words, {"Retry-After": "1"})
 
     def _work(self, works: list[Work]) -> None:
         """In the thread: answer all that has come, in batches of one key each, in the order in which they came."""
         while works:
             batch, works = _first_batch(works)
             now = time.monotonic()
-            late = [one for one in batch if one.deadline < now or one.result.cancelled()]
-            for one in late:
-                one.outcome = _late(self._seconds)
-            asked = [one for one in batch if one.outcome is None]
-            if asked:
+            for work in batch:
+                if work.deadline < now or work.result.cancelled():
+                    work.outcome = self._late()
+            waiting = [work for work in batch if work.outcome is None]
+            if waiting:
                 with contextlib.suppress(Exception):  # who counts must not keep those who wait from their answers
-                    self._batched(sum(len(one.rows) for one in asked))
-                _answer(asked)
-            for loop in {one.loop for one in batch}:
-                mine = [one for one in batch if one.loop is loop]
-                try:
-                    loop.call_soon_threadsafe(_deliver, mine)
-                except RuntimeError:  # the loop has ended, and with it whoever waited
-                    continue
+                    self._batched(sum(len(work.rows) for work in waiting))
+                _answer(waiting)
+            for loop in {work.loop for work in batch}:
+                with contextlib.suppress(RuntimeError):  # the loop has ended, and with it whoever waited
+                    loop.call_soon_threadsafe(_deliver, [work for work in batch if work.loop is loop])
 
 
 def _first_batch(works: list[Work]) -> tuple[list[Work], list[Work]]:
     """The first request and those of the same key, up to as many rows as a batch may have; and the others."""
     batch: list[Work] = []
     others: list[Work] = []
-    first, n_rows = works[0], 0
-    for one in works:
-        if one.key == first.key and (not batch or n_rows + len(one.rows) <= MOST_ROWS):
-            batch.append(one)
-            n_rows += len(one.rows)
-        else:
-            others.append(one)
+    n_rows = 0
+    for work in works:
+        fits = not batch or (work.key == batch[0].key and n_rows + len(work.rows) <= MOST_ROWS)
+        (batch if fits else others).append(work)
+        n_rows += len(work.rows) if fits else 0
     return batch, others
 
 
 def _answer(batch: list[Work]) -> None:
     """Answer a batch; where that fails, each request by itself, so that one at fault spoils no other's answer."""
     try:
-        results = batch[0].answer([row for one in batch for row in one.rows])
+        results = iter(batch[0].answer([row for work in batch for row in work.rows]))
+        for work in batch:
+            work.outcome = list(itertools.islice(results, len(work.rows)))
     except Exception as error:
         if len(batch) == 1:
             batch[0].outcome = error
         else:
-            for one in batch:
-                _answer([one])
-        return
-    at = 0
-    for one in batch:
-        one.outcome = results[at : at + len(one.rows)]
-        at += len(one.rows)
+            for work in batch:
+                _answer([work])
 
 
 def _deliver(batch: list[Work]) -> None:
     """In the event loop: the outcomes to those that wait for them."""
-    for one in batch:
-        if one.result.done():
-            continue
-        if isinstance(one.outcome, Exception):
-            one.result.set_exception(one.outcome)
-        else:
-            one.result.set_result(one.outcome or [])
-
-
-def _late(seconds: float) -> Problem:
-    words = f"There was no answer within {seconds:g} {noun(seconds, 'second')}. Ask again later."
-    return Problem(503, words, {"Retry-After": "1"})
+    for work in batch:
+        work.deliver(work.outcome or [])

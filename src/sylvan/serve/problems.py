@@ -72,13 +72,13 @@ def _sentence(message: str, data: bytes, kind: Any) -> str:
 def _allowed(info: Any, steps: list[tuple[str, str]]) -> str:
     """What may stand at a path of a body, in words."""
     for number, (name, _) in enumerate(steps):
-        for one in info.types if isinstance(info, inspect.UnionType) else (info,):
-            if name and isinstance(one, inspect.StructType):
-                info = next((each.type for each in one.fields if each.encode_name == name), None)
-            elif isinstance(one, inspect.ListType):
-                info = one.item_type
-            elif isinstance(one, inspect.DictType):
-                info = one.value_type
+        for kind in info.types if isinstance(info, inspect.UnionType) else (info,):
+            if name and isinstance(kind, inspect.StructType):
+                info = next((each.type for each in kind.fields if each.encode_name == name), None)
+            elif isinstance(kind, inspect.ListType | inspect.VarTupleType):
+                info = kind.item_type
+            elif isinstance(kind, inspect.DictType):
+                info = kind.value_type
             else:
                 continue
             break
@@ -91,13 +91,12 @@ def _words(info: Any) -> str:
     if isinstance(info, inspect.UnionType):
         return " or ".join(_words(one) for one in info.types if not isinstance(one, inspect.NoneType))
     if isinstance(info, inspect.IntType | inspect.FloatType):
-        low = "-inf" if info.ge is None else f"{info.ge:g}" if isinstance(info, inspect.FloatType) else str(info.ge)
-        high = "inf" if info.le is None else f"{info.le:g}" if isinstance(info, inspect.FloatType) else str(info.le)
-        kind = "an int" if isinstance(info, inspect.IntType) else "a number"
-        return f"{kind} in {'(' if info.ge is None else '['}{low}, {high}{')' if info.le is None else ']'}"
+        kind, form = ("an int", "d") if isinstance(info, inspect.IntType) else ("a number", "g")
+        low = "(-inf" if info.ge is None else f"[{info.ge:{form}}"
+        return f"{kind} in {low}, {'inf)' if info.le is None else f'{info.le:{form}}]'}"
     if isinstance(info, inspect.StrType):
         return "a string" + _length(info, "characters")
-    if isinstance(info, inspect.ListType):
+    if isinstance(info, inspect.ListType | inspect.VarTupleType):
         return "a list" + _length(info, "entries")
     if isinstance(info, inspect.BoolType):
         return "true or false"

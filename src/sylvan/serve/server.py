@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import functools
 import gc
 import os
 import shutil
@@ -13,7 +14,6 @@ import socket
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
@@ -24,7 +24,7 @@ from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
 from sylvan.errors import ModelError, ParameterError
 from sylvan.serve.application import App
-from sylvan.serve.monitoring import SHARED_FOLDER, say
+from sylvan.serve.service import SHARED_FOLDER, say
 from sylvan.serve.settings import Settings, checked
 
 _SLOW = 10.0
@@ -120,16 +120,6 @@ class CarefulProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
-@dataclass(frozen=True)
-class _Factory:
-    """Makes the application in a worker; unlike a function within one, it can be sent to another process."""
-
-    settings: Settings
-
-    def __call__(self) -> App:
-        return App(self.settings)
-
-
 class _Server(uvicorn.Server):
     """uvicorn's server that drains at the first signal, ends at the second, and looks at its models at SIGHUP."""
 
@@ -206,7 +196,7 @@ class _Workers(Multiprocess):
 
     def keep_subprocess_alive(self) -> None:
         """Replace the workers that have died; those that die young less and less often."""
-        for at, process in enumerate(self.processes):
+        for number, process in enumerate(self.processes):
             # Whether the process is there: its answer to a ping says no more, and a worker that starts has none yet.
             if self.should_exit.is_set() or process.process.is_alive():
                 continue
@@ -219,7 +209,7 @@ class _Workers(Multiprocess):
             self._again_at = now + self._wait
             say(f"Worker {process.pid} has ended (exit code {process.exitcode}); another one takes its place.")
             mark_process_dead(process.pid)  # type: ignore[no-untyped-call]
-            self.processes[at] = self._started()
+            self.processes[number] = self._started()
 
     def handle_ttin(self) -> None:
         """Start one worker more."""
@@ -302,7 +292,7 @@ def serve(settings: Settings) -> None:
         shown = f"[{settings.host}]" if ":" in settings.host else settings.host
         say(f"Listening at http://{shown}:{port} with {settings.workers} worker{'s' * (settings.workers > 1)}.")
         config = uvicorn.Config(
-            _Factory(settings), factory=True, host=settings.host, port=port, workers=settings.workers,
+            functools.partial(App, settings), factory=True, host=settings.host, port=port, workers=settings.workers,
             interface="asgi3", lifespan="on", ws="none", http=CarefulProtocol, access_log=False,
             log_config=_LOGGING, backlog=_BACKLOG, server_header=False, proxy_headers=False, timeout_keep_alive=75,
             timeout_graceful_shutdown=int(settings.limits.seconds) + 5,

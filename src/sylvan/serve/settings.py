@@ -9,13 +9,14 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from sylvan import store
 from sylvan.errors import DataError, ParameterError, SylvanError
 
+_T = TypeVar("_T")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _SHORTEST = 16  # characters of a key
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -122,16 +123,11 @@ class Keyring:
     def find(self, word: str) -> ApiKey | None:
         """The key that a client shows; every one is compared, in the same time whichever it is."""
         digest = hashlib.sha256(word.encode("utf-8", "surrogateescape")).digest()
-        result = None
-        for key in self._keys:
-            if hmac.compare_digest(digest, key.digest):
-                result = key
-        return result
+        return next(iter([key for key in self._keys if hmac.compare_digest(digest, key.digest)]), None)
 
     def wait(self, key: ApiKey) -> float:
         """Seconds to wait before this key's next request; 0 takes one."""
-        rate = self._rates.get(key.digest)
-        return 0.0 if rate is None else rate.take()
+        return self._rates[key.digest].take() if key.digest in self._rates else 0.0
 
 
 if sys.version_info >= (3, 11):
@@ -242,12 +238,12 @@ def checked(settings: Settings) -> Settings:
     for key in settings.keys:
         if digests.count(key.digest) > 1:
             raise ParameterError(f"The API key {key.name!r} is that of another name too: each needs its own.")
-    _check_numbers(settings, "")
+    _check_numbers(settings)
     _check_numbers(settings.limits, "limits.")
     named: dict[str, ServedFolder] = {}
     wrong: list[SylvanError] = []
     for model in settings.models:
-        _check_numbers(model, "")
+        _check_numbers(model)
         name = model.name or os.path.basename(os.path.abspath(model.folder))
         if not _NAME.fullmatch(name):
             raise ParameterError(
@@ -258,8 +254,12 @@ def checked(settings: Settings) -> Settings:
                 f"Two models are called {name!r}, {named[name].folder!r} and {model.folder!r}: "
                 "serve one as NAME=FOLDER."
             )
-        try:
-            _check_files(model, name)
+        try:  # whether its folder and the files beside it are there; what is in them is seen when it is opened
+            store.contents(model.folder)  # says so where there is none
+            for what in ("examples", "vocabulary"):
+                path = getattr(model, what)
+                if path is not None and not os.path.isfile(path):
+                    raise ParameterError(f"The {what!r} of the model {name!r} must be a file. There is none: {path}.")
         except SylvanError as error:
             wrong.append(error)
         named[name] = dataclasses.replace(model, name=name, title=model.title or name)
@@ -268,30 +268,20 @@ def checked(settings: Settings) -> Settings:
     return dataclasses.replace(settings, models=tuple(named.values()))
 
 
-def _check_files(model: ServedFolder, name: str) -> None:
-    """Whether a model's folder and the files beside it are there; what is in them is seen when it is opened."""
-    store.contents(model.folder)  # says so where there is none
-    for what in ("examples", "vocabulary"):
-        path = getattr(model, what)
-        if path is not None and not os.path.isfile(path):
-            raise ParameterError(f"The {what!r} of the model {name!r} must be a file. There is none: {path}.")
-
-
-def _check_numbers(part: Any, prefix: str) -> None:
+def _check_numbers(part: Any, prefix: str = "") -> None:
     for entry in dataclasses.fields(part):
-        if isinstance(entry.default, bool) and not isinstance(getattr(part, entry.name), bool):
-            value = getattr(part, entry.name)
-            raise ParameterError(f"The {prefix + entry.name!r} setting must be true or false. Got {value!r} instead.")
-        if entry.name in _RANGES:
+        value, whole = getattr(part, entry.name), isinstance(entry.default, int)
+        if isinstance(entry.default, bool):
+            wanted, right = "true or false", isinstance(value, bool)
+        elif entry.name in _RANGES:
             low, high = _RANGES[entry.name]
-            value = getattr(part, entry.name)
-            whole = isinstance(entry.default, int)
+            wanted = f"{'an int' if whole else 'a number'} in [{low:g}, {high:g}]"
             right = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
-            if not right or not low <= value <= high:
-                raise ParameterError(
-                    f"The {prefix + entry.name!r} setting must be {'an int' if whole else 'a number'} in "
-                    f"[{low:g}, {high:g}]. Got {value!r} instead."
-                )
+            right = right and low <= value <= high
+        else:
+            continue
+        if not right:
+            raise ParameterError(f"The {prefix + entry.name!r} setting must be {wanted}. Got {value!r} instead.")
 
 
 def read_settings(path: str) -> Settings:
@@ -306,37 +296,34 @@ def read_settings(path: str) -> Settings:
         raise DataError(f"{path} can't be read: {error.strerror or error}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise DataError(f"{path} is no TOML: {error}.") from error
-    where = os.path.dirname(os.path.abspath(path))
-    models = [
-        _model(path, where, name, _table(path, f"[models.{name}]", one))
-        for name, one in _table(path, "[models]", table.pop("models", {})).items()
-    ]
+    models = [_model(path, name, one) for name, one in _table(path, "[models]", table.pop("models", {})).items()]
     limits = _made(Limits, path, "[limits]", table.pop("limits", {}))
     keys = table.pop("keys", [])
     if not isinstance(keys, list):
         raise DataError(f"{path}: keys must be tables, each under [[keys]].")
-    known = [ApiKey.of(_table(path, "[[keys]]", one), path) for one in keys]
-    own = ("host", "port", "workers", "watch", "drain", "log")
-    if "host" in table and not isinstance(table["host"], str):
-        raise DataError(f"{path}: host must be a string. Got {table['host']!r} instead.")
-    made: Settings = _made(
-        Settings, path, "the file's top", table, own, models=tuple(models), limits=limits, keys=tuple(known)
-    )
-    return made
+    keys = tuple(ApiKey.of(_table(path, "[[keys]]", one), path) for one in keys)
+    _need_strings(f"{path}: ", table, ("host",))
+    entries = ("host", "port", "workers", "watch", "drain", "log")
+    return _made(Settings, path, "the file's top", table, entries, models=tuple(models), limits=limits, keys=keys)
 
 
-def _model(path: str, where: str, name: str, table: dict[str, Any]) -> ServedFolder:
+def _model(path: str, name: str, value: Any) -> ServedFolder:
     """One model; its files are looked for beside the settings."""
-    for entry in ("folder", "title", "examples", "vocabulary", "language"):
-        if entry in table and not isinstance(table[entry], str):
-            raise DataError(f"{path}, [models.{name}]: {entry} must be a string. Got {table[entry]!r} instead.")
+    place = f"[models.{name}]"
+    table = _table(path, place, value)
+    _need_strings(f"{path}, {place}: ", table, ("folder", "title", "examples", "vocabulary", "language"))
     if "folder" not in table:
-        raise DataError(f"{path}, [models.{name}]: the model's folder is missing.")
+        raise DataError(f"{path}, {place}: the model's folder is missing.")
     for entry in ("folder", "examples", "vocabulary"):
         if entry in table:
-            table[entry] = os.path.join(where, table[entry])
-    made: ServedFolder = _made(ServedFolder, path, f"[models.{name}]", table, name=name)
-    return made
+            table[entry] = os.path.join(os.path.dirname(os.path.abspath(path)), table[entry])
+    return _made(ServedFolder, path, place, table, name=name)
+
+
+def _need_strings(place: str, table: Mapping[str, Any], names: Iterable[str]) -> None:
+    for name in names:
+        if name in table and not isinstance(table[name], str):
+            raise DataError(f"{place}{name} must be a string. Got {table[name]!r} instead.")
 
 
 def _table(path: str, place: str, value: Any) -> dict[str, Any]:
@@ -345,10 +332,10 @@ def _table(path: str, place: str, value: Any) -> dict[str, Any]:
     return dict(value)
 
 
-def _made(kind: Any, path: str, place: str, table: Mapping[str, Any], own: Iterable[str] = (), **more: Any) -> Any:
+def _made(kind: Callable[..., _T], path: str, place: str, value: Any, names: Iterable[str] = (), **more: Any) -> _T:
     """An object of one of the classes above, of a table that holds nothing else than its fields."""
-    table = _table(path, place, table)
-    known = list(own) or [entry.name for entry in dataclasses.fields(kind) if entry.name not in more]
+    table, fields = _table(path, place, value), dataclasses.fields(kind)  # type: ignore[arg-type]
+    known = list(names) or [entry.name for entry in fields if entry.name not in more]
     for name in table:
         if name not in known:
             raise DataError(f"{path}: {place} has no use for {name!r}. It takes {', '.join(known)}.")

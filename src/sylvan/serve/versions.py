@@ -12,9 +12,9 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
@@ -24,8 +24,8 @@ from sylvan.data import SubjectVocabulary, Vocabulary
 from sylvan.errors import DataError, ModelError, SylvanError
 from sylvan.hub.card import Card, card_of, distinct_titles
 from sylvan.indexing import LabelTree
-from sylvan.models import IRLIIndex, ShardedIRLIIndex, TextModel
-from sylvan.models.at_work import has_probabilities
+from sylvan.models import IRLIIndex, ShardedIRLIIndex
+from sylvan.models.at_work import has_probabilities, set_threads
 from sylvan.models.base import Estimator
 from sylvan.models.text_estimator import TextEstimator
 from sylvan.serve.engine import Engine
@@ -65,6 +65,11 @@ class Served:
         return self.folder.name
 
     @property
+    def checksum(self) -> str | None:
+        """Of the manifest of the current version."""
+        return None if self.current is None else self.current.checksum
+
+    @property
     def message(self) -> str | None:
         """What is wrong: why the newest version on disk isn't served, or which settings the current one is without."""
         faults = self.current.faults if self.current is not None else []
@@ -84,20 +89,19 @@ class Served:
             stamp = stamp_of(self.folder.folder)
             if stamp == self._stamp and self.looked and not force:
                 return False
-            loop = asyncio.get_running_loop()
-            before = self.current
+            before, old = self.current, self.checksum
             try:
-                new = await loop.run_in_executor(None, open_version, self.folder)
+                new = await asyncio.to_thread(open_version, self.folder)
             except Exception as error:
                 self.refused = reason(error)
             else:
                 worse = bool(new.faults) and before is not None and not before.faults
                 self.refused = " ".join(new.faults) if worse else None
-                if not worse and (before is None or new.checksum != before.checksum or force):
+                if not worse and (new.checksum != old or force):
                     self.current = new
             self._stamp, self.looked = stamp, True
             self._changed(self)
-            return self.current is not before and (before is None or self.current.checksum != before.checksum)  # type: ignore[union-attr]
+            return self.checksum != old
 
     async def watch(self, seconds: float) -> None:
         """Look at the manifest now and then, for ever."""
@@ -109,14 +113,12 @@ class Served:
     def close(self) -> None:
         """End the engine."""
         self.engine.close()
-        close: Any = getattr(self.current.model, "close", None) if self.current is not None else None
-        if close is not None:
-            close()
+        if self.current is not None and hasattr(self.current.model, "close"):
+            self.current.model.close()
 
 
-@dataclass(frozen=True)
-class LabelMatch:
-    """A label that a prefix completes to."""
+class MatchingLabel(msgspec.Struct):
+    """A label, its id, what people call it, and the number of training rows that have it."""
 
     label: str | int
     id: int
@@ -129,19 +131,15 @@ class Examples:
 
     def __init__(self, texts: list[str], labels: list[list[Any]]) -> None:
         self._texts = texts
-        self._rows_of: dict[str, list[int]] = {}
+        self.rows_of: dict[str, list[int]] = {}
         for row, names in enumerate(labels):
             for name in names:
-                self._rows_of.setdefault(str(name), []).append(row)
+                self.rows_of.setdefault(str(name), []).append(row)
 
     def of(self, label: str) -> tuple[list[int], list[str]]:
         """The rows that have a label, and their texts."""
-        rows = self._rows_of.get(label, [])[:_MOST_EXAMPLES]
+        rows = self.rows_of.get(label, [])[:_MOST_EXAMPLES]
         return rows, [self._texts[row] for row in rows]
-
-    def has_any(self, labels: Vocabulary) -> bool:
-        """Whether a text has one of the labels."""
-        return any(label in labels for label in self._rows_of)
 
 
 class Version:
@@ -158,10 +156,7 @@ class Version:
         self.takes = "vectors" if not isinstance(model, Estimator) else "texts" if model.takes_texts else "features"
         self._names: dict[int, str] = {}
         self._making = threading.Lock()
-        self._headers = (
-            (b"etag", f'"{self.checksum}"'.encode()),
-            (b"sylvan-model", f"{served.name}@{self.checksum}".encode()),
-        )
+        self._etag = f'"{self.checksum}"'.encode(), f"{served.name}@{self.checksum}".encode()
 
     @property
     def n_labels(self) -> int:
@@ -186,8 +181,8 @@ class Version:
     @functools.cached_property
     def vocabulary(self) -> Vocabulary | None:
         """The names of its labels, where it has them."""
-        known = getattr(self.model, "vocabulary_", None) if self.takes != "vectors" else None
-        return known if isinstance(known, Vocabulary) else None
+        names = getattr(self.model, "vocabulary_", None) if self.takes != "vectors" else None
+        return names if isinstance(names, Vocabulary) else None
 
     @functools.cached_property
     def trees(self) -> list[LabelTree]:
@@ -202,7 +197,7 @@ class Version:
 
     def headers(self) -> list[tuple[bytes, bytes]]:
         """Of each answer: which model, and which version of it, has given it."""
-        return list(self._headers)
+        return [(b"etag", self._etag[0]), (b"sylvan-model", self._etag[1])]
 
     def label(self, number: int) -> str | int:
         """A label as answers give it: its name, or its id where labels have none."""
@@ -233,38 +228,34 @@ class Version:
         new = {code: title for code, title in zip(self.vocabulary, titles, strict=True) if code != title}
         return (self.model.with_label_names(new) if new else self.model), new
 
-    def complete(self, prefix: str, limit: int) -> list[LabelMatch]:
+    def complete(self, prefix: str, limit: int) -> list[MatchingLabel]:
         """Labels whose name, or a word of whose name, begins with a prefix; case doesn't matter. Those whose whole name
         begins with it come first, each group in alphabetical order."""
+
+        def start(position: Any) -> str:
+            return self.title(self.label(int(position[0]))).casefold()[int(position[1]) :]
+
         wanted = prefix.casefold()
-        found: dict[int, None] = {}
-        for positions in self._starts:
-            at = bisect.bisect_left(positions, wanted, key=self._start)
-            while at < len(positions) and len(found) < limit and self._start(positions[at]).startswith(wanted):
-                found.setdefault(int(positions[at][0]))
-                at += 1
-        counts = getattr(self.inner, "label_counts_", None)
-        results = []
-        for number in list(found)[:limit]:
-            label = self.label(number)
-            rows = None if counts is None else int(counts[number])
-            results.append(LabelMatch(label, number, self.title(label), rows))
-        return results
-
-    def _start(self, position: Any) -> str:
-        return self.title(self.label(int(position[0]))).casefold()[int(position[1]) :]
-
-    @property
-    def _starts(self) -> tuple[npt.NDArray[np.int32], ...]:
+        numbers: dict[int, None] = {}
         with self._making:  # several first requests at once make it once
-            return self._all_starts
+            starts = self._starts
+        for positions in starts:
+            place = bisect.bisect_left(positions, wanted, key=start)
+            while place < len(positions) and len(numbers) < limit and start(positions[place]).startswith(wanted):
+                numbers.setdefault(int(positions[place][0]))
+                place += 1
+        counts = getattr(self.inner, "label_counts_", None)
+        return [
+            MatchingLabel(label, number, self.title(label), None if counts is None else int(counts[number]))
+            for number, label in ((number, self.label(number)) for number in numbers)
+        ]
 
     @functools.cached_property
-    def _all_starts(self) -> tuple[npt.NDArray[np.int32], ...]:
+    def _starts(self) -> tuple[npt.NDArray[np.int32], ...]:
         """Label ids and places in their names, in the order of what begins there: whole names, then words within."""
 
         def ordered(entries: Iterator[tuple[str, int, int]]) -> npt.NDArray[np.int32]:
-            return np.array([(label, at) for _, label, at in sorted(entries)], np.int32).reshape(-1, 2)
+            return np.array([(label, start) for _, label, start in sorted(entries)], np.int32).reshape(-1, 2)
 
         gone = set(self.model.removed_labels_.tolist())
         names = ["" if label in gone else self.title(self.label(label)).casefold() for label in range(self.n_labels)]
@@ -283,26 +274,24 @@ class Version:
 def stamp_of(folder: str) -> tuple[int, ...] | None:
     """What changes when the manifest in a folder does; None where there is none that can be read."""
     try:
-        found = os.stat(os.path.join(folder, "manifest.json"))
+        status = os.stat(os.path.join(folder, "manifest.json"))
     except (OSError, ValueError):
         return None
-    return (found.st_mtime_ns, found.st_size, found.st_ino) if stat.S_ISREG(found.st_mode) else None
+    return (status.st_mtime_ns, status.st_size, status.st_ino) if stat.S_ISREG(status.st_mode) else None
 
 
 def open_version(served: ServedFolder) -> Version:
     """Open the model in a folder, verify all of it, and ask it once."""
     try:
         model, card = _opened(served)
-        _set_threads(model, served.threads)
+        set_threads(model, served.threads)
         version = Version(served, model, card)
         version.subjects = _beside(version, "vocabulary", _read_subjects)
         version.examples = _beside(version, "examples", _read_examples)
         _warm(version)
-    except SylvanError:
-        raise
+        return version
     except OSError as error:
         raise ModelError(f"{served.folder!r} can't be read: {error.strerror or error}.") from error
-    return version
 
 
 def _opened(served: ServedFolder) -> tuple[Any, Card]:
@@ -324,26 +313,13 @@ def _opened(served: ServedFolder) -> tuple[Any, Card]:
     raise ModelError(f"The model in {served.folder!r} could not be opened: other processes keep replacing it.")
 
 
-def _set_threads(model: Any, threads: int) -> None:
-    """The number of threads of a model and of all that it is made of."""
-    if isinstance(model, ShardedIRLIIndex):
-        model.set_params(index__n_jobs=threads)
-        return
-    for part in (model, getattr(model, "vectorizer", None), getattr(model, "model", None)):
-        if part is not None and "n_jobs" in type(part).parameter_names():
-            part.set_params(n_jobs=threads)
-    if isinstance(model, TextModel):
-        _set_threads(model.model, threads)
-    for member in getattr(model, "members", ()):
-        _set_threads(member, threads)
-
-
 def reason(error: Exception) -> str:
     """Why something can't be opened, in a sentence."""
     if isinstance(error, OSError) and error.filename is not None:
         return f"{os.fsdecode(error.filename)} can't be read: {error.strerror}."
-    known = isinstance(error, SylvanError | MemoryError | OSError | ImportError)
-    return str(error) if known else f"something went wrong ({type(error).__name__}: {error})."
+    if isinstance(error, SylvanError | MemoryError | OSError | ImportError):
+        return str(error)
+    return f"something went wrong ({type(error).__name__}: {error})."
 
 
 def _beside(version: Version, setting: str, read: Callable[[str, Version], _T]) -> _T | None:
@@ -362,21 +338,18 @@ def _read_subjects(path: str, version: Version) -> SubjectVocabulary:
     """What labels are called; those of the model are codes in the file, or names of subjects."""
     names = version.vocabulary
     if names is None:
-        raise DataError(f"{path} names labels, but those of the model are {_what_labels(version)} without names.")
+        labels = "vectors" if version.takes == "vectors" else "ids"
+        raise DataError(f"{path} names labels, but those of the model are {labels} without names.")
     subjects = data.read_subjects(path)
     if not any(name in subjects or subjects.uri(name) is not None for name in map(str, names)):
-        known, wanted = next(iter(subjects), None), next(iter(names), None)
-        raise DataError(f"{path} names none of the model's labels: it has {known!r}, and the model {wanted!r}.")
+        subject, name = next(iter(subjects), None), next(iter(names), None)
+        raise DataError(f"{path} names none of the model's labels: it has {subject!r}, and the model {name!r}.")
     language, languages = version.served.language, subjects.languages
     if language is not None and not {language, ""} & set(languages):
         version.faults.append(
             f"The 'language' setting isn't used: {path} has no labels in {language!r}, but in {', '.join(languages)}."
         )
     return subjects
-
-
-def _what_labels(version: Version) -> str:
-    return "vectors" if version.takes == "vectors" else "ids"
 
 
 def _read_examples(path: str, version: Version) -> Examples:
@@ -392,19 +365,18 @@ def _read_examples(path: str, version: Version) -> Examples:
     else:
         read = data.read_annif_tsv(path)
     examples = Examples(list(read.texts), [list(row) for row in read.labels])
-    if not examples.has_any(names):
+    if not any(label in names for label in examples.rows_of):
         raise DataError(f"No text in {path} has a label of the model, which knows {names[0]!r}, for instance.")
     return examples
 
 
 def _warm(version: Version) -> None:
     """Ask once, so that tables which are made when they are first needed are there."""
-    if version.takes != "vectors":
-        nothing: Any = sp.csr_matrix(np.zeros((1, 0), np.float32))
-        nothing.resize(1, version.model.n_features_)
-        top = version.model.rank([_WARMING] if version.takes == "texts" else nothing, 1)
-        version.model.probabilities(top)
-        if version.vocabulary is not None and len(version.vocabulary):
-            version.vocabulary.get(version.vocabulary[0])
+    model = version.model
     if version.takes == "vectors":
-        version.model.search(np.ones((1, version.model.n_dimensions_), np.float32), 1)
+        model.search(np.ones((1, model.n_dimensions_), np.float32), 1)
+        return
+    nothing: Any = sp.csr_matrix((1, int(model.n_features_)), dtype=np.float32)
+    model.probabilities(model.rank([_WARMING] if version.takes == "texts" else nothing, 1))
+    if version.vocabulary:
+        version.vocabulary.get(version.vocabulary[0])

@@ -21,14 +21,14 @@ from sylvan.store.needs import (
     need_range,
     need_rising,
 )
-from sylvan.store.read import ScratchFiles, files_of, load
-from sylvan.store.state import JSON, State, folder_path, known_kinds, loader_of, register
+from sylvan.store.read import ScratchFiles, contents, files_of, load
+from sylvan.store.state import JSON, State, folder_path, loaders, register
 from sylvan.store.versions import updating
-from sylvan.store.write import annotate, check_target, contents, save, saved_bytes, undo
+from sylvan.store.write import annotate, check_target, save, saved_bytes, undo
 
 __all__ = [
-    "JSON", "ScratchFiles", "State", "annotate", "check_target", "contents", "files_of", "folder_path", "known_kinds",
-    "load", "loader_of", "need_array", "need_bool", "need_choice", "need_csr", "need_files", "need_finite",
-    "need_float", "need_int", "need_kind", "need_offsets", "need_params", "need_part", "need_range", "need_rising",
-    "register", "save", "saved_bytes", "undo", "updating",
+    "JSON", "ScratchFiles", "State", "annotate", "check_target", "contents", "files_of", "folder_path", "load",
+    "loaders", "need_array", "need_bool", "need_choice", "need_csr", "need_files", "need_finite", "need_float",
+    "need_int", "need_kind", "need_offsets", "need_params", "need_part", "need_range", "need_rising", "register",
+    "save", "saved_bytes", "undo", "updating",
 ]  # fmt: skip

@@ -1,4 +1,8 @@
-"""`manifest.json`: written in one form, read strictly."""
+"""`manifest.json`: written in one form, read strictly; and what the files of a model may be called. An array lies in
+``layer0.keys.5f3a09c1.npy``. Foreign files are those that other libraries wrote and will open again by their names, as
+an encoder's weights. Such a file is called by folders and its own name, ``encoder/config.json`` or
+``encoder/1_Pooling/config.json``, and lies in a folder of its own, ``encoder.5f3a09c1.files/config.json``: whoever is
+given that folder finds the names that it knows in it."""
 
 from __future__ import annotations
 
@@ -6,14 +10,14 @@ import json
 import math
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import Any
 
 from sylvan.errors import ModelError
-from sylvan.store.foreign import FileEntry, clashing, file_place, folder_of_files, foreign_name
 from sylvan.store.npy import DTYPES
-from sylvan.store.state import JSON
+from sylvan.store.state import JSON, Entry
 
 FORMAT = "sylvan-model"
 FORMAT_VERSION = 2  # the newest that is read; 2 has foreign files, and is written only where there are some
@@ -23,21 +27,14 @@ _MAX_DEPTH = 32
 _MAX_DIGITS = 20
 _KIND = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _ARRAY = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")
-_PART = re.compile(r"[A-Za-z0-9_]+")
+_WORD = re.compile(r"[A-Za-z0-9_]+")
 _FILE = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*\.npy")
+_FOREIGN = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.+-]*[A-Za-z0-9_])?")
+_FOLDER = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*\.[0-9a-f]{8}\.files")
+_MOST_LEVELS = 3  # of a foreign file's name
 _CHECKSUM = re.compile(r"crc32:[0-9a-f]{8}")
 _RELEASE = re.compile(r"([0-9]{1,6})\.([0-9]{1,6})[0-9A-Za-z.+-]{0,40}")
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One array's file, as the manifest describes it."""
-
-    file: str
-    dtype: str
-    shape: tuple[int, ...]
-    size: int
-    checksum: str
+_WORDS = {int: "an int", str: "a string", list: "a list", dict: "an object"}
 
 
 @dataclass(frozen=True)
@@ -50,13 +47,18 @@ class Node:
     meta: dict[str, JSON]
     arrays: dict[str, Entry]
     parts: dict[str, Node]
-    files: dict[str, FileEntry] = field(default_factory=dict)
+    files: dict[str, Entry] = field(default_factory=dict)
 
     def nodes(self) -> Iterator[Node]:
         """This model and all its parts."""
         yield self
         for part in self.parts.values():
             yield from part.nodes()
+
+    def entries(self) -> Iterator[Entry]:
+        """The files of this model and of its parts."""
+        for node in self.nodes():
+            yield from (*node.arrays.values(), *node.files.values())
 
 
 def array_name(name: str) -> bool:
@@ -66,28 +68,56 @@ def array_name(name: str) -> bool:
 
 def part_name(name: str) -> bool:
     """Whether a part may be called this."""
-    return len(name) <= 100 and _PART.fullmatch(name) is not None
+    return len(name) <= 100 and _WORD.fullmatch(name) is not None
 
 
-def file_name(name: str) -> bool:
-    """Whether this is a plain file name in the folder, with no way out of it."""
-    return len(name) <= 240 and _FILE.fullmatch(name) is not None
+def foreign_name(name: object) -> bool:
+    """Whether a foreign file may be called this: one or two folders and a name, none of which leads out."""
+    top, *rest = name.split("/") if isinstance(name, str) else ("",)
+    steps = 1 <= len(rest) < _MOST_LEVELS and all(_FOREIGN.fullmatch(step) is not None for step in rest)
+    return steps and _WORD.fullmatch(top) is not None and all(len(step) <= 100 for step in (top, *rest))
+
+
+def place_of(name: str, prefix: str, token: str) -> str:
+    """Where a save writes a foreign file, seen from the model's folder."""
+    top, _, rest = name.partition("/")
+    return f"{prefix}{top}.{token}.files/{rest}"
+
+
+def folder_of_files(place: str) -> str:
+    """The folder within the model's in which a file lies, its own sub-folders apart."""
+    return place.partition("/")[0]
+
+
+def is_folder_of_files(name: str) -> bool:
+    """Whether a folder is called as those that saving makes."""
+    return len(name) <= 240 and _FOLDER.fullmatch(name) is not None
+
+
+def clashing(places: Iterable[str]) -> bool:
+    """Whether two files have one place, or one lies where another's folder is, capitals apart."""
+    lowered = [place.lower() for place in places]
+    return len(set(lowered)) != len(lowered) or bool(set(lowered) & set(folders_above(lowered)))
+
+
+def folders_above(places: Iterable[str]) -> list[str]:
+    """Every folder between the model's and its files, sorted."""
+    inner = (PurePosixPath(place) for place in places if "/" in place)
+    return sorted({str(parent) for place in inner for parent in place.parents} - {"."})
 
 
 def dump(model: dict[str, JSON], sylvan_version: str) -> bytes:
     """The manifest's bytes, its own checksum included."""
+
+    def has_files(node: dict[str, JSON]) -> bool:
+        return bool(node.get("files")) or any(map(has_files, node.get("parts", {}).values()))
+
     contents = {
-        "format": FORMAT,
-        "format_version": 2 if _has_files(model) else 1,
-        "sylvan_version": sylvan_version,
+        "format": FORMAT, "format_version": 2 if has_files(model) else 1, "sylvan_version": sylvan_version,
         "model": model,
-    }
+    }  # fmt: skip
     contents["checksum"] = checksum_of(contents)
     return (json.dumps(contents, indent=1, allow_nan=False, ensure_ascii=True) + "\n").encode("ascii")
-
-
-def _has_files(model: dict[str, JSON]) -> bool:
-    return bool(model.get("files")) or any(_has_files(part) for part in model.get("parts", {}).values())
 
 
 def checksum_of(contents: dict[str, Any]) -> str:
@@ -102,41 +132,35 @@ def parse(data: bytes, path: str, sylvan_version: str) -> Node:
     contents = _decode(data, path)
     if not isinstance(contents, dict) or contents.get("format") != FORMAT:
         raise ModelError(f"{path!r} is not the manifest of a Sylvan model: its 'format' is not {FORMAT!r}.")
-    version = contents.get("format_version")
+    version, writer = contents.get("format_version"), contents.get("sylvan_version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise ModelError(f"{path!r} is damaged: its 'format_version' is {_short(version)}, not an int from 1.")
     if version > FORMAT_VERSION:
-        raise ModelError(_newer(path, version, contents.get("sylvan_version"), sylvan_version))
+        release = _RELEASE.fullmatch(writer) if isinstance(writer, str) else None
+        by = f" by Sylvan {writer}" if release else ""
+        remedy = f"Install Sylvan {release[1]}.{release[2]} or later" if release else "Install a later Sylvan"
+        raise ModelError(
+            f"{path!r} was written{by} in format {version}, but this is Sylvan {sylvan_version}, which reads "
+            f"format {FORMAT_VERSION}. {remedy} to load it."
+        )
     if contents.get("checksum") != checksum_of(contents):
         raise ModelError(f"{path!r} was altered after it was written: its 'checksum' does not match its contents.")
-    node = _node(contents.get("model"), path, "model", 0)
+    node = _node(contents.get("model"), path, "model")
     _check_places(node, path, version)
     return node
 
 
-def _check_places(node: Node, path: str, version: int) -> None:
+def _check_places(root: Node, path: str, version: int) -> None:
     """No two files in one place, capitals apart; the files of a folder of one model together."""
-    nodes = list(node.nodes())
-    places = [entry.file for each in nodes for entry in each.arrays.values()]
-    places += [entry.file for each in nodes for entry in each.files.values()]
-    if clashing(places):
+    if clashing(entry.file for entry in root.entries()):
         raise ModelError(f"{path!r} is damaged: two of its arrays or files name the same file.")
-    if version < 2 and any(each.files for each in nodes):
+    nodes = list(root.nodes())
+    if version < 2 and any(node.files for node in nodes):
         raise ModelError(f"{path!r} is damaged: manifests of format 1 hold no 'files'.")
-    owners = [{(name.partition("/")[0], folder_of_files(e.file)) for name, e in each.files.items()} for each in nodes]
+    owners = [{(name.partition("/")[0], folder_of_files(e.file)) for name, e in node.files.items()} for node in nodes]
     folders = [folder.lower() for each in owners for _, folder in each]
     if len(set(folders)) != len(folders) or any(len({top for top, _ in each}) != len(each) for each in owners):
         raise ModelError(f"{path!r} is damaged: the files of a folder are not together in one of their own.")
-
-
-def _newer(path: str, version: int, writer: object, sylvan_version: str) -> str:
-    release = _RELEASE.fullmatch(writer) if isinstance(writer, str) else None
-    by = f" by Sylvan {writer}" if release else ""
-    remedy = f"Install Sylvan {release[1]}.{release[2]} or later" if release else "Install a later Sylvan"
-    return (
-        f"{path!r} was written{by} in format {version}, but this is Sylvan {sylvan_version}, which reads "
-        f"format {FORMAT_VERSION}. {remedy} to load it."
-    )
 
 
 def _decode(data: bytes, path: str) -> Any:
@@ -145,27 +169,32 @@ def _decode(data: bytes, path: str) -> Any:
         raise ModelError(f"{path!r} is not a Sylvan manifest: it holds more than {MAX_BYTES >> 20} MiB.")
     try:
         contents = json.loads(
-            data.decode("utf-8"),
-            object_pairs_hook=_unique,
-            parse_constant=_refuse_constant,
-            parse_int=_small_int,
+            data.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_int=_small_int,
             parse_float=_finite_float,
-        )
-        _check_depth(contents)
-        _check_escapes(data, contents)
+        )  # fmt: skip
+        level = [contents]
+        for _ in range(_MAX_DEPTH):
+            level = [inner for each in level if isinstance(each, dict | list) for inner in _values(each)]
+        if any(isinstance(each, dict | list) for each in level):
+            raise ValueError("it is nested too deeply")
+        if b"\\u" in data:  # a lone surrogate would fail later, wherever the text is first written out
+            json.dumps(contents, ensure_ascii=False).encode("utf-8")
+        return contents
     except RecursionError:
         raise ModelError(f"{path!r} is not a Sylvan manifest: it is nested too deeply.") from None
     except ValueError as error:
-        raise ModelError(f"{path!r} is not a Sylvan manifest: {_reason(error)}.") from None
-    return contents
+        reason = str(error)
+        if isinstance(error, UnicodeDecodeError):
+            reason = f"it is not UTF-8 text at byte {error.start}"
+        elif isinstance(error, UnicodeEncodeError):
+            reason = "it holds half of a surrogate pair"
+        elif isinstance(error, json.JSONDecodeError):
+            reason = f"it is not JSON at line {error.lineno} ({error.msg[:60]})"
+        raise ModelError(f"{path!r} is not a Sylvan manifest: {reason}.") from None
 
 
-def _reason(error: ValueError) -> str:
-    if isinstance(error, UnicodeDecodeError):
-        return f"it is not UTF-8 text at byte {error.start}"
-    if isinstance(error, json.JSONDecodeError):
-        return f"it is not JSON at line {error.lineno} ({error.msg[:60]})"
-    return str(error)
+def _values(container: dict[str, Any] | list[Any]) -> Iterable[Any]:
+    return container.values() if isinstance(container, dict) else container
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -192,25 +221,6 @@ def _finite_float(text: str) -> float:
     return value
 
 
-def _check_depth(contents: Any) -> None:
-    level = [contents]
-    for _ in range(_MAX_DEPTH + 1):
-        containers = [value for value in level if isinstance(value, dict | list)]
-        if not containers:
-            return
-        level = [inner for each in containers for inner in (each.values() if isinstance(each, dict) else each)]
-    raise ValueError("it is nested too deeply")
-
-
-def _check_escapes(data: bytes, contents: Any) -> None:
-    """A lone surrogate, which only an escape can write, would fail later, wherever the text is first written out."""
-    if b"\\u" in data:
-        try:
-            json.dumps(contents, ensure_ascii=False).encode("utf-8")
-        except UnicodeEncodeError:
-            raise ValueError("it holds half of a surrogate pair") from None
-
-
 def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
@@ -224,12 +234,13 @@ def _field(fields: dict[str, Any], key: str, wanted: type, path: str, where: str
     return value
 
 
-_WORDS = {int: "an int", str: "a string", list: "a list", dict: "an object"}
-
-
-def _node(value: Any, path: str, where: str, depth: int) -> Node:
+def _need_object(value: Any, path: str, where: str) -> None:
     if not isinstance(value, dict):
         raise ModelError(f"{path!r} is damaged: {where} must be an object. Got {_short(value)} instead.")
+
+
+def _node(value: Any, path: str, where: str) -> Node:
+    _need_object(value, path, where)
     kind = _field(value, "kind", str, path, where)
     if not _KIND.fullmatch(kind) or len(kind) > 60:
         raise ModelError(f"{path!r} is damaged: {where}.kind is {_short(kind)}, which no kind of model is called.")
@@ -237,39 +248,30 @@ def _node(value: Any, path: str, where: str, depth: int) -> Node:
     if not 1 <= version < 2**31:
         raise ModelError(f"{path!r} is damaged: {where}.version must be an int from 1. Got {version} instead.")
     arrays, parts = _field(value, "arrays", dict, path, where), _field(value, "parts", dict, path, where)
-    for name in arrays:
-        if not array_name(name):
-            raise ModelError(f"{path!r} is damaged: no array may be called {_short(name)}.")
-    for name in parts:
-        if not part_name(name):
-            raise ModelError(f"{path!r} is damaged: no part may be called {_short(name)}.")
+    files = _field(value, "files", dict, path, where) if "files" in value else {}  # one without any has no such field
+    for what, names, allowed in (
+        ("array", arrays, array_name),
+        ("part", parts, part_name),
+        ("file", files, foreign_name),
+    ):
+        for name in names:
+            if not allowed(name):
+                raise ModelError(f"{path!r} is damaged: no {what} may be called {_short(name)}.")
     return Node(
-        kind,
-        version,
-        _field(value, "params", dict, path, where),
-        _field(value, "meta", dict, path, where),
-        {name: _entry(entry, path, f"{where}.arrays[{name!r}]") for name, entry in arrays.items()},
-        {name: _node(part, path, f"{where}.parts[{name!r}]", depth + 1) for name, part in parts.items()},
-        _files(value, path, where),
-    )
+        kind, version, _field(value, "params", dict, path, where), _field(value, "meta", dict, path, where),
+        {name: _array(entry, path, f"{where}.arrays[{name!r}]") for name, entry in arrays.items()},
+        {name: _node(part, path, f"{where}.parts[{name!r}]") for name, part in parts.items()},
+        {name: _foreign(entry, name, path, f"{where}.files[{_short(name)}]") for name, entry in files.items()},
+    )  # fmt: skip
 
 
-def _files(value: dict[str, Any], path: str, at: str) -> dict[str, FileEntry]:
-    """The foreign files of a model; one without any doesn't speak of them."""
-    if "files" not in value:
-        return {}
-    results = {}
-    for name, entry in _field(value, "files", dict, path, at).items():
-        where = f"{at}.files[{_short(name)}]"
-        if not foreign_name(name):
-            raise ModelError(f"{path!r} is damaged: no file may be called {_short(name)}.")
-        if not isinstance(entry, dict):
-            raise ModelError(f"{path!r} is damaged: {where} must be an object. Got {_short(entry)} instead.")
-        file, size = _field(entry, "file", str, path, where), _field(entry, "bytes", int, path, where)
-        if not file_place(file, name):
-            raise ModelError(f"{path!r} is damaged: {where}.file is {_short(file)}, where no such file is written.")
-        results[name] = FileEntry(file, size, _sum(entry, path, where))
-    return results
+def _foreign(value: Any, name: str, path: str, where: str) -> Entry:
+    """A foreign file: in a folder of files, under its own name."""
+    _need_object(value, path, where)
+    place, size = _field(value, "file", str, path, where), _field(value, "bytes", int, path, where)
+    if not is_folder_of_files(folder_of_files(place)) or place.partition("/")[2] != name.partition("/")[2]:
+        raise ModelError(f"{path!r} is damaged: {where}.file is {_short(place)}, where no such file is written.")
+    return Entry(place, size, _sum(value, path, where))
 
 
 def _sum(entry: dict[str, Any], path: str, where: str) -> str:
@@ -279,11 +281,10 @@ def _sum(entry: dict[str, Any], path: str, where: str) -> str:
     return checksum
 
 
-def _entry(value: Any, path: str, where: str) -> Entry:
-    if not isinstance(value, dict):
-        raise ModelError(f"{path!r} is damaged: {where} must be an object. Got {_short(value)} instead.")
+def _array(value: Any, path: str, where: str) -> Entry:
+    _need_object(value, path, where)
     file = _field(value, "file", str, path, where)
-    if not file_name(file):
+    if len(file) > 240 or not _FILE.fullmatch(file):  # no way leads out of the folder
         raise ModelError(f"{path!r} is damaged: {where}.file is {_short(file)}, not a plain name that ends in .npy.")
     dtype = _field(value, "dtype", str, path, where)
     if dtype not in DTYPES:
@@ -291,5 +292,4 @@ def _entry(value: Any, path: str, where: str) -> Entry:
     shape = _field(value, "shape", list, path, where)
     if len(shape) > 8 or not all(type(size) is int and size >= 0 for size in shape):
         raise ModelError(f"{path!r} is damaged: {where}.shape is {_short(shape)}, not a list of ints from 0.")
-    size = _field(value, "bytes", int, path, where)
-    return Entry(file, dtype, tuple(shape), size, _sum(value, path, where))
+    return Entry(file, _field(value, "bytes", int, path, where), _sum(value, path, where), dtype, tuple(shape))

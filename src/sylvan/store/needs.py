@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, cast
 
@@ -17,17 +17,15 @@ from sylvan import kernels
 from sylvan.arrays.canonical import Csr
 from sylvan.errors import ModelError
 from sylvan.store import manifest
-from sylvan.store.foreign import check_file, folder_of_files, strangers
+from sylvan.store.read import check_file
 from sylvan.store.state import JSON, State
 
-_MISSING = object()
 _Word = TypeVar("_Word", bound=str)
 
 
-def _refuse(state: State, file: str, fault: str) -> NoReturn:
-    """Raise the ModelError: which file of which model, and what is wrong."""
-    name = os.path.join(state.where, file) if state.where else file
-    raise ModelError(f"{name!r} is damaged: {fault}.")
+def _refuse(state: State, fault: str) -> NoReturn:
+    """Raise the ModelError: which manifest, and what is wrong."""
+    raise ModelError(f"{os.path.join(state.where, manifest.NAME)!r} is damaged: {fault}.")
 
 
 def _refuse_array(state: State, name: str, fault: str) -> NoReturn:
@@ -51,14 +49,14 @@ def need_kind(state: State, kind: str, version: int = 1) -> None:
             f"{version}. Install the Sylvan that wrote it, or a later one."
         )
     if state.version < 1:
-        _refuse(state, manifest.NAME, f"the version of {kind} must be an int from 1, not {state.version}")
+        _refuse(state, f"the version of {kind} must be an int from 1, not {state.version}")
 
 
 def _stored(state: State, name: str) -> npt.NDArray[Any]:
     """The array ``name``, whatever it holds."""
     array = state.arrays.get(name)
     if array is None:
-        _refuse(state, manifest.NAME, f"the {state.kind} needs an array {name!r}")
+        _refuse(state, f"the {state.kind} needs an array {name!r}")
     return array
 
 
@@ -67,9 +65,9 @@ def need_array(
 ) -> npt.NDArray[Any]:
     """The array ``name``, of this dtype (or one of several) and shape (``None`` for any size)."""
     array = _stored(state, name)
-    wanted = [np.dtype(one) for one in (dtype if isinstance(dtype, tuple) else (dtype,))]
+    wanted = [np.dtype(kind) for kind in (dtype if isinstance(dtype, tuple) else (dtype,))]
     if array.dtype not in wanted:
-        words = " or ".join(str(one) for one in wanted)
+        words = " or ".join(str(kind) for kind in wanted)
         _refuse_array(state, name, f"must hold {words}. Got {array.dtype} instead")
     fits = len(shape) == array.ndim
     if not fits or any(want not in (None, got) for want, got in zip(shape, array.shape, strict=True)):
@@ -94,13 +92,9 @@ def need_offsets(state: State, name: str, total: int | None = None, length: int 
 
 
 def need_range(
-    state: State,
-    name: str,
-    low: float,
-    high: float,
-    dtype: npt.DTypeLike | tuple[npt.DTypeLike, ...] | None = None,
+    state: State, name: str, low: float, high: float, dtype: npt.DTypeLike | tuple[npt.DTypeLike, ...] | None = None,
     shape: Sequence[int | None] | None = None,
-) -> npt.NDArray[Any]:
+) -> npt.NDArray[Any]:  # fmt: skip
     """The array ``name`` with every value in [``low``, ``high``], both allowed; NaN lies in no range. Without ``dtype``
     and ``shape`` the array is taken as it is."""
     array = _stored(state, name)
@@ -136,51 +130,45 @@ def need_finite(state: State, name: str) -> npt.NDArray[Any]:
     return array
 
 
-def _value(state: State, key: str) -> Any:
-    value = state.meta.get(key, _MISSING)
-    if value is _MISSING:
-        value = state.params.get(key, _MISSING)
-    if value is _MISSING:
-        _refuse(state, manifest.NAME, f"the {state.kind} needs a value {key!r}")
-    return value
+def _value(state: State, key: str, wanted: str, fits: Callable[[Any], bool]) -> Any:
+    """The value ``key`` of ``meta`` (or else of ``params``)."""
+    values = state.meta if key in state.meta else state.params
+    if key not in values:
+        _refuse(state, f"the {state.kind} needs a value {key!r}")
+    if not fits(values[key]):
+        _refuse(state, f"{key!r} of the {state.kind} must be {wanted}. Got {_short(values[key])} instead")
+    return values[key]
 
 
 def need_int(state: State, key: str, low: int | None = None, high: int | None = None) -> int:
     """The int ``key`` of ``meta`` (or else of ``params``) in [``low``, ``high``]."""
-    value = _value(state, key)
-    ok = isinstance(value, int) and not isinstance(value, bool)
-    if not ok or (low is not None and value < low) or (high is not None and value > high):
-        left, right = "(-inf" if low is None else f"[{low}", "inf)" if high is None else f"{high}]"
-        words = f"{key!r} of the {state.kind} must be an int in {left}, {right}"
-        _refuse(state, manifest.NAME, f"{words}. Got {_short(value)} instead")
-    return int(value)
+    left, right = "(-inf" if low is None else f"[{low}", "inf)" if high is None else f"{high}]"
+    least, most = -math.inf if low is None else low, math.inf if high is None else high
+
+    def fits(value: Any) -> bool:
+        return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+    return int(_value(state, key, f"an int in {left}, {right}", fits))
 
 
 def need_float(state: State, key: str, low: float = -math.inf, high: float = math.inf) -> float:
     """The finite number ``key`` of ``meta`` (or else of ``params``) in [``low``, ``high``]."""
-    value = _value(state, key)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
-        words = f"{key!r} of the {state.kind} must be a number in [{low}, {high}]"
-        _refuse(state, manifest.NAME, f"{words}. Got {_short(value)} instead")
-    return float(value)
+
+    def fits(value: Any) -> bool:
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value <= high
+
+    return float(_value(state, key, f"a number in [{low}, {high}]", fits))
 
 
 def need_bool(state: State, key: str) -> bool:
     """The truth value ``key`` of ``meta`` (or else of ``params``)."""
-    value = _value(state, key)
-    if not isinstance(value, bool):
-        words = f"{key!r} of the {state.kind} must be true or false"
-        _refuse(state, manifest.NAME, f"{words}. Got {_short(value)} instead")
-    return value
+    return bool(_value(state, key, "true or false", lambda value: isinstance(value, bool)))
 
 
 def need_choice(state: State, key: str, options: Collection[_Word]) -> _Word:
     """The string ``key`` of ``meta`` (or else of ``params``), one of ``options``."""
-    value = _value(state, key)
-    if not isinstance(value, str) or value not in options:
-        words = f"{key!r} of the {state.kind} must be one of {', '.join(map(repr, options))}"
-        _refuse(state, manifest.NAME, f"{words}. Got {_short(value)} instead")
-    return cast("_Word", value)
+    wanted = f"one of {', '.join(map(repr, options))}"
+    return cast("_Word", _value(state, key, wanted, lambda value: isinstance(value, str) and value in options))
 
 
 def need_params(state: State, names: Collection[str]) -> dict[str, JSON]:
@@ -188,9 +176,9 @@ def need_params(state: State, names: Collection[str]) -> dict[str, JSON]:
     missing = [name for name in names if name not in state.params]
     unknown = [name for name in state.params if name not in names]
     if missing:
-        _refuse(state, manifest.NAME, f"the {state.kind} needs a parameter {missing[0]!r}")
+        _refuse(state, f"the {state.kind} needs a parameter {missing[0]!r}")
     if unknown:
-        _refuse(state, manifest.NAME, f"the {state.kind} has no parameter {_short(unknown[0])}")
+        _refuse(state, f"the {state.kind} has no parameter {_short(unknown[0])}")
     return dict(state.params)
 
 
@@ -200,32 +188,34 @@ def need_files(state: State, folder: str) -> Path:
     when they are opened, which may be long after the load."""
     chosen = {name: entry for name, entry in state.file_entries.items() if name.startswith(f"{folder}/")}
     if not chosen:
-        _refuse(state, manifest.NAME, f"the {state.kind} needs files in {folder!r}")
+        _refuse(state, f"the {state.kind} needs files in {folder!r}")
     for name, entry in chosen.items():
-        path = os.fspath(state.files[name])
+        file = os.fspath(state.files[name])
         try:
-            with open(path, "rb") as stream:
-                check_file(stream, os.fsdecode(path), entry, checked=True)
+            with open(file, "rb") as stream:
+                check_file(stream, os.fsdecode(file), entry, checked=True)
         except FileNotFoundError:
-            words = f"{path!r} is gone: another model was saved to {state.where!r} since this one was loaded."
+            words = f"{file!r} is gone: another model was saved to {state.where!r} since this one was loaded."
             raise ModelError(f"{words} Load it again.") from None
         except OSError as error:
-            raise ModelError(f"{path!r} cannot be read: {error.strerror or error}.") from error
-    root = os.path.join(state.where, folder_of_files(next(iter(chosen.values())).file))
-    others = strangers(root, {entry.file.partition("/")[2]: name for name, entry in chosen.items()})
+            raise ModelError(f"{file!r} cannot be read: {error.strerror or error}.") from error
+    where = os.path.join(state.where, manifest.folder_of_files(next(iter(chosen.values())).file))
+    names = {path.relative_to(where).as_posix() for path in Path(where).rglob("*") if not path.is_dir()}
+    names -= {entry.file.partition("/")[2] for entry in chosen.values()}
+    others = sorted(name for name in names if not any(step.startswith(".") for step in name.split("/")))
     if others:
-        raise ModelError(f"{root!r} holds {others[0]!r}, which is none of the model's files. Take it out of there.")
-    return Path(root)
+        raise ModelError(f"{where!r} holds {others[0]!r}, which is none of the model's files. Take it out of there.")
+    return Path(where)
 
 
 def need_part(state: State, name: str, kind: str | None = None) -> State:
     """The nested model ``name``, of this kind when one is given."""
     part = state.parts.get(name)
     if part is None:
-        _refuse(state, manifest.NAME, f"the {state.kind} needs a part {name!r}")
+        _refuse(state, f"the {state.kind} needs a part {name!r}")
     if kind is not None and part.kind != kind:
         words = f"part {name!r} of the {state.kind} must be of kind {kind!r}"
-        _refuse(state, manifest.NAME, f"{words}, not {part.kind!r}")
+        _refuse(state, f"{words}, not {part.kind!r}")
     return part
 
 

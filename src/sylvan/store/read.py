@@ -6,6 +6,7 @@ by each kind with the ``need_*`` helpers."""
 from __future__ import annotations
 
 import ctypes
+import json
 import math
 import mmap
 import os
@@ -14,24 +15,24 @@ import sys
 import tempfile
 import weakref
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
 from sylvan.errors import MemoryLimitError, ModelError, ParameterError
 from sylvan.store import manifest
-from sylvan.store.foreign import check_file
 from sylvan.store.npy import ALIGNMENT, DTYPES, HeaderError, parse_header
-from sylvan.store.state import State, folder_path
+from sylvan.store.state import Entry, State, folder_path
 from sylvan.version import __version__
 
-_CHUNK = 16 << 20
+_CHUNK, _FOREIGN_CHUNK = 16 << 20, 1 << 20
+_BLOCK_BYTES = 1 << 20
 _ATTEMPTS = 20
 
 
@@ -58,10 +59,8 @@ def _c_library() -> ctypes.CDLL:
     """Looked up once: that takes longer than to map a file."""
     library = ctypes.CDLL(None, use_errno=True)
     library.mmap.restype = ctypes.c_void_p
-    library.mmap.argtypes = (
-        ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long
-    )  # fmt: skip
     library.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+    library.mmap.argtypes = (*library.munmap.argtypes, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long)
     return library
 
 
@@ -71,19 +70,20 @@ def load(folder: str | os.PathLike[str], *, mmap: bool = True, verify: bool | st
         raise ParameterError(f"The 'verify' parameter of load must be True, False or 'auto'. Got {verify!r} instead.")
     checked = not mmap if verify == "auto" else bool(verify)
     path = folder_path(folder)
-    before = b""
     for _ in range(_ATTEMPTS):
         data = read_manifest(path)
         try:
-            node = manifest.parse(data, os.path.join(path, manifest.NAME), __version__)
-            return _build(node, path, mmap, checked)
+            return _build(_parsed(data, path), path, mmap, checked)
         except ModelError:
             # Another process may have replaced the model since its manifest was read; then the new one is
             # there now.
-            before, data = data, read_manifest(path)
-            if data == before:
+            if data == read_manifest(path):
                 raise
     raise ModelError(f"The model in {path!r} could not be loaded: other processes keep replacing it.")
+
+
+def _parsed(data: bytes, path: str) -> manifest.Node:
+    return manifest.parse(data, os.path.join(path, manifest.NAME), __version__)
 
 
 def read_manifest(path: str) -> bytes:
@@ -99,9 +99,9 @@ def read_manifest(path: str) -> bytes:
         with _open_regular(name) as stream:
             size = os.fstat(stream.fileno()).st_size
             return stream.read(min(size, manifest.MAX_BYTES) + 1)
+    except ModelError:
+        raise
     except (OSError, ValueError) as error:
-        if isinstance(error, ModelError):
-            raise
         raise ModelError(f"{name!r} cannot be read: {_reason(error)}.") from error
 
 
@@ -117,19 +117,35 @@ def _reason(error: Exception) -> str:
 
 
 def _build(node: manifest.Node, path: str, mmap: bool, checked: bool) -> State:
-    arrays, files = {}, {}
+    arrays, files = {}, {name: os.path.join(path, entry.file) for name, entry in node.arrays.items()}
     for name, entry in node.arrays.items():
-        files[name] = os.path.join(path, entry.file)
         with _opened(files[name], entry.size) as stream:
             arrays[name] = _read_array(stream, files[name], entry, mmap, checked)
     foreign: dict[str, bytes | str | os.PathLike[str]] = {}
-    for name, described in node.files.items():
-        file = os.path.join(path, described.file)
-        with _opened(file, described.size) as stream:
-            check_file(stream, file, described, checked)
-        foreign[name] = Path(file)
+    for name, entry in node.files.items():
+        foreign[name] = Path(file := os.path.join(path, entry.file))
+        with _opened(file, entry.size) as stream:
+            check_file(stream, file, entry, checked)
     parts = {name: _build(part, path, mmap, checked) for name, part in node.parts.items()}
     return State(node.kind, node.version, node.params, node.meta, arrays, parts, foreign, path, files, node.files)
+
+
+def check_file(stream: BinaryIO, path: str, entry: Entry, checked: bool) -> None:
+    """Compare an open foreign file with the manifest: its size, and its checksum when ``checked``."""
+    size = os.fstat(stream.fileno()).st_size
+    if size != entry.size:
+        state = "truncated" if size < entry.size else "altered"
+        raise ModelError(f"{path!r} is {state}: it has {size:,} bytes, where the manifest says {entry.size:,}.")
+    if checked:
+        _check_sum(iter(lambda: stream.read(_FOREIGN_CHUNK), b""), path, entry)
+
+
+def _check_sum(chunks: Iterable[bytes | memoryview], path: str, entry: Entry) -> None:
+    checksum = 0
+    for chunk in chunks:
+        checksum = zlib.crc32(chunk, checksum)
+    if f"crc32:{checksum:08x}" != entry.checksum:
+        raise ModelError(f"{path!r} was altered or damaged: its checksum is not the one in the manifest.")
 
 
 @contextmanager
@@ -148,16 +164,7 @@ def _opened(file: str, size: int) -> Iterator[BufferedReader]:
         raise ModelError(f"{file!r} cannot be read: {_reason(error)}.") from error
 
 
-def _aligned(size: int) -> npt.NDArray[np.uint8]:
-    """Memory that starts at a whole cache line, as a mapped file does."""
-    buffer = np.empty(size + ALIGNMENT, np.uint8)
-    start = -buffer.ctypes.data % ALIGNMENT
-    return buffer[start : start + size]
-
-
-def _read_array(
-    stream: BufferedReader, file: str, entry: manifest.Entry, mmap: bool, checked: bool
-) -> npt.NDArray[np.generic]:
+def _read_array(stream: BufferedReader, file: str, entry: Entry, mmap: bool, checked: bool) -> npt.NDArray[np.generic]:
     size = os.fstat(stream.fileno()).st_size
     start = stream.read(10)
     start += stream.read(int.from_bytes(start[8:10], "little"))
@@ -181,17 +188,15 @@ def _read_array(
         # Not np.memmap, which costs several times as much an array and makes every slice a memmap.
         raw = np.frombuffer(mapped_file(stream, size), np.uint8)
     else:
-        raw = _aligned(size)
+        buffer = np.empty(size + ALIGNMENT, np.uint8)
+        first = -buffer.ctypes.data % ALIGNMENT  # a whole cache line's, as that of a mapped file
+        raw = buffer[first : first + size]
         stream.seek(0)
         got = stream.readinto(raw.data)
         if got != size:
             raise ModelError(f"{file!r} is truncated: it had {size:,} bytes and now has {got:,}.")
     if checked:
-        checksum = 0
-        for first in range(0, size, _CHUNK):
-            checksum = zlib.crc32(raw.data[first : first + _CHUNK], checksum)
-        if f"crc32:{checksum:08x}" != entry.checksum:
-            raise ModelError(f"{file!r} was altered or damaged: its checksum is not the one in the manifest.")
+        _check_sum((raw.data[first : first + _CHUNK] for first in range(0, size, _CHUNK)), file, entry)
     array: npt.NDArray[np.generic] = raw[offset:].view(dtype).reshape(shape)
     if sys.byteorder == "big":
         array = array.astype(dtype.newbyteorder("="))
@@ -203,15 +208,16 @@ def files_of(folder: str | os.PathLike[str]) -> dict[str, int]:
     """The files that the manifest in ``folder`` names, and their sizes as it states them. The files themselves needn't
     be there. No name leads out of the folder; folders are separated by ``/``."""
     path = folder_path(folder)
-    root = manifest.parse(read_manifest(path), os.path.join(path, manifest.NAME), __version__)
-    sizes: dict[str, int] = {}
-    for node in root.nodes():
-        sizes |= {entry.file: entry.size for entry in node.arrays.values()}
-        sizes |= {entry.file: entry.size for entry in node.files.values()}
-    return sizes
+    return {entry.file: entry.size for entry in _parsed(read_manifest(path), path).entries()}
 
 
-_BLOCK_BYTES = 1 << 20
+def contents(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """The manifest of a model, verified, as plain values: ``checksum``, ``sylvan_version``, ``model``."""
+    path = folder_path(folder)
+    data = read_manifest(path)
+    _parsed(data, path)
+    result: dict[str, Any] = json.loads(data)
+    return result
 
 
 class ScratchFiles:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar, overload
 
 from sylvan import store
@@ -132,13 +131,15 @@ def load(folder: str | os.PathLike[str], mmap: bool = True, *, expected: type[An
 
 def rebuild(state: store.State) -> Any:
     """The object that a loaded State describes."""
-    loader = _loader_of(state.kind)
+    if state.kind not in store.loaders and state.kind in KINDS:
+        importlib.import_module(f"sylvan.{KINDS[state.kind].module}")
+    loader = store.loaders.get(state.kind)
     where = state.where or "the model"
     if loader is None:
-        known = ", ".join(sorted({*KINDS, *store.known_kinds()}))
+        kinds = ", ".join(sorted({*KINDS, *store.loaders}))
         raise ModelError(
             f"{where!r} holds a model of kind {state.kind!r}, which Sylvan {__version__} does not know. "
-            f"The kinds it knows: {known}."
+            f"The kinds it knows: {kinds}."
         )
     try:
         return loader(state)
@@ -146,9 +147,3 @@ def rebuild(state: store.State) -> Any:
         raise
     except SylvanError as error:  # a parameter out of its range, say: here the folder is at fault, not the caller
         raise ModelError(f"{where!r} is damaged: {error}") from error
-
-
-def _loader_of(kind: str) -> Callable[[store.State], object] | None:
-    if store.loader_of(kind) is None and kind in KINDS:
-        importlib.import_module(f"sylvan.{KINDS[kind].module}")
-    return store.loader_of(kind)

@@ -11,10 +11,20 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan.errors import ParameterError
-from sylvan.store.foreign import FileEntry
 
 # What a manifest can hold: None, bool, int, float, str, and lists and dicts of these.
 JSON: TypeAlias = Any
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One file of a model, as the manifest describes it."""
+
+    file: str
+    size: int
+    checksum: str
+    dtype: str = ""  # of an array's file
+    shape: tuple[int, ...] = ()
 
 
 @dataclass
@@ -38,26 +48,16 @@ class State:
     # set by `sylvan.store.load`: the file of each array, for errors
     array_files: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
     # set by `sylvan.store.load`: what the manifest says of each foreign file
-    file_entries: dict[str, FileEntry] = field(default_factory=dict, compare=False, repr=False)
+    file_entries: dict[str, Entry] = field(default_factory=dict, compare=False, repr=False)
 
 
-_loaders: dict[str, Callable[[State], object]] = {}
+loaders: dict[str, Callable[[State], object]] = {}  # what rebuilds a model, by its kind
 
 
 def register(kind: str, loader: Callable[[State], object]) -> None:
     """Say that ``loader(state)`` rebuilds a model of this kind; modules call it when they are imported. ``loader`` must
     verify whatever the kernels later trust, with the ``need_*`` helpers of this package."""
-    _loaders[kind] = loader
-
-
-def loader_of(kind: str) -> Callable[[State], object] | None:
-    """The function that rebuilds a model of this kind, or None when no imported module knows it."""
-    return _loaders.get(kind)
-
-
-def known_kinds() -> list[str]:
-    """The kinds that can be rebuilt, sorted."""
-    return sorted(_loaders)
+    loaders[kind] = loader
 
 
 def folder_path(folder: str | os.PathLike[str]) -> str:

@@ -13,8 +13,12 @@ from pathlib import Path
 
 from sylvan.errors import ModelError
 from sylvan.store import manifest
-from sylvan.store.foreign import folder_of_files
 from sylvan.version import __version__
+
+try:
+    import fcntl
+except ImportError:  # on Windows, two processes that save to one folder at the same moment are not told apart
+    fcntl = None  # type: ignore[assignment]
 
 EARLIER = re.compile(r"earlier\.[0-9]{6}\.json")
 LOCK = "updating.lock"
@@ -23,8 +27,8 @@ LOCK = "updating.lock"
 def earlier(path: Path) -> list[Path]:
     """The manifests of a folder's earlier versions, the latest first, that aren't the current one's."""
     now = _bytes(path / manifest.NAME)
-    found = sorted((name for name in os.listdir(path) if EARLIER.fullmatch(name)), reverse=True)
-    return [path / name for name in found if _bytes(path / name) not in (now, b"")]
+    names = sorted((name for name in os.listdir(path) if EARLIER.fullmatch(name)), reverse=True)
+    return [path / name for name in names if _bytes(path / name) not in (now, b"")]
 
 
 def keep_current(path: Path, keep: int) -> None:
@@ -44,13 +48,13 @@ def keep_current(path: Path, keep: int) -> None:
 
 def drop_earlier(path: Path, keep: int) -> set[str]:
     """Remove the manifests of all but the ``keep`` latest earlier versions; the files and folders that these name."""
-    kept = earlier(path)[:keep]
+    versions = earlier(path)[:keep]
     for name in os.listdir(path):
-        if EARLIER.fullmatch(name) and path / name not in kept:
+        if EARLIER.fullmatch(name) and path / name not in versions:
             with contextlib.suppress(OSError):
                 os.unlink(path / name)
     names: set[str] = set()
-    for version in kept:
+    for version in versions:
         with contextlib.suppress(ModelError):  # a damaged one keeps nothing
             names |= named_files(manifest.parse(_bytes(version), str(version), __version__))
     return names
@@ -58,21 +62,14 @@ def drop_earlier(path: Path, keep: int) -> set[str]:
 
 def named_files(root: manifest.Node) -> set[str]:
     """The files of a manifest's arrays, and the folders of its other files."""
-    names: set[str] = set()
-    for node in root.nodes():
-        names |= {entry.file for entry in node.arrays.values()}
-        names |= {folder_of_files(entry.file) for entry in node.files.values()}
-    return names
+    return {manifest.folder_of_files(entry.file) for entry in root.entries()}
 
 
 @contextlib.contextmanager
 def updating(folder: str | os.PathLike[str]) -> Iterator[None]:
     """Nobody else updates the model in ``folder`` while this lasts; the lock dies with the process that holds it."""
     name = os.path.join(os.path.realpath(folder), LOCK)
-    try:
-        import fcntl
-    except ImportError:
-        # Windows: two processes that update one folder at the same moment are not told apart.
+    if fcntl is None:
         yield
         return
     while True:
@@ -82,10 +79,8 @@ def updating(folder: str | os.PathLike[str]) -> Iterator[None]:
         except BlockingIOError:
             process = os.read(descriptor, 20).decode("ascii", "replace").strip() or "another"
             os.close(descriptor)
-            raise ModelError(
-                f"{os.fspath(folder)!r} is being updated by process {process}: wait until it is done. Nothing was "
-                "changed."
-            ) from None
+            words = f"is being updated by process {process}: wait until it is done. Nothing was changed."
+            raise ModelError(f"{os.fspath(folder)!r} {words}") from None
         except OSError:  # some network file systems have no locks
             break
         with contextlib.suppress(OSError):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import re
 import secrets
@@ -17,33 +16,21 @@ import shutil
 import stat
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sylvan.errors import ModelError
 from sylvan.store import manifest
-from sylvan.store.foreign import (
-    check_source,
-    clashing,
-    folder_of_files,
-    folders_above,
-    foreign_name,
-    is_folder_of_files,
-    place_of,
-    remove_folder,
-    write_file,
-)
 from sylvan.store.npy import DTYPES, header
-from sylvan.store.read import read_manifest
+from sylvan.store.read import contents, read_manifest
 from sylvan.store.state import JSON, State, folder_path
-from sylvan.store.versions import EARLIER, LOCK, drop_earlier, earlier, keep_current, named_files
+from sylvan.store.versions import EARLIER, LOCK, drop_earlier, earlier, fcntl, keep_current, named_files
 from sylvan.version import __version__
 
-_CHUNK = 16 << 20
+_CHUNK, _FOREIGN_CHUNK = 16 << 20, 1 << 20  # bytes that are written at once
 _OURS = re.compile(r"[A-Za-z0-9_.]+\.[0-9a-f]{8}\.npy|manifest\.json\.[0-9a-f]{8}")
 _STALE_SECONDS = 24 * 3600.0
 _FRESH_SECONDS = 10.0
@@ -53,20 +40,18 @@ def save(folder: str | os.PathLike[str], state: State, *, keep: int = 0) -> None
     """Write a model to ``folder``, replacing a Sylvan model that is already there."""
 
     path = Path(os.path.realpath(folder_path(folder)))
-    token = secrets.token_hex(4)
-    _check_state(state, path)
-    plan = _Plan(token)
-    model = plan.describe(state, "")
+    _check_state(state)
+    plan = _Plan(state, secrets.token_hex(4))
     try:
         _check_target(path, str(folder))
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             _remove_abandoned(path)
-            if _write_new(path, plan, model, token, __version__):
+            if _write_new(path, plan):
                 return
             _check_target(path, str(folder))
         with locked(path):
-            _write_into(path, plan, model, token, __version__, keep)
+            _write_into(path, plan, keep)
             _remove_unnamed(path, {*plan.files, *plan.folders}, keep)
     except (OSError, MemoryError) as error:
         raise ModelError(_unsaved(str(folder), error)) from error
@@ -93,60 +78,53 @@ def undo(folder: str | os.PathLike[str], keep: int = 0) -> int:
 
 def saved_bytes(state: State) -> int:
     """The size of the folder that :func:`save` would write, to the byte."""
-    plan = _Plan("0" * 8)
-    model = plan.describe(state, "")
-    for array, entry in plan.files.values():
-        entry["bytes"] = len(header(array.dtype.newbyteorder("<"), array.shape)) + array.nbytes
-        entry["checksum"] = f"crc32:{0:08x}"
-    for source, entry in plan.foreign.values():
-        entry["bytes"] = len(source) if isinstance(source, bytes) else os.path.getsize(source)
-        entry["checksum"] = f"crc32:{0:08x}"
-    entries = [entry for _, entry in (*plan.files.values(), *plan.foreign.values())]
-    return sum(int(entry["bytes"]) for entry in entries) + len(manifest.dump(model, __version__))
+    plan, total = _Plan(state, "0" * 8), 0
+    for source, entry in plan.files.values():
+        if isinstance(source, np.ndarray):
+            size = len(header(source.dtype.newbyteorder("<"), source.shape)) + source.nbytes
+        else:
+            size = len(source) if isinstance(source, bytes) else os.path.getsize(source)
+        entry["bytes"], entry["checksum"] = size, f"crc32:{0:08x}"
+        total += size
+    return total + len(manifest.dump(plan.model, __version__))
 
 
 def _unsaved(folder: str, error: OSError | MemoryError) -> str:
     reason = getattr(error, "strerror", None) or str(error) or "out of memory"
     name = getattr(error, "filename", None)
-    at = f", at {os.path.basename(name)!r}" if isinstance(name, str) else ""
-    return f"The model could not be saved to {folder!r}: {reason}{at}. What was there before is unchanged."
+    where = f", at {os.path.basename(name)!r}" if isinstance(name, str) else ""
+    return f"The model could not be saved to {folder!r}: {reason}{where}. What was there before is unchanged."
 
 
 class _Plan:
-    """Which array goes to which file; the sizes and checksums are filled in as the files are written."""
+    """Which array or foreign file goes to which place; sizes and checksums are filled in as the files are written."""
 
-    def __init__(self, token: str) -> None:
+    def __init__(self, state: State, token: str) -> None:
         self.token = token
-        self.files: dict[str, tuple[npt.NDArray[np.generic], dict[str, JSON]]] = {}
-        self.foreign: dict[str, tuple[bytes | str | os.PathLike[str], dict[str, JSON]]] = {}
+        self.files: dict[str, tuple[Any, dict[str, JSON]]] = {}  # by place: the source, and its entry in the manifest
+        self.model = self._describe(state, "")
 
     @property
     def folders(self) -> set[str]:
         """The folders of foreign files."""
-        return {folder_of_files(place) for place in self.foreign}
+        return {manifest.folder_of_files(place) for place in self.files if "/" in place}
 
-    def describe(self, state: State, prefix: str) -> dict[str, JSON]:
+    def _describe(self, state: State, prefix: str) -> dict[str, JSON]:
         arrays: dict[str, JSON] = {}
         for name, array in state.arrays.items():
-            file = f"{prefix}{name}.{self.token}.npy"
-            dtype = array.dtype.newbyteorder("<")
-            entry: dict[str, JSON] = {"file": file, "dtype": dtype.str, "shape": list(array.shape)}
-            arrays[name] = entry
-            self.files[file] = (array, entry)
+            place, dtype = f"{prefix}{name}.{self.token}.npy", array.dtype.newbyteorder("<")
+            arrays[name] = {"file": place, "dtype": dtype.str, "shape": list(array.shape)}
+            self.files[place] = (array, arrays[name])
         files: dict[str, JSON] = {}
         for name, source in state.files.items():
-            place = place_of(name, prefix, self.token)
-            files[name] = {"file": place}
-            self.foreign[place] = (source, files[name])
+            files[name] = {"file": manifest.place_of(name, prefix, self.token)}
+            self.files[files[name]["file"]] = (source, files[name])
         return {
-            "kind": state.kind,
-            "version": state.version,
-            "params": _plain(state.params),
-            "meta": _plain(state.meta),
+            "kind": state.kind, "version": state.version, "params": _plain(state.params), "meta": _plain(state.meta),
             "arrays": arrays,
-            "parts": {name: self.describe(part, f"{prefix}{name}.") for name, part in state.parts.items()},
+            "parts": {name: self._describe(part, f"{prefix}{name}.") for name, part in state.parts.items()},
             **({"files": files} if files else {}),
-        }
+        }  # fmt: skip
 
 
 def _plain(value: JSON) -> JSON:
@@ -155,35 +133,47 @@ def _plain(value: JSON) -> JSON:
         return {key: _plain(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(inner) for inner in value]
-    if isinstance(value, np.generic):
-        return value.item()
-    return value
+    return value.item() if isinstance(value, np.generic) else value
 
 
-def _check_state(state: State, path: Path) -> None:
+def _check_state(state: State) -> None:
     """Refuse at saving what would be refused at loading; such a State is a model's bug, not a user's."""
     for name, array in state.arrays.items():
         if not manifest.array_name(name):
             raise ModelError(f"No array of a model may be called {name!r}.")
         if not isinstance(array, np.ndarray) or array.dtype.newbyteorder("<").str not in DTYPES:
             got = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
-            raise ModelError(
-                f"Array {name!r} of a model must hold ints of 8 to 64 bits or floats of 16 to 64 bits. "
-                f"Got {got} instead."
-            )
+            wanted = "ints of 8 to 64 bits or floats of 16 to 64 bits"
+            raise ModelError(f"Array {name!r} of a model must hold {wanted}. Got {got} instead.")
     for name, source in state.files.items():
-        if not foreign_name(name):
+        if not manifest.foreign_name(name):
             raise ModelError(
                 f"No file of a model may be called {name!r}: it takes one or two folders and a name of letters, "
                 "digits, and dots and hyphens between them, like 'encoder/config.json'."
             )
-        check_source(name, source)
-    if clashing(state.files):
+        _check_source(name, source)
+    if manifest.clashing(state.files):
         raise ModelError("Two files of a model have the same name, capitals apart, or one the name of a folder.")
     for name, part in state.parts.items():
         if not manifest.part_name(name):
             raise ModelError(f"No part of a model may be called {name!r}.")
-        _check_state(part, path)
+        _check_state(part)
+
+
+def _check_source(name: str, source: object) -> None:
+    """Refuse what can't be written as a file."""
+    if isinstance(source, bytes):
+        return
+    if not isinstance(source, (str, os.PathLike)):
+        raise ModelError(f"File {name!r} of a model must be bytes or a path. Got {type(source).__name__} instead.")
+    path = os.fsdecode(source)
+    try:
+        regular = stat.S_ISREG(os.stat(path).st_mode)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ModelError(f"File {name!r} of a model was to be copied from {path!r}: {reason}.") from error
+    if not regular:
+        raise ModelError(f"File {name!r} of a model was to be copied from {path!r}, which is not a file.")
 
 
 def check_target(folder: str | os.PathLike[str]) -> None:
@@ -224,45 +214,41 @@ def _check_target(path: Path, shown: str) -> None:
 def _ours(entry: Path) -> bool:
     """Whether saving made this, by its name."""
     if entry.is_dir() and not entry.is_symlink():
-        return is_folder_of_files(entry.name)
+        return manifest.is_folder_of_files(entry.name)
     return entry.name == LOCK or any(pattern.fullmatch(entry.name) for pattern in (_OURS, EARLIER))
 
 
-def _write_into(
-    path: Path, plan: _Plan, model: dict[str, JSON], token: str, version: str, keep: int = 0
-) -> None:  # fmt: skip
+def _write_into(path: Path, plan: _Plan, keep: int = 0) -> None:
     """Write files and manifest beside what is there; the rename of the manifest is the last step."""
-    waiting = path / f"{manifest.NAME}.{token}"
+    waiting = path / f"{manifest.NAME}.{plan.token}"
     try:
-        for file, (array, entry) in plan.files.items():
-            entry["bytes"], entry["checksum"] = _write_array(path / file, array)
-        for place, (source, entry) in plan.foreign.items():
-            with _naming(path / place):
-                entry["bytes"], entry["checksum"] = write_file(path / place, source)
-        for place in folders_above(plan.foreign):
-            _sync_folder(path / place)
+        for place, (source, entry) in plan.files.items():
+            entry["bytes"], entry["checksum"] = _write_file(path / place, _chunks(source))
+        for folder in manifest.folders_above(plan.files):
+            _sync_folder(path / folder)
         keep_current(path, keep)
-        put_manifest(waiting, model, version)
+        _put_manifest(waiting, plan.model, __version__)
     except BaseException:
-        if not _committed(path, token):  # a Ctrl-C can arrive just after the rename
+        if not _committed(path, plan.token):  # a Ctrl-C can arrive just after the rename
             for name in [*plan.files, waiting.name]:
                 with contextlib.suppress(OSError):
                     os.unlink(path / name)
             for name in plan.folders:
-                remove_folder(path / name)
+                _remove_folder(path / name)
         raise
     with contextlib.suppress(OSError):  # the new model is in place, and either is whole
         _sync_folder(path)
 
 
-def put_manifest(waiting: Path, model: dict[str, JSON], version: str) -> None:
+def _put_manifest(waiting: Path, model: dict[str, JSON], version: str) -> None:
     """Write a manifest under the name ``waiting``, then rename it over the one in its folder."""
+    try:
+        data = manifest.dump(model, version)
+        manifest.parse(data, manifest.NAME, version)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ModelError(f"The model was not saved: its manifest cannot be written ({error}).") from error
+    _write_file(waiting, [data])
     with _naming(waiting):
-        data = _dump(model, version)
-        with waiting.open("xb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
         _sync_folder(waiting.parent)
         os.replace(waiting, waiting.parent / manifest.NAME)
 
@@ -275,23 +261,14 @@ def _committed(path: Path, token: str) -> bool:
         return False
 
 
-def _dump(model: dict[str, JSON], version: str) -> bytes:
-    try:
-        data = manifest.dump(model, version)
-        manifest.parse(data, manifest.NAME, version)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ModelError(f"The model was not saved: its manifest cannot be written ({error}).") from error
-    return data
-
-
-def _write_new(path: Path, plan: _Plan, model: dict[str, JSON], token: str, version: str) -> bool:
+def _write_new(path: Path, plan: _Plan) -> bool:
     """A folder of its own, written under a hidden name and renamed when it is whole. False, and nothing written, when
     another process has made the folder in the meantime."""
-    beside = path.with_name(f".{path.name}.{token}.saving")
+    beside = path.with_name(f".{path.name}.{plan.token}.saving")
     beside.mkdir()
     try:
         with locked(beside):
-            _write_into(beside, plan, model, token, version)
+            _write_into(beside, plan)
             os.rename(beside, path)
     except BaseException as error:
         shutil.rmtree(beside, ignore_errors=True)
@@ -303,21 +280,34 @@ def _write_new(path: Path, plan: _Plan, model: dict[str, JSON], token: str, vers
     return True
 
 
-def _write_array(path: Path, array: npt.NDArray[np.generic]) -> tuple[int, str]:
-    """Write and sync one file; its size and checksum."""
-    dtype = array.dtype.newbyteorder("<")
-    data = np.ascontiguousarray(array, dtype=dtype).reshape(-1).view(np.uint8).data
-    start = header(dtype, array.shape)
-    checksum = zlib.crc32(start)
-    with _naming(path), path.open("xb") as stream:
-        stream.write(start)
-        for first in range(0, data.nbytes, _CHUNK):
-            chunk = data[first : first + _CHUNK]
-            stream.write(chunk)
-            checksum = zlib.crc32(chunk, checksum)
-        stream.flush()
-        os.fsync(stream.fileno())
-    return len(start) + data.nbytes, f"crc32:{checksum:08x}"
+def _chunks(source: Any) -> Iterator[bytes | memoryview]:
+    """The bytes of an array's file, or of a foreign one."""
+    if isinstance(source, np.ndarray):
+        dtype = source.dtype.newbyteorder("<")
+        data = np.ascontiguousarray(source, dtype=dtype).reshape(-1).view(np.uint8).data
+        yield header(dtype, source.shape)
+        yield from (data[first : first + _CHUNK] for first in range(0, data.nbytes, _CHUNK))
+    elif isinstance(source, bytes):
+        yield source
+    else:
+        with open(source, "rb") as stream:
+            while chunk := stream.read(_FOREIGN_CHUNK):
+                yield chunk
+
+
+def _write_file(path: Path, chunks: Iterable[bytes | memoryview]) -> tuple[int, str]:
+    """Write and sync one file, and the folders that it needs; its size and checksum."""
+    size = checksum = 0
+    with _naming(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("xb") as stream:
+            for chunk in chunks:
+                stream.write(chunk)
+                size += len(chunk)
+                checksum = zlib.crc32(chunk, checksum)
+            stream.flush()
+            os.fsync(stream.fileno())
+    return size, f"crc32:{checksum:08x}"
 
 
 @contextlib.contextmanager
@@ -346,13 +336,20 @@ def _remove_unnamed(path: Path, current: set[str], keep: int) -> None:
     """Remove the replaced model's files and those of killed saves; the caller holds the folder's lock."""
     with contextlib.suppress(OSError):
         names = current | drop_earlier(path, keep)
-        for name in os.listdir(path):
-            if _OURS.fullmatch(name) and name not in names:
+        for name in set(os.listdir(path)) - names:
+            if _OURS.fullmatch(name):
                 # On Windows a file that is mapped stays until the next save.
                 with contextlib.suppress(OSError):
                     os.unlink(path / name)
-            elif is_folder_of_files(name) and name not in names:
-                remove_folder(path / name)
+            elif manifest.is_folder_of_files(name):
+                _remove_folder(path / name)
+
+
+def _remove_folder(path: Path) -> None:
+    """Remove a folder of files as far as it goes; what is a link stays."""
+    with contextlib.suppress(OSError):
+        if not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _remove_abandoned(path: Path) -> None:
@@ -370,27 +367,22 @@ def _abandoned(folder: Path) -> bool:
     age = time.time() - os.stat(folder).st_mtime
     if age < _FRESH_SECONDS:  # its writer may be just about to lock it
         return False
-    try:
-        import fcntl
-    except ImportError:
+    if fcntl is None:
         return age > _STALE_SECONDS
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
     except OSError:
         return False
     finally:
         os.close(descriptor)
-    return True
 
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """One writer at a time; the lock is the system's and dies with the process that holds it."""
-    try:
-        import fcntl
-    except ImportError:
-        # Windows: two processes that save to one folder at the same moment are not told apart.
+    if fcntl is None:
         yield
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -402,35 +394,21 @@ def locked(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def contents(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """The manifest of a model, verified, as plain values: ``checksum``, ``sylvan_version``, ``model``."""
-
-    path = folder_path(folder)
-    data = read_manifest(path)
-    manifest.parse(data, os.path.join(path, manifest.NAME), __version__)
-    result: dict[str, Any] = json.loads(data)
-    return result
-
-
 def annotate(folder: str | os.PathLike[str], notes: dict[str, JSON]) -> None:
     """Put ``notes`` into the ``meta`` of the model in ``folder``, in one step; its arrays stay as they are. The next
     model that is saved there starts without them."""
     path = Path(os.path.realpath(folder_path(folder)))
-    token = secrets.token_hex(4)
-    waiting = path / f"{manifest.NAME}.{token}"
+    waiting = path / f"{manifest.NAME}.{secrets.token_hex(4)}"
     read_manifest(str(path))  # says that there is no model, where there is none to lock
     try:
         with locked(path):
             result = contents(path)
-            model = result["model"]
-            model["meta"] = {**model["meta"], **notes}
-            put_manifest(waiting, model, str(result["sylvan_version"]))
-    except OSError as error:
+            result["model"]["meta"] = {**result["model"]["meta"], **notes}
+            _put_manifest(waiting, result["model"], str(result["sylvan_version"]))
+    except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(waiting)
+        if not isinstance(error, OSError):
+            raise
         reason = error.strerror or error
         raise ModelError(f"The model in {str(folder)!r} could not be annotated: {reason}. It is unchanged.") from error
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(waiting)
-        raise

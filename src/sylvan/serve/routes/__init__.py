@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
-from sylvan.serve.calls import Operation
-from sylvan.serve.routes import annif, cards, changes, page, ranking, trees
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from sylvan.lazy import provided
+from sylvan.serve.bodies import Bodies
+from sylvan.serve.calls import NDJSON, Operation, Parameter
+from sylvan.serve.routes import models, ranking, trees
 from sylvan.serve.service import Service
 
 __all__ = ["all_operations"]
 
 
 def all_operations(service: Service) -> list[Operation]:
-    """Every route of a service."""
-    return [
-        *ranking.operations(service, ranking.streamed(service)),
-        *ranking.search_operations(service),
-        *ranking.explain_operations(service),
-        *trees.operations(service),
-        *trees.label_operations(service),
-        *cards.operations(service),
-        *changes.operations(service),
-        *annif.operations(service),
-        *cards.health_operations(service),
-        *page.operations(service),
-    ]
+    """Every route of a service, with the types of its bodies."""
+    models.page_files()  # read now, so that nothing that happens to them later is seen
+    annif: list[Operation] = provided["annif_operations"](service)
+    operations = (*ranking.OPERATIONS, *trees.OPERATIONS, *models.OPERATIONS, *annif, *models.HEALTH, *models.PAGE)
+    return [_with_types(operation, service.bodies) for operation in operations]
+
+
+def _with_types(operation: Operation, types: Bodies) -> Operation:
+    bodies = {
+        media: getattr(types, kind) if isinstance(kind, str) else kind for media, kind in operation.bodies.items()
+    }
+    return replace(operation, bodies=bodies, query=_options(types.options) if NDJSON in bodies else operation.query)
+
+
+def _options(kind: type[Any]) -> tuple[Parameter, ...]:
+    """The options of lines, which are in the query."""
+    (schema,) = msgspec.json.schema_components([kind])[1].values()
+    return tuple(
+        Parameter(name, "For lines of NDJSON; JSON has it in its body.", described)
+        for name, described in schema["properties"].items()
+        if name not in ranking.NOT_IN_QUERIES
+    )

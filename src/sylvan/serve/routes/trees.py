@@ -8,29 +8,19 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from sylvan.hub.card import frequent_children
 from sylvan.indexing import LabelTree
 from sylvan.indexing.tree import node_title
-from sylvan.serve.asked import Asked, RankedRow, answers, node_of
-from sylvan.serve.bodies import record_at_the_top, rows_of, with_fields
-from sylvan.serve.calls import JSON, Call, Operation, Parameter, Reply, decode
+from sylvan.serve.answers import RankedRow, answers, labels_below, node_of
+from sylvan.serve.bodies import Asked, record_at_the_top, rows_of, with_fields
+from sylvan.serve.calls import JSON, Call, Operation, Parameter, Reply
 from sylvan.serve.problems import Problem
-from sylvan.serve.routes.ranking import MODEL
-from sylvan.serve.service import Service
-from sylvan.serve.versions import Version
+from sylvan.serve.versions import MatchingLabel, Version
 
 _MOST, _LONGEST = 100, 1000
 _MOST_NODES = 2_000  # of an answer
 _MOST_SCORED = 200  # nodes of a layer that are shown
 _BEST = 10  # labels whose paths are shown
-
-
-class MatchingLabel(msgspec.Struct):
-    """A label, its id, what people call it, and the number of training rows that have it."""
-
-    label: str | int
-    id: int
-    name: str
-    rows: int | None
 
 
 class MatchingLabels(msgspec.Struct):
@@ -47,32 +37,17 @@ def number_in(query: dict[str, str], name: str, usual: int, low: int, high: int)
     return int(word)
 
 
-def label_operations(service: Service) -> list[Operation]:
-    """The route."""
-
-    async def labels(call: Call) -> Reply:
-        _, version = service.asked(call)
-        if version.takes == "vectors":
-            raise Problem(422, f"The model {call.model!r} is an index of vectors: it has no labels.")
-        query = call.query()
-        prefix, limit = query.get("prefix", ""), number_in(query, "limit", 20, 1, _MOST)
-        if len(prefix) > _LONGEST:
-            raise Problem(422, f"The 'prefix' parameter must have at most {_LONGEST} characters. Got {len(prefix)}.")
-        loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(None, version.complete, prefix, limit)
-        matching = [MatchingLabel(one.label, one.id, one.name, one.rows) for one in found]
-        return Reply.of(MatchingLabels(matching), version.headers())
-
-    limit_schema = {"type": "integer", "minimum": 1, "maximum": _MOST, "default": 20}
-    return [
-        Operation(
-            "GET", "/v1/models/{model}/labels", labels, "Lists labels by how their names, or words in them, begin.",
-            MatchingLabels, parameters=(
-                MODEL, Parameter("prefix", "How the name begins.", schema={"type": "string", "maxLength": _LONGEST}),
-                Parameter("limit", "How many labels at most.", schema=limit_schema),
-            ), errors=(400, 404, 422, 503),
-        )
-    ]  # fmt: skip
+async def labels(call: Call) -> Reply:
+    """Labels by a prefix."""
+    _, version = call.asked()
+    if version.takes == "vectors":
+        raise Problem(422, f"The model {call.model!r} is an index of vectors: it has no labels.")
+    query = call.query()
+    prefix, limit = query.get("prefix", ""), number_in(query, "limit", 20, 1, _MOST)
+    if len(prefix) > _LONGEST:
+        raise Problem(422, f"The 'prefix' parameter must have at most {_LONGEST} characters. Got {len(prefix)}.")
+    matching = await asyncio.to_thread(version.complete, prefix, limit)
+    return Reply.of(MatchingLabels(matching), version.headers())
 
 
 class TreeNode(msgspec.Struct, omit_defaults=True):
@@ -112,48 +87,31 @@ class Searched(msgspec.Struct):
     paths: dict[str, list[str]]
 
 
-def operations(service: Service) -> list[Operation]:
-    """The routes."""
-    kind = service.bodies.beam
+async def tree(call: Call) -> Reply:
+    """A part of the label tree."""
+    _, version = call.asked()
+    query = call.query()
+    depth = number_in(query, "depth", 1, 1, 4)
+    _need_tree(version)
+    node = node_of(version, query.get("node", "0/root"), "node")
+    part = await asyncio.to_thread(_part, version, *node, depth)
+    return Reply.of(part, version.headers())
 
-    async def tree(call: Call) -> Reply:
-        _, version = service.asked(call)
-        query = call.query()
-        depth = number_in(query, "depth", 1, 1, 4)
-        _need_tree(version)
-        found = node_of(version, query.get("node", "0/root"), "node")
-        loop = asyncio.get_running_loop()
-        part = await loop.run_in_executor(None, _part, version, *found, depth)
-        return Reply.of(part, version.headers())
 
-    async def beam(call: Call) -> Reply:
-        served, version = service.asked(call)
-        call.need_type(JSON)
-        served.engine.check_room()
-        body = decode(await call.body(), with_fields(kind, version.text_fields))
-        _need_tree(version)
-        if version.takes != "texts":
-            raise Problem(422, f"The model {call.model!r} takes {version.takes}, and this is for texts.")
-        if body.tree >= len(version.trees):
-            raise Problem(422, f"The 'tree' field must be an int in [0, {len(version.trees) - 1}]. Got {body.tree}.")
-        call.rows, rows = 1, rows_of(version, service.limits, record_at_the_top(version, body), None, None)
-        (result,) = await served.engine.ask(
-            object(), rows, lambda texts: [_searched(version, texts[0], body.tree, body.beam)]
-        )
-        return Reply.of(result, version.headers())
-
-    node = Parameter("node", "Where to begin, as 0/root or 0/1.14.", schema={"type": "string", "maxLength": 100})
-    depth = Parameter("depth", "Layers below it.", schema={"type": "integer", "minimum": 1, "maximum": 4, "default": 1})
-    return [
-        Operation(
-            "POST", "/v1/models/{model}/beam", beam, "Shows which nodes of the tree a text's search goes through.",
-            Searched, {JSON: kind}, parameters=(MODEL,), errors=(404, 429, 503), tag="ranking",
-        ),
-        Operation(
-            "GET", "/v1/models/{model}/tree", tree, "Shows a part of the tree over the labels.", TreePart,
-            parameters=(MODEL, node, depth), errors=(400, 404, 422, 503),
-        ),
-    ]  # fmt: skip
+async def beam(call: Call) -> Reply:
+    """The search for a text."""
+    served, version = call.asked()
+    body = await call.read(with_fields(call.service.bodies.beam, version.text_fields), served)
+    _need_tree(version)
+    if version.takes != "texts":
+        raise Problem(422, f"The model {call.model!r} takes {version.takes}, and this is for texts.")
+    if body.tree >= len(version.trees):
+        raise Problem(422, f"The 'tree' field must be an int in [0, {len(version.trees) - 1}]. Got {body.tree}.")
+    call.rows, rows = 1, rows_of(version, call.limits, record_at_the_top(version, body), None, None)
+    (result,) = await served.engine.ask(
+        object(), rows, lambda texts: [_searched(version, texts[0], body.tree, body.beam)]
+    )
+    return Reply.of(result, version.headers())
 
 
 def _need_tree(version: Version) -> None:
@@ -170,9 +128,9 @@ def _part(version: Version, tree: LabelTree, number: int, layer: int, node: int,
     def name(label: int) -> str:
         return version.title(version.label(label))
 
-    def made(layer: int, node: int, depth: int) -> TreeNode:
+    def node_from(layer: int, node: int, depth: int) -> TreeNode:
         leaf = layer == tree.depth - 1
-        n_labels = tree.n_placed if layer < 0 else len(np.unique(tree.leaf_labels[_slice(tree.leaves(layer, node))]))
+        n_labels = tree.n_placed if layer < 0 else len(labels_below(tree, layer, node))
         title = "All labels" if layer < 0 else node_title(tree, layer, node, name, counts)
         key = f"{number}/root" if layer < 0 else f"{number}/{layer}.{node}"
         result = TreeNode(key, title, n_labels, leaf)
@@ -180,20 +138,12 @@ def _part(version: Version, tree: LabelTree, number: int, layer: int, node: int,
             result.label = version.label(int(tree.leaf_labels[node]))
         if leaf or depth == 0:
             return result
-        first, last = (int(end) for end in tree.child_offsets[layer + 1][node : node + 2])
-        ranges = [tree.leaves(layer + 1, child) for child in range(first, last)]
-        weight = np.array([below[leaves.stop] - below[leaves.start] for leaves in ranges])
-        shown = np.argsort(-weight, kind="stable")[: max(0, left[0])].tolist()
+        shown, result.more = frequent_children(tree, layer + 1, node, below, max(0, left[0]))
         left[0] -= len(shown)
-        result.children = [made(layer + 1, first + child, depth - 1) for child in shown]
-        result.more = last - first - len(shown)
+        result.children = [node_from(layer + 1, child, depth - 1) for child in shown]
         return result
 
-    return TreePart(len(version.trees), tree.depth, made(layer, node, depth))
-
-
-def _slice(leaves: range) -> slice:
-    return slice(leaves.start, leaves.stop)
+    return TreePart(len(version.trees), tree.depth, node_from(layer, node, depth))
 
 
 def _searched(version: Version, text: str, number: int, beam: int | None) -> Searched:
@@ -215,3 +165,25 @@ def _searched(version: Version, text: str, number: int, beam: int | None) -> Sea
         if label in ranked.labels and str(label) not in paths:
             paths[str(label)] = [f"{number}/{layer}.{node}" for layer, node in enumerate(tree.path(leaf))]
     return Searched(layers, ranked, paths)
+
+
+OPERATIONS = (
+    Operation(
+        "POST", "/v1/models/{model}/beam", beam, "Shows which nodes of the tree a text's search goes through.",
+        Searched, {JSON: "beam"}, errors=(429,), tag="ranking",
+    ),
+    Operation(
+        "GET", "/v1/models/{model}/tree", tree, "Shows a part of the tree over the labels.", TreePart,
+        query=(Parameter("node", "Where to begin, as 0/root or 0/1.14.", {"type": "string", "maxLength": 100}),
+               Parameter("depth", "Layers below it.", {"type": "integer", "minimum": 1, "maximum": 4, "default": 1})),
+        errors=(400, 422),
+    ),
+    Operation(
+        "GET", "/v1/models/{model}/labels", labels, "Lists labels by how their names, or words in them, begin.",
+        MatchingLabels,
+        query=(Parameter("prefix", "How the name begins.", {"type": "string", "maxLength": _LONGEST}),
+               Parameter("limit", "How many labels at most.",
+                         {"type": "integer", "minimum": 1, "maximum": _MOST, "default": 20})),
+        errors=(400, 422),
+    ),
+)  # fmt: skip

@@ -5,32 +5,35 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import functools
 import urllib.parse
 import weakref
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec import Meta
 
 from sylvan.data import SubjectVocabulary
 from sylvan.labels.names import looks_like_uri
-from sylvan.serve.asked import Asked, RankedRow, answers
-from sylvan.serve.calls import JSON, Call, Operation, Parameter, Reply, Stream, decode
-from sylvan.serve.problems import Problem, problem_of_body
+from sylvan.serve.answers import RankedRow, answers
+from sylvan.serve.bodies import Asked
+from sylvan.serve.calls import JSON, Call, Operation, Parameter, Reply, convert, decode, fields_of
+from sylvan.serve.problems import Problem
 from sylvan.serve.service import Service
 from sylvan.serve.settings import Limits
 from sylvan.serve.versions import Served, Version, stamp_of
 from sylvan.version import __version__
 
-_T = TypeVar("_T")
 _FORM, _TSV = "application/x-www-form-urlencoded", "text/tab-separated-values; charset=utf-8"
 _MOST_DOCUMENTS = 32  # of a batch
 _MOST_FIELDS = 1000  # of a form
 _LARGE = 1 << 16  # bytes of a form from which on it is taken apart in a thread
 _LINES = 10_000  # of subjects, written at a time
+_OPTIONS = ("limit", "threshold", "language")
+_LANGUAGE = {"type": "string", "maxLength": 100}
 _UNKNOWN = "und"  # BCP 47's word for a language that isn't known; a project must name one
 
 _languages_of: weakref.WeakKeyDictionary[SubjectVocabulary, list[str]] = weakref.WeakKeyDictionary()
@@ -113,7 +116,8 @@ class _Bodies(NamedTuple):
     options: type[Any]
 
 
-def _make_bodies(limits: Limits) -> _Bodies:
+@functools.cache
+def _bodies(limits: Limits) -> _Bodies:
     def struct(name: str, words: str, *fields: Any) -> type[Any]:
         return msgspec.defstruct(name, fields, namespace={"__doc__": words})
 
@@ -141,123 +145,125 @@ def uri_of(version: Version, label: str | int) -> str:
     word, subjects = str(label), version.subjects
     if looks_like_uri(word) or (subjects is not None and word in subjects):
         return word
-    known = None if subjects is None else subjects.uri(word)
-    return known or urllib.parse.quote(word, safe="")
+    return (subjects is not None and subjects.uri(word)) or urllib.parse.quote(word, safe="")
+
+
+async def info(call: Call) -> Reply:
+    """What answers here."""
+    return Reply.of(ApiInfo("Sylvan", __version__))
+
+
+async def projects(call: Call) -> Reply:
+    """The models that take texts."""
+    served = [each for each in call.service.served.values() if each.current is None or each.current.takes == "texts"]
+    return Reply.of(ListedProjects(await asyncio.to_thread(lambda: list(map(_project, served)))))
+
+
+async def project(call: Call) -> Reply:
+    """A model as a project."""
+    served, version = _asked_project(call)
+    return Reply.of(await asyncio.to_thread(_project, served), version.headers())
+
+
+async def vocabs(call: Call) -> Reply:
+    """The labels of each model that is open."""
+    versions = [served.current for served in call.service.served.values() if served.current is not None]
+    texts = [version for version in versions if version.takes == "texts"]
+    return Reply.of(ListedVocabs(await asyncio.to_thread(lambda: list(map(_vocab, texts)))))
+
+
+async def subjects(call: Call) -> Reply:
+    """A model's labels, line by line."""
+    _, version = _asked_project(call)
+    language = call.query().get("language", "")
+    await _need_language(version, language)
+    return Reply(type=_TSV, headers=version.headers(), pieces=_subject_lines(version, language))
+
+
+async def suggest(call: Call) -> Reply:
+    """The labels of a text."""
+    served, version = _asked_project(call)
+    call.need_type(_FORM)
+    served.engine.check_room()
+    data = await call.body()
+    form = _fields(data) if len(data) < _LARGE else await asyncio.to_thread(_fields, data)
+    options = convert(form, _bodies(call.limits).form, 400)
+    (row,) = await _suggested(call, served, version, [options.text], options)
+    return Reply.of(Suggestions(row), version.headers())
+
+
+async def suggest_batch(call: Call) -> Reply:
+    """The labels of several texts."""
+    served, version = _asked_project(call)
+    call.need_type(JSON)
+    served.engine.check_room()
+    query = {name: value for name, value in call.query().items() if name in _OPTIONS}
+    options = convert(query, _bodies(call.limits).options, 400)
+    try:
+        documents = decode(await call.body(), _bodies(call.limits).batch).documents
+    except Problem as problem:
+        raise Problem(400 if problem.status == 422 else problem.status, problem.detail) from None
+    rows = await _suggested(call, served, version, [document.text for document in documents], options)
+    pairs = zip(rows, documents, strict=True)
+    return Reply.of([DocumentSuggestions(row, document.document_id) for row, document in pairs], version.headers())
 
 
 def operations(service: Service) -> list[Operation]:
     """The routes."""
-    bodies, most = _make_bodies(service.limits), service.limits.k
-
-    async def info(call: Call) -> Reply:
-        return Reply.of(ApiInfo("Sylvan", __version__))
-
-    async def projects(call: Call) -> Reply:
-        served = [one for one in service.served.values() if one.current is None or one.current.takes == "texts"]
-        return Reply.of(ListedProjects(await _in_thread(lambda: list(map(_project, served)))))
-
-    async def project(call: Call) -> Reply:
-        served, version = _asked_project(service, call)
-        return Reply.of(await _in_thread(lambda: _project(served)), version.headers())
-
-    async def vocabs(call: Call) -> Reply:
-        versions = [one.current for one in service.served.values() if one.current is not None]
-        texts = [version for version in versions if version.takes == "texts"]
-        return Reply.of(ListedVocabs(await _in_thread(lambda: list(map(_vocab, texts)))))
-
-    async def subjects(call: Call) -> Stream:
-        _, version = _asked_project(service, call)
-        language = call.query().get("language", "")
-        await _need_language(version, language)
-        return Stream(_subject_lines(version, language), _TSV, version.headers())
-
-    async def suggest(call: Call) -> Reply:
-        served, version = _asked_project(service, call)
-        call.need_type(_FORM)
-        served.engine.check_room()
-        data = await call.body()
-        form = _converted(_fields(data) if len(data) < _LARGE else await _in_thread(lambda: _fields(data)), bodies.form)
-        (row,) = await _suggested(call, served, version, [form.text], form, most)
-        return Reply.of(Suggestions(row), version.headers())
-
-    async def suggest_batch(call: Call) -> Reply:
-        served, version = _asked_project(service, call)
-        call.need_type(JSON)
-        served.engine.check_room()
-        options = _converted(_of_options(call.query()), bodies.options)
-        try:
-            documents = decode(await call.body(), bodies.batch).documents
-        except Problem as problem:
-            raise Problem(400 if problem.status == 422 else problem.status, problem.detail) from None
-        rows = await _suggested(call, served, version, [one.text for one in documents], options, most)
-        results = [
-            DocumentSuggestions(row, document.document_id) for row, document in zip(rows, documents, strict=True)
-        ]
-        return Reply.of(results, version.headers())
-
-    name = Parameter("project", "The model's name.", "path")
-    language = Parameter("language", "Of the labels, such as en.", schema={"type": "string", "maxLength": 100})
+    bodies, language = _bodies(service.limits), Parameter("language", "Of the labels, such as en.", _LANGUAGE)
     options = (
-        Parameter("limit", "How many labels at most.", schema={"type": "integer", "minimum": 0, "default": 10}),
-        Parameter("threshold", "The least score.", schema={"type": "number", "minimum": 0, "maximum": 1, "default": 0}),
+        Parameter("limit", "How many labels at most.", {"type": "integer", "minimum": 0, "default": 10}),
+        Parameter("threshold", "The least score.", {"type": "number", "minimum": 0, "maximum": 1, "default": 0}),
         language,
     )
-    failing = (400, 404, 503)
-    routes = [
+    routes = (
         Operation(
             "POST", "/v1/projects/{project}/suggest", suggest, "Finds the labels of a text, as Annif does.",
-            Suggestions, {_FORM: bodies.form}, parameters=(name,), errors=(*failing, 429),
+            Suggestions, {_FORM: bodies.form}, errors=(400, 429),
         ),
         Operation(
             "POST", "/v1/projects/{project}/suggest-batch", suggest_batch,
             "Finds the labels of up to 32 texts, as Annif does.", list[DocumentSuggestions], {JSON: bodies.batch},
-            parameters=(name, *options), errors=(*failing, 429),
+            query=options, errors=(400, 429),
         ),
         Operation(
             "GET", "/v1/projects", projects, "Lists the models that take texts, as Annif's projects.", ListedProjects
         ),
-        Operation(
-            "GET", "/v1/projects/{project}", project, "Describes a model as Annif's project.", Project,
-            parameters=(name,), errors=(404, 503),
-        ),
+        Operation("GET", "/v1/projects/{project}", project, "Describes a model as Annif's project.", Project),
         Operation("GET", "/v1/vocabs", vocabs, "Lists the models' labels, as Annif's vocabularies.", ListedVocabs),
         Operation(
             "GET", "/v1/vocabs/{project}/subjects", subjects,
             "Writes a model's labels as the TSV of URIs and names that Annif's load-vocab takes.",
-            answer_type=_TSV, parameters=(name, language), errors=(*failing, 422),
+            answer_type=_TSV, query=(language,), errors=(400, 422),
         ),
         Operation("GET", "/v1/", info, "Says what answers here, in Annif's form.", ApiInfo),
-    ]  # fmt: skip
-    return [replace(one, tag="annif") for one in routes]
+    )  # fmt: skip
+    return [replace(operation, tag="annif") for operation in routes]
 
 
-def _asked_project(service: Service, call: Call) -> tuple[Served, Version]:
+def _asked_project(call: Call) -> tuple[Served, Version]:
     """The model that a path names, and its current version."""
-    served, version = service.asked(call, "project")
+    served, version = call.asked("project")
     if version.takes != "texts":
         raise Problem(404, f"The model {call.model!r} takes {version.takes}, and projects are models that take texts.")
     return served, version
 
 
-async def _in_thread(work: Callable[[], _T]) -> _T:
-    """The result of what may take a while, such as to go through a vocabulary."""
-    return await asyncio.get_running_loop().run_in_executor(None, work)
-
-
 def _project(served: Served) -> Project:
     """A model as a project."""
     folder, version, stamp = served.folder, served.current, stamp_of(served.folder.folder)
-    result = Project(served.name, folder.title, folder.language or _UNKNOWN, Backend("sylvan"), None, None, None, None)
-    if version is None:
-        return result
-    result.vocab = _vocab(version)
-    wanted = (folder.language, _UNKNOWN, "en", *result.vocab.languages)
-    result.vocab_language = next(one for one in wanted if one in result.vocab.languages)
-    result.is_trained = True
-    if stamp is not None:
-        changed = datetime.datetime.fromtimestamp(stamp[0] // 10**9, datetime.timezone.utc)
-        result.modification_time = changed.isoformat().replace("+00:00", "Z")
-    return result
+    vocab = language = changed = None
+    if version is not None:
+        vocab = _vocab(version)
+        wanted = (folder.language, _UNKNOWN, "en", *vocab.languages)
+        language = next(name for name in wanted if name in vocab.languages)
+        if stamp is not None:
+            changed = datetime.datetime.fromtimestamp(stamp[0] // 10**9, datetime.timezone.utc).isoformat()
+            changed = changed.replace("+00:00", "Z")
+    return Project(
+        served.name, folder.title, folder.language or _UNKNOWN, Backend("sylvan"), vocab, language,
+        None if version is None else True, changed,
+    )  # fmt: skip
 
 
 def _vocab(version: Version) -> Vocab:
@@ -266,61 +272,36 @@ def _vocab(version: Version) -> Vocab:
 
 def _languages(version: Version) -> list[str]:
     """The languages that labels can be had in."""
-    own, subjects = version.served.language or _UNKNOWN, version.subjects
+    usual, subjects = version.served.language or _UNKNOWN, version.subjects
     if subjects is None:
-        return [own]
-    known = _languages_of.get(subjects)
-    if known is None:
-        known = _languages_of[subjects] = subjects.languages
-    return sorted({one or own for one in known}) or [own]
+        return [usual]
+    if subjects not in _languages_of:
+        _languages_of[subjects] = subjects.languages
+    return sorted({language or usual for language in _languages_of[subjects]}) or [usual]
 
 
 async def _need_language(version: Version, language: str) -> None:
     """Refuse a language that the labels don't have; where that of some isn't known, it may be any."""
     if not language or language == version.served.language:
         return
-    known = await _in_thread(lambda: _languages(version))
-    if language not in known and _UNKNOWN not in known:
-        words = " or ".join(map(repr, known))
+    languages = await asyncio.to_thread(_languages, version)
+    if language not in languages and _UNKNOWN not in languages:
+        words = " or ".join(map(repr, languages))
         raise Problem(400, f"The 'language' field must be {words}, as the labels are. Got {language!r:.60} instead.")
-
-
-def _of_options(query: dict[str, str]) -> dict[str, str]:
-    return {name: value for name, value in query.items() if name in ("limit", "threshold", "language")}
 
 
 def _fields(data: bytes) -> dict[str, str]:
     """The fields of a form that are of use."""
-    try:
-        pairs = urllib.parse.parse_qsl(
-            data.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=_MOST_FIELDS
-        )
-    except ValueError:
-        raise Problem(400, f"The form must be UTF-8, percent-encoded, and of at most {_MOST_FIELDS} fields.") from None
-    values: dict[str, str] = {}
-    for name, value in pairs:
-        if name in ("text", "limit", "threshold", "language"):
-            if name in values:
-                raise Problem(400, f"The form gives {name!r} twice.")
-            values[name] = value
-    return values
-
-
-def _converted(values: dict[str, str], kind: type[Any]) -> Any:
-    """The strings of a form or query as what they are to be."""
-    try:
-        return msgspec.convert(values, kind, strict=False)
-    except msgspec.ValidationError as error:
-        raise Problem(400, problem_of_body(error, msgspec.json.encode(values), kind).detail) from None
+    return fields_of(data, "form", "utf-8", _MOST_FIELDS, 400, ("text", *_OPTIONS))
 
 
 async def _suggested(
-    call: Call, served: Served, version: Version, texts: list[str], options: Any, most: int
+    call: Call, served: Served, version: Version, texts: list[str], options: Any
 ) -> list[list[Suggestion]]:
     """The labels of each text with a score above 0, and at least the threshold, as many as there may be."""
     await _need_language(version, options.language)
     call.rows = len(texts)
-    k = min(options.limit, most)
+    k = min(options.limit, call.limits.k)
     if not texts or k == 0:
         return [[] for _ in texts]
     asked = Asked(k, probabilities=True)
@@ -349,8 +330,8 @@ async def _subject_lines(version: Version, language: str) -> AsyncIterator[bytes
     def block(first: int) -> bytes:
         last, names = min(first + _LINES, version.n_labels), version.vocabulary
         labels: Sequence[str | int] = range(first, last) if names is None else names[first:last]
-        lines = (f"<{uri_of(version, one)}>\t{' '.join(_name(version, one, language).split())}\n" for one in labels)
-        return "".join(lines).encode("utf-8")
+        named = ((uri_of(version, label), _name(version, label, language).split()) for label in labels)
+        return "".join(f"<{uri}>\t{' '.join(words)}\n" for uri, words in named).encode("utf-8")
 
     for first in range(0, version.n_labels, _LINES):
-        yield await _in_thread(partial(block, first))
+        yield await asyncio.to_thread(block, first)

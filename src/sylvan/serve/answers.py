@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -19,6 +20,7 @@ from sylvan.labels.vocabulary import Numbers
 from sylvan.models.at_work import unknown_texts
 from sylvan.params.wording import counted
 from sylvan.ranking.stopping import StoppingRule
+from sylvan.serve.bodies import Asked
 from sylvan.serve.problems import Problem
 from sylvan.serve.versions import Version
 from sylvan.text.characters import is_unspaced, mark_class, read_text, word_class
@@ -26,27 +28,6 @@ from sylvan.text.characters import is_unspaced, mark_class, read_text, word_clas
 _EASILY_CHECKED = 1_000
 _NODE = re.compile(r"([0-9]{1,9})/(?:root|([0-9]{1,9})\.([0-9]{1,9}))")
 _MOST_SPANS = 5_000
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What a ranking is to be like; requests that ask for the same are ranked together."""
-
-    k: int | None = 10
-    threshold: float | None = None
-    expected: str | None = None
-    precision: float | None = None
-    probabilities: bool = False
-    allowed: tuple[str | int, ...] | None = None
-    denied: tuple[str | int, ...] | None = None
-    branch: str | None = None
-    beam: int | None = None
-    tail: str | None = None
-
-    @property
-    def ruled(self) -> bool:
-        """Whether a stopping rule decides how many labels there are."""
-        return (self.threshold, self.expected, self.precision) != (None, None, None)
 
 
 class RankedRow(msgspec.Struct, omit_defaults=True):
@@ -85,9 +66,7 @@ def node_of(version: Version, word: str, what: str = "branch") -> tuple[LabelTre
 
 def labels_below(tree: LabelTree, layer: int, node: int) -> npt.NDArray[np.int32]:
     """The labels below a node, rising."""
-    if layer < 0:
-        return np.unique(tree.leaf_labels)
-    leaves = tree.leaves(layer, node)
+    leaves = range(len(tree.leaf_labels)) if layer < 0 else tree.leaves(layer, node)
     return np.unique(tree.leaf_labels[leaves.start : leaves.stop])
 
 
@@ -96,8 +75,8 @@ def check(version: Version, asked: Asked) -> None:
     for name in ("beam", "tail"):
         if getattr(asked, name) is not None and name not in version.rank_options:
             raise Problem(422, f"The {name!r} field is of no use: a {type(version.inner).__name__} has no {name}.")
-    if asked.ruled:
-        StoppingRule.of(asked.k, asked.threshold, asked.expected, asked.precision, version.n_labels)
+    if asked.rule:
+        StoppingRule.of(asked.k, **asked.rule, n_labels=version.n_labels)
         if asked.tail is not None:
             raise Problem(422, "The 'tail' field goes with no stopping rule: probabilities are the same with any tail.")
     if asked.branch is not None:
@@ -113,9 +92,8 @@ def known_label(version: Version, label: str | int, field: str) -> int:
     if isinstance(label, str):
         number = None if version.vocabulary is None else version.vocabulary.get(label)
         if number is None:
-            what = (
-                "none of the model's labels" if version.vocabulary is not None else "a name, but its labels have none"
-            )
+            has_names = version.vocabulary is not None
+            what = "none of the model's labels" if has_names else "a name, but its labels have none"
             raise Problem(422, f"The {field!r} field holds {label!r:.80}, {what}.")
         return number
     if isinstance(version.vocabulary, Numbers):
@@ -127,40 +105,32 @@ def known_label(version: Version, label: str | int, field: str) -> int:
 
 def answers(version: Version, asked: Asked, rows: Sequence[Any]) -> list[RankedRow]:
     """The ranking of texts, or of rows of features given as pairs of indices and values."""
-    given: Any = list(rows) if version.takes == "texts" else _matrix(version, rows)
-    options: dict[str, Any] = {
-        name: getattr(asked, name) for name in ("beam", "tail") if getattr(asked, name) is not None
-    }
+    x: Any = list(rows) if version.takes == "texts" else _matrix(version, rows)
+    options = {name: getattr(asked, name) for name in ("beam", "tail") if getattr(asked, name) is not None}
     options.update(_filters(version, asked))
     k = None if asked.k is None else min(asked.k, version.n_labels)
-    if asked.ruled:
-        rule = {"threshold": asked.threshold, "expected": asked.expected, "precision": asked.precision}
-        return _rows(version, version.model.choose(given, k=k, **rule, **options), "probabilities", given)
+    if asked.rule:
+        return _rows(version, version.model.choose(x, k=k, **asked.rule, **options), "probabilities", x)
     if not asked.probabilities:
-        return _rows(version, version.model.rank(given, k, **options), "scores", given)
-    top = version.model.rank_plainly(given, k, **options)
-    results = _rows(version, top, "scores", given)
-    for one, probabilities in zip(results, version.model.probabilities(top).scores.tolist(), strict=True):
-        one.probabilities = probabilities[: len(one.labels)]
+        return _rows(version, version.model.rank(x, k, **options), "scores", x)
+    top = version.model.rank_plainly(x, k, **options)
+    results = _rows(version, top, "scores", x)
+    for row, probabilities in zip(results, version.model.probabilities(top).scores.tolist(), strict=True):
+        row.probabilities = probabilities[: len(row.labels)]
     return results
 
 
-def _rows(version: Version, top: TopK, kind: str, given: Any) -> list[RankedRow]:
-    label = version.label
+def _rows(version: Version, top: TopK, kind: str, x: Any) -> list[RankedRow]:
+    """The answers for the rows ``x``, whose scores are of this kind."""
     results = []
-    unknown = unknown_texts(version.model, given, top).tolist()
-    for numbers, scores in zip(top.labels.tolist(), top.scores.tolist(), strict=True):
+    unknown = unknown_texts(version.model, x, top).tolist()
+    for numbers, scores, is_unknown in zip(top.labels.tolist(), top.scores.tolist(), unknown, strict=True):
         if numbers and numbers[-1] < 0:
             n = numbers.index(-1)
             numbers, scores = numbers[:n], scores[:n]
-        labels = [label(number) for number in numbers]
-        names = None if version.subjects is None else [version.title(one) for one in labels]
-        if kind == "scores":
-            results.append(RankedRow(labels, scores, names=names))
-        else:
-            results.append(RankedRow(labels, probabilities=scores, names=names))
-    for row, is_unknown in zip(results, unknown, strict=True):
-        row.unknown = is_unknown
+        labels = [version.label(number) for number in numbers]
+        names = None if version.subjects is None else [version.title(label) for label in labels]
+        results.append(RankedRow(labels, names=names, unknown=is_unknown, **{kind: scores}))
     return results
 
 
@@ -170,10 +140,9 @@ def _matrix(version: Version, rows: Sequence[Any]) -> sp.csr_matrix:
     indptr = np.cumsum([0, *(len(indices) for indices, _ in rows)])
     indices = np.fromiter((index for row, _ in rows for index in row), np.int64, int(indptr[-1]))
     values = np.fromiter((value for _, row in rows for value in row), np.float64, int(indptr[-1]))
-    if len(indices) and int(indices.max()) >= width:
-        raise Problem(
-            422, f"The 'features' field has index {int(indices.max())}, but the model's are 0 to {width - 1}."
-        )
+    most = int(indices.max(initial=-1))
+    if most >= width:
+        raise Problem(422, f"The 'features' field has index {most}, but the model's are 0 to {width - 1}.")
     matrix = sp.csr_matrix((values.astype(np.float32), indices, indptr), shape=(len(rows), width))
     matrix.sum_duplicates()
     return matrix
@@ -181,20 +150,18 @@ def _matrix(version: Version, rows: Sequence[Any]) -> sp.csr_matrix:
 
 def _filters(version: Version, asked: Asked) -> dict[str, Any]:
     """``allowed`` and ``denied`` by ids."""
-    given: dict[str, Any] = {}
+    ids: dict[str, Any] = {}
     for name in ("allowed", "denied"):
         labels = getattr(asked, name)
         if labels is not None:
-            given[name] = [known_label(version, label, name) for label in labels]
+            ids[name] = [known_label(version, label, name) for label in labels]
     if asked.branch is not None:
         tree, _, layer, node = node_of(version, asked.branch)
         below = labels_below(tree, layer, node)
-        given["allowed"] = (
-            below if asked.allowed is None else np.intersect1d(below, np.array(given["allowed"], np.int64))
-        )
+        ids["allowed"] = np.intersect1d(below, np.array(ids["allowed"], np.int64)) if "allowed" in ids else below
     if isinstance(version.vocabulary, Numbers):  # where numbers are names
-        return {name: [version.vocabulary.value(label) for label in labels] for name, labels in given.items()}
-    return given
+        return {name: [version.vocabulary.value(label) for label in labels] for name, labels in ids.items()}
+    return ids
 
 
 class Span(msgspec.Struct):
@@ -214,14 +181,9 @@ class Explained(msgspec.Struct):
     tree_paths: list[list[str]]
 
 
-def explanations(version: Version, asked: Asked, row: Any, labels: Sequence[str | int]) -> list[dict[str, Any]]:
-    """The explanations of some labels of one text or row."""
-    return [_explain(version, row, label, 10, 3, asked.beam).to_dict() for label in labels]
-
-
 def explained(version: Version, row: Any, label: str | int, top: int, n_examples: int, beam: int | None) -> Explained:
     """The explanation of one label, with what a page draws."""
-    result = _explain(version, row, label, top, n_examples, beam)
+    result = explain(version, row, label, beam, top, n_examples)
     weights: dict[str, float] = {}
     for tree in result.trees:
         for step in tree.paths[0].steps if tree.paths else ():
@@ -236,23 +198,23 @@ def explained(version: Version, row: Any, label: str | int, top: int, n_examples
     return Explained(result.to_dict(), spans, paths)
 
 
-def _explain(version: Version, row: Any, label: str | int, top: int, n_examples: int, beam: int | None) -> Explanation:
+def explain(
+    version: Version, row: Any, label: str | int, beam: int | None, top: int = 10, n_examples: int = 3
+) -> Explanation:
+    """The explanation of one label of a text or row."""
     options: dict[str, Any] = {} if beam is None else {"beam": beam}
-    rows: list[int] = []
     name = version.label(known_label(version, label, "label"))
     model, titles = version.titled
     title = titles.get(str(name), name)
-    if version.examples is not None:
-        rows, texts = version.examples.of(str(name))
-        if rows:
-            options["examples"] = (texts, [[title]] * len(texts))
-    if version.takes == "texts":
-        x: Any = row
-    else:
+    rows, texts = ([], []) if version.examples is None else version.examples.of(str(name))
+    if rows:
+        options["examples"] = (texts, [[title]] * len(texts))
+    x = row
+    if version.takes != "texts":
         indices, values = row
         x = sp.csr_matrix((values, indices, [0, len(indices)]), shape=(1, version.model.n_features_))
     result: Explanation = model.explain(x, title, top, n_examples=max(1, n_examples), **options)
-    examples = tuple(replace(one, row=rows[one.row]) if rows else one for one in result.examples)
+    examples = tuple(replace(example, row=rows[example.row]) if rows else example for example in result.examples)
     if title != name:
         result = replace(result, name=version.title(name), code=str(name))
     return replace(result, examples=examples if n_examples else ())
@@ -264,8 +226,13 @@ def _spans(version: Version, text: str, weights: dict[str, float]) -> list[Span]
     by_words = getattr(vectorizer, "analyzer", "word") == "word"
     lowercase, forms = getattr(vectorizer, "lowercase", True), vectorizer.word_forms() if vectorizer else None
     if forms is not None:
-        return _find_forms(_lowered(text) if lowercase and not forms.by_case else text, weights, forms.of)
+        text = _lowered(text) if lowercase and not forms.by_case else text
+        return _by_place(_find_forms(text, weights, forms.of))[:_MOST_SPANS]
     return find_terms(text, weights, by_words=by_words, lowercase=lowercase)
+
+
+def _by_place(spans: Iterable[Span]) -> list[Span]:
+    return sorted(spans, key=lambda span: (span.start, span.end))
 
 
 def find_terms(text: str, weights: dict[str, float], *, by_words: bool, lowercase: bool) -> list[Span]:
@@ -273,30 +240,27 @@ def find_terms(text: str, weights: dict[str, float], *, by_words: bool, lowercas
     read = read_text(text)
     folded = _lowered(read.text) if lowercase else read.text
     of_word = r"\w" + "".join(sorted(set(re.findall(f"[{mark_class()}]", folded))))
-    spans = []
-    for term, weight in weights.items():
-        for match in re.finditer(_pattern(term, by_words, of_word), folded):
-            if match.end() > match.start():
-                spans.append(Span(read.starts[match.start()], read.ends[match.end() - 1], weight))
-            if len(spans) >= _MOST_SPANS:
-                return sorted(spans, key=lambda span: (span.start, span.end))
-    return sorted(spans, key=lambda span: (span.start, span.end))
+    spans = (
+        Span(read.starts[match.start()], read.ends[match.end() - 1], weight)
+        for term, weight in weights.items()
+        for match in re.finditer(_pattern(term, by_words, of_word), folded)
+        if match.end() > match.start()
+    )
+    return _by_place(itertools.islice(spans, _MOST_SPANS))
 
 
-def _find_forms(text: str, weights: dict[str, float], form_of: Callable[[str], str]) -> list[Span]:
+def _find_forms(text: str, weights: dict[str, float], form_of: Callable[[str], str]) -> Iterator[Span]:
     """As :func:`find_terms`, where terms are stems or lemmas: by what each word of the text is counted as."""
     words = [(match.span(), form_of(match[0])) for match in re.finditer(rf"\w[{word_class()}]*", text)]
     places: dict[str, list[int]] = {}
-    for at, (_, form) in enumerate(words):
-        places.setdefault(form, []).append(at)
-    spans = []
+    for place, (_, form) in enumerate(words):
+        places.setdefault(form, []).append(place)
     for term, weight in weights.items():
-        wanted = term.split()
-        for at in places.get(wanted[0], ()) if wanted else ():
-            run = words[at : at + len(wanted)]
-            if [form for _, form in run] == wanted:
-                spans.append(Span(run[0][0][0], run[-1][0][1], weight))
-    return sorted(spans, key=lambda span: (span.start, span.end))[:_MOST_SPANS]
+        forms = term.split()
+        for place in places.get(forms[0], ()) if forms else ():
+            run = words[place : place + len(forms)]
+            if [form for _, form in run] == forms:
+                yield Span(run[0][0][0], run[-1][0][1], weight)
 
 
 def _lowered(text: str) -> str:

@@ -1,0 +1,294 @@
+"""What is served: the list of models, the card of each, health, and the page for people; and, behind an admin key,
+``POST …/update`` and ``POST …/reload``: a model learns, or its folder is read again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import hashlib
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sylvan.params.wording import counted
+from sylvan.serve.bodies import texts_of
+from sylvan.serve.calls import ADMIN, ANYONE, JSON, Call, Operation, Reply
+from sylvan.serve.problems import Problem
+from sylvan.serve.versions import Version
+
+_PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+_FOLDER = Path(__file__).parents[1] / "page"
+_TYPES = {
+    ".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}  # fmt: skip
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_PAGE_SECURITY = [
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-frame-options", b"DENY"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cache-control", b"no-cache"),
+]
+_BAD_USAGE = 2  # exit code of the command line for what its user can mend
+
+
+class ModelLine(msgspec.Struct):
+    """A model at a glance; ``message`` says why the newest version on disk isn't the one that is served."""
+
+    name: str
+    title: str
+    takes: str | None
+    labels: int | None
+    version: str | None
+    ready: bool
+    message: str | None
+
+
+class ModelList(msgspec.Struct):
+    """The models that are served."""
+
+    models: list[ModelLine]
+
+
+class ModelCard(msgspec.Struct):
+    """What there is to know of a model: its sizes, its parameters, figures of its training, what can be asked."""
+
+    name: str
+    title: str
+    takes: str
+    labels: int
+    version: str
+    ready: bool
+    message: str | None
+    kind: str
+    owner: str = msgspec.field(name="class")
+    summary: str = ""
+    facts: dict[str, int] = {}
+    parameters: dict[str, dict[str, Any]] = {}
+    measured: dict[str, Any] | None = None
+    bytes: int = 0
+    written_by: str = ""
+    loaded: str = ""
+    calibrated: bool = False
+    n_trees: int = 0
+    explains: bool = False
+    examples: bool = False
+    updates: bool = False
+    options: list[str] = []
+    language: str | None = None
+    fields: list[str] = []
+
+
+class ModelHealth(msgspec.Struct):
+    """Whether a model can answer, by which version, and what is wrong with it or with a newer one, if so."""
+
+    ready: bool
+    version: str | None
+    message: str | None
+
+
+class Readiness(msgspec.Struct):
+    """Whether the server can answer: it has looked at all of its models, and at least one is open."""
+
+    ready: bool
+    draining: bool
+    models: dict[str, ModelHealth]
+
+
+class Liveness(msgspec.Struct):
+    """That the server's process answers at all."""
+
+    live: bool
+
+
+class Updated(msgspec.Struct):
+    """The version that is served now, and what was done."""
+
+    version: str
+    message: str
+
+
+class Reloaded(msgspec.Struct):
+    """The version that is served now, whether it is a new one, and why the newest on disk isn't served, if so."""
+
+    version: str
+    changed: bool
+    message: str | None
+
+
+async def list_models(call: Call) -> Reply:
+    """The models at a glance."""
+    lines = []
+    for served in call.service.served.values():
+        version = served.current
+        takes, n_labels = (None, None) if version is None else (version.takes, version.n_labels)
+        ready, title = version is not None, served.folder.title
+        lines.append(ModelLine(served.name, title, takes, n_labels, served.checksum, ready, served.message))
+    return Reply.of(ModelList(lines))
+
+
+async def describe(call: Call) -> Reply:
+    """The card of a model."""
+    served, version = call.asked()
+    headers = version.headers()
+    if served.message is None and call.header(b"if-none-match") == f'"{version.checksum}"':
+        return Reply(b"", 304, headers=headers)
+    card, texts = version.card, version.takes == "texts"
+    reply = ModelCard(
+        served.name, served.folder.title, version.takes, version.n_labels, version.checksum, True, served.message,
+        card.kind, card.owner, card.summary, card.facts, card.as_json()["parameters"], card.measured, card.n_bytes,
+        card.written_by, version.loaded, version.calibrated, len(version.trees), version.takes != "vectors",
+        version.examples is not None or hasattr(version.inner, "nearest_with"), texts and bool(call.service.keyring),
+        version.rank_options, served.folder.language, list(version.text_fields),
+    )  # fmt: skip
+    return Reply.of(reply, headers)
+
+
+async def live(call: Call) -> Reply:
+    """That the process answers."""
+    return Reply.of(Liveness(True))
+
+
+async def ready(call: Call) -> Reply:
+    """Whether models answer."""
+    reply = Reply.of(readiness := call.service.readiness())
+    if not readiness["ready"]:
+        reply.status = 503
+        reply.headers.append((b"retry-after", b"1"))
+    return reply
+
+
+async def metrics(call: Call) -> Reply:
+    """Counts and times."""
+    return Reply(call.service.metrics.text(), type=_PROMETHEUS)
+
+
+async def openapi(call: Call) -> Reply:
+    """The document of all routes."""
+    return Reply(call.service.openapi)
+
+
+async def update(call: Call) -> Reply:
+    """Have the model learn, and serve the new version."""
+    served, version = call.asked()
+    body = await call.read(call.service.bodies.update)
+    call.rows = n_texts = len(body.texts)
+    if version.takes != "texts":
+        raise Problem(422, f"The model takes {version.takes}: only models over texts are updated here.")
+    if n_texts != len(body.labels):
+        n_labels, texts = len(body.labels), counted(n_texts, "text")
+        raise Problem(422, f"The 'labels' field must be a list for each text. Got {n_labels} for {texts}.")
+    if not (body.texts or body.forget or body.merge):
+        raise Problem(422, "There is nothing to do: give 'texts' and 'labels', 'forget' or 'merge'.")
+    if not all(body.merge.values()):
+        raise Problem(422, "The 'merge' field must name labels for each that they become. Got none.")
+    message = await _run_update(served.folder.folder, version, texts_of(version, body.texts, call.limits), body)
+    await served.reload()
+    current = served.version()
+    call.version = current.checksum
+    return Reply.of(Updated(current.checksum, message), current.headers())
+
+
+async def reload(call: Call) -> Reply:
+    """Read the folder again."""
+    served = call.served()
+    changed = await served.reload(force=served.message is not None)
+    current = served.version()
+    call.version = current.checksum
+    return Reply.of(Reloaded(current.checksum, changed, served.message), current.headers())
+
+
+async def _run_update(folder: str, version: Version, texts: list[str], body: Any) -> str:
+    """Have ``sylvan update`` do it, in a process of its own: whatever memory it takes is gone with it."""
+    with tempfile.TemporaryDirectory(prefix="sylvan-update-") as scratch:
+        words = [sys.executable, "-m", "sylvan", "update", folder]
+        if body.texts:
+            fields, labels_field = version.model.text_fields_, version.model.labels_field_
+            words.append(os.path.join(scratch, "rows.jsonl"))
+            with open(words[-1], "wb") as stream:
+                for text, labels in zip(texts, body.labels, strict=True):
+                    row = {**dict.fromkeys(fields, ""), fields[0]: text, labels_field: labels}
+                    stream.write(msgspec.json.encode(row) + b"\n")
+        if body.forget:
+            words += ["--forget", os.path.join(scratch, "ids.txt")]
+            with open(words[-1], "w", encoding="ascii") as lines:
+                lines.writelines(f"{number}\n" for number in body.forget)
+        words += [f"--merge={','.join(labels)}={into}" for into, labels in body.merge.items()]
+        code, said = await _run(words)
+    if code:
+        sentence = said.removeprefix("Error: ").strip() or f"The update ended with exit code {code}."
+        raise Problem(422 if code == _BAD_USAGE else 503, sentence)
+    return said.strip()
+
+
+async def _run(words: list[str]) -> tuple[int, str]:
+    """The exit code of a command and what it said on stderr; the command ends with whoever waits for it."""
+    none, pipe = asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE
+    try:
+        process = await asyncio.create_subprocess_exec(*words, stdin=none, stdout=none, stderr=pipe)
+    except (OSError, ValueError) as error:  # labels that are too long for a command line, or that hold a NUL
+        raise Problem(422, f"The update can't be begun: {error}.") from error
+    try:
+        _, said = await process.communicate()
+    except BaseException:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        raise
+    return process.returncode or 0, said.decode("utf-8", "replace")
+
+
+@functools.cache
+def page_files() -> dict[str, tuple[bytes, str]]:
+    """The files of the page by their names, and the tag of each."""
+    contents = {path.name: path.read_bytes() for path in sorted(_FOLDER.iterdir()) if path.suffix in _TYPES}
+    return {name: (data, f'"{hashlib.sha256(data).hexdigest()[:16]}"') for name, data in contents.items()}
+
+
+async def page_file(call: Call) -> Reply:
+    """A file. What a client names is looked up among the files that are known, and never becomes a path."""
+    name = call.params.get("file", "index.html")
+    if name not in page_files():
+        raise Problem(404, "There is nothing at this address.")
+    content, tag = page_files()[name]
+    headers = [*_PAGE_SECURITY, (b"etag", tag.encode())]
+    if call.header(b"if-none-match") == tag:
+        return Reply(b"", 304, headers=headers)
+    return Reply(content, type=_TYPES[Path(name).suffix], headers=headers)
+
+
+OPERATIONS = (
+    Operation("GET", "/v1/models", list_models, "Lists the models.", ModelList, errors=(503,)),
+    Operation(
+        "GET", "/v1/models/{model}", describe, "Describes a model and what can be asked of it.", ModelCard
+    ),
+    Operation(
+        "POST", "/v1/models/{model}/update", update,
+        "Teaches a model new texts and labels, has it forget rows or merge labels, and serves the new version.",
+        Updated, {JSON: "update"}, who=ADMIN, tag="changes",
+    ),
+    Operation(
+        "POST", "/v1/models/{model}/reload", reload, "Reads the model's folder again.", Reloaded, who=ADMIN,
+        tag="changes",
+    ),
+)  # fmt: skip
+HEALTH = (  # KServe's names for health besides
+    *(Operation("GET", path, live, "Says that the process lives.", Liveness, who=ANYONE, tag="health")
+      for path in ("/health/live", "/v2/health/live")),
+    *(Operation("GET", path, ready, "Says whether models answer, and what is wrong with each.", Readiness, who=ANYONE,
+                errors=(503,), tag="health") for path in ("/health/ready", "/v2/health/ready")),
+    Operation("GET", "/metrics", metrics, "Counts and times, for Prometheus.", answer_type="text/plain", tag="health"),
+    Operation("GET", "/openapi.json", openapi, "This document.", who=ANYONE, tag="health"),
+)  # fmt: skip
+PAGE = (
+    Operation("GET", "/", page_file, "The page for people.", answer_type="text/html", who=ANYONE, tag="page"),
+    Operation("GET", "/page/{file}", page_file, "A file of the page.", answer_type="text/*", who=ANYONE, errors=(404,),
+              tag="page"),
+)  # fmt: skip
