@@ -62,11 +62,9 @@ class RecordSource:
     def blocks(self, with_labels: bool = False) -> Iterator[tuple[list[str], None]]:
         """The texts, block by block; labels are never wanted."""
         assert not with_labels
-        first = True
-        for texts, records in self._source.records():
-            if first:
+        for number, (texts, records) in enumerate(self._source.records()):
+            if not number:
                 self._fields.check(records, self.name)
-            first = False
             self._waiting.append([self._fields(record) for record in records])
             yield texts, None
 

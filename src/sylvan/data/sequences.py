@@ -6,7 +6,7 @@ import re
 import warnings
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, Literal
 
@@ -332,15 +332,14 @@ def write_sequences(path: PathLike, sequences: SequenceData, *, layout: Layout =
             bar.update(1)
 
 
-@dataclass
 class _Interactions:
     """What has been read so far: names by first occurrence, and a place among them an interaction."""
 
-    users: dict[str, int] = field(default_factory=dict)
-    items: dict[str, int] = field(default_factory=dict)
-    user_of: array[int] = field(default_factory=lambda: array("q"))
-    item_of: array[int] = field(default_factory=lambda: array("q"))
-    times: list[float] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.users: dict[str, int] = {}
+        self.items: dict[str, int] = {}
+        self.user_of, self.item_of = array("q"), array("q")
+        self.times: list[float] = []
 
     def add(self, user: str, item: str) -> None:
         self.user_of.append(self.users.setdefault(user, len(self.users)))

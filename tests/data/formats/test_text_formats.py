@@ -166,7 +166,7 @@ def test_parquet_of_many_groups_and_late_labels(place):
 
 def test_columns_of_tables_by_name_and_number(place):
     path = place / "c.csv"
-    path.write_bytes("\ufeffid,title,abstract,a,b\r\n1,T,\"x, y\",p| q,r\r\n\r\n2,,z,,\r\n".encode())
+    path.write_bytes('\ufeffid,title,abstract,a,b\r\n1,T,"x, y",p| q,r\r\n\r\n2,,z,,\r\n'.encode())
     by_name = data.read_table(path, text_columns=("title", "abstract"), labels_columns=["a", "b"], label_separator="|")
     assert by_name == (["T x, y", "z"], [["p", "q", "r"], []], None)
     by_number = data.read_table(path, text_columns=3, labels_columns=[4], label_separator=None, header=True)

@@ -11,7 +11,7 @@ from typing import Any
 from sylvan import data
 from sylvan.cli.io.formats import FORMATS, TEXT_FORMATS, detect, format_of_name
 from sylvan.cli.io.label_files import need_language
-from sylvan.cli.io.matrices import MatrixInput
+from sylvan.cli.io.matrices import FileInput, MatrixInput
 from sylvan.cli.session import say_once
 from sylvan.data.formats.annif import ANNIF_FOLDER, ANNIF_JSONL, ANNIF_TSV
 from sylvan.data.formats.columnar import DATASET, PARQUET
@@ -63,7 +63,7 @@ _TEXT_OPTIONS: dict[str, tuple[str, tuple[str, ...], str]] = {
 
 
 @dataclass(frozen=True)
-class TextInput:
+class TextInput(FileInput):
     """Texts in a file, and their labels where it holds them."""
 
     path: str
@@ -76,16 +76,6 @@ class TextInput:
     labels_found: str | None = None  # the field that is read where "labels" is asked for and isn't there
 
     is_text = True
-
-    @property
-    def name(self) -> str:
-        """How messages call the file."""
-        return "stdin" if self.path == "-" else self.path
-
-    @property
-    def words(self) -> str:
-        """What the format is, in words."""
-        return FORMATS[self.format]
 
     def training_blocks(self) -> Iterator[Any]:
         """As :meth:`read`, a few thousand rows at a time."""
@@ -156,7 +146,7 @@ class TextInput:
 
     def records(self) -> Iterator[tuple[list[str], list[Mapping[str, Any]]]]:
         """Texts, and all fields of their rows, a few thousand rows at a time; for a format whose fields have names."""
-        taken: list[Mapping[str, Any]] = []
+        taken: Records = []
         for block in self.stream(with_labels=False, records=taken):
             yield block.texts, taken[:]
             taken.clear()

@@ -27,8 +27,25 @@ _ROWS = 4096
 _WITHOUT_LABELS: dict[str, Callable[[str], Any]] = {"npz": data.load_npz, "npy": data.load_npy, "csr": data.open_csr}
 
 
+class FileInput:
+    """Base of texts and of matrices in a file."""
+
+    path: str
+    format: str
+
+    @property
+    def words(self) -> str:
+        """What the format is, in words."""
+        return FORMATS[self.format]
+
+    @property
+    def name(self) -> str:
+        """How messages call the file."""
+        return "stdin" if self.path == "-" else self.path
+
+
 @dataclass
-class MatrixInput:
+class MatrixInput(FileInput):
     """A matrix of features in a file, and its labels there or in a file of their own. ``first_feature`` is the number
     of the first feature in an svmlight file, 0 or 1; None to find out. ``as_trained`` says that it is that of the
     file which the model learned from. ``weighted_labels`` says that the labels of a text file are written as
@@ -44,16 +61,6 @@ class MatrixInput:
     as_trained: bool = False
 
     is_text = False
-
-    @property
-    def words(self) -> str:
-        """What the format is, in words."""
-        return FORMATS[self.format]
-
-    @property
-    def name(self) -> str:
-        """How messages call the file."""
-        return "stdin" if self.path == "-" else self.path
 
     def read(self) -> tuple[Any, Any]:
         """Features and labels of all rows."""

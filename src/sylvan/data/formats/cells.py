@@ -7,6 +7,8 @@ import re
 import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
 
 from sylvan.data.streams import InputStream
 from sylvan.data.text_rows import not_utf8
@@ -29,17 +31,12 @@ def declared_delimiter(line: str) -> str | None:
 
 def cell_line(cells: Iterable[str], delimiter: str, guards: bool = False) -> str:
     """A row as a line; with ``guards``, a cell that a spreadsheet would compute begins with an apostrophe."""
-    line = delimiter.join(_cell(cell, delimiter, guards) for cell in cells)
+    texts = [f"'{cell}" if guards and cell.startswith(_FORMULA) else cell for cell in cells]
+    marks = (delimiter, '"', "\n", "\r")
+    line = delimiter.join(
+        '"' + text.replace('"', '""') + '"' if any(mark in text for mark in marks) else text for text in texts
+    )
     return f"{line}\n" if line else '""\n'  # an empty line would be no row
-
-
-def _cell(text: str, delimiter: str, guards: bool) -> str:
-    if guards and text.startswith(_FORMULA):
-        text = f"'{text}"
-    if not any(mark in text for mark in (delimiter, '"', "\n", "\r")):
-        return text
-    doubled = text.replace('"', '""')
-    return f'"{doubled}"'
 
 
 def read_cells(stream: InputStream, delimiter: str, quoting: bool | None) -> Iterator[tuple[str, list[str]]]:
@@ -95,11 +92,10 @@ class _Lines:
         self.number += 1
         if self._waiting:
             return self._waiting.popleft()
-        try:
-            _, line = next(self._lines)
-        except StopIteration:
+        line = next(self._lines, (0, b""))[1]
+        if not line:  # which ends in a line break, as long as it is one
             self.number -= 1
-            raise
+            raise StopIteration
         try:
             return line.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -120,19 +116,14 @@ def _rows(lines: _Lines, delimiter: str, quoting: bool | None) -> Iterator[tuple
     if quoting is None and delimiter == "\t":
         yield from _rows_of_tabs(lines)
         return
-    if quoting is False:
-        reader = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
-    else:
-        reader = csv.reader(lines, delimiter=delimiter, strict=True)
-    while True:
-        number = lines.number + 1
-        try:
-            cells = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            raise lines.error(number, error) from error
-        yield number, cells
+    style: dict[str, Any] = {"quoting": csv.QUOTE_NONE} if quoting is False else {"strict": True}
+    number = lines.number + 1
+    try:
+        for cells in csv.reader(lines, delimiter=delimiter, **style):
+            yield number, cells
+            number = lines.number + 1
+    except csv.Error as error:
+        raise lines.error(number, error) from error
 
 
 def _rows_of_tabs(lines: _Lines) -> Iterator[tuple[int, list[str]]]:
@@ -154,18 +145,15 @@ def _quoted(lines: _Lines, line: str, plain: list[str], width: int) -> list[str]
 
     def following() -> Iterator[str]:
         yield line
-        for more in lines:
+        for more in islice(lines, _FARTHEST - 1):
             taken.append(more)
             yield more
-            if len(taken) == _FARTHEST:
-                return
 
     fault: csv.Error | None = None
-    cells: list[str] = []
     try:
         cells = next(csv.reader(following(), delimiter="\t", strict=True))
     except csv.Error as error:
-        fault = error
+        cells, fault = plain, error
     # Lines that are whole rows by themselves were not meant as one.
     rows = len(taken) > 1 and all(one.count("\t") == width - 1 for one in taken)
     if fault is None and not rows:

@@ -7,7 +7,7 @@ import json
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
@@ -38,7 +38,13 @@ def read_graph(content: bytes, form: str, name: str) -> Any:
         content = _UTF_16_DECLARED.sub(rb"\1", content)
         _refuse_entities(content, name)
     else:
-        content = _utf_8(content, form, name)
+        try:
+            content = content.decode("utf-16" if content.startswith(_UTF_16) else "utf-8").encode().removeprefix(_BOM)
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"{name}: {form} must be UTF-8, which this isn't (byte {error.start + 1}): convert the file, for "
+                "instance with iconv."
+            ) from error
     if form == "json-ld":
         _refuse_contexts(content, name)
     graph = rdflib.Graph()
@@ -56,19 +62,6 @@ def read_graph(content: bytes, form: str, name: str) -> Any:
     return graph
 
 
-def _utf_8(content: bytes, form: str, name: str) -> bytes:
-    try:
-        if content.startswith(_UTF_16):
-            return content.decode("utf-16").encode()
-        content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{name}: {form} must be UTF-8, which this isn't (byte {error.start + 1}): convert the file, for instance "
-            "with iconv."
-        ) from error
-    return content.removeprefix(_BOM)
-
-
 class _Begun(Exception):
     """The first element of an XML file is reached: what follows names nothing from elsewhere."""
 
@@ -80,14 +73,12 @@ def _refuse_entities(content: bytes, name: str) -> None:
     def entity(_: str, __: bool, value: str | None, base: str | None, system: str | None, *rest: Any) -> None:
         found.extend([] if system is None else [system])
 
-    def doctype(_: str, system: str | None, *rest: Any) -> None:
-        found.extend([] if system is None else [system])
-
     def begin(*_: Any) -> None:
         raise _Begun
 
     parser = expat.ParserCreate()
-    parser.EntityDeclHandler, parser.StartDoctypeDeclHandler, parser.StartElementHandler = entity, doctype, begin
+    parser.EntityDeclHandler, parser.StartElementHandler = entity, begin
+    parser.StartDoctypeDeclHandler = lambda _, system, *rest: entity("", False, None, None, system)
     with suppress(_Begun, expat.ExpatError):  # what is no XML is rdflib's to say
         parser.Parse(content, True)
     if found:
@@ -98,32 +89,22 @@ def _refuse_entities(content: bytes, name: str) -> None:
 
 
 def _refuse_contexts(content: bytes, name: str) -> None:
-    """Refuse JSON-LD whose terms are explained elsewhere."""
+    """Refuse JSON-LD whose terms are explained elsewhere, at any depth."""
     try:
-        record = json.loads(content)
+        waiting = [json.loads(content)]
     except (ValueError, RecursionError) as error:
         raise DataError(f"{name}: not json-ld ({' '.join(str(error).split())[:200]}).") from error
-    found = next(_contexts(record), None)
-    if found is not None:
-        raise DataError(
-            f"{name}: its @context is {quoted(found)}, which would have to be fetched, and Sylvan fetches nothing for "
-            "a vocabulary: put the content of the context into the file, or convert it to Turtle."
-        )
-
-
-def _contexts(value: Any) -> Iterator[str]:
-    """Every address of a context, at any depth."""
-    waiting = [value]
     while waiting:
         value = waiting.pop()
-        if isinstance(value, dict):
-            for key, inner in value.items():
-                listed = inner if isinstance(inner, list) else [inner]
-                if key in ("@context", "@import"):
-                    yield from (one for one in listed if isinstance(one, str))
-                waiting.append(inner)
-        elif isinstance(value, list):
-            waiting.extend(value)
+        for key, inner in value.items() if isinstance(value, dict) else ():
+            listed = inner if isinstance(inner, list) else [inner]
+            address = next((item for item in listed if isinstance(item, str)), None)
+            if key in ("@context", "@import") and address is not None:
+                raise DataError(
+                    f"{name}: its @context is {quoted(address)}, which would have to be fetched, and Sylvan fetches "
+                    "nothing for a vocabulary: put the content of the context into the file, or convert it to Turtle."
+                )
+        waiting.extend(value.values() if isinstance(value, dict) else value if isinstance(value, list) else ())
 
 
 def read_skos(content: bytes, form: str, name: str) -> dict[str, Any]:
