@@ -215,8 +215,7 @@ def names_for(model: Any, vocabulary: Vocabulary) -> dict[str, Vocabulary]:
 def named_rows(vocabulary: Vocabulary, labels: Any) -> list[list[str]]:
     """The names of each row's labels, of a matrix."""
     rows = validate.labels(labels)
-    names = [vocabulary[label] for label in rows.indices.tolist()]
-    return [names[first:last] for first, last in itertools.pairwise(rows.indptr.tolist())]
+    return vocabulary.decode(rows._replace(shape=(rows.shape[0], len(vocabulary))).to_scipy())
 
 
 def rows_of_names(Y: Any) -> list[Any] | None:

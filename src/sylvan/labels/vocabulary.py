@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import numbers
 import os
 import warnings
@@ -278,8 +279,8 @@ class Vocabulary(Sequence[str]):
                 f"The matrix must have {counted(len(self), 'column')}, one a name. Got shape {csr.shape} instead."
             )
         csr.sort_indices()
-        ids, offsets = csr.indices.tolist(), csr.indptr.tolist()
-        return [[self[i] for i in ids[offsets[row] : offsets[row + 1]]] for row in range(csr.shape[0])]
+        names = [self[label] for label in csr.indices.tolist()]
+        return [names[first:last] for first, last in itertools.pairwise(csr.indptr.tolist())]
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the names into ``folder``, whole or not at all; :func:`sylvan.load` reads them back."""

@@ -297,8 +297,8 @@ def _json_document(path: Path) -> tuple[str, list[str]]:
         if isinstance(error, DataError):
             raise
         raise DataError(f"{path}: not JSON ({error}).") from error
-    subjects = record.get("subjects", []) if isinstance(record, dict) else None
-    if not isinstance(subjects, list) or not isinstance(record.get("text", ""), str):
+    text, subjects = (record.get("text", ""), record.get("subjects", [])) if isinstance(record, dict) else (None, None)
+    if not isinstance(subjects, list) or not isinstance(text, str):
         raise DataError(f'{path}: must be an object with a "text" and a list of "subjects".')
     labels = []
     for subject in subjects:
@@ -306,7 +306,7 @@ def _json_document(path: Path) -> tuple[str, list[str]]:
         if not isinstance(name, str):
             raise DataError(f'{path}: a subject must have a "uri" or a "label". Got {quoted(subject)} instead.')
         labels.append(label_name(name))
-    return record.get("text", ""), list(dict.fromkeys(filter(None, labels)))
+    return text, list(dict.fromkeys(filter(None, labels)))
 
 
 def _subjects(path: Path) -> list[str]:
@@ -315,13 +315,10 @@ def _subjects(path: Path) -> list[str]:
         for place, line in text_lines(stream):
             if not line.strip():
                 continue
-            if _suffix(path.name) == ".key":
-                labels[label_name(line)] = None
-                continue
-            uri = label_name(bare_uri(line.split("\t")[0].strip()))
-            if not uri:
+            label = line if _suffix(path.name) == ".key" else bare_uri(line.split("\t")[0].strip())
+            if not (name := label_name(label)):
                 raise DataError(f"{place}: a line must begin with a URI. Got {quoted(line)} instead.")
-            labels[uri] = None
+            labels[name] = None
     return list(labels)
 
 

@@ -59,7 +59,7 @@ def read_feature_columns(path: PathLike, labels_field: str = "labels") -> Featur
         table = file.read([_INDICES, _VALUES, labels_field])
     lengths, indices = _flat(table[_INDICES], name, _INDICES, integers=True)
     others, values = _flat(table[_VALUES], name, _VALUES)
-    if not np.array_equal(lengths, others):
+    if (lengths != others).any():
         row = int((lengths != others).argmax())
         raise DataError(
             f"{name}, row {row}: there must be a value for each of the {lengths[row]} indices. Got {others[row]}."
@@ -67,8 +67,11 @@ def read_feature_columns(path: PathLike, labels_field: str = "labels") -> Featur
     labels = [[] if row is None else row for row in table[labels_field].to_pylist()]
     if not all(isinstance(row, list) for row in labels):
         raise DataError(f"{name}: the column {labels_field!r} must hold lists of strings or of ints.")
-    indptr = np.concatenate(([0], np.cumsum(lengths)))
-    return FeatureRows(indptr, indices.astype(np.int64), values.astype(np.float32), labels, name)
+    return FeatureRows(_offsets(lengths), indices.astype(np.int64), values.astype(np.float32), labels, name)
+
+
+def _offsets(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    return np.concatenate(([0], np.cumsum(lengths)))
 
 
 def stream_features(path: str, columns: Sequence[str], n_features: int, rows: int) -> Iterator[Any]:
@@ -115,23 +118,19 @@ def features_of_table(name: str, table: Any, columns: Sequence[str], n_features:
     if len(columns) == 1:
         wrong = lengths[lengths != n_features]
         if len(wrong):
-            raise DataError(
-                f"{name}: the column {columns[0]!r} has {counted(int(wrong[0]), 'feature')} in a row, but the "
-                f"model was trained on {n_features}."
-            )
+            has = f"has {counted(int(wrong[0]), 'feature')} in a row"
+            raise DataError(f"{name}: the column {columns[0]!r} {has}, but the model was trained on {n_features}.")
         return numbers.reshape(len(lengths), n_features)
     others, values = _flat(table[columns[1]], name, columns[1])
-    wrong = np.flatnonzero(lengths != others)
-    if len(wrong):
+    for row in np.flatnonzero(lengths != others).tolist():
+        got = f"{lengths[row]} and {others[row]}"
         raise DataError(
-            f"{name}: {columns[0]!r} and {columns[1]!r} must be of one length in each row. Got {lengths[wrong[0]]} and "
-            f"{others[wrong[0]]} instead."
+            f"{name}: {columns[0]!r} and {columns[1]!r} must be of one length in each row. Got {got} instead."
         )
     outside = numbers[(numbers < 0) | (numbers >= n_features)]
     if len(outside):
         raise DataError(f"{name}: {columns[0]!r} must be in [0, {n_features - 1}]. Got {int(outside[0])} instead.")
-    indptr = np.concatenate(([0], np.cumsum(lengths)))
-    return sp.csr_matrix((values, numbers.astype(np.int64), indptr), shape=(len(lengths), n_features))
+    return sp.csr_matrix((values, numbers.astype(np.int64), _offsets(lengths)), shape=(len(lengths), n_features))
 
 
 def _flat(column: Any, name: str, field: str, integers: bool = False) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
@@ -142,12 +141,10 @@ def _flat(column: Any, name: str, field: str, integers: bool = False) -> tuple[n
     if isinstance(column.type, pa.ExtensionType):
         rows = [np.ravel(row) for chunk in column.chunks for row in chunk.to_numpy(zero_copy_only=False)]
         column = pa.chunked_array([pa.array(rows)])
-    kind, empty = column.type, False
-    sound = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
-    if sound:
-        empty = types.is_null(kind.value_type)  # no list has a number
-        sound = empty or types.is_integer(kind.value_type) or (types.is_floating(kind.value_type) and not integers)
-    if not sound:
+    kind = column.type
+    of = kind.value_type if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind) else None
+    empty = of is not None and types.is_null(of)  # no list has a number
+    if of is None or not (empty or types.is_integer(of) or (types.is_floating(of) and not integers)):
         what = "whole numbers" if integers else "numbers"
         raise DataError(f"{name}: the column {field!r} must hold lists of {what}. Got {kind} instead.")
     whole = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)

@@ -214,9 +214,7 @@ class SubjectVocabulary:
             the first; so too where the one asked for is missing.
         """
         names = self.labels.get(uri, {})
-        if language is not None and (near := _nearest(names, language)):
-            return names[near[0]]
-        for wanted in ("", "en"):
+        for wanted in ("", "en") if language is None else (language, "", "en"):
             if near := _nearest(names, wanted):
                 return names[near[0]]
         return next(iter(names.values()), None)
@@ -369,7 +367,7 @@ def read_subjects(path: PathLike) -> SubjectVocabulary:
     >>> data.read_subjects(path).label("http://example.org/whaling")
     'Whaling'
     """
-    suffix = os.path.splitext(os.fspath(path).lower().removesuffix(".gz").removesuffix(".xz"))[1]
+    suffix = _ending(path)
     with open_read(path) as stream:
         if suffix in RDF_FORMS:
             found = read_skos(stream.read(), RDF_FORMS[suffix], stream.name)
@@ -456,11 +454,16 @@ def read_label_texts(path: PathLike) -> dict[str, list[str]]:
     >>> data.read_label_texts(path)
     {'Whaling': ['whale hunting', 'catching of whales']}
     """
-    name = os.fspath(path).lower().removesuffix(".gz").removesuffix(".xz")
+    rows = _of_objects(path) if _ending(path) == ".jsonl" else _of_lines(path)
     result: dict[str, list[str]] = {}
-    for label, texts in complete_rows(_of_objects(path) if name.endswith(".jsonl") else _of_lines(path), shown(path)):
+    for label, texts in complete_rows(rows, shown(path)):
         result.setdefault(label, []).extend(texts)
     return result
+
+
+def _ending(path: PathLike) -> str:
+    """The ending of a name, which tells its format."""
+    return os.path.splitext(os.fspath(path).lower().removesuffix(".gz").removesuffix(".xz"))[1]
 
 
 def _of_lines(path: PathLike) -> Iterator[tuple[str, list[str]]]:
@@ -486,10 +489,9 @@ def _has_notations(rows: list[tuple[str, list[str]]], name: str) -> bool:
     if not third or not uris or any(len(texts) > 2 for _, texts in rows):
         return False
     other = next((text for text in third if not _NOTATION.fullmatch(text)), None)
+    say = f"is read as further names of the labels, such as {quoted(other)}, not as notations"
     if other is None:
         say = f"holds notations, such as {quoted(third[0])}, which are no words of the labels"
-    else:
-        say = f"is read as further names of the labels, such as {quoted(other)}, not as notations"
     if other is None or bracketed:
         warnings.warn(
             f"{name}: the third column {say}. A CSV with the columns uri, label, alternative and notation says which "
@@ -500,9 +502,9 @@ def _has_notations(rows: list[tuple[str, list[str]]], name: str) -> bool:
 
 def _of_objects(path: PathLike) -> Iterator[tuple[str, list[str]]]:
     for number, record in enumerate(read_records(path), 1):
-        label, text = record.get("label"), record.get("text")
-        texts: Any = [text] if isinstance(text, str) else text
-        fine = isinstance(texts, list) and all(isinstance(one, str) for one in texts)
+        label, texts = record.get("label"), record.get("text")
+        texts = [texts] if isinstance(texts, str) else texts
+        fine = isinstance(texts, list) and all(isinstance(text, str) for text in texts)
         if isinstance(label, bool) or not isinstance(label, str | int) or not fine:
             raise DataError(
                 f"{shown(path)}, object {number}: must have a label, and a text that is a string or a list of strings. "

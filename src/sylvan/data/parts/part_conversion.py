@@ -92,15 +92,15 @@ def write_parts(
     runner, paths = current_runner(n_jobs), [os.fspath(path) for path in inputs]
     if not paths:
         raise DataError("There is no file: at least one is needed.")
-    read: dict[str, Any] = {"vectorizer": vectorizer, "text_fields": text_fields, "labels_field": labels_field}
+    read: dict[str, Any] = {"text_fields": text_fields, "labels_field": labels_field}
     if vocabulary is None or (vectorizer is None and n_features is None):
-        looked = {"texts": vectorizer is not None, "text_fields": text_fields, "labels_field": labels_field}
+        looked = {"texts": vectorizer is not None, **read}
         jobs = [Job(f"look{at}", _looked, {"path": path, **looked}, _size(path)) for at, path in enumerate(paths)]
         seen = runner.run(jobs, "Looking for labels")
         if vocabulary is None:
             vocabulary = Vocabulary.from_labels(names for names, _ in seen)
         n_features = max((width for _, width in seen), default=0) if n_features is None else n_features
-    given = {**read, "vocabulary": vocabulary, "n_features": n_features}
+    given = {**read, "vectorizer": vectorizer, "vocabulary": vocabulary, "n_features": n_features}
     settings = _settings(**given)
     place = os.fspath(folder)
     targets = [os.path.join(place, part_name(at)) for at in range(len(paths))]
