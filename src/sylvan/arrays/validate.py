@@ -12,9 +12,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan import kernels
+from sylvan.arrays.canonical import _FLOAT32, _FLOAT64, _INT64, as_array, compressed, matrix, needs_double, shape_text
 from sylvan.arrays.canonical import MAX_COLUMNS as MAX_COLUMNS
 from sylvan.arrays.canonical import Csr as Csr
-from sylvan.arrays.canonical import as_array, compressed, matrix, needs_double, shape_text
 from sylvan.arrays.canonical import real_numbers as real_numbers
 from sylvan.arrays.frames import labels_of, numpy_of
 from sylvan.errors import DataError, ParameterError
@@ -22,9 +22,6 @@ from sylvan.params.wording import are, counted
 
 LARGEST_TRAINED = 1e15  # the squared norm of a row of such values still fits float32
 _VECTOR_ROWS = 1 << 14
-_FLOAT32 = np.dtype(np.float32)
-_FLOAT64 = np.dtype(np.float64)
-_INT64 = np.dtype(np.int64)
 
 
 def features(

@@ -32,9 +32,15 @@ if TYPE_CHECKING:
         save_npz_pair,
     )
     from sylvan.data.formats.columnar import read_dataset, read_parquet, stream_dataset, stream_parquet, write_parquet
-    from sylvan.data.formats.fasttext import read_fasttext, stream_fasttext, write_fasttext
     from sylvan.data.formats.jsonl import read_jsonl, read_records, stream_jsonl, write_jsonl, write_records
-    from sylvan.data.formats.pecos_text import read_pecos, stream_pecos, write_pecos
+    from sylvan.data.formats.lines_of_text import (
+        read_fasttext,
+        read_pecos,
+        stream_fasttext,
+        stream_pecos,
+        write_fasttext,
+        write_pecos,
+    )
     from sylvan.data.formats.subjects import SubjectVocabulary, read_label_texts, read_subjects, write_subjects
     from sylvan.data.formats.tables import read_table, stream_table, write_table
     from sylvan.data.formats.text_matrices import (

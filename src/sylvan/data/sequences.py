@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from sylvan.data.lines import token
 from sylvan.data.streams import PathLike, open_read, open_write
-from sylvan.data.text_rows import encoded, text_lines
+from sylvan.data.text_rows import encoded, text_lines, unexpected
 from sylvan.errors import DataError, DataWarning, ParameterError
 from sylvan.labels.vocabulary import Vocabulary
 from sylvan.parallel import progress
@@ -390,10 +390,8 @@ def _rows(lines: Iterator[tuple[str, str]], separator: str, chosen: list[int] | 
             fields = [fields[column] for column in chosen]
         if "" in fields:
             number = fields.index("") if chosen is None else chosen[fields.index("")]
-            raise DataError(
-                f"{place}: field {number + 1} is empty; fields are parted by {_SEPARATORS[separator]}. "
-                f"Got {token(line.encode())} instead."
-            )
+            what = f"field {number + 1} is empty; fields are parted by {_SEPARATORS[separator]}"
+            raise unexpected(place, what, token(line.encode()))
         yield place, fields
 
 

@@ -109,9 +109,7 @@ def field_names(text_fields: str | Sequence[str]) -> tuple[str, ...]:
 def sound_weight(place: str, weight: Any) -> float:
     """A label's weight, checked."""
     if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight <= 3.4e38:
-        raise DataError(
-            f"{place}: a label's weight must be a finite number of at least 0. Got {quoted(weight)} instead."
-        )
+        raise unexpected(place, "a label's weight must be a finite number of at least 0", quoted(weight))
     return float(weight)
 
 
@@ -195,6 +193,11 @@ def encoded(number: int, line: str) -> bytes:
         return line.encode("utf-8")
     except UnicodeEncodeError as error:
         raise DataError(f"Row {number} holds half a character ({error.reason}).") from error
+
+
+def unexpected(place: str, what: str, got: str) -> DataError:
+    """The error for something in a file that isn't ``what`` it must be."""
+    return DataError(f"{place}: {what}. Got {got} instead.")
 
 
 def quoted(value: object) -> str:

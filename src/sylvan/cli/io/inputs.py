@@ -15,11 +15,9 @@ from sylvan.cli.io.matrices import FileInput, MatrixInput
 from sylvan.cli.session import say_once
 from sylvan.data.formats.annif import ANNIF_FOLDER, ANNIF_JSONL, ANNIF_TSV
 from sylvan.data.formats.columnar import DATASET, PARQUET
-from sylvan.data.formats.fasttext import FASTTEXT
 from sylvan.data.formats.format import Format, Layout, Records
 from sylvan.data.formats.jsonl import JSONL
-from sylvan.data.formats.pecos_text import PECOS
-from sylvan.data.formats.plain_text import LINES, TEXT
+from sylvan.data.formats.lines_of_text import FASTTEXT, LINES, PECOS, TEXT
 from sylvan.data.formats.subjects import by_uris
 from sylvan.data.formats.tables import ANNIF_CSV, CSV, TSV, first_row, typed_column
 from sylvan.data.label_cells import AUTO

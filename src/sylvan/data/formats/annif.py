@@ -17,7 +17,7 @@ from sylvan.data.formats.jsonl import jsonl_rows, write_records
 from sylvan.data.formats.subjects import SubjectVocabulary, by_uris
 from sylvan.data.other_fields import with_others
 from sylvan.data.streams import PathLike, open_read, shown
-from sylvan.data.text_rows import Label, Row, TextData, encoded, on_one_line, quoted, text_lines, unweighted
+from sylvan.data.text_rows import Label, Row, TextData, encoded, on_one_line, quoted, text_lines, unexpected, unweighted
 from sylvan.errors import DataError, DataWarning
 from sylvan.labels.names import bare_uri, label_name, looks_like_uri
 from sylvan.parallel import progress
@@ -106,7 +106,7 @@ def _row(place: str, line: str) -> Row | None:
     if not tab:
         if not line.strip():
             return None
-        raise DataError(f"{place}: a line must be a text, a tab and URIs. Got {quoted(line)} instead.")
+        raise unexpected(place, "a line must be a text, a tab and URIs", quoted(line))
     return text, list(dict.fromkeys(label_name(bare_uri(uri)) for uri in uris.split())), None
 
 
@@ -317,7 +317,7 @@ def _subjects(path: Path) -> list[str]:
                 continue
             label = line if _suffix(path.name) == ".key" else bare_uri(line.split("\t")[0].strip())
             if not (name := label_name(label)):
-                raise DataError(f"{place}: a line must begin with a URI. Got {quoted(line)} instead.")
+                raise unexpected(place, "a line must begin with a URI", quoted(line))
             labels[name] = None
     return list(labels)
 
@@ -386,10 +386,8 @@ def _write_documents(
                         "those before: a folder of Annif's names all subjects by URIs or all by labels."
                     )
                 if not name.strip() or name != name.strip() or "\n" in name or "\r" in name or (uri and "\t" in name):
-                    raise DataError(
-                        f"Row {number}: a subject must stand on one line, without blanks around it. "
-                        f"Got {quoted(name)} instead."
-                    )
+                    what = "a subject must stand on one line, without blanks around it"
+                    raise unexpected(f"Row {number}", what, quoted(name))
             lines = names
             if kind:
                 lines = [f"<{name}>\t{(vocabulary.label(name) if vocabulary else None) or ''}" for name in names]

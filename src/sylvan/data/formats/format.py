@@ -28,7 +28,8 @@ class Layout:
     delimiter: str | None = None
     header: bool | None = None
     quoting: bool | None = None
-    items: str | None = None
+    prefix: str = "__label__"
+    items: PathLike | None = None
     subjects: Callable[[], Any] = lambda: None  # a SubjectVocabulary, read when it is needed
     # of files that are written
     output_separator: str | None = None

@@ -24,6 +24,7 @@ from sylvan.data.text_rows import (
     quoted,
     sound_weight,
     text_lines,
+    unexpected,
 )
 from sylvan.errors import DataError
 from sylvan.parallel import progress
@@ -253,10 +254,8 @@ def _of_array(name: str, first: str, rest: list[str]) -> Iterator[tuple[str, dic
     try:
         records = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise DataError(
-            f"{name}, line 1: must be a JSON object a line, or one JSON array of objects ({error}). "
-            f"Got {token(first.encode())} instead."
-        ) from error
+        what = f"must be a JSON object a line, or one JSON array of objects ({error})"
+        raise unexpected(f"{name}, line 1", what, token(first.encode())) from error
     for number, record in enumerate(records, 1):
         place = f"{name}, object {number}"
         yield place, _sound_object(place, record, text, in_array=True)
@@ -310,12 +309,10 @@ def _labels(
             label = next((item[name] for name in ("uri", "label") if item.get(name) is not None), item)
         if isinstance(item, list):
             if len(item) != 2:
-                raise DataError(
-                    f"{place}: a label must be a name or a pair [label, weight]. Got {quoted(item)} instead."
-                )
+                raise unexpected(place, "a label must be a name or a pair [label, weight]", quoted(item))
             label, weight, weighted = item[0], sound_weight(place, item[1]), True
         if isinstance(label, bool) or not isinstance(label, (str, int)):
-            raise DataError(f"{place}: a label must be a string or an int. Got {quoted(label)} instead.")
+            raise unexpected(place, "a label must be a string or an int", quoted(label))
         if not (named := cells.named([label])):
             continue
         label = named[0]

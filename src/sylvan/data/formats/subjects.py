@@ -16,7 +16,7 @@ from sylvan.data.formats.jsonl import read_records
 from sylvan.data.formats.rdf import RDF_FORMS, read_skos
 from sylvan.data.label_terms import LabelTerms
 from sylvan.data.streams import PathLike, open_read, open_write, shown
-from sylvan.data.text_rows import Row, complete_rows, encoded, quoted, text_lines
+from sylvan.data.text_rows import Row, complete_rows, encoded, quoted, text_lines, unexpected
 from sylvan.errors import DataError, DataWarning
 from sylvan.labels.names import bare_uri, label_name, looks_like_uri
 from sylvan.params.wording import are, counted
@@ -85,14 +85,12 @@ def _jsonl_rows(lines: Iterable[tuple[str, str]]) -> Iterator[_Row]:
         except (json.JSONDecodeError, RecursionError) as error:
             raise DataError(f"{place}: not a line of JSON ({error}).") from error
         if not isinstance(record, dict) or not isinstance(record.get("uri"), str):
-            raise DataError(f"{place}: must be an object with a string called 'uri'. Got {quoted(line)} instead.")
+            raise unexpected(place, "must be an object with a string called 'uri'", quoted(line))
         values = {name: [value] if isinstance(value, str) else value for name, value in record.items()}
         for name, value in values.items():
             known = _COLUMN.fullmatch(name) or name in _RELATIONS
             if known and not (isinstance(value, list) and all(isinstance(text, str) for text in value)):
-                raise DataError(
-                    f"{place}: {name!r} must be a string or a list of strings. Got {quoted(record[name])} instead."
-                )
+                raise unexpected(place, f"{name!r} must be a string or a list of strings", quoted(record[name]))
         yield place, record["uri"].strip(), values
 
 
@@ -102,7 +100,7 @@ def _tsv_rows(lines: Iterable[tuple[str, str]]) -> Iterator[_Row]:
         first, tab, rest = line.partition("\t")
         if line.strip():
             if not tab or not bare_uri(first.strip()):
-                raise DataError(f"{place}: a line must be a URI, a tab and a label. Got {quoted(line)} instead.")
+                raise unexpected(place, "a line must be a URI, a tab and a label", quoted(line))
             yield place, first.strip(), {"label": [rest.split("\t")[0].strip()]}
 
 
@@ -474,7 +472,7 @@ def _of_lines(path: PathLike) -> Iterator[tuple[str, list[str]]]:
                 continue
             first, *texts = (cell.strip() for cell in line.split("\t"))
             if not bare_uri(first) or not any(texts):
-                raise DataError(f"{place}: a line must be a label, a tab and its text. Got {quoted(line)} instead.")
+                raise unexpected(place, "a line must be a label, a tab and its text", quoted(line))
             rows.append((first, texts))
     with_notations = _has_notations(rows, shown(path))
     for first, texts in rows:
@@ -506,8 +504,6 @@ def _of_objects(path: PathLike) -> Iterator[tuple[str, list[str]]]:
         texts = [texts] if isinstance(texts, str) else texts
         fine = isinstance(texts, list) and all(isinstance(text, str) for text in texts)
         if isinstance(label, bool) or not isinstance(label, str | int) or not fine:
-            raise DataError(
-                f"{shown(path)}, object {number}: must have a label, and a text that is a string or a list of strings. "
-                f"Got {quoted(record)} instead."
-            )
+            what = "must have a label, and a text that is a string or a list of strings"
+            raise unexpected(f"{shown(path)}, object {number}", what, quoted(record))
         yield label_name(str(label)), texts

@@ -24,6 +24,7 @@ from sylvan.data.text_rows import (
     encoded,
     in_blocks,
     refuse_repeated,
+    unexpected,
     unweighted,
 )
 from sylvan.errors import DataError, ParameterError
@@ -251,9 +252,8 @@ def _label_cell(number: int, row: Sequence[Label], separator: str) -> str:
     names = [str(label) for label in row]
     for name in names:
         if not name or name != name.strip():
-            raise DataError(
-                f"Row {number}: a label of a table must not be empty or have blanks around it. Got {name!r} instead."
-            )
+            what = "a label of a table must not be empty or have blanks around it"
+            raise unexpected(f"Row {number}", what, repr(name))
         if separator in name or (separator == " " and len(name.split()) > 1):
             raise DataError(
                 f"Row {number}: the label {name!r} holds {separator!r}, which parts the labels: "

@@ -12,7 +12,7 @@ from sylvan import kernels
 from sylvan.data.formats.arrays import label_csr, sound_csr
 from sylvan.data.lines import MAX_ID, LineFormat, Rows, read_rows, token
 from sylvan.data.streams import InputStream, PathLike, open_read, open_write
-from sylvan.data.text_rows import quoted, text_lines
+from sylvan.data.text_rows import quoted, text_lines, unexpected
 from sylvan.errors import DataError, ParameterError
 from sylvan.parallel import progress, resolve_jobs
 from sylvan.params.wording import counted
@@ -158,10 +158,8 @@ def read_svmlight(
     if zero_based == "auto":
         shift = 0 if rows.min_feature == 0 else 1
         if not shift and n_features is not None and rows.max_feature >= n_features:
-            raise DataError(
-                f"{stream.name}, line {rows.first_highest}: feature ids must be in [0, {n_features - 1}], "
-                f"as the file counts from 0 (feature 0 occurs). Got {rows.max_feature} instead."
-            )
+            what = f"feature ids must be in [0, {n_features - 1}], as the file counts from 0 (feature 0 occurs)"
+            raise unexpected(f"{stream.name}, line {rows.first_highest}", what, str(rows.max_feature))
     base = lowest + shift
     result = max(rows.max_feature + 1 - base, 0)
     n_features = result if n_features is None else n_features
@@ -243,22 +241,16 @@ def _take_header(name: str, block: bytes, header: bool | Literal["auto"]) -> tup
     fields = line.split()
     sound = len(fields) == 3 and all(field.isdigit() and len(field) < 20 for field in fields)
     if header == "auto" and not sound and len(fields) > 1 and b":" not in line:  # no instance, but a header of a kind
-        raise DataError(
-            f"{name}, line 1: must be a header of three ints (rows, features, labels) or an instance with features "
-            f"as id:value. Got {token(line)} instead."
-        )
+        what = "must be a header of three ints (rows, features, labels) or an instance with features as id:value"
+        raise unexpected(f"{name}, line 1", what, token(line))
     if header is False or (header == "auto" and not sound):
         return None, block
     if not sound:
-        raise DataError(
-            f"{name}, line 1: a header must be three ints: rows, features, labels. Got {token(line)} instead."
-        )
+        raise unexpected(f"{name}, line 1", "a header must be three ints: rows, features, labels", token(line))
     n, d, n_labels = (int(field) for field in fields)
     if d > MAX_ID + 1 or n_labels > MAX_ID + 1:
-        raise DataError(
-            f"{name}, line 1: the header's numbers of features and labels must be at most {MAX_ID + 1}. "
-            f"Got {token(line)} instead."
-        )
+        what = f"the header's numbers of features and labels must be at most {MAX_ID + 1}"
+        raise unexpected(f"{name}, line 1", what, token(line))
     return (n, d, n_labels), rest
 
 
@@ -342,9 +334,7 @@ def load_filter_labels(path: PathLike, shape: tuple[int, int] | None = None) -> 
             if not words:
                 continue
             if len(words) != 2 or not all(word.isascii() and word.isdecimal() for word in words):
-                raise DataError(
-                    f"{place}: a line must be a row and a label, both ints from 0. Got {quoted(line)} instead."
-                )
+                raise unexpected(place, "a line must be a row and a label, both ints from 0", quoted(line))
             pair = int(words[0]), int(words[1])
             for number, limit, what in zip(pair, highest, ("row", "label"), strict=True):
                 if number > limit:
