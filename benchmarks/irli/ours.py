@@ -21,12 +21,10 @@ import sylvan
 from benchmarks.common import measure
 from benchmarks.irli import sets
 from sylvan.models.irli.bucket_network import BucketNetwork
-from sylvan.models.irli.buckets import Buckets, least_loaded
-from sylvan.models.irli.candidates import find_candidates
-from sylvan.models.irli.distances import nearest_candidates
+from sylvan.models.irli.buckets import Buckets, find_candidates, least_loaded
 from sylvan.models.irli.learning import learn_partitions
-from sylvan.models.irli.settings import LearningSettings
-from sylvan.models.irli.vectors import training_queries
+from sylvan.models.irli.rounds import LearningSettings
+from sylvan.models.irli.vectors import nearest_candidates, training_queries
 from sylvan.runtime import Runner
 
 __all__ = ["Point", "Search", "irli", "kmeans", "round_figures", "watched"]
@@ -366,5 +364,5 @@ def watched(row: dict[str, Any], found: sets.VectorSet, n_jobs: int) -> dict[str
         learned = learn_partitions(
             sample.queries, sample.truths, settings, label_vectors=found.base, judge=judge, runner=Runner(n_jobs)
         )
-    rounds = [{**round_figures(one), **own} for one, own in zip(learned.rounds, seen, strict=True)]
+    rounds = [{**round_figures(one), **own} for one, own in zip(learned.record.rounds, seen, strict=True)]
     return {"version": sylvan.__version__, "build": {"wall_s": clock.wall, "cpu_s": clock.cpu}, "watched": rounds}

@@ -22,7 +22,7 @@ from benchmarks.common import datasets, measure, records
 from benchmarks.common.hidden_labels import Hidden
 from sylvan import IRLIClassifier, TopK, metrics
 from sylvan.errors import RowsUnknownWarning
-from sylvan.models.irli import updates
+from sylvan.models.irli import fitted as updates
 
 ROWS = {"eurlex57k": 12_000, "cpv-tenders": 14_000}  # of training; all of the smaller set
 ONE_BY_ONE, DEPTH = 10, 10

@@ -33,7 +33,6 @@ _TESTS = {
     "matching/beam.py": "matching/test_changed_scores matching/test_best_columns reference/test_algorithm2 "
     "reference/test_label_filter reference/test_packed reference/test_paths ranking/test_solved",
     "models/irli/bucket_network.py": "models/irli/test_bucket_network",
-    "models/irli/candidates.py": "models/irli/test_candidates",
     "matching/class_beam.py": f"{_CLASSES} reference/test_native_and_torch",
     "matching/negatives.py": f"{_XR} models/xr/test_plan",
     "matching/neighbors.py": "reference/test_neighbors models/test_neighbors",
@@ -52,7 +51,7 @@ _TESTS = {
     "ranking/test_memory",
     "ranking/tree_ranker.py": "reference/test_paths reference/test_label_filter reference/test_algorithm2 "
     "matching/test_changed_scores",
-    "models/irli/distances.py": "models/irli/test_vectors reference/test_vector_search",
+    "models/irli/vectors.py": "models/irli/test_vectors reference/test_vector_search",
     "ranking/votes.py": "reference/test_neighbors models/test_neighbors",
     "sampling/by_name.py": f"sampling/test_by_name {_LOSSES}/test_wrong_inputs",
     "sampling/beam_tree_head.py": "sampling/heads/test_beam_tree_ranking sampling/heads/test_beam_tree_head",

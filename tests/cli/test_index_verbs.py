@@ -17,7 +17,7 @@ from waiting import PATIENCE, group_seconds, until
 
 import sylvan
 from sylvan import data
-from sylvan.models.irli.distances import exact_neighbors
+from sylvan.models.irli.vectors import exact_neighbors
 from sylvan.runtime import checkpointed
 from sylvan.runtime.checkpoint import Checkpoint
 

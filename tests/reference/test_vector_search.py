@@ -8,10 +8,8 @@ from hypothesis import strategies as st
 
 from sylvan.models.irli.bucket_network import BucketNetwork
 from sylvan.models.irli.buckets import Buckets, hash_partition
-from sylvan.models.irli.distances import METRICS
-from sylvan.models.irli.search import BucketedVectors, SearchSettings
-from sylvan.models.irli.tuning import choose_settings
-from sylvan.models.irli.vectors import comparable
+from sylvan.models.irli.search import BucketedVectors, SearchSettings, choose_settings
+from sylvan.models.irli.vectors import METRICS, comparable
 
 HIDDEN = 4
 

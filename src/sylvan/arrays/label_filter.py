@@ -88,6 +88,16 @@ class LabelFilter:
             listed[self.rows.indices[self.rows.indptr[row] : self.rows.indptr[row + 1]]] = True
         return listed if self.allows else ~listed
 
+    def opens(self, labels: _Ids, of_row: npt.NDArray[np.integer[Any]], rows: tuple[int, int]) -> npt.NDArray[np.bool_]:
+        """Whether labels may be answered, each for its row, counted from the first of ``rows``; -1 never may."""
+        listed = np.zeros(self.n_labels, bool)
+        listed[self.shared] = True
+        named: npt.NDArray[np.bool_] = listed[np.maximum(labels, 0)]
+        if self.rows is not None:
+            keys = _keys(take_rows(self.rows, np.arange(*rows)))
+            named |= np.isin(of_row.astype(np.int64) * self.n_labels + labels, keys)
+        return (named if self.allows else ~named) & (labels >= 0)
+
 
 def _listed(value: Any, name: str, n_rows: int, n_labels: int) -> _Ids | Csr:
     """The labels that ``value`` lists, for every row or row by row."""

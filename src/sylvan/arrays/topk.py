@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from sylvan import kernels
 from sylvan.errors import DataError, ParameterError
 
 Library = Literal["pandas", "polars", "arrow"]
@@ -20,6 +21,14 @@ _COLUMNS = ("row", "rank", "label", "score")
 _Self = TypeVar("_Self", bound="TopK")
 _Name = TypeVar("_Name")
 _TopK = TypeVar("_TopK", bound="TopK")
+
+
+def best_columns(values: npt.NDArray[np.float32], m: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
+    """The columns of the ``m`` largest values of each row and these, largest first, lower column among equals."""
+    shape = (len(values), min(m, values.shape[1]))
+    columns, largest = np.empty(shape, np.int32), np.empty(shape, np.float32)
+    kernels.best_columns(np.ascontiguousarray(values, np.float32), columns, largest)
+    return columns, largest
 
 
 class LabelNames(list[list[Any]]):

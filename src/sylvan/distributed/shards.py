@@ -264,7 +264,7 @@ class _ShardActor:
         if method in STARTING:
             arguments |= {name: _copied(arguments[name]) for name in _STAYING if name in arguments}
         with quiet():
-            return getattr(self._worker, method)(**arguments)
+            return self._worker.call(method, arguments)
 
 
 def _copied(value: Any) -> Any:

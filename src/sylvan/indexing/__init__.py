@@ -4,13 +4,4 @@ from sylvan.indexing.class_tree import balanced_tree, class_centers, class_tree
 from sylvan.indexing.embeddings import pifa, pifa_lf, pii, spectral
 from sylvan.indexing.tree import LabelTree
 
-__all__ = [
-    "LabelTree",
-    "balanced_tree",
-    "class_centers",
-    "class_tree",
-    "pifa",
-    "pifa_lf",
-    "pii",
-    "spectral",
-]
+__all__ = ["LabelTree", "balanced_tree", "class_centers", "class_tree", "pifa", "pifa_lf", "pii", "spectral"]

@@ -54,7 +54,16 @@ def balanced_tree(order: npt.ArrayLike, branching: int = 10) -> LabelTree:
     ((2, 3, 5), [4, 2, 0, 1, 3])
     """
     check_value("branching", branching, _BRANCHING)
-    labels = _permutation(order)
+    array = np.asarray(order)
+    if array.ndim != 1 or array.size == 0:
+        raise DataError(f"order must list each class once, in one dimension. Got shape {array.shape} instead.")
+    labels = validate.row_numbers(array, array.size, name="order", what="classes").astype(np.int32)
+    counts = np.bincount(labels, minlength=labels.size)
+    if int(counts.max()) > 1:
+        raise DataError(
+            f"order must list each class once, but class {int(np.argmax(counts))} stands in it {int(counts.max())} "
+            f"times and class {int(np.argmin(counts))} not at all."
+        )
     return LabelTree(plan_offsets(_layer_sizes(labels.size, branching)), labels, labels.size)
 
 
@@ -190,17 +199,3 @@ def _layer_sizes(n_classes: int, branching: int) -> tuple[int, ...]:
     while sizes[0] > branching:
         sizes.insert(0, -(-sizes[0] // branching))
     return tuple(sizes)
-
-
-def _permutation(order: npt.ArrayLike) -> npt.NDArray[np.int32]:
-    array = np.asarray(order)
-    if array.ndim != 1 or array.size == 0:
-        raise DataError(f"order must list each class once, in one dimension. Got shape {array.shape} instead.")
-    labels = validate.row_numbers(array, array.size, name="order", what="classes")
-    counts = np.bincount(labels, minlength=labels.size)
-    if int(counts.max()) > 1:
-        raise DataError(
-            f"order must list each class once, but class {int(np.argmax(counts))} stands in it {int(counts.max())} "
-            f"times and class {int(np.argmin(counts))} not at all."
-        )
-    return labels.astype(np.int32)

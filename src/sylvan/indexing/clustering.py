@@ -159,12 +159,9 @@ def offsets_without(
 
 
 def with_overlap(
-    offsets: tuple[npt.NDArray[np.int64], ...],
-    leaf_labels: npt.NDArray[np.int32],
-    rows: sp.csr_matrix | npt.NDArray[np.float32],
-    overlap: int,
-    max_leaf: int,
-) -> Placement:
+    offsets: tuple[npt.NDArray[np.int64], ...], leaf_labels: npt.NDArray[np.int32],
+    rows: sp.csr_matrix | npt.NDArray[np.float32], overlap: int, max_leaf: int,
+) -> Placement:  # fmt: skip
     """A tree of disjoint clusters with each label in up to ``overlap`` of them."""
     # Shape: rows (n_labels, dimensions)
     sizes, n_labels = np.diff(offsets[-1]), leaf_labels.size
@@ -259,24 +256,19 @@ def checked_rows(embeddings: Embeddings, name: str) -> _Rows:
     if isinstance(embeddings, Csr) or sp.issparse(embeddings):
         rows: _Rows = validate.features(embeddings, name=name).used_columns()[0]
     else:
-        rows = _dense(embeddings, name)
+        array = real_numbers(embeddings, name)
+        if array.ndim != 2:
+            raise DataError(f"{name} must have two dimensions (labels, dimensions), not shape {array.shape}.")
+        with np.errstate(over="ignore"):
+            rows = np.ascontiguousarray(array, dtype=np.float32)
+        finite = np.isfinite(rows).all(axis=1)
+        if not finite.all():
+            raise DataError(
+                f"{name} must be finite in float32, but row {int(np.argmin(finite))} holds NaN, infinity or "
+                "too large a value."
+            )
     if rows.shape[0] == 0:
         raise DataError(f"{name} has shape {tuple(rows.shape)}: there is no label to place.")
-    return rows
-
-
-def _dense(embeddings: Any, name: str) -> npt.NDArray[np.float32]:
-    array = real_numbers(embeddings, name)
-    if array.ndim != 2:
-        raise DataError(f"{name} must have two dimensions (labels, dimensions), not shape {array.shape}.")
-    with np.errstate(over="ignore"):
-        rows = np.ascontiguousarray(array, dtype=np.float32)
-    finite = np.isfinite(rows).all(axis=1)
-    if not finite.all():
-        raise DataError(
-            f"{name} must be finite in float32, but row {int(np.argmin(finite))} holds NaN, infinity or "
-            "too large a value."
-        )
     return rows
 
 
@@ -290,24 +282,15 @@ def _unit_length(rows: _Rows) -> _Rows:
 
 
 def clustered_order(
-    rows: _Rows,
-    offsets: tuple[npt.NDArray[np.int64], ...],
-    *,
-    seed: int,
-    spherical: bool,
-    max_iterations: int,
-    n_jobs: int,
-    runner: Runner | None = None,
-) -> npt.NDArray[np.int32]:
+    rows: _Rows, offsets: tuple[npt.NDArray[np.int64], ...], *, seed: int, spherical: bool, max_iterations: int,
+    n_jobs: int, runner: Runner | None = None,
+) -> npt.NDArray[np.int32]:  # fmt: skip
     """Label ids in the order of the leaves of a tree of this shape, clusters of near rows below each of its nodes. A
     ``runner`` whose jobs run elsewhere is given what the first halvings leave, each part with its own rows."""
     order = np.arange(rows.shape[0], dtype=np.int32)
     options: dict[str, Any] = {
-        "offsets": offsets,
-        "seed": seed,
-        "spherical": spherical,
-        "max_iterations": max_iterations,
-    }
+        "offsets": offsets, "seed": seed, "spherical": spherical, "max_iterations": max_iterations,
+    }  # fmt: skip
 
     def part(nodes: _Nodes) -> npt.NDArray[np.int32]:
         return order[_leaf(offsets, nodes[0], nodes[1]) : _leaf(offsets, nodes[0], nodes[2])]

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
-from sylvan.errors import DataError, ParameterError
+from sylvan.errors import DataError
 
 BLOCK_ROWS = 4096  # scores of a block against 64 codewords take 1 MiB: they stay in the cache
 _START_ROWS = 16_384  # k-means++ looks at no more rows than these
@@ -17,14 +17,9 @@ Quantizer = Literal["rq", "pq"]
 
 
 def kmeans(
-    rows: Tensor,
-    n_codewords: int,
-    *,
-    weights: Tensor | None = None,
-    start: Tensor | None = None,
-    n_iterations: int = 10,
-    generator: torch.Generator | None = None,
-) -> Tensor:
+    rows: Tensor, n_codewords: int, *, weights: Tensor | None = None, start: Tensor | None = None,
+    n_iterations: int = 10, generator: torch.Generator | None = None,
+) -> Tensor:  # fmt: skip
     """Codewords that make the (weighted) mean squared distance of rows to their nearest codeword small (Lloyd 1982),
     from k-means++ (Arthur and Vassilvitskii 2007) where no ``start`` is given. A codeword that stands for no row moves
     to the row that is farthest from its own."""
@@ -39,9 +34,8 @@ def kmeans(
         for begin in range(0, len(rows), BLOCK_ROWS):
             part = slice(begin, begin + BLOCK_ROWS)
             codes[part], best[part] = nearest_codewords(rows[part], codewords)
-            block_sums, block_masses = _sums(
-                rows[part], codes[part], None if weights is None else weights[part], n_codewords
-            )
+            of_part = None if weights is None else weights[part]
+            block_sums, block_masses = _sums(rows[part], codes[part], of_part, n_codewords)
             sums += block_sums
             masses += block_masses
         if torch.equal(codes, previous):
@@ -127,26 +121,20 @@ def codeword_sizes(dim: int, n_codebooks: int, quantizer: Quantizer) -> list[int
 
 
 def fit_codebooks(
-    vectors: Tensor,
-    n_codewords: int,
-    *,
-    quantizer: Quantizer = "rq",
-    n_codebooks: int = 2,
-    weights: Tensor | None = None,
-    start: Sequence[Tensor] | None = None,
-    n_iterations: int = 10,
-    sample_size: int | None = None,
-    generator: torch.Generator | None = None,
-) -> Codebooks:
+    vectors: Tensor, n_codewords: int, *, quantizer: Quantizer = "rq", n_codebooks: int = 2,
+    weights: Tensor | None = None, start: Sequence[Tensor] | None = None, n_iterations: int = 10,
+    sample_size: int | None = None, generator: torch.Generator | None = None,
+) -> Codebooks:  # fmt: skip
     """Learn codebooks by k-means, and the codes of every vector. Product quantisation (``"pq"``; Jegou, Douze and
     Schmid 2010) clusters parts of the dimensions, each for itself; residual quantisation (``"rq"``) clusters the
     vectors, then what the first codewords leave over, and so on (section 4.1 of the MIDX paper). The same bits come out
     for any number of threads."""
     # Shapes: vectors (n, dim); weights (n,)
-    _check(vectors, n_codewords, quantizer, n_codebooks, n_iterations, sample_size)
     sizes = codeword_sizes(vectors.shape[1], n_codebooks, quantizer)
-    _check_start(start, n_codewords, sizes)
-    weights = _checked_weights(weights, vectors)
+    if weights is not None:
+        weights = weights.detach().to(device=vectors.device, dtype=torch.float32)
+        if not bool(torch.isfinite(weights).all() & (weights >= 0).all() & (weights > 0).any()):
+            raise DataError("The weights must be finite numbers from 0, and not all 0.")
     rows, counted = _sample(vectors, weights, sample_size, generator)
     residual = rows.float()  # of the codebooks so far, for "rq"
     if quantizer == "rq" and n_codebooks > 1 and residual.data_ptr() == vectors.data_ptr():
@@ -212,45 +200,3 @@ def _sample(
     if len(chosen) == 0:
         return vectors, weights
     return vectors[chosen], (weights[chosen].double() / chances[chosen]).float()
-
-
-def _checked_weights(weights: Tensor | None, vectors: Tensor) -> Tensor | None:
-    if weights is None:
-        return None
-    if weights.shape != vectors.shape[:1]:
-        raise DataError(f"The weights must have the shape ({len(vectors)},). Got {tuple(weights.shape)} instead.")
-    weights = weights.detach().to(device=vectors.device, dtype=torch.float32)
-    sound = torch.isfinite(weights).all() & (weights >= 0).all() & (weights > 0).any()
-    if not bool(sound):
-        raise DataError("The weights must be finite numbers from 0, and not all 0.")
-    return weights
-
-
-def _check_start(start: Sequence[Tensor] | None, n_codewords: int, sizes: Sequence[int]) -> None:
-    if start is None:
-        return
-    wanted = [(n_codewords, size) for size in sizes]
-    got = [tuple(words.shape) for words in start]
-    if got != wanted:
-        raise DataError(f"The codewords to start from must have the shapes {wanted}. Got {got} instead.")
-
-
-def _check(
-    vectors: Tensor, n_codewords: int, quantizer: Quantizer, n_codebooks: int, n_iterations: int,
-    sample_size: int | None,
-) -> None:  # fmt: skip
-    if vectors.dim() != 2 or 0 in vectors.shape:
-        raise DataError(f"The vectors must be a matrix of at least 1 x 1. Got {tuple(vectors.shape)} instead.")
-    if quantizer not in get_args(Quantizer):
-        raise ParameterError(f"The quantizer must be one of 'pq', 'rq'. Got {quantizer!r} instead.")
-    numbers = {"n_codewords": n_codewords, "n_codebooks": n_codebooks, "n_iterations": n_iterations}
-    if sample_size is not None:
-        numbers["sample_size"] = sample_size
-    for name, number in numbers.items():
-        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-            raise ParameterError(f"{name} must be an int in [1, inf). Got {number!r} instead.")
-    if quantizer == "pq" and n_codebooks > vectors.shape[1]:
-        raise ParameterError(
-            f"n_codebooks must be at most the {vectors.shape[1]} dimensions of the vectors for the quantizer 'pq'. "
-            f"Got {n_codebooks} instead."
-        )

@@ -39,13 +39,11 @@ def task_edges(sizes: npt.NDArray[np.int64], n_columns: int) -> list[int]:
     return edges
 
 
-def pifa_of_parts(
-    x: RowParts, y: Csr, keep: int | None, runner: Runner, zeros: Callable[[int, Any], npt.NDArray[Any]]
-) -> Csr:
+def _pifa_of_parts(
+    x: RowParts, members: Csr, sizes: npt.NDArray[np.int64], keep: int | None, runner: Runner,
+    zeros: Callable[[int, Any], npt.NDArray[Any]],
+) -> Csr:  # fmt: skip
     """PIFA by jobs of some labels each, from the rows of these labels."""
-    members = members_of(y)
-    counts = np.concatenate(([0], np.cumsum(np.diff(x.indptr)[members.indices])))
-    sizes = np.diff(counts[members.indptr])
     ranges = list(itertools.pairwise(task_edges(sizes, min(x.shape[1], _TASK_VALUES))))
     jobs = [
         Job(
@@ -65,7 +63,7 @@ def pifa_of_parts(
     for number, block in blocks.drain(range(len(jobs))):
         entries = slice(int(indptr[ranges[number][0]]), int(indptr[ranges[number][1]]))
         columns[entries], values[entries] = block.indices, block.data
-    return Csr(indptr, columns, values, (y.shape[1], x.shape[1]))
+    return Csr(indptr, columns, values, (members.shape[0], x.shape[1]))
 
 
 def _own_members(inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -199,18 +197,17 @@ def pifa_rows(
 ) -> Csr:  # fmt: skip
     """:func:`pifa` of verified matrices; ``zeros(size, dtype)`` gives the arrays, those of a file for instance. Of rows
     in parts, each job of the ``runner`` reads those of its labels."""
-    if isinstance(x, RowParts):
-        return pifa_of_parts(x, y, keep, Runner(n_jobs) if runner is None else runner, zeros or np.empty)
-    n_features = x.shape[1]
-    x, used = x.used_columns()
-    members = members_of(y)
+    allocate: Callable[[int, Any], npt.NDArray[Any]] = zeros or np.empty
+    members, n_features = members_of(y), x.shape[1]
     counts = np.concatenate(([0], np.cumsum(np.diff(x.indptr)[members.indices])))
     sizes = np.diff(counts[members.indptr])  # feature values of each label's instances
+    if isinstance(x, RowParts):
+        return _pifa_of_parts(x, members, sizes, keep, Runner(n_jobs) if runner is None else runner, allocate)
+    x, used = x.used_columns()
     most = keep or 0
     rooms = np.minimum(sizes, min(x.shape[1], most) if most else x.shape[1])
     edges = task_edges(sizes, x.shape[1])
     starts = np.concatenate(([0], np.cumsum(rooms)))
-    allocate = np.empty if zeros is None else zeros
     columns, values = allocate(int(starts[-1]), np.int32), allocate(int(starts[-1]), np.float32)
     lengths = np.zeros(y.shape[1], np.int64)
 
@@ -246,14 +243,9 @@ def _without_gaps(array: npt.NDArray[Any], moves: list[tuple[int, int]], total: 
 
 
 def pifa_lf(
-    X: Any,
-    Y: Any,
-    label_features: Any,
-    alpha: float | npt.ArrayLike = 0.5,
-    *,
-    max_features_per_label: int | None = 1024,
-    n_jobs: int | None = 1,
-) -> sp.csr_matrix:
+    X: Any, Y: Any, label_features: Any, alpha: float | npt.ArrayLike = 0.5, *,
+    max_features_per_label: int | None = 1024, n_jobs: int | None = 1,
+) -> sp.csr_matrix:  # fmt: skip
     """PIFA together with features of the labels themselves, such as their names' TF-IDF vectors.
 
     Parameters
@@ -392,20 +384,11 @@ def _inverse_roots(degrees: Any) -> npt.NDArray[np.float64]:
 
 
 def embed_labels(
-    features: Rows,
-    labels: Csr,
-    embedding: str,
-    *,
-    alpha: float | npt.ArrayLike = 0.5,
-    max_features_per_label: int | None = 1024,
-    spectral_dimensions: int = 64,
-    label_features: Any = None,
-    label_embeddings: Any = None,
-    seed: int = 0,
-    n_jobs: int = 1,
-    zeros: Callable[[int, Any], npt.NDArray[Any]] | None = None,
-    runner: Runner | None = None,
-) -> Any:
+    features: Rows, labels: Csr, embedding: str, *, alpha: float | npt.ArrayLike = 0.5,
+    max_features_per_label: int | None = 1024, spectral_dimensions: int = 64, label_features: Any = None,
+    label_embeddings: Any = None, seed: int = 0, n_jobs: int = 1,
+    zeros: Callable[[int, Any], npt.NDArray[Any]] | None = None, runner: Runner | None = None,
+) -> Any:  # fmt: skip
     """Embeddings of shape (L, dimensions): ``label_embeddings``, or those that ``embedding`` names.
     ``zeros(size, dtype)`` gives PIFA its large arrays; a ``runner`` its jobs, where the features are in parts."""
     if label_embeddings is not None:

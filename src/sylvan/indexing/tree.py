@@ -34,40 +34,6 @@ _KIND = "label-tree"
 SHOWN = 3  # labels that a title names
 
 
-def place_in_taxonomy(names: Sequence[str], parents: Parents, max_depth: int | None) -> Placement:
-    """Labels below their broader terms; see :meth:`sylvan.LabelTree.from_taxonomy`."""
-    check_value("max_depth", max_depth, Number(int, 1, MAX_DEPTH, optional=True))
-    broader = {name: _terms(name, above) for name, above in parents.items()}
-    ids = {name: label for label, name in enumerate(names)}
-    if len(ids) != len(names):
-        twice = next(name for label, name in enumerate(names) if ids[name] != label)
-        raise DataError(f"Label names must differ, but {twice!r} occurs twice.")
-    inner = {term for terms in broader.values() for term in terms}
-    paths = _Paths(broader)
-    limit = MAX_DEPTH - 1 if max_depth is None else max_depth - 1
-    placed: set[tuple[tuple[int, ...], int]] = set()
-    for name, label in ids.items():
-        above = (name,) if name in inner else broader.get(name) or (None,)
-        placed.update((paths.of(term)[:limit], label) for term in above)
-    depth = max((len(path) for path, _ in placed), default=0)
-    # A branch that ends early repeats its last term; one without any term gets a node of its own.
-    full = sorted({((*path, *[path[-1] if path else -1] * (depth - len(path))), label) for path, label in placed})
-    table = np.array([path for path, _ in full], np.int64).reshape(len(full), depth)
-    offsets = []
-    starts_above = np.array([0], np.int64)
-    for t in range(depth + 1):
-        changes = np.arange(1, len(full)) if t == depth else _changes(table[:, : t + 1])
-        starts = np.concatenate(([0], changes)).astype(np.int64)
-        offsets.append(np.concatenate((np.searchsorted(starts, starts_above), [starts.size])))
-        starts_above = starts
-    return tuple(offsets), np.array([label for _, label in full], np.int32)
-
-
-def _changes(table: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    """The rows that differ from the row before them."""
-    return np.flatnonzero((table[1:] != table[:-1]).any(axis=1)) + 1
-
-
 def _terms(name: str, above: str | Sequence[str] | None) -> tuple[str, ...]:
     """The broader terms of a name, checked."""
     terms = () if above is None else (above,) if isinstance(above, str) else tuple(above)
@@ -75,64 +41,6 @@ def _terms(name: str, above: str | Sequence[str] | None) -> tuple[str, ...]:
         if not isinstance(term, str):
             raise DataError(f"A taxonomy is made of names, but {term!r} is a {type(term).__name__}.")
     return terms
-
-
-class _Paths:
-    """The way from the top to each term, through first parents, as numbers of terms."""
-
-    def __init__(self, broader: Mapping[str, tuple[str, ...]]) -> None:
-        self._broader = broader
-        self._numbers: dict[str, int] = {}
-        self._known: dict[str | None, tuple[int, ...]] = {None: ()}
-
-    def of(self, term: str | None) -> tuple[int, ...]:
-        """The path that ends in ``term``."""
-        chain: list[str] = []
-        at = term
-        while at is not None and at not in self._known:
-            if at in chain:
-                raise DataError(f"The taxonomy has a circle: {' > '.join([*chain[chain.index(at) :], at])}.")
-            chain.append(at)
-            above = self._broader.get(at, ())
-            at = above[0] if above else None
-        for name in reversed(chain):
-            self._known[name] = (*self._known[at], self._numbers.setdefault(name, len(self._numbers)))
-            at = name
-        return self._known[term]
-
-
-def placement_of_matrices(
-    matrices: Sequence[sp.spmatrix | sp.sparray],
-) -> tuple[tuple[npt.NDArray[np.int64], ...], npt.NDArray[np.int32], int]:
-    """Child offsets, leaf labels and the number of labels; see :meth:`sylvan.LabelTree.from_matrices`."""
-    chain = [_columns(matrix, t) for t, matrix in enumerate(matrices)]
-    if not chain:
-        raise DataError("A label tree needs at least one indexing matrix. Got none.")
-    if chain[0].shape[1] != 1:
-        chain.insert(0, sp.csc_matrix(np.ones((chain[0].shape[1], 1), np.float32)))
-    for t in range(1, len(chain)):
-        if chain[t].shape[1] != chain[t - 1].shape[0]:
-            raise DataError(
-                f"Indexing matrices must chain: matrix {t} has shape {chain[t].shape}, so the one above "
-                f"it must have {chain[t].shape[1]} rows. Got shape {chain[t - 1].shape} instead."
-            )
-    offsets, leaf_labels = _numbered(_without_empty_nodes(chain))
-    return offsets, leaf_labels, int(chain[-1].shape[0])
-
-
-def matrices_of_placement(
-    child_offsets: tuple[npt.NDArray[np.int64], ...], leaf_labels: npt.NDArray[np.int32], n_labels: int
-) -> list[sp.csc_matrix]:
-    """The matrices from the root down, float32; the last has shape (n_labels, n_clusters)."""
-    chain = []
-    for t, offsets in enumerate(child_offsets):
-        last = t == len(child_offsets) - 1
-        rows = leaf_labels if last else np.arange(offsets[-1], dtype=np.int32)
-        shape = (n_labels if last else int(offsets[-1]), offsets.size - 1)
-        rows = np.concatenate([np.sort(part) for part in np.split(rows, offsets[1:-1])]) if last else rows
-        matrix = sp.csc_matrix((np.ones(rows.size, np.float32), rows, offsets.copy()), shape=shape)
-        chain.append(matrix)
-    return chain
 
 
 def _columns(matrix: Any, t: int) -> sp.csc_matrix:
@@ -224,10 +132,8 @@ class LabelTree:
     def __post_init__(self) -> None:
         offsets = tuple(_frozen(layer, np.int64) for layer in self.child_offsets)
         leaf_labels, removed = _frozen(self.leaf_labels, np.int32), _frozen(self.removed, np.int32)
-        object.__setattr__(self, "child_offsets", offsets)
-        object.__setattr__(self, "leaf_labels", leaf_labels)
-        object.__setattr__(self, "n_labels", int(self.n_labels))
-        object.__setattr__(self, "removed", removed)
+        n_labels = int(self.n_labels)
+        self.__dict__.update(child_offsets=offsets, leaf_labels=leaf_labels, n_labels=n_labels, removed=removed)
         fault = find_fault(offsets, leaf_labels, self.n_labels, removed)
         if fault:
             raise DataError(f"This is not a label tree: {fault}.")
@@ -345,18 +251,9 @@ class LabelTree:
 
     @classmethod
     def build(
-        cls,
-        embeddings: Embeddings,
-        branching: int = 16,
-        max_leaf: int = 100,
-        *,
-        clustering: Clustering = "spherical",
-        overlap: int = 1,
-        max_iterations: int = 10,
-        seed: int = 0,
-        n_jobs: int | None = 1,
-        runner: Runner | None = None,
-    ) -> LabelTree:
+        cls, embeddings: Embeddings, branching: int = 16, max_leaf: int = 100, *, clustering: Clustering = "spherical",
+        overlap: int = 1, max_iterations: int = 10, seed: int = 0, n_jobs: int | None = 1, runner: Runner | None = None,
+    ) -> LabelTree:  # fmt: skip
         """Cluster the labels recursively into balanced parts.
 
         A node's labels are divided among its children by balanced 2-means: labels are sorted by how much nearer they
@@ -463,21 +360,32 @@ class LabelTree:
         >>> LabelTree.from_matrices([np.array([[1, 0], [0, 1], [1, 0]])]).leaf_labels.tolist()
         [0, 2, 1]
         """
-        offsets, leaf_labels, n_labels = placement_of_matrices(matrices)
-        return cls(offsets, leaf_labels, n_labels)
+        chain = [_columns(matrix, t) for t, matrix in enumerate(matrices)]
+        if not chain:
+            raise DataError("A label tree needs at least one indexing matrix. Got none.")
+        if chain[0].shape[1] != 1:
+            chain.insert(0, sp.csc_matrix(np.ones((chain[0].shape[1], 1), np.float32)))
+        for t in range(1, len(chain)):
+            if chain[t].shape[1] != chain[t - 1].shape[0]:
+                raise DataError(
+                    f"Indexing matrices must chain: matrix {t} has shape {chain[t].shape}, so the one above "
+                    f"it must have {chain[t].shape[1]} rows. Got shape {chain[t - 1].shape} instead."
+                )
+        return cls(*_numbered(_without_empty_nodes(chain)), int(chain[-1].shape[0]))
 
     def to_matrices(self) -> list[sp.csc_matrix]:
         """The indexing matrices C from the root down, float32; the last has shape (n_labels, n_clusters)."""
-        return matrices_of_placement(self.child_offsets, self.leaf_labels, self.n_labels)
+        chain = []
+        for t, offsets in enumerate(self.child_offsets):
+            shape, rows = (int(offsets[-1]), offsets.size - 1), np.arange(offsets[-1], dtype=np.int32)
+            if t == self.depth - 1:
+                shape = self.n_labels, offsets.size - 1
+                rows = np.concatenate([np.sort(part) for part in np.split(self.leaf_labels, offsets[1:-1])])
+            chain.append(sp.csc_matrix((np.ones(rows.size, np.float32), rows, offsets.copy()), shape=shape))
+        return chain
 
     @classmethod
-    def from_taxonomy(
-        cls,
-        names: Sequence[str],
-        parents: Parents,
-        *,
-        max_depth: int | None = None,
-    ) -> LabelTree:
+    def from_taxonomy(cls, names: Sequence[str], parents: Parents, *, max_depth: int | None = None) -> LabelTree:
         """The tree of a given hierarchy, such as a thesaurus or a classification.
 
         Parameters
@@ -511,7 +419,48 @@ class LabelTree:
         >>> LabelTree.from_taxonomy(["oak", "cat", "dog"], parents)
         LabelTree(3 labels, depth 3: 1 > 2 > 3, clusters of 1 to 2 labels)
         """
-        return cls(*place_in_taxonomy(names, parents, max_depth), len(names))
+        check_value("max_depth", max_depth, Number(int, 1, MAX_DEPTH, optional=True))
+        broader = {name: _terms(name, above) for name, above in parents.items()}
+        ids = {name: label for label, name in enumerate(names)}
+        if len(ids) != len(names):
+            twice = next(name for label, name in enumerate(names) if ids[name] != label)
+            raise DataError(f"Label names must differ, but {twice!r} occurs twice.")
+        inner = {term for terms in broader.values() for term in terms}
+        paths: dict[str | None, tuple[int, ...]] = {None: ()}  # from the top, through first parents, by their numbers
+        numbers: dict[str, int] = {}
+
+        def path_to(term: str | None) -> tuple[int, ...]:
+            chain: list[str] = []
+            while term is not None and term not in paths:
+                if term in chain:
+                    raise DataError(f"The taxonomy has a circle: {' > '.join([*chain[chain.index(term) :], term])}.")
+                chain.append(term)
+                above = broader.get(term)
+                term = above[0] if above else None
+            for name in reversed(chain):
+                paths[name] = (*paths[term], numbers.setdefault(name, len(numbers)))
+                term = name
+            return paths[term]
+
+        limit = MAX_DEPTH - 1 if max_depth is None else max_depth - 1
+        placed: set[tuple[tuple[int, ...], int]] = set()
+        for name, label in ids.items():
+            terms = (name,) if name in inner else broader.get(name) or (None,)
+            placed.update((path_to(term)[:limit], label) for term in terms)
+        depth = max((len(path) for path, _ in placed), default=0)
+        # A branch that ends early repeats its last term; one without any term gets a node of its own.
+        full = sorted({((*path, *[path[-1] if path else -1] * (depth - len(path))), label) for path, label in placed})
+        table = np.array([path for path, _ in full], np.int64).reshape(len(full), depth)
+        offsets = []
+        starts_above = np.array([0], np.int64)
+        for t in range(depth + 1):
+            changed = np.ones(len(full), bool)  # the rows that differ from the row before them
+            if t < depth:
+                changed[1:] = (table[1:, : t + 1] != table[:-1, : t + 1]).any(axis=1)
+            starts = np.flatnonzero(changed)
+            offsets.append(np.concatenate((np.searchsorted(starts, starts_above), [starts.size])))
+            starts_above = starts
+        return cls(tuple(offsets), np.array([label for _, label in full], np.int32), len(names))
 
     def without(self, labels: npt.ArrayLike) -> tuple[LabelTree, list[npt.NDArray[np.bool_]]]:
         """The tree without the leaves of some labels, and without the clusters that they leave empty.
@@ -626,11 +575,7 @@ def frequent_labels(
 
 
 def node_title(
-    tree: LabelTree,
-    layer: int,
-    node: int,
-    name: Callable[[int], str] = str,
-    counts: npt.NDArray[Any] | None = None,
+    tree: LabelTree, layer: int, node: int, name: Callable[[int], str] = str, counts: npt.NDArray[Any] | None = None
 ) -> str:
     """A node's name, such as "Whaling, Sea stories, Voyages, … (87 labels)"; a leaf is its label."""
     labels, n_labels = frequent_labels(tree, layer, node, counts)

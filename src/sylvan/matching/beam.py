@@ -186,17 +186,10 @@ def beam_bytes(n_rows: int, width: int) -> int:
 
 
 def rank_changed(
-    features: Csr,
-    layers: Sequence[ClusterWeights],
-    leaf_labels: npt.NDArray[np.int32],
-    changes: Sequence[RowChanges | None],
-    *,
-    k: int,
-    beam: int,
-    combines: Sequence[str],
-    n_copies: int = 1,
+    features: Csr, layers: Sequence[ClusterWeights], leaf_labels: npt.NDArray[np.int32],
+    changes: Sequence[RowChanges | None], *, k: int, beam: int, combines: Sequence[str], n_copies: int = 1,
     n_jobs: int = 1,
-) -> TopK:
+) -> TopK:  # fmt: skip
     """As :func:`rank`, with ``changes`` of single scores in each layer."""
     followed = root_beam(features.shape[0])
     for t, (weights, changed, combine) in enumerate(zip(layers, changes, combines, strict=True)):
@@ -231,19 +224,10 @@ def label_paths(tree: LabelTree) -> kernels.LabelPaths:
 
 
 def rank(
-    features: Csr,
-    layers: Sequence[ClusterWeights],
-    leaf_labels: npt.NDArray[np.int32],
-    *,
-    k: int,
-    beam: int,
-    combines: Sequence[str],
-    n_copies: int = 1,
-    labels: LabelFilter | None = None,
-    paths: kernels.LabelPaths | None = None,
-    n_jobs: int = 1,
-    description: str | None = None,
-) -> TopK:
+    features: Csr, layers: Sequence[ClusterWeights], leaf_labels: npt.NDArray[np.int32], *, k: int, beam: int,
+    combines: Sequence[str], n_copies: int = 1, labels: LabelFilter | None = None,
+    paths: kernels.LabelPaths | None = None, n_jobs: int = 1, description: str | None = None,
+) -> TopK:  # fmt: skip
     """The ``k`` best labels of each row among those that a beam of ``beam`` clusters per layer reaches. ``combines``
     says for each layer how its scores are combined with those above; ``n_copies`` is the largest number of leaves of a
     label. The scores of the product rules are exponentiated, those of ``"ranker"`` are the last ranker's own. With a

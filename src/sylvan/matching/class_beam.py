@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from sylvan import kernels, store
 from sylvan.arrays.canonical import Csr
-from sylvan.arrays.topk import TopK
+from sylvan.arrays.topk import TopK, best_columns
 from sylvan.errors import DataError, ParameterError
 from sylvan.indexing.class_tree import check_class_tree, first_edges
 from sylvan.indexing.tree import LabelTree
@@ -50,9 +50,9 @@ class ClassWeights:
         check_class_tree(tree, tree.n_labels, owner=type(self).__name__)
         object.__setattr__(self, "first_edges", tuple(first_edges(tree).tolist()))
         n_edges = self.n_edges
-        optional = {name: array for name, array in (("squares", self.squares), ("delays", self.delays))
-                    if array is not None}  # fmt: skip
-        for name, array in {"weights": self.weights, **optional}.items():
+        beside = {"squares": self.squares, "delays": self.delays}
+        arrays = {"weights": self.weights, **{name: array for name, array in beside.items() if array is not None}}
+        for name, array in arrays.items():
             if not isinstance(array, np.ndarray) or array.dtype != np.float32 or array.ndim != 2:
                 raise DataError(f"The {name} of classes must be a float32 matrix with a row for each edge.")
             if not (array.flags.f_contiguous if self.by_feature else array.flags.c_contiguous):
@@ -64,7 +64,7 @@ class ClassWeights:
                 f"The weights of classes must have a row for each of the tree's {n_edges} edges and a column for "
                 f"the intercept. Got the shape {self.weights.shape} instead."
             )
-        for name, array in optional.items():
+        for name, array in arrays.items():
             if array.shape != self.weights.shape:
                 raise DataError(
                     f"The {name} of classes must have the weights' shape, {self.weights.shape}. Got {array.shape} "
@@ -88,12 +88,9 @@ class ClassWeights:
     ) -> ClassWeights:  # fmt: skip
         """Weights of 0, which training begins with. ``squares`` are for AdaGrad, ``delays`` for averaging;
         ``by_feature`` suits compressed rows."""
-        shape = sum(tree.layer_sizes), n_features + 1
-        weights = np.zeros(shape, np.float32, order="F" if by_feature else "C")
-        return cls(
-            tree, weights, np.zeros_like(weights) if squares else None, np.zeros_like(weights) if delays else None,
-            scores,
-        )  # fmt: skip
+        weights = np.zeros((sum(tree.layer_sizes), n_features + 1), np.float32, order="F" if by_feature else "C")
+        beside = [np.zeros_like(weights) if wanted else None for wanted in (squares, delays)]
+        return cls(tree, weights, beside[0], beside[1], scores)
 
     def trainable(self, *, squares: bool = False, delays: bool = False) -> ClassWeights:
         """The same weights to go on with, and what training needs beside: copies of what can't be written to."""
@@ -103,10 +100,8 @@ class ClassWeights:
                 return None
             return np.zeros_like(self.weights) if array is None else _writeable(array)
 
-        return ClassWeights(
-            self.tree, _writeable(self.weights), beside(self.squares, squares), beside(self.delays, delays),
-            self.scores,
-        )  # fmt: skip
+        beside_weights = {"squares": beside(self.squares, squares), "delays": beside(self.delays, delays)}
+        return replace(self, weights=_writeable(self.weights), **beside_weights)
 
     def averages(self, n_steps: int) -> ClassWeights:
         """The averages of the weights over the last ``n_steps`` steps, step t of which counts t times."""
@@ -115,11 +110,11 @@ class ClassWeights:
         factors = 0.5 * n_steps * (n_steps + 1.0)
         averages = np.divide(self.delays, np.float32(-max(factors, 1.0)))  # in the order of the weights
         averages += self.weights
-        return ClassWeights(self.tree, averages, scores=self.scores)
+        return replace(self, weights=averages, squares=None, delays=None)
 
     def alone(self) -> ClassWeights:
         """The weights without what training needs beside."""
-        return ClassWeights(self.tree, self.weights, scores=self.scores)
+        return replace(self, squares=None, delays=None)
 
     def regrown(self, tree: LabelTree, was: npt.NDArray[np.int64], n_features: int) -> ClassWeights:
         """Copies for a tree that has grown and for more features."""
@@ -211,17 +206,9 @@ def class_features(X: Csr | Float32, n_features: int) -> Any:
 
 
 def rank_classes(
-    weights: ClassWeights,
-    X: Csr | Float32,
-    k: int,
-    beam: int,
-    n_jobs: int = 1,
-    bias: float = 1.0,
-    *,
-    log_probabilities: bool = False,
-    log_sums: Float32 | None = None,
-    description: str | None = None,
-) -> TopK:
+    weights: ClassWeights, X: Csr | Float32, k: int, beam: int, n_jobs: int = 1, bias: float = 1.0, *,
+    log_probabilities: bool = False, log_sums: Float32 | None = None, description: str | None = None,
+) -> TopK:  # fmt: skip
     """The ``k`` best classes of each row among those that a beam of ``beam`` nodes a layer reaches (Algorithm 3 of
     Candidates vs. Noises Estimation). A flat tree and dense rows: all scores in one product of matrices, then the
     best."""
@@ -232,7 +219,12 @@ def rank_classes(
     features = class_features(X, weights.n_features)
     classes, scores = np.full((n_rows, k), -1, np.int32), np.full((n_rows, k), -np.inf, np.float32)
     if weights.is_flat and not isinstance(X, Csr):
-        _rank_all(weights, X, bias, log_probabilities, classes, scores, log_sums)
+        for first, block in score_blocks(weights, X, bias, log_probabilities=log_probabilities):
+            best, values = best_columns(block, k)
+            rows, width = slice(first, first + len(block)), best.shape[1]
+            classes[rows, :width], scores[rows, :width] = best, values
+            if log_sums is not None:
+                log_sums[rows] = log_sums_of(block, values[:, 0])
         return TopK(classes, scores)
 
     stored = weights.stored[0]
@@ -266,7 +258,8 @@ def score_blocks(
 ) -> Iterator[tuple[int, Float32]]:
     """Blocks of what :func:`all_scores` gives: the first row of each and the scores of its rows."""
     features, stored = class_features(X, weights.n_features), weights.stored[0]
-    straight = weights.is_flat and bool((np.diff(weights.tree.leaf_labels) == 1).all())
+    labels = weights.tree.leaf_labels
+    straight = weights.is_flat and bool((np.diff(labels) == 1).all())
     for first, last in split_ranges(int(X.shape[0]), max(1, BLOCK // weights.n_edges)):
         if isinstance(X, Csr):
             block_scores = np.empty((last - first, weights.n_edges), np.float32)
@@ -275,13 +268,11 @@ def score_blocks(
             counted = weights.weights[weights.first_edges[-2] if weights.scores == "own" else 0 :]
             block_scores = X[first:last] @ counted[:, :-1].T
             block_scores += np.float32(bias) * counted[:, -1]
-        leaves = _sums(weights, block_scores, log_probabilities)
-        if straight:
-            yield first, leaves
-        else:
+        scores = leaves = _sums(weights, block_scores, log_probabilities)
+        if not straight:
             scores = np.empty_like(leaves)
-            scores[:, weights.tree.leaf_labels] = leaves
-            yield first, scores
+            scores[:, labels] = leaves
+        yield first, scores
 
 
 def _sums(weights: ClassWeights, scores: Float32, log_probabilities: bool) -> Float32:
@@ -300,26 +291,6 @@ def _sums(weights: ClassWeights, scores: Float32, log_probabilities: bool) -> Fl
     if above is None:
         raise ParameterError("A tree of classes has at least one layer.")
     return np.ascontiguousarray(above)
-
-
-def _rank_all(
-    weights: ClassWeights,
-    X: Float32,
-    bias: float,
-    log_probabilities: bool,
-    classes: npt.NDArray[np.int32],
-    scores: Float32,
-    log_sums: Float32 | None,
-) -> None:
-    """Fill in the best of all classes, block by block."""
-    k = min(classes.shape[1], weights.n_classes)
-    for first, block in score_blocks(weights, X, bias, log_probabilities=log_probabilities):
-        best, values = np.empty((len(block), k), np.int32), np.empty((len(block), k), np.float32)
-        kernels.best_columns(block, best, values)
-        rows = slice(first, first + len(block))
-        classes[rows, :k], scores[rows, :k] = best, values
-        if log_sums is not None:
-            log_sums[rows] = log_sums_of(block, values[:, 0])
 
 
 def log_sums_of(scores: Float32, most: Float32) -> Float32:

@@ -74,17 +74,10 @@ class NeighborIndex:
         row_lengths = np.nextafter(exact.astype(np.float32), np.float32(np.inf))
         row_lengths[exact == 0] = 0
         return cls(
-            n_features,
-            names[is_rare].astype(np.int32),
-            by_feature.indptr.astype(np.int64),
-            by_feature.indices.astype(np.int32),
-            by_feature.data,
-            names[is_frequent].astype(np.int32),
-            by_row.indptr.astype(np.int64),
-            by_row.indices.astype(np.int32),
-            by_row.data,
-            row_lengths,
-        )
+            n_features, names[is_rare].astype(np.int32), by_feature.indptr.astype(np.int64),
+            by_feature.indices.astype(np.int32), by_feature.data, names[is_frequent].astype(np.int32),
+            by_row.indptr.astype(np.int64), by_row.indices.astype(np.int32), by_row.data, row_lengths,
+        )  # fmt: skip
 
     def rows(self) -> Csr:
         """The indexed rows, at length one, feature by feature again."""
@@ -93,20 +86,15 @@ class NeighborIndex:
         row = np.concatenate((row_of_entry, self.posting_rows))
         columns = np.concatenate((names, np.repeat(self.rare, np.diff(self.posting_offsets))))
         values = np.concatenate((self.row_values, self.posting_values))
-        given: Any = values, (row, columns)
-        matrix: Any = sp.csr_matrix(given, shape=(self.n_rows, self.n_features))
+        triples: Any = values, (row, columns)
+        matrix: Any = sp.csr_matrix(triples, shape=(self.n_rows, self.n_features))
         matrix.sort_indices()
         return Csr.of(matrix)
 
     def nearest(
-        self,
-        queries: Csr,
-        n: int,
-        *,
-        only: npt.NDArray[np.bool_] | None = None,
-        n_jobs: int = 1,
+        self, queries: Csr, n: int, *, only: npt.NDArray[np.bool_] | None = None, n_jobs: int = 1,
         description: str | None = None,
-    ) -> Nearest:
+    ) -> Nearest:  # fmt: skip
         """The ``n`` rows of highest cosine with each query, best first, lower row first among equals. Only rows with a
         cosine above 0 are neighbours; -1 and -inf fill what is left. ``only`` flags the rows that may be named."""
         shape = (queries.shape[0], n)
@@ -151,15 +139,13 @@ class NeighborIndex:
         arrays: dict[str, npt.NDArray[Any]] = {}
         for name in ("rare", "frequent"):
             arrays[name] = store.need_rising(state, name, 0, n_features - 1, np.int32)
-        for offsets, length, places in (
-            ("posting_offsets", len(arrays["rare"]) + 1, "posting"),
-            ("row_offsets", n_rows + 1, "row"),
-        ):
-            ids = {"posting": "posting_rows", "row": "row_places"}[places]
+        for prefix, ids, length in (
+            ("posting", "posting_rows", len(arrays["rare"]) + 1), ("row", "row_places", n_rows + 1)
+        ):  # fmt: skip
             arrays[ids] = store.need_array(state, ids, np.int32, (None,))
-            arrays[offsets] = store.need_offsets(state, offsets, total=len(arrays[ids]), length=length)
-            values = f"{places}_values"
-            arrays[values] = store.need_array(state, values, np.float32, (len(arrays[ids]),))
+            n = len(arrays[ids])
+            arrays[f"{prefix}_offsets"] = store.need_offsets(state, f"{prefix}_offsets", total=n, length=length)
+            arrays[f"{prefix}_values"] = store.need_array(state, f"{prefix}_values", np.float32, (n,))
         arrays["row_lengths"] = store.need_range(state, "row_lengths", 0, 2, np.float32, (n_rows,))
         return cls(n_features, **arrays)
 

@@ -13,7 +13,6 @@ import sylvan
 from sylvan import BeamTreeClassifier, LabelTree
 from sylvan.errors import ModelError, ParameterError
 from sylvan.matching.class_beam import ClassWeights, all_scores, rank_classes
-from sylvan.models.beam_tree.solver import ClassTrainer, ClassTraining
 
 K = 12
 y = np.random.default_rng(1).integers(K, size=240)
@@ -89,10 +88,6 @@ def test_scores_that_there_are_not() -> None:
         make(scores="leaf").fit(X, y)
     with pytest.raises(ParameterError, match="'scores' parameter of ClassWeights must be"):
         ClassWeights.zeros(TREE, 3, scores="leaf")
-    weights = ClassWeights.zeros(TREE, K, scores="own")
-    for loss in ("softmax", "hsm", "nce"):
-        with pytest.raises(ParameterError, match="scores='own' are for loss='cane'"):
-            ClassTrainer(weights, X, y.astype(np.int32), ClassTraining(loss, 2, 2, "sgd", 0.1))
     state = make().fit(X, y).to_state()
     state.meta["trained_scores"] = "leaf"
     with pytest.raises(ModelError, match="trained_scores"):

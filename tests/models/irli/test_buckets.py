@@ -238,13 +238,8 @@ def test_lists_that_do_not_fit_are_refused() -> None:
         Buckets(buckets.assignment, 2, buckets.offsets, np.array([[0, 1, 3]], np.int32))
     with pytest.raises(DataError, match="offsets are not offsets"):
         Buckets(buckets.assignment, 2, np.array([[0, 4, 3]]), buckets.members)
-    with pytest.raises(DataError, match=r"must have shape \(1, 4\)"):
-        Buckets(buckets.assignment, 3, buckets.offsets, buckets.members)
-    with pytest.raises(DataError, match="must be a matrix of int32"):
+    with pytest.raises(DataError, match="can't be made"):
         Buckets(buckets.assignment, 2, buckets.offsets, buckets.members.astype(np.int64))
-    for parts in ((buckets.assignment[0], buckets.members), (buckets.assignment, buckets.members[..., None])):
-        with pytest.raises(DataError, match="must be a matrix of int32"):
-            Buckets(parts[0], 2, buckets.offsets, parts[1])
     assert not kernels.list_members(np.array([0, 5], np.int32), np.zeros(3, np.int64), np.zeros(2, np.int32))
     assert not kernels.list_members(np.array([0, 1], np.int32), np.zeros(3, np.int64), np.zeros(1, np.int32))
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from sylvan import kernels
 from sylvan.errors import DataError, ParameterError
-from sylvan.models.irli.buckets import Buckets
-from sylvan.models.irli.candidates import Candidates, find_candidates
+from sylvan.models.irli.buckets import Buckets, Candidates, find_candidates
 
 Found = list[tuple[int, int, float]]
 
@@ -132,7 +131,7 @@ def test_counters_are_used_again_but_not_after_an_error() -> None:
     expected = find_candidates(buckets, chosen, probabilities)
     wild = chosen.copy()
     wild[3, 1, 1] = 5
-    with pytest.raises(DataError, match=r"buckets in \[-1, 4\]. Got 5 for query 3 in repetition 1"):
+    with pytest.raises(DataError, match=r"Query 3 has a bucket outside of \[-1, 4\]"):
         find_candidates(buckets, wild, probabilities)
     np.testing.assert_array_equal(find_candidates(buckets, chosen, probabilities).labels, expected.labels)
 
@@ -141,20 +140,15 @@ def test_counters_are_used_again_but_not_after_an_error() -> None:
 def test_probabilities_must_be_finite_numbers_from_0(value: float) -> None:
     buckets, chosen, probabilities = made(3, 30, 5, 3, 4, 2, 10)
     probabilities[2, 1, 0] = value
-    with pytest.raises(DataError, match=f"Got {value} for query 2 in repetition 1"):
+    with pytest.raises(DataError, match=r"Query 2 has .* no finite number from 0"):
         find_candidates(buckets, chosen, probabilities)
 
 
 def test_what_cannot_be_is_refused_in_a_sentence() -> None:
     buckets, chosen, probabilities = made(3, 30, 5, 3, 4, 2, 10)
-    with pytest.raises(DataError, match=r"'chosen' must have shape \(n, 3, m\).* Got \(4, 2, 2\)"):
-        find_candidates(buckets, chosen[:, :2], probabilities[:, :2])
-    with pytest.raises(DataError, match="must be numbers of the shape of 'chosen'"):
-        find_candidates(buckets, chosen, probabilities[:, :, :1])
-    with pytest.raises(DataError, match="whole numbers"):
-        find_candidates(buckets, chosen / 2, probabilities)
-    with pytest.raises(DataError, match=r"in \[-1, 4\]"):
-        find_candidates(buckets, chosen.astype(np.int64) + 2**40, probabilities)
+    for wrong in ((chosen[:, :2], probabilities[:, :2]), (chosen, probabilities[:, :, :1])):
+        with pytest.raises(DataError, match=r"of the shape \(n, 3, m\)"):
+            find_candidates(buckets, *wrong)
     for wrong, name in (({"min_votes": 0}, "min_votes"), ({"order": "size"}, "order"), ({"limit": 0}, "limit")):
         with pytest.raises(ParameterError, match=f"The '{name}' parameter must be"):
             find_candidates(buckets, chosen, probabilities, **wrong)

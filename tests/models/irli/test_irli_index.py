@@ -18,7 +18,7 @@ from interrupting import arrays_of, interrupt_after
 import sylvan
 from sylvan import IRLIIndex
 from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError
-from sylvan.models.irli.distances import exact_neighbors
+from sylvan.models.irli.vectors import exact_neighbors
 
 SMALL: dict[str, Any] = {
     "n_buckets": 32, "n_repetitions": 4, "hidden": 32, "choices": 3, "probes": 4, "n_neighbors": 10, "n_jobs": 1,

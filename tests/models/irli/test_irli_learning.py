@@ -14,11 +14,17 @@ torch = pytest.importorskip("torch")
 
 from sylvan.errors import DataError, ParameterError  # noqa: E402
 from sylvan.models.irli.bucket_network import BucketNetwork  # noqa: E402
-from sylvan.models.irli.buckets import Buckets, hash_partition  # noqa: E402
-from sylvan.models.irli.candidates import find_candidates  # noqa: E402
+from sylvan.models.irli.buckets import (  # noqa: E402
+    Buckets,
+    find_candidates,
+    hash_partition,
+)
 from sylvan.models.irli.learning import LearnedPartitions, learn_partitions  # noqa: E402
-from sylvan.models.irli.rounds import RecallJudge, candidate_recall  # noqa: E402
-from sylvan.models.irli.settings import LearningSettings  # noqa: E402
+from sylvan.models.irli.rounds import (  # noqa: E402
+    LearningSettings,
+    RecallJudge,
+    candidate_recall,
+)
 from sylvan.models.irli.training import GroupTrainer, InputScale, network_of  # noqa: E402
 from sylvan.runtime import Job, Runner  # noqa: E402
 
@@ -121,7 +127,7 @@ def test_the_trained_network_computes_what_was_trained(sparse: bool) -> None:
     own = LearningSettings(7, hidden=6, learning_rate=0.01, batch_size=16)
     trainer = GroupTrainer(features, truths, range(3), own, InputScale.of(features))
     trainer.train(hash_partition(truths.shape[1], 7, 3), 2)
-    inputs = trainer._inputs(np.arange(80))
+    inputs = (features if sparse else X - trainer.scale.mean) * np.float32(trainer.scale.factor)
     values = torch.relu(torch.from_numpy(np.asarray(inputs @ trainer.first.numpy())) + trainer.first_bias)
     hidden = values.view(80, 3, -1).transpose(0, 1)
     logits = torch.baddbmm(trainer.second_bias.unsqueeze(1), hidden, trainer.second).transpose(0, 1)
@@ -163,17 +169,17 @@ def test_training_goes_on_from_a_state(sparse: bool) -> None:
 def test_affinity_and_recall_rise_and_loads_are_even() -> None:
     X, truths, base = neighbours()
     learned = learn(X, truths, label_vectors=base, n_buckets=40, rounds=3, choices=8, judge=RecallJudge(X, truths))
-    affinities = [found.affinity_after for found in learned.rounds]
+    affinities = [found.affinity_after for found in learned.record.rounds]
     assert affinities == sorted(affinities)
     assert affinities[-1] > affinities[0] + 0.1
-    for before, after in zip(learned.rounds, learned.rounds[1:], strict=False):
+    for before, after in zip(learned.record.rounds, learned.record.rounds[1:], strict=False):
         assert after.affinity_before == before.affinity_after
         assert min(after.moved) > 0
-    assert learned.rounds[0].moved == (0, 0, 0, 0)
-    scores = [found.holdout["score"] for found in learned.rounds if found.holdout]
+    assert learned.record.rounds[0].moved == (0, 0, 0, 0)
+    scores = [found.holdout["score"] for found in learned.record.rounds if found.holdout]
     assert scores[1] > scores[0] + 0.1
-    assert learned.best_round == int(np.argmax(scores))
-    assert max(learned.rounds[1].load_deviation) < 0.2 * 2000 / 40
+    assert learned.record.best == int(np.argmax(scores))
+    assert max(learned.record.rounds[1].load_deviation) < 0.2 * 2000 / 40
 
 
 def test_sorted_labels_are_found_as_well_as_shuffled_ones() -> None:
@@ -188,7 +194,7 @@ def test_sorted_labels_are_found_as_well_as_shuffled_ones() -> None:
     for order in (np.arange(2000), random.permutation(2000)):
         judge = RecallJudge(X, truths[:, order])
         learned = learn(X, truths[:, order], label_vectors=base[order], n_buckets=40, rounds=2, choices=10, judge=judge)
-        scores.append(learned.rounds[-1].holdout["score"])
+        scores.append(learned.record.rounds[-1].holdout["score"])
     assert scores[0] > 0.9 * scores[1] > 0.4, scores
 
 
@@ -239,18 +245,18 @@ def test_rounds_end_by_themselves_and_the_best_counts() -> None:
         return {"score": next(scores)}
 
     learned = learn(X, truths, judge=judge, final_epochs=0)
-    assert [found.number for found in learned.rounds] == [0, 1, 2]
-    assert learned.best_round == 1
+    assert [found.number for found in learned.record.rounds] == [0, 1, 2]
+    assert learned.record.best == 1
     assert learned.buckets.assignment.tobytes() == networks[1][0].assignment.tobytes()
     assert learned.network.first.tobytes() == networks[1][1].first.tobytes()
 
 
 def test_there_is_a_holdout_where_there_are_rows_enough() -> None:
     X, truths = clusters()
-    assert learn(X, truths).rounds[0].holdout
+    assert learn(X, truths).record.rounds[0].holdout
     few = learn(X[:100], truths[:100])
-    assert [found.holdout for found in few.rounds] == [{}, {}]
-    assert few.best_round == 1
+    assert [found.holdout for found in few.record.rounds] == [{}, {}]
+    assert few.record.best == 1
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -298,8 +304,8 @@ def test_an_interrupted_learning_goes_on_to_the_same_bits(sparse: bool, after: i
     again = learn(features, truths, runner=runner, **options)
     assert runner.left == after - 5  # three rounds and the final epochs, each once
     assert bits(again) == bits(once)
-    assert [one.affinity_after for one in again.rounds] == [one.affinity_after for one in once.rounds]
-    assert again.best_round == once.best_round
+    assert [one.affinity_after for one in again.record.rounds] == [one.affinity_after for one in once.record.rounds]
+    assert again.record.best == once.record.best
 
 
 def test_threads_of_pytorch_are_left_as_they_were() -> None:
@@ -328,12 +334,8 @@ def test_rows_without_labels_change_nothing() -> None:
 
 def test_what_does_not_fit_is_refused() -> None:
     X, truths = clusters(50)
-    with pytest.raises(DataError, match=r"equal numbers of rows.*\(49, 12\) and \(50, 90\)"):
-        learn(X[1:], truths)
-    with pytest.raises(DataError, match=r"shape \(90, 12\). Got \(3, 12\)"):
-        learn(X, truths, label_vectors=X[:3])
     with pytest.raises(DataError, match="No row has a label"):
-        learn(X, truths * 0)
+        learn(X, sp.csr_matrix(truths.shape))
     for name, value in (("rounds", "some"), ("rounds", -1), ("choices", 0), ("learning_rate", 0.0), ("hidden", 1.5)):
         with pytest.raises(ParameterError, match=f"'{name}'"):
             learn(X, truths, **{name: value})

@@ -15,7 +15,7 @@ pytest.importorskip("torch")
 
 from sylvan.models.irli.buckets import Buckets
 from sylvan.models.irli.learning import LearnedPartitions, learn_partitions
-from sylvan.models.irli.settings import LearningSettings
+from sylvan.models.irli.rounds import LearningSettings
 from sylvan.runtime import Checkpoint, checkpointed, opened_runner
 from sylvan.runtime.groups import block_names
 
@@ -44,8 +44,10 @@ def learn(checkpoint: Checkpoint | None = None, n_jobs: int = 1, **options: Any)
 
 def outcome(learned: LearnedPartitions) -> Any:
     arrays = {**learned.buckets.arrays(), **learned.network.arrays()}
-    rounds = [(one.moved, one.affinity_before, one.affinity_after, one.loss, one.holdout) for one in learned.rounds]
-    return [array.tobytes() for array in arrays.values()], rounds, learned.best_round
+    rounds = [
+        (one.moved, one.affinity_before, one.affinity_after, one.loss, one.holdout) for one in learned.record.rounds
+    ]
+    return [array.tobytes() for array in arrays.values()], rounds, learned.record.best
 
 
 @pytest.fixture(autouse=True)
@@ -112,7 +114,7 @@ def test_only_networks_that_are_needed_are_stored(tmp_path: Path) -> None:
         return {"score": next(scores)}
 
     learned = learn(Checkpoint(folder), judge=scored)
-    assert learned.best_round == 4
+    assert learned.record.best == 4
     # While a round is judged: its networks, those that it went on from, and the best ones so far.
     assert seen == [["round0"], ["round0", "round1"], ["round1", "round2"], ["round1", "round2", "round3"],
                     ["round1", "round3", "round4"]]  # fmt: skip

@@ -20,8 +20,8 @@ from waiting import alive, until, used_seconds
 import sylvan
 from sylvan import IRLIIndex, ShardedIRLIIndex
 from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError, SylvanError
-from sylvan.models.irli.distances import exact_neighbors
 from sylvan.models.irli.shard_workers import SerialExecutor, ShardCall
+from sylvan.models.irli.vectors import exact_neighbors
 
 BASE = np.random.default_rng(0).normal(size=(301, 5)).astype(np.float32)
 QUERIES = np.random.default_rng(1).normal(size=(20, 5)).astype(np.float32)

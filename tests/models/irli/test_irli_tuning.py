@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sylvan.models.irli.candidates import ORDERS
-from sylvan.models.irli.tuning import cost_of_counting
+from sylvan.models.irli.buckets import ORDERS
+from sylvan.models.irli.search import cost_of_counting
 
 
 @pytest.mark.parametrize("order", ORDERS)

@@ -17,8 +17,9 @@ pytest.importorskip("torch")
 import sylvan
 from sylvan import IRLIClassifier, TextModel, metrics
 from sylvan.errors import DataError, NotFittedError, ParameterError, RowsUnknownWarning, UnsupportedError
-from sylvan.models.irli import training, updates
-from sylvan.models.irli.updates import WIDER
+from sylvan.models.irli import fitted as irli_fitted
+from sylvan.models.irli import training
+from sylvan.models.irli.fitted import WIDER
 
 N, FIRST = 40, 34
 SMALL: dict[str, Any] = {"n_buckets": 12, "n_repetitions": 6, "hidden": 32, "choices": 2, "learning_rate": 0.01}
@@ -125,7 +126,7 @@ def test_new_labels_are_answered_and_known_ones_still_are(first: IRLIClassifier,
 
 
 def test_places_alone_are_not_enough(model: IRLIClassifier, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(updates, "learned_on", lambda _, placed, __: placed)
+    monkeypatch.setattr(irli_fitted, "learned_on", lambda _, placed, __: placed)
     model.update(*NEW, rows=BEFORE)
     top = model.rank(NEW[0], k=1).labels
     assert (top >= FIRST).mean() < 0.2, "or the networks need not learn on"
@@ -357,9 +358,7 @@ WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
 
 
 @pytest.mark.parametrize(("given", "kind", "words"), WRONG.values(), ids=WRONG)
-def test_errors_change_nothing(
-    model: IRLIClassifier, given: dict[str, Any], kind: type[Exception], words: str
-) -> None:
+def test_errors_change_nothing(model: IRLIClassifier, given: dict[str, Any], kind: type[Exception], words: str) -> None:
     before = bits(model)
     with pytest.raises(kind, match=words):
         model.update(**given)

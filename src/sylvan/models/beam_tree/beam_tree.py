@@ -282,15 +282,15 @@ class BeamTreeClassifier(Estimator):
         120
         """
         self.check_params()
-        known = self.fitted_ if self._is_fitted() else None
-        given = first_classes(y, classes, self.class_weight, None if known is None else known.classes)
-        if known is None:
-            return self._learn(X, *self._examples(X, y, sample_weight, given), Runner(self.n_jobs), epochs=1)
-        known.bound.refuse_changes(self, self.tree_)
-        examples, _ = self._examples(X, y, sample_weight, known.classes, self._rows(X, bounded=False))
+        fitted = self.fitted_ if self._is_fitted() else None
+        listed = first_classes(y, classes, self.class_weight, None if fitted is None else fitted.classes)
+        if fitted is None:
+            return self._learn(X, *self._examples(X, y, sample_weight, listed), Runner(self.n_jobs), epochs=1)
+        fitted.bound.refuse_changes(self, self.tree_)
+        examples, _ = self._examples(X, y, sample_weight, fitted.classes, self._rows(X, bounded=False))
         counts = self.label_counts_ + examples.counts()
         try:
-            self.fitted_ = shown_once(self, known, examples, counts)
+            self.fitted_ = shown_once(self, fitted, examples, counts)
         except DataError as error:
             del self.n_labels_  # it isn't fitted any more
             raise DataError(f"{error} The model is lost: fit it anew.") from None
@@ -357,23 +357,23 @@ class BeamTreeClassifier(Estimator):
         """
         self._need_fit("update")
         self.check_params()
-        given = [name for name, value in options.items() if value is not None]
-        if given:
+        others = [name for name, value in options.items() if value is not None]
+        if others:
             raise UnsupportedError(
-                f"{type(self).__name__} keeps no rows: its update learns new ones and takes no {given[0]!r}. For that, "
-                "train it anew."
+                f"{type(self).__name__} keeps no rows: its update learns new ones and takes no {others[0]!r}. For "
+                "that, train it anew."
             )
         if X is None or Y is None:
             raise DataError("update takes X and Y together: the new rows, and their classes.")
         refuse_balanced(self.class_weight)
-        epochs, known = validate.count(epochs, "epochs", owner="update"), self.fitted_
-        known.bound.refuse_changes(self, self.tree_)
+        epochs, fitted = validate.count(epochs, "epochs", owner="update"), self.fitted_
+        fitted.bound.refuse_changes(self, self.tree_)
         width = None if n_features is None else self._more_features(n_features)
-        classes = known.classes.with_those_of(Y)
+        classes = fitted.classes.with_those_of(Y)
         examples, _ = self._examples(X, Y, sample_weight, classes, self._rows(X, width, bounded=False))
-        counts = np.concatenate((self.label_counts_, np.zeros(classes.n - known.classes.n, np.int64)))
+        counts = np.concatenate((self.label_counts_, np.zeros(classes.n - fitted.classes.n, np.int64)))
         counts += examples.counts()
-        self.fitted_ = updated(self, known, examples, classes, counts, epochs)
+        self.fitted_ = updated(self, fitted, examples, classes, counts, epochs)
         self.vocabulary_, self.n_labels_, self.n_features_ = classes.vocabulary, classes.n, examples.n_features
         self.n_rows_, self.label_counts_ = self.n_rows_ + len(examples.ids), counts
         if isinstance(self.tree, LabelTree):
@@ -587,7 +587,9 @@ class BeamTreeClassifier(Estimator):
         rows, ids = self._rows(X), self.fitted_.classes.find(y)
         if rows.shape[0] != len(ids):
             raise DataError(f"X and y must have as many rows, but X has {rows.shape[0]} and y has {len(ids)}.")
-        return self.fitted_.coverage(rows, ids, width, resolve_jobs(self.n_jobs))
+        width = min(width, self.n_labels_)
+        top = self.fitted_.rank(rows, width, width, raw=True, n_jobs=resolve_jobs(self.n_jobs)).labels
+        return float(((top == ids[:, None]) & (top >= 0)).any(axis=1).mean()) if len(ids) else math.nan
 
     def _explain_trees(self, row: Csr, label: int, top: int, names: Names, **options: Any) -> tuple[TreeVote, ...]:
         beam = self.beam if options.get("beam") is None else options["beam"]
@@ -611,8 +613,8 @@ class BeamTreeClassifier(Estimator):
         """What ``rank`` is given, verified; without bounds for learning, which refuses what is beyond them. With
         ``n_features``, rows of so many columns, whatever they are called."""
         dense = self.fitted_.dense
-        if dense and (given := validate.dense_features(X, n_features or self.n_features_)) is not None:
-            return given
+        if dense and (vectors := validate.dense_features(X, n_features or self.n_features_)) is not None:
+            return vectors
         rows = self._features(X, n_features)
         if bounded:
             rows = within_bounds(rows)
@@ -637,19 +639,27 @@ class BeamTreeClassifier(Estimator):
 
     def _plain_params(self) -> dict[str, Any]:
         """The parameters as a manifest can hold them; a tree among them is stored as that of the weights."""
-        tree = None if isinstance(self.tree, LabelTree) else self.tree
-        return {**super()._plain_params(), "class_weight": _weight_to_json(self.class_weight), "tree": tree}
+        tree: Any = None if isinstance(self.tree, LabelTree) else self.tree
+        weights: Any = self.class_weight
+        if isinstance(weights, Mapping):  # the keys of a manifest's objects are strings alone
+            pairs = weights.items()
+            weights = [[key if isinstance(key, str) else int(key), float(weight)] for key, weight in pairs]
+        return {**super()._plain_params(), "class_weight": weights, "tree": tree}
 
     @classmethod
     def _params_from(cls, state: store.State) -> dict[str, Any]:
         params = super()._params_from(state)
-        params["class_weight"] = _weight_from_json(params["class_weight"])
+        pairs = params["class_weight"]
+        if isinstance(pairs, list) and all(
+            isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str | int) for pair in pairs
+        ):  # anything else is left for the constraint to refuse
+            params["class_weight"] = dict(pairs)
         params["tree"] = saved_tree(state) if params["tree"] is None else params["tree"]
         return params
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
-        own, learned = super()._fitted_state(), self.fitted_.to_parts()
-        return own[0] | learned[0], own[1] | learned[1], own[2] | learned[2]
+        base, learned = super()._fitted_state(), self.fitted_.to_parts()
+        return base[0] | learned[0], base[1] | learned[1], base[2] | learned[2]
 
     def _restore(self, state: store.State) -> None:
         super()._restore(state)
@@ -657,21 +667,6 @@ class BeamTreeClassifier(Estimator):
         tree = self.tree if isinstance(self.tree, LabelTree) else saved_tree(state)
         self.fitted_ = FittedBeamTree.from_state(state, tree, classes, self.n_features_)
         self.vocabulary_ = classes.vocabulary
-
-
-def _weight_to_json(value: Any) -> JSON:
-    """``class_weight`` as a manifest can hold it, whose keys are strings alone: pairs for a dict."""
-    if not isinstance(value, Mapping):
-        return value
-    return [[key if isinstance(key, str) else int(key), float(weight)] for key, weight in value.items()]
-
-
-def _weight_from_json(value: JSON) -> Any:
-    """What :func:`_weight_to_json` was given; anything else as it is, for the constraint to refuse."""
-    pairs = isinstance(value, list) and all(
-        isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str | int) for pair in value
-    )
-    return dict(value) if pairs else value
 
 
 store.register(BeamTreeClassifier.kind, BeamTreeClassifier.from_state)

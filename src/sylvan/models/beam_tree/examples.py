@@ -46,21 +46,24 @@ class Classes:
         # NumPy's strings end where only NULs follow.
         return np.array(names, object if any(name.endswith("\0") for name in names) else None)
 
-    def same(self, other: Classes) -> bool:
-        """Whether these are the same classes in the same order."""
-        return self.n == other.n and np.array_equal(self.array, other.array)
+    @property
+    def names(self) -> Vocabulary:
+        """What the classes are called: those without names by their ids."""
+        return Numbers.of(range(self.n)) if self.vocabulary is None else self.vocabulary
 
     def find(self, y: Any, *, owner: str | None = None) -> Ids:
         """The id of each row's class; -1 for one that isn't here, or a DataError where there is an ``owner``."""
-        given, ids = classes_of(y)
+        others, ids = classes_of(y)
         numbers_ = ids.astype(np.int64)
-        if given.listed and (given.vocabulary is not None or self.vocabulary is not None):
-            numbers_ = self._among(given)[ids]
+        if others.listed and (others.vocabulary is not None or self.vocabulary is not None):
+            names, alike = self.names, isinstance(self.names, Numbers) == isinstance(others.names, Numbers)
+            places = [names.get(name) if alike else None for name in others.names]
+            numbers_ = np.array([-1 if place is None else place for place in places], np.int64)[ids]
         missing = (numbers_ < 0) | (numbers_ >= self.n)
         if owner is not None and missing.any():
             row = int(np.argmax(missing))
             raise DataError(
-                f"y holds class {given.array[ids[row]].item()!r} in row {row}, but {owner} knows only the "
+                f"y holds class {others.array[ids[row]].item()!r} in row {row}, but {owner} knows only the "
                 f"{counted(self.n, 'class')} that it was given first: partial_fit adds none. update adds classes, of "
                 "the same kind as these."
             )
@@ -69,40 +72,29 @@ class Classes:
     def with_those_of(self, y: Any) -> Classes:
         """These classes and behind them those of ``y`` that aren't among them, in sorted order. What is no class beside
         these, such as a string beside numbers, is left for :meth:`find` to refuse."""
-        given = classes_of(y)[0]
-        if self.vocabulary is None and given.vocabulary is None:
-            return self if given.n <= self.n else Classes(given.n)
-        if not given.listed:
+        others = classes_of(y)[0]
+        if self.vocabulary is None and others.vocabulary is None:
+            return self if others.n <= self.n else Classes(others.n)
+        if not others.listed:
             return self
-        known = Numbers.of(range(self.n)) if self.vocabulary is None else self.vocabulary
-        names = Numbers.of(range(given.n)) if given.vocabulary is None else given.vocabulary
-        if isinstance(known, Numbers) != isinstance(names, Numbers):
+        before, names = self.names, others.names
+        if isinstance(before, Numbers) != isinstance(names, Numbers):
             return self
-        new = [name for name in names if name not in known]
+        new = [name for name in names if name not in before]
         if self.vocabulary is None and new == [str(label) for label in range(self.n, self.n + len(new))]:
             return Classes(self.n + len(new))  # the next ids
-        grown = known.extended(new)
+        grown = before.extended(new)
         return Classes(len(grown), grown)
-
-    def _among(self, others: Classes) -> npt.NDArray[np.int64]:
-        """The id here of each of the other classes, -1 where it isn't one of these."""
-        known = Numbers.of(range(self.n)) if self.vocabulary is None else self.vocabulary
-        names = Numbers.of(range(others.n)) if others.vocabulary is None else others.vocabulary
-        if isinstance(known, Numbers) != isinstance(names, Numbers):
-            return np.full(others.n, -1, np.int64)
-        ids = [known.get(name) for name in names]
-        return np.array([-1 if i is None else i for i in ids], np.int64)
 
     def id_of(self, label: Any) -> int | None:
         """The id of one class, by its name, number or id; None where there is none."""
-        if isinstance(label, str):
-            named = self.vocabulary is not None and not isinstance(self.vocabulary, Numbers)
-            return self.vocabulary.get(label) if named and self.vocabulary is not None else None
+        if self.vocabulary is not None and not isinstance(self.vocabulary, Numbers):
+            return self.vocabulary.get(label) if isinstance(label, str) else None
         if isinstance(label, bool) or not isinstance(label, numbers.Integral):
             return None
         if self.vocabulary is None:
             return int(label) if 0 <= int(label) < self.n else None
-        return self.vocabulary.get(int(label)) if isinstance(self.vocabulary, Numbers) else None
+        return self.vocabulary.get(int(label))
 
     def values_from(self, state: store.State) -> Classes:
         """These classes, or those of a model that was saved with its numbers as an array."""
@@ -138,20 +130,20 @@ def classes_of(y: Any, *, name: str = "y") -> tuple[Classes, Ids]:
     return Classes(targets.matrix.shape[1], targets.names, targets.listed), targets.matrix.indices
 
 
-def first_classes(y: Any, classes: Any, class_weight: Any, known: Classes | None) -> Classes | None:
-    """The classes that ``partial_fit`` was given; None where a matrix ``y`` has them, or they are ``known`` already."""
+def first_classes(y: Any, classes: Any, class_weight: Any, before: Classes | None) -> Classes | None:
+    """The classes that ``partial_fit`` was given; None where a matrix ``y`` has them, or they are those ``before``."""
     refuse_balanced(class_weight)
-    given = None if classes is None else classes_of(classes, name="classes")[0]
-    if given is not None and not given.n:
+    listed = None if classes is None else classes_of(classes, name="classes")[0]
+    if listed is not None and not listed.n:
         raise DataError("classes is empty: partial_fit must be given all classes that will ever come.")
-    if given is None and known is None and not (sp.issparse(y) or getattr(y, "ndim", 1) == 2):
+    if listed is None and before is None and not (sp.issparse(y) or getattr(y, "ndim", 1) == 2):
         raise DataError("The first call of partial_fit must be given all classes: partial_fit(X, y, classes=…).")
-    if given is not None and known is not None and not given.same(known):
+    if listed is not None and before is not None and not np.array_equal(listed.array, before.array):
         raise DataError(
-            f"The classes given, {given.n} of them, are not those of the first call, {known.n}: "
+            f"The classes given, {listed.n} of them, are not those of the first call, {before.n}: "
             "partial_fit adds no classes, update does; fit learns anew with all of them."
         )
-    return given
+    return listed
 
 
 def refuse_balanced(class_weight: Any) -> None:
@@ -189,22 +181,15 @@ class Examples:
 
     def only(self, rows: npt.NDArray[np.int64]) -> Examples:
         """Some of them, in the order of ``rows``."""
-        X = take_rows(self.X, rows) if isinstance(self.X, Csr) else self.X[rows]
-        return Examples(X, self.ids[rows], self.n_classes, None if self.weight is None else self.weight[rows])
+        weight = None if self.weight is None else self.weight[rows]
+        return Examples(rows_of(self.X, rows), self.ids[rows], self.n_classes, weight)
 
     @classmethod
     def of(
-        cls,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        class_weight: str | Mapping[Any, float] | None,
-        classes: Classes | None = None,
-        *,
-        owner: str,
-        rows: Csr | Float32 | None = None,
+        cls, X: Any, y: Any, sample_weight: Any, class_weight: str | Mapping[Any, float] | None,
+        classes: Classes | None = None, *, owner: str, rows: Csr | Float32 | None = None,
         names: Vocabulary | None = None,
-    ) -> tuple[Examples, Classes]:
+    ) -> tuple[Examples, Classes]:  # fmt: skip
         """What ``fit`` or ``partial_fit`` was given, verified, and the classes."""
         verified: Any = rows
         if rows is None:
@@ -225,28 +210,26 @@ class Examples:
             raise DataError(f"X has shape {shape_text(verified.shape)}: there is no row to learn from.")
         if isinstance(verified, Csr):
             validate.learnable(verified)
-        if rows is None:
-            verified = _dense_or_compressed(verified)
-        own = validate.sample_weight(sample_weight, verified.shape[0])
-        return cls(verified, ids, classes.n, _row_weights(class_weight, classes, ids, own, names)), classes
+        if rows is None:  # in the form that suits how many of their values are stored
+            stored = verified.data.size if isinstance(verified, Csr) else int(np.count_nonzero(verified))
+            dense = stored >= _DENSE * verified.shape[0] * verified.shape[1]
+            if dense and isinstance(verified, Csr):
+                verified = verified.to_scipy().toarray()
+            elif not dense and not isinstance(verified, Csr):
+                verified = validate.features(verified)
+        weight = validate.sample_weight(sample_weight, verified.shape[0])
+        return cls(verified, ids, classes.n, _row_weights(class_weight, classes, ids, weight, names)), classes
 
 
-def _dense_or_compressed(rows: Csr | Float32) -> Any:
-    """Rows in the form that suits how many of their values are stored."""
-    stored = rows.data.size if isinstance(rows, Csr) else int(np.count_nonzero(rows))
-    dense = stored >= _DENSE * rows.shape[0] * rows.shape[1]
-    if isinstance(rows, Csr):
-        return rows.to_scipy().toarray() if dense else rows
-    return rows if dense else validate.features(rows)
+def rows_of(X: Csr | Float32, rows: npt.NDArray[np.int64]) -> Csr | Float32:
+    """Some rows, compressed or dense as they were."""
+    return take_rows(X, rows) if isinstance(X, Csr) else X[rows]
 
 
 def _row_weights(
-    class_weight: Any,
-    classes: Classes,
-    ids: npt.NDArray[np.int32],
-    weight: npt.NDArray[np.float32] | None,
+    class_weight: Any, classes: Classes, ids: npt.NDArray[np.int32], weight: npt.NDArray[np.float32] | None,
     names: Vocabulary | None = None,
-) -> npt.NDArray[np.float32] | None:
+) -> npt.NDArray[np.float32] | None:  # fmt: skip
     """The weight of each row: its own times its class's; None where all are 1. With ``names``, classes are called by
     these, ints by their digits."""
     if class_weight is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args
 
@@ -10,10 +11,9 @@ import numpy.typing as npt
 
 from sylvan import kernels
 from sylvan.arrays.canonical import Csr
-from sylvan.errors import DataError, ParameterError
 from sylvan.matching.class_beam import ClassWeights, class_features
 from sylvan.parallel import advance, split_ranges
-from sylvan.params.fields import Number, Parameterized, Range, check_value, parameterized
+from sylvan.params.fields import Parameterized, Range, check_values, parameterized
 
 Loss = Literal["cane", "softmax", "nce", "blackout", "negative_sampling", "hsm"]
 LOSSES: dict[Loss, int] = {loss: code for code, loss in enumerate(get_args(Loss))}  # as the kernels know them
@@ -64,8 +64,7 @@ class ClassTraining(Parameterized):
     together: bool = False
 
     def __post_init__(self) -> None:
-        for name, allowed in self.constraints.items():
-            check_value(name, getattr(self, name), allowed)
+        check_values(self.constraints, **{name: getattr(self, name) for name in self.constraints})
 
 
 @dataclass(frozen=True)
@@ -88,24 +87,12 @@ class ClassNoise:
     guide: npt.NDArray[np.int32]
 
     @classmethod
-    def of(cls, noise: npt.ArrayLike, n_classes: int) -> ClassNoise:
+    def of(cls, noise: npt.ArrayLike) -> ClassNoise:
         """Prepare what is proportional to the classes' probabilities."""
-        masses = np.asarray(noise)
-        if masses.dtype.kind not in "fiu" or masses.shape != (n_classes,):
-            raise DataError(
-                f"The noise must be {n_classes} numbers, one a class. Got {masses.dtype} of the shape {masses.shape} "
-                "instead."
-            )
-        masses = masses.astype(np.float64)
-        bad = ~(np.isfinite(masses) & (masses >= 0))
-        if bad.any():
-            at = int(np.argmax(bad))
-            raise DataError(f"The noise must be finite and at least 0. Got {masses[at]} for class {at} instead.")
-        if not masses.any():
-            raise DataError("The noise is 0 for every class: nothing could be drawn.")
-        masses /= masses.max()
+        masses = np.asarray(noise, np.float64)
+        masses = masses / masses.max()
         probabilities = masses / masses.sum()
-        sums = np.cumsum(probabilities)
+        sums, n_classes = np.cumsum(probabilities), len(masses)
         coins = np.arange(n_classes) / n_classes * sums[-1]
         guide = np.minimum(np.searchsorted(sums, coins, side="right"), n_classes - 1).astype(np.int32)
         return cls(probabilities, sums, guide)
@@ -114,7 +101,8 @@ class ClassNoise:
 class ClassTrainer:
     """Shows examples to weights, which are changed where they are, by one step for each. It is one sequence of steps,
     on one thread: the same seed gives the same bits. After Ctrl-C the weights are as the steps made so far have left
-    them."""
+    them. What an optimiser needs beside the weights, :func:`going_on` gives them; the kernel looks at every class and
+    row number."""
 
     def __init__(
         self,
@@ -129,39 +117,28 @@ class ClassTrainer:
         step: int = 0,  # examples shown before: with the seed, it settles the draws
         n_averaged: int = 0,  # as many of these are in the averages, the last ones
     ) -> None:
-        check_value("step", step, Number(int, 0, 2**63 - 1))
-        check_value("n_averaged", n_averaged, Number(int, 0, 2**63 - 1))
         self.weights, self.training = weights, training
-        self.step, self.n_averaged = int(step), int(n_averaged)
-        self._features, n_classes = class_features(X, weights.n_features), weights.n_classes
+        self.step, self.n_averaged = step, n_averaged
+        stored, squares, delays = weights.stored
+        self._features = class_features(X, weights.n_features)
         self._trainer = kernels.ClassTrainer(
-            weights.handle, weights.stored[0], weights.by_feature, *_beside(weights, training.optimizer),
-            LOSSES[training.loss], int(training.n_candidates), int(training.n_noises), bool(training.together),
-            weights.scores == "own", float(training.log_normalizer),
-            float(training.l2), float(training.bias), int(training.seed),
+            weights.handle, stored, weights.by_feature, squares if training.optimizer == "adagrad" else None,
+            delays if training.optimizer == "averaged_sgd" else None, LOSSES[training.loss],
+            int(training.n_candidates), int(training.n_noises), bool(training.together), weights.scores == "own",
+            float(training.log_normalizer), float(training.l2), float(training.bias), int(training.seed),
         )  # fmt: skip
         self._rows_at_once = _rows_at_once(weights, X, training)
-        self.n_rows = int(X.shape[0])
-        self._classes = _whole(y, "y", n_classes, np.int32)
-        if len(self._classes) != self.n_rows:
-            raise DataError(
-                f"y must hold a class for each of the {self.n_rows} rows of X. Got {len(self._classes)} instead."
-            )
-        self._factors = None if row_weights is None else _factors(row_weights, self.n_rows)
-        if weights.scores == "own" and training.loss != "cane" and not weights.is_flat:
-            raise ParameterError(
-                f"Weights with scores='own' are for loss='cane', or for a flat tree: loss={training.loss!r} doesn't "
-                "train the edges above the classes alone."
-            )
+        self._classes = np.ascontiguousarray(y, np.int32)
+        self._factors = None if row_weights is None else np.ascontiguousarray(row_weights, np.float32)
         if noise is not None and not isinstance(noise, ClassNoise):
-            noise = ClassNoise.of(noise, n_classes)
+            noise = ClassNoise.of(noise)
         self._noise: tuple[Any, Any, Any] = (None, None, None)
         if noise is not None:
             self._noise = noise.probabilities, noise.sums, noise.guide
 
     def run(self, order: npt.NDArray[np.int64]) -> Pass:
         """One step for each row of ``order``, in this order; a row may be shown again."""
-        rows = _whole(order, "order", self.n_rows, np.int64)
+        rows = np.ascontiguousarray(order, np.int64)
         rate, sums = float(self.training.learning_rate), np.zeros(3)
         for first, last in split_ranges(len(rows), self._rows_at_once):
             sums += self._trainer.train(
@@ -172,8 +149,8 @@ class ClassTrainer:
         self.step, self.n_averaged = self.step + len(rows), self.n_averaged + len(rows)
         loss, covered, total = sums.tolist()
         if total <= 0:
-            return Pass(float("nan"), float("nan"))
-        return Pass(loss / total, covered / total if self.training.loss == "cane" else float("nan"))
+            return Pass(math.nan, math.nan)
+        return Pass(loss / total, covered / total if self.training.loss == "cane" else math.nan)
 
 
 def going_on(weights: ClassWeights, optimizer: Optimizer) -> ClassWeights:
@@ -184,40 +161,6 @@ def going_on(weights: ClassWeights, optimizer: Optimizer) -> ClassWeights:
 def ranked_by(weights: ClassWeights, optimizer: Optimizer, n_averaged: int) -> ClassWeights:
     """What classes are ranked by: the weights that training goes on from, or their averages."""
     return weights.averages(n_averaged) if optimizer == "averaged_sgd" else weights
-
-
-def _beside(weights: ClassWeights, optimizer: str) -> tuple[Float32 | None, Float32 | None]:
-    """The squares and the delays that the optimiser writes to, beside the weights."""
-    stored, squares, delays = weights.stored
-    squares, delays = squares if optimizer == "adagrad" else None, delays if optimizer == "averaged_sgd" else None
-    if optimizer == "adagrad" and squares is None:
-        raise ParameterError("AdaGrad needs the sums of squares: ClassWeights.zeros(tree, n_features, squares=True).")
-    if optimizer == "averaged_sgd" and delays is None:
-        raise ParameterError("Averaging needs the delays: ClassWeights.zeros(tree, n_features, delays=True).")
-    if not all(array is None or array.flags.writeable for array in (stored, squares, delays)):
-        raise ParameterError("These weights can't be trained: they are read-only, as those of a mapped file are.")
-    return squares, delays
-
-
-def _factors(row_weights: Any, n_rows: int) -> Float32:
-    """Factors of the rows' losses, verified."""
-    factors = np.ascontiguousarray(row_weights, np.float32)
-    if factors.shape != (n_rows,):
-        raise DataError(f"row_weights must hold one number a row, {n_rows}. Got the shape {factors.shape} instead.")
-    if not (np.isfinite(factors) & (factors >= 0)).all():
-        raise DataError("row_weights must be finite and at least 0.")
-    return factors
-
-
-def _whole(values: Any, name: str, end: int, dtype: Any) -> npt.NDArray[Any]:
-    """Whole numbers from 0 to below ``end``, one dimension."""
-    array = np.asarray(values)
-    if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
-        raise DataError(f"{name} must be whole numbers in one dimension. Got {array.dtype} of {array.shape} instead.")
-    if array.size and (int(array.min()) < 0 or int(array.max()) >= end):
-        worst = int(array.min()) if array.min() < 0 else int(array.max())
-        raise DataError(f"{name} must hold numbers in [0, {end}). Got {worst} instead.")
-    return np.ascontiguousarray(array, dtype)
 
 
 def _rows_at_once(weights: ClassWeights, X: Csr | Float32, training: ClassTraining) -> int:

@@ -21,61 +21,61 @@ _Ids = npt.NDArray[np.int64]
 ANSWERS = 5  # of each row of a new class, by which its place in the tree is chosen
 
 
-def shown_once(model: Any, known: FittedBeamTree, examples: Examples, counts: _Ids) -> FittedBeamTree:
+def shown_once(model: Any, fitted: FittedBeamTree, examples: Examples, counts: _Ids) -> FittedBeamTree:
     """One more pass with a model's parameters, which changes the weights of the last step where they are."""
-    if known.classes.n == 1:
-        return known
-    optimizer, rate = _continued(model, known)
-    same = optimizer == known.optimizer
-    trained = going_on(known.trained if same else known.weights.alone(), optimizer)
-    n_averaged, n_new = known.n_averaged if same else 0, len(examples.weighted())
+    if fitted.classes.n == 1:
+        return fitted
+    optimizer, rate = _continued(model, fitted)
+    same = optimizer == fitted.optimizer
+    trained = going_on(fitted.trained if same else fitted.weights.alone(), optimizer)
+    n_averaged, n_new = fitted.n_averaged if same else 0, len(examples.weighted())
     learning = Learning.of(model, examples, counts, (optimizer, rate), epochs=1)
-    history = learn_on(learning, trained, known.n_shown, n_averaged)
+    history = learn_on(learning, trained, fitted.n_shown, n_averaged)
     return replace(
-        known, weights=ranked_by(trained, optimizer, n_averaged + n_new), trained=trained, optimizer=optimizer,
-        learning_rate=rate, n_shown=known.n_shown + n_new, n_averaged=n_averaged + n_new,
-        history=np.concatenate([known.history, history]),
+        fitted, weights=ranked_by(trained, optimizer, n_averaged + n_new), trained=trained, optimizer=optimizer,
+        learning_rate=rate, n_shown=fitted.n_shown + n_new, n_averaged=n_averaged + n_new,
+        history=np.concatenate([fitted.history, history]),
     )  # fmt: skip
 
 
 def updated(
-    model: Any, known: FittedBeamTree, examples: Examples, classes: Classes, counts: _Ids, epochs: int
+    model: Any, fitted: FittedBeamTree, examples: Examples, classes: Classes, counts: _Ids, epochs: int
 ) -> FittedBeamTree:
     """The tree grown by the new ones of ``classes``, and some passes over the examples with a model's parameters."""
-    optimizer, rate = _continued(model, known)
-    growing = _grown(model, known, examples)
+    optimizer, rate = _continued(model, fitted)
+    growing = _grown(model, fitted, examples)
     tree = growing.tree()
     check_class_tree(tree, classes.n, owner=type(model).__name__)
-    before = known.trained if optimizer == known.optimizer != "averaged_sgd" else known.weights.alone()
+    before = fitted.trained if optimizer == fitted.optimizer != "averaged_sgd" else fitted.weights.alone()
     trained = going_on(before.regrown(tree, growing.edges_before(), examples.n_features), optimizer)
-    n_new, history = 0, [known.history]
+    n_new, history = 0, [fitted.history]
     if classes.n > 1:
         learning = replace(Learning.of(model, examples, counts, (optimizer, rate), epochs=1), in_order=False)
         for _ in range(epochs):
-            history.append(learn_on(learning, trained, known.n_shown + n_new, n_new))
+            history.append(learn_on(learning, trained, fitted.n_shown + n_new, n_new))
             n_new += len(examples.weighted())
     return FittedBeamTree(
-        classes, known.bound, known.dense, ranked_by(trained, optimizer, n_new), trained, optimizer, rate,
-        known.n_shown + n_new, n_new, np.concatenate(history),
+        classes, fitted.bound, fitted.dense, ranked_by(trained, optimizer, n_new), trained, optimizer, rate,
+        fitted.n_shown + n_new, n_new, np.concatenate(history),
     )  # fmt: skip
 
 
-def _continued(model: Any, known: FittedBeamTree) -> tuple[Optimizer, float]:
+def _continued(model: Any, fitted: FittedBeamTree) -> tuple[Optimizer, float]:
     """The optimiser and the rate: those that are set, or where that is "auto" the last ones."""
-    optimizer = known.optimizer if model.optimizer == "auto" else model.optimizer
-    return optimizer, float(known.learning_rate if isinstance(model.learning_rate, str) else model.learning_rate)
+    optimizer = fitted.optimizer if model.optimizer == "auto" else model.optimizer
+    return optimizer, float(fitted.learning_rate if isinstance(model.learning_rate, str) else model.learning_rate)
 
 
-def _grown(model: Any, known: FittedBeamTree, examples: Examples) -> GrowingClassTree:
+def _grown(model: Any, fitted: FittedBeamTree, examples: Examples) -> GrowingClassTree:
     """The tree with new classes, each next to the class that its rows are answered with."""
-    tree, n_known, limit = known.weights.tree, known.classes.n, 0
-    if known.bound.loss in TREE_LOSSES:  # a tree that was given may have larger nodes
-        limit = max(known.bound.branching, *(int(np.diff(offsets).max()) for offsets in tree.child_offsets))
+    tree, n_known, limit = fitted.weights.tree, fitted.classes.n, 0
+    if fitted.bound.loss in TREE_LOSSES:  # a tree that was given may have larger nodes
+        limit = max(fitted.bound.branching, *(int(np.diff(offsets).max()) for offsets in tree.child_offsets))
     growing = GrowingClassTree(tree, limit)
     rows = np.flatnonzero(examples.ids >= n_known)
     if len(rows):
-        wide = known.weights.regrown(tree, np.arange(known.weights.n_edges), examples.n_features)
-        top = replace(known, weights=wide).rank(
+        wide = fitted.weights.regrown(tree, np.arange(fitted.weights.n_edges), examples.n_features)
+        top = replace(fitted, weights=wide).rank(
             examples.only(rows).X, min(ANSWERS, n_known), model.beam, raw=True, n_jobs=resolve_jobs(model.n_jobs)
         )
     for label in range(n_known, examples.n_classes):
@@ -105,10 +105,10 @@ class GrowingClassTree:
 
     def add(self, beside: int) -> None:
         """A further class, next to the leaf of the class ``beside``."""
-        at = int(np.flatnonzero(self._leaves == beside)[0])
-        parent = self._parent(0, at)
-        self._leaves = np.insert(self._leaves, at + 1, len(self._leaves))
-        self.was[0] = np.insert(self.was[0], at + 1, -1)
+        leaf = int(np.flatnonzero(self._leaves == beside)[0])
+        parent = self._parent(0, leaf)
+        self._leaves = np.insert(self._leaves, leaf + 1, len(self._leaves))
+        self.was[0] = np.insert(self.was[0], leaf + 1, -1)
         self._offsets[0][parent + 1 :] += 1
         layer = 0
         while self._branching and self._size(layer, parent) > self._branching:

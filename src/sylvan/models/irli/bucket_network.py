@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from sylvan import kernels, store
+from sylvan import store
 from sylvan.arrays.canonical import Csr
+from sylvan.arrays.topk import best_columns
 from sylvan.errors import DataError
 from sylvan.parallel import map_parallel, split_ranges
 from sylvan.params.wording import counted
@@ -34,10 +36,10 @@ def rounded(layer: Float32, n_repetitions: int) -> tuple[Float32, Float32]:
         rows = slice(start, start + _ROWS)
         part = layer[rows].reshape(-1, n_repetitions, layer.shape[1] // n_repetitions)
         squares = np.mean(np.square(part, dtype=np.float64), axis=2)  # those of large weights are beyond float32
-        own = (np.sqrt(squares) * (CLIPPED / MOST)).astype(np.float32)
-        own[own == 0] = 1
-        values = np.clip(np.rint(part / own[:, :, None]), LEAST, MOST) * own[:, :, None]
-        result[rows], scales[rows] = values.reshape(-1, layer.shape[1]), own
+        steps = (np.sqrt(squares) * (CLIPPED / MOST)).astype(np.float32)
+        steps[steps == 0] = 1
+        values = np.clip(np.rint(part / steps[:, :, None]), LEAST, MOST) * steps[:, :, None]
+        result[rows], scales[rows] = values.reshape(-1, layer.shape[1]), steps
     return result, scales
 
 
@@ -65,85 +67,71 @@ def unpacked(codes: npt.NDArray[np.uint8], scales: Float32, width: int) -> Float
             values = whole[: len(part)]
             values[:, ::2], values[:, 1::2] = part & 15, part[:, : width // 2] >> 4
             values += LEAST
-            own = np.repeat(scales[start : start + _ROWS], width // n_repetitions, axis=1)
-            np.multiply(values, own, out=layer[start : start + _ROWS])
+            steps = np.repeat(scales[start : start + _ROWS], width // n_repetitions, axis=1)
+            np.multiply(values, steps, out=layer[start : start + _ROWS])
     return layer
 
 
+@dataclass(eq=False)
 class BucketNetwork:
     """R networks of one hidden layer with ReLU, each with a score for every bucket of its repetition: the f_r of the
     IRLI paper (section 3.2). The sigmoid of a logit is the probability that the bucket holds a label of the input.
     Sparse inputs take the rows of ``first`` that belong to their features, as an embedding bag does."""
 
-    def __init__(
-        self,
-        # shape (n_features, n_repetitions * hidden): first layers of all repetitions side by side, so that one product
-        # serves them all
-        first: Float32,
-        first_bias: Float32,  # shape (n_repetitions * hidden,)
-        second: Float32,  # shape (n_repetitions, hidden, n_buckets)
-        second_bias: Float32,  # shape (n_repetitions, n_buckets)
-        # shape (n_inputs, n_features): what inputs are multiplied with first, once for all repetitions
-        projection: Float32 | None = None,
-        # shape (n_features, n_repetitions): of a first layer as `rounded` gives it, saved in four bits a weight
-        scales: Float32 | None = None,
-    ) -> None:
-        self.first, self.first_bias, self.second, self.second_bias = first, first_bias, second, second_bias
-        self.projection, self.scales = projection, scales
-        shapes = [array.shape for array in (first, first_bias, second, second_bias)]
+    # shape (n_features, n_repetitions * hidden): first layers of all repetitions side by side, so that one product
+    # serves them all
+    first: Float32
+    first_bias: Float32  # shape (n_repetitions * hidden,)
+    second: Float32  # shape (n_repetitions, hidden, n_buckets)
+    second_bias: Float32  # shape (n_repetitions, n_buckets)
+    # shape (n_inputs, n_features): what inputs are multiplied with first, once for all repetitions
+    projection: Float32 | None = None
+    # shape (n_features, n_repetitions): of a first layer as `rounded` gives it, saved in four bits a weight
+    scales: Float32 | None = None
+
+    def __post_init__(self) -> None:
+        shapes = [array.shape for array in (self.first, self.first_bias, self.second, self.second_bias)]
         n_repetitions, hidden, n_buckets = shapes[2] if len(shapes[2]) == 3 else (-1, -1, -1)
-        width = n_repetitions * hidden
-        if shapes != [(len(first), width), (width,), (n_repetitions, hidden, n_buckets), (n_repetitions, n_buckets)]:
+        n, width = len(self.first), n_repetitions * hidden
+        if shapes != [(n, width), (width,), (n_repetitions, hidden, n_buckets), (n_repetitions, n_buckets)]:
             raise DataError(
                 "A BucketNetwork needs arrays of the shapes (n_features, n_repetitions * hidden), "
                 "(n_repetitions * hidden,), (n_repetitions, hidden, n_buckets) and (n_repetitions, n_buckets). Got "
                 f"{', '.join(map(str, shapes))} instead."
             )
-        if projection is not None and (projection.ndim != 2 or projection.shape[1] != len(first)):
+        projection = self.projection
+        if projection is not None and (projection.ndim != 2 or projection.shape[1] != n):
             raise DataError(
-                f"The projection of a BucketNetwork must have shape (n_inputs, {len(first)}). "
-                f"Got {projection.shape} instead."
+                f"The projection of a BucketNetwork must have shape (n_inputs, {n}). Got {projection.shape} instead."
             )
-        self.n_features, self.n_repetitions, self.hidden, self.n_buckets = len(first), n_repetitions, hidden, n_buckets
-        self.n_inputs = self.n_features if projection is None else len(projection)
-
-    @property
-    def multiplications(self) -> int:
-        """Multiplications for one dense input."""
-        projected = 0 if self.projection is None else self.projection.size
-        return projected + self.n_repetitions * self.hidden * (self.n_features + self.n_buckets)
-
-    def behind(self, projection: Float32) -> BucketNetwork:
-        """The same networks, for inputs that are multiplied with ``projection`` first."""
-        return BucketNetwork(self.first, self.first_bias, self.second, self.second_bias, projection)
+        self.n_features, self.n_repetitions, self.hidden, self.n_buckets = n, n_repetitions, hidden, n_buckets
+        self.n_inputs = n if projection is None else len(projection)
 
     def rounded(self) -> BucketNetwork:
         """The same networks with first layers of four bits a weight, which are much smaller when they are saved."""
         first, scales = rounded(self.first, self.n_repetitions)
-        return BucketNetwork(first, self.first_bias, self.second, self.second_bias, self.projection, scales)
+        return replace(self, first=first, scales=scales)
 
-    def rounded_again(self, known: BucketNetwork, features: npt.NDArray[np.integer[Any]]) -> BucketNetwork:
-        """The same networks, rounded as those of ``known`` are; only the weights of some features differ from these."""
-        if known.scales is None:
+    def rounded_again(self, before: BucketNetwork, features: npt.NDArray[np.integer[Any]]) -> BucketNetwork:
+        """The same networks, rounded as ``before``; only the weights of some features differ from those there."""
+        if before.scales is None:
             return self
-        first, scales = known.first.copy(), known.scales.copy()
+        first, scales = before.first.copy(), before.scales.copy()
         first[features], scales[features] = rounded(self.first[features], self.n_repetitions)
-        return BucketNetwork(first, self.first_bias, self.second, self.second_bias, self.projection, scales)
+        return replace(self, first=first, scales=scales)
 
     def widened(self, n_features: int) -> BucketNetwork:
         """The same networks with more features, whose weights are 0."""
-        new = n_features - self.n_features
+        new, scales = n_features - self.n_features, self.scales
         first = np.concatenate((self.first, np.zeros((new, self.first.shape[1]), np.float32)))
-        scales = self.scales
         if scales is not None:
             scales = np.concatenate((scales, np.ones((new, self.n_repetitions), np.float32)))
-        return BucketNetwork(first, self.first_bias, self.second, self.second_bias, None, scales)
+        return replace(self, first=first, scales=scales)
 
     def only(self, repetition: int) -> BucketNetwork:
         """The network of one repetition, sharing the weights."""
-        part = slice(repetition * self.hidden, (repetition + 1) * self.hidden)
-        one = slice(repetition, repetition + 1)
-        layers = self.first[:, part], self.first_bias[part], self.second[one], self.second_bias[one]
+        part, rows = slice(repetition * self.hidden, (repetition + 1) * self.hidden), slice(repetition, repetition + 1)
+        layers = self.first[:, part], self.first_bias[part], self.second[rows], self.second_bias[rows]
         return BucketNetwork(*layers, self.projection)
 
     def hidden_values(self, X: Inputs) -> Float32:
@@ -251,13 +239,10 @@ class BucketNetwork:
         else:
             first = store.need_array(state, f"{prefix}.first", np.float32, (n_features, width))
         return cls(
-            first,
-            store.need_array(state, f"{prefix}.first_bias", np.float32, (width,)),
-            second,
-            store.need_array(state, f"{prefix}.second_bias", np.float32, (n_repetitions, n_buckets)),
-            projection,
+            first, store.need_array(state, f"{prefix}.first_bias", np.float32, (width,)), second,
+            store.need_array(state, f"{prefix}.second_bias", np.float32, (n_repetitions, n_buckets)), projection,
             scales,
-        )
+        )  # fmt: skip
 
 
 def best_buckets(network: BucketNetwork, X: Any, truths: sp.csr_matrix, choices: int) -> npt.NDArray[np.int32]:
@@ -308,14 +293,6 @@ def expected_affinity(
 
     sums = map_parallel(work, split_ranges(X.shape[0], network.block_rows()), n_jobs)
     return sum(sums) / max(truths.nnz * network.n_repetitions, 1)
-
-
-def best_columns(values: Float32, m: int) -> tuple[npt.NDArray[np.int32], Float32]:
-    """The columns of the ``m`` largest values of each row and these, largest first, lower column among equals."""
-    shape = (len(values), min(m, values.shape[1]))
-    columns, largest = np.empty(shape, np.int32), np.empty(shape, np.float32)
-    kernels.best_columns(np.ascontiguousarray(values, np.float32), columns, largest)
-    return columns, largest
 
 
 def sigmoid(logits: Float32) -> Float32:

@@ -1,4 +1,4 @@
-"""Buckets: several partitions of the labels at once, first by hashing, then by what a network has learned."""
+"""Buckets: several partitions of the labels at once, and the labels of those that queries look into, best first."""
 
 from __future__ import annotations
 
@@ -6,25 +6,28 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from sylvan import kernels, store
 from sylvan.errors import DataError, ModelError
-from sylvan.params.fields import Number, check_values
+from sylvan.parallel import map_parallel, split_ranges
+from sylvan.params.fields import Choice, Number, check_values
 
-MOST_REPETITIONS = 65535
+MOST_REPETITIONS, MOST_BUCKETS = 65535, 1 << 24
+Order = Literal["votes", "probability"]
+ORDERS: tuple[Order, ...] = get_args(Order)
+ROWS = 64  # queries that a thread takes at a time
+_DTYPES = (np.int64, np.int64, np.int32, np.int32, np.float32)  # of what the kernel counts
 _PRIME = 2**31 - 1  # above every label id; products of two numbers below it fit 64 bits
 _MOST = 2**31 - 2
 _RANGES = {
-    "n_labels": Number(int, 0, _MOST),
-    "n_buckets": Number(int, 1, _MOST),
-    "n_repetitions": Number(int, 1, MOST_REPETITIONS),
-    "seed": Number(int, 0, 2**63 - 1),
-    "room": Number(int, 0, 2**62),
-}
+    "n_labels": Number(int, 0, _MOST), "n_buckets": Number(int, 1, _MOST),
+    "n_repetitions": Number(int, 1, MOST_REPETITIONS), "seed": Number(int, 0, 2**63 - 1), "room": Number(int, 0, 2**62),
+    "min_votes": Number(int, 1, 2**31 - 1), "order": Choice(ORDERS), "limit": Number(int, 1, optional=True),
+}  # fmt: skip
 
 
 def hash_partition(n_labels: int, n_buckets: int, n_repetitions: int, seed: int = 0) -> npt.NDArray[np.int32]:
@@ -42,12 +45,7 @@ def hash_partition(n_labels: int, n_buckets: int, n_repetitions: int, seed: int 
 
 
 def least_loaded(
-    best: Any,
-    n_buckets: int,
-    *,
-    current: Any = None,
-    loads: Any = None,
-    room: int = 0,
+    best: Any, n_buckets: int, *, current: Any = None, loads: Any = None, room: int = 0
 ) -> npt.NDArray[np.int32]:
     """Place each label in turn into the least loaded of its ``best`` buckets (IRLI, section 3.2); -1 is no bucket.
     Loads are counted while labels are placed. Among buckets with equal loads, a label stays where it is if that is one
@@ -102,15 +100,6 @@ class Buckets:
     _free: deque[Any] = field(init=False, default_factory=deque, repr=False)  # counters that no thread uses now
 
     def __post_init__(self) -> None:
-        for name, ndim, dtype in (("assignment", 2, np.int32), ("offsets", 2, np.int64), ("members", 2, np.int32)):
-            array = getattr(self, name)
-            if not isinstance(array, np.ndarray) or array.ndim != ndim or array.dtype != dtype:
-                raise DataError(f"The {name} of Buckets must be a matrix of {np.dtype(dtype)}. Got {array!r} instead.")
-        if self.offsets.shape != (self.assignment.shape[0], self.n_buckets + 1):
-            raise DataError(
-                f"The offsets of Buckets must have shape {(self.assignment.shape[0], self.n_buckets + 1)}. "
-                f"Got {self.offsets.shape} instead."
-            )
         try:
             handle = kernels.BucketLists(self.offsets, self.members, self.assignment.shape[1])
         except (ValueError, TypeError) as error:
@@ -182,11 +171,6 @@ class Buckets:
     @classmethod
     def from_arrays(cls, state: store.State, n_buckets: int, n_repetitions: int, n_labels: int) -> Buckets:
         """From arrays that :meth:`arrays` gave and a model was saved with, verified wholly."""
-        if not (1 <= n_buckets <= _MOST and 1 <= n_repetitions <= MOST_REPETITIONS and 0 <= n_labels <= _MOST):
-            raise ModelError(
-                f"{state.where or 'The model'!r} is damaged: {n_repetitions} partitions of {n_labels} labels into "
-                f"{n_buckets} buckets are out of range."
-            )
         assignment = store.need_range(state, "buckets", -1, n_buckets - 1, np.int32, (n_repetitions, n_labels))
         offsets = store.need_array(state, "bucket_offsets", np.int64, (n_repetitions, n_buckets + 1))
         members = store.need_array(state, "bucket_members", np.int32, (n_repetitions, None))
@@ -203,14 +187,69 @@ class Buckets:
         return cls(assignment, n_buckets, offsets, members)
 
 
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """The candidates of queries; those of query i stand at ``offsets[i]:offsets[i + 1]``."""
+
+    offsets: npt.NDArray[np.int64]  # shape (n + 1,)
+    labels: npt.NDArray[np.int32]  # best first
+    votes: npt.NDArray[np.int32]  # in how many repetitions a bucket of the query holds the label
+    scores: npt.NDArray[np.float32]  # sum of the probabilities of these buckets
+    # shape (n,): how often a counter was increased: the labels of all chosen buckets, one by one
+    touched: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def counts(self) -> npt.NDArray[np.int64]:
+        """How many candidates each query has, shape (n,)."""
+        return np.diff(self.offsets)
+
+
+def find_candidates(
+    buckets: Buckets, chosen: Any, probabilities: Any, *, min_votes: int = 1, order: Order = "votes",
+    limit: int | None = None, best_first: bool = True, n_jobs: int = 1,
+) -> Candidates:  # fmt: skip
+    """The labels of the chosen buckets of all repetitions, each once, with its votes and its summed probability (IRLI,
+    section 3.3). The cost grows with the labels that stand in the chosen buckets, not with the number of labels.
+    Probabilities are added up in float32, from the first repetition to the last."""
+    # Shapes: chosen (n, R, m); probabilities (n, R, m)
+    check_values(_RANGES, min_votes=min_votes, order=order, limit=limit)
+    places, weights = np.ascontiguousarray(chosen, np.int32), np.ascontiguousarray(probabilities, np.float32)
+    if places.ndim != 3 or places.shape[1] != buckets.n_repetitions or weights.shape != places.shape:
+        raise DataError(
+            f"Candidates are found by buckets and probabilities of the shape (n, {buckets.n_repetitions}, m). "
+            f"Got {places.shape} and {weights.shape} instead."
+        )
+    n = len(places)
+    most = buckets.n_labels if limit is None else min(int(limit), buckets.n_labels)
+
+    def count(part: tuple[int, int]) -> tuple[npt.NDArray[Any], ...]:
+        with buckets.counters() as counters:
+            fault, *counted = kernels.bucket_candidates(
+                buckets.handle, counters, places, weights, *part, int(min_votes), order == "votes", most, best_first
+            )
+        if fault >= 0:
+            raise DataError(
+                f"Query {int(fault)} has a bucket outside of [-1, {buckets.n_buckets - 1}], or a probability that is "
+                "no finite number from 0."
+            )
+        return tuple(counted)
+
+    blocks = [count((0, n))] if 0 < n <= ROWS else map_parallel(count, split_ranges(n, ROWS), n_jobs)
+    counts, touched, labels, votes, scores = (
+        blocks[0][i] if len(blocks) == 1 else np.concatenate([np.empty(0, dtype), *(block[i] for block in blocks)])
+        for i, dtype in enumerate(_DTYPES)
+    )
+    offsets = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=offsets[1:])
+    return Candidates(offsets, labels, votes, scores, touched)
+
+
 def whole_numbers(
-    values: Any,
-    name: str,
-    shape: tuple[int | None, ...],
-    low: int,
-    high: int,
+    values: Any, name: str, shape: tuple[int | None, ...], low: int, high: int,
     dtype: type[np.signedinteger[Any]] = np.int32,
-) -> npt.NDArray[Any]:
+) -> npt.NDArray[Any]:  # fmt: skip
     """``values`` as a contiguous array of whole numbers of this shape (None for any size), each in [low, high]."""
     try:
         array = np.asarray(values)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -15,30 +16,15 @@ from sylvan.arrays import validate
 from sylvan.arrays.canonical import Csr, take_rows
 from sylvan.arrays.topk import TopK
 from sylvan.data import Vocabulary
-from sylvan.errors import DataError, MemoryLimitError, ParameterError, RowsUnknownWarning
+from sylvan.errors import DataError, MemoryLimitError, ParameterError, RowsUnknownWarning, UnsupportedError
 from sylvan.labels.targets import one_class_a_row
 from sylvan.lazy import need_torch
 from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.models.irli.bucket_network import BucketNetwork
-from sylvan.models.irli.buckets import Buckets
-from sylvan.models.irli.fitted import BucketOrder, BucketQuery, FittedIRLI, PrecisionJudge, count_candidates
+from sylvan.models.irli.buckets import MOST_BUCKETS, Buckets
+from sylvan.models.irli.fitted import BucketOrder, BucketQuery, FittedIRLI, IRLIUpdatePlan, PrecisionJudge, UpdateRows
 from sylvan.models.irli.learning import fit_partitions
-from sylvan.models.irli.report import BucketReport
-from sylvan.models.irli.rounds import Rounds
-from sylvan.models.irli.settings import (
-    MOST_BUCKETS,
-    Batch,
-    Choices,
-    Dropout,
-    Epochs,
-    FinalEpochs,
-    Hidden,
-    NBucketsOrAuto,
-    NumberOfRounds,
-    Rate,
-    Repetitions,
-)  # fmt: skip
-from sylvan.models.irli.updates import IRLIUpdatePlan, UpdateRows, planned, refuse, updated
+from sylvan.models.irli.rounds import BucketReport, Choices, Hidden, NBucketsOrAuto, NumberOfRounds, Rate, Repetitions
 from sylvan.parallel import all_at_once, resolve_jobs
 from sylvan.params.fields import Range, Seed, Threads, attribute, parameterized
 from sylvan.params.wording import counted, shown_bytes
@@ -138,12 +124,12 @@ class IRLIClassifier(Estimator):
     min_votes: Repetitions = 1
     order: BucketOrder = "likelihood"
     rounds: NumberOfRounds = "auto"
-    epochs_per_round: Epochs = 4
-    final_epochs: FinalEpochs = 8
+    epochs_per_round: Annotated[int, Range(1)] = 4
+    final_epochs: Annotated[int, Range(0)] = 8
     learning_rate: Rate = 0.002
     row_learning_rate: Rate = 0.1
-    batch_size: Batch = 256
-    dropout: Dropout = 0.0
+    batch_size: Annotated[int, Range(1)] = 256
+    dropout: Annotated[float, Range(0, 0.99)] = 0.0
     tail: Annotated[str | None, Tail()] = None
     n_jobs: Threads = None
     seed: Seed = 0
@@ -151,14 +137,9 @@ class IRLIClassifier(Estimator):
     fitted_: FittedIRLI = attribute()
 
     def fit(
-        self,
-        X: Any,
-        Y: Any,
-        sample_weight: Any = None,
-        *,
-        checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
-        runner: Runner | None = None,
-    ) -> IRLIClassifier:
+        self, X: Any, Y: Any, sample_weight: Any = None, *,
+        checkpoint: Checkpoint | str | os.PathLike[str] | None = None, runner: Runner | None = None,
+    ) -> IRLIClassifier:  # fmt: skip
         """Learn the partitions and their networks.
 
         Parameters
@@ -189,45 +170,9 @@ class IRLIClassifier(Estimator):
         jobs = resolve_jobs(self.n_jobs)
         features, labels, vocabulary = self._training_pair(X, Y)
         weight = validate.sample_weight(sample_weight, features.shape[0])
+        n_features, n_labels = features.shape[1], labels.shape[1]
         if labels.nnz == 0:
             raise DataError(f"Y has shape {labels.shape} but holds no label: there is nothing to learn.")
-        self._need_room(features.shape[1])
-        dense = features.nnz >= _DENSE * features.shape[0] * max(features.shape[1], 1)
-        labelled = np.diff(labels.indptr) > 0
-        rows = np.flatnonzero(labelled if weight is None else labelled & (weight > 0))
-        if not len(rows):
-            raise DataError("No row of X has both a label and a weight above 0: there is nothing to learn.")
-        inputs: Any = take_rows(features, rows).to_scipy()
-        inputs, truths = inputs.toarray() if dense else inputs, take_rows(labels, rows).to_scipy()
-        holdout, judge = self._holdout(len(rows)), None
-        if holdout is not None:
-            judge = PrecisionJudge(inputs[holdout], truths[holdout], self._query(None, None, None), n_jobs=jobs)
-        n_buckets = buckets_for(labels.shape[1]) if isinstance(self.n_buckets, str) else int(self.n_buckets)
-        learned = fit_partitions(
-            type(self).__name__,
-            {**self.get_params(deep=False), "n_buckets": n_buckets},
-            {"X": features, "Y": labels, "sample_weight": weight},
-            inputs,
-            truths,
-            n_jobs=jobs,
-            checkpoint=checkpoint,
-            runner=runner,
-            judge=judge,
-            holdout=holdout,
-            row_weights=None if weight is None else weight[rows],
-        )
-        network, rounds = learned.network, Rounds(learned.rounds, learned.best_round)
-        self.fitted_ = FittedIRLI(
-            learned.buckets, network if dense else network.rounded(), rounds, bool(dense), learned.row_sums
-        )
-        self.n_rows_, self.n_features_ = features.shape
-        self.label_counts_ = np.bincount(labels.indices, minlength=labels.shape[1]).astype(np.int64)
-        self._keep_names(X, vocabulary, one_class_a_row(Y))
-        self.n_labels_ = labels.shape[1]
-        return self
-
-    def _need_room(self, n_features: int) -> None:
-        """Refuse first layers that the machine has no memory for."""
         n_bytes, available = 4 * n_features * self.n_repetitions * self.hidden, available_bytes()
         if available is not None and n_bytes > available:
             raise MemoryLimitError(
@@ -235,40 +180,45 @@ class IRLIClassifier(Estimator):
                 f"there are only {shown_bytes(available)}. What takes less: fewer features (number those that occur), "
                 "or smaller n_repetitions and hidden."
             )
+        labelled = np.diff(labels.indptr) > 0
+        rows = np.flatnonzero(labelled if weight is None else labelled & (weight > 0))
+        if not len(rows):
+            raise DataError("No row of X has both a label and a weight above 0: there is nothing to learn.")
+        dense = features.nnz >= _DENSE * features.shape[0] * max(n_features, 1)
+        inputs: Any = take_rows(features, rows).to_scipy()
+        inputs, truths = inputs.toarray() if dense else inputs, take_rows(labels, rows).to_scipy()
+        holdout = judge = None
+        if self.rounds != 0 and len(rows) >= _FEWEST_ROWS:  # the rows by which the round is chosen
+            order = np.random.default_rng([self.seed, 5]).permutation(len(rows))
+            holdout = np.sort(order[: min(len(rows) // 10, _MOST_HOLDOUT)])
+            judge = PrecisionJudge(inputs[holdout], truths[holdout], self._query(), n_jobs=jobs)
+        n_buckets = buckets_for(n_labels) if isinstance(self.n_buckets, str) else int(self.n_buckets)
+        learned = fit_partitions(
+            type(self).__name__, {**self.get_params(deep=False), "n_buckets": n_buckets},
+            {"X": features, "Y": labels, "sample_weight": weight}, inputs, truths, n_jobs=jobs, checkpoint=checkpoint,
+            runner=runner, judge=judge, holdout=holdout, row_weights=None if weight is None else weight[rows],
+        )  # fmt: skip
+        network = learned.network if dense else learned.network.rounded()
+        self.fitted_ = FittedIRLI(learned.buckets, network, learned.record, bool(dense), learned.row_sums)
+        self.n_rows_, self.n_features_ = features.shape
+        self.label_counts_ = np.bincount(labels.indices, minlength=n_labels).astype(np.int64)
+        self._keep_names(X, vocabulary, one_class_a_row(Y))
+        self.n_labels_ = n_labels
+        return self
 
-    def _holdout(self, n_rows: int) -> npt.NDArray[np.int64] | None:
-        """The rows by which the round is chosen; None where there is nothing to choose, or too little to choose by."""
-        if self.rounds == 0 or n_rows < _FEWEST_ROWS:
-            return None
-        order = np.random.default_rng([self.seed, 5]).permutation(n_rows)
-        return np.sort(order[: min(n_rows // 10, _MOST_HOLDOUT)])
-
-    def _query(self, probes: int | None, min_votes: int | None, order: BucketOrder | None) -> BucketQuery:
+    def _query(self, **given: Any) -> BucketQuery:
         """How buckets are looked into and labels ranked."""
-        asked = {"probes": probes, "min_votes": min_votes, "order": order}
-        for name, value in asked.items():
-            allowed = self.constraints[name]
-            if value is not None and not allowed.accepts(value):
-                words = f"The {name!r} parameter of rank must be {allowed.describe()}"
+        for name, value in given.items():
+            if value is not None and not self.constraints[name].accepts(value):
+                words = f"The {name!r} parameter of rank must be {self.constraints[name].describe()}"
                 raise ParameterError(f"{words}. Got {value!r} instead.")
-        return BucketQuery(
-            self.probes if probes is None else probes,
-            self.min_votes if min_votes is None else min_votes,
-            self.order if order is None else order,
-        )
+        values = {name: value for name, value in given.items() if value is not None}
+        return BucketQuery(**{"probes": self.probes, "min_votes": self.min_votes, "order": self.order, **values})
 
     def rank(
-        self,
-        X: Any,
-        k: int = 10,
-        *,
-        probes: int | None = None,
-        min_votes: int | None = None,
-        order: BucketOrder | None = None,
-        tail: str | None = None,
-        allowed: Any = None,
-        denied: Any = None,
-    ) -> TopK:
+        self, X: Any, k: int = 10, *, probes: int | None = None, min_votes: int | None = None,
+        order: BucketOrder | None = None, tail: str | None = None, allowed: Any = None, denied: Any = None,
+    ) -> TopK:  # fmt: skip
         """The ``k`` best labels of each row.
 
         Parameters
@@ -298,9 +248,9 @@ class IRLIClassifier(Estimator):
         """
         self._need_fit("rank")
         k = validate.count(k, "k", high=max(self.n_labels_, MOST_ANSWERS))
-        query = self._query(probes, min_votes, order)
+        options = {"probes": probes, "min_votes": min_votes, "order": order}
+        query = self._query(**options)
         if (tail := tail_of(self.tail, tail)) is not None:
-            options = {"probes": probes, "min_votes": min_votes, "order": order}
             return self._rank_for_tail(X, k, tail, allowed=allowed, denied=denied, **options)
         features = self._features(X)
         labels = self._filter(allowed, denied, features.shape[0])
@@ -334,13 +284,10 @@ class IRLIClassifier(Estimator):
         (6, 2.0, 4, 2)
         """
         self._need_fit("report")
-        fitted, query, jobs = self.fitted_, self._query(None, None, None), resolve_jobs(self.n_jobs)
-        counts = touched = np.zeros(0, np.int64)
+        counts = np.zeros(0, np.int64), np.zeros(0, np.int64)
         if X is not None:
-            counts, touched = count_candidates(
-                fitted.buckets, fitted.network, self._features(X), query, dense=fitted.dense, n_jobs=jobs
-            )
-        return BucketReport.of(fitted.buckets, fitted.rounds, counts, touched)
+            counts = self.fitted_.count(self._features(X), self._query(), resolve_jobs(self.n_jobs))
+        return BucketReport.of(self.fitted_.buckets, self.fitted_.rounds, *counts)
 
     @property
     def buckets_(self) -> Buckets:
@@ -427,12 +374,12 @@ class IRLIClassifier(Estimator):
         [[5]]
         """
         self._need_fit("update")
-        given, vocabulary = self._update_rows(X, Y, sample_weight, rows, epochs, n_features, options)
-        n_before, n_labels = self.n_labels_, given.truths.shape[1]
-        self.fitted_ = updated(self, self.fitted_, given)
-        self.vocabulary_, self.n_labels_, self.n_features_ = vocabulary, n_labels, given.X.shape[1]
-        self.n_rows_, self.label_counts_ = given.n_rows, given.label_counts
-        fresh = np.diff(given.truths[:, n_before:].tocsr().indptr) > 0
+        learned_rows, vocabulary = self._update_rows(X, Y, sample_weight, rows, epochs, n_features, options)
+        n_before, n_labels = self.n_labels_, learned_rows.truths.shape[1]
+        self.fitted_ = self.fitted_.updated(self, learned_rows)
+        self.vocabulary_, self.n_labels_, self.n_features_ = vocabulary, n_labels, learned_rows.X.shape[1]
+        self.n_rows_, self.label_counts_ = learned_rows.n_rows, learned_rows.label_counts
+        fresh = np.diff(learned_rows.truths[:, n_before:].tocsr().indptr) > 0
         if rows is None and fresh.sum() > (~fresh).sum():
             warnings.warn(
                 f"This {type(self).__name__} has learned new labels ({n_labels - n_before:,}) from rows "
@@ -462,24 +409,36 @@ class IRLIClassifier(Estimator):
         (8, 10, 50, 5)
         """
         self._need_fit("plan_update")
-        given, _ = self._update_rows(X, Y, sample_weight, rows, epochs, n_features, options)
-        return planned(self, self.fitted_, given)
+        learned_rows, _ = self._update_rows(X, Y, sample_weight, rows, epochs, n_features, options)
+        return self.fitted_.plan_update(self, learned_rows)
 
     def _update_rows(
         self, X: Any, Y: Any, sample_weight: Any, rows: Any, epochs: Any, n_features: Any, options: Mapping[str, Any]
     ) -> tuple[UpdateRows, Vocabulary | None]:
         """What an update learns from, verified, and the names of labels then."""
         self.check_params()
-        refuse(type(self).__name__, options)
+        owner, others = type(self).__name__, [name for name, value in options.items() if value is not None]
+        if "forget" in others:
+            raise UnsupportedError(
+                f"{owner} can't forget rows: its networks hold something of each that they were shown. Train it anew "
+                "without them."
+            )
+        if "merge" in others:
+            raise UnsupportedError(
+                f"{owner} can't merge labels: it keeps no rows. Train it anew with their rows as one label's, or "
+                "remove those that are to be answered no more (without_labels)."
+            )
+        if others:
+            raise UnsupportedError(f"The update of {owner} takes no {others[0]!r}, but rows, epochs and n_features.")
         need_torch("Bringing an IRLIClassifier up to date")
-        known = None if rows is None else self._known_rows(rows)
+        known_rows = None if rows is None else self._known_rows(rows)
         width = None if n_features is None else self._more_features(n_features)
         if epochs is not None:
             epochs = validate.count(epochs, "epochs", owner="update")
         if X is None or Y is None:
             raise DataError("update takes X and Y together: the new rows, and their labels.")
         new, vocabulary = self._given_rows(X, Y, sample_weight, width)
-        given = UpdateRows.of(new, known, self.fitted_.dense, epochs, self.n_rows_, self.label_counts_)
+        given = UpdateRows.of(new, known_rows, self.fitted_.dense, epochs, self.n_rows_, self.label_counts_)
         return given, vocabulary
 
     def _known_rows(self, rows: Any) -> tuple[Csr, Csr]:
@@ -502,7 +461,7 @@ class IRLIClassifier(Estimator):
     # ---------------------------------------- labels and files
 
     def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
-        self.fitted_ = self.fitted_.without(ids)
+        self.fitted_ = replace(self.fitted_, buckets=self.fitted_.buckets.without(ids))
         self._note_dropped(ids)
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:

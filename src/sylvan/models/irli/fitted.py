@@ -1,29 +1,51 @@
-"""What IRLIClassifier has learned, and how labels are ranked by what networks say of the buckets that they are in."""
+"""What IRLIClassifier has learned, how labels are ranked by what networks say of the buckets that they are in, and how
+it is brought up to date: new labels are put into buckets, and the networks go on learning."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan import store
-from sylvan.arrays.canonical import Csr
+from sylvan.arrays.canonical import Csr, stacked, take_rows
 from sylvan.arrays.label_filter import LabelFilter
 from sylvan.arrays.topk import TopK
-from sylvan.models.irli.bucket_network import BucketNetwork
-from sylvan.models.irli.buckets import MOST_REPETITIONS, Buckets
-from sylvan.models.irli.candidates import Candidates, Order, find_candidates
-from sylvan.models.irli.rounds import Rounds
-from sylvan.models.irli.settings import MOST_BUCKETS
-from sylvan.parallel import map_parallel, split_ranges
+from sylvan.errors import DataError
+from sylvan.models.base import GivenRows
+from sylvan.models.irli.bucket_network import BucketNetwork, best_buckets
+from sylvan.models.irli.buckets import (
+    MOST_BUCKETS,
+    MOST_REPETITIONS,
+    Buckets,
+    Candidates,
+    Order,
+    find_candidates,
+    hash_partition,
+    least_loaded_at_random,
+)  # fmt: skip
+from sylvan.models.irli.learning import grouped, training_jobs
+from sylvan.models.irli.rounds import LearningSettings, Rounds, State
+from sylvan.parallel import map_parallel, resolve_jobs, split_ranges
+from sylvan.params.wording import shown_bytes, shown_seconds
+from sylvan.runtime import Job, Runner
+from sylvan.runtime.plan import timed
+
+if TYPE_CHECKING:
+    from sylvan.models.irli.training import InputScale
 
 BucketOrder = Literal["likelihood", "probability", "votes"]
 FLOOR = 1e-4  # probability of a bucket that wasn't looked into
 _VALUES = 1 << 21  # inputs are taken by so many chosen buckets at a time
 _ROWS = 256
+EPOCHS, EPOCHS_ALONE = 8, 4  # of an update over new rows with known rows beside, and without
+BESIDE, LEAST_BESIDE = 2, 500  # known rows that are shown beside each new one, and at least; others in each epoch
+WIDER = 3  # times ``choices``: labels that share most buckets with the one that they are like are answered in its place
+_BATCHES = 4  # that are tried for a plan
+_PLACES, _SHOWN = 7, 8  # what seeds are for
 
 
 @dataclass(frozen=True)
@@ -36,26 +58,6 @@ class BucketQuery:
     # looked into; their sum; or the number of repetitions they are candidates in, then the sum
     order: BucketOrder
 
-    def candidates(self, buckets: Buckets, network: BucketNetwork, X: Any, limit: int | None) -> Candidates:
-        """The labels of the chosen buckets; their scores are sums of what :meth:`score` takes."""
-        chosen, probabilities = network.top(X, min(self.probes, network.n_buckets))
-        if self.order == "likelihood":
-            np.maximum(probabilities, FLOOR, out=probabilities)
-            np.log(probabilities, out=probabilities)
-            probabilities -= np.float32(np.log(FLOOR))
-            np.maximum(probabilities, 0, out=probabilities)
-        order: Order = "votes" if self.order == "votes" else "probability"
-        return find_candidates(buckets, chosen, probabilities, min_votes=self.min_votes, order=order, limit=limit)
-
-    def score(self, candidates: Candidates, n_repetitions: int) -> npt.NDArray[np.float32]:
-        """Scores in [0, 1] of candidates, in their order."""
-        mean = candidates.scores / np.float32(n_repetitions)
-        if self.order == "likelihood":
-            mean = np.exp(mean + np.float32(np.log(FLOOR)))
-        elif self.order == "votes":
-            mean = (candidates.votes + mean) / np.float32(n_repetitions + 1)
-        return np.asarray(np.minimum(mean, 1), dtype=np.float32)
-
 
 @dataclass(frozen=True, eq=False)
 class FittedIRLI:
@@ -67,20 +69,91 @@ class FittedIRLI:
     dense: bool  # whether the networks take dense inputs
     row_sums: npt.NDArray[np.float32] | None  # Adagrad's, shape (n_features, n_repetitions); None of dense inputs
 
-    def rank(self, X: Csr, k: int, query: BucketQuery, labels: LabelFilter | None = None, *, n_jobs: int) -> TopK:
+    def candidates(self, X: Any, query: BucketQuery, limit: int | None = None) -> Candidates:
+        """The labels of the chosen buckets; their scores are sums of what :meth:`_scores` takes."""
+        inputs = X.toarray() if self.dense and not isinstance(X, np.ndarray) else X
+        chosen, probabilities = self.network.top(inputs, min(query.probes, self.network.n_buckets))
+        if query.order == "likelihood":
+            np.maximum(probabilities, FLOOR, out=probabilities)
+            np.log(probabilities, out=probabilities)
+            probabilities -= np.float32(np.log(FLOOR))
+            np.maximum(probabilities, 0, out=probabilities)
+        order: Order = "votes" if query.order == "votes" else "probability"
+        return find_candidates(self.buckets, chosen, probabilities, min_votes=query.min_votes, order=order, limit=limit)
+
+    def _scores(self, candidates: Candidates, order: BucketOrder) -> npt.NDArray[np.float32]:
+        """Scores in [0, 1] of candidates, in their order."""
+        n_repetitions = self.buckets.n_repetitions
+        mean = candidates.scores / np.float32(n_repetitions)
+        if order == "likelihood":
+            mean = np.exp(mean + np.float32(np.log(FLOOR)))
+        elif order == "votes":
+            mean = (candidates.votes + mean) / np.float32(n_repetitions + 1)
+        return np.asarray(np.minimum(mean, 1), dtype=np.float32)
+
+    def _parts(self, X: Any, query: BucketQuery) -> list[tuple[int, int]]:
+        """The rows that are answered at a time."""
+        chosen = self.network.n_repetitions * min(query.probes, self.network.n_buckets)
+        return split_ranges(X.shape[0], max(min(_VALUES // chosen, _ROWS), 1))
+
+    def rank(self, X: Any, k: int, query: BucketQuery, labels: LabelFilter | None = None, *, n_jobs: int) -> TopK:
         """The ``k`` best labels of each row."""
-        return rank_labels(self.buckets, self.network, X, k, query, labels=labels, dense=self.dense, n_jobs=n_jobs)
+        # Shape: X (n, n_features)
+        matrix = X.to_scipy() if isinstance(X, Csr) else X
+        shape = matrix.shape[0], k
+        top = TopK(np.full(shape, -1, np.int32), np.full(shape, -np.inf, np.float32))
 
-    def without(self, labels: npt.NDArray[np.int32]) -> FittedIRLI:
-        """With some labels in no bucket."""
-        return replace(self, buckets=self.buckets.without(labels))
+        def work(part: tuple[int, int]) -> None:
+            rows = slice(*part)
+            candidates = self.candidates(matrix[rows], query, k if labels is None else None)
+            ids, scores, counts = candidates.labels, self._scores(candidates, query.order), candidates.counts()
+            of_row = np.repeat(np.arange(len(counts)), counts)
+            if labels is not None:
+                opened = labels.opens(ids, of_row, part)
+                ids, scores, of_row = ids[opened], scores[opened], of_row[opened]
+                counts = np.bincount(of_row, minlength=len(counts))
+            place = np.arange(len(ids)) - np.repeat(np.cumsum(counts) - counts, counts)
+            best = place < k
+            top.labels[rows][of_row[best], place[best]] = ids[best]
+            top.scores[rows][of_row[best], place[best]] = scores[best]
 
-    def widened(self, n_features: int) -> FittedIRLI:
-        """With more features, whose weights are 0."""
-        sums, new = self.row_sums, n_features - self.network.n_features
-        if sums is not None:
-            sums = np.concatenate((sums, np.zeros((new, sums.shape[1]), np.float32)))
-        return replace(self, network=self.network.widened(n_features), row_sums=sums)
+        map_parallel(work, self._parts(matrix, query), n_jobs, description="Ranking")
+        return top
+
+    def count(self, X: Csr, query: BucketQuery, n_jobs: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """How many labels each row finds, and how many counters are raised for it."""
+        matrix, totals = X.to_scipy(), np.zeros((2, X.shape[0]), np.int64)
+
+        def work(part: tuple[int, int]) -> None:
+            candidates = self.candidates(matrix[slice(*part)], query)
+            totals[:, slice(*part)] = candidates.counts(), candidates.touched
+
+        map_parallel(work, self._parts(matrix, query), n_jobs)
+        return totals[0], totals[1]
+
+    def updated(self, model: Any, given: UpdateRows) -> FittedIRLI:
+        """New labels in buckets, and the networks trained on, with a model's parameters."""
+        return learned_on(model, _placed(model, self, given), given)
+
+    def plan_update(self, model: Any, given: UpdateRows) -> IRLIUpdatePlan:
+        """What placing the labels takes, and learning, by a few batches of one group."""
+        from sylvan.models.irli.training import one_thread
+
+        with timed() as around:
+            known = _placed(model, self, given)
+            jobs, _ = _jobs(model, known, given)
+        rows, inputs = jobs[0].inputs["rows"], dict(jobs[0].inputs)
+        tried, spent = rows[:1, : _BATCHES * inputs["settings"].batch_size], []
+        for some in (tried[:, :1], tried[:, :1], tried):  # the first also takes what takes time once
+            with one_thread(), timed() as clock:
+                jobs[0].work(**{**inputs, "epochs": 1, "rows": some})
+            spent.append(clock.seconds)
+        each = max(spent[2] - spent[1], 0) * rows.size / tried.size + spent[1]
+        seconds = each * len(jobs) / min(resolve_jobs(model.n_jobs), len(jobs))
+        size = sum(array.nbytes for job in jobs for array in job.inputs["state"].values())
+        learned = known.network.first.nbytes + known.network.second.nbytes
+        beside = rows.shape[1] - given.n_new
+        return IRLIUpdatePlan(given.epochs, given.n_new, beside, 2 * around.seconds + seconds, 2 * size + learned)
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """Values and arrays for a saved model."""
@@ -113,7 +186,8 @@ class PrecisionJudge:
     n_jobs: int = 1
 
     def __call__(self, buckets: Buckets, network: BucketNetwork) -> dict[str, float]:
-        top = rank_labels(buckets, network, self.X, 5, self.query, n_jobs=self.n_jobs)
+        fitted = FittedIRLI(buckets, network, Rounds((), 0), dense=False, row_sums=None)
+        top = fitted.rank(self.X, 5, self.query, n_jobs=self.n_jobs)
         rows, width = np.arange(self.X.shape[0], dtype=np.int64), self.truths.shape[1]
         right_keys = np.repeat(rows, np.diff(self.truths.indptr)) * width + self.truths.indices
         right = np.isin(rows[:, None] * width + top.labels, right_keys) & (top.labels >= 0)
@@ -121,82 +195,140 @@ class PrecisionJudge:
         return {"score": float(np.mean(list(precision.values()))), **precision}
 
 
-def rank_labels(
-    buckets: Buckets,
-    network: BucketNetwork,
-    X: Any,
-    k: int,
-    query: BucketQuery,
-    *,
-    labels: LabelFilter | None = None,
-    dense: bool = False,
-    n_jobs: int = 1,
-) -> TopK:
-    """The ``k`` best labels of each row."""
-    # Shape: X (n, n_features)
-    matrix = X.to_scipy() if isinstance(X, Csr) else X
-    n = matrix.shape[0]
-    top = TopK(np.full((n, k), -1, np.int32), np.full((n, k), -np.inf, np.float32))
+@dataclass(frozen=True)
+class IRLIUpdatePlan:
+    """What an update would do."""
 
-    def work(part: tuple[int, int]) -> None:
-        rows = slice(*part)
-        candidates = query.candidates(buckets, network, _inputs(matrix[rows], dense), k if labels is None else None)
-        scores = query.score(candidates, buckets.n_repetitions)
-        counts = np.diff(candidates.offsets)
-        if labels is not None:
-            open_ = _open(labels, part[0], counts, candidates.labels)
-            ends = np.concatenate(([0], np.cumsum(open_)))
-            ids, scores, counts = candidates.labels[open_], scores[open_], np.diff(ends[candidates.offsets])
-        else:
-            ids = candidates.labels
-        of_row = np.repeat(np.arange(len(counts)), counts)
-        place = np.arange(len(ids)) - np.repeat(np.cumsum(counts) - counts, counts)
-        best = place < k
-        top.labels[rows][of_row[best], place[best]] = ids[best]
-        top.scores[rows][of_row[best], place[best]] = scores[best]
+    epochs: int
+    new_rows: int  # shown in each epoch
+    known_rows: int  # shown in each epoch beside them
+    seconds: float  # time until the model is changed
+    peak_bytes: int  # memory that the update takes beside the model and the rows
 
-    map_parallel(work, split_ranges(n, _rows(network, query)), n_jobs, description="Ranking")
-    return top
+    def text(self) -> str:
+        """The plan in a line for a terminal."""
+        return (
+            f"Rows that would be shown to the networks, {self.epochs:,} times: {self.new_rows:,} new ones and "
+            f"{self.known_rows:,} known ones; about {shown_seconds(self.seconds)} and {shown_bytes(self.peak_bytes)} "
+            "of memory."
+        )
 
 
-def count_candidates(
-    buckets: Buckets, network: BucketNetwork, X: Any, query: BucketQuery, *, dense: bool = False, n_jobs: int = 1
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """How many labels each row finds, and how many counters are raised for it; parameters as in :func:`rank_labels`."""
-    matrix = X.to_scipy() if isinstance(X, Csr) else X
+@dataclass(frozen=True)
+class UpdateRows:
+    """What the networks go on learning from."""
 
-    def work(part: tuple[int, int]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        candidates = query.candidates(buckets, network, _inputs(matrix[slice(*part)], dense), None)
-        return candidates.counts(), candidates.touched
+    X: Any  # shape (n, n_features): new rows, and known ones behind them; all have labels
+    truths: sp.csr_matrix  # shape (n, n_labels): with new labels
+    weights: npt.NDArray[np.float32] | None  # shape (n,), or None
+    n_new: int
+    epochs: int
+    n_rows: int  # that the model will have learned from
+    label_counts: npt.NDArray[np.int64]  # shape (n_labels,): of these
 
-    counted = map_parallel(work, split_ranges(matrix.shape[0], _rows(network, query)), n_jobs)
-    none = np.zeros(0, np.int64)
-    return (
-        np.concatenate([none, *(counts for counts, _ in counted)]),
-        np.concatenate([none, *(touched for _, touched in counted)]),
-    )
+    @classmethod
+    def of(
+        cls, new: GivenRows, known_rows: tuple[Csr, Csr] | None, dense: bool, epochs: int | None, n_rows: int,
+        label_counts: npt.NDArray[np.int64],
+    ) -> UpdateRows:  # fmt: skip
+        """New rows that have a label and a weight, and known ones behind them; the counts are those before."""
+        features, labels, weights, n_labels = new
+        has_label = np.diff(labels.indptr) > 0
+        rows = np.flatnonzero(has_label if weights is None else has_label & (weights > 0))
+        if not len(rows):
+            raise DataError("No row of X has both a label and a weight above 0: there is nothing to learn.")
+        X, truths, weights = (
+            take_rows(features, rows),
+            take_rows(labels, rows),
+            None if weights is None else weights[rows],
+        )
+        if known_rows is not None:
+            n_known = known_rows[0].shape[0]
+            X = stacked(X, known_rows[0]._replace(shape=(n_known, features.shape[1])))
+            truths = stacked(truths, known_rows[1]._replace(shape=(n_known, n_labels)))
+            if weights is not None:
+                weights = np.concatenate((weights, np.ones(n_known, np.float32)))
+        counts = np.bincount(labels.indices, minlength=n_labels).astype(np.int64)
+        counts[: len(label_counts)] += label_counts
+        inputs: Any = X.to_scipy()
+        epochs = epochs or (EPOCHS_ALONE if known_rows is None else EPOCHS)
+        return cls(
+            inputs.toarray() if dense else inputs, truths.to_scipy(), weights, len(rows), epochs,
+            n_rows + features.shape[0], counts,
+        )  # fmt: skip
+
+    def shown(self, seed: int) -> npt.NDArray[np.int64]:
+        """The rows of each epoch, (epochs, m): all new ones, and known ones drawn again for each."""
+        n_known = self.X.shape[0] - self.n_new
+        n_beside = min(max(BESIDE * self.n_new, LEAST_BESIDE), n_known)
+        rows = np.empty((self.epochs, self.n_new + n_beside), np.int64)
+        rows[:, : self.n_new] = np.arange(self.n_new)
+        for epoch, row in enumerate(rows):
+            drawn = np.random.default_rng([seed, epoch]).permutation(n_known)[:n_beside]
+            row[self.n_new :] = self.n_new + np.sort(drawn)
+        return rows
 
 
-def _rows(network: BucketNetwork, query: BucketQuery) -> int:
-    """How many rows are answered at a time."""
-    chosen = network.n_repetitions * min(query.probes, network.n_buckets)
-    return max(min(_VALUES // chosen, _ROWS), 1)
+def learned_on(model: Any, fitted: FittedIRLI, rows: UpdateRows) -> FittedIRLI:
+    """The networks trained on the rows."""
+    from sylvan.models.irli.training import network_of, one_thread, row_sums_of
+
+    jobs, scale = _jobs(model, fitted, rows)
+    with one_thread():
+        states = list(Runner(resolve_jobs(model.n_jobs)).run(jobs, "Learning on"))
+    touched = np.arange(fitted.network.n_features) if fitted.dense else np.unique(rows.X.indices)
+    learned = network_of(states, scale)
+    layers = learned.first[touched], learned.first_bias, learned.second, learned.second_bias
+    if not all(np.isfinite(layer).all() for layer in layers):
+        raise DataError("The networks' weights have left the range of numbers: the learning rates are too high.")
+    return replace(fitted, network=learned.rounded_again(fitted.network, touched), row_sums=row_sums_of(states))
 
 
-def _inputs(X: Any, dense: bool) -> Any:
-    return X.toarray() if dense and not isinstance(X, np.ndarray) else X
+def _placed(model: Any, known: FittedIRLI, given: UpdateRows) -> FittedIRLI:
+    """Networks as wide as the rows, and new labels in buckets, in every repetition."""
+    from sylvan.models.irli.training import one_thread
+
+    if new := given.X.shape[1] - known.network.n_features:
+        sums = known.row_sums
+        if sums is not None:
+            sums = np.concatenate((sums, np.zeros((new, sums.shape[1]), np.float32)))
+        known = replace(known, network=known.network.widened(given.X.shape[1]), row_sums=sums)
+    before, n_known, n_labels = known.buckets, known.buckets.n_labels, given.truths.shape[1]
+    if n_labels == n_known:
+        return known
+    truths = given.truths[: given.n_new, n_known:].tocsr()
+    rows = np.flatnonzero(np.diff(truths.indptr))
+    X, truths, loads = given.X[rows], truths[rows], before.loads()
+    choices = min(WIDER * model.choices, before.n_buckets)
+    hashed = hash_partition(n_labels, before.n_buckets, before.n_repetitions, model.seed)[:, n_known:]
+
+    def work(repetition: int) -> npt.NDArray[np.int32]:
+        best = best_buckets(known.network.only(repetition), X, truths, choices)
+        unknown = best[:, 0] < 0
+        best[unknown] = hashed[repetition, unknown, None]
+        seed = model.seed, _PLACES, n_known, repetition
+        return least_loaded_at_random(best, before.n_buckets, seed, loads=loads[repetition])
+
+    with one_thread():
+        placed = map_parallel(work, range(before.n_repetitions), resolve_jobs(model.n_jobs), description="Placing")
+    assignment = np.hstack((before.assignment, np.stack(placed)))
+    return replace(known, buckets=Buckets.from_assignment(assignment, before.n_buckets))
 
 
-def _open(
-    labels: LabelFilter, start: int, counts: npt.NDArray[np.int64], ids: npt.NDArray[np.int32]
-) -> npt.NDArray[np.bool_]:
-    """Which candidates of some rows, those from ``start`` on, may be answered with."""
-    listed = np.zeros(labels.n_labels, bool)
-    listed[labels.shared] = True
-    named: npt.NDArray[np.bool_] = listed[ids]
-    if labels.rows is not None:
-        offsets = labels.rows.indptr[start : start + len(counts) + 1]
-        rows = np.arange(len(counts), dtype=np.int64) * labels.n_labels
-        keys = np.repeat(rows, np.diff(offsets)) + labels.rows.indices[offsets[0] : offsets[-1]]
-        named |= np.isin(np.repeat(rows, counts) + ids, keys)
-    return named if labels.allows else ~named
+def _jobs(model: Any, fitted: FittedIRLI, given: UpdateRows) -> tuple[list[Job[State]], InputScale]:
+    """The training of each group of networks on the rows, from what they are."""
+    from sylvan.models.irli.training import InputScale, states_of
+
+    network, weights = fitted.network, given.weights
+    sizes = {"n_buckets": network.n_buckets, "n_repetitions": network.n_repetitions, "hidden": network.hidden}
+    seed = np.random.SeedSequence([model.seed, _SHOWN, given.n_rows]).generate_state(1)[0] >> 1  # of this update
+    settings = LearningSettings.of({**model.get_params(deep=False), **sizes, "seed": int(seed)})
+    rows, scale = given.shown(settings.seed), InputScale.of(given.X)
+    if weights is not None:
+        weights = weights / weights[np.unique(rows)].mean(dtype=np.float64).astype(np.float32)
+    states = states_of(network, grouped(settings), scale, fitted.row_sums)
+    jobs = training_jobs(
+        "update", states, fitted.buckets.assignment, settings, rows.size, X=given.X, truths=given.truths, scale=scale,
+        epochs=given.epochs, rows=rows, row_weights=weights, fade=True,
+    )  # fmt: skip
+    return jobs, scale

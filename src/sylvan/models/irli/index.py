@@ -16,41 +16,34 @@ from sylvan.errors import ParameterError
 from sylvan.lazy import need_torch
 from sylvan.models.base import MOST_ANSWERS
 from sylvan.models.irli.bucket_network import BucketNetwork
-from sylvan.models.irli.buckets import Buckets, hash_partition
-from sylvan.models.irli.candidates import Order
-from sylvan.models.irli.distances import Metric, exact_neighbors
+from sylvan.models.irli.buckets import MOST_BUCKETS, ORDERS, Buckets, Order, hash_partition
 from sylvan.models.irli.learning import fit_partitions, grouped
-from sylvan.models.irli.report import BucketReport
-from sylvan.models.irli.rounds import RecallJudge, Rounds
-from sylvan.models.irli.search import BucketedVectors, SearchSettings
-from sylvan.models.irli.settings import (
-    Batch,
+from sylvan.models.irli.rounds import (
+    BucketReport,
     Choices,
-    Epochs,
-    FinalEpochs,
-    HiddenOrAuto,
-    IndexSizes,
     LearningSettings,
     NBucketsOrAuto,
     NumberOfRounds,
     Rate,
+    RecallJudge,
     Repetitions,
-    Room,
-    principal_directions,
+    Rounds,
 )  # fmt: skip
-from sylvan.models.irli.tuning import UNTUNED, Tuning, choose_settings, nearest_of
+from sylvan.models.irli.search import UNTUNED, BucketedVectors, SearchSettings, Tuning, choose_settings
 from sylvan.models.irli.vectors import (
     ROUGH_WIDTH,
     Answers,
-    TrainingQueries,
+    Metric,
     VectorIndex,
     Vectors,
     check_metric,
     checked_neighbors,
     comparable,
+    exact_neighbors,
+    nearest_of,
     owned,
     training_queries,
-)
+)  # fmt: skip
 from sylvan.parallel import one_at_a_time, resolve_jobs
 from sylvan.params.fields import Range, Seed, Threads, attribute, parameterized
 from sylvan.runtime import Checkpoint, Runner
@@ -64,163 +57,121 @@ _BATCHES = 4  # that are trained on
 _JUDGED = 64  # queries that are judged
 _TUNED = 4  # judgements that the tuning takes as long as, about
 _TUNED_FOR = 10  # neighbours that a search is set to
+_FEWEST_QUERIES, _MOST_QUERIES = 10_000, 30_000
+_NARROWEST, _WIDEST = 128, 1024  # hidden layers of "auto"; 128 is enough for 100,000 vectors
+_DIRECTIONS_OF = 20_000  # vectors whose directions are found
 _SAMPLE = 1000  # queries that a setting or a report is measured on where none are given
 
 
 @dataclass(frozen=True)
-class IndexPlanning:
-    """What is built, and of what."""
+class IndexSizes:
+    """What is learned of how much."""
 
-    vectors: npt.NDArray[np.float32]  # shape (n, d)
-    metric: Metric
-    parameters: dict[str, Any]  # of the index
-    n_queries: int | None  # given training queries; None where rows of the base are taken
-    finds_neighbors: bool  # whether their neighbours are computed
-    n_jobs: int
+    n_buckets: int
+    hidden: int
+    n_components: int  # principal directions that the networks see; 0 where they see the vectors as they are
+    n_queries: int  # rows of the base that are training queries where none are given
 
-    def plan(self) -> Plan:
-        """The plan, by a few small measurements."""
-        from sylvan.models.irli.training import one_thread
-
-        n, width = self.vectors.shape
-        sizes = IndexSizes.of(self.parameters, n, width)
-        settings = LearningSettings.of({**self.parameters, "n_buckets": sizes.n_buckets, "hidden": sizes.hidden})
-        shown = sizes.n_components or width
-        n_queries = min(sizes.n_queries, n) if self.n_queries is None else self.n_queries
-        now, available = resident_bytes(), available_bytes()
-        with one_thread():
-            training, moving, judging = self._steps(settings, shown)
-            finding = self._finding(width, min(shown, ROUGH_WIDTH) if sizes.n_components else width, n_queries)
-        rounds = ROUNDS if isinstance(settings.rounds, str) else settings.rounds
-        epochs = (rounds + 1) * settings.epochs_per_round + settings.final_epochs
-        n_groups = len(grouped(settings))
-        batches = -(-n_queries // settings.batch_size)
-        spread = min(self.n_jobs, n_groups)  # a group is trained on one thread
-        holdout = min(1000, n_queries // 10)
-        network = settings.n_repetitions * (settings.hidden * (shown + sizes.n_buckets + 1) + sizes.n_buckets)
-        projected = _FLOAT * shown * (n + n_queries + width) if sizes.n_components else 0
-        truths = 12 * n_queries * int(self.parameters["n_neighbors"])
-        buckets = 2 * _FLOAT * settings.n_repetitions * n
-        phases = (
-            Phase("neighbours", finding, projected + truths),
-            Phase("training", epochs * batches * n_groups * training / spread, 7 * _FLOAT * network),  # Adam; the best
-            Phase("moving", rounds * n * moving / self.n_jobs, 3 * buckets),
-            Phase("judging", (rounds + 1 + _TUNED) * holdout * judging / self.n_jobs, 0),
-        )
-        model = _FLOAT * (n * width + network + (shown * width if sizes.n_components else 0)) + buckets
-        peak = now + self.vectors.nbytes + sum(phase.peak_bytes for phase in phases)
-        seconds = sum(phase.seconds for phase in phases)
-        return Plan(seconds, peak, model, None if available is None else now + available, phases)
-
-    def _finding(self, width: int, rough_width: int, n_queries: int) -> float:
-        """Seconds of finding the neighbours of training queries, and those of the holdout, which are exact."""
-        n = len(self.vectors)
-        few = np.ascontiguousarray(self.vectors[:_ROWS])
-        rough = np.ascontiguousarray(few[:, :rough_width])
-        times = []
-        for rows in (few, rough):
-            with timed() as comparing:
-                exact_neighbors(rows[:_QUERIES], rows, min(100, len(rows)), self.metric)
-            times.append(comparing.seconds / (min(_QUERIES, len(rows)) * len(rows)))
-        exact = min(1000, n_queries // 10) if self.n_queries is None or self.finds_neighbors else 0
-        learned = n_queries if self.finds_neighbors else 0
-        return n * (exact * times[0] + learned * times[1]) / self.n_jobs
-
-    def _steps(self, settings: LearningSettings, shown: int) -> tuple[float, float, float]:
-        """Seconds of training a group on a batch, of a vector's best buckets, and of judging a query; of one thread."""
-        from sylvan.models.irli.training import GroupTrainer, InputScale, network_of
-
-        n, size = len(self.vectors), _BATCHES * settings.batch_size
-        random = np.random.default_rng(0)
-        inputs = random.standard_normal((size, shown), np.float32)
-        each = int(self.parameters["n_neighbors"])
-        ones, ids = np.ones(size * each, np.float32), random.integers(n, size=size * each, dtype=np.int32)
-        truths = sp.csr_matrix((ones, ids, np.arange(0, size * each + 1, each)), shape=(size, n))
-        groups, scale = grouped(settings), InputScale.of(inputs)
-        assignment = hash_partition(n, settings.n_buckets, settings.n_repetitions, settings.seed)
-        trainer = GroupTrainer(inputs, truths, groups[0], settings, scale)
-        own = assignment[groups[0].start : groups[0].stop]
-        trainer.train(own, 1)  # what happens once
-        with timed() as training:
-            trainer.train(own, 1)
-        state = trainer.state()
-        network = network_of([state], scale)
-        with timed() as moving:
-            network.top(inputs, min(settings.choices, settings.n_buckets))
-        share = settings.n_repetitions / len(groups[0])
-        buckets = Buckets.from_assignment(own, settings.n_buckets)
-        with timed() as judging:
-            RecallJudge(inputs[:_JUDGED], truths[:_JUDGED])(buckets, network)
-        judged = min(_JUDGED, size)
-        return training.seconds / _BATCHES, share * moving.seconds / size, share * judging.seconds / judged
+    @classmethod
+    def of(cls, parameters: dict[str, Any], n_vectors: int, n_dimensions: int) -> IndexSizes:
+        """The parameters of an index, with numbers for "auto"."""
+        numbers = {name: None if value == "auto" else value for name, value in parameters.items()}
+        n_buckets = numbers["n_buckets"] or buckets_for(n_vectors)
+        hidden = numbers["hidden"] or min(max(n_buckets // 2, _NARROWEST), _WIDEST)
+        n_components = numbers["n_components"]
+        if n_components is None:
+            n_components = hidden if n_dimensions >= 2 * hidden else 0
+        n_queries = numbers["n_queries"] or min(max(n_vectors // 3, _FEWEST_QUERIES), _MOST_QUERIES)
+        return cls(n_buckets, hidden, n_components if n_components < n_dimensions else 0, n_queries)
 
 
-@dataclass(frozen=True, eq=False)
-class BuiltIndex:
-    """What was built."""
-
-    vectors: BucketedVectors
-    rounds: Rounds
-    tuning: Tuning | None  # None where `probes` is given, or there are no holdout queries
+def buckets_for(n_vectors: int) -> int:
+    """The number of buckets that "auto" means: about as many as vectors in a bucket."""
+    return int(min(2 ** round(np.log2(max(1.0, 0.8 * np.sqrt(n_vectors)))), MOST_BUCKETS))
 
 
-def build_index(
-    vectors: Vectors,
-    queries: Any,
-    neighbors: Any,
-    metric: Metric,
-    parameters: dict[str, Any],
-    estimator: str,
-    *,
+def principal_directions(vectors: npt.NDArray[np.float32], width: int, seed: int) -> npt.NDArray[np.float32]:
+    """The orthonormal directions in which some of the vectors have the largest mean squares, largest first. The mean
+    isn't taken away, so that inner products of projected vectors come near those of the vectors."""
+    # Shape: vectors (n, d); returns (d, width)
+    some = np.sort(np.random.default_rng([seed, 8]).permutation(len(vectors))[:_DIRECTIONS_OF])
+    shown = vectors[some].astype(np.float64)
+    directions = np.linalg.eigh(shown.T @ shown)[1][:, ::-1]
+    return np.ascontiguousarray(directions[:, :width], dtype=np.float32)
+
+
+def plan_index(
+    vectors: Vectors, metric: Metric, parameters: dict[str, Any], n_given: int | None, finds_neighbors: bool,
     n_jobs: int,
-    checkpoint: Checkpoint | str | os.PathLike[str] | None,
-    runner: Runner | None,
-) -> BuiltIndex:
-    """Learn buckets of the vectors, and measure how to search in them."""
-    # Shape: vectors (n, d)
+) -> Plan:  # fmt: skip
+    """The plan of an index, by a few small measurements. ``n_given`` training queries are given; with None, rows of the
+    base are taken."""
     from sylvan.models.irli.training import one_thread
 
-    sizes = IndexSizes.of(parameters, *vectors.shape)
+    n, width = vectors.shape
+    sizes = IndexSizes.of(parameters, n, width)
+    settings = LearningSettings.of({**parameters, "n_buckets": sizes.n_buckets, "hidden": sizes.hidden})
+    shown = sizes.n_components or width
+    n_queries = min(sizes.n_queries, n) if n_given is None else n_given
+    now, available = resident_bytes(), available_bytes()
     with one_thread():
-        projection = None
-        if sizes.n_components:
-            projection = principal_directions(vectors, sizes.n_components, parameters["seed"])
-        sample = training_queries(
-            vectors, queries, neighbors, metric=metric, n_queries=sizes.n_queries,
-            n_neighbors=parameters["n_neighbors"], seed=parameters["seed"], n_jobs=n_jobs, projection=projection,
-        )  # fmt: skip
-        shown = sample if projection is None else sample.projected(projection)
-        learned = fit_partitions(
-            estimator,
-            {**parameters, **asdict(sizes), "metric": metric},
-            {"base": vectors, "queries": _array(queries), "neighbors": _array(neighbors)},
-            shown.queries,
-            shown.truths,
-            n_jobs=n_jobs,
-            checkpoint=checkpoint,
-            runner=runner,
-            label_vectors=vectors if projection is None else vectors @ projection,
-            judge=None if shown.holdout is None else RecallJudge(*shown.holdout, n_jobs=n_jobs),
-        )
-        network = learned.network if projection is None else learned.network.behind(projection)
-        index = BucketedVectors(vectors, metric, learned.buckets, network)
-        tuning = _tuned(index, sample, parameters, n_jobs)
-    return BuiltIndex(index, Rounds(learned.rounds, learned.best_round), tuning)
-
-
-def _tuned(index: BucketedVectors, sample: TrainingQueries, parameters: dict[str, Any], n_jobs: int) -> Tuning | None:
-    """The settings for the wished recall, by the holdout queries."""
-    if sample.holdout is None or parameters["probes"] != "auto":
-        return None
-    queries, truths = sample.holdout
-    recall, order = float(parameters["recall"]), parameters["order"]
-    return choose_settings(
-        index.network, index.buckets, queries, nearest_of(truths), recall=recall, order=order, n_jobs=n_jobs
+        training, moving, judging = _seconds_of_steps(n, int(parameters["n_neighbors"]), settings, shown)
+        rough_width = min(shown, ROUGH_WIDTH) if sizes.n_components else width
+        exact, rough = (_seconds_of_distance(vectors[:_ROWS, :used], metric) for used in (width, rough_width))
+    # The neighbours of training queries are computed, and those of the holdout, which are exact.
+    holdout = min(1000, n_queries // 10)
+    n_exact, n_rough = holdout if n_given is None or finds_neighbors else 0, n_queries if finds_neighbors else 0
+    finding = n * (n_exact * exact + n_rough * rough) / n_jobs
+    rounds = ROUNDS if isinstance(settings.rounds, str) else settings.rounds
+    epochs = (rounds + 1) * settings.epochs_per_round + settings.final_epochs
+    n_groups, batches = len(grouped(settings)), -(-n_queries // settings.batch_size)
+    spread = min(n_jobs, n_groups)  # a group is trained on one thread
+    network = settings.n_repetitions * (settings.hidden * (shown + sizes.n_buckets + 1) + sizes.n_buckets)
+    projected = _FLOAT * shown * (n + n_queries + width) if sizes.n_components else 0
+    truths = 12 * n_queries * int(parameters["n_neighbors"])
+    buckets = 2 * _FLOAT * settings.n_repetitions * n
+    phases = (
+        Phase("neighbours", finding, projected + truths),
+        Phase("training", epochs * batches * n_groups * training / spread, 7 * _FLOAT * network),  # Adam; the best
+        Phase("moving", rounds * n * moving / n_jobs, 3 * buckets),
+        Phase("judging", (rounds + 1 + _TUNED) * holdout * judging / n_jobs, 0),
     )
+    model = _FLOAT * (n * width + network + (shown * width if sizes.n_components else 0)) + buckets
+    peak = now + vectors.nbytes + sum(phase.peak_bytes for phase in phases)
+    seconds = sum(phase.seconds for phase in phases)
+    return Plan(seconds, peak, model, None if available is None else now + available, phases)
 
 
-def _array(values: Any) -> npt.NDArray[Any] | None:
-    return None if values is None else np.asarray(values)
+def _seconds_of_distance(rows: Vectors, metric: Metric) -> float:
+    rows = np.ascontiguousarray(rows)
+    with timed() as comparing:
+        exact_neighbors(rows[:_QUERIES], rows, min(100, len(rows)), metric)
+    return comparing.seconds / (min(_QUERIES, len(rows)) * len(rows))
+
+
+def _seconds_of_steps(n: int, n_neighbors: int, settings: LearningSettings, shown: int) -> tuple[float, float, float]:
+    """Seconds of training a group on a batch, of a vector's best buckets, and of judging a query; of one thread."""
+    from sylvan.models.irli.training import GroupTrainer, InputScale, network_of
+
+    size, random = _BATCHES * settings.batch_size, np.random.default_rng(0)
+    inputs = random.standard_normal((size, shown), np.float32)
+    ones, ids = np.ones(size * n_neighbors, np.float32), random.integers(n, size=size * n_neighbors, dtype=np.int32)
+    truths = sp.csr_matrix((ones, ids, np.arange(0, size * n_neighbors + 1, n_neighbors)), shape=(size, n))
+    group, scale = grouped(settings)[0], InputScale.of(inputs)
+    assignment = hash_partition(n, settings.n_buckets, settings.n_repetitions, settings.seed)[group.start : group.stop]
+    trainer = GroupTrainer(inputs, truths, group, settings, scale)
+    trainer.train(assignment, 1)  # what happens once
+    with timed() as training:
+        trainer.train(assignment, 1)
+    network = network_of([trainer.state()], scale)
+    with timed() as moving:
+        network.top(inputs, min(settings.choices, settings.n_buckets))
+    buckets = Buckets.from_assignment(assignment, settings.n_buckets)
+    with timed() as judging:
+        RecallJudge(inputs[:_JUDGED], truths[:_JUDGED])(buckets, network)
+    share = settings.n_repetitions / len(group)
+    judged = min(_JUDGED, size)
+    return training.seconds / _BATCHES, share * moving.seconds / size, share * judging.seconds / judged
 
 
 @parameterized
@@ -325,7 +276,7 @@ class IRLIIndex(VectorIndex):
 
     n_buckets: NBucketsOrAuto = "auto"
     n_repetitions: Repetitions = 16
-    hidden: HiddenOrAuto = "auto"
+    hidden: Annotated[int | Literal["auto"], Range(1, 1 << 20, word="auto")] = "auto"
     n_components: Annotated[int | Literal["auto"], Range(1, word="auto")] = "auto"
     choices: Choices = 10
     metric: Metric = "euclidean"
@@ -337,11 +288,11 @@ class IRLIIndex(VectorIndex):
     n_neighbors: Annotated[int, Range(1, MOST_ANSWERS)] = 30
     n_queries: Annotated[int | Literal["auto"], Range(1, word="auto")] = "auto"
     rounds: NumberOfRounds = "auto"
-    epochs_per_round: Epochs = 5
-    final_epochs: FinalEpochs = 5
-    room: Room = 0.0
+    epochs_per_round: Annotated[int, Range(1)] = 5
+    final_epochs: Annotated[int, Range(0)] = 5
+    room: Annotated[float, Range(0, 1000)] = 0.0
     learning_rate: Rate = 0.003
-    batch_size: Batch = 256
+    batch_size: Annotated[int, Range(1)] = 256
     seed: Seed = 0
     n_jobs: Threads = None
 
@@ -352,15 +303,9 @@ class IRLIIndex(VectorIndex):
     # ---------------------------------------- building
 
     def fit(
-        self,
-        base: Any,
-        queries: Any = None,
-        neighbors: Any = None,
-        metric: Metric | None = None,
-        *,
-        checkpoint: Checkpoint | Literal["auto"] | os.PathLike[str] | None = None,
-        runner: Runner | None = None,
-    ) -> IRLIIndex:
+        self, base: Any, queries: Any = None, neighbors: Any = None, metric: Metric | None = None, *,
+        checkpoint: Checkpoint | Literal["auto"] | os.PathLike[str] | None = None, runner: Runner | None = None,
+    ) -> IRLIIndex:  # fmt: skip
         """Index the rows of ``base``; a row's number is its id. Then set the search to the wished ``recall``.
 
         Parameters
@@ -395,11 +340,40 @@ class IRLIIndex(VectorIndex):
         vectors, metric = self._verified(base, metric)
         vectors = owned(vectors, base)
         need_torch("Fitting an IRLIIndex")
-        built = build_index(
-            vectors, queries, neighbors, metric, self.get_params(deep=False), type(self).__name__,
-            n_jobs=resolve_jobs(self.n_jobs), checkpoint=checkpoint, runner=runner,
-        )  # fmt: skip
-        self.metric, self._vectors, self._rounds, self.tuning_ = metric, built.vectors, built.rounds, built.tuning
+        from sylvan.models.irli.training import one_thread
+
+        parameters, n_jobs, projection, tuning = self.get_params(deep=False), resolve_jobs(self.n_jobs), None, None
+        sizes = IndexSizes.of(parameters, *vectors.shape)
+        with one_thread():
+            if sizes.n_components:
+                projection = principal_directions(vectors, sizes.n_components, self.seed)
+            sample = training_queries(
+                vectors, queries, neighbors, metric=metric, n_queries=sizes.n_queries, n_neighbors=self.n_neighbors,
+                seed=self.seed, n_jobs=n_jobs, projection=projection,
+            )  # fmt: skip
+
+            def seen(rows: Vectors) -> Vectors:
+                return rows if projection is None else rows @ projection
+
+            data = {"queries": queries, "neighbors": neighbors}
+            arrays = {name: None if array is None else np.asarray(array) for name, array in data.items()}
+            judge = None
+            if sample.holdout is not None:
+                judge = RecallJudge(seen(sample.holdout[0]), sample.holdout[1], n_jobs=n_jobs)
+            learned = fit_partitions(
+                type(self).__name__, {**parameters, **asdict(sizes), "metric": metric}, {"base": vectors, **arrays},
+                seen(sample.queries), sample.truths, n_jobs=n_jobs, checkpoint=checkpoint, runner=runner,
+                label_vectors=seen(vectors), judge=judge,
+            )  # fmt: skip
+            network = replace(learned.network, projection=projection)
+            index = BucketedVectors(vectors, metric, learned.buckets, network)
+            if sample.holdout is not None and self.probes == "auto":  # the settings for the wished recall
+                judged, nearest = sample.holdout[0], nearest_of(sample.holdout[1])
+                recall, order = float(self.recall), self.order
+                tuning = choose_settings(
+                    network, index.buckets, judged, nearest, recall=recall, order=order, n_jobs=n_jobs
+                )
+        self.metric, self._vectors, self._rounds, self.tuning_ = metric, index, learned.record, tuning
         return self
 
     def plan(self, base: Any, queries: Any = None, neighbors: Any = None, metric: Metric | None = None) -> Plan:
@@ -425,9 +399,9 @@ class IRLIIndex(VectorIndex):
         vectors, metric = self._verified(base, metric)
         checked_neighbors(queries, neighbors, len(vectors))
         need_torch("Planning an IRLIIndex")
-        given = None if queries is None else len(np.asarray(queries))
+        n_given = None if queries is None else len(np.asarray(queries))
         jobs = resolve_jobs(self.n_jobs)
-        return IndexPlanning(vectors, metric, self.get_params(deep=False), given, neighbors is None, jobs).plan()
+        return plan_index(vectors, metric, self.get_params(deep=False), n_given, neighbors is None, jobs)
 
     def _verified(self, base: Any, metric: Metric | None) -> tuple[Vectors, Metric]:
         """The vectors and the metric, and all parameters, verified."""
@@ -476,8 +450,8 @@ class IRLIIndex(VectorIndex):
         return ids.astype(np.int32)
 
     def removed(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        self._need_fit("removed")
-        return self._vectors.removed(ids)
+        removed: npt.NDArray[np.int64] = ids[self._built("removed").buckets.assignment[0, ids] < 0]
+        return removed
 
     def _remove(self, ids: npt.NDArray[np.int64]) -> None:
         self._vectors = self._vectors.without(ids)
@@ -491,7 +465,7 @@ class IRLIIndex(VectorIndex):
         if k <= _TUNED_FOR or any(options[rule] is not None or getattr(self, rule) != "auto" for rule in rules):
             return ids, distances, counts
         # What was tuned for fewer neighbours may hold fewer than k candidates: look further where some are missing.
-        last, n_buckets = min(k, len(index.there)) - 1, index.buckets.n_buckets
+        last, n_buckets = min(k, len(index.present)) - 1, index.buckets.n_buckets
         short = np.flatnonzero(ids[:, last] < 0) if last >= 0 else np.zeros(0, np.int64)
         while len(short) and (settings.probes < n_buckets or settings.min_votes > 1 or settings.candidates is not None):
             probes = min(2 * settings.probes, n_buckets)
@@ -530,9 +504,9 @@ class IRLIIndex(VectorIndex):
             raise ParameterError(f"The 'recall' parameter of tune must be a float in (0, 1]. Got {recall!r} instead.")
         k = validate.count(k, "k", owner="tune", high=MOST_ANSWERS)
         order, n_jobs = self._settings("tune", order=order).order, resolve_jobs(self.n_jobs)
-        vectors, own = self._queries(queries, "tune")
+        vectors, ids = self._queries(queries, "tune")
         index = self._vectors
-        nearest = index.nearest(vectors, k, own, n_jobs)
+        nearest = index.nearest(vectors, k, ids, n_jobs)
         tuning = choose_settings(
             index.network, index.buckets, vectors, nearest, recall=float(recall), order=order, n_jobs=n_jobs
         )
@@ -579,66 +553,74 @@ class IRLIIndex(VectorIndex):
         """Queries, or a sample of the index's own vectors with their ids."""
         if queries is not None:
             return self._comparable(queries, action, "queries"), None
-        ids = np.random.default_rng(self.seed).permutation(self._vectors.there)[:_SAMPLE]
+        ids = np.random.default_rng(self.seed).permutation(self._vectors.present)[:_SAMPLE]
         return self._vectors.base[ids], ids
 
-    def _settings(self, owner: str, **other: Any) -> SearchSettings:
+    def _settings(
+        self, owner: str, *, probes: Any = None, min_votes: Any = None, order: Any = None, candidates: Any = None
+    ) -> SearchSettings:
         """The index's own settings, verified, with those of a call in their place, and no more probes than buckets."""
         self.check_params(("probes", "min_votes", "order", "candidates"))
-        given = other.get("probes") is not None or not isinstance(self.probes, str)
-        tuned = UNTUNED if given or self.tuning_ is None else self.tuning_.settings
-        own = SearchSettings(
-            tuned.probes if isinstance(self.probes, str) else self.probes,
-            tuned.min_votes if isinstance(self.min_votes, str) else self.min_votes,
-            self.order,
-            tuned.candidates if isinstance(self.candidates, str) else self.candidates,
-        )
-        return own.replaced(owner, self._vectors.buckets, **other)
+        if order is not None and (not isinstance(order, str) or order not in ORDERS):
+            words = ", ".join(map(repr, ORDERS))
+            raise ParameterError(f"The 'order' parameter of {owner} must be one of {words}. Got {order!r} instead.")
+        n_probes_given, buckets = probes is not None or not isinstance(self.probes, str), self._vectors.buckets
+        tuned = UNTUNED if n_probes_given or self.tuning_ is None else self.tuning_.settings
+
+        def value(name: str, argument: Any) -> Any:
+            parameter = getattr(self, name) if argument is None else argument
+            return getattr(tuned, name) if argument is None and isinstance(parameter, str) else parameter
+
+        limit = None if isinstance(candidates, str) and candidates == "all" else value("candidates", candidates)
+        if limit is not None:
+            limit = validate.count(limit, "candidates", owner=owner)
+        n_probes = validate.count(value("probes", probes), "probes", owner=owner)
+        votes = validate.count(value("min_votes", min_votes), "min_votes", owner=owner, high=buckets.n_repetitions)
+        return SearchSettings(min(n_probes, buckets.n_buckets), votes, order or self.order, limit)
+
+    def _built(self, action: str) -> BucketedVectors:
+        self._need_fit(action)
+        return self._vectors
 
     # ---------------------------------------- what was built
 
     @property
     def metric_(self) -> Metric:
         """What near means here; the parameter ``metric`` is for the next ``fit``."""
-        self._need_fit("metric_")
-        return self._vectors.metric
+        return self._built("metric_").metric
 
     @property
     def base_(self) -> Vectors:
         """The vectors: of unit length under the angular metric, zeros where one was removed."""
-        self._need_fit("base_")
-        return self._vectors.base
+        return self._built("base_").base
 
     @property
     def buckets_(self) -> Buckets:
         """Which bucket each vector is in, in every repetition."""
-        self._need_fit("buckets_")
-        return self._vectors.buckets
+        return self._built("buckets_").buckets
 
     @property
     def network_(self) -> BucketNetwork:
         """The networks of all repetitions."""
-        self._need_fit("network_")
-        return self._vectors.network
+        return self._built("network_").network
 
     @property
     def n_vectors_(self) -> int:
         """Vectors that a search can find; ids go beyond it where some were removed."""
-        self._need_fit("n_vectors_")
-        return int(self._vectors.buckets.members.shape[1])
+        return int(self._built("n_vectors_").buckets.members.shape[1])
 
     @property
     def n_dimensions_(self) -> int:
         """Width of a vector."""
-        self._need_fit("n_dimensions_")
-        return int(self._vectors.base.shape[1])
+        return int(self._built("n_dimensions_").base.shape[1])
 
     def _is_fitted(self) -> bool:
         return "_vectors" in self.__dict__
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
+        sizes, arrays = self._vectors.to_parts()
         tuning = None if self.tuning_ is None else self.tuning_.as_json()
-        return {**self._vectors.sizes(), **self._rounds.as_json(), "tuning": tuning}, self._vectors.to_arrays(), {}
+        return {**sizes, **self._rounds.as_json(), "tuning": tuning}, arrays, {}
 
     def _restore(self, state: store.State) -> None:
         self._rounds = Rounds.from_state(state)

@@ -16,14 +16,23 @@ from sylvan.errors import DataError
 from sylvan.lazy import need_torch
 from sylvan.models.irli.bucket_network import BucketNetwork, Float32, best_buckets, expected_affinity
 from sylvan.models.irli.buckets import Buckets, hash_partition, least_loaded_at_random
-from sylvan.models.irli.rounds import PROGRESS, Judge, Partitions, Progress, RecallJudge, Round
-from sylvan.models.irli.settings import LearningSettings
+from sylvan.models.irli.rounds import (
+    PROGRESS,
+    Judge,
+    LearningSettings,
+    Partitions,
+    Progress,
+    RecallJudge,
+    Round,
+    Rounds,
+    State,
+)  # fmt: skip
 from sylvan.parallel import map_parallel
 from sylvan.runtime import ARRAY, Checkpoint, Job, Runner, opened_runner
 from sylvan.runtime.checkpoint import identity_of
 
 if TYPE_CHECKING:
-    from sylvan.models.irli.training import InputScale, State
+    from sylvan.models.irli.training import InputScale
 
 _MOST_ROUNDS = 10  # of rounds="auto"
 _GROUP_WIDTH = 512  # hidden values that are trained together, at least one repetition's
@@ -41,53 +50,17 @@ class LearnedPartitions:
 
     buckets: Buckets
     network: BucketNetwork
-    rounds: tuple[Round, ...]  # all that were tried
-    best_round: int  # the number of the one whose partitions these are
+    record: Rounds  # all rounds that were tried, and the number of the one whose partitions these are
     # shape (n_features, n_repetitions), or None: adagrad's sums of squares of sparse features, by which training can go
     # on
     row_sums: Float32 | None = None
 
 
-def learn_partitions(
-    X: Float32 | sp.csr_matrix,
-    truths: sp.csr_matrix,
-    settings: LearningSettings,
-    *,
-    label_vectors: Float32 | None = None,
-    judge: Judge | None = None,
-    holdout: Rows | None = None,
-    row_weights: Float32 | None = None,
-    runner: Runner | None = None,
-) -> LearnedPartitions:
-    """Learn partitions of the labels and networks that predict an input's buckets, in turns. Labels are hashed into
-    buckets, with a function for each repetition. Then, round by round, the networks are trained for some epochs to say
-    which buckets hold a label of an input, and each label is moved to the least loaded of the buckets that it has most
-    affinity to."""
-    # Shapes: X (n, n_features); truths (n, n_labels); label_vectors (n_labels, n_features); row_weights (n,)
-    need_torch("Learning partitions")
-    from sylvan.models.irli.training import one_thread
-
-    runner = Runner() if runner is None else runner
-    learning = _Learning.of(X, truths, settings, label_vectors, judge, holdout, row_weights, runner)
-    with one_thread():
-        progress = learning.resume() or learning.begin()
-        while not learning.is_over(progress):
-            progress = learning.round(progress)
-        return learning.finish(progress)
-
-
 def fit_partitions(
-    estimator: str,
-    parameters: Mapping[str, Any],
-    data: Mapping[str, Any],
-    X: Float32 | sp.csr_matrix,
-    truths: sp.csr_matrix,
-    *,
-    n_jobs: int,
-    checkpoint: Checkpoint | str | os.PathLike[str] | None,
-    runner: Runner | None,
-    **options: Any,
-) -> LearnedPartitions:
+    estimator: str, parameters: Mapping[str, Any], data: Mapping[str, Any], X: Float32 | sp.csr_matrix,
+    truths: sp.csr_matrix, *, n_jobs: int, checkpoint: Checkpoint | str | os.PathLike[str] | None,
+    runner: Runner | None, **options: Any,
+) -> LearnedPartitions:  # fmt: skip
     """What an estimator's ``fit`` learns, on the runner that it was given."""
 
     def identity() -> dict[str, Any]:
@@ -97,10 +70,77 @@ def fit_partitions(
         return learn_partitions(X, truths, LearningSettings.of(parameters), runner=opened, **options)
 
 
+def learn_partitions(
+    X: Float32 | sp.csr_matrix, truths: sp.csr_matrix, settings: LearningSettings, *,
+    label_vectors: Float32 | None = None, judge: Judge | None = None, holdout: Rows | None = None,
+    row_weights: Float32 | None = None, runner: Runner | None = None,
+) -> LearnedPartitions:  # fmt: skip
+    """Learn partitions of the labels and networks that predict an input's buckets, in turns (Algorithm 1). Labels are
+    hashed into buckets, with a function for each repetition. Then, round by round, the networks are trained for some
+    epochs to say which buckets hold a label of an input, and each label is moved to the least loaded of the buckets
+    that it has most affinity to."""
+    # Shapes: X (n, n_features); truths (n, n_labels); label_vectors (n_labels, n_features); row_weights (n,)
+    need_torch("Learning partitions")
+    from sylvan.models.irli.training import InputScale, one_thread
+
+    runner, rows = Runner() if runner is None else runner, None
+    labelled = np.flatnonzero(np.diff(truths.indptr))
+    n = len(labelled)
+    if not n:
+        raise DataError("No row has a label: there is nothing to learn.")
+    if holdout is not None:
+        rows = np.flatnonzero(~np.isin(labelled, holdout))
+        if not len(rows):
+            raise DataError("All rows that have a label are held out: there is nothing to learn.")
+    if n < X.shape[0]:
+        X, truths = X[labelled], truths[labelled]
+    weights = None if row_weights is None else row_weights[labelled]
+    if weights is not None:
+        weights = weights / weights.mean(dtype=np.float64)
+    size = min(n // 10, _MOST_HOLDOUT)
+    if judge is None and settings.rounds == "auto" and size >= _FEWEST_HOLDOUT:
+        order = np.random.default_rng([settings.seed, 0]).permutation(n)
+        apart, rows = np.sort(order[:size]), np.sort(order[size:])
+        judge = RecallJudge(X[apart], truths[apart], n_jobs=runner.n_jobs)
+    random, n_labels = np.random.default_rng([settings.seed, 4]), truths.shape[1]
+    if label_vectors is None:
+        some = np.sort(random.permutation(np.arange(n) if rows is None else rows)[:_SAMPLE])
+        sample = X[some], truths[some]
+    else:
+        some = np.sort(random.permutation(n_labels)[:_SAMPLE])
+        each_its_label = np.ones(len(some)), some, np.arange(len(some) + 1)
+        sample = label_vectors[some], sp.csr_matrix(each_its_label, shape=(len(some), n_labels))
+    scale = InputScale.of(X)
+    learning = _Learning(X, truths, settings, label_vectors, judge, weights, rows, runner, scale, sample)
+    with one_thread():
+        progress = learning.resume() or learning.begin()
+        while not learning.is_over(progress):
+            progress = learning.round(progress)
+        return learning.finish(progress)
+
+
 def grouped(settings: LearningSettings) -> list[range]:
     """The repetitions that are trained together."""
     size, n = max(_GROUP_WIDTH // settings.hidden, 1), settings.n_repetitions
     return [range(i, min(i + size, n)) for i in range(0, n, size)]
+
+
+def training_jobs(
+    name: str, states: Sequence[State], assignment: Int32, settings: LearningSettings, cost: float, **inputs: Any
+) -> list[Job[State]]:
+    """The training of each group of networks from its state, as a job that :func:`train_group` is the work of."""
+    from sylvan.models.irli.training import STATE, train_group
+
+    jobs = []
+    for i, (group, state) in enumerate(zip(grouped(settings), states, strict=True)):
+        arguments = {
+            **inputs, "repetitions": group, "settings": settings, "state": state,
+            "assignment": assignment[group.start : group.stop],
+        }  # fmt: skip
+        title = f"training the networks of repetitions {group[0]} to {group[-1]}"
+        size = 2 * sum(array.nbytes for array in state.values())
+        jobs.append(Job(f"{name}.group{i}", train_group, arguments, cost, size, STATE, title))
+    return jobs
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,49 +158,18 @@ class _Learning:
     scale: InputScale
     sample: tuple[Any, sp.csr_matrix]  # inputs and their labels, by which affinity is measured
 
-    @classmethod
-    def of(
-        cls,
-        X: Any,
-        truths: Any,
-        settings: LearningSettings,
-        label_vectors: Float32 | None,
-        judge: Judge | None,
-        holdout: Rows | None,
-        weights: Float32 | None,
-        runner: Runner,
-    ) -> _Learning:
-        """Verified, with a holdout for a judge where the rounds need one."""
-        from sylvan.models.irli.training import InputScale
-
-        X, truths = _without_stored_zeros(X), _without_stored_zeros(truths)
-        labelled = _labelled_rows(X, truths, label_vectors)
-        rows = None if holdout is None else np.flatnonzero(~np.isin(labelled, holdout))
-        if rows is not None and not len(rows):
-            raise DataError("All rows that have a label are held out: there is nothing to learn.")
-        if len(labelled) < X.shape[0]:
-            X, truths = X[labelled], truths[labelled]
-        if weights is not None:
-            weights = weights[labelled] / weights[labelled].mean(dtype=np.float64)
-        size = min(len(labelled) // 10, _MOST_HOLDOUT)
-        if judge is None and settings.rounds == "auto" and size >= _FEWEST_HOLDOUT:
-            order = np.random.default_rng([settings.seed, 0]).permutation(len(labelled))
-            apart, rows = np.sort(order[:size]), np.sort(order[size:])
-            judge = RecallJudge(X[apart], truths[apart], n_jobs=runner.n_jobs)
-        sample = _sample(X, truths, rows, label_vectors, np.random.default_rng([settings.seed, 4]))
-        return cls(X, truths, settings, label_vectors, judge, weights, rows, runner, InputScale.of(X), sample)
-
-    # ---------------------------------------- the algorithm
-
     def begin(self) -> Progress:
         """Labels hashed into buckets, and networks before any training."""
         from sylvan.models.irli.training import begin_group
 
-        own = self.settings
-        assignment = hash_partition(self.truths.shape[1], own.n_buckets, own.n_repetitions, own.seed)
-        groups = enumerate(grouped(own))
-        jobs = [Job(f"begin.group{i}", begin_group, self._group_inputs(group)) for i, group in groups]
-        hashed = Partitions(Buckets.from_assignment(assignment, own.n_buckets), self.runner.run(jobs))
+        settings, jobs = self.settings, []
+        assignment = hash_partition(self.truths.shape[1], settings.n_buckets, settings.n_repetitions, settings.seed)
+        for i, group in enumerate(grouped(settings)):
+            inputs = {
+                "X": self.X, "truths": self.truths, "repetitions": group, "settings": settings, "scale": self.scale,
+            }  # fmt: skip
+            jobs.append(Job(f"begin.group{i}", begin_group, inputs))
+        hashed = Partitions(Buckets.from_assignment(assignment, settings.n_buckets), self.runner.run(jobs))
         affinity, _ = self._measure("begin", hashed)
         return Progress(hashed, affinity, hashed)
 
@@ -172,11 +181,8 @@ class _Learning:
         if not isinstance(self.settings.rounds, str):
             return last.number >= self.settings.rounds
         most = 1 if self.judge is None else _MOST_ROUNDS
-        return (
-            last.number >= most
-            or progress.best_round < last.number
-            or (last.number > 0 and float(np.mean(last.moved)) < _SETTLED)
-        )
+        settled = last.number > 0 and float(np.mean(last.moved)) < _SETTLED
+        return last.number >= most or progress.best_round < last.number or settled
 
     def round(self, progress: Progress) -> Progress:
         """Labels move, all but in the first round; the networks are trained, and both are judged."""
@@ -187,88 +193,65 @@ class _Learning:
         affinity, measures = self._measure(name, trained, self.judge)
         moved = tuple((before.buckets.assignment != buckets.assignment).mean(axis=1).tolist())
         deviation, seconds = tuple(buckets.load_deviation().tolist()), time.monotonic() - start
-        one = Round(number, moved, progress.affinity, affinity, deviation, loss, seconds, measures)
-        progress = progress.after(one, trained)
-        self._save(progress)
+        record = Round(number, moved, progress.affinity, affinity, deviation, loss, seconds, measures)
+        progress = progress.after(record, trained)
+        # The next round needs the last round's networks and the best one's; others are deleted.
+        self.runner.save("progress", progress, PROGRESS)
+        unused = {*range(number)} - {progress.best_round}
+        groups = [group for old in unused for group in self._names(old)]
+        self.runner.forget([*groups, *(f"round{old}.partition" for old in range(1, number + 1))])
         return progress
 
     def finish(self, progress: Progress) -> LearnedPartitions:
         """The best round's partitions, whose networks learn on at a falling rate, from holdout rows too."""
         from sylvan.models.irli.training import network_of, row_sums_of
 
-        best = progress.best
+        best, record = progress.best, Rounds(progress.rounds, progress.best_round)
         if self.settings.final_epochs:
             best, _ = self._train("final", best, self.settings.final_epochs)
-        network = network_of(best.states, self.scale)
-        sums = row_sums_of(best.states)
-        return LearnedPartitions(best.buckets, network, progress.rounds, progress.best_round, sums)
-
-    # ---------------------------------------- its steps, as jobs
-
-    def _group_inputs(self, group: range) -> dict[str, Any]:
-        return {
-            "X": self.X, "truths": self.truths, "repetitions": group, "settings": self.settings, "scale": self.scale
-        }  # fmt: skip
+        return LearnedPartitions(best.buckets, network_of(best.states, self.scale), record, row_sums_of(best.states))
 
     def _train(self, name: str, partitions: Partitions, epochs: int) -> tuple[Partitions, float]:
         """Some epochs of all networks, and their mean loss; the "final" ones on all rows, at a falling rate."""
-        from sylvan.models.irli.training import STATE, train_group
-
         rows = None if name == "final" else self.rows
-        cost = epochs * -(-(self.X.shape[0] if rows is None else len(rows)) // self.settings.batch_size)
-        assignment, jobs = partitions.buckets.assignment, []
-        for i, (group, state) in enumerate(zip(grouped(self.settings), partitions.states, strict=True)):
-            inputs = {
-                **self._group_inputs(group), "state": state, "assignment": assignment[group.start : group.stop],
-                "epochs": epochs, "rows": rows, "row_weights": self.weights, "fade": name == "final",
-            }  # fmt: skip
-            title = f"training the networks of repetitions {group[0]} to {group[-1]}"
-            size = 2 * sum(array.nbytes for array in state.values())
-            jobs.append(Job(f"{name}.group{i}", train_group, inputs, cost, size, STATE, title))
+        jobs = training_jobs(
+            name, partitions.states, partitions.buckets.assignment, self.settings,
+            epochs * -(-(self.X.shape[0] if rows is None else len(rows)) // self.settings.batch_size),
+            X=self.X, truths=self.truths, scale=self.scale, epochs=epochs, rows=rows, row_weights=self.weights,
+            fade=name == "final",
+        )  # fmt: skip
         trained = dict(self.runner.run(jobs, f"Learning, {name}").scan())
-        states = [trained[i] for i in range(len(jobs))]
-        sizes = [len(group) for group in grouped(self.settings)]
+        states, sizes = [trained[i] for i in range(len(jobs))], [len(group) for group in grouped(self.settings)]
         loss = np.average([float(state["loss"]) for state in states], weights=sizes)
         return Partitions(partitions.buckets, states), float(loss)
 
     def _repartition(self, number: int, partitions: Partitions) -> Buckets:
         """Each label to the least loaded of the K buckets that it has most affinity to, in every repetition."""
-        name = f"round{number}"
-        own = self.settings
-        room = int(own.room * self.truths.shape[1] / own.n_buckets)
+        settings = self.settings
         inputs = {
             "states": partitions.states, "scale": self.scale, "assignment": partitions.buckets.assignment,
-            "choices": min(own.choices, own.n_buckets), "room": room, "label_vectors": self.label_vectors,
-            "X": self.X, "truths": self.truths, "rows": self.rows, "n_jobs": self.runner.n_jobs,
-            "seed": (own.seed, 6, number),
+            "choices": min(settings.choices, settings.n_buckets),
+            "room": int(settings.room * self.truths.shape[1] / settings.n_buckets),
+            "label_vectors": self.label_vectors, "X": self.X, "truths": self.truths, "rows": self.rows,
+            "n_jobs": self.runner.n_jobs, "seed": (settings.seed, 6, number),
         }  # fmt: skip
-        job = Job(f"{name}.partition", _moved_labels, inputs, packing=ARRAY, title="moving the labels")
-        return Buckets.from_assignment(self.runner.one(job), own.n_buckets)
+        job = Job(f"round{number}.partition", _moved_labels, inputs, packing=ARRAY, title="moving the labels")
+        return Buckets.from_assignment(self.runner.one(job), settings.n_buckets)
 
     def _measure(self, name: str, partitions: Partitions, judge: Judge | None = None) -> tuple[float, dict[str, float]]:
         """The affinity that Theorem 1 says grows, and what a judge measures."""
         inputs = {
-            "states": partitions.states, "scale": self.scale, "buckets": partitions.buckets,
-            "X": self.sample[0], "truths": self.sample[1], "judge": judge, "n_jobs": self.runner.n_jobs,
+            "states": partitions.states, "scale": self.scale, "buckets": partitions.buckets, "X": self.sample[0],
+            "truths": self.sample[1], "judge": judge, "n_jobs": self.runner.n_jobs,
         }  # fmt: skip
         return self.runner.one(Job(f"{name}.measures", _measured, inputs, title="judging the round"))
-
-    # ---------------------------------------- going on after an interruption
 
     def _names(self, number: int) -> list[str]:
         """The jobs of a round whose results are its networks."""
         return [f"round{number}.group{i}" for i in range(len(grouped(self.settings)))]
 
-    def _save(self, progress: Progress) -> None:
-        """Store what the next round needs: the last round's networks and the best one's; others are deleted."""
-        last = progress.rounds[-1].number
-        self.runner.save("progress", progress, PROGRESS)
-        unused = {*range(last)} - {progress.best_round}
-        groups = [name for number in unused for name in self._names(number)]
-        self.runner.forget([*groups, *(f"round{number}.partition" for number in range(1, last + 1))])
-
     def resume(self) -> Progress | None:
-        """The progress that :meth:`_save` stored; None where it isn't there, or not whole."""
+        """The progress that :meth:`round` stored; None where it isn't there, or not whole."""
         from sylvan.models.irli.training import STATE
 
         stored = self.runner.load(["progress"], PROGRESS)
@@ -283,19 +266,10 @@ class _Learning:
 
 
 def _moved_labels(
-    *,
-    states: Sequence[State],
-    scale: InputScale,
-    assignment: Int32,
-    choices: int,
-    room: int,
-    label_vectors: Float32 | None,
-    X: Any,
-    truths: sp.csr_matrix,
-    rows: Rows | None,
-    n_jobs: int,
+    *, states: Sequence[State], scale: InputScale, assignment: Int32, choices: int, room: int,
+    label_vectors: Float32 | None, X: Any, truths: sp.csr_matrix, rows: Rows | None, n_jobs: int,
     seed: tuple[int, ...],
-) -> Int32:
+) -> Int32:  # fmt: skip
     """The buckets that labels move to, (n_repetitions, n_labels); placed in another random order every time."""
     from sylvan.models.irli.training import network_of
 
@@ -304,11 +278,11 @@ def _moved_labels(
         X, truths = X[rows], truths[rows]
 
     def work(repetition: int) -> Int32:
-        one = network.only(repetition)
+        of_repetition = network.only(repetition)
         if label_vectors is None:
-            best = best_buckets(one, X, truths, choices)
+            best = best_buckets(of_repetition, X, truths, choices)
         else:
-            best = one.top(label_vectors, choices)[0][:, 0]
+            best = of_repetition.top(label_vectors, choices)[0][:, 0]
         current = assignment[repetition]
         return least_loaded_at_random(best, network.n_buckets, (*seed, repetition), current=current, room=room)
 
@@ -316,58 +290,11 @@ def _moved_labels(
 
 
 def _measured(
-    *,
-    states: Sequence[State],
-    scale: InputScale,
-    buckets: Buckets,
-    X: Any,
-    truths: sp.csr_matrix,
-    judge: Judge | None,
-    n_jobs: int,
-) -> tuple[float, dict[str, float]]:
+    *, states: Sequence[State], scale: InputScale, buckets: Buckets, X: Any, truths: sp.csr_matrix,
+    judge: Judge | None, n_jobs: int,
+) -> tuple[float, dict[str, float]]:  # fmt: skip
     from sylvan.models.irli.training import network_of
 
     network = network_of(states, scale)
     affinity = expected_affinity(network, X, truths, buckets.assignment, n_jobs)
     return affinity, {} if judge is None else judge(buckets, network)
-
-
-def _sample(
-    X: Any, truths: sp.csr_matrix, rows: Rows | None, label_vectors: Float32 | None, random: np.random.Generator
-) -> tuple[Any, sp.csr_matrix]:
-    """Some labels' vectors, each with its label, or else some inputs with their labels."""
-    if label_vectors is None:
-        some = np.sort(random.permutation(np.arange(X.shape[0]) if rows is None else rows)[:_SAMPLE])
-        return X[some], truths[some]
-    n_labels = truths.shape[1]
-    some = np.sort(random.permutation(n_labels)[:_SAMPLE])
-    own = np.ones(len(some)), some, np.arange(len(some) + 1)
-    return label_vectors[some], sp.csr_matrix(own, shape=(len(some), n_labels))
-
-
-def _labelled_rows(X: Any, truths: sp.csr_matrix, label_vectors: Float32 | None) -> Rows:
-    """The rows that have a label, once the shapes were seen to agree."""
-    if X.shape[0] != truths.shape[0]:
-        raise DataError(
-            "Partitions are learned from inputs and truths with equal numbers of rows. Got shapes "
-            f"{X.shape} and {truths.shape} instead."
-        )
-    wanted = truths.shape[1], X.shape[1]
-    if label_vectors is not None and label_vectors.shape != wanted:
-        raise DataError(f"'label_vectors' must have shape {wanted}. Got {label_vectors.shape} instead.")
-    labelled = np.flatnonzero(np.diff(truths.indptr))
-    if not len(labelled):
-        raise DataError("No row has a label: there is nothing to learn.")
-    return labelled
-
-
-def _without_stored_zeros(matrix: Any) -> Any:
-    """Sparse matrices in CSR form without zeros, which are no labels; dense ones as they are."""
-    if not sp.issparse(matrix):
-        return matrix
-    rows: Any = matrix
-    rows = rows.tocsr()
-    if rows.nnz and (rows.data == 0).any():
-        rows = rows.copy()
-        rows.eliminate_zeros()
-    return rows

@@ -1,12 +1,13 @@
-"""The rounds of a training: what each did, for reports and saved models, and what the next one goes on from."""
+"""A training in rounds: its settings, what each round did, who judges it, how far it has come, and the report of it."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,23 +15,62 @@ import scipy.sparse as sp
 
 from sylvan import store
 from sylvan.errors import DataError, ModelError
+from sylvan.metrics import figures
 from sylvan.models.irli.bucket_network import BucketNetwork
-from sylvan.models.irli.buckets import Buckets
-from sylvan.models.irli.candidates import Candidates, Order, find_candidates
+from sylvan.models.irli.buckets import MOST_BUCKETS, MOST_REPETITIONS, Buckets, Candidates, Order, find_candidates
 from sylvan.parallel import split_ranges
+from sylvan.params.fields import Parameterized, Range, Seed, parameterized
+from sylvan.params.wording import counted as counted_words
 from sylvan.runtime import Packing
 from sylvan.runtime.jobs import Arrays
 
-if TYPE_CHECKING:
-    from sylvan.models.irli.training import State
-
+State = Mapping[str, npt.NDArray[Any]]  # everything that the training of a group goes on from, and its loss
 # Gives measures of which "score" decides, larger being better.
 Judge = Callable[[Buckets, BucketNetwork], dict[str, float]]
 _ROWS = 256
 _SHARES = (256, 128, 64, 32, 16)  # of all labels, how small a part the candidates are
 _MOST_ROUNDS, _MOST_NUMBERS = 10_000, 1 << 20
-_NUMBERS = ("affinity_before", "affinity_after", "loss", "seconds")
-_LISTS = ("moved", "load_deviation")
+
+# The ranges of the settings, whose defaults each model chooses for itself.
+NBucketsOrAuto = Annotated[int | Literal["auto"], Range(1, MOST_BUCKETS, word="auto")]
+Repetitions = Annotated[int, Range(1, MOST_REPETITIONS)]
+Hidden = Annotated[int, Range(1, 1 << 20)]
+Choices = Annotated[int, Range(1, MOST_BUCKETS)]
+NumberOfRounds = Annotated[int | Literal["auto"], Range(0, 1000, word="auto")]
+Rate = Annotated[float, Range(0, open_low=True)]
+
+
+@parameterized
+class LearningSettings(Parameterized):
+    """How partitions and their networks are learned."""
+
+    n_buckets: Annotated[int, Range(1, MOST_BUCKETS)]  # the paper's B
+    n_repetitions: Repetitions = 16  # the paper's R
+    hidden: Hidden = 1024  # width of each network's hidden layer
+    choices: Choices = 10  # buckets of most affinity from which the least loaded is chosen; the paper's K
+    # re-partitions. "auto" goes on until the judge's score no longer rises or hardly a label moves. Where there is a
+    # judge, the round of the best score counts, otherwise the last
+    rounds: NumberOfRounds = "auto"
+    epochs_per_round: Annotated[int, Range(1)] = 5  # of training after each re-partition
+    final_epochs: Annotated[int, Range(0)] = (
+        5  # at last, on the best round's partitions, with a learning rate that falls to nothing
+    )
+    learning_rate: Rate = 0.001  # of Adam
+    row_learning_rate: Rate = 0.1  # of Adagrad, on the first layer of sparse inputs
+    batch_size: Annotated[int, Range(1)] = 256
+    dropout: Annotated[float, Range(0, 0.99)] = 0.0  # of hidden values, in training
+    # soft capacity: buckets of less than so many times the mean load take the labels that like them best at once. With
+    # 0, as in the paper, the least loaded is always chosen
+    room: Annotated[float, Range(0, 1000)] = 0.0
+    seed: Seed = 0
+
+    def __post_init__(self) -> None:
+        self.check_params()
+
+    @classmethod
+    def of(cls, params: Mapping[str, Any]) -> LearningSettings:
+        """Those of an estimator's parameters that are settings of learning."""
+        return cls(**{name: params[name] for name in cls.parameter_names() if name in params})
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,15 +91,12 @@ class RecallJudge:
         m = min(max(network.n_buckets // 16, 10) if self.probes is None else self.probes, network.n_buckets)
         sums = np.zeros(len(limits))
         for start, stop in split_ranges(n, _ROWS):
-            chosen, probabilities = network.top(self.X[start:stop], m, n_jobs)
-            candidates = find_candidates(
-                buckets, chosen, probabilities, order=self.order, limit=limits[-1], n_jobs=n_jobs
-            )
+            probed = network.top(self.X[start:stop], m, n_jobs)
+            candidates = find_candidates(buckets, *probed, order=self.order, limit=limits[-1], n_jobs=n_jobs)
             sums += candidate_recall(candidates, self.truths[start:stop], limits).sum(axis=0)
         recalls = sums / max(n, 1)
-        return {"score": float(recalls.mean())} | {
-            f"recall at {limit}": float(recall) for limit, recall in zip(limits, recalls, strict=True)
-        }
+        named = {f"recall at {limit}": float(recall) for limit, recall in zip(limits, recalls, strict=True)}
+        return {"score": float(recalls.mean()), **named}
 
 
 def candidate_recall(candidates: Candidates, truths: sp.csr_matrix, limits: list[int]) -> npt.NDArray[np.float64]:
@@ -100,6 +137,13 @@ class Round:
         return self.holdout.get("score", float(self.number))
 
 
+# The fields of a round in a saved model but its number, and what holds their numbers.
+_FIELDS: dict[str, type] = {
+    "affinity_before": float, "affinity_after": float, "loss": float, "seconds": float, "moved": list,
+    "load_deviation": list, "holdout": dict,
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Rounds:
     """The rounds of a training, and the number of the best, whose partitions the model has."""
@@ -109,13 +153,7 @@ class Rounds:
 
     def as_json(self) -> dict[str, Any]:
         """Plain values for a saved model; None for numbers that JSON has no word for."""
-        plain = []
-        for one in self.rounds:
-            entry: dict[str, Any] = {"number": one.number}
-            entry.update({name: _finite(getattr(one, name)) for name in _NUMBERS})
-            entry.update({name: [_finite(value) for value in getattr(one, name)] for name in _LISTS})
-            entry["holdout"] = {name: _finite(value) for name, value in one.holdout.items()}
-            plain.append(entry)
+        plain = [{name: _plain(getattr(record, name)) for name in ("number", *_FIELDS)} for record in self.rounds]
         return {"rounds": plain, "best_round": self.best}
 
     @classmethod
@@ -126,7 +164,7 @@ class Rounds:
         try:
             if not isinstance(rounds, list) or len(rounds) > _MOST_ROUNDS:
                 raise TypeError("it is no list")
-            return cls(tuple(_read_round(entry) for entry in rounds), best)
+            return cls(tuple(map(_read_round, rounds)), best)
         except (TypeError, KeyError, ValueError) as error:
             where = state.where or "The model"
             raise ModelError(
@@ -134,34 +172,33 @@ class Rounds:
             ) from error
 
 
-def _finite(value: float) -> float | None:
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(number) for name, number in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(number) for number in value]
     return value if math.isfinite(value) else None
 
 
 def _read_round(entry: Any) -> Round:
-    if not isinstance(entry, dict) or not isinstance(entry["holdout"], dict):
-        raise TypeError("a round is an object")
-    number = entry["number"]
-    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= _MOST_ROUNDS:
-        raise ValueError("a round has a number")
-    lists = {name: entry[name] for name in _LISTS}
-    if any(not isinstance(values, list) or len(values) > _MOST_NUMBERS for values in lists.values()):
-        raise TypeError("these are lists")
-    return Round(
-        number=number,
-        holdout={str(name): _read_number(value) for name, value in entry["holdout"].items()},
-        moved=tuple(_read_number(value) for value in lists["moved"]),
-        load_deviation=tuple(_read_number(value) for value in lists["load_deviation"]),
-        **{name: _read_number(entry[name]) for name in _NUMBERS},
-    )
+    if not isinstance(entry, dict) or type(entry["number"]) is not int or not 0 <= entry["number"] <= _MOST_ROUNDS:
+        raise ValueError("a round is an object that has a number")
+    return Round(number=entry["number"], **{name: _read(entry[name], kind) for name, kind in _FIELDS.items()})
 
 
-def _read_number(value: Any) -> float:
-    if value is None:
-        return math.nan
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1e300:
-        raise ValueError("no number")
-    return float(value)
+def _read(value: Any, kind: type) -> Any:
+    """A number, or a list or an object of numbers, that :func:`_plain` gave."""
+    if kind is float:
+        if value is None:
+            return math.nan
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1e300:
+            raise ValueError("no number")
+        return float(value)
+    if not isinstance(value, kind) or len(value) > _MOST_NUMBERS:
+        raise TypeError("no numbers")
+    if isinstance(value, dict):
+        return {name: _read(number, float) for name, number in value.items()}
+    return tuple(_read(number, float) for number in value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,11 +219,11 @@ class Progress:
     rounds: tuple[Round, ...] = ()
     best_round: int = 0  # the number of the one with the highest score, the first of equals
 
-    def after(self, one: Round, partitions: Partitions) -> Progress:
+    def after(self, record: Round, partitions: Partitions) -> Progress:
         """The progress once a round is made."""
-        progress = replace(self, last=partitions, affinity=one.affinity_after, rounds=(*self.rounds, one))
-        if not self.rounds or one.score > self.rounds[self.best_round].score:
-            progress = replace(progress, best=partitions, best_round=one.number)
+        progress = replace(self, last=partitions, affinity=record.affinity_after, rounds=(*self.rounds, record))
+        if not self.rounds or record.score > self.rounds[self.best_round].score:
+            progress = replace(progress, best=partitions, best_round=record.number)
         return progress
 
 
@@ -210,3 +247,124 @@ def _unpack_progress(arrays: Arrays) -> Progress:
 
 # For a checkpoint; networks are stored as the results of the jobs that trained them.
 PROGRESS: Packing[Progress] = Packing(_pack_progress, _unpack_progress)
+
+
+@dataclass(frozen=True, eq=False)
+class BucketReport:
+    """How balanced a model's buckets are, how its training went, and how many candidates its queries have."""
+
+    n_labels: int  # labels, or vectors, that a query can find
+    n_buckets: int
+    n_repetitions: int
+    # shape (n_repetitions,): standard deviation of the number of labels in a bucket; Table 3 of the paper
+    load_deviation: npt.NDArray[np.float64]
+    largest_load: npt.NDArray[np.int64]  # shape (n_repetitions,)
+    # each with the share of labels that moved, and the affinity that Theorem 1 of the paper says grows
+    rounds: tuple[Round, ...]
+    best_round: int  # the number of the one whose partitions the model has
+    candidates: npt.NDArray[np.int64]  # shape (n_queries,): candidates that the model's own settings leave a query
+    counted: npt.NDArray[np.int64]  # shape (n_queries,): counters raised for them
+
+    @classmethod
+    def of(
+        cls, buckets: Buckets, rounds: Rounds, candidates: npt.NDArray[np.int64], counted: npt.NDArray[np.int64]
+    ) -> BucketReport:
+        """From a model's parts, and what was counted of queries."""
+        return cls(
+            int(buckets.members.shape[1]), buckets.n_buckets, buckets.n_repetitions, buckets.load_deviation(),
+            buckets.loads().max(axis=1), rounds.rounds, rounds.best, candidates, counted,
+        )  # fmt: skip
+
+    @property
+    def mean_load(self) -> float:
+        """Labels in a bucket, on average."""
+        return self.n_labels / self.n_buckets
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "n_labels": self.n_labels, "n_buckets": self.n_buckets, "n_repetitions": self.n_repetitions,
+            "mean_load": self.mean_load, "load_deviation": self.load_deviation.tolist(),
+            "largest_load": self.largest_load.tolist(), **Rounds(self.rounds, self.best_round).as_json(),
+            "candidates": _summary(self.candidates), "counted": _summary(self.counted),
+        }  # fmt: skip
+
+    def text(self) -> str:
+        """The report as people read it."""
+        low, high = (f"{value:.2f}" for value in (self.load_deviation.min(), self.load_deviation.max()))
+        lines = [
+            f"{self.n_labels:,} in {self.n_repetitions} x {counted_words(self.n_buckets, 'bucket')}, "
+            f"{self.mean_load:,.1f} in each; standard deviation {low if low == high else f'{low} to {high}'}, at most "
+            f"{int(self.largest_load.max(initial=0)):,}"
+        ]
+        if len(self.candidates):
+            summary = _summary(self.candidates)
+            lines.append(
+                f"candidates of a query: {summary['mean']:,.0f} on average, {summary['median']:,.0f} in the middle, "
+                f"{summary['p95']:,.0f} at most of 95 in 100; counters raised: {self.counted.mean():,.0f}"
+            )
+        if self.rounds:
+            names = list(dict.fromkeys(name for record in self.rounds for name in record.holdout))
+            head = f"{'round':>5}{'moved':>9}{'affinity':>20}{'deviation':>11}{'loss':>10}"
+            lines.append(head + "".join(f"{name:>{max(10, len(name) + 2)}}" for name in names))
+            lines.extend(self._line(record, names) for record in self.rounds)
+        return "\n".join(lines)
+
+    def _line(self, record: Round, names: Sequence[str]) -> str:
+        moved = f"{100 * np.mean(record.moved):.1f} %" if record.moved else "-"
+        affinity = f"{_shown(record.affinity_before)} -> {_shown(record.affinity_after)}"
+        deviation = _shown(float(np.mean(record.load_deviation))) if record.load_deviation else "-"
+        line = f"{record.number:>5}{moved:>9}{affinity:>20}{deviation:>11}{_shown(record.loss):>10}"
+        line += "".join(f"{_shown(record.holdout.get(name, math.nan)):>{max(10, len(name) + 2)}}" for name in names)
+        return line + ("  best" if record.number == self.best_round else "")
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Draw the report into a PNG, SVG or PDF file."""
+        name = os.fspath(path)
+        if not figures.can_draw(name):
+            raise DataError(f"A report is drawn into a {figures.FORMATS} file, not {name!r}.")
+        figures.need_matplotlib()
+        panels = (self._draw_loads, self._draw_candidates, self._draw_affinity, self._draw_moves)
+        try:
+            figures.draw_panels([name], "", panels, (9.6, 7.2), rows=2)
+        except OSError as error:
+            raise DataError(f"{name!r} can't be written ({error.strerror or error}).") from error
+
+    def _draw_loads(self, axes: Any) -> None:
+        axes.bar(np.arange(1, self.n_repetitions + 1), self.load_deviation, color=figures.BLUE)
+        title = f"Load of a bucket (mean {self.mean_load:,.1f})"
+        axes.set(xlabel="repetition", ylabel="standard deviation", title=title)
+        figures.whole_numbers(axes)
+
+    def _draw_candidates(self, axes: Any) -> None:
+        if len(self.candidates):
+            axes.hist(self.candidates, bins=min(40, 1 + int(np.sqrt(len(self.candidates)))), color=figures.GREEN)
+        axes.set(xlabel="candidates", ylabel="queries", title="Candidates of a query")
+
+    def _draw_affinity(self, axes: Any) -> None:
+        numbers = [record.number for record in self.rounds]
+        before, after = [record.affinity_before for record in self.rounds], [r.affinity_after for r in self.rounds]
+        axes.plot(numbers, before, "o:", color=figures.GREY, label="before the move")
+        axes.plot(numbers, after, "o-", color=figures.BLUE, label="trained after it")
+        axes.set(xlabel="round", ylabel="mean probability", title="Affinity of a label's own bucket")
+        figures.whole_numbers(axes)
+        axes.legend(frameon=False)
+
+    def _draw_moves(self, axes: Any) -> None:
+        moves = [record for record in self.rounds if record.moved and record.number]
+        numbers, moved = [record.number for record in moves], [100 * np.array(record.moved) for record in moves]
+        axes.plot(numbers, [share.mean() for share in moved], "o-", color=figures.ORANGE)
+        lowest, highest = [share.min() for share in moved], [share.max() for share in moved]
+        axes.fill_between(numbers, lowest, highest, color=figures.ORANGE, alpha=0.2, linewidth=0)
+        axes.set(xlabel="round", ylabel="percent of labels", title="New assignments", ylim=(0, 100))
+        figures.whole_numbers(axes)
+
+
+def _summary(counts: npt.NDArray[np.int64]) -> dict[str, float]:
+    if not len(counts):
+        return dict.fromkeys(("mean", "median", "p95"), math.nan)
+    return {"mean": float(counts.mean()), "median": float(np.median(counts)), "p95": float(np.percentile(counts, 95))}
+
+
+def _shown(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.4g}"

@@ -1,9 +1,11 @@
-"""Searching vectors in buckets: the settings of a search, and what an index consists of once it is built."""
+"""Searching vectors in buckets: the settings of a search, what an index consists of once it is built, and the choice of
+settings for a wished recall, at least cost."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,16 +13,28 @@ import numpy.typing as npt
 
 from sylvan import store
 from sylvan.arrays import validate
-from sylvan.errors import ParameterError
+from sylvan.errors import DataError, ModelError
 from sylvan.models.irli.bucket_network import BucketNetwork
-from sylvan.models.irli.buckets import Buckets, least_loaded_at_random
-from sylvan.models.irli.candidates import ORDERS, Candidates, Order, find_candidates
-from sylvan.models.irli.distances import METRICS, Metric, exact_neighbors, nearest_candidates
-from sylvan.models.irli.settings import MOST_BUCKETS
-from sylvan.models.irli.vectors import FARTHEST, Answers, Vectors
+from sylvan.models.irli.buckets import (
+    MOST_BUCKETS,
+    MOST_REPETITIONS,
+    ORDERS,
+    Buckets,
+    Candidates,
+    Order,
+    find_candidates,
+    least_loaded_at_random,
+)  # fmt: skip
+from sylvan.models.irli.vectors import FARTHEST, METRICS, Answers, Metric, Vectors, exact_neighbors, nearest_candidates
 
-ALL = "all"  # of the candidates
 _COUNTED = 1 << 24  # candidates of a block of queries, about
+# A counter that is raised costs about what so many multiplications of a distance do, which stand in a row: it lies
+# somewhere else each time, and by probability a sum is raised with it.
+_INCREMENT = {"votes": 12, "probability": 16}
+# From an eighth of the vectors on they are counted block by block, in the nearest caches: a counter costs much less,
+# but all of them are looked through.
+_IN_BLOCKS, _LOOKED_THROUGH, _SPARSE = 3.0, 2.5, 8
+_MEASURES = ("recall", "n_candidates", "n_counted")
 
 Ids = npt.NDArray[np.int32]
 Counts = npt.NDArray[np.int64]
@@ -35,43 +49,68 @@ class SearchSettings:
     order: Order  # by what candidates are ordered
     candidates: int | None  # the first so many are compared; None for all of them
 
-    def replaced(
-        self,
-        owner: str,
-        buckets: Buckets,
-        *,
-        probes: Any = None,
-        min_votes: Any = None,
-        order: Any = None,
-        candidates: Any = None,
-    ) -> SearchSettings:
-        """These settings with what is not None in their place, and no more probes than there are buckets."""
-        if order is not None and (not isinstance(order, str) or order not in ORDERS):
-            words = ", ".join(map(repr, ORDERS))
-            raise ParameterError(f"The 'order' parameter of {owner} must be one of {words}. Got {order!r} instead.")
-        limit = self.candidates
-        if candidates == ALL and isinstance(candidates, str):
-            limit = None
-        elif candidates is not None:
-            limit = validate.count(candidates, "candidates", owner=owner)
-        n_probes = self.probes if probes is None else validate.count(probes, "probes", owner=owner)
-        votes = self.min_votes if min_votes is None else min_votes
-        return SearchSettings(
-            min(n_probes, buckets.n_buckets),
-            validate.count(votes, "min_votes", owner=owner, high=buckets.n_repetitions),
-            order or self.order,
-            limit,
+
+UNTUNED = SearchSettings(8, 1, "probability", None)  # of an index that was too small to measure on
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What a search was set to for a wished recall, and what was measured in doing so."""
+
+    settings: SearchSettings
+    recall: float  # share of the nearest vectors that are among the vectors compared, of the queries it was chosen for
+    n_candidates: float  # vectors compared with a query, on average
+    n_counted: float  # counters raised for a query, on average
+
+    def as_json(self) -> dict[str, Any]:
+        """The same as plain values."""
+        return asdict(self)
+
+    @classmethod
+    def from_state(cls, state: store.State) -> Tuning:
+        """From what :meth:`as_json` gave to a State under "tuning", verified."""
+        stored: Any = state.meta.get("tuning")
+        try:
+            values = {**{name: stored[name] for name in _MEASURES}, **stored["settings"]}
+            limit = values["candidates"]
+        except (TypeError, KeyError, ValueError) as error:
+            where = f"{state.where or 'The model'!r} is damaged"
+            raise ModelError(f"{where}: 'tuning' of the {state.kind} is no record of settings.") from error
+        tuned = replace(state, meta=values)
+        settings = SearchSettings(
+            store.need_int(tuned, "probes", 1, MOST_BUCKETS),
+            store.need_int(tuned, "min_votes", 1, MOST_REPETITIONS),
+            store.need_choice(tuned, "order", ORDERS),
+            None if limit is None else store.need_int(tuned, "candidates", 1, validate.MAX_COLUMNS),
+        )
+        return cls(settings, *(store.need_float(tuned, name, 0) for name in _MEASURES))
+
+    def text(self) -> str:
+        """The same in words."""
+        chosen = self.settings
+        limit = "all" if chosen.candidates is None else f"{chosen.candidates:,}"
+        return (
+            f"probes={chosen.probes}, min_votes={chosen.min_votes}, candidates={limit} by {chosen.order}: recall "
+            f"{self.recall:.3f} with {self.n_candidates:,.0f} candidates a query."
         )
 
 
-def candidate_blocks(n_queries: int, buckets: Buckets, settings: SearchSettings) -> list[tuple[int, int]]:
-    """Ranges of queries whose candidates fit into memory at once."""
+def candidates_of(
+    network: BucketNetwork, buckets: Buckets, inputs: Vectors, settings: SearchSettings, n_jobs: int,
+    best_first: bool = False,
+) -> Iterator[tuple[slice, Candidates]]:  # fmt: skip
+    """Some queries at a time, whose candidates fit into memory, and these."""
     n_labels = max(1, buckets.n_labels)
     each = min(n_labels, buckets.n_repetitions * settings.probes * (1 + n_labels // buckets.n_buckets))
     if settings.candidates is not None:
         each = min(each, settings.candidates)
     step = max(1, _COUNTED // each)
-    return [(start, min(start + step, n_queries)) for start in range(0, n_queries, step)]
+    for start in range(0, len(inputs), step):
+        part = slice(start, min(start + step, len(inputs)))
+        yield part, find_candidates(
+            buckets, *network.top(inputs[part], settings.probes, n_jobs=n_jobs), min_votes=settings.min_votes,
+            order=settings.order, limit=settings.candidates, best_first=best_first, n_jobs=n_jobs,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +123,7 @@ class BucketedVectors:
     network: BucketNetwork
 
     @property
-    def there(self) -> Ids:
+    def present(self) -> Ids:
         """Ids of the vectors that weren't removed."""
         return np.flatnonzero(self.buckets.assignment[0] >= 0).astype(np.int32)
 
@@ -93,50 +132,30 @@ class BucketedVectors:
         shape = (len(queries), k)
         ids, distances = np.full(shape, -1, np.int32), np.full(shape, FARTHEST[self.metric], np.float32)
         counts = np.zeros(len(queries), np.int64)
-        for part, candidates in self._candidates(queries, settings, n_jobs):
+        for part, candidates in candidates_of(self.network, self.buckets, queries, settings, n_jobs):
             counts[part] = candidates.counts()
-            ids[part], distances[part] = nearest_candidates(
-                queries[part], self.base, candidates, k, self.metric, n_jobs=n_jobs
-            )
+            nearest = nearest_candidates(queries[part], self.base, candidates, k, self.metric, n_jobs=n_jobs)
+            ids[part], distances[part] = nearest
         return ids, distances, counts
 
     def count(self, queries: Vectors, settings: SearchSettings, n_jobs: int) -> tuple[Counts, Counts]:
         """Candidates of each query, and counters raised for it."""
         compared, counted = np.zeros(len(queries), np.int64), np.zeros(len(queries), np.int64)
-        for part, candidates in self._candidates(queries, settings, n_jobs):
+        for part, candidates in candidates_of(self.network, self.buckets, queries, settings, n_jobs):
             compared[part], counted[part] = candidates.counts(), candidates.touched
         return compared, counted
 
-    def _candidates(
-        self, queries: Vectors, settings: SearchSettings, n_jobs: int
-    ) -> Iterator[tuple[slice, Candidates]]:
-        for rows in candidate_blocks(len(queries), self.buckets, settings):
-            part = slice(*rows)
-            chosen, probabilities = self.network.top(queries[part], settings.probes, n_jobs=n_jobs)
-            yield (
-                part,
-                find_candidates(
-                    self.buckets,
-                    chosen,
-                    probabilities,
-                    min_votes=settings.min_votes,
-                    order=settings.order,
-                    limit=settings.candidates,
-                    best_first=False,
-                    n_jobs=n_jobs,
-                ),
-            )
-
-    def nearest(self, queries: Vectors, k: int, own: Ids | None, n_jobs: int) -> Ids:
-        """Ids of the truly nearest vectors, each compared; ``own`` is the vector that a query itself is, no answer."""
-        there = self.there
-        k = min(k, len(there))
+    def nearest(self, queries: Vectors, k: int, query_ids: Ids | None, n_jobs: int) -> Ids:
+        """Ids of the truly nearest vectors, each compared; ``query_ids`` are of vectors that queries are themselves, no
+        answers."""
+        present = self.present
+        k = min(k, len(present))
         if not k or not len(queries):
             return np.full((len(queries), 1), -1, np.int32)
-        base = self.base if len(there) == len(self.base) else self.base[there]
-        rows = None if own is None else np.searchsorted(there, own).astype(np.int32)
+        base = self.base if len(present) == len(self.base) else self.base[present]
+        rows = None if query_ids is None else np.searchsorted(present, query_ids).astype(np.int32)
         places = exact_neighbors(queries, base, k, self.metric, excluded=rows, n_jobs=n_jobs)[0]
-        return np.where(places >= 0, there[places], -1).astype(np.int32)
+        return np.where(places >= 0, present[places], -1).astype(np.int32)
 
     def grown(self, vectors: Vectors, choices: int, seed: int, n_jobs: int) -> BucketedVectors:
         """With vectors added, in a random order, each to the least full of its ``choices`` best buckets."""
@@ -147,16 +166,8 @@ class BucketedVectors:
             for repetition, loads in enumerate(self.buckets.loads())
         ]
         assignment = np.concatenate([self.buckets.assignment, np.stack(new)], axis=1)
-        return replace(
-            self,
-            base=np.concatenate([self.base, vectors]),
-            buckets=Buckets.from_assignment(assignment, n_buckets),
-        )
-
-    def removed(self, ids: Counts) -> Counts:
-        """Those of ``ids`` that were removed."""
-        removed: Counts = ids[self.buckets.assignment[0, ids] < 0]
-        return removed
+        buckets = Buckets.from_assignment(assignment, n_buckets)
+        return replace(self, base=np.concatenate([self.base, vectors]), buckets=buckets)
 
     def without(self, ids: Counts) -> BucketedVectors:
         """With vectors removed, and overwritten with zeros."""
@@ -164,30 +175,103 @@ class BucketedVectors:
         base[ids] = 0
         return replace(self, base=base, buckets=self.buckets.without(ids))
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """The arrays to be saved, by name."""
-        return {"base": self.base, **self.buckets.arrays(), **self.network.arrays()}
-
-    def sizes(self) -> dict[str, Any]:
-        """What the arrays' shapes follow from, and the metric."""
-        return {
-            "n_ids": len(self.base),
-            "n_dimensions": int(self.base.shape[1]),
-            "n_buckets": self.buckets.n_buckets,
-            "n_repetitions": self.buckets.n_repetitions,
-            "metric": self.metric,
-        }
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """Values and arrays for a saved index."""
+        sizes = {
+            "n_ids": len(self.base), "n_dimensions": int(self.base.shape[1]), "n_buckets": self.buckets.n_buckets,
+            "n_repetitions": self.buckets.n_repetitions, "metric": self.metric,
+        }  # fmt: skip
+        return sizes, {"base": self.base, **self.buckets.arrays(), **self.network.arrays()}
 
     @classmethod
     def from_state(cls, state: store.State) -> BucketedVectors:
-        """From what :meth:`to_arrays` and :meth:`sizes` gave, verified."""
-        n_ids = store.need_int(state, "n_ids", 1, validate.MAX_COLUMNS)
-        n_dimensions = store.need_int(state, "n_dimensions", 1, validate.MAX_COLUMNS)
+        """From what :meth:`to_parts` gave, verified."""
+        n_ids, n_dimensions = (store.need_int(state, n, 1, validate.MAX_COLUMNS) for n in ("n_ids", "n_dimensions"))
         n_buckets = store.need_int(state, "n_buckets", 1, MOST_BUCKETS)
-        n_repetitions = store.need_int(state, "n_repetitions", 1, validate.MAX_COLUMNS)
+        n_repetitions = store.need_int(state, "n_repetitions", 1, MOST_REPETITIONS)
         return cls(
             store.need_array(state, "base", np.float32, (n_ids, n_dimensions)),
             store.need_choice(state, "metric", METRICS),
             Buckets.from_arrays(state, n_buckets, n_repetitions, n_ids),
             BucketNetwork.from_arrays(state, n_dimensions, n_repetitions, n_buckets),
         )
+
+
+def choose_settings(
+    network: BucketNetwork, buckets: Buckets, inputs: Vectors, nearest: npt.NDArray[np.integer[Any]], *,
+    recall: float, order: Order, n_jobs: int,
+) -> Tuning:  # fmt: skip
+    """The cheapest settings with which a search answers with ``nearest``. Every number of probes is tried in turn, up
+    to where counting alone costs more than the best so far. By probability, the first candidates count, as few as hold
+    enough of ``nearest``; by votes, candidates need the most votes with which enough remain."""
+    # Shapes: inputs (n, d); nearest (n, k)
+    if not (nearest >= 0).any():
+        raise DataError("There is nothing to find: tune needs queries, and vectors beside them.")
+    least, best = math.inf, None
+    for probes in _ladder(buckets.n_buckets):
+        n_counted, tuning = _measured(network, buckets, inputs, nearest, probes, recall, order, n_jobs)
+        counting = cost_of_counting(n_counted, buckets.n_labels, order)
+        if counting > least:
+            break
+        if tuning is not None and (cost := counting + inputs.shape[1] * tuning.n_candidates) < least:
+            least, best = cost, tuning
+    assert best is not None  # with every bucket looked into, every vector is a candidate
+    return best
+
+
+def cost_of_counting(n_counted: float, n_vectors: int, order: Order) -> float:
+    """What a query's counters cost, in multiplications of a distance; more never cost less."""
+    if n_counted * _SPARSE < n_vectors:
+        return _INCREMENT[order] * n_counted
+    return _IN_BLOCKS * n_counted + _LOOKED_THROUGH * n_vectors
+
+
+def _ladder(n_buckets: int) -> Iterator[int]:
+    """Numbers of probes to try: 1, 2, 3, 4, 6, 8, 12, 16, ..., and all buckets."""
+    probes = 1
+    while probes < n_buckets:
+        yield probes
+        if probes > 1 and probes & (probes - 1) == 0 and probes * 3 // 2 < n_buckets:
+            yield probes * 3 // 2
+        probes *= 2
+    yield n_buckets
+
+
+def _measured(
+    network: BucketNetwork, buckets: Buckets, inputs: Vectors, nearest: npt.NDArray[np.integer[Any]], probes: int,
+    recall: float, order: Order, n_jobs: int,
+) -> tuple[float, Tuning | None]:  # fmt: skip
+    """With one number of probes: the counters raised for a query, and the fewest candidates that hold enough of the
+    nearest; None when all of them don't."""
+    place_of = np.full(buckets.n_labels, -1, np.int64)
+    places, votes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]  # where the nearest stand among the candidates
+    sizes, n_counted = np.zeros(len(inputs), np.int64), 0
+    with_votes = np.zeros(buckets.n_repetitions + 1, np.int64)  # candidates of all queries by their votes
+    settings = SearchSettings(probes, 1, order, None)
+    for part, candidates in candidates_of(network, buckets, inputs, settings, n_jobs, best_first=True):
+        sizes[part] = candidates.counts()
+        n_counted += int(candidates.touched.sum())
+        with_votes += np.bincount(candidates.votes, minlength=len(with_votes))
+        for row, wanted in enumerate(nearest[part]):
+            begin, end = int(candidates.offsets[row]), int(candidates.offsets[row + 1])
+            labels = candidates.labels[begin:end]
+            place_of[labels] = np.arange(end - begin)
+            reached = place_of[wanted[wanted >= 0]]
+            places.append(reached[reached >= 0])
+            votes.append(candidates.votes[begin:end][places[-1]].astype(np.int64))
+            place_of[labels] = -1
+    n_queries, counted = max(1, len(inputs)), float(n_counted) / max(1, len(inputs))
+    n_wanted = max(1, int(np.count_nonzero(nearest >= 0)))
+    needed = max(1, math.ceil(recall * n_wanted - 1e-9))
+    rising, falling = np.sort(np.concatenate(places)), -np.sort(-np.concatenate(votes))
+    if len(rising) < needed:
+        return counted, None
+    if order == "votes":
+        least = int(falling[needed - 1])
+        settings = SearchSettings(probes, least, order, None)
+        n_reached, n_compared = int(np.count_nonzero(falling >= least)), with_votes[least:].sum()
+    else:
+        limit = int(rising[needed - 1]) + 1
+        settings = SearchSettings(probes, 1, order, limit)
+        n_reached, n_compared = int(np.searchsorted(rising, limit)), np.minimum(sizes, limit).sum()
+    return counted, Tuning(settings, n_reached / n_wanted, float(n_compared) / n_queries, counted)

@@ -11,9 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import numpy as np
-import numpy.typing as npt
-
 from sylvan import store
 from sylvan.errors import ModelError, NotFittedError, SylvanError
 from sylvan.models.irli.index import IRLIIndex
@@ -64,21 +61,22 @@ class ShardExecutor(Protocol):
 
 
 class ShardWorker:
-    """One shard's index where it lives; ids are the shard's own."""
+    """One shard's index where it lives; ids are the shard's own. Other methods than those below are the index's."""
 
     def __init__(self) -> None:
-        self._index: IRLIIndex | None = None
+        self.index: IRLIIndex | None = None
 
-    @property
-    def index(self) -> IRLIIndex:
-        """The shard's index."""
-        if self._index is None:
+    def call(self, method: str, arguments: Mapping[str, Any]) -> Any:
+        """The answer to a call."""
+        if method in STARTING:
+            return getattr(self, method)(**arguments)
+        if self.index is None:
             raise NotFittedError("This shard has no index yet.")
-        return self._index
+        return self.index if method == "give" else getattr(self.index, method)(**arguments)
 
     def build(self, params: Mapping[str, Any], **arguments: Any) -> None:
         """Fit a new index with what :meth:`IRLIIndex.fit` takes."""
-        self._index = IRLIIndex(**params).fit(**arguments)
+        self.index = IRLIIndex(**params).fit(**arguments)
 
     def load(self, folder: str, checksum: str, part: str, n_jobs: int) -> None:
         """Map the part of a saved index that is this shard's."""
@@ -88,35 +86,7 @@ class ShardWorker:
 
     def take(self, index: IRLIIndex, n_jobs: int) -> None:
         """Use an index that is in memory already."""
-        self._index = index.set_params(n_jobs=n_jobs)
-
-    def give(self) -> IRLIIndex:
-        """The index."""
-        return self.index
-
-    def search(self, **arguments: Any) -> tuple[npt.NDArray[Any], ...]:
-        """As :meth:`IRLIIndex.search`, with counts."""
-        return self.index.search(**arguments, return_counts=True)
-
-    def add(self, vectors: npt.NDArray[np.float32]) -> None:
-        """As :meth:`IRLIIndex.add`."""
-        self.index.add(vectors)
-
-    def removed(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """As :meth:`IRLIIndex.removed`."""
-        return self.index.removed(ids)
-
-    def remove(self, ids: npt.NDArray[np.int64]) -> None:
-        """As :meth:`IRLIIndex.remove`."""
-        self.index.remove(ids)
-
-    def tune(self, **arguments: Any) -> Any:
-        """As :meth:`IRLIIndex.tune`."""
-        return self.index.tune(**arguments)
-
-    def report(self, **arguments: Any) -> Any:
-        """As :meth:`IRLIIndex.report`."""
-        return self.index.report(**arguments)
+        self.index = index.set_params(n_jobs=n_jobs)
 
 
 class SerialExecutor:
@@ -127,8 +97,7 @@ class SerialExecutor:
 
     def run(self, calls: Sequence[ShardCall | None]) -> list[Any]:
         """See :class:`ShardExecutor`."""
-        outcomes = [_outcome(worker, call) for worker, call in zip(self._workers, calls, strict=True)]
-        return _answers(outcomes)
+        return _answers([_outcome(worker, call) for worker, call in zip(self._workers, calls, strict=True)])
 
     def close(self) -> None:
         """See :class:`ShardExecutor`."""
@@ -151,10 +120,10 @@ class ProcessExecutor:
         try:
             with _starting, _few_threads(n_jobs):
                 for number in range(n_shards):
-                    here, there = context.Pipe()
-                    process = context.Process(target=_serve, args=(there,), daemon=True, name=f"sylvan-shard-{number}")
+                    here, child = context.Pipe()
+                    process = context.Process(target=_serve, args=(child,), daemon=True, name=f"sylvan-shard-{number}")
                     process.start()
-                    there.close()
+                    child.close()
                     self._processes.append(process)
                     self._pipes.append(here)
         except BaseException:
@@ -221,12 +190,9 @@ def run_calls(
 
 
 def recovered(
-    executor: ShardExecutor,
-    calls: Sequence[ShardCall | None],
-    sources: Sequence[ShardCall] | None,
-    lost: LostShardsError,
-    n_losses: int = 1,
-) -> list[Any]:
+    executor: ShardExecutor, calls: Sequence[ShardCall | None], sources: Sequence[ShardCall] | None,
+    lost: LostShardsError, n_losses: int = 1,
+) -> list[Any]:  # fmt: skip
     """The answers to calls in which ``lost`` was raised; parameters and errors as those of :func:`run_calls`."""
     number, why = next(iter(lost.lost.items()))
     if n_losses > _MOST_LOSSES:
@@ -256,7 +222,7 @@ def _outcome(worker: ShardWorker, call: ShardCall | None) -> Any:
     if call is None:
         return None
     try:
-        return getattr(worker, call.method)(**call.arguments), None
+        return worker.call(call.method, call.arguments), None
     except Exception as error:
         return None, error
 

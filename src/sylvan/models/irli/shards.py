@@ -13,13 +13,12 @@ import numpy.typing as npt
 from sylvan import store
 from sylvan.arrays import validate
 from sylvan.errors import DataError, NotFittedError
-from sylvan.models.irli.candidates import Order
-from sylvan.models.irli.distances import Metric
+from sylvan.models.irli.buckets import Order
 from sylvan.models.irli.index import IRLIIndex
-from sylvan.models.irli.report import BucketReport
+from sylvan.models.irli.rounds import BucketReport
+from sylvan.models.irli.search import Tuning
 from sylvan.models.irli.shard_workers import EXECUTORS, LostShardsError, ShardCall, ShardExecutor, recovered, run_calls
-from sylvan.models.irli.tuning import Tuning
-from sylvan.models.irli.vectors import Answers, VectorIndex, check_metric, checked_neighbors, need_directions
+from sylvan.models.irli.vectors import Answers, Metric, VectorIndex, check_metric, checked_neighbors, need_directions
 from sylvan.parallel import one_at_a_time, resolve_jobs
 from sylvan.params.fields import Constraint, Range, parameterized
 from sylvan.params.wording import counted
@@ -126,53 +125,45 @@ class ShardedIRLIIndex(VectorIndex):
                 f"base has {counted(len(vectors), 'row')}, which are too few for {counted(self.n_shards, 'shard')}."
             )
         neighbors = checked_neighbors(queries, neighbors, len(vectors))
-        calls = []
-        for shard in range(self.n_shards):
-            arguments = {"base": vectors[shard :: self.n_shards], "queries": queries, "metric": metric}
-            arguments["neighbors"] = None if neighbors is None else own_ids(neighbors, shard, self.n_shards)
-            calls.append(ShardCall("build", {"params": self._shard_params(template), **arguments}))
-        running = self._start(self.n_shards)
+        params, n_shards, calls = template.get_params(deep=False), self.n_shards, []
+        params["n_jobs"] = self._shard_jobs(params["n_jobs"], n_shards)
+        for shard in range(n_shards):
+            arguments = {"base": vectors[shard::n_shards], "queries": queries, "neighbors": None, "metric": metric}
+            if neighbors is not None:  # as the shard's own ids, -1 for those of others
+                in_shard = (neighbors >= 0) & (neighbors % n_shards == shard)
+                arguments["neighbors"] = np.where(in_shard, neighbors // n_shards, -1)
+            calls.append(ShardCall("build", {"params": params, **arguments}))
+        running = self._started(n_shards, calls)
+        self._keep(template, metric, len(vectors), len(vectors), int(vectors.shape[1]))
+        self._set_running(running)
+        return self
+
+    def _shard_jobs(self, n_jobs: int | None, n_shards: int) -> int:
+        """Threads of one shard: what the executor says, or an equal part of the cores, unless it is given."""
+        if n_jobs in (None, -1):
+            n_threads = getattr(self.executor, "n_jobs", None)
+            if n_threads is not None:
+                return resolve_jobs(n_threads)
+            return max(1, resolve_jobs(None) // (1 if self.executor == "serial" else n_shards))
+        return resolve_jobs(n_jobs)
+
+    def _started(self, n_shards: int, calls: Sequence[ShardCall]) -> ShardExecutor:
+        """An executor whose shards have their indexes by these calls."""
+        make = EXECUTORS[self.executor] if isinstance(self.executor, str) else self.executor
+        running = make(n_shards)
         try:
             run_calls(running, calls)
         except BaseException:
             running.close()
             raise
-        self._keep(running, template, metric, len(vectors), len(vectors), int(vectors.shape[1]), None)
-        return self
+        return running
 
-    def _shard_params(self, template: IRLIIndex) -> dict[str, Any]:
-        params = template.get_params(deep=False)
-        return {**params, "n_jobs": self._shard_jobs(params["n_jobs"], self.n_shards)}
-
-    def _shard_jobs(self, n_jobs: int | None, n_shards: int) -> int:
-        """Threads of one shard: what the executor says, or an equal part of the cores, unless it is given."""
-        if n_jobs in (None, -1):
-            own = getattr(self.executor, "n_jobs", None)
-            if own is not None:
-                return resolve_jobs(own)
-            return max(1, resolve_jobs(None) // (1 if self.executor == "serial" else n_shards))
-        return resolve_jobs(n_jobs)
-
-    def _start(self, n_shards: int) -> ShardExecutor:
-        make = EXECUTORS[self.executor] if isinstance(self.executor, str) else self.executor
-        return make(n_shards)
-
-    def _keep(
-        self,
-        running: ShardExecutor | None,
-        template: IRLIIndex,
-        metric: Metric,
-        n_ids: int,
-        n_vectors: int,
-        n_dimensions: int,
-        source: Sequence[ShardCall] | None,
-    ) -> None:
+    def _keep(self, template: IRLIIndex, metric: Metric, n_ids: int, n_vectors: int, n_dimensions: int) -> None:
         self.close()
         self._template, self._metric = template.get_params(deep=False), metric
-        self.n_shards_ = self.n_shards
-        self._n_ids, self.n_vectors_, self.n_dimensions_ = n_ids, n_vectors, n_dimensions
-        self._source = source
-        self._set_running(running)
+        self.n_shards_, self._n_ids, self.n_vectors_, self.n_dimensions_ = self.n_shards, n_ids, n_vectors, n_dimensions
+        self._source: Sequence[ShardCall] | None = None
+        self._set_running(None)
 
     def _set_running(self, running: ShardExecutor | None) -> None:
         self._running = running
@@ -186,13 +177,7 @@ class ShardedIRLIIndex(VectorIndex):
                 raise NotFittedError(
                     "This ShardedIRLIIndex was closed before it was saved, or lost a shard: fit it again."
                 )
-            running = self._start(self.n_shards_)
-            try:
-                run_calls(running, sources)
-            except BaseException:
-                running.close()
-                raise
-            self._set_running(running)
+            self._set_running(self._started(self.n_shards_, sources))
         assert self._running is not None
         try:
             return self._running.run(calls)
@@ -232,22 +217,18 @@ class ShardedIRLIIndex(VectorIndex):
         """
         new, ids = self._numbered(vectors)
         shards = ids % self.n_shards_
-        self._ask(
-            [
-                ShardCall("add", {"vectors": new[shards == shard]}) if (shards == shard).any() else None
-                for shard in range(self.n_shards_)
-            ]
-        )
+        parts = [new[shards == shard] for shard in range(self.n_shards_)]
+        self._ask([ShardCall("add", {"vectors": part}) if len(part) else None for part in parts])
         self._n_ids, self.n_vectors_, self._source = self._n_ids + len(new), self.n_vectors_ + len(new), None
         return ids.astype(np.int32)
 
     def removed(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         self._need_fit("removed")
-        removed = self._ask([ShardCall("removed", {"ids": own}) for own in self._parted(ids)])
-        return np.concatenate([own * self.n_shards_ + shard for shard, own in enumerate(removed)])
+        removed = self._ask([ShardCall("removed", {"ids": part}) for part in self._parted(ids)])
+        return np.concatenate([part * self.n_shards_ + shard for shard, part in enumerate(removed)])
 
     def _remove(self, ids: npt.NDArray[np.int64]) -> None:
-        self._ask([ShardCall("remove", {"ids": own}) if own.size else None for own in self._parted(ids)])
+        self._ask([ShardCall("remove", {"ids": part}) if part.size else None for part in self._parted(ids)])
         self.n_vectors_, self._source = self.n_vectors_ - ids.size, None
 
     def _parted(self, ids: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
@@ -257,15 +238,16 @@ class ShardedIRLIIndex(VectorIndex):
     # ---------------------------------------- searching
 
     def _search(self, queries: npt.NDArray[np.float32], k: int, options: dict[str, Any]) -> Answers:
-        answers = self._all("search", queries=queries, k=k, **options)
+        answers = self._all("search", queries=queries, k=k, return_counts=True, **options)
         ids = np.concatenate(
-            [np.where(own >= 0, own * self.n_shards_ + shard, -1) for shard, (own, _, _) in enumerate(answers)], axis=1
+            [np.where(part >= 0, part * self.n_shards_ + shard, -1) for shard, (part, _, _) in enumerate(answers)],
+            axis=1,
         )
-        distances = np.concatenate([one[1] for one in answers], axis=1)
+        distances = np.concatenate([answer[1] for answer in answers], axis=1)
         nearness = -distances if self._metric == "inner_product" else distances
         best = np.lexsort((ids, nearness), axis=-1)[:, :k]
         nearest = np.take_along_axis(ids, best, axis=1).astype(np.int32), np.take_along_axis(distances, best, axis=1)
-        return *nearest, np.sum([one[2] for one in answers], axis=0)
+        return *nearest, np.sum([answer[2] for answer in answers], axis=0)
 
     def tune(self, queries: Any = None, recall: float = 0.9, k: int = 10, order: Order | None = None) -> list[Tuning]:
         """Set each shard to what finds enough of the nearest in its own part; see :meth:`IRLIIndex.tune`.
@@ -286,9 +268,9 @@ class ShardedIRLIIndex(VectorIndex):
         ------
         NotFittedError, DataError, ParameterError
         """
-        asked = None if queries is None else self._comparable(queries, "tune", "queries")
+        vectors = None if queries is None else self._comparable(queries, "tune", "queries")
         self._need_fit("tune")
-        tunings = self._all("tune", queries=asked, recall=recall, k=k, order=order)
+        tunings = self._all("tune", queries=vectors, recall=recall, k=k, order=order)
         self._source = None
         return tunings
 
@@ -299,9 +281,9 @@ class ShardedIRLIIndex(VectorIndex):
         ------
         NotFittedError, DataError
         """
-        asked = None if queries is None else self._comparable(queries, "report", "queries")
+        vectors = None if queries is None else self._comparable(queries, "report", "queries")
         self._need_fit("report")
-        return self._all("report", queries=asked)
+        return self._all("report", queries=vectors)
 
     def _space(self) -> tuple[Metric, int, int]:
         return self._metric, self.n_dimensions_, self._n_ids
@@ -383,18 +365,13 @@ class ShardedIRLIIndex(VectorIndex):
         ]
         metric = store.need_choice(state, "metric", {shards[0].metric_})
         for number, shard in enumerate(shards):
-            own = len(range(number, n_ids, self.n_shards))
-            if (len(shard.base_), shard.n_dimensions_, shard.metric_) != (own, shards[0].n_dimensions_, metric):
+            n_own = len(range(number, n_ids, self.n_shards))
+            if (len(shard.base_), shard.n_dimensions_, shard.metric_) != (n_own, shards[0].n_dimensions_, metric):
                 raise DataError(f"shard {number} doesn't fit the others in size, width or metric.")
         n_vectors = sum(shard.n_vectors_ for shard in shards)
         self.index = template
-        self._keep(None, template, metric, n_ids, n_vectors, shards[0].n_dimensions_, None)
+        self._keep(template, metric, n_ids, n_vectors, shards[0].n_dimensions_)
         self._source = self._saved(state.where) if state.where else self._taken(shards)
-
-
-def own_ids(ids: npt.NDArray[np.int64], shard: int, n_shards: int) -> npt.NDArray[np.int64]:
-    """Ids of the whole as one shard's own, -1 for those of others."""
-    return np.where((ids >= 0) & (ids % n_shards == shard), ids // n_shards, -1)
 
 
 store.register(ShardedIRLIIndex.kind, ShardedIRLIIndex.from_state)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 import torch
-from torch import Tensor
 
 try:
     from threadpoolctl import threadpool_limits
@@ -20,12 +19,10 @@ except ImportError:  # slower, no different: it comes with Sylvan's extra "neura
 
 from sylvan.errors import ModelError
 from sylvan.models.irli.bucket_network import BucketNetwork, Float32
-from sylvan.models.irli.settings import LearningSettings
+from sylvan.models.irli.rounds import LearningSettings, State
 from sylvan.parallel import advance
 from sylvan.runtime import Packing
 from sylvan.runtime.jobs import Arrays
-
-State = Mapping[str, npt.NDArray[Any]]  # everything that the training of a group goes on from, and its loss
 
 _MEASURED = 10  # the loss is computed on one batch of so many, and progress shown
 _EPSILON = 1e-10
@@ -105,28 +102,25 @@ class GroupTrainer:
 
     def _begin(self) -> State:
         """What all begins with."""
-        layers = [self._begin_repetition(repetition) for repetition in self.repetitions]
+        layers, n_features, hidden = [], self.X.shape[1], self.settings.hidden
+        for repetition in self.repetitions:
+            random = np.random.default_rng([self.settings.seed, 1, repetition])
+            first = random.standard_normal((n_features, hidden), np.float32)
+            # What a rare feature adds should be what was learned about it, hence the small ones of sparse inputs.
+            first *= _SPARSE_SIZE if self.sparse else np.float32(np.sqrt(2 / max(n_features, 1)))
+            second = random.standard_normal((hidden, self.settings.n_buckets), np.float32)
+            second *= np.float32(np.sqrt(1 / max(hidden, 1)))
+            layers.append((first, second))
         density = min(max(self.truths.nnz / max(self.truths.shape[0], 1) / self.settings.n_buckets, 1e-6), 0.5)
         shape = len(layers), self.settings.n_buckets
         begun = {
             "first": np.concatenate([first for first, _ in layers], axis=1),
-            "first_bias": np.zeros(len(layers) * self.settings.hidden, np.float32),
+            "first_bias": np.zeros(len(layers) * hidden, np.float32),
             "second": np.stack([second for _, second in layers]),
             "second_bias": np.full(shape, np.log(density / (1 - density)), np.float32),
             "epoch": np.array(0),
         }
-        return {**begun, "sums": np.zeros((self.X.shape[1], len(layers)), np.float32)} if self.sparse else begun
-
-    def _begin_repetition(self, repetition: int) -> tuple[Float32, Float32]:
-        """The weights that the layers of a repetition begin with."""
-        random = np.random.default_rng([self.settings.seed, 1, repetition])
-        n_features, hidden = self.X.shape[1], self.settings.hidden
-        first = random.standard_normal((n_features, hidden), np.float32)
-        # What a rare feature adds should be what has been learned about it, hence the little ones of sparse inputs.
-        first *= _SPARSE_SIZE if self.sparse else np.float32(np.sqrt(2 / max(n_features, 1)))
-        second = random.standard_normal((hidden, self.settings.n_buckets), np.float32)
-        second *= np.float32(np.sqrt(1 / max(hidden, 1)))
-        return first, second
+        return {**begun, "sums": np.zeros((n_features, len(layers)), np.float32)} if self.sparse else begun
 
     def state(self) -> State:
         """Everything that training goes on from, in the memory that this trainer works in."""
@@ -136,20 +130,19 @@ class GroupTrainer:
         return {**state, "epoch": np.array(self.epoch)}
 
     def train(
-        self,
-        assignment: npt.NDArray[np.int32],
-        epochs: int,
-        *,
-        rows: npt.NDArray[np.int64] | None = None,
+        self, assignment: npt.NDArray[np.int32], epochs: int, *, rows: npt.NDArray[np.int64] | None = None,
         fade: bool = False,
-    ) -> float:
+    ) -> float:  # fmt: skip
         """Train for some epochs against the buckets of the labels."""
         # Shapes: assignment (G, n_labels); rows (m,)
         rows = np.arange(self.X.shape[0]) if rows is None else rows
         every = np.broadcast_to(rows, (epochs, rows.shape[-1]))
         total, losses, done = epochs * -(-every.shape[1] // self.settings.batch_size), [0.0], 0
         for shown in every:
-            self.random = [self._generator(repetition) for repetition in self.repetitions]
+            # what decides on a repetition's dropout in this epoch
+            seeds = [[self.settings.seed, 3, self.epoch, repetition] for repetition in self.repetitions]
+            states = [np.random.SeedSequence(seed).generate_state(1, np.uint64)[0] >> 1 for seed in seeds]
+            self.random = [torch.Generator().manual_seed(int(state)) for state in states]
             order = np.random.default_rng([self.settings.seed, 2, self.epoch]).permutation(shown)
             losses, starts = [], range(0, len(order), self.settings.batch_size)
             for number, start in enumerate(starts):
@@ -166,14 +159,19 @@ class GroupTrainer:
     def _step(self, rows: Any, assignment: npt.NDArray[np.int32], rate: float, measure: bool) -> float | None:
         n, n_group = len(rows), len(self.repetitions)
         hits = torch.from_numpy(self._hits(rows, assignment))
-        inputs = self._inputs(rows)
+        inputs = self.X[rows]
+        if self.scale.mean is not None:
+            inputs = inputs - self.scale.mean
+        inputs = inputs * np.float32(self.scale.factor)
         if self.sparse:
             values = torch.from_numpy(np.asarray(inputs @ self.first.numpy(), dtype=np.float32)).add_(self.first_bias)
         else:  # PyTorch's product, as NumPy's would start threads of its own beside those of the other groups
             values = torch.addmm(self.first_bias, torch.from_numpy(inputs), self.first)
         values.relu_()
-        mask = self._dropout(n)
-        if mask is not None:
+        mask, dropout = None, self.settings.dropout
+        if dropout:  # what hidden values are multiplied with
+            stay = [torch.rand(n, self.settings.hidden, generator=random) >= dropout for random in self.random]
+            mask = torch.cat(stay, dim=1).float().div_(1 - dropout)
             values *= mask
         hidden = values.view(n, n_group, -1).transpose(0, 1)  # (G, n, hidden)
         logits = torch.baddbmm(self.second_bias.unsqueeze(1), hidden, self.second)  # (G, n, n_buckets)
@@ -194,8 +192,7 @@ class GroupTrainer:
         self.second.grad = torch.bmm(hidden.transpose(1, 2), slope)
         self.second_bias.grad = slope.sum(dim=1)
         self.first_bias.grad = back.sum(dim=0)
-        for group in self.adam.param_groups:
-            group["lr"] = self.settings.learning_rate * rate
+        self.adam.param_groups[0]["lr"] = self.settings.learning_rate * rate
         if self.sparse:
             self._move_rows(inputs, back.numpy(), self.settings.row_learning_rate * rate)
         else:
@@ -203,48 +200,25 @@ class GroupTrainer:
         self.adam.step()
         return loss
 
-    def _inputs(self, rows: Any) -> Any:
-        """Some rows, scaled."""
-        inputs = self.X[rows]
-        if self.sparse:
-            return inputs * np.float32(self.scale.factor)
-        if self.scale.mean is not None:
-            inputs = inputs - self.scale.mean
-        return inputs * np.float32(self.scale.factor)
-
-    def _dropout(self, n: int) -> Tensor | None:
-        """What hidden values are multiplied with."""
-        rate = self.settings.dropout
-        if not rate:
-            return None
-        open_ = [torch.rand(n, self.settings.hidden, generator=random) >= rate for random in self.random]
-        return torch.cat(open_, dim=1).float().div_(1 - rate)
-
     def _hits(self, rows: Any, assignment: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
         """Where in (G, n, n_buckets) there is a label of the row, flat; places may be named twice."""
         labels = self.truths[rows]
-        at = np.repeat(np.arange(len(rows), dtype=np.int64), np.diff(labels.indptr)) * self.settings.n_buckets
+        starts = np.repeat(np.arange(len(rows), dtype=np.int64), np.diff(labels.indptr)) * self.settings.n_buckets
         groups = np.arange(len(assignment), dtype=np.int64)[:, None] * (len(rows) * self.settings.n_buckets)
-        places: npt.NDArray[np.int64] = (groups + at + assignment[:, labels.indices]).ravel()
+        places: npt.NDArray[np.int64] = (groups + starts + assignment[:, labels.indices]).ravel()
         return places
-
-    def _generator(self, repetition: int) -> torch.Generator:
-        """What decides on a repetition's dropout in this epoch."""
-        seeds = np.random.SeedSequence([self.settings.seed, 3, self.epoch, repetition])
-        return torch.Generator().manual_seed(int(seeds.generate_state(1, np.uint64)[0] >> 1))
 
     def _move_rows(self, inputs: sp.csr_matrix, back: Float32, rate: float) -> None:
         """Adagrad on the rows of the first layer that a batch has."""
         ids, columns = np.unique(inputs.indices, return_inverse=True)
         part = sp.csr_matrix((inputs.data, columns, inputs.indptr), shape=(inputs.shape[0], len(ids)))
-        gradient = torch.from_numpy(np.asarray(part.T.tocsr() @ back)).view(
-            len(ids), len(self.repetitions), self.settings.hidden
-        )
-        at = torch.from_numpy(ids.astype(np.int64))
-        sums = self.sums.index_select(0, at).add_(gradient.square().mean(dim=2))
-        self.sums.index_copy_(0, at, sums)
+        shape = len(ids), len(self.repetitions), self.settings.hidden
+        gradient = torch.from_numpy(np.asarray(part.T.tocsr() @ back)).view(shape)
+        features = torch.from_numpy(ids.astype(np.int64))
+        sums = self.sums.index_select(0, features).add_(gradient.square().mean(dim=2))
+        self.sums.index_copy_(0, features, sums)
         gradient *= sums.add_(_EPSILON).rsqrt_().mul_(-rate).unsqueeze(2)
-        self.first.index_add_(0, at, gradient.view(len(ids), self.first.shape[1]))
+        self.first.index_add_(0, features, gradient.view(len(ids), self.first.shape[1]))
 
 
 def begin_group(
@@ -255,19 +229,10 @@ def begin_group(
 
 
 def train_group(
-    X: Any,
-    truths: sp.csr_matrix,
-    repetitions: range,
-    settings: LearningSettings,
-    scale: InputScale,
-    *,
-    state: State,
-    assignment: npt.NDArray[np.int32],
-    epochs: int,
-    rows: npt.NDArray[np.int64] | None,
-    row_weights: Float32 | None,
+    X: Any, truths: sp.csr_matrix, repetitions: range, settings: LearningSettings, scale: InputScale, *, state: State,
+    assignment: npt.NDArray[np.int32], epochs: int, rows: npt.NDArray[np.int64] | None, row_weights: Float32 | None,
     fade: bool,
-) -> State:
+) -> State:  # fmt: skip
     """Some epochs of the networks of some repetitions; parameters as of :class:`GroupTrainer` and its ``train``."""
     trainer = GroupTrainer(X, truths, repetitions, settings, scale, row_weights, state)
     loss = trainer.train(assignment, epochs, rows=rows, fade=fade)

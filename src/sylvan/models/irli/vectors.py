@@ -1,23 +1,27 @@
-"""Vectors as an index takes them, verified, of unit length where only angles count; queries that it is trained on."""
+"""Vectors as an index takes them, the nearest of them by true distance, and the queries that an index is trained on."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from sylvan import kernels
 from sylvan.arrays import validate
 from sylvan.errors import DataError, ParameterError
 from sylvan.models.base import MOST_ANSWERS
-from sylvan.models.irli.candidates import Candidates, Order
-from sylvan.models.irli.distances import METRICS, Metric, exact_neighbors, nearest_candidates
-from sylvan.parallel import one_at_a_time
+from sylvan.models.irli.buckets import ROWS, Candidates, Order, whole_numbers
+from sylvan.parallel import map_parallel, one_at_a_time, split_ranges
+from sylvan.params.fields import Choice, Number, check_values
 from sylvan.remote.fitted import Fitted
 
+Metric = Literal["euclidean", "angular", "inner_product"]
+METRICS: tuple[Metric, ...] = get_args(Metric)
+_RANGES = {"k": Number(int, 1, 2**31 - 1), "metric": Choice(METRICS)}
 _ROWS = 1 << 14  # converted at once
 FARTHEST = {"euclidean": np.inf, "angular": np.inf, "inner_product": -np.inf}  # the distance of no vector at all
 _HOLDOUT_NEIGHBORS = 10  # what recall10@10 asks for
@@ -27,7 +31,63 @@ _ROUGHLY = 8  # so many times as are wished
 
 Vectors = npt.NDArray[np.float32]
 Ids = npt.NDArray[np.integer[Any]]
+Nearest = tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]  # ids, distances
 Answers = tuple[npt.NDArray[np.int32], npt.NDArray[np.float32], npt.NDArray[np.int64]]  # ids, distances, counts
+
+
+def nearest_candidates(
+    queries: Any, base: Any, candidates: Candidates, k: int, metric: str, n_jobs: int = 1
+) -> Nearest:
+    """The ``k`` candidates of each query that are truly nearest."""
+    # Shapes: queries (n, dim); base (L, dim); returns ids (n, k), distances (n, k)
+    kind, rows, vectors, ids, distances = _prepared(queries, base, k, metric)
+    if len(candidates) != len(rows):
+        raise DataError(f"The candidates of {len(rows)} queries are needed. Got those of {len(candidates)} instead.")
+    labels = candidates.labels
+    if len(labels) and not (labels.min() >= 0 and labels.max() < len(vectors)):
+        worst = int(labels.min() if labels.min() < 0 else labels.max())
+        raise DataError(f"The candidates must be rows of the base, in [0, {len(vectors) - 1}]. Got {worst} instead.")
+
+    def search(part: tuple[int, int]) -> None:
+        kernels.nearest_candidates(rows, vectors, candidates.offsets, labels, *part, kind, ids, distances)
+
+    map_parallel(search, split_ranges(len(rows), ROWS), n_jobs)
+    return ids, distances
+
+
+def exact_neighbors(
+    queries: Any, base: Any, k: int, metric: str, *, excluded: Any = None, n_jobs: int = 1,
+    description: str | None = None,
+) -> Nearest:  # fmt: skip
+    """The ``k`` rows of ``base`` nearest to each query, each of which is compared. Blocks of queries meet blocks of
+    rows that fit the processor's cache; only the k best distances are stored. A distance has the same bits here and in
+    :func:`nearest_candidates`."""
+    # Shapes: queries (n, dim); base (L, dim); excluded (n,); returns ids (n, k), distances (n, k)
+    kind, rows, vectors, ids, distances = _prepared(queries, base, k, metric)
+    left_out = None
+    if excluded is not None:
+        left_out = whole_numbers(excluded, "excluded", (len(rows),), -1, len(vectors) - 1)
+
+    def search(part: tuple[int, int]) -> None:
+        kernels.nearest_vectors(rows, vectors, left_out, *part, kind, ids, distances)
+
+    map_parallel(search, split_ranges(len(rows), ROWS), n_jobs, description=description)
+    return ids, distances
+
+
+def _prepared(
+    queries: Any, base: Any, k: int, metric: str
+) -> tuple[int, npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.int32], npt.NDArray[np.float32]]:
+    """The kernel's number of a metric, queries and base as contiguous matrices, and what takes ids and distances."""
+    check_values(_RANGES, k=k, metric=metric)
+    rows, vectors = np.ascontiguousarray(queries, np.float32), np.ascontiguousarray(base, np.float32)
+    if rows.ndim != 2 or vectors.ndim != 2 or rows.shape[1] != vectors.shape[1]:
+        raise DataError(
+            f"'queries' and 'base' must be matrices of equal width. Got the shapes {rows.shape} and {vectors.shape} "
+            "instead."
+        )
+    shape = len(rows), int(k)
+    return METRICS.index(metric), rows, vectors, np.empty(shape, np.int32), np.empty(shape, np.float32)
 
 
 def comparable(vectors: Any, metric: Metric, **checks: Any) -> Vectors:
@@ -43,11 +103,10 @@ def comparable(vectors: Any, metric: Metric, **checks: Any) -> Vectors:
 
 def check_metric(metric: Any) -> Metric:
     """``metric``, if there is one of that name."""
-    found = next((known for known in METRICS if isinstance(metric, str) and metric == known), None)
-    if found is None:
+    if not isinstance(metric, str) or metric not in METRICS:
         words = ", ".join(map(repr, METRICS))
         raise ParameterError(f"The 'metric' parameter of fit must be one of {words} or None. Got {metric!r} instead.")
-    return found
+    return METRICS[METRICS.index(metric)]
 
 
 def need_directions(rows: Vectors, metric: Metric, name: str) -> None:
@@ -128,7 +187,11 @@ class VectorIndex(Fitted):
         self._need_fit("remove")
         wanted = validate.row_numbers(ids, self._space()[2], name="ids", what="the index's vectors").ravel()
         if wanted.size:
-            _check_removable(wanted, self.removed(wanted))
+            if len(removed := self.removed(wanted)):
+                raise DataError(f"ids holds {int(removed[0])}, but that vector was removed before.")
+            numbers, times = np.unique(wanted, return_counts=True)
+            if (times > 1).any():
+                raise DataError(f"ids holds {int(numbers[times.argmax()])} more than once.")
             self._remove(wanted)
 
     def removed(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -139,15 +202,9 @@ class VectorIndex(Fitted):
         raise TypeError(f"{type(self).__name__} is abstract: it has no vectors.")
 
     def search(
-        self,
-        queries: Any,
-        k: int = 10,
-        probes: int | None = None,
-        min_votes: int | None = None,
-        order: Order | None = None,
-        candidates: int | str | None = None,
-        return_counts: bool = False,
-    ) -> tuple[npt.NDArray[Any], ...]:
+        self, queries: Any, k: int = 10, probes: int | None = None, min_votes: int | None = None,
+        order: Order | None = None, candidates: int | str | None = None, return_counts: bool = False,
+    ) -> tuple[npt.NDArray[Any], ...]:  # fmt: skip
         """The ``k`` nearest vectors to each query among its candidates.
 
         Parameters
@@ -185,15 +242,6 @@ class VectorIndex(Fitted):
         raise TypeError(f"{type(self).__name__} is abstract: it has no search.")
 
 
-def _check_removable(ids: Ids, removed: Ids) -> None:
-    """Refuse to remove what isn't there any more, and anything twice."""
-    if removed.size:
-        raise DataError(f"ids holds {int(removed[0])}, but that vector was removed before.")
-    numbers, times = np.unique(ids, return_counts=True)
-    if (times > 1).any():
-        raise DataError(f"ids holds {int(numbers[times.argmax()])} more than once.")
-
-
 @dataclass(frozen=True)
 class TrainingQueries:
     """Queries with their nearest base vectors as an indicator, and the same of holdout queries."""
@@ -202,69 +250,46 @@ class TrainingQueries:
     truths: sp.csr_matrix  # shape (n, n_base)
     holdout: tuple[Vectors, sp.csr_matrix] | None  # None where there are too few queries
 
-    def projected(self, projection: Vectors) -> TrainingQueries:
-        """The same with all queries multiplied with ``projection``."""
-        held = None if self.holdout is None else (self.holdout[0] @ projection, self.holdout[1])
-        return TrainingQueries(self.queries @ projection, self.truths, held)
-
 
 def training_queries(
-    base: Vectors,
-    queries: Any = None,
-    neighbors: Any = None,
-    *,
-    metric: Metric,
-    n_queries: int,
-    n_neighbors: int,
-    seed: int,
-    n_jobs: int,
-    projection: Vectors | None = None,
-) -> TrainingQueries:
-    """Queries that a user has, with their neighbours computed where they aren't given; without any, rows of the base.
-    With a ``projection``, the neighbours of queries to learn from are the nearest among those that are near by its
-    first directions; those of holdout queries are exact."""
+    base: Vectors, queries: Any = None, neighbors: Any = None, *, metric: Metric, n_queries: int, n_neighbors: int,
+    seed: int, n_jobs: int, projection: Vectors | None = None,
+) -> TrainingQueries:  # fmt: skip
+    """Queries that a user has, with their neighbours computed where they aren't given; without any, rows of the base:
+    in training each is its own nearest neighbour, in the holdout it isn't. With a ``projection``, the neighbours of
+    queries to learn from are the nearest among those that are near by its first directions; those of holdout queries
+    are exact."""
+    ids, random = checked_neighbors(queries, neighbors, len(base)), np.random.default_rng(seed)
+    k, excluded = min(n_neighbors, len(base)), None
     if queries is None:
-        checked_neighbors(queries, neighbors, len(base))
-        return _sampled_queries(base, metric, n_queries, n_neighbors, seed, n_jobs, projection)
-    vectors = comparable(queries, metric, n_dimensions=base.shape[1], name="queries", min_rows=1, owner="the base")
-    ids = checked_neighbors(queries, neighbors, len(base))
-    apart = np.zeros(len(vectors), np.bool_)
-    apart[np.random.default_rng(seed).permutation(len(vectors))[: _n_holdout(len(vectors))]] = True
+        rows = random.permutation(len(base))[: n_queries + _n_holdout(min(n_queries, len(base)))]
+        n_holdout = _n_holdout(min(len(rows), n_queries))
+        apart, rows = np.sort(rows[:n_holdout]), np.sort(rows[n_holdout:])
+        shown, holdout, excluded = base[rows], base[apart], apart.astype(np.int32)
+    else:
+        vectors = comparable(queries, metric, n_dimensions=base.shape[1], name="queries", min_rows=1, owner="the base")
+        judging = np.zeros(len(vectors), np.bool_)
+        judging[random.permutation(len(vectors))[: _n_holdout(len(vectors))]] = True
+        shown, holdout = vectors[~judging], vectors[judging]
     if ids is None:
-        ids = np.empty((len(vectors), min(n_neighbors, len(base))), np.int32)
-        ids[~apart] = _near(vectors[~apart], base, ids.shape[1], metric, n_jobs, projection)
-        ids[apart] = exact_neighbors(vectors[apart], base, ids.shape[1], metric, n_jobs=n_jobs)[0]
+        n_others = k if excluded is None else min(_HOLDOUT_NEIGHBORS, len(base) - 1)
+        others = np.empty((0, 1), np.int32)
+        learned = _near(shown, base, k, metric, n_jobs, projection)
+        if len(holdout):
+            others = exact_neighbors(holdout, base, n_others, metric, excluded=excluded, n_jobs=n_jobs)[0]
     else:
         if ids.ndim != 2 or len(ids) != len(vectors) or not ids.shape[1]:
             raise DataError(
                 f"neighbors must have a row for each of the {len(vectors)} queries. Got shape {ids.shape} instead."
             )
         ids = ids[:, :n_neighbors]
-    if (ids < 0).all():
-        raise DataError("neighbors names no row of the base: there is nothing to learn from.")
-    return _training_queries(vectors[~apart], ids[~apart], vectors[apart], ids[apart], len(base))
-
-
-def _sampled_queries(
-    base: Vectors,
-    metric: Metric,
-    n_queries: int,
-    n_neighbors: int,
-    seed: int,
-    n_jobs: int,
-    projection: Vectors | None,
-) -> TrainingQueries:
-    """Base vectors as queries: in training each is its own nearest neighbour, in the holdout it isn't."""
-    rows = np.random.default_rng(seed).permutation(len(base))[: n_queries + _n_holdout(min(n_queries, len(base)))]
-    n_holdout = _n_holdout(min(len(rows), n_queries))
-    apart, rows = np.sort(rows[:n_holdout]), np.sort(rows[n_holdout:])
-    queries, holdout = base[rows], base[apart]
-    ids = _near(queries, base, min(n_neighbors, len(base)), metric, n_jobs, projection)
-    others = np.empty((0, 1), np.int32)
-    if n_holdout:
-        n_others = min(_HOLDOUT_NEIGHBORS, len(base) - 1)
-        others = exact_neighbors(holdout, base, n_others, metric, excluded=apart.astype(np.int32), n_jobs=n_jobs)[0]
-    return _training_queries(queries, ids, holdout, others, len(base))
+        if (ids < 0).all():
+            raise DataError("neighbors names no row of the base: there is nothing to learn from.")
+        learned, others = ids[~judging], ids[judging]
+    others = others[:, :_HOLDOUT_NEIGHBORS]
+    used = (others >= 0).any(axis=1)
+    judged = (holdout[used], _indicator(others[used], len(base))) if used.any() else None
+    return TrainingQueries(shown, _indicator(learned, len(base)), judged)
 
 
 def _near(
@@ -278,10 +303,10 @@ def _near(
     rough_metric = "euclidean" if metric == "euclidean" else "inner_product"  # projected, lengths are no longer one
     wanted = _ROUGHLY * k
     rough, _ = exact_neighbors(queries @ few, base @ few, wanted, rough_metric, n_jobs=n_jobs, description=words)
-    found = np.sort(rough, axis=1).ravel()
+    nearest = np.sort(rough, axis=1).ravel()
     offsets = np.arange(len(queries) + 1, dtype=np.int64) * rough.shape[1]
     none = np.zeros(0)
-    candidates = Candidates(offsets, found, none.astype(np.int32), none.astype(np.float32), none.astype(np.int64))
+    candidates = Candidates(offsets, nearest, none.astype(np.int32), none.astype(np.float32), none.astype(np.int64))
     return nearest_candidates(queries, base, candidates, k, metric, n_jobs=n_jobs)[0]
 
 
@@ -289,17 +314,18 @@ def _n_holdout(n_queries: int) -> int:
     return min(_MOST, n_queries // _SHARE)
 
 
-def _training_queries(queries: Vectors, ids: Ids, holdout: Vectors, others: Ids, n_base: int) -> TrainingQueries:
-    others = others[:, :_HOLDOUT_NEIGHBORS]
-    used = (others >= 0).any(axis=1)
-    judged = (holdout[used], _indicator(others[used], n_base)) if used.any() else None
-    return TrainingQueries(queries, _indicator(ids, n_base), judged)
-
-
 def _indicator(ids: Ids, n_columns: int) -> sp.csr_matrix:
     """Rows of ids, -1 where there is none, as a matrix of ones; an id named twice in a row counts once."""
-    rows, at = np.nonzero(ids >= 0)
-    keys = np.unique(rows * np.int64(n_columns) + ids[rows, at])
+    rows, places = np.nonzero(ids >= 0)
+    keys = np.unique(rows * np.int64(n_columns) + ids[rows, places])
     indptr = np.concatenate(([0], np.cumsum(np.bincount(keys // n_columns, minlength=len(ids))))).astype(np.int64)
     columns = (keys % n_columns).astype(np.int32)
     return sp.csr_matrix((np.ones(len(keys), np.float32), columns, indptr), shape=(len(ids), n_columns))
+
+
+def nearest_of(truths: sp.csr_matrix) -> npt.NDArray[np.int32]:
+    """:func:`_indicator` undone: the columns of each row's ones, and -1 where a row has fewer than others."""
+    counts = np.diff(truths.indptr)
+    nearest = np.full((len(counts), int(counts.max(initial=1))), -1, np.int32)
+    nearest[np.arange(nearest.shape[1]) < counts[:, None]] = truths.indices
+    return nearest
