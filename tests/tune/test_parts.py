@@ -225,9 +225,10 @@ def test_variations_are_near_and_points_of_the_space(texts: bool) -> None:
 def test_the_default_point_is_the_model_without_arguments() -> None:
     space = Space(True)
     setting = space.setting(Fixed(space.point(Start({}))))
-    assert setting == Setting("xr-linear", {}, {}) == space.default()
+    assert setting == Setting("xr-linear", {}, {})
     assert setting.build(True).get_params() == TextModel().get_params() or not setting.parameters
-    assert Space(True, seed=3).default().parameters == {"seed": 3}
+    seeded = Space(True, seed=3)
+    assert seeded.setting(Fixed(seeded.point(Start({})))).parameters == {"seed": 3}
 
 
 def test_settings_build_what_they_say() -> None:

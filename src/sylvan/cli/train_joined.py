@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -24,41 +25,31 @@ from sylvan.tune.space import MODELS, Setting
 
 _MEMBER = re.compile(r"member([0-9]+)__(text__)?([A-Za-z_0-9]+)")
 _PRESETS: Mapping[str, Sequence[str]] = {"ensemble": (*PRESETS, *PAPERS), "reranker": tuple(RERANKER_PRESETS)}
-_MEMBERS_HELP = """
-    Members are numbered from 0. Each has a model (member0__model=xr-linear, neighbors, lexical, xr-transformer or
-    x-transformer), parameters of the model such as member0__beam=20, and of its vectoriser such as
-    member0__text__ngrams=1,2. In a configuration file they are the tables [parameters.member0] and
-    [parameters.member0.text]; 'sylvan tune' writes such files. TRAIN is as for the other models: JSONL, CSV, TSV,
-    fastText's or PECOS's lines, one of Annif's corpora, Parquet, or a matrix.
+_HELP = """Train the members of {} on the file TRAIN (- for stdin){} and save it in a folder.
+
+Members are numbered from 0. Each has a model (member0__model=xr-linear, neighbors, lexical, xr-transformer or
+x-transformer), parameters of the model such as member0__beam=20, and of its vectoriser such as
+member0__text__ngrams=1,2. In a configuration file they are the tables [parameters.member0] and
+[parameters.member0.text]; 'sylvan tune' writes such files. TRAIN is as for the other models: JSONL, CSV, TSV,
+fastText's or PECOS's lines, one of Annif's corpora, Parquet, or a matrix.
+
+\b
+Examples:
+  sylvan train {kind} train.jsonl --model runs/m --preset accurate
+  sylvan train {kind} train.jsonl --model runs/m {}
+  sylvan train {kind} train.jsonl --model runs/m {}
 """
-_HELP: Mapping[str, str] = {
-    "ensemble": f"""Train the members of an ensemble on the file TRAIN (- for stdin) and save it in a folder.
-{_MEMBERS_HELP}
-    \b
-    Examples:
-      sylvan train ensemble train.jsonl --model runs/m --preset accurate
-      sylvan train ensemble train.jsonl --model runs/m --config runs/m.tuning/tuned.toml
-      sylvan train ensemble train.jsonl --model runs/m --set member0__model=xr-linear --set member1__model=neighbors
-    """,
-    "reranker": f"""Train the members of a reranker on the file TRAIN (- for stdin), learn the order of what they
-    propose, and save it in a folder.
-{_MEMBERS_HELP}
-    \b
-    Examples:
-      sylvan train reranker train.jsonl --model runs/m --preset accurate
-      sylvan train reranker train.jsonl --model runs/m --preset words --label-texts subjects.ttl
-      sylvan train reranker train.jsonl --model runs/m --config reranker.toml --set scorer=trees
-    """,
-}
+_WORDS: Mapping[str, tuple[str, str, str, str]] = {
+    "ensemble": ("an ensemble", "", "--config runs/m.tuning/tuned.toml",
+                 "--set member0__model=xr-linear --set member1__model=neighbors"),
+    "reranker": ("a reranker", ", learn the order of what they propose,", "--preset words --label-texts subjects.ttl",
+                 "--config reranker.toml --set scorer=trees"),
+}  # fmt: skip
 Values = dict[str, Any]
 
 
 def joined_command(kind: str) -> click.Command:
     """The command that trains an ``"ensemble"`` or a ``"reranker"``."""
-
-    @click.pass_context
-    def command(ctx: click.Context, /, **given: Any) -> None:
-        _train(ctx, kind, given)
 
     others = ", or a paper's, X-Transformer's nine models or XR-Transformer's three" if kind == "ensemble" else ""
     texts = click.option("--label-texts", metavar="FILE",
@@ -76,7 +67,15 @@ def joined_command(kind: str) -> click.Command:
                      help=f"Where to save the {kind}."),
         click.argument("train", metavar="TRAIN"),
     )  # fmt: skip
-    return click.command(kind, short_help=COMMANDS[kind].help, help=_HELP[kind])(all_options(command))
+    words = {"short_help": COMMANDS[kind].help, "help": _HELP.format(*_WORDS[kind], kind=kind)}
+
+    @click.command(kind, **words)
+    @all_options
+    @click.pass_context
+    def command(ctx: click.Context, /, **given: Any) -> None:
+        _train(ctx, kind, given)
+
+    return command
 
 
 def _train(ctx: click.Context, kind: str, given: Values) -> None:
@@ -145,17 +144,12 @@ def _preset_values(kind: str, preset: Any) -> Values:
 def _read(kind: str, settings: Sequence[str], config: Values) -> tuple[Values, list[Setting], list[str]]:
     """Parameters of the ensemble, the settings of its members, and what is wrong with them."""
     # What was typed, and what the configuration or a preset says: by number and kind of a member, and of the whole.
-    typed: dict[tuple[int, str], list[str]] = {(-1, ""): []}
-    preset: dict[tuple[int, str], Values] = {(-1, ""): {}}
+    typed: dict[tuple[int, str], list[str]] = defaultdict(list)
+    preset: dict[tuple[int, str], Values] = defaultdict(dict)
 
     def place(name: str) -> tuple[tuple[int, str], str]:
         match = _MEMBER.fullmatch(name.strip().replace("-", "_"))
-        if match is None:
-            return (-1, ""), name
-        for part in ("", "text__"):
-            typed.setdefault((int(match[1]), part), [])
-            preset.setdefault((int(match[1]), part), {})
-        return (int(match[1]), match[2] or ""), match[3]
+        return ((-1, ""), name) if match is None else ((int(match[1]), match[2] or ""), match[3])
 
     for name, value in config.items():
         where, inner = place(name)
@@ -165,13 +159,11 @@ def _read(kind: str, settings: Sequence[str], config: Values) -> tuple[Values, l
         where, inner = place(name)
         typed[where].append(f"{inner}{equals}{text}")
     values, problems = of.read_settings(class_of(kind), typed[-1, ""], preset=preset[-1, ""])
-    numbers = sorted({number for number, _ in typed if number >= 0})
+    numbers = sorted({number for number, _ in (*typed, *preset) if number >= 0})
     if numbers != list(range(len(numbers))) or not numbers:
-        problems.append(
-            f"{'An ensemble' if kind == 'ensemble' else 'A reranker'} takes --preset, or members numbered from 0, such "
-            "as member0__model=xr-linear and "
-            f"member1__model=neighbors. Got {', '.join(f'member{number}' for number in numbers) or 'none'} instead."
-        )
+        listed = ", ".join(f"member{number}" for number in numbers) or "none"
+        usage = f"{_WORDS[kind][0].capitalize()} takes --preset, or members numbered from 0, such as"
+        problems.append(f"{usage} member0__model=xr-linear and member1__model=neighbors. Got {listed} instead.")
     members = []
     for number in numbers:
         words, configured = typed[number, ""], preset[number, ""]

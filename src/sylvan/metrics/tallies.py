@@ -16,9 +16,9 @@ from sylvan.params.wording import counted
 At = tuple[int, ...]
 Floats = npt.NDArray[np.float64]
 Rows = Iterator[tuple[Floats, Floats]]  # for each k, what each row gained and what it could have
-# From counts of each label, right and named of shape (len(at), n_labels), to shares of that shape, whose sums over
-# labels are divided by a number.
-OfLabels = Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]], tuple[npt.NDArray[Any], int]]
+Counts = npt.NDArray[np.int64]
+# Shares of each label at each k, of shape (len(at), n_labels), whose sums over labels are divided by a number.
+Shares = tuple[npt.NDArray[Any], int]
 
 
 class Tally(ABC):
@@ -153,7 +153,7 @@ def of_slice(block: Block, at: At, slice_of: npt.NDArray[np.int8], number: int, 
 class LabelTally(Tally):
     """A metric of counts of each label; they grow when a block names a higher label."""
 
-    def __init__(self, at: At, shares: OfLabels) -> None:
+    def __init__(self, at: At, shares: Callable[[Counts, Counts, Counts], Shares]) -> None:
         super().__init__(at)
         self.shares, self.n_labels = shares, 0
         self.right, self.named = np.zeros((len(at), 0), np.int64), np.zeros((len(at), 0), np.int64)
@@ -180,8 +180,21 @@ class LabelTally(Tally):
         return {k: float(row.sum() / n) for k, row in zip(self.at, shares, strict=True)}
 
 
-# See the functions of the same names in :mod:`sylvan.metrics`.
-macro_precision: OfLabels = lambda right, named, true: (right / np.maximum(named, 1), len(true))  # noqa: E731
-macro_recall: OfLabels = lambda right, named, true: (right / np.maximum(true, 1), len(true))  # noqa: E731
-macro_f1: OfLabels = lambda right, named, true: (2 * right / np.maximum(named + true, 1), len(true))  # noqa: E731
-coverage: OfLabels = lambda right, named, true: (right > 0, np.count_nonzero(true))  # noqa: E731
+def macro_precision(right: Counts, named: Counts, true: Counts) -> Shares:
+    """See :func:`sylvan.metrics.macro_precision`."""
+    return right / np.maximum(named, 1), len(true)
+
+
+def macro_recall(right: Counts, named: Counts, true: Counts) -> Shares:
+    """See :func:`sylvan.metrics.macro_recall`."""
+    return right / np.maximum(true, 1), len(true)
+
+
+def macro_f1(right: Counts, named: Counts, true: Counts) -> Shares:
+    """See :func:`sylvan.metrics.macro_f1`."""
+    return 2 * right / np.maximum(named + true, 1), len(true)
+
+
+def coverage(right: Counts, named: Counts, true: Counts) -> Shares:
+    """See :func:`sylvan.metrics.coverage`."""
+    return right > 0, int(np.count_nonzero(true))

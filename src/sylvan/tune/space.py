@@ -362,10 +362,6 @@ class Space:
         """The same number for the same dimensions, whose trials can be in one study."""
         return zlib.crc32(repr([self.of_model, self.of_text]).encode("utf-8"))
 
-    def default(self) -> Setting:
-        """The setting of the default model."""
-        return Setting("xr-linear", self._seeded("xr-linear", {}))
-
     def starts(self) -> Iterator[Start]:
         """Settings that have proved good on some data, the default first."""
         return starts_for(self.texts, self.long, self.small, self.tail, bool(self.fixed))
