@@ -30,12 +30,6 @@ AMPLE, BESIDE = 20, 1 << 30
 _OF_THE_RUN = ("checkpoint", "memory_limit", "force", "report")
 
 
-def note_training_file(folder: str, path: str | None) -> None:
-    """Write into the manifest of a saved model that it has learned from a file, unless that is stdin or a folder."""
-    if records := training_files([], [path]):
-        store.annotate(folder, {TRAINED_ON: records})
-
-
 def training_files(folders: Iterable[str], paths: Iterable[str | None] = ()) -> list[Any]:
     """The records of the files that the models in ``folders`` have learned from, and those of ``paths``, each once."""
     records = [_record(path) for path in paths if path is not None and os.path.isfile(path)]
@@ -161,7 +155,8 @@ def save_model(
         words = f"{error} It is in {place!r} instead, whole: move it to where there is room."
         raise ModelError(words) from error.__cause__
     session.written = f"the model was saved in {folder}"
-    note_training_file(folder, training_file)
+    if records := training_files([], [training_file]):  # unless that is stdin or a folder
+        store.annotate(folder, {TRAINED_ON: records})
     if checkpoint is not None:
         checkpoint.remove()
 

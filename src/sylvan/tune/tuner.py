@@ -317,7 +317,8 @@ def tune(
     least = None if limits.size is None else int(limits.size * (len(train) / labels.shape[0]) ** SUBLINEAR) - ROOM
     bench = Workbench(rows, labels, train, apart, chosen, name_bytes, n_jobs, clock, least)
     with_encoder = None if encoder is None else _encoder(encoder, bench.texts)
-    space = Space(bench.texts, chosen.tail, limits.size is not None, seed, with_encoder, _long(rows))
+    long = isinstance(rows, list) and sum(map(len, rows)) > LONG * len(rows)
+    space = Space(bench.texts, chosen.tail, limits.size is not None, seed, with_encoder, long)
     identity = data_identity(rows, labels, apart, metric=chosen.name, seed=seed, encoder=with_encoder) | {
         "size limit": limits.size is not None, "ranges": space.checksum()
     }  # fmt: skip
@@ -349,11 +350,6 @@ def _training_rows(X: Any, Y: Any) -> tuple[list[str] | Csr, Csr, Vocabulary | N
     if labels.nnz == 0:
         raise DataError("No text has a label: there is nothing to learn.")
     return texts, labels, vocabulary, texts
-
-
-def _long(rows: Any) -> bool:
-    """Whether rows are long texts."""
-    return isinstance(rows, list) and sum(map(len, rows)) > LONG * len(rows)
 
 
 def _encoder(encoder: str | os.PathLike[str], texts: bool) -> str:
