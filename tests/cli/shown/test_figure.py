@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,15 @@ def test_png_and_svg(call: Any, files: Any, tmp_path: Path) -> None:
     assert again.read_text("utf-8") == content
     for words in ("Precision and recall", "recall", "Reliability", "Frequent and rare", "text-model on test.jsonl"):
         assert words in content, words
+
+
+def test_labels_that_the_model_does_not_know_are_drawn_as_missed(call: Any, files: Any, tmp_path: Path) -> None:
+    rows = [json.loads(line) for line in Path(files("test.jsonl")).read_text("utf-8").splitlines()]
+    rows[0]["labels"].append("Nobody knows this one")
+    (tmp_path / "more.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    path = tmp_path / "more.svg"
+    outcome = call("evaluate", files.text_model, str(tmp_path / "more.jsonl"), "-q", "--figure", str(path))
+    assert outcome.code == 0 and "Reliability" in path.read_text("utf-8"), outcome
 
 
 def test_an_evaluation_of_a_matrix_model_is_drawn_too(call: Any, files: Any, tmp_path: Path) -> None:
