@@ -169,5 +169,5 @@ def _convert_matrix(source: Any, output: str, target: str, given: dict[str, Any]
             raise DataError(f"{words}: choose npz, which is sparse.")
         if apart is not None:
             data.save_npz(apart, Y)
-        write = {"npz": data.save_npz, "csr": data.save_csr, "npy": data.save_npy}[target]
+        write: Any = {"npz": data.save_npz, "csr": data.save_csr, "npy": data.save_npy}[target]
         write(output, X.toarray() if target == "npy" else X)

@@ -272,7 +272,7 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str
     from sylvan.models.text import TextModel
     from sylvan.store import check_target
 
-    source = None if given["train"] is None else open_input(given["train"], given, part="trn")
+    source: Any = None if given["train"] is None else open_input(given["train"], given, part="trn")
     if source is None:  # what labels are called is all there is to learn
         check_target(given["folder"])
         model.text_fields_ = tuple(given["text_fields"]) or model.text_fields_
@@ -282,7 +282,9 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str
         save_trained(session, model, given, test, f"{words} in")
         return
     start = time.perf_counter()
-    options = {} if given["label_features"] is None else {"label_features": data.load_npz(given["label_features"])}
+    options: dict[str, Any] = {}
+    if given["label_features"] is not None:
+        options["label_features"] = data.load_npz(given["label_features"])
     options |= read_given_texts(given["label_texts"], _language(given))
     checkpoint = None
     if not given["plan"]:

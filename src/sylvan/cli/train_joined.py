@@ -67,9 +67,8 @@ def joined_command(kind: str) -> click.Command:
                      help=f"Where to save the {kind}."),
         click.argument("train", metavar="TRAIN"),
     )  # fmt: skip
-    words = {"short_help": COMMANDS[kind].help, "help": _HELP.format(*_WORDS[kind], kind=kind)}
 
-    @click.command(kind, **words)
+    @click.command(kind, short_help=COMMANDS[kind].help, help=_HELP.format(*_WORDS[kind], kind=kind))
     @all_options
     @click.pass_context
     def command(ctx: click.Context, /, **given: Any) -> None:
@@ -96,7 +95,7 @@ def _train(ctx: click.Context, kind: str, given: Values) -> None:
         if folder is None:
             raise click.MissingParameter(ctx=ctx, param=next(one for one in ctx.command.params if one.name == "folder"))
         check_target(folder)
-    source = open_input(given["train"], given, part="trn")
+    source: Any = open_input(given["train"], given, part="trn")
     model = class_of(kind)(
         [_built(member, source.is_text, given["threads"]) for member in members], n_jobs=given["threads"], **values
     )

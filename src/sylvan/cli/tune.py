@@ -73,7 +73,7 @@ def command(ctx: click.Context, /, train: str, folder: str, report: str | None, 
     check_target(folder)
     if os.path.exists(report) and not os.path.isdir(report):
         raise DataError(f"The report is a folder, but {report!r} is a file: give another one with --report.")
-    source = open_input(train, given, part="trn")
+    source: Any = open_input(train, given, part="trn")
     options = {name: given[name] for name in _OF_TUNE}
     with quietly(given), spoken_warnings(), on_cluster(given["ray_address"], given["threads"]):
         options["groups"] = None if given["groups"] is None else _groups(given["groups"], source)
