@@ -54,7 +54,7 @@ def test_an_encoder_of_labels_goes_into_the_model(call: Any, files: Path, tmp_pa
     outcome = call("train", "xr-linear", str(files / "train.jsonl"), "--model", str(tmp_path / "m"), *arguments)
     assert (outcome.code, outcome.err) == (0, "")
     known = sylvan.load(str(tmp_path / "m")).label_texts_
-    assert known.vectors.labels.shape[1] == 8 and known.curve.shape == (6,)
+    assert known.label_vectors.shape[1] == 8 and known.curve.shape == (6,)
     (tmp_path / "encoder" / "config.json").unlink()
     assert call("update", str(tmp_path / "m"), "--label-texts", str(files / "whaling.tsv")).code == 0
     asked = ("--text", "A book of hunting", "--label", "Whaling", "--json", "-")
