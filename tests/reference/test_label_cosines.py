@@ -278,19 +278,19 @@ def test_vectors_and_curve_of_a_model(tagger: dict[str, Any]) -> None:
     known = model.label_texts_
     names = [model.vocabulary_[label] for label in range(N_LABELS)]
     np.testing.assert_array_equal(
-        known.vectors.labels, encoded(tagger["encoder"], [of[name] for name in names]).astype(np.float16)
+        known.label_vectors, encoded(tagger["encoder"], [of[name] for name in names]).astype(np.float16)
     )
-    judged = known.vectors.judged.tolist()
+    judged = known.judged.tolist()
     assert len(judged) == 500 // 4
     of_rows = encoded(tagger["encoder"], [texts[row] for row in judged]).astype(np.float16)
-    np.testing.assert_array_equal(known.vectors.rows, of_rows)
+    np.testing.assert_array_equal(known.judged_vectors, of_rows)
     X, T = (model.vectorizer.transform(each).toarray().astype(float) for each in (texts, [of[name] for name in names]))
     truth = [{model.vocabulary_.id(name) for name in row} for row in tagger["labels"]]
     seen = set().union(*truth)
-    described = [label for label in sorted(seen) if T[label].any() or known.vectors.labels[label].any()]
+    described = [label for label in sorted(seen) if T[label].any() or known.label_vectors[label].any()]
     points = reference.judged(
         list(X), truth, plain(T), judged, folds_of(described),
-        (plain(known.vectors.labels), dict(zip(judged, of_rows.astype(float), strict=True))),
+        (plain(known.label_vectors), dict(zip(judged, of_rows.astype(float), strict=True))),
     )  # fmt: skip
     check_highest(points, known.curve)
 

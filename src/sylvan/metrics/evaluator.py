@@ -331,9 +331,7 @@ class Evaluator:
 
     def __init__(self, at: At = (1, 3, 5), propensities: Any = None, n_labels: int | None = None) -> None:
         self._at, self._n_rows = ks(at), 0
-        rows: dict[str, Any] = {
-            "P": tallies.precision, "R": tallies.recall, "nDCG": tallies.ndcg, "F1": tallies.f1
-        }  # fmt: skip
+        rows: dict[str, Any] = {"P": tallies.precision, "R": tallies.recall, "nDCG": tallies.ndcg, "F1": tallies.f1}
         if propensities is not None:
             rows["PSP"] = partial(tallies.psp, propensities=check_propensities(propensities))
             rows["PSnDCG"] = partial(rows["PSP"], discounted=True)
@@ -714,11 +712,9 @@ class Slices:
 
     def __init__(self, counts: Any, at: At = (1, 3, 5), thresholds: tuple[int, int] | None = None) -> None:
         self._at, self._slice_of = ks(at), slice_labels(counts, thresholds)
+        of_slice = partial(tallies.of_slice, slice_of=self._slice_of)
         self._precisions, self._recalls = (
-            [
-                RowTally(self._at, partial(tallies.of_slice, slice_of=self._slice_of, number=number, recalled=recalled))
-                for number in range(len(SLICES))
-            ]
+            [RowTally(self._at, partial(of_slice, number=number, recalled=recalled)) for number in range(len(SLICES))]
             for recalled in (False, True)
         )
 

@@ -145,9 +145,9 @@ def of_slice(block: Block, at: At, slice_of: npt.NDArray[np.int8], number: int, 
     """Precision, or ``recalled`` recall, of the labels of one slice; see :func:`sylvan.metrics.slices`."""
     inside = _of_truths(block, slice_of, "counts") == number
     sizes = _per_row(block, inside)
+    possible = (sizes > 0).astype(np.float64) if recalled else np.ones(len(sizes))
     for k in at:
-        right = _per_row(block, inside & (block.positions < k))
-        yield (right / np.maximum(sizes, 1), (sizes > 0) * 1.0) if recalled else (right / k, np.ones_like(sizes))
+        yield _per_row(block, inside & (block.positions < k)) / (np.maximum(sizes, 1) if recalled else k), possible
 
 
 class LabelTally(Tally):
