@@ -25,8 +25,7 @@ class Tally(ABC):
     """A metric at several k, added up block by block."""
 
     def __init__(self, at: At) -> None:
-        self.at = at
-        self.n_rows = 0
+        self.at, self.n_rows = at, 0
 
     def add(self, block: Block) -> None:
         """Count some rows in."""
