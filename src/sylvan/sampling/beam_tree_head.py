@@ -17,7 +17,16 @@ from sylvan.sampling.losses.logits import class_logits
 from sylvan.sampling.losses.loss import Positives, ReducedLoss, Selection
 from sylvan.sampling.samplers.base import Sampler
 from sylvan.sampling.samplers.static import Uniform
-from sylvan.sampling.tensors import eagerly, need_floats, need_shape, need_tensor, product, slices, without_gradient
+from sylvan.sampling.tensors import (
+    at_least_single,
+    eagerly,
+    need_floats,
+    need_shape,
+    need_tensor,
+    product,
+    slices,
+    without_gradient,
+)
 
 # So many edges in one matrix product take the time of one edge that is gathered for a query of its own.
 _PER_GATHERED = 8
@@ -117,7 +126,7 @@ class TreePaths(nn.Module):
     def _of_layer(self, queries: Tensor, table: Tensor, bias: Tensor | None, layer: int) -> Tensor:
         """Scores of all edges of a layer (batch, n_nodes), those above not added."""
         part = slice(self.first[layer], self.first[layer + 1])
-        wide = torch.promote_types(torch.promote_types(queries.dtype, table.dtype), torch.float32)
+        wide = at_least_single(queries, table)
         scores = product(queries.to(wide), table[part].to(wide))
         return scores if bias is None else scores + bias[part]
 
@@ -379,7 +388,7 @@ class BeamTreeHead(ReducedLoss):
         beam = max(k, self.n_candidates) if beam is None else beam
         check_value("beam", beam, Number(int, 1), "BeamTreeHead")
         rows = features.reshape(-1, self.dim)
-        wide = torch.promote_types(torch.promote_types(rows.dtype, self.edge_weights.dtype), torch.float32)
+        wide = at_least_single(rows, self.edge_weights)
         classes = torch.full((len(rows), k), -1, dtype=torch.int64, device=rows.device)
         scores = torch.full((len(rows), k), -torch.inf, dtype=wide, device=rows.device)
         # Scores that a beam search has at once for a query, about.

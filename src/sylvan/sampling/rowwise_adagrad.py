@@ -13,6 +13,7 @@ from torch import Tensor
 
 from sylvan.params.fields import Constraint, Flag, Number, check_values
 from sylvan.sampling.losses.logits import distinct_rows
+from sylvan.sampling.tensors import at_least_single
 
 _NORMALISING = (
     torch.optim.Adam, torch.optim.AdamW, torch.optim.Adamax, torch.optim.NAdam, torch.optim.RAdam,
@@ -128,13 +129,13 @@ class RowwiseAdagrad(torch.optim.Optimizer):
         for key, parameter in zip(saved, parameters, strict=True):
             sums = state_dict["state"].get(key, {}).get("sum")
             if sums is not None:
-                self.state[parameter]["sum"] = sums.to(parameter.device, _dtype_of_sums(parameter), copy=True)
+                self.state[parameter]["sum"] = sums.to(parameter.device, at_least_single(parameter), copy=True)
 
     def _move(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
         state, ids = self.state[parameter], None
         if "sum" not in state:
             shape = parameter.shape if group["elementwise"] else parameter.shape[:1]
-            state["sum"] = parameter.new_full(shape, group["initial_accumulator"], dtype=_dtype_of_sums(parameter))
+            state["sum"] = parameter.new_full(shape, group["initial_accumulator"], dtype=at_least_single(parameter))
         sums: Tensor = state["sum"]
         if gradient.is_sparse:
             ids, gradient = distinct_rows(gradient)
@@ -152,10 +153,6 @@ class RowwiseAdagrad(torch.optim.Optimizer):
         else:
             sums.index_copy_(0, ids, now)
             parameter.index_add_(0, ids, move)
-
-
-def _dtype_of_sums(parameter: Tensor) -> torch.dtype:
-    return torch.promote_types(parameter.dtype, torch.float32)
 
 
 class HarmfulOptimizerWarning(UserWarning):

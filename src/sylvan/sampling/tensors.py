@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
@@ -78,6 +79,11 @@ def _received(value: Any) -> str:
     if isinstance(value, (list, tuple, range)):
         return f"a {name} instead: torch.tensor makes a tensor of it."
     return f"{'None' if value is None else f'the {name} {value!r}'} instead."
+
+
+def at_least_single(*tensors: Tensor) -> torch.dtype:
+    """The dtype that scores and sums of these tensors have: float64 where one of them has it, else float32."""
+    return functools.reduce(torch.promote_types, (tensor.dtype for tensor in tensors), torch.float32)
 
 
 def slices(n: int, size_of_one: int, at_once: int = _AT_ONCE) -> Iterator[slice]:

@@ -149,7 +149,11 @@ class Engine(Parameterized):
         wanted = _wanted(self.device)
         launched = _find_processes("auto" if wanted is None else wanted.type, self.timeout)
         if launched is not None:
-            self._meet_others()
+            global _control
+            self.n_processes, self.process = dist.get_world_size(), dist.get_rank()
+            if _control is None:
+                with self._with_others():
+                    _control = dist.new_group(backend="gloo", timeout=datetime.timedelta(seconds=self.timeout))
             if wanted is not None and (wanted.type != launched.type or wanted.index not in (None, launched.index)):
                 raise ParameterError(
                     f"The 'device' parameter of Engine is {str(wanted)!r}, but this is process {self.process} of "
@@ -166,13 +170,6 @@ class Engine(Parameterized):
                     f"{str(self.device)!r}. Take 'bf16' or 'no'."
                 )
             self._scaler = torch.amp.GradScaler(self.device.type)
-
-    def _meet_others(self) -> None:
-        global _control
-        self.n_processes, self.process = dist.get_world_size(), dist.get_rank()
-        if _control is None:
-            with self._with_others():
-                _control = dist.new_group(backend="gloo", timeout=datetime.timedelta(seconds=self.timeout))
 
     @contextmanager
     def _with_others(self) -> Iterator[None]:

@@ -129,8 +129,6 @@ class CANELoss(ClassLoss):
     Where the candidates hold all but a millionth of :math:`q`, there is no noise and the sum is the candidates' alone;
     likewise in the rare case that thousands of draws all hit candidates. A positive outside the candidates that the
     sampler never draws counts as one of probability e^-80: its loss has no gradient, so give every class some noise.
-    Scores and sums are float32 (float64 for float64 inputs) under autocast too, and the gradient of a class table that
-    is a leaf is sparse.
 
     A selector that adds to the scores (``FrequencySubsets(learning="path")``) makes the model's output
     ``queries @ loss.output_embeddings(class_embeddings).T``; use that for evaluation and prediction. Selectors with

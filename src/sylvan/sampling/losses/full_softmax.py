@@ -12,7 +12,7 @@ from torch.autograd.function import once_differentiable
 from sylvan.params.fields import KW_ONLY, Range, parameterized
 from sylvan.sampling.losses.logits import ABSENT, bag_sums, bags_of_equal, class_logits
 from sylvan.sampling.losses.loss import ClassLoss, Positives
-from sylvan.sampling.tensors import eagerly, slices
+from sylvan.sampling.tensors import at_least_single, eagerly, slices
 
 # Scores in memory at a time when the chunk size is left to the loss: small enough for the caches of a CPU, and large
 # enough for a GPU to be busy.
@@ -39,8 +39,7 @@ class FullSoftmaxLoss(ClassLoss):
 
     Notes
     -----
-    Scores are made in float32 (float64 for float64 inputs) under autocast too. ``torch.compile`` leaves the loop over
-    chunks as it is. There is no second derivative.
+    ``torch.compile`` leaves the loop over chunks as it is. There is no second derivative.
 
     Raises
     ------
@@ -70,7 +69,7 @@ class FullSoftmaxLoss(ClassLoss):
     def _losses(self, queries: Tensor, table: Tensor, wanted: Positives, bias: Tensor | None) -> Tensor:
         limit = _SCORES_AT_ONCE.get(queries.device.type, _DEVICE_SCORES_AT_ONCE)
         chunk = self.chunk_size or max(1, limit // len(queries))
-        shares = wanted.mass(torch.float64 if torch.float64 in (queries.dtype, table.dtype) else torch.float32)
+        shares = wanted.mass(at_least_single(queries, table))
         apply: Any = _ChunkedCrossEntropy.apply
         return cast(Tensor, apply(queries, table, bias, wanted.ids, shares, chunk))
 

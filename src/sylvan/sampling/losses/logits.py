@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from sylvan.sampling.tensors import eagerly
+from sylvan.sampling.tensors import at_least_single, eagerly
 
 # A logit that takes no part, as that of a masked class; finite, so that differences of two of them aren't NaN.
 ABSENT = -1e30
@@ -53,8 +53,7 @@ def distinct_rows(gradient: Tensor) -> tuple[Tensor, Tensor]:
         return ids, values
     bags = bags_of_equal(ids)
     flat = values.reshape(len(ids), -1)
-    wide = flat if flat.dtype == torch.float64 else flat.float()
-    sums = bag_sums(wide, bags.order, bags.starts).to(values.dtype)
+    sums = bag_sums(flat.to(at_least_single(flat)), bags.order, bags.starts).to(values.dtype)
     return bags.values, sums.view(-1, *values.shape[1:])
 
 
@@ -91,7 +90,7 @@ class _ChosenScores(torch.autograd.Function):
         ctx.save_for_backward(queries, table, ids)
         ctx.sparse = sparse
         with torch.autocast(queries.device.type, enabled=False):
-            return _scores(_widened(queries, table), table, ids)
+            return _scores(queries.to(at_least_single(queries, table)), table, ids)
 
     @staticmethod
     @once_differentiable
@@ -99,7 +98,7 @@ class _ChosenScores(torch.autograd.Function):
         queries, table, ids = ctx.saved_tensors
         of_queries = of_table = None
         with torch.autocast(queries.device.type, enabled=False):
-            wide = _widened(queries, table)
+            wide = queries.to(at_least_single(queries, table))
             if ctx.needs_input_grad[0]:
                 of_queries = _gradient_of_queries(slope, table, ids).to(queries.dtype)
             if ctx.needs_input_grad[1]:
@@ -118,7 +117,7 @@ class _SharedScores(torch.autograd.Function):
         ctx.save_for_backward(queries, table, own, ids)
         ctx.sparse = sparse
         with torch.autocast(queries.device.type, enabled=False):
-            wide = _widened(queries, table)
+            wide = queries.to(at_least_single(queries, table))
             shared = wide @ table.index_select(0, ids).to(wide.dtype).t()
             return torch.cat([_scores(wide, table, own), shared], dim=1) if own.shape[1] else shared
 
@@ -129,7 +128,7 @@ class _SharedScores(torch.autograd.Function):
         batch, p = own.shape
         of_queries = of_table = None
         with torch.autocast(queries.device.type, enabled=False):
-            wide = _widened(queries, table)
+            wide = queries.to(at_least_single(queries, table))
             of_own, of_shared = slope[:, :p], slope[:, p:]
             if ctx.needs_input_grad[0]:
                 of_queries = of_shared @ table.index_select(0, ids).to(slope.dtype)
@@ -154,7 +153,8 @@ class _ChosenBias(torch.autograd.Function):
     def forward(ctx: Any, bias: Tensor, ids: Tensor, sparse: bool) -> Tensor:
         ctx.save_for_backward(bias, ids)
         ctx.sparse = sparse
-        return _at_least_single(bias.index_select(0, ids.reshape(-1))).clamp(min=ABSENT).view(ids.shape)
+        chosen = bias.index_select(0, ids.reshape(-1))
+        return chosen.to(at_least_single(bias)).clamp(min=ABSENT).view(ids.shape)
 
     @staticmethod
     @once_differentiable
@@ -203,12 +203,3 @@ def gradient_of_whole(ids: Tensor, values: Tensor, whole: Tensor, sparse: bool) 
 
 def _queries_at_once(table: Tensor, m: int) -> int:
     return max(1, _BUFFER.get(table.device.type, _DEVICE_BUFFER) // max(1, m * table.shape[1]))
-
-
-def _widened(queries: Tensor, table: Tensor) -> Tensor:
-    """The queries in the dtype of the scores: float64 when either is, else float32."""
-    return queries.double() if table.dtype == torch.float64 else _at_least_single(queries)
-
-
-def _at_least_single(tensor: Tensor) -> Tensor:
-    return tensor if tensor.dtype == torch.float64 else tensor.float()

@@ -128,7 +128,7 @@ class ClassLoss(ReducedLoss):
 
         Returns
         -------
-        Tensor of float32 (float64 for float64 inputs)
+        Tensor of float32 (float64 for float64 inputs), as all scores and sums are, under autocast too
             A scalar, or for ``reduction="none"`` the shape of ``queries`` without its last dimension, with zeros where
             a query is ignored. The mean is over the queries not ignored, and 0 when there is none; all gradients are
             then zero (a sparse one has no rows), as ``DistributedDataParallel`` needs them from every process.

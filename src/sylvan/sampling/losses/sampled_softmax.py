@@ -280,10 +280,8 @@ class BlackOutLoss(MaskedNoiseLoss):
     Notes
     -----
     The loss of a query with several positives is the mean of what each would have alone with the same draws. A positive
-    that the sampler never draws is weighted as if its probability were e^-80. Scores, weights and sums are float32
-    (float64 for float64 inputs) under autocast too; :math:`1 - \tilde p` of the largest term is the sum of the others,
-    so that nothing is lost where a draw's probability rounds to one. The gradient of a class table that is a leaf is
-    sparse.
+    that the sampler never draws is weighted as if its probability were e^-80. :math:`1 - \tilde p` of the largest term
+    is the sum of the others, so that nothing is lost where a draw's probability rounds to one.
 
     References
     ----------
@@ -359,9 +357,7 @@ class NCELoss(MaskedNoiseLoss):
     Notes
     -----
     The loss of a query with several positives is the mean of what each would have alone with the same noise. A positive
-    that the sampler never draws counts as one of probability e^-80: it is surely no noise, and teaches
-    nothing. Scores and probabilities are float32 (float64 for float64 inputs) under autocast too, and the gradient of a
-    class table that is a leaf is sparse.
+    that the sampler never draws counts as one of probability e^-80: it is surely no noise, and teaches nothing.
 
     References
     ----------
@@ -435,9 +431,7 @@ class NegativeSamplingLoss(MaskedNoiseLoss):
 
     Notes
     -----
-    The loss of a query with several positives is the mean of what each would have alone with the same negatives. Scores
-    are float32 (float64 for float64 inputs) under autocast too, and the gradient of a class table that is a leaf is
-    sparse.
+    The loss of a query with several positives is the mean of what each would have alone with the same negatives.
 
     References
     ----------
@@ -492,8 +486,7 @@ class OneVsEachLoss(NoiseLoss):
     -----
     Draws that are positives of their query add nothing, as the sum wants: it goes over the other classes. The loss of a
     query with several positives is the mean over them of the sum over the classes that are none. The sum grows with the
-    class count, and so does its gradient: choose the learning rate accordingly. Scores are float32 (float64 for
-    float64 inputs) under autocast too, and the gradient of a class table that is a leaf is sparse.
+    class count, and so does its gradient: choose the learning rate accordingly.
 
     References
     ----------
@@ -585,9 +578,7 @@ class SampledSoftmaxLoss(CrossEntropyEstimate):
     softmax, the loss equals the full one whatever was drawn. Like ``"all"`` it asks the sampler for the probability of
     every positive, which costs about as much as one more draw for each.
 
-    Scores, corrections and the sum are float32 (float64 for float64 inputs) under autocast too. The gradient of a
-    class table that is a leaf is sparse; see ``class_logits`` in ``sampling/losses/logits.py`` and
-    :class:`~sylvan.sampling.RowwiseAdagrad`. Don't train the table with Adam
+    For the table's sparse gradient see :class:`~sylvan.sampling.RowwiseAdagrad`; don't train the table with Adam
     (:func:`~sylvan.sampling.check_optimizer` says why). Under ``torch.compile`` the draw and the gathering of rows
     run as they are, and what is between them is compiled. There is no second derivative.
 
@@ -699,8 +690,7 @@ class HeadAndTailLoss(CrossEntropyEstimate):
     Notes
     -----
     A query with several positives has the mean of the losses that each distinct one would have alone, with the same
-    draws. Scores and sums are float32 (float64 for float64 inputs) under autocast too, and the gradient of a class
-    table that is a leaf is sparse: the head's rows, the draws' and the positives'.
+    draws. The sparse gradient of a class table has the head's rows, the draws' and the positives'.
 
     References
     ----------
