@@ -12,21 +12,13 @@ from sylvan.errors import DataError, ParameterError
 from sylvan.indexing.class_tree import check_class_tree, class_edges, first_edges
 from sylvan.indexing.tree import LabelTree
 from sylvan.params.fields import KW_ONLY, Flag, Instance, Number, Range, check_value, parameterized
+from sylvan.sampling import tensors
 from sylvan.sampling.losses import loss as class_loss
 from sylvan.sampling.losses.logits import class_logits
 from sylvan.sampling.losses.loss import Positives, ReducedLoss, Selection
 from sylvan.sampling.samplers.base import Sampler
 from sylvan.sampling.samplers.static import Uniform
-from sylvan.sampling.tensors import (
-    at_least_single,
-    eagerly,
-    need_floats,
-    need_shape,
-    need_tensor,
-    product,
-    slices,
-    without_gradient,
-)
+from sylvan.sampling.tensors import at_least_single, eagerly, product, slices, without_gradient
 
 # So many edges in one matrix product take the time of one edge that is gathered for a query of its own.
 _PER_GATHERED = 8
@@ -306,7 +298,7 @@ class BeamTreeHead(ReducedLoss):
     def _checked_targets(self, features: Tensor, targets: Tensor) -> Tensor:
         """The targets as int64, after all checks."""
         self._check_features(features)
-        need_tensor(targets, "The targets of BeamTreeHead, class numbers,")
+        tensors.need_tensor(targets, "The targets of BeamTreeHead, class numbers,")
         if targets.device != features.device:
             raise DataError(
                 f"The targets of BeamTreeHead must be on the device of the features, {features.device}. "
@@ -452,9 +444,9 @@ class BeamTreeHead(ReducedLoss):
 
     def _check_features(self, features: Tensor) -> None:
         what = "The features given to BeamTreeHead"
-        need_floats(features, what)
+        tensors.need_floats(features, what)
         fits = features.dim() >= 2 and features.shape[-1] == self.dim
-        need_shape(fits, features, what, f"(..., {self.dim}), at least two dimensions")
+        tensors.need_shape(fits, features, what, f"(..., {self.dim}), at least two dimensions")
         if features.device != self.edge_weights.device:
             raise DataError(
                 f"The features given to BeamTreeHead are on {features.device}, its weights on "
