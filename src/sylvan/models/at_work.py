@@ -55,9 +55,9 @@ def inner_of(model: Any) -> Any:
 
 def set_ranking(model: Any, parameters: Mapping[str, Any]) -> None:
     """Set what counts when a model ranks: parameters of the model over matrices, and ``unknown`` of that over texts."""
-    own = {name: value for name, value in parameters.items() if name in type(model).parameter_names()}
-    model.set_params(**own)
-    inner_of(model).set_params(**{name: value for name, value in parameters.items() if name not in own})
+    of_model = {name: value for name, value in parameters.items() if name in type(model).parameter_names()}
+    model.set_params(**of_model)
+    inner_of(model).set_params(**{name: value for name, value in parameters.items() if name not in of_model})
 
 
 def has_probabilities(model: Any) -> bool:

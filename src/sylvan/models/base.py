@@ -138,9 +138,9 @@ class Estimator(Fitted):
     ) -> tuple[GivenRows, Vocabulary | None]:
         """New rows, verified, and the names of labels with those that are new, where they have any."""
         vocabulary, numbers = self._with_new_names(Y)
-        own = validate.labels(numbers)
-        n_labels = max(self.n_labels_, own.shape[1])
-        every = own._replace(shape=(own.shape[0], n_labels)).to_scipy()  # as lists, they may have no label at all
+        listed = validate.labels(numbers)
+        n_labels = max(self.n_labels_, listed.shape[1])
+        every = listed._replace(shape=(listed.shape[0], n_labels)).to_scipy()  # as lists, they may have no label at all
         features, labels = validate.pair(self._features(X, n_features), every, owner=type(self).__name__)
         removed = np.intersect1d(labels.indices, self._removed)
         if len(removed):
@@ -400,17 +400,17 @@ class Estimator(Fitted):
 
     def _need_options(self, options: Mapping[str, Any]) -> None:
         """Refuse what :meth:`rank` has no option for, before it is called on behalf of another method."""
-        known = self.rank_options() if options else []
-        unknown = [name for name in options if name not in known]
+        accepted = self.rank_options() if options else []
+        unknown = [name for name in options if name not in accepted]
         if unknown:
             raise ParameterError(
-                f"{type(self).__name__}'s ranking has no option {unknown[0]!r}. {did_you_mean(unknown[0], known)}"
+                f"{type(self).__name__}'s ranking has no option {unknown[0]!r}. {did_you_mean(unknown[0], accepted)}"
             )
 
     def rank_options(self) -> list[str]:
         """The names of what :meth:`rank` takes beside rows and ``k``."""
         parameters = inspect.signature(self.rank).parameters.values()
-        return [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
+        return [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
 
     def _untailed(self) -> dict[str, Any]:
         """What makes ``rank`` leave the scores as they are, whatever the model's own ``tail``."""
@@ -485,11 +485,11 @@ class Estimator(Fitted):
         """
         self._need_fit("explain")
         self._need_options(options)
-        asked = Question.of(self, x, label, top, options, feature_names=feature_names, label_names=label_names)
-        if asked.label in self.removed_labels_:
-            raise DataError(f"Label {asked.label} was removed: there is nothing to explain.")
-        trees = self._explain_trees(asked.row, asked.label, asked.top, asked.names, **options)
-        return asked.answer(self, trees, self._explain_notes(asked.row, asked.label), examples, n_examples)
+        question = Question.of(self, x, label, top, options, feature_names=feature_names, label_names=label_names)
+        if question.label in self.removed_labels_:
+            raise DataError(f"Label {question.label} was removed: there is nothing to explain.")
+        trees = self._explain_trees(question.row, question.label, question.top, question.names, **options)
+        return question.answer(self, trees, self._explain_notes(question.row, question.label), examples, n_examples)
 
     def _explain_notes(self, row: Csr, label: int) -> tuple[str, ...]:
         """Sentences about a label that only this kind of model can say."""
@@ -577,12 +577,12 @@ class Estimator(Fitted):
         if len(ids) + len(self.removed_labels_) == self.n_labels_:
             n_labels = counted(self.n_labels_, "label")
             raise DataError(f"Of {n_labels} not all can be removed: a model needs at least one.")
-        made = self._shallow()
+        copy = self._shallow()
         vocabulary = self.vocabulary_
-        made._drop_labels(ids)
-        if made.vocabulary_ is vocabulary:  # else of parts, which have seen to their names
-            made._free_names(ids)
-        return made
+        copy._drop_labels(ids)
+        if copy.vocabulary_ is vocabulary:  # else of parts, which have seen to their names
+            copy._free_names(ids)
+        return copy
 
     def _free_names(self, ids: npt.NDArray[np.int32]) -> None:
         """Give the names of removed labels back, so that others can have them; called of a copy."""
@@ -592,15 +592,15 @@ class Estimator(Fitted):
     def _renamed(self: _Self, names: Mapping[int, str]) -> _Self:
         """A copy with other names for some label ids."""
         assert self.vocabulary_ is not None
-        made = self._shallow()
-        made.vocabulary_ = renamed(self.vocabulary_, names)
-        return made
+        copy = self._shallow()
+        copy.vocabulary_ = renamed(self.vocabulary_, names)
+        return copy
 
     def _shallow(self: _Self) -> _Self:
         """A copy that shares all parts; an encoder that is still in its files stays there."""
-        made = type(self).__new__(type(self))
-        made.__dict__.update(self.__dict__)
-        return made
+        copy = type(self).__new__(type(self))
+        copy.__dict__.update(self.__dict__)
+        return copy
 
     def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
         """Lose labels; called of a fresh, shallow copy, whose parts are replaced and never written to."""
@@ -699,9 +699,9 @@ class Estimator(Fitted):
 
     @classmethod
     def from_state(cls: type[_Self], state: store.State) -> _Self:
-        made = super().from_state(state)
-        made.single_label_ = "single_label" in state.meta and store.need_bool(state, "single_label")
-        return made
+        model = super().from_state(state)
+        model.single_label_ = "single_label" in state.meta and store.need_bool(state, "single_label")
+        return model
 
     def _best_classes(self, top: TopK) -> npt.NDArray[Any]:
         """The class of each row that is ranked first, as it was called in ``fit``; the most frequent where none is."""

@@ -91,9 +91,9 @@ class ModelEncoder:
     @classmethod
     def of_state(cls, state: store.State, dim: int, beside: str) -> ModelEncoder:
         """That of a loaded model, whose vectors must have ``dim`` dimensions, as those ``beside`` them have."""
-        made = cls(None, state)
-        made.dim, made.beside = dim, beside
-        return made
+        encoder = cls(None, state)
+        encoder.dim, encoder.beside = dim, beside
+        return encoder
 
     def open(self) -> TextEncoder:
         """The encoder with its weights."""
@@ -123,9 +123,9 @@ class ModelEncoder:
         return {"opened": self.open()}
 
     def __deepcopy__(self, memo: Any) -> ModelEncoder:
-        made = ModelEncoder(copy.deepcopy(self.opened, memo))
-        made.__dict__ |= {name: value for name, value in self.__dict__.items() if name != "opened"}
-        return made  # what is still in its files stays there
+        encoder = ModelEncoder(copy.deepcopy(self.opened, memo))
+        encoder.__dict__ |= {name: value for name, value in self.__dict__.items() if name != "opened"}
+        return encoder  # what is still in its files stays there
 
     def _has_files(self) -> bool:
         return all(os.path.isfile(path) for path in self._state.files.values())
@@ -217,12 +217,12 @@ def made_part(state: store.State, name: str, kind: type[Parameterized], params: 
         plain = dict(params)
         if isinstance(plain.get("ngrams"), list):
             plain["ngrams"] = tuple(plain["ngrams"])
-        made = kind(**plain)
-        made.check_params()
+        part = kind(**plain)
+        part.check_params()
     except (TypeError, ValueError) as error:
         reason = " ".join(str(error).split()).rstrip(".")
         raise ModelError(f"{state.where!r} is damaged: its {name!r} can't be made: {reason}.") from error
-    return made
+    return part
 
 
 def made_encoder(state: store.State, described: Any) -> Any:
@@ -326,8 +326,8 @@ def first_terms(label_texts: Any, names: Iterable[str]) -> list[str]:
     """The first term of each label, by ``label_texts`` as :meth:`LexicalMatcher.fit` takes them; "" without any."""
     listed = list(names)
     terms = label_terms(label_texts, listed)
-    known = (terms.get(name, LabelTerms()) for name in listed)
-    return [next(iter((*label.names, *label.definitions)), "") for label in known]
+    of_labels = (terms.get(name, LabelTerms()) for name in listed)
+    return [next(iter((*label.names, *label.definitions)), "") for label in of_labels]
 
 
 @dataclass(frozen=True, eq=False)

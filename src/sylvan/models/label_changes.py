@@ -113,6 +113,6 @@ def merged_labels(labels: Csr, merged: Mapping[int, list[int]]) -> tuple[Csr, np
     keys = row[order] * np.int64(labels.shape[1]) + indices[order]
     starts = np.flatnonzero(np.diff(keys, prepend=-1))
     data = np.maximum.reduceat(labels.data[order], starts) if len(starts) else labels.data[:0]
-    own = row[order][starts]
-    indptr = np.concatenate(([0], np.cumsum(np.bincount(own, minlength=labels.shape[0])))).astype(np.int64)
+    merged_rows = row[order][starts]
+    indptr = np.concatenate(([0], np.cumsum(np.bincount(merged_rows, minlength=labels.shape[0])))).astype(np.int64)
     return Csr(indptr, indices[order][starts], data, labels.shape), np.unique(row[changed])

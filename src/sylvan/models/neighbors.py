@@ -248,8 +248,8 @@ class NeighborRanker(Estimator):
         jobs = resolve_jobs(self.n_jobs)
         n = min(self.n_neighbors + 1, self.n_rows_)
         neighbors, similarities = self.index_.nearest(take_rows(features, rows), n, n_jobs=jobs)
-        own = neighbors == rows[:, None]
-        dropped = np.where(own.any(axis=1), own.argmax(axis=1), n - 1)  # behind many equal rows, it isn't there
+        same = neighbors == rows[:, None]
+        dropped = np.where(same.any(axis=1), same.argmax(axis=1), n - 1)  # behind many equal rows, it isn't there
         others = np.arange(n) != dropped[:, None]
         shape = (len(rows), n - 1)
         nearest = neighbors[others].reshape(shape), similarities[others].reshape(shape)

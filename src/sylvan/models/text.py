@@ -543,10 +543,10 @@ class TextModel(TextEstimator):
     compress = compressed_model
 
     def _with_weights(self, share: float, weight_dtype: WeightDtype | None) -> TextModel:
-        made = copy.copy(self)
+        changed = copy.copy(self)
         if has_weights(self.model):
-            made.model = self.model.pruned(share, weight_dtype)
-        return made
+            changed.model = self.model.pruned(share, weight_dtype)
+        return changed
 
     def weight_dtypes(self) -> set[str]:
         """How the weights are stored; empty where there are none."""

@@ -291,10 +291,10 @@ def one_text(x: str | list[str], owner: str) -> list[str]:
 def _nearest_texts(model: TextEstimator, texts: list[str], name: str, examples: Any, n: int) -> tuple[Example, ...]:
     """The ``n`` training texts of a label that are nearest to the one in ``texts``: by a NeighborRanker, over the
     model's features or in a TextModel of its own, or of texts and their labels."""
-    given, others = examples if isinstance(examples, tuple | list) and len(examples) == 2 else (examples, None)
-    if isinstance(given, Estimator):
-        known, whole = None if others is None else check_texts(others), given if hasattr(given, "inner") else model
-        ranker: Any = given.inner() if isinstance(given, TextEstimator) else given
+    source, others = examples if isinstance(examples, tuple | list) and len(examples) == 2 else (examples, None)
+    if isinstance(source, Estimator):
+        known, whole = None if others is None else check_texts(others), source if hasattr(source, "inner") else model
+        ranker: Any = source.inner() if isinstance(source, TextEstimator) else source
         if not hasattr(ranker, "nearest_with"):
             raise DataError(f"examples must be a NeighborRanker or hold one. Got {type(ranker).__name__} instead.")
         if whole is model:
@@ -312,7 +312,7 @@ def _nearest_texts(model: TextEstimator, texts: list[str], name: str, examples: 
             "examples must be a pair (texts, label_lists) of training texts and their labels, or a fitted "
             f"NeighborRanker. Got {type(examples).__name__} instead."
         )
-    known, label_lists = check_texts(given), list(others)
+    known, label_lists = check_texts(source), list(others)
     if len(known) != len(label_lists):
         raise DataError(f"examples have {counted(len(known), 'text')}, but labels for {len(label_lists):,}.")
     rows = [i for i, row in enumerate(label_lists) if name in map(str, names_and_weights(row, i))]

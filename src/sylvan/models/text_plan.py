@@ -71,20 +71,20 @@ def _sampled_plan(
     vectorizer: Any, model: XRLinear, texts: list[str], label_lists: Any, options: dict[str, Any]
 ) -> Plan:
     """As :func:`text_plan`; of the texts no more than a sample is read."""
-    given, now = _ListedLabels(label_lists), resident_bytes()
-    need_as_many(len(texts), given.n_rows)
+    listed, now = _ListedLabels(label_lists), resident_bytes()
+    need_as_many(len(texts), listed.n_rows)
     seen = estimate_texts(vectorizer, texts)
     ids_matter = model.tree is not None or any(
         options.get(name) is not None for name in ("label_features", "label_embeddings")
     )
-    Y, name_bytes = given.of(seen.rows, ids_matter)
+    Y, name_bytes = listed.of(seen.rows, ids_matter)
     weight = validate.sample_weight(options.get("sample_weight"), len(texts))
     if weight is not None:
         options["sample_weight"] = weight[seen.rows]
     phase = Phase("features", seen.seconds, seen.peak_bytes)
     whole = None
     if len(seen.rows) < len(texts):
-        whole = TrainingSize(len(texts), given.n_labels, seen.n_terms, seen.n_entries, given.n_positives)
+        whole = TrainingSize(len(texts), listed.n_labels, seen.n_terms, seen.n_entries, listed.n_positives)
     plan = model.plan(seen.features, Y, whole=whole, **options)
     plan = replace(plan, peak_bytes=max(plan.peak_bytes, now + seen.peak_bytes))
     return plan.after(phase, seen.vectorizer_bytes + name_bytes)

@@ -73,17 +73,17 @@ def character_table(lowercase: bool, rules: int = RULES, keeps_unseen: bool = Fa
         bits[match.start() : match.end()] |= np.uint32(SPACE)
     for first, last in _HAN_AND_KANA:
         bits[first : last + 1] |= np.uint32(UNSPACED)
-    own = np.zeros(SIZE, dtype=np.uint32)  # what a character is itself, whatever it becomes
+    itself = np.zeros(SIZE, dtype=np.uint32)  # what a character is itself, whatever it becomes
     if rules != FIRST_RULES:
         _mark(bits, characters, keeps_unseen)
-        own[_composing(bits, characters)] = COMPOSES
+        itself[_composing(bits, characters)] = COMPOSES
     if lowercase:
-        own[list(_SPECIAL)] |= np.uint32(LOWERS)
+        itself[list(_SPECIAL)] |= np.uint32(LOWERS)
         lowered = characters.translate(_SPECIAL).lower()
         if len(lowered) != SIZE:  # a later Unicode with another character whose lower case is several
             lowered = "".join(low if len(low := c.lower()) == 1 else c for c in characters)
         codes = np.frombuffer(lowered.encode("utf-32-le", "surrogatepass"), dtype="<u4")
-    table = codes.astype(np.uint32) | bits[codes] | own
+    table = codes.astype(np.uint32) | bits[codes] | itself
     table.flags.writeable = False
     return table
 
@@ -124,16 +124,16 @@ def _mark(bits: npt.NDArray[np.uint32], characters: str, keeps_unseen: bool) -> 
 
 def _composing(bits: npt.NDArray[np.uint32], characters: str) -> npt.NDArray[np.bool_]:
     """Which characters NFC may change: those that it replaces, and those that it may join to what precedes."""
-    found: npt.NDArray[np.bool_] = (bits & np.uint32(MARK)) != 0
+    changes: npt.NDArray[np.bool_] = (bits & np.uint32(MARK)) != 0
     for start in range(0, SIZE, _BLOCK):
         block = characters[start : start + _BLOCK]
-        if found[start : start + _BLOCK].any() or not unicodedata.is_normalized("NFC", block):
-            found[start : start + _BLOCK] |= [unicodedata.normalize("NFC", c) != c for c in block]
+        if changes[start : start + _BLOCK].any() or not unicodedata.is_normalized("NFC", block):
+            changes[start : start + _BLOCK] |= [unicodedata.normalize("NFC", c) != c for c in block]
     for first, last in _UNSEEN:
-        found[first : last + 1] = False
+        changes[first : last + 1] = False
     for first, last in _HANGUL:
-        found[first : last + 1] = True
-    return found
+        changes[first : last + 1] = True
+    return changes
 
 
 class ReadText(NamedTuple):
@@ -160,9 +160,9 @@ def read_text(text: str) -> ReadText:
     for match in _clusters().finditer(text):
         part, (first, last) = without_unseen(composed(match[0])), match.span()
         parts.append(part)
-        own = part == match[0]
-        starts += range(first, last) if own else [first] * len(part)
-        ends += range(first + 1, last + 1) if own else [last] * len(part)
+        is_whole = part == match[0]
+        starts += range(first, last) if is_whole else [first] * len(part)
+        ends += range(first + 1, last + 1) if is_whole else [last] * len(part)
     return ReadText("".join(parts), starts, ends)
 
 
@@ -191,18 +191,18 @@ def word_table(rules: int = RULES) -> npt.NDArray[np.uint32]:
     """What each character is to the kernel that reads words; made in some 100 ms, once. Words are those of
     :mod:`sylvan.text.characters`. Lower case is one character for one, so that places are the text's own."""
     # Returns shape (SIZE,)
-    known = character_table(True)
+    characters_of = character_table(True)
     characters = [chr(code) for code in range(SIZE)]
-    table: npt.NDArray[np.uint32] = known & np.uint32(CODE_POINT)
+    table: npt.NDArray[np.uint32] = characters_of & np.uint32(CODE_POINT)
     lowered = table != np.arange(SIZE, dtype=np.uint32)
     table[[ord("Σ"), ord("ς"), ord("İ")]] = ord("σ"), ord("σ"), ord("i")
-    letter = (known & np.uint32(WORD)) != 0
+    letter = (characters_of & np.uint32(WORD)) != 0
     letter[[ord("Σ"), ord("İ")]] = lowered[[ord("Σ"), ord("İ")]] = True
     small = np.fromiter((c.islower() or c.isdigit() for c in characters), bool, SIZE)
-    mark = (known & np.uint32(MARK)) != 0
-    single = letter & ((known & np.uint32(UNSPACED)) != 0)
+    mark = (characters_of & np.uint32(MARK)) != 0
+    single = letter & ((characters_of & np.uint32(UNSPACED)) != 0)
     if rules == FIRST_RULES:
-        mark &= (known & np.uint32(UNSEEN)) == 0
+        mark &= (characters_of & np.uint32(UNSEEN)) == 0
         mark[list(_FIRST_UNSEEN)] = True
         single = letter & ((character_table(True, FIRST_RULES) & np.uint32(UNSPACED)) != 0)
     kinds = ((_LETTER, letter), (_SINGLE, single), (_UPPER, letter & lowered), (_LOWER, small), (_MARK, mark))

@@ -79,29 +79,29 @@ class DocumentShare(Constraint):
 
 def need_phrases(owner: str, analyzer: str, ngrams: Any, **phrases: Any) -> None:
     """Refuse parameters for terms of several words where there are none, before any text is read."""
-    given = [name for name, value in phrases.items() if value is not None]
+    named = [name for name, value in phrases.items() if value is not None]
     why = None
     if analyzer != "word":
         why = f"analyzer={analyzer!r} has none: it counts characters"
     elif ngrams != AUTO and ngrams[1] == 1:
         why = f"ngrams={tuple(ngrams)} has none: allow pairs with ngrams=(1, 2)"
-    if given and why:
+    if named and why:
         raise ParameterError(
-            f"The {given[0]!r} parameter of {owner} is for terms of several words, but {why}. Got "
-            f"{phrases[given[0]]!r}."
+            f"The {named[0]!r} parameter of {owner} is for terms of several words, but {why}. Got "
+            f"{phrases[named[0]]!r}."
         )
 
 
 def need_one_form(owner: str, analyzer: str, **forms: str | None) -> None:
     """Refuse stems and lemmas that contradict each other or the analyser."""
-    given = {name: value for name, value in forms.items() if value is not None}
-    if len(given) > 1:
+    named = {name: value for name, value in forms.items() if value is not None}
+    if len(named) > 1:
         raise ParameterError(
             f"A word of {owner} is counted as its stem or as its lemma: leave 'stem' or 'lemmatize' out. Got "
-            f"{' and '.join(map(repr, given.values()))}."
+            f"{' and '.join(map(repr, named.values()))}."
         )
-    if given and analyzer != "word":
-        name, value = next(iter(given.items()))
+    if named and analyzer != "word":
+        name, value = next(iter(named.items()))
         raise ParameterError(
             f"The {name!r} parameter of {owner} is for words, but analyzer={analyzer!r} counts characters. "
             f"Got {value!r}."
@@ -176,8 +176,8 @@ class Terms:
         """Those at some rising places, without the means to find them."""
         lengths = np.diff(self.offsets)[places]
         offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-        at = np.arange(int(offsets[-1])) + np.repeat(self.offsets[places] - offsets[:-1], lengths)
-        data = np.concatenate((self.data[at], np.zeros(PADDING, np.uint8)))
+        positions = np.arange(int(offsets[-1])) + np.repeat(self.offsets[places] - offsets[:-1], lengths)
+        data = np.concatenate((self.data[positions], np.zeros(PADDING, np.uint8)))
         return Terms(data, offsets, np.zeros(0, np.uint64))
 
     @classmethod
@@ -362,7 +362,7 @@ class TermCounter:
         terms = replace(terms, slots=kernels.tfidf_slots(terms.data, terms.offsets))
         column_of = np.full(len(merged), -1, dtype=np.int32)
         column_of[ids] = np.arange(len(ids), dtype=np.int32)
-        columns = [column_of, *(column_of[one] for one in maps[1:])]
+        columns = [column_of, *(column_of[of_table] for of_table in maps[1:])]
 
         def keep(chunk: Rows) -> None:
             kernels.tfidf_select_columns(chunk.entries, chunk.indptr, columns[chunk.table])
@@ -411,11 +411,11 @@ def _frequent(
 
 def _totals(rows: list[Rows], maps: list[npt.NDArray[np.int32]], n_terms: int) -> npt.NDArray[np.int64]:
     """How often each term of the merged vocabulary occurs in all documents."""
-    totals = [np.zeros(n_terms, dtype=np.int64), *(np.zeros(len(one), dtype=np.int64) for one in maps[1:])]
+    totals = [np.zeros(n_terms, dtype=np.int64), *(np.zeros(len(of_table), dtype=np.int64) for of_table in maps[1:])]
     for chunk in rows:
         kernels.tfidf_add_totals(chunk.entries, totals[chunk.table])
-    for one, total in zip(maps[1:], totals[1:], strict=True):
-        totals[0][one] += total
+    for of_table, total in zip(maps[1:], totals[1:], strict=True):
+        totals[0][of_table] += total
     return totals[0]
 
 

@@ -87,12 +87,12 @@ def _estimate(
         phrases = small.phrases()
         several = int(phrases[features.indices].sum())
         n_terms, n_entries = 0, 0
-        for one, values, min_df in (
+        for which, values, min_df in (
             (~phrases, entries - several, vectorizer.min_df),
             (phrases, several, _higher(vectorizer.min_df, vectorizer.phrase_min_df)),
         ):
             if values:
-                read = [*(_read(features, part, one) for part in parts), (int(one.sum()), values)]
+                read = [*(_read(features, part, which) for part in parts), (int(which.sum()), values)]
                 terms, left = _all_terms(min_df, read, values * ratio)
                 n_terms, n_entries = n_terms + terms, n_entries + left
         n_terms = min(n_terms, vectorizer.max_features or n_terms)
@@ -126,7 +126,7 @@ def _all_terms(min_df: float, read: Sequence[tuple[int, int]], n_counted: float)
     further, mean, power = math.log(n_counted / n_values), HEAPS, HEAPS
     if not isinstance(min_df, numbers.Integral):
         mean = power = 0.0  # terms in a share of the texts are all in the sample
-    elif all(0 < one[0] < two[0] for one, two in itertools.pairwise(read)):
+    elif all(0 < smaller[0] < two[0] for smaller, two in itertools.pairwise(read)):
         # The power falls slowly, by as much as it did within the sample.
         x, y = np.log(np.array(read, np.float64)).T[::-1]
         before, last = np.diff(y) / np.diff(x)

@@ -34,9 +34,9 @@ _MOST_DENSE = 1 << 28  # values of a polars frame, which has no sparse columns: 
 def check_output(transform: Any) -> None:
     """Refuse what ``set_output`` doesn't know."""
     if transform not in _OUTPUTS:
-        known = ", ".join(map(repr, _OUTPUTS))
+        choices = ", ".join(map(repr, _OUTPUTS))
         raise ParameterError(
-            f"The 'transform' parameter of set_output must be one of {known} or None. Got {transform!r} instead."
+            f"The 'transform' parameter of set_output must be one of {choices} or None. Got {transform!r} instead."
         )
 
 
@@ -362,18 +362,18 @@ class TfidfVectorizer(Fitted):
         counter.add(documents)
         result, phrases = copy.copy(self), fitted.phrases
         try:
-            found, n_with_term, _ = counter.finish(
+            further_terms, n_with_term, _ = counter.finish(
                 min_df=self.min_df, max_df=1.0, max_features=None, phrase_min_df=phrases.min_df
             )
         except DataError:  # nothing is in so many of them
             return result
-        known = self.vocabulary_
-        new = np.array([place for place, term in enumerate(found.decode()) if term not in known], np.int64)
+        columns = self.vocabulary_
+        new = np.array([place for place, term in enumerate(further_terms.decode()) if term not in columns], np.int64)
         free = None if self.max_features is None else max(0, self.max_features - len(fitted.terms))
         new = np.sort(new[np.argsort(-n_with_term[new], kind="stable")][:free])
         if not len(new):
             return result
-        further = found.some(new)
+        further = further_terms.some(new)
         weights = np.ones(len(new), np.float32)
         if fitted.idf is not None and self.use_idf:
             weights = self._idf_of(n_with_term[new], n_documents + counter.n_documents)

@@ -71,15 +71,15 @@ class WordForms:
         return kernels.TfidfForms(data, offsets, kernels.tfidf_slots(data, offsets), form_data, form_offsets)
 
     def _forms_of(self, words: Sequence[bytes]) -> list[bytes]:
-        known = self._known
-        new = [word for word in words if word not in known]
+        forms_known = self._known
+        new = [word for word in words if word not in forms_known]
         if new:
             with self._lock:
                 forms = [self._form(word) for word in new]
-            if len(known) + len(new) > _MOST_KNOWN:
-                known = self._known = dict(zip(words, map(known.get, words), strict=True))  # type: ignore[arg-type]
-            known.update(zip(new, forms, strict=True))
-        return [known[word] for word in words]
+            if len(forms_known) + len(new) > _MOST_KNOWN:
+                forms_known = self._known = dict(zip(words, map(forms_known.get, words), strict=True))  # type: ignore[arg-type]
+            forms_known.update(zip(new, forms, strict=True))
+        return [forms_known[word] for word in words]
 
     def _form(self, word: bytes) -> bytes:
         """One word: never empty, and without the spaces that part the words of a phrase."""
@@ -204,17 +204,17 @@ class LabelWords:
 
     def ids(self, words: Sequence[bytes]) -> npt.NDArray[np.int32]:
         """The id of each word of a text; -1 for those that no label has."""
-        known = self._known
-        ids = np.fromiter(map(known.get, words, repeat(_UNKNOWN)), np.int32, len(words))
+        ids_known = self._known
+        ids = np.fromiter(map(ids_known.get, words, repeat(_UNKNOWN)), np.int32, len(words))
         unknown = np.flatnonzero(ids == _UNKNOWN)
         if len(unknown):
-            new = [words[at] for at in unknown.tolist()]
+            new = [words[place] for place in unknown.tolist()]
             numbers = (self.vocabulary.get(word) for word in _normal(new, self._forms()))
-            found = dict(zip(new, (-1 if number is None else number for number in numbers), strict=True))
-            ids[unknown] = [found[word] for word in new]
-            if len(known) + len(found) > _MOST_KNOWN:
-                known = self._known = {}
-            known.update(found)
+            new_ids = dict(zip(new, (-1 if number is None else number for number in numbers), strict=True))
+            ids[unknown] = [new_ids[word] for word in new]
+            if len(ids_known) + len(new_ids) > _MOST_KNOWN:
+                ids_known = self._known = {}
+            ids_known.update(new_ids)
         return ids
 
     def _forms(self) -> WordForms | None:

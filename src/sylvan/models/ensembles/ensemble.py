@@ -205,8 +205,8 @@ class JointModel(Estimator):
         self._need_fit("known_texts")
         texts = check_texts(X, type(self).__name__)
         members: list[Any] = [self.members[number] for number in self._used_members]
-        known: npt.NDArray[np.bool_] = np.any([member.known_texts(texts) for member in members], axis=0)
-        return known
+        is_known: npt.NDArray[np.bool_] = np.any([member.known_texts(texts) for member in members], axis=0)
+        return is_known
 
     def _by_members_that_know(self, top: TopK, tops: Mapping[int, TopK], texts: list[str]) -> TopK:
         """Joint scores as if there were no members that know nothing of a text."""
@@ -292,18 +292,18 @@ class JointModel(Estimator):
         self._take(self._joined.without(ids))
 
     def _renamed(self: _Self, names: Mapping[int, str]) -> _Self:
-        made = super()._renamed(names)  # so that a name is never that of two labels, also of several members
-        made._take(self._joined.renamed(names))
-        return made
+        changed = super()._renamed(names)  # so that a name is never that of two labels, also of several members
+        changed._take(self._joined.renamed(names))
+        return changed
 
     pruned = pruned_model
     compress = compressed_model
 
     def _with_weights(self: _Self, share: float, weight_dtype: WeightDtype | None) -> _Self:
         members = [member.pruned(share, weight_dtype) if has_weights(member) else member for member in self.members]
-        made = self._shallow()
-        made._take(replace(self._joined, members=members))
-        return made
+        changed = self._shallow()
+        changed._take(replace(self._joined, members=members))
+        return changed
 
     def weight_dtypes(self) -> set[str]:
         """How the members' weights are stored; empty where none has any."""
@@ -647,10 +647,10 @@ class Ensemble(JointModel):
         self, tops: Sequence[TopK | None], Y: Any, weight: npt.NDArray[np.float32] | None = None
     ) -> Calibrator | None:
         """By the members' answers to rows that they haven't seen, and these rows' labels and weights."""
-        known = {number: top for number in self._used_members if (top := tops[number]) is not None}
-        if self.calibration is None or len(known) < len(self._used_members):
+        answers = {number: top for number in self._used_members if (top := tops[number]) is not None}
+        if self.calibration is None or len(answers) < len(self._used_members):
             return None
-        top = self.bounded(self._combined(known, min(CANDIDATES, self.n_labels_), None))
+        top = self.bounded(self._combined(answers, min(CANDIDATES, self.n_labels_), None))
         truth = joining.known_labels(Y, len(top.labels), self.vocabulary_, self.n_labels_)
         return Calibrator.fit(self.calibration, top, hits(top, truth), weight)
 

@@ -67,11 +67,11 @@ def fresh(model: _Fresh) -> _Fresh:
         elif isinstance(value, list | tuple) and any(isinstance(item, Parameterized) for item in value):
             value = [fresh(item) for item in value]
         params[name] = value
-    made = type(model)(**params)
+    unfitted = type(model)(**params)
     for name in ("text_fields_", "labels_field_"):  # what a file's texts are, which may be set before fit
         if name in model.__dict__:
-            setattr(made, name, getattr(model, name))
-    return made
+            setattr(unfitted, name, getattr(model, name))
+    return unfitted
 
 
 def check_members(members: Sequence[Any], owner: str = "Ensemble") -> None:
@@ -145,13 +145,13 @@ def held_out_answers(
         top = Voted.of(top, (np.where(numbers >= 0, rest[numbers], np.int32(-1)), similarities))
     if fitted.vocabulary_ is None or without.vocabulary_ is None:
         return renumbered(top, None)
-    return renumbered(top, np.array([fitted.vocabulary_.id(known) for known in without.vocabulary_], np.int32))
+    return renumbered(top, np.array([fitted.vocabulary_.id(label) for label in without.vocabulary_], np.int32))
 
 
 def taken(model: Estimator, options: Mapping[str, Any]) -> dict[str, Any]:
     """Of the options of ``rank``, those that the model's takes."""
-    known = model.rank_options() if options else []
-    return {name: value for name, value in options.items() if name in known}
+    accepted = model.rank_options() if options else []
+    return {name: value for name, value in options.items() if name in accepted}
 
 
 def saved_members(state: store.State) -> list[Estimator]:
@@ -225,8 +225,8 @@ class Joined:
         result: list[npt.NDArray[np.int32] | None] = [None] * len(self.ids)
         for number, ids in enumerate(self.ids):
             if ids is not None:
-                own = result[number] = np.full(self.n_labels, -1, np.int32)
-                own[ids] = np.arange(len(ids), dtype=np.int32)
+                inverse = result[number] = np.full(self.n_labels, -1, np.int32)
+                inverse[ids] = np.arange(len(ids), dtype=np.int32)
         return result
 
     def _pairs(self) -> Iterator[tuple[Estimator, npt.NDArray[np.int32]]]:

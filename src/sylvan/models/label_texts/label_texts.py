@@ -143,9 +143,9 @@ class LabelTexts:
 
     def _less(self, labels: npt.NDArray[Any]) -> LabelTexts:
         """Without the texts of some labels, and their rows."""
-        kept = np.repeat(~np.isin(np.arange(self.texts.shape[0]), labels), np.diff(self.texts.indptr))
-        indptr = np.concatenate(([0], np.cumsum(kept)))[self.texts.indptr].astype(np.int64)
-        texts = Csr(indptr, self.texts.indices[kept], self.texts.data[kept], self.texts.shape)
+        stays_there = np.repeat(~np.isin(np.arange(self.texts.shape[0]), labels), np.diff(self.texts.indptr))
+        indptr = np.concatenate(([0], np.cumsum(stays_there)))[self.texts.indptr].astype(np.int64)
+        texts = Csr(indptr, self.texts.indices[stays_there], self.texts.data[stays_there], self.texts.shape)
         stays = ~np.isin(self.labels, labels)
         encoded = None if self.encoded is None else self.encoded.with_labels(labels)
         return replace(self, texts=texts, rows=self.rows[stays], labels=self.labels[stays], encoded=encoded)
@@ -171,16 +171,16 @@ class LabelTexts:
             curve = store.need_array(state, "curve", np.float64, (1 + text_evidence.n_evidence(has_encoder),))
             store.need_finite(state, "curve")
         texts = store.need_csr(state, "texts", (n_labels, n_features))
-        known = cls(texts, rows, labels, text_evidence.WordContexts.from_state(state, n_features), curve)
+        label_texts = cls(texts, rows, labels, text_evidence.WordContexts.from_state(state, n_features), curve)
         if not has_encoder:
-            return known
+            return label_texts
         vectors = store.need_array(state, _OF_ENCODER[0], np.float16, (n_labels, None))
         judged = store.need_rising(state, _OF_ENCODER[1], 0, 2**62, np.int64)
         of_rows = store.need_array(state, _OF_ENCODER[2], np.float16, (len(judged), vectors.shape[1]))
         for name in _OF_ENCODER[::2]:
             store.need_finite(state, name)
         encoded = EncodedLabels(ModelEncoder.of_state(of_model, vectors.shape[1], OF_LABELS), vectors)
-        return replace(known, encoded=encoded, judged=judged, judged_vectors=of_rows)
+        return replace(label_texts, encoded=encoded, judged=judged, judged_vectors=of_rows)
 
 
 def judged_rows(n: int, weight: npt.NDArray[np.float32] | None) -> _Ids:
@@ -193,12 +193,12 @@ def with_text_rows(
     features: Csr, labels: Csr, weight: npt.NDArray[np.float32] | None, texts: Csr, of: _Ids
 ) -> tuple[Csr, Csr, npt.NDArray[np.float32] | None]:
     """Training rows and, below them, labels' texts as rows of their labels, of weight 1."""
-    own = Csr(
+    below = Csr(
         np.arange(len(of) + 1, dtype=np.int64), of.astype(np.int32), np.ones(len(of), np.float32),
         (len(of), labels.shape[1]),
     )  # fmt: skip
     weights = None if weight is None else np.concatenate((weight, np.ones(len(of), np.float32)))
-    return stacked(features, texts), stacked(labels, own), weights
+    return stacked(features, texts), stacked(labels, below), weights
 
 
 def with_names_of(vocabulary: Vocabulary, texts: Mapping[str, str]) -> Vocabulary:
@@ -218,24 +218,24 @@ def fitted_texts(
     texts = vectorizer.transform_rows(list(described.labels.values()))
     labels = np.array([vocabulary.id(name) for name in described.labels], np.int32)
     seen = np.bincount(truth.indices, minlength=len(vocabulary)) > 0
-    kept = np.flatnonzero((np.diff(texts.indptr) > 0) | ~seen[labels])  # a label needs a row
+    chosen = np.flatnonzero((np.diff(texts.indptr) > 0) | ~seen[labels])  # a label needs a row
     n, n_jobs, judged = features.shape[0], vectorizer.n_jobs, judged_rows(features.shape[0], weight)
-    rows_of_texts = take_rows(texts, kept)
-    ids = np.arange(n, n + len(kept)) if keeps_rows else np.full(len(kept), -1)
-    known = LabelTexts.empty(len(vocabulary), features.shape[1])
-    known, of_rows = known.with_texts(rows_of_texts, labels[kept], ids.astype(np.int64)), None
+    rows_of_texts = take_rows(texts, chosen)
+    ids = np.arange(n, n + len(chosen)) if keeps_rows else np.full(len(chosen), -1)
+    label_texts = LabelTexts.empty(len(vocabulary), features.shape[1])
+    label_texts, of_rows = label_texts.with_texts(rows_of_texts, labels[chosen], ids.astype(np.int64)), None
     if (encoder := described.encoder) is not None:
         of_rows = encoded(encoder, described.judged, n_jobs, "Encoding texts of rows").astype(np.float16)
         vectors = np.zeros((len(vocabulary), of_rows.shape[1]), np.float16)
         vectors[labels] = encoded(encoder, list(described.labels.values()), n_jobs, "Encoding texts of labels")
         again = slice(None if keeps_rows else 0)  # a curve is fitted again where rows are kept
-        known = replace(
-            known, encoded=EncodedLabels(ModelEncoder(encoder), vectors), judged=judged[again].astype(np.int64),
+        label_texts = replace(
+            label_texts, encoded=EncodedLabels(ModelEncoder(encoder), vectors), judged=judged[again].astype(np.int64),
             judged_vectors=of_rows[again],
         )  # fmt: skip
-    known = known.learned_from(features, truth, weight, judged, of_rows, n_jobs)
-    rows, truth, weight = with_text_rows(features, truth, weight, rows_of_texts, labels[kept])
-    return rows.to_scipy(), truth.to_scipy(), weight, known
+    label_texts = label_texts.learned_from(features, truth, weight, judged, of_rows, n_jobs)
+    rows, truth, weight = with_text_rows(features, truth, weight, rows_of_texts, labels[chosen])
+    return rows.to_scipy(), truth.to_scipy(), weight, label_texts
 
 
 @dataclass(frozen=True, eq=False)
@@ -323,13 +323,13 @@ def requested(
     if len(gone):
         raise DataError(f"label_texts has label {vocabulary[int(gone[0])]!r}, which was removed before.")
     rows = vectorizer.transform_rows(named)
-    kept = np.flatnonzero((np.diff(rows.indptr) > 0) | (labels >= model.model.n_labels_))  # a new label needs a row
+    chosen = np.flatnonzero((np.diff(rows.indptr) > 0) | (labels >= model.model.n_labels_))  # a new label needs a row
     vectors = None
     if len(labels) and known is not None and known.encoded is not None:
         vectors = labels, known.encoded.encode(named, vectorizer.n_jobs)
-    rows, labels = take_rows(rows, kept), labels[kept]
+    rows, labels = take_rows(rows, chosen), labels[chosen]
     features = None if texts is None else vectorizer.transform_rows(texts)
-    given: tuple[Any, Any, Any] = features, matrix, sample_weight
+    rows_of_model: tuple[Any, Any, Any] = features, matrix, sample_weight
     if len(labels) and (features is None) == (matrix is None):
         if features is None:
             features, matrix = Csr.empty(0, rows.shape[1]), Csr.empty(0, len(vocabulary)).to_scipy()
@@ -337,9 +337,9 @@ def requested(
         truth = truth._replace(shape=(truth.shape[0], len(vocabulary)))
         weight = validate.sample_weight(sample_weight, features.shape[0])
         below, truth, weight = with_text_rows(features, truth, weight, rows, labels)
-        given = below, truth.to_scipy(), weight
+        rows_of_model = below, truth.to_scipy(), weight
         options = {**options, **_forgotten(model, labels, options)}
-    return Request(vectorizer, vocabulary, given, options, rows, labels, vectors)
+    return Request(vectorizer, vocabulary, rows_of_model, options, rows, labels, vectors)
 
 
 def _forgotten(model: Any, labels: npt.NDArray[np.int32], options: dict[str, Any]) -> dict[str, Any]:
@@ -348,22 +348,22 @@ def _forgotten(model: Any, labels: npt.NDArray[np.int32], options: dict[str, Any
     old = np.zeros(0, np.int64) if known is None else known.rows[np.isin(known.labels, labels)]
     if not len(old):
         return {}
-    kept: Any = getattr(model.model, "training_rows_", None)
-    if kept is None or (old < 0).any():
+    stored: Any = getattr(model.model, "training_rows_", None)
+    if stored is None or (old < 0).any():
         name = model.vocabulary_[int(known.labels[np.isin(known.labels, labels)][0])]
         raise DataError(
             f"label_texts gives label {name!r} another text, but the model keeps no rows and can't forget the one "
             "that it has."
         )
     forget = options.get("forget")
-    return {"forget": old if forget is None else np.union1d(kept.ids[kept.rows_of(forget)], old)}
+    return {"forget": old if forget is None else np.union1d(stored.ids[stored.rows_of(forget)], old)}
 
 
 def with_known_texts(known: LabelTexts, features: Csr, truth: Csr, n_labels: int) -> tuple[Csr, Csr]:
     """All rows of a model that keeps none, as its own model takes them: the texts of labels are the last ones."""
-    own = take_rows(known.texts, known.labels)
+    texts = take_rows(known.texts, known.labels)
     truth = truth._replace(shape=(truth.shape[0], n_labels))
-    features, truth, _ = with_text_rows(features, truth, None, own, known.labels)
+    features, truth, _ = with_text_rows(features, truth, None, texts, known.labels)
     return features, truth
 
 
@@ -374,8 +374,8 @@ def texts_after(
     if known is None and not len(request.labels):
         return None
     n_labels, n_features = model.n_labels_, model.n_features_
-    kept = getattr(model, "training_rows_", None)
-    ids = np.full(len(request.labels), -1) if kept is None else kept.ids[len(kept.ids) - len(request.labels) :]
+    stored = getattr(model, "training_rows_", None)
+    ids = np.full(len(request.labels), -1) if stored is None else stored.ids[len(stored.ids) - len(request.labels) :]
     if known is None:
         known = LabelTexts.empty(n_labels, n_features)
     known = known.grown(n_labels, n_features)
@@ -384,17 +384,17 @@ def texts_after(
     if request.vectors is not None and known.encoded is not None:
         known = replace(known, encoded=known.encoded.with_labels(*request.vectors))
     known = known.merged(request.options.get("merge") or {})
-    if kept is not None:
-        known = known.left_with(kept.ids)
+    if stored is not None:
+        known = known.left_with(stored.ids)
     if len(gone):
         known = known.without(gone)
     forgets = request.options.get("forget") is not None
-    if kept is not None and (forgets or len(gone) or len(request.labels)):
-        real = np.flatnonzero(~np.isin(kept.ids, known.rows))
-        features, labels, weight = kept.taken(real)
+    if stored is not None and (forgets or len(gone) or len(request.labels)):
+        real = np.flatnonzero(~np.isin(stored.ids, known.rows))
+        features, labels, weight = stored.taken(real)
         judged, vectors = judged_rows(features.shape[0], weight), None
         if known.encoded is not None:  # of other rows there are no texts any more
-            judged = np.flatnonzero(np.isin(kept.ids[real], known.judged)).astype(np.int32)
-            vectors = known.judged_vectors[np.searchsorted(known.judged, kept.ids[real][judged])]
+            judged = np.flatnonzero(np.isin(stored.ids[real], known.judged)).astype(np.int32)
+            vectors = known.judged_vectors[np.searchsorted(known.judged, stored.ids[real][judged])]
         return known.learned_from(features, labels, weight, judged, vectors, model.n_jobs)
     return replace(known, contexts=text_evidence.WordContexts.none(n_features)) if forgets else known

@@ -58,16 +58,16 @@ class WordContexts:
         """What rows of labels with these texts, of shape (n, d), would look like; rows of length 1, or empty."""
         place = np.full(texts.shape[1], -1, np.int32)
         place[self.words] = np.arange(len(self.words), dtype=np.int32)
-        known = place[texts.indices] >= 0
-        indptr = np.concatenate(([0], np.cumsum(known)))[texts.indptr]
-        by_word = (texts.data[known], place[texts.indices[known]], indptr)
+        is_known = place[texts.indices] >= 0
+        indptr = np.concatenate(([0], np.cumsum(is_known)))[texts.indptr]
+        by_word = (texts.data[is_known], place[texts.indices[is_known]], indptr)
         words = sp.csr_matrix(by_word, shape=(texts.shape[0], len(self.words)))
         return _unit(_largest(sp.csr_matrix(words @ self.means.to_scipy()), PER_TEXT))
 
     def without(self, words: npt.NDArray[Any]) -> WordContexts:
         """Without what is known of some words."""
-        kept = np.flatnonzero(~np.isin(self.words, words))
-        return WordContexts(self.words[kept], take_rows(self.means, kept))
+        left = np.flatnonzero(~np.isin(self.words, words))
+        return WordContexts(self.words[left], take_rows(self.means, left))
 
     def widened(self, n_features: int) -> WordContexts:
         """With more columns, of which nothing is known."""
@@ -113,12 +113,12 @@ def _largest(matrix: sp.csr_matrix, n: int) -> sp.csr_matrix:
     keys = row << np.uint64(32) | falling
     last = matrix.indptr[:-1] + np.minimum(lengths, n) - 1  # where the last one that stays is, in order
     bound = np.repeat(np.sort(keys)[np.maximum(last, 0)], lengths)
-    equal, kept = keys == bound, keys < bound
-    room = np.repeat(np.minimum(lengths, n) - np.add.reduceat(np.append(kept, False), matrix.indptr[:-1]), lengths)
+    equal, stays = keys == bound, keys < bound
+    free = np.repeat(np.minimum(lengths, n) - np.add.reduceat(np.append(stays, False), matrix.indptr[:-1]), lengths)
     nth = np.cumsum(equal) - np.repeat(np.append(0, np.cumsum(equal))[matrix.indptr[:-1]], lengths)
-    kept |= equal & (nth <= room)
-    indptr = np.concatenate(([0], np.cumsum(kept)))[matrix.indptr]
-    return sp.csr_matrix((matrix.data[kept], matrix.indices[kept], indptr), shape=matrix.shape)
+    stays |= equal & (nth <= free)
+    indptr = np.concatenate(([0], np.cumsum(stays)))[matrix.indptr]
+    return sp.csr_matrix((matrix.data[stays], matrix.indices[stays], indptr), shape=matrix.shape)
 
 
 FOLDS, FEWEST_RIGHT = 5, 20
@@ -218,13 +218,13 @@ class LabelCosines:
             n_usual = min(self._n_usual, every.shape[1])
             highest = np.partition(every, every.shape[1] - n_usual, axis=1)[:, every.shape[1] - n_usual :]
             usual[first:last] = np.maximum(highest, 0).sum(axis=1, dtype=np.float64) / self._n_usual
-            own = every[:, self._labels]
+            of_labels = every[:, self._labels]
             may = None if masks is None else np.stack(masks if len(masks) == 1 else masks[first:last])
-            wanted = _nearest(own if may is None else np.where(may, own, -np.inf), n)
-            row, at = np.nonzero(places[first:last] >= 0)
-            wanted[row, places[first:last][row, at]] = True
+            wanted = _nearest(of_labels if may is None else np.where(may, of_labels, -np.inf), n)
+            row, column = np.nonzero(places[first:last] >= 0)
+            wanted[row, places[first:last][row, column]] = True
             row, place = np.nonzero(wanted)
-            blocks.append((row + first, place.astype(np.int32), own[row, place]))
+            blocks.append((row + first, place.astype(np.int32), of_labels[row, place]))
         if not blocks:
             return Near(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32), usual)
         rows_of, places_of, cosines = zip(*blocks, strict=True)
@@ -262,8 +262,8 @@ class TextScorer:
         self.labels = labels  # the labels that are scored, rising
         self._every = NeighborIndex.build(texts) if index is None else index
         self._own = take_rows(texts, labels).unit_rows()
-        own = self._own.to_scipy()
-        both = (own + np.float32(CONTEXT) * contexts.predicted(own)) / np.float32(1 + CONTEXT)  # of length 1 at most
+        unit = self._own.to_scipy()
+        both = (unit + np.float32(CONTEXT) * contexts.predicted(unit)) / np.float32(1 + CONTEXT)  # of length 1 at most
         self._both = sorted_csr(both)
         self._similar = NeighborIndex.build(self._both, scaled=False)
         self._cosines = None if vectors is None else LabelCosines(vectors, labels, NEAREST)
@@ -276,14 +276,14 @@ class TextScorer:
         # Returns row (m,), label (m,), evidence (m, 3)
         n = min(n_candidates, len(self.labels))
         places, similar = self._candidates(rows, n, allowed)
-        row, at = np.nonzero(places >= 0)
-        place, similarity, more = places[row, at], similar[row, at].astype(np.float64), []
+        row, column = np.nonzero(places >= 0)
+        place, similarity, more = places[row, column], similar[row, column].astype(np.float64), []
         if self._cosines is not None:
             assert vectors is not None
-            found = self._cosines.near(vectors, places, n, self._masks(rows.shape[0], allowed))
-            similarity = self._similarities(rows, found.row, found.place, row * len(self.labels) + place, similarity)
-            row, place = found.row, found.place
-            more = [np.log(np.maximum(each, LEAST_COSINE)) for each in (found.cosine, found.usual[row])]
+            near = self._cosines.near(vectors, places, n, self._masks(rows.shape[0], allowed))
+            similarity = self._similarities(rows, near.row, near.place, row * len(self.labels) + place, similarity)
+            row, place = near.row, near.place
+            more = [np.log(np.maximum(each, LEAST_COSINE)) for each in (near.cosine, near.usual[row])]
         _, nearest = self._every.nearest(rows, NEAREST)
         usual = np.maximum(nearest, 0).mean(axis=1, dtype=np.float64)
         by_words = np.stack((similarity, usual[row], _shared(rows, row, self._own, place)), axis=1)
@@ -299,12 +299,12 @@ class TextScorer:
         """The similarity of each pair, which is known for the pairs row · labels + place in ``known``."""
         order = np.argsort(known)
         pair = row * len(self.labels) + place
-        at = np.searchsorted(known[order], pair)
+        position = np.searchsorted(known[order], pair)
         is_known = np.zeros(len(pair), bool)
-        inside = at < len(known)
-        is_known[inside] = known[order][at[inside]] == pair[inside]
+        inside = position < len(known)
+        is_known[inside] = known[order][position[inside]] == pair[inside]
         result = np.empty(len(pair), np.float64)
-        result[is_known] = similarity[order][at[is_known]]
+        result[is_known] = similarity[order][position[is_known]]
         rest = np.flatnonzero(~is_known)
         result[rest] = _shared(rows.unit_rows(), row[rest], self._both, place[rest], weighed=True)
         return result
@@ -315,7 +315,7 @@ class TextScorer:
         if masks is None or len(masks) == 1:
             return self._similar.nearest(rows, n, only=None if masks is None else masks[0])
         each = [self._similar.nearest(take_rows(rows, np.array([row])), n, only=mask) for row, mask in enumerate(masks)]
-        return np.concatenate([found for found, _ in each]), np.concatenate([similar for _, similar in each])
+        return np.concatenate([labels for labels, _ in each]), np.concatenate([similar for _, similar in each])
 
     def cosine(self, vector: _Vectors, label: int) -> float:
         """The cosine of a row's vector with that of a label's text."""
@@ -324,8 +324,8 @@ class TextScorer:
 
     def shared_features(self, row: Csr, label: int) -> _Ids:
         """The features that a label's text and one row have in common, those that count most in the text first."""
-        at = int(np.searchsorted(self.labels, label))
-        text = take_rows(self._own, np.array([at]))
+        place = int(np.searchsorted(self.labels, label))
+        text = take_rows(self._own, np.array([place]))
         both = np.isin(text.indices, row.indices)
         return text.indices[both][np.argsort(-text.data[both], kind="stable")]
 
@@ -367,12 +367,12 @@ def _shared(rows: Csr, row: _Places, of: Csr, place: _Ids, weighed: bool = False
     if not rows.nnz or not len(row):
         return np.zeros(len(row))
     pair = np.repeat(np.arange(len(row)), np.diff(of.indptr)[place])
-    own = take_rows(of, place)
+    values_of = take_rows(of, place)
     width = np.int64(rows.shape[1])
     has = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr)) * width + rows.indices
-    wanted = row[pair] * width + own.indices
-    at = np.minimum(np.searchsorted(has, wanted), len(has) - 1)
-    values = own.data * rows.data[at] if weighed else own.data
-    shared = np.where(has[at] == wanted, values, np.float32(0))
+    wanted = row[pair] * width + values_of.indices
+    position = np.minimum(np.searchsorted(has, wanted), len(has) - 1)
+    values = values_of.data * rows.data[position] if weighed else values_of.data
+    shared = np.where(has[position] == wanted, values, np.float32(0))
     result: _Floats = np.bincount(pair, shared, minlength=len(row)).astype(np.float64)
     return result

@@ -266,8 +266,8 @@ class LexicalMatcher(TextEstimator):
         self.vocabulary_, self.terms_, self._words, self._lexicon = vocabulary, stored, words, lexicon
         self._scorer = matching.LabelScorer(rows, self._scorer.trees)
         self.n_rows_, self.n_labels_, self.n_features_ = self.n_rows_ + len(texts), n_labels, lexicon.n_words
-        known = np.pad(self.label_counts_, (0, n_labels - len(self.label_counts_)))
-        self.label_counts_ = known + np.bincount(truth.indices, minlength=n_labels)
+        counts = np.pad(self.label_counts_, (0, n_labels - len(self.label_counts_)))
+        self.label_counts_ = counts + np.bincount(truth.indices, minlength=n_labels)
         return self
 
     # ---------------------------------------- answers
@@ -347,20 +347,20 @@ class LexicalMatcher(TextEstimator):
         documents = as_documents(check_texts(texts, type(self).__name__))
         listed = _listed_labels(candidates, len(documents), self.n_labels_)
         rows = np.repeat(np.arange(len(documents)), listed.shape[1])
-        known = listed.ravel() >= 0
-        keys, back = np.unique(rows[known] * np.int64(self.n_labels_) + listed.ravel()[known], return_inverse=True)
+        valid = listed.ravel() >= 0
+        keys, back = np.unique(rows[valid] * np.int64(self.n_labels_) + listed.ravel()[valid], return_inverse=True)
         offsets = np.searchsorted(keys, np.arange(len(documents) + 1, dtype=np.int64) * self.n_labels_).astype(np.int64)
         labels = (keys % self.n_labels_).astype(np.int32)
-        given = Csr(offsets, labels, np.ones(len(labels), np.float32), (len(documents), self.n_labels_))
+        pairs = Csr(offsets, labels, np.ones(len(labels), np.float32), (len(documents), self.n_labels_))
         of_rows = self._scorer.rows
 
         def work(first: int, last: int, found: Any) -> npt.NDArray[np.float32]:
             return matching.feature_columns(found, of_rows)
 
-        parts = self.matcher_.each(documents, work, self.n_jobs, given=given)
+        parts = self.matcher_.each(documents, work, self.n_jobs, given=pairs)
         columns = np.concatenate([np.zeros((0, len(matching.FEATURES)), np.float32), *parts])
         result = np.zeros((listed.size, len(matching.FEATURES)), np.float32)
-        result[known] = columns[back.ravel()]
+        result[valid] = columns[back.ravel()]
         return result.reshape(*listed.shape, len(matching.FEATURES))
 
     def without_rows(self, texts: Iterable[str], Y: Any, sample_weight: Any = None) -> LexicalMatcher:

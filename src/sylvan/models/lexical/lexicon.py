@@ -190,18 +190,18 @@ class Lexicon:
     @cached_property
     def kernel(self) -> kernels.LabelLexicon:
         """The form that the kernel takes; it is verified."""
-        made = kernels.LabelLexicon(self.n_labels, self.n_words)
-        made.phrases(
+        lexicon = kernels.LabelLexicon(self.n_labels, self.n_words)
+        lexicon.phrases(
             self.phrase_first, self.phrase_word, self.phrase_fail, self.phrase_next, self.phrase_ending,
             self.phrase_offsets, self.phrase_labels, self.phrase_kinds,
         )  # fmt: skip
-        made.parts(self.part_offsets, self.part_phrases)
-        made.sets(self.set_first, self.set_word, self.set_ending, self.set_offsets, self.set_labels)
-        made.postings(self.posting_offsets, self.posting_labels, self.posting_values, self.idf)
-        made.forms(self.form_offsets, self.form_set_offsets, self.form_words)
+        lexicon.parts(self.part_offsets, self.part_phrases)
+        lexicon.sets(self.set_first, self.set_word, self.set_ending, self.set_offsets, self.set_labels)
+        lexicon.postings(self.posting_offsets, self.posting_labels, self.posting_values, self.idf)
+        lexicon.forms(self.form_offsets, self.form_set_offsets, self.form_words)
         for which, name in enumerate(("broader", "narrower", "related")):
-            made.relations(which, getattr(self, f"{name}_offsets"), getattr(self, f"{name}_labels"))
-        return made
+            lexicon.relations(which, getattr(self, f"{name}_offsets"), getattr(self, f"{name}_labels"))
+        return lexicon
 
     @cached_property
     def ties(self) -> LabelTies:
@@ -261,15 +261,15 @@ def _need_trie(
     """A trie of a loaded lexicon, verified."""
     first = store.need_array(state, f"lexicon.{name}_first", np.int32, (None,))
     shape = (max(len(first) - 1, 1),)
-    made = {each: store.need_array(state, f"lexicon.{name}_{each}", np.int32, shape) for each in fields}
-    fault, links = 1, (made.get("fail", _NO_LINKS), made.get("next", _NO_LINKS))
+    arrays = {each: store.need_array(state, f"lexicon.{name}_{each}", np.int32, shape) for each in fields}
+    fault, links = 1, (arrays.get("fail", _NO_LINKS), arrays.get("next", _NO_LINKS))
     if len(first) > 1:
-        fault = kernels.trie_fault(first, made["word"], *links, made["ending"], n_words, n_endings)
+        fault = kernels.trie_fault(first, arrays["word"], *links, arrays["ending"], n_words, n_endings)
     if fault:
         array = f"lexicon.{name}_{('first', 'word', 'fail', 'next', 'ending')[fault - 1]}"
         file = state.array_files.get(array, array)
         raise ModelError(f"{file!r} is damaged: array {array!r} of the {state.kind} holds no sound trie.")
-    return {f"{name}_first": first, **{f"{name}_{each}": array for each, array in made.items()}}
+    return {f"{name}_first": first, **{f"{name}_{each}": array for each, array in arrays.items()}}
 
 
 def _lists(
@@ -325,17 +325,17 @@ def _sets(
     offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
     sets = FormRows(forms.labels, forms.kinds, offsets, words).some((lengths > 0) & (lengths <= _MOST_SET_WORDS))
     first, word, _, _, ending, number = kernels.build_trie(sets.offsets, sets.words, n_words, False)
-    known = _lists("set", number, sets.labels, int(number.max(initial=-1)) + 1)
+    labels_of_sets = _lists("set", number, sets.labels, int(number.max(initial=-1)) + 1)
     pair = sets.labels.astype(np.int64) << 32 | number
-    own = sets.some(np.isin(np.arange(len(pair)), np.unique(pair, return_index=True)[1]))
-    order = np.argsort(own.labels, kind="stable")
-    starts, sizes = own.offsets[:-1][order], np.diff(own.offsets)[order]
+    distinct = sets.some(np.isin(np.arange(len(pair)), np.unique(pair, return_index=True)[1]))
+    order = np.argsort(distinct.labels, kind="stable")
+    starts, sizes = distinct.offsets[:-1][order], np.diff(distinct.offsets)[order]
     form_set_offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-    at = np.arange(int(form_set_offsets[-1])) + np.repeat(starts - form_set_offsets[:-1], sizes)
-    form_offsets = np.concatenate(([0], np.cumsum(np.bincount(own.labels, minlength=n_labels)))).astype(np.int64)
+    places = np.arange(int(form_set_offsets[-1])) + np.repeat(starts - form_set_offsets[:-1], sizes)
+    form_offsets = np.concatenate(([0], np.cumsum(np.bincount(distinct.labels, minlength=n_labels)))).astype(np.int64)
     return {
-        **known, "set_first": first, "set_word": word, "set_ending": ending, "form_offsets": form_offsets,
-        "form_set_offsets": form_set_offsets, "form_words": own.words[at],
+        **labels_of_sets, "set_first": first, "set_word": word, "set_ending": ending, "form_offsets": form_offsets,
+        "form_set_offsets": form_set_offsets, "form_words": distinct.words[places],
     }  # fmt: skip
 
 

@@ -62,12 +62,12 @@ class MatchedRows:
     ) -> MatchedRows:
         """Of candidates of rows alone, which of them are right, and the rows' weights."""
         of_candidate = weight.astype(np.float64)[candidates.documents]
-        found = candidates.found != 0
+        is_found = candidates.found != 0
 
         def total(which: npt.NDArray[np.bool_]) -> _Doubles:
             return np.bincount(candidates.labels[which], of_candidate[which], minlength=n_labels).astype(np.float64)
 
-        parts = total(found), total(found & right), total(~found), total(~found & right)
+        parts = total(is_found), total(is_found & right), total(~is_found), total(~is_found & right)
         return cls(0.0, np.zeros(n_labels), *parts)
 
     def plus(self, other: MatchedRows, sign: float = 1.0) -> MatchedRows:
@@ -122,15 +122,15 @@ def feature_columns(candidates: Candidates, rows: MatchedRows) -> npt.NDArray[np
     counts = dict(zip(COUNTS, candidates.counts.T.astype(np.float64), strict=True))
     of = candidates.documents
     n_words = np.maximum(candidates.n_words, 1)[of]
-    sentences, labels, found = counts["sentences"], candidates.labels, candidates.found != 0
+    sentences, labels, is_found = counts["sentences"], candidates.labels, candidates.found != 0
     matches = sum(counts[kind] for kind in ("preferred", "alternative", "hidden", "derived"))
     found_rows = np.log((rows.found[labels] + 1) / (rows.n_rows + 2))
     columns = {name: np.log1p(counts[name]) for name in ("preferred", "alternative", "hidden", "derived")}
     columns |= {
         "sentences": np.log1p(sentences),
         "inside": counts["inside"] / np.maximum(sentences, 1),
-        "first": np.where(found, counts["first"] / n_words, 1.0),
-        "spread": np.where(found, (counts["last"] - counts["first"]) / n_words, 0.0),
+        "first": np.where(is_found, counts["first"] / n_words, 1.0),
+        "spread": np.where(is_found, (counts["last"] - counts["first"]) / n_words, 0.0),
         "words": counts["words"],
         "capitals": counts["capitals"] / np.maximum(matches, 1),
         "others": np.log1p(counts["others"]),
@@ -141,13 +141,13 @@ def feature_columns(candidates: Candidates, rows: MatchedRows) -> npt.NDArray[np
         "length": np.log1p(candidates.n_words)[of],
         "found_rows": found_rows,
         "label_rows": np.log((rows.labels[labels] + 1) / (rows.n_rows + 2)),
-        "keyphraseness": rows.right_shares(labels, found),
+        "keyphraseness": rows.right_shares(labels, is_found),
         "tf_idf": np.log1p(sentences) * -found_rows,
     }
     columns |= {name: np.log1p(counts[name]) for name in ("broader", "narrower", "related")}
     result = np.empty((len(labels), len(FEATURES)), np.float32)
-    for at, name in enumerate(FEATURES):
-        result[:, at] = columns[name]
+    for number, name in enumerate(FEATURES):
+        result[:, number] = columns[name]
     return result
 
 
@@ -224,10 +224,10 @@ def right_ones(candidates: Candidates, truth: Csr, first: int) -> npt.NDArray[np
     width = np.int64(truth.shape[1])
     start, end = truth.indptr[first], truth.indptr[first + n]
     rows = np.repeat(np.arange(n), np.diff(truth.indptr[first : first + n + 1]))
-    found: npt.NDArray[np.bool_] = np.isin(
+    is_right: npt.NDArray[np.bool_] = np.isin(
         candidates.documents * width + candidates.labels, rows * width + truth.indices[start:end]
     )
-    return found
+    return is_right
 
 
 def best(candidates: Candidates, scores: _Floats, k: int, labels: LabelFilter | None, first: int = 0) -> TopK:
@@ -264,8 +264,8 @@ def _counted(parts: list[_Part], truth: Csr, weight: _Weights, rows: npt.NDArray
     chosen = (weight * rows).astype(np.float32)
     total = MatchedRows.having(truth, chosen)
     for part in parts:
-        own = chosen[part.first : part.first + len(part.candidates.offsets) - 1]
-        total = total.plus(MatchedRows.of(part.candidates, part.right, truth.shape[1], own))
+        weights = chosen[part.first : part.first + len(part.candidates.offsets) - 1]
+        total = total.plus(MatchedRows.of(part.candidates, part.right, truth.shape[1], weights))
     return total
 
 

@@ -79,13 +79,15 @@ class StoredTerms:
         labels: list[int] = []
         kinds: list[int] = []
         pairs: dict[str, list[tuple[int, int]]] = {"broader": [], "related": []}
-        known = sorted((at, one) for name, one in terms.items() if (at := vocabulary.get(name)) is not None)
-        for label, of_label in known:
+        of_labels = sorted(
+            (number, term) for name, term in terms.items() if (number := vocabulary.get(name)) is not None
+        )
+        for label, of_label in of_labels:
             for kind, field in enumerate(_KINDS):
-                own = [text for text in getattr(of_label, field) if text.strip()]
-                texts += own
-                labels += [label] * len(own)
-                kinds += [kind] * len(own)
+                written = [text for text in getattr(of_label, field) if text.strip()]
+                texts += written
+                labels += [label] * len(written)
+                kinds += [kind] * len(written)
             for relation, listed in pairs.items():
                 others = (vocabulary.get(name) for name in getattr(of_label, relation))
                 listed += [(label, other) for other in others if other is not None and other != label]
@@ -116,13 +118,13 @@ class StoredTerms:
     def of_label(self, label: int) -> list[tuple[str, str]]:
         """Kind and text of each of a label's forms, as they are looked for."""
         first, last = np.searchsorted(self.labels, [label, label + 1])
-        found = []
+        forms = []
         for text, kind in zip(self.texts[first:last], self.kinds[first:last].tolist(), strict=True):
             if kind < _DERIVED:
-                found.append((FORM_KINDS[kind], text))
+                forms.append((FORM_KINDS[kind], text))
                 if not heading_parts(text):
-                    found += [("derived", one) for one in derived_names(text)]
-        return found
+                    forms += [("derived", name) for name in derived_names(text)]
+        return forms
 
     def without(self, labels: npt.NDArray[np.int32]) -> StoredTerms:
         """Without the texts of some labels, and without what is said of them."""
@@ -138,7 +140,7 @@ class StoredTerms:
         order = np.argsort(labels, kind="stable")
         texts = (*left.texts, *others.texts)
         return StoredTerms(
-            tuple(texts[at] for at in order.tolist()), labels[order],
+            tuple(texts[place] for place in order.tolist()), labels[order],
             np.concatenate((left.kinds, others.kinds))[order], np.vstack((left.broader, others.broader)),
             np.vstack((left.related, others.related)),
         )  # fmt: skip
@@ -193,11 +195,11 @@ def label_notes(
     notes = [note for kind, form in forms if (note := _form_note(read, kind, form, words, top))]
     if not notes:
         notes = [_partial_note(read, forms, words)]
-    found, right = rows.found[label], rows.found_right[label]
+    n_found, right = rows.found[label], rows.found_right[label]
     if columns["sentences"] > 0:
         notes.append(
-            f"Its words were found in {_number(found)} training texts, of which {_number(right)} have it."
-            if found else "Its words were found in no training text."
+            f"Its words were found in {_number(n_found)} training texts, of which {_number(right)} have it."
+            if n_found else "Its words were found in no training text."
         )  # fmt: skip
     else:
         tried, ok = rows.partial[label], rows.partial_right[label]
@@ -230,11 +232,11 @@ def _form_note(read: _Text, kind: str, form: str, words: LabelWords, top: int) -
     if not n:
         return ""
     places = [
-        at for at in range(len(read.ids) - n + 1)
-        if read.ids[at : at + n] == wanted and read.sentences[at] == read.sentences[at + n - 1]
+        i for i in range(len(read.ids) - n + 1)
+        if read.ids[i : i + n] == wanted and read.sentences[i] == read.sentences[i + n - 1]
     ]  # fmt: skip
     if places:
-        shown = ", ".join(f"at character {read.starts[at]} ({_around(read, at, at + n - 1)})" for at in places[:top])
+        shown = ", ".join(f"at character {read.starts[i]} ({_around(read, i, i + n - 1)})" for i in places[:top])
         more = f", and {len(places) - top} more" if len(places) > top else ""
         times = "once" if len(places) == 1 else f"{len(places)} times"
         return f"The {kind} form {form!r} stands there {times}: {shown}{more}."
@@ -242,28 +244,28 @@ def _form_note(read: _Text, kind: str, form: str, words: LabelWords, top: int) -
     in_sentence: dict[int, set[int]] = {}
     for number, sentence in zip(read.ids, read.sentences, strict=True):
         in_sentence.setdefault(sentence, set()).add(number)
-    whole = next((sentence for sentence, there in in_sentence.items() if content <= there), None)
+    whole = next((sentence for sentence, words_there in in_sentence.items() if content <= words_there), None)
     if whole is None:
         return ""
-    at = read.sentences.index(whole)
-    return f"All words of the {kind} form {form!r} stand in the sentence at character {read.starts[at]}."
+    i = read.sentences.index(whole)
+    return f"All words of the {kind} form {form!r} stand in the sentence at character {read.starts[i]}."
 
 
 def _content(form: _Text) -> set[int]:
     """The words of a form that count in sets."""
     pairs = zip(form.ids, form.starts, form.ends, strict=True)
-    found = {number for number, start, end in pairs if is_content(form.text[start:end])}
-    return found or set(form.ids)
+    content = {number for number, start, end in pairs if is_content(form.text[start:end])}
+    return content or set(form.ids)
 
 
 def _partial_note(read: _Text, forms: Sequence[tuple[str, str]], words: LabelWords) -> str:
     """Which words of which form stand anywhere in the text, of the form of which the largest share does."""
-    there = set(read.ids)
+    present = set(read.ids)
     best = (0.0, "none of its words stands in the text.")
     for kind, form in forms:
         of_form = _read(form, words)
         content = _content(of_form)
-        shared = content & there
+        shared = content & present
         if content and len(shared) / len(content) > best[0]:
             pairs = zip(of_form.ids, of_form.starts, of_form.ends, strict=True)
             named = dict.fromkeys(form[start:end] for number, start, end in pairs if number in shared)

@@ -77,9 +77,9 @@ class LabelFacts:
         other = LabelFacts.of(truth._replace(shape=(truth.shape[0], n_labels)))
         counts = other.counts.copy()
         counts[: len(self.counts)] += self.counts
-        own = self.together.to_scipy()
-        own.resize((n_labels, n_labels))
-        return LabelFacts(self.n_rows + other.n_rows, counts, _greatest((own + other.together.to_scipy()).tocsr()))
+        pairs = self.together.to_scipy()
+        pairs.resize((n_labels, n_labels))
+        return LabelFacts(self.n_rows + other.n_rows, counts, _greatest((pairs + other.together.to_scipy()).tocsr()))
 
     def without(self, labels: npt.NDArray[np.int32]) -> LabelFacts:
         """Without some labels, whose ids stay."""
@@ -130,8 +130,8 @@ def _most_together(rows: sp.csr_matrix) -> Csr:
         last = max(first + 1, int(np.searchsorted(work, work[first] + _BLOCK, side="right")) - 1)
         block = (columns[first:last] @ rows).tocoo()
         apart = block.row + first != block.col
-        kept = sp.csr_matrix((block.data[apart], (block.row[apart], block.col[apart])), shape=block.shape)
-        parts.append(_greatest(kept).to_scipy())
+        pairs = sp.csr_matrix((block.data[apart], (block.row[apart], block.col[apart])), shape=block.shape)
+        parts.append(_greatest(pairs).to_scipy())
         first = last
     return _canonical(sp.vstack(parts, "csr")) if parts else Csr.empty(n_labels, n_labels)
 
@@ -151,10 +151,10 @@ def candidate_columns(candidates: TopK, tops: Sequence[TopK], facts: LabelFacts)
     """Of every candidate, what the members say, how it stands among the others, and how often labels occur."""
     # Shape: candidates (n, k); returns (n, k, 3 * n_members + 12)
     n, k = candidates.labels.shape
-    there = candidates.labels >= 0
+    is_label = candidates.labels >= 0
     n_own = len(OF_MEMBER) * len(tops)
     result = np.zeros((n, k, n_own + len(OF_ALL)), np.float32)
-    mean = np.where(there, candidates.scores, np.float32(0))
+    mean = np.where(is_label, candidates.scores, np.float32(0))
     best = mean[:, :1] if k else np.zeros((n, 1), np.float32)
     of_members, of_all = np.zeros((n * k, n_own + 2), np.float32), result[..., n_own:]
     bounds, proposed = np.cumsum([0, *(top.k for top in tops)]), np.ascontiguousarray(candidates.labels)
@@ -172,7 +172,7 @@ def candidate_columns(candidates: TopK, tops: Sequence[TopK], facts: LabelFacts)
     of_all[..., 5:7] = of_members[:, n_own:].reshape(n, k, 2)
     of_all[..., 7] = np.log1p(facts.counts[np.maximum(candidates.labels, 0)])
     of_all[..., 8:] = together.reshape(n, k, 4)
-    of_all[~there] = 0
+    of_all[~is_label] = 0
     return result
 
 
@@ -301,9 +301,9 @@ class ColumnMaker:
         # Shapes: candidates (n, k); vectors (n, dim); returns (n, k, n_features)
         order, joined = self.order, self.joined
         parts = [candidate_columns(candidates, tops, order.facts)]
-        there = candidates.labels >= 0
-        for member, own, top in zip(joined.members, joined.member_ids, tops, strict=True):
-            labels = candidates.labels if own is None else np.where(there, own[candidates.labels], np.int32(-1))
+        is_label = candidates.labels >= 0
+        for member, ids, top in zip(joined.members, joined.member_ids, tops, strict=True):
+            labels = candidates.labels if ids is None else np.where(is_label, ids[candidates.labels], np.int32(-1))
             if isinstance(top, Voted) and member.voters_ is not None:
                 parts.append(neighbor_columns(labels, top.nearest, member.voters_))
             if isinstance(member, LexicalMatcher):  # how its words stand in the text, and what ties it to others
@@ -312,9 +312,9 @@ class ColumnMaker:
         if order.encoded is not None and vectors is not None:
             parts.append(order.encoded.columns(vectors, candidates.labels))
         if order.values.shape[1]:
-            parts.append(np.where(there[..., None], order.values[np.maximum(candidates.labels, 0)], np.float32(0)))
+            parts.append(np.where(is_label[..., None], order.values[np.maximum(candidates.labels, 0)], np.float32(0)))
         if self.function is not None or order.n_own:
-            parts.append(np.where(there[..., None], self._of_function(candidates, rows), np.float32(0)))
+            parts.append(np.where(is_label[..., None], self._of_function(candidates, rows), np.float32(0)))
         return np.concatenate(parts, axis=2) if len(parts) > 1 else parts[0]
 
     def _of_function(self, candidates: TopK, rows: Any) -> _Floats:
@@ -325,24 +325,24 @@ class ColumnMaker:
                 "give it again, as the parameter 'columns'."
             )
         try:
-            found = np.asarray(
+            columns = np.asarray(
                 self.function(rows.to_scipy() if isinstance(rows, Csr) else rows, candidates), np.float32
             )
         except (TypeError, ValueError) as error:
             raise DataError(f"The 'columns' function of Reranker gives no array of numbers: {error}") from None
         shape = candidates.labels.shape
-        if found.ndim != 3 or found.shape[:2] != shape or expected not in (None, found.shape[2]):
+        if columns.ndim != 3 or columns.shape[:2] != shape or expected not in (None, columns.shape[2]):
             raise DataError(
                 f"The 'columns' function of Reranker must give an array of shape ({shape[0]}, {shape[1]}, "
-                f"{expected or 'c'}), a number for each candidate and column. Got shape {found.shape} instead."
+                f"{expected or 'c'}), a number for each candidate and column. Got shape {columns.shape} instead."
             )
-        if not 1 <= found.shape[2] <= MOST_OWN or not np.isfinite(found).all():
+        if not 1 <= columns.shape[2] <= MOST_OWN or not np.isfinite(columns).all():
             raise DataError(
                 f"The 'columns' function of Reranker must give 1 to {MOST_OWN:,} columns of finite numbers. Got "
-                f"{counted(found.shape[2], 'column')}"
-                f"{'' if np.isfinite(found).all() else ', with infinite numbers or NaN'} instead."
+                f"{counted(columns.shape[2], 'column')}"
+                f"{'' if np.isfinite(columns).all() else ', with infinite numbers or NaN'} instead."
             )
-        return found
+        return columns
 
 
 def label_values(given: Any, n_labels: int, vocabulary: Vocabulary | None) -> _Floats:

@@ -40,14 +40,14 @@ class Candidates(NamedTuple):
         """One after another, without empty places; with a seed, not all of the wrong ones. Nearly all candidates are
         wrong, and the further down the list the more alike: of those at place p from 1, a share of 5 / p is drawn, and
         each counts p / 5 times. Learned from a third, the order is as good."""
-        there = self.top.labels >= 0
-        share = np.broadcast_to(np.minimum(1, _ALL_WRONG / np.arange(1, there.shape[1] + 1)), there.shape)
-        weight = np.broadcast_to(self.weight[:, None], there.shape)
+        is_taken = self.top.labels >= 0
+        share = np.broadcast_to(np.minimum(1, _ALL_WRONG / np.arange(1, is_taken.shape[1] + 1)), is_taken.shape)
+        weight = np.broadcast_to(self.weight[:, None], is_taken.shape)
         if seed is not None:
-            there = there & (self.right | (np.random.default_rng(seed).random(there.shape) < share))
+            is_taken = is_taken & (self.right | (np.random.default_rng(seed).random(is_taken.shape) < share))
             weight = np.where(self.right, weight, weight / share)
-        sizes = there.sum(axis=1)
-        return Rows(self.columns[there], self.right[there], weight[there].astype(np.float32), sizes[sizes > 0])
+        sizes = is_taken.sum(axis=1)
+        return Rows(self.columns[is_taken], self.right[is_taken], weight[is_taken].astype(np.float32), sizes[sizes > 0])
 
 
 class Learned(NamedTuple):
@@ -121,10 +121,10 @@ def order_by(scorer: BoostedTrees | None, candidates: TopK, columns: _Floats) ->
 
 def _scored(scorer: BoostedTrees, candidates: TopK, columns: _Floats) -> _Floats:
     """The score of each candidate in [0, 1]; -inf where there is none."""
-    there = candidates.labels >= 0
-    scores = np.full(there.shape, -np.inf, np.float32)
-    odds = scorer.scores(np.ascontiguousarray(columns[there])).astype(np.float64)
-    scores[there] = 1 / (1 + np.exp(-np.clip(odds, -80, 80)))
+    is_label = candidates.labels >= 0
+    scores = np.full(is_label.shape, -np.inf, np.float32)
+    odds = scorer.scores(np.ascontiguousarray(columns[is_label])).astype(np.float64)
+    scores[is_label] = 1 / (1 + np.exp(-np.clip(odds, -80, 80)))
     return scores
 
 
@@ -140,7 +140,7 @@ def contributions(trees: BoostedTrees, row: npt.NDArray[np.float32]) -> tuple[fl
     path-dependent Shapley values of Lundberg, Erion & Lee (2018): where a column isn't known, a node sends a row both
     ways, by the shares of training rows."""
     # Shape: row (n_features,); returns (n_features,)
-    features, known, share, worth = _paths(trees, row)
+    features, taken, share, worth = _paths(trees, row)
     expected = trees.base + float((worth * share.prod(axis=1)).sum())
     depth = features.shape[1]
     result = np.zeros(len(row))
@@ -151,8 +151,8 @@ def contributions(trees: BoostedTrees, row: npt.NDArray[np.float32]) -> tuple[fl
         for other in range(depth):
             if other != player:
                 shifted = np.pad(others[:, :-1], ((0, 0), (1, 0)))
-                others = others * share[:, other, None] + shifted * known[:, other, None]
-        value = worth * (known[:, player] - share[:, player]) * (others @ np.array(chances))
+                others = others * share[:, other, None] + shifted * taken[:, other, None]
+        value = worth * (taken[:, player] - share[:, player]) * (others @ np.array(chances))
         result += np.bincount(features[:, player], value, minlength=len(row))
     return expected, result
 
@@ -173,27 +173,27 @@ def _paths(
         covers.append(covers[-1].reshape(n_trees, -1, 2).sum(axis=2))
     leaf = np.arange(n_leaves)
     features = np.zeros((n_trees, n_leaves, depth), np.int64)
-    known, share = np.ones((n_trees, n_leaves, depth)), np.ones((n_trees, n_leaves, depth))
+    taken, share = np.ones((n_trees, n_leaves, depth)), np.ones((n_trees, n_leaves, depth))
     for layer in range(depth):
         node = leaf >> (depth - layer)
         child = leaf >> (depth - layer - 1)
-        at = 2**layer - 1 + node
-        column = trees.features[:, at]
-        right = row[column] > trees.thresholds[:, at]
+        node_number = 2**layer - 1 + node
+        column = trees.features[:, node_number]
+        right = row[column] > trees.thresholds[:, node_number]
         features[..., layer] = column
-        known[..., layer] = right == (child % 2 == 1)
-        to_left = np.broadcast_to(child % 2 == 0, known.shape[:2]).astype(np.float64)
+        taken[..., layer] = right == (child % 2 == 1)
+        to_left = np.broadcast_to(child % 2 == 0, taken.shape[:2]).astype(np.float64)
         above, below = covers[depth - layer][:, node], covers[depth - layer - 1][:, child]
         share[..., layer] = np.divide(below, above, out=to_left, where=above > 0)
-    counts = ((known > 0) | (share > 0)).all(axis=2)
-    features, known, share = features[counts], known[counts], share[counts]
+    counts = ((taken > 0) | (share > 0)).all(axis=2)
+    features, taken, share = features[counts], taken[counts], share[counts]
     for layer in range(1, depth):
         for earlier in range(layer):
             same = features[:, layer] == features[:, earlier]
-            known[same, earlier] *= known[same, layer]
+            taken[same, earlier] *= taken[same, layer]
             share[same, earlier] *= share[same, layer]
-            known[same, layer] = share[same, layer] = 1
-    return features, known, share, trees.leaves[counts].astype(np.float64)
+            taken[same, layer] = share[same, layer] = 1
+    return features, taken, share, trees.leaves[counts].astype(np.float64)
 
 
 def candidate_notes(
@@ -206,15 +206,15 @@ def candidate_notes(
     n_there = int((candidates.labels[0] >= 0).sum())
     if not len(places):
         return (f"It is none of the {counted(n_there, 'candidate')} of the highest mean probability.",)
-    at = int(places[0])
-    first = f"By its mean probability of {candidates.scores[0, at]:.3g} it is number {at + 1} of {n_there}."
+    place = int(places[0])
+    first = f"By its mean probability of {candidates.scores[0, place]:.3g} it is number {place + 1} of {n_there}."
     if scorer is None:
         return (f"{first} Candidates are in that order: nothing better could be learned.",)
-    row = columns[0, at]
+    row = columns[0, place]
     if scorer.covers is None:
         return (first,)
     expected, added = contributions(scorer, row)
     order = np.argsort(-np.abs(added), kind="stable")[:top]
-    moved = [f"{names[one]} = {row[one]:.3g} ({added[one]:+.2f})" for one in order.tolist() if added[one] != 0]
+    moved = [f"{names[i]} = {row[i]:.3g} ({added[i]:+.2f})" for i in order.tolist() if added[i] != 0]
     total = expected + float(added.sum())
     return (first, f"Its log odds are {total:.2f}, of which {expected:.2f} are any candidate's: {', '.join(moved)}.")

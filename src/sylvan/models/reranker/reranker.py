@@ -66,13 +66,13 @@ _STRUCK = ("xgboost", "scikit-learn", "neural")  # scorers that there were
 
 def reranker_members(name: RerankerPreset, n_jobs: int | None = None) -> list[Estimator]:
     """The members of a preset, not fitted."""
-    made: list[Estimator] = []
+    members: list[Estimator] = []
     for model, parameters, text in RERANKER_PRESETS[name]:
         ranker: Any = {"xr-linear": XRLinear, "neighbors": NeighborRanker, "lexical": LexicalMatcher}[model]
         ranker = ranker(**parameters, n_jobs=n_jobs)
         of_texts = model == "lexical"
-        made.append(ranker if of_texts else TextModel(usual_vectorizer(**text, n_jobs=n_jobs), ranker))
-    return made
+        members.append(ranker if of_texts else TextModel(usual_vectorizer(**text, n_jobs=n_jobs), ranker))
+    return members
 
 
 @parameterized
@@ -259,13 +259,15 @@ class Reranker(JointModel):
             options["sample_weight"] = weight
         rows = learning.ordering_rows(training.n_rows, self.held_out, weight)
         with opened(checkpoint, self._identity) as parts:
-            own = self._member_options(label_texts)
-            fitted, tops = joining.fit_members(self.members, X, Y, options, parts, "member", rows, own)
+            extras = self._member_options(label_texts)
+            fitted, tops = joining.fit_members(self.members, X, Y, options, parts, "member", rows, extras)
             if rows is not None:
-                for at, (member, made) in enumerate(zip(self.members, fitted, strict=True)):
-                    if tops[at] is None:
-                        part = {**options, **own[at]}
-                        tops[at] = joining.held_out_answers(member, made, X, Y, rows, part, parts, f"held_out{at}")
+                for number, (member, model) in enumerate(zip(self.members, fitted, strict=True)):
+                    if tops[number] is None:
+                        part = {**options, **extras[number]}
+                        tops[number] = joining.held_out_answers(
+                            member, model, X, Y, rows, part, parts, f"held_out{number}"
+                        )
             joined = joining.Joined.of(fitted, type(self).__name__)
             truth = joining.known_labels(Y, training.n_rows, joined.vocabulary, joined.n_labels)
             values = label_values(label_columns, joined.n_labels, joined.vocabulary)
@@ -450,10 +452,10 @@ class Reranker(JointModel):
         """
         training = self._training_rows(X, Y, sample_weight)
         label_texts = options.pop("label_texts", None)
-        own = self._member_options(label_texts)
+        extras = self._member_options(label_texts)
         for name in ("label_columns", "checkpoint"):
             options.pop(name, None)
-        return reranker_plan(self, training, [{**options, **each} for each in own], label_texts)
+        return reranker_plan(self, training, [{**options, **each} for each in extras], label_texts)
 
     # ---------------------------------------- answering
 
@@ -628,17 +630,17 @@ def reranker_plan(model: Any, training: TrainingRows, options: Sequence[Mapping[
     weight = {} if training.weight is None else {"sample_weight": training.weight}
     rows = learning.ordering_rows(training.n_rows, model.held_out, training.weight)
     plans = []
-    for member, own in zip(model.members, options, strict=True):
+    for member, extra in zip(model.members, options, strict=True):
         if hasattr(getattr(member, "model", member), "plan"):
-            plans.append(member.plan(training.rows, training.labels, **weight, **own))
+            plans.append(member.plan(training.rows, training.labels, **weight, **extra))
         else:
-            plans.append(_plan_by_some(member, training, own))
-    phases = [replace(phase, name=f"member{at} {phase.name}") for at, plan in enumerate(plans) for phase in plan.phases]
+            plans.append(_plan_by_some(member, training, extra))
+    phases = [replace(phase, name=f"member{i} {phase.name}") for i, plan in enumerate(plans) for phase in plan.phases]
     models = sum(plan.model_bytes for plan in plans)
     seconds, peak, available = sum(plan.seconds for plan in plans), max(plan.peak_bytes for plan in plans), None
-    known = [plan.available_bytes for plan in plans if plan.available_bytes is not None]
-    if known:
-        available = min(known)
+    limits = [plan.available_bytes for plan in plans if plan.available_bytes is not None]
+    if limits:
+        available = min(limits)
     trees = model.n_trees * 2 ** (model.depth + 2) * 4
     if rows is not None:
         n_columns = len(column_names(model.members, model.label_encoder is not None, 0, 0))
@@ -658,12 +660,12 @@ def reranker_plan(model: Any, training: TrainingRows, options: Sequence[Mapping[
 def _plan_by_some(member: Any, training: TrainingRows, options: Mapping[str, Any]) -> Plan:
     """A plan by a training on some of the rows."""
     rows = np.unique(np.linspace(0, training.n_rows - 1, min(training.n_rows, _TRIED)).astype(np.int32))
-    own = dict(options) if training.weight is None else {**options, "sample_weight": training.weight[rows]}
+    fit_options = dict(options) if training.weight is None else {**options, "sample_weight": training.weight[rows]}
     some, labels, now = joining.take(training.rows, rows), joining.take(training.labels, rows), resident_bytes()
     with timed(1) as clock:
-        made = joining.fresh(member).fit(some, labels, **own)
+        trained = joining.fresh(member).fit(some, labels, **fit_options)
     times = training.n_rows / len(rows)
-    n_bytes = int(state_bytes(made.to_state()) * times)
+    n_bytes = int(state_bytes(trained.to_state()) * times)
     phase = Phase("training", clock.seconds * times, n_bytes)
     sampled = 0 if len(rows) == training.n_rows else len(rows)
     return Plan(phase.seconds, now + n_bytes, n_bytes, available_bytes(), (phase,), sampled_rows=sampled)

@@ -106,8 +106,8 @@ class _Training:
 
     def run(self) -> FineTuned:
         state = self._stored_state()
-        for at in range(len(state.layers), len(self.layers)):
-            t, before = self.layers[at], [f"layer{layer.layer}" for layer in state.layers[-1:]]
+        for number in range(len(state.layers), len(self.layers)):
+            t, before = self.layers[number], [f"layer{layer.layer}" for layer in state.layers[-1:]]
             title, work = f"fine-tuning on layer {t + 1} of {self.depth}", self.runner.folder(f"training{t}")
             folder = None
             if work is not None:

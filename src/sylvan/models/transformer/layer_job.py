@@ -211,13 +211,13 @@ class LayerCandidates:
             nodes = np.arange(int(self.child_offsets[-1]), dtype=np.int64)
             weights = np.full((len(rows), len(nodes)), self.negative, np.float32)
         else:
-            at, clusters = open_parents
+            opened_rows, clusters = open_parents
             used, where = np.unique(clusters, return_inverse=True)
             sizes = np.diff(self.child_offsets)[used]
             starts = np.cumsum(sizes) - sizes
             nodes = np.arange(int(sizes.sum()), dtype=np.int64) + np.repeat(self.child_offsets[used] - starts, sizes)
             opened = np.zeros((len(rows), len(used)), bool)
-            opened[at, where] = True
+            opened[opened_rows, where] = True
             weights = np.repeat(opened, sizes, axis=1).astype(np.float32) * np.float32(self.negative)
         positive = np.zeros(weights.shape, bool)
         costs = take_rows(self.costs, rows)
@@ -245,18 +245,18 @@ class LayerCandidates:
         """Pairs of row (by its place in ``rows``) and parent, pairs perhaps twice; None where all are open."""
         if self.parents is None and self.beam is None:
             return None
-        at: list[npt.NDArray[Any]] = []
+        places: list[npt.NDArray[Any]] = []
         clusters: list[npt.NDArray[Any]] = []
         if self.parents is not None:
             above = take_rows(self.parents, rows)
-            at.append(np.repeat(np.arange(len(rows)), np.diff(above.indptr)))
+            places.append(np.repeat(np.arange(len(rows)), np.diff(above.indptr)))
             clusters.append(above.indices)
         if self.beam is not None:
             beam = self.beam[rows]
             row, place = np.nonzero(beam >= 0)
-            at.append(row)
+            places.append(row)
             clusters.append(beam[row, place])
-        return np.concatenate(at), np.concatenate(clusters)
+        return np.concatenate(places), np.concatenate(clusters)
 
 
 def coverage(parents: Csr, beam: Beam | None) -> float:

@@ -36,7 +36,7 @@ class EachLayer(Constraint):
 
     def accepts(self, value: Any) -> bool:
         values = value if isinstance(value, (list, tuple)) else [value]
-        return len(values) > 0 and all(self._accepts_one(one) for one in values)
+        return len(values) > 0 and all(self._accepts_one(number) for number in values)
 
     def _accepts_one(self, value: Any) -> bool:
         return self.optional if value is None else self.number.accepts(value)
@@ -324,8 +324,8 @@ _KINDS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
 def said(preset: Preset, model_kind: str) -> Mapping[str, Any]:
     """What a preset says of a kind of model: "x-transformer" or "xr-transformer"."""
     says = PRESETS[preset]
-    found: Mapping[str, Any] = says.get(model_kind, says)
-    return found
+    settings: Mapping[str, Any] = says.get(model_kind, says)
+    return settings
 
 
 def preset_part(preset: Preset, model_kind: str, name: str) -> Any:
@@ -383,24 +383,24 @@ def encoder_of(model: Any) -> TextEncoder:
 
     preset, matcher = said(model.preset, model.kind), model.part("matcher")
     source = preset["encoder"] if model.encoder is None else model.encoder
-    given: dict[str, Any] = {"pooling": model.pooling}
-    given.update({name: getattr(matcher, name) for name in ("lora_rank", "gradient_checkpointing")})
+    settings: dict[str, Any] = {"pooling": model.pooling}
+    settings.update({name: getattr(matcher, name) for name in ("lora_rank", "gradient_checkpointing")})
     if not isinstance(source, (str, os.PathLike)):
-        network_encoder.refuse_beside(source, max_length=model.max_length, **given)
+        network_encoder.refuse_beside(source, max_length=model.max_length, **settings)
         encoder: TextEncoder = source if model.frozen else source.copy()
         return encoder.load()
     kind = network_encoder.encoder_kind(source)
     if source == "bag":
-        network_encoder.refuse_of_bags(**given)
+        network_encoder.refuse_of_bags(**settings)
         max_length = value_of(model, "max_length", kind)
         new = preset.get("new_bag", {})
         return BagTextEncoder(**new, max_length=max_length, frozen=model.frozen, seed=model.seed).load()
-    given["max_length"] = model.max_length
+    settings["max_length"] = model.max_length
     if kind != "bag":  # whose folder says how long its texts may be, and whose vectors are pooled
-        given["max_length"] = value_of(model, "max_length", kind)
+        settings["max_length"] = value_of(model, "max_length", kind)
         if kind == "network" and model.pooling is None and "pooling" in preset:  # other folders say how they pool
-            given["pooling"] = preset["pooling"].get(network_encoder.architecture(source), "cls")
-    return network_encoder.open_encoder(source, **given, frozen=model.frozen, seed=model.seed)
+            settings["pooling"] = preset["pooling"].get(network_encoder.architecture(source), "cls")
+    return network_encoder.open_encoder(source, **settings, frozen=model.frozen, seed=model.seed)
 
 
 def kind_of(encoder: TextEncoder) -> str:

@@ -327,12 +327,12 @@ class TransformerTraining:
         """What distinguishes this training from others, for its checkpoint."""
         parts = (*presets.PARTS, "encoder", "n_jobs", "device", "cache")
         parameters = {name: v for name, v in self.model.get_params(deep=False).items() if name not in parts}
-        own, trains = encoder.get_params(deep=False), ("dropout", "frozen", "gradient_checkpointing", "lora_rank")
+        params, trains = encoder.get_params(deep=False), ("dropout", "frozen", "gradient_checkpointing", "lora_rank")
         return {
             **identity_of(self.name, parameters, Y=self.labels, sample_weight=self.weight),
             "the texts": _checksum_of(self.texts), "the encoder": encoder.identity(),
             # those that say how it is trained, which its identity doesn't hold
-            "the encoder's parameters": {name: np.asarray(own[name]).item() for name in trains if name in own},
+            "the encoder's parameters": {name: np.asarray(params[name]).item() for name in trains if name in params},
             **_plain("matcher", self.matcher),
             **_plain("ranker", presets.ranker_of(self.model)), **_plain("vectorizer", self.vectorizer),
             "the names of labels": _checksum_of(list(self.vocabulary)),
@@ -427,7 +427,7 @@ def _texts_seen(matcher: TransformerMatcher | None, n_rows: int, n_layers: int) 
     """How often a text goes through the encoder to be learned from, and how often for its vector alone."""
     if matcher is None or not n_layers:
         return 0, n_rows
-    steps = [matcher.steps(n_rows, at, matcher.accumulate) for at in range(n_layers)]
+    steps = [matcher.steps(n_rows, number, matcher.accumulate) for number in range(n_layers)]
     # All of them before each layer, whenever its candidates are found anew (there is nothing above the first), and for
     # the rankers; the holdout whenever a layer is measured.
     times = 1 + n_layers + (0 if matcher.refresh is None else sum((n - 1) // matcher.refresh for n in steps[1:]))

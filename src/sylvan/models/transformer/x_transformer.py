@@ -88,9 +88,9 @@ class TransformerEstimator(TextEstimator):
 
     def part(self, name: str) -> Any:
         """The vectorizer, matcher or ranker: the one that was given, or else a new one as the preset has it."""
-        given = getattr(self, name)
-        known = name in PARTS and self.constraints["preset"].accepts(self.preset)
-        return preset_part(self.preset, self.kind, name) if given is None and known else given
+        part = getattr(self, name)
+        is_part = name in PARTS and self.constraints["preset"].accepts(self.preset)
+        return preset_part(self.preset, self.kind, name) if part is None and is_part else part
 
     def set_params(self: _Self, **values: Any) -> _Self:
         """Set parameters by name; those of a part as ``ranker__beam``, which makes the preset's part this model's own.
@@ -317,9 +317,9 @@ class TransformerEstimator(TextEstimator):
         [['Voyages']]
         """
         self._need_fit("update")
-        vocabulary, given, options = self._asked(X, Y, merge, options)
+        vocabulary, rows, options = self._asked(X, Y, merge, options)
         before = self.inner()
-        ranker = copy.copy(before).update(*given, sample_weight, **options)
+        ranker = copy.copy(before).update(*rows, sample_weight, **options)
         assert isinstance(ranker, XRLinear)
         self._take(replace(self.fitted_, ranker=ranker), vocabulary)
         self._free_names(np.setdiff1d(ranker.removed_labels_, before.removed_labels_).astype(np.int32))
@@ -331,8 +331,8 @@ class TransformerEstimator(TextEstimator):
     ) -> UpdatePlan:  # fmt: skip
         """Estimate what :meth:`update` with the same arguments would do; nothing changes. Errors as there."""
         self._need_fit("plan_update")
-        _, given, options = self._asked(X, Y, merge, options)
-        plan: UpdatePlan = self.inner().plan_update(*given, sample_weight, **options)
+        _, rows, options = self._asked(X, Y, merge, options)
+        plan: UpdatePlan = self.inner().plan_update(*rows, sample_weight, **options)
         return plan
 
     def _asked(
@@ -397,12 +397,12 @@ class TransformerEstimator(TextEstimator):
                 "The 'encoders' parameter of ensemble must be a list of encoders. Got "
                 f"{encoders!r} instead: put it into a list."
             )
-        own = {name: value for name, value in params.items() if "__" not in name}
+        of_model = {name: value for name, value in params.items() if "__" not in name}
         of_parts = {name: value for name, value in params.items() if "__" in name}
-        preset = own.get("preset", "base")
+        preset = of_model.get("preset", "base")
         check_value("preset", preset, cls.constraints["preset"], cls.__name__)
         pairs = ensemble_of(preset, cls.kind, encoders, seeds)
-        members = [cls(encoder, seed=seed, **own).set_params(**of_parts) for encoder, seed in pairs]
+        members = [cls(encoder, seed=seed, **of_model).set_params(**of_parts) for encoder, seed in pairs]
         return Ensemble(members, n_jobs=params.get("n_jobs"))
 
     # ---------------------------------------- copies and files
@@ -431,8 +431,8 @@ class TransformerEstimator(TextEstimator):
         return {**params, "encoder": encoding.made_encoder(state, params["encoder"])}
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
-        (meta, arrays, parts), (learned, own) = super()._fitted_state(), self.fitted_.to_state()
-        return {**meta, **learned}, arrays, {**own, **parts}
+        (meta, arrays, parts), (learned, learned_parts) = super()._fitted_state(), self.fitted_.to_state()
+        return {**meta, **learned}, arrays, {**learned_parts, **parts}
 
     def _restore(self, state: store.State) -> None:
         resolve_jobs(self.n_jobs)
@@ -465,7 +465,7 @@ class XTransformerTraining(fitting.TransformerTraining):
     ) -> XRLinear:
         assert tree is not None
         ranker = self.ranker(tree)
-        known: dict[int, Any] = {}
+        learned: dict[int, Any] = {}
         if tuned is not None and tree.depth > 1:
             layer = tuned.layers[0]
             first = self.vectorizer.n_terms_
@@ -474,9 +474,9 @@ class XTransformerTraining(fitting.TransformerTraining):
             if factors is not None:
                 gained *= factors[first:]
             layer = replace(layer, table=layer.table / gained)  # what vectors gained, the clusters' lose
-            known[0] = layer.weights(tree.child_offsets[0], n_features=features.shape[1], first=first)
+            learned[0] = layer.weights(tree.child_offsets[0], n_features=features.shape[1], first=first)
         labels = self.labels.to_scipy()
-        return ranker.fit(features, labels, self.weight, layers=known, runner=runner, force=force)
+        return ranker.fit(features, labels, self.weight, layers=learned, runner=runner, force=force)
 
 
 @parameterized
@@ -602,11 +602,11 @@ def cluster_tree(tree: LabelTree, max_clusters: int) -> LabelTree:
     sizes = tree.layer_sizes[:-1]
     if not sizes:
         return tree  # fewer labels than a cluster holds
-    at = _last_small_enough(sizes, max_clusters)
-    offsets = tree.child_offsets[at + 1]
-    for below in tree.child_offsets[at + 2 :]:
+    last = _last_small_enough(sizes, max_clusters)
+    offsets = tree.child_offsets[last + 1]
+    for below in tree.child_offsets[last + 2 :]:
         offsets = below[offsets]
-    clusters = np.array([0, sizes[at]], np.int64)
+    clusters = np.array([0, sizes[last]], np.int64)
     offsets, labels = _once_each(np.asarray(offsets, np.int64), tree.leaf_labels, tree.n_labels)
     return LabelTree((clusters, offsets), labels, tree.n_labels)
 
