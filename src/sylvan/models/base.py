@@ -733,9 +733,8 @@ class Estimator(Fitted):
     def _features(self, X: Any, n_features: int | None = None) -> Csr:
         """What ``rank`` is given, verified; columns with other names than in ``fit`` are refused, unless there are to
         be ``n_features`` columns from now on."""
-        columns = getattr(self, "feature_names_in_", None)
-        if n_features is None and columns is not None:
-            scikit_learn.need_columns(X, columns.tolist(), type(self).__name__)
+        if n_features is None and self._columns is not None and len(self._columns) == self.n_features_:
+            scikit_learn.need_columns(X, self._columns.tolist(), type(self).__name__)
         return validate.features(X, n_features=n_features or self.n_features_, owner=type(self).__name__)
 
     def _filter(self, allowed: Any, denied: Any, n_rows: int) -> LabelFilter | None:
