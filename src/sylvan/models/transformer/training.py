@@ -155,10 +155,10 @@ class FittedTransformer:
 
 
 class TransformerTraining:
-    """A model's parameters and the texts that it is to learn from, checked. A concrete one says which tree and which of
-    its layers the encoder learns, and how the rankers follow from it."""
+    """A model's parameters and the texts that it is to learn from, checked. The encoder learns the layers of the words'
+    tree; then rankers learn trees of their own, over both features."""
 
-    own_trees: ClassVar[bool] = False  # whether the rankers' trees are their own, not the one that the encoder learns
+    own_trees: ClassVar[bool] = True  # whether the rankers' trees are their own, not the one that the encoder learns
 
     def __init__(self, model: Any, texts: Any, label_lists: Any, sample_weight: Any) -> None:
         model.check_params()
@@ -183,26 +183,28 @@ class TransformerTraining:
             )
             warnings.warn(f"{words} learned from them.", TextsWarning, stacklevel=2)
 
-    # ---------------------------------------- what the concrete ones decide
+    # ---------------------------------------- which tree the encoder learns, and how rankers follow from it
 
     def encoder_tree(self, tree: LabelTree) -> LabelTree:
         """The tree that the encoder learns, of the one that the index gives."""
         return tree
 
-    def tuned_layers(self, tree: LabelTree) -> list[int]:
-        """The layers of that tree that the encoder is fine-tuned on, from coarse to fine."""
-        raise TypeError(f"{type(self).__name__} is abstract: it trains nothing.")
+    def tuned_layers(self, sizes: Sequence[int]) -> list[int]:
+        """The layers of that tree that the encoder is fine-tuned on, from coarse to fine, by the sizes of all: those of
+        at most ``max_nodes`` nodes, and the first in any case."""
+        return [t for t, size in enumerate(sizes) if t == 0 or size <= self.max_nodes]
 
     def tuned_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """How many nodes those layers have, by the sizes of all layers that the index will have."""
-        raise TypeError(f"{type(self).__name__} is abstract: it trains nothing.")
+        return tuple(sizes[t] for t in self.tuned_layers(sizes))
 
     def rank(
         self, tree: LabelTree | None, features: Csr, tuned: FineTuned | None, length: float, runner: Runner, force: bool
     ) -> XRLinear:
         """The fitted rankers over the features of texts, in which the encoder's vectors have the length ``length``.
         ``tree`` is the one that the encoder has learned; None where it has learned none, and rankers have their own."""
-        raise TypeError(f"{type(self).__name__} is abstract: it trains nothing.")
+        labels = self.labels.to_scipy()
+        return self.ranker().fit(features, labels, self.weight, runner=runner, force=force)
 
     @property
     def unit_vectors(self) -> bool:
@@ -288,7 +290,7 @@ class TransformerTraining:
         for name in ("negatives", "combine"):
             layer_words(ranker, name, depth)
         if self.matcher is not None and tree is not None:
-            self.matcher.check_layers(len(self.tuned_layers(tree)))
+            self.matcher.check_layers(len(self.tuned_layers(tree.layer_sizes)))
 
     def _layer_sizes(self, ranker: XRLinear) -> tuple[int, ...]:
         """The sizes of all layers of a ranker's tree, which needn't be there yet."""
@@ -300,7 +302,7 @@ class TransformerTraining:
         from sylvan.models.transformer.fine_tuning import fine_tune
         from sylvan.neural.loop.engine import memory_sentences, untouched_randomness
 
-        model, layers = self.model, self.tuned_layers(tree)
+        model, layers = self.model, self.tuned_layers(tree.layer_sizes)
         most = "beam" if layers[-1] > 0 else "max_nodes"  # what decides how many candidates a step has
         sentences = memory_sentences("Fine-tuning", model.device, _REMEDY.format(most))
         with untouched_randomness(), torch_threads(model.n_jobs), sentences:  # the caller's draws are its own
@@ -378,7 +380,7 @@ def plan_of(training: TransformerTraining) -> Plan:
     matcher, gpu = training.suited_matcher(encoder), memory.on_gpu(model.device)
     # The clock counted all threads of a processor, as a process's time sums over them.
     each = embedding.seconds / len(sample) / (1 if gpu else max(1, training.jobs))
-    layers = () if matcher is None else tuple(tree.layer_sizes[t] for t in training.tuned_layers(tree))
+    layers = () if matcher is None else tuple(tree.layer_sizes[t] for t in training.tuned_layers(tree.layer_sizes))
     sizes = memory.sizes_of(encoder, training.texts, matcher, layers, len(terms.indices))
     rankers, share = _rankers(training, tree, terms, encoder.dim_out)
     n_trees, index = _trees_made(training, terms, encoder.dim_out)

@@ -81,7 +81,7 @@ class TransformerEstimator(TextEstimator):
 
     added = MappingProxyType({"unknown": "none"})
     layout = 2  # the first had the parameters of its parts as its own
-    training: ClassVar[type[fitting.TransformerTraining]]
+    training: ClassVar[type[fitting.TransformerTraining]] = fitting.TransformerTraining
     at_ranking: ClassVar[tuple[str, ...]] = ("beam", "combine", "tail")  # of the ranker's, what counts when it's set
 
     # ---------------------------------------- parts
@@ -446,6 +446,8 @@ _Ints = npt.NDArray[np.int64]
 class XTransformerTraining(fitting.TransformerTraining):
     """The encoder learns one layer of clusters, which is the first of the rankers' tree."""
 
+    own_trees: ClassVar[bool] = False
+
     def encoder_tree(self, tree: LabelTree) -> LabelTree:
         return cluster_tree(tree, self.max_nodes)
 
@@ -454,7 +456,7 @@ class XTransformerTraining(fitting.TransformerTraining):
         """As the encoder has learned the clusters, whose scores are of the same vectors."""
         return self.matcher is None or self.matcher.normalize
 
-    def tuned_layers(self, tree: LabelTree) -> list[int]:
+    def tuned_layers(self, sizes: Sequence[int]) -> list[int]:
         return [0]
 
     def tuned_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
@@ -627,28 +629,6 @@ def _once_each(offsets: _Ints, labels: npt.NDArray[np.int32], n_labels: int) -> 
 store.register(XTransformer.kind, XTransformer.from_state)
 
 
-class XRTransformerTraining(fitting.TransformerTraining):
-    """The encoder learns the layers of the words' tree; then rankers learn trees of their own, over both features."""
-
-    own_trees: ClassVar[bool] = True
-
-    def tuned_layers(self, tree: LabelTree) -> list[int]:
-        return self._small_enough(tree.layer_sizes)
-
-    def tuned_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        return tuple(sizes[t] for t in self._small_enough(sizes))
-
-    def _small_enough(self, sizes: Sequence[int]) -> list[int]:
-        """The layers of at most ``max_nodes`` nodes; the first in any case."""
-        return [t for t, size in enumerate(sizes) if t == 0 or size <= self.max_nodes]
-
-    def rank(
-        self, tree: LabelTree | None, features: Csr, tuned: FineTuned | None, length: float, runner: Runner, force: bool
-    ) -> XRLinear:
-        labels = self.labels.to_scipy()
-        return self.ranker().fit(features, labels, self.weight, runner=runner, force=force)
-
-
 @parameterized
 class XRTransformer(TransformerEstimator):
     """A text encoder, fine-tuned from coarse to fine over the label tree, with linear rankers (XR-Transformer).
@@ -736,7 +716,6 @@ class XRTransformer(TransformerEstimator):
     """
 
     kind = "xr-transformer"
-    training: ClassVar[type[fitting.TransformerTraining]] = XRTransformerTraining
 
 
 store.register(XRTransformer.kind, XRTransformer.from_state)
