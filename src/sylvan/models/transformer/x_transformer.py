@@ -71,13 +71,15 @@ class TransformerEstimator(TextEstimator):
     unknown: Unknown = "none"
 
     fitted_: fitting.FittedTransformer = attribute()
-    vectorizer_ = property(lambda self: self.fitted_.vectorizer)
-    ranker_ = property(lambda self: self.fitted_.ranker)
-    history_ = property(lambda self: self.fitted_.history)
-    n_dense_ = property(lambda self: self.fitted_.n_dense)
-    dense_scale_ = property(lambda self: self.fitted_.lengths.dense)
-    term_scale_ = property(lambda self: self.fitted_.lengths.terms)
-    unit_vectors_ = property(lambda self: self.fitted_.unit_vectors)
+    vectorizer_ = property(lambda self: self.fitted_.vectorizer, doc="What makes features of words.")
+    ranker_ = property(lambda self: self.fitted_.ranker, doc="The linear rankers.")
+    history_ = property(lambda self: self.fitted_.history, doc="What the training of each layer went like.")
+    n_dense_ = property(lambda self: self.fitted_.n_dense, doc="Dimensions of the encoder's vectors.")
+    dense_scale_ = property(
+        lambda self: self.fitted_.lengths.dense, doc="The length of the encoder's vectors in a row."
+    )
+    term_scale_ = property(lambda self: self.fitted_.lengths.terms, doc="The length of TF-IDF's part of a row.")
+    unit_vectors_ = property(lambda self: self.fitted_.unit_vectors, doc="Whether rankers see vectors at length 1.")
 
     added = MappingProxyType({"unknown": "none"})
     layout = 2  # the first had the parameters of its parts as its own
