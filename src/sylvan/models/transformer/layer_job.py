@@ -361,18 +361,22 @@ class LayerJob(Job):
         if self.matcher.refresh is not None and step - self.looked >= self.matcher.refresh and self.look is not None:
             self.candidates, self.looked = self.candidates.with_beam(self.look()), step
 
-    def step(self, rows: npt.NDArray[np.int64], step: int) -> Tensor:
+    def _batch(self, rows: npt.NDArray[np.int64]) -> dict[str, Tensor]:
         nodes, positive, weights = self.candidates.take(rows)
         if self.data.row_weight is not None:
             weights = weights * self.data.row_weight[rows][:, None]
         arrays = {"candidate_nodes": nodes, "candidate_positive": positive, "candidate_weights": weights}
-        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        batch = self.engine.batch({**self.encoder.collate(self.data.rows.take(rows)), **tensors})
-        candidates, is_positive, factors = (batch.pop(name) for name in arrays)
+        batch = self.encoder.collate(self.data.rows.take(rows))
+        return {**batch, **{name: torch.from_numpy(array) for name, array in arrays.items()}}
+
+    def step(self, rows: npt.NDArray[np.int64], step: int) -> Tensor:
+        batch = self.engine.batch(self._batch(rows))
+        names = ("candidate_nodes", "candidate_positive", "candidate_weights")
+        nodes, positive, weights = (batch.pop(name) for name in names)
         embeddings = self.encoder(batch).float()
         if self.matcher.normalize:
             embeddings = F.normalize(embeddings, dim=1)
-        return squared_hinge(self.layer(embeddings, candidates), is_positive, factors)
+        return squared_hinge(self.layer(embeddings, nodes), positive, weights)
 
     def evaluate(self, split: str) -> dict[str, float]:
         """P@k of the layer's nodes on the holdout, of those that the beam of the layer above leads to."""
