@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""How far a reader must go to follow one training: the files and functions of Sylvan that a ``fit`` runs through.
+"""How far a reader must go to follow one training, one ranking or one request of the service: the files and functions
+of Sylvan that a ``fit`` runs through, a ``rank`` of two texts, and an HTTP body with two texts.
 
     tools/trace_fit.py [MODEL ...] [--list] [--json]
 
-Small data, one thread, no limit of memory and no checkpoint; a ``fit`` before it, which isn't counted, loads what is
-imported when it is needed. For each model: the files whose code ran; the functions (names in a file, so that all
+Small data, one thread, no limit of memory and no checkpoint; the same before it, which isn't counted, loads what is
+imported when it is needed. For each: the files whose code ran; the functions (names in a file, so that all
 comprehensions of a file are one); and the changes of file, which are the calls that enter another file than the call
 before them. Returns don't count. Comprehensions are calls up to Python 3.11, so compare figures of one version only.
 """
@@ -15,10 +16,12 @@ import argparse
 import json
 import platform
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -29,7 +32,7 @@ import scipy.sparse as sp
 import sylvan
 
 SOURCE = Path(sylvan.__file__).parent
-Training = tuple[Callable[[], Any], tuple[Any, ...]]  # what makes a model, and what it learns from
+Actions = Iterator[Callable[[], Any]]  # the same twice: the first isn't counted
 WORDS = ("whale", "sea", "bread", "oven", "law", "court", "star", "moon")
 
 
@@ -73,66 +76,132 @@ def matrices() -> tuple[sp.csr_matrix, sp.csr_matrix]:
     return X, sp.csr_matrix((rng.random((300, 120)) < 3 / 120).astype(np.float32))
 
 
-def xr_linear() -> Training:
+def tagged() -> tuple[list[str], list[list[str]]]:
+    """48 texts with one or two labels."""
+    pairs = [(WORDS[i % 8], WORDS[(i * 3 + 1) % 8]) for i in range(48)]
+    texts = [f"{first} {second} {first} common words" for first, second in pairs]
+    return texts, [[first, second] if i % 3 == 0 else [first] for i, (first, second) in enumerate(pairs)]
+
+
+def fits(build: Callable[[], Any], data: tuple[Any, ...]) -> Actions:
+    """Two trainings."""
+    for _ in range(2):
+        yield partial(build().fit, *data)
+
+
+def xr_linear() -> Actions:
     from sylvan import XRLinear
 
-    return lambda: XRLinear(branching=4, max_leaf=20, n_jobs=1), matrices()
+    return fits(lambda: XRLinear(branching=4, max_leaf=20, n_jobs=1), matrices())
 
 
-def irli() -> Training:
+def irli() -> Actions:
     from sylvan import IRLIClassifier
 
-    return lambda: IRLIClassifier(n_buckets=8, n_repetitions=2, hidden=8, seed=0, n_jobs=1), matrices()
+    return fits(lambda: IRLIClassifier(n_buckets=8, n_repetitions=2, hidden=8, seed=0, n_jobs=1), matrices())
 
 
-def beam_tree() -> Training:
+def beam_tree() -> Actions:
     from sylvan import BeamTreeClassifier
 
     X, _ = matrices()
-    return lambda: BeamTreeClassifier(branching=4, seed=0, n_jobs=1), (X, np.arange(X.shape[0]) % 60)
+    return fits(lambda: BeamTreeClassifier(branching=4, seed=0, n_jobs=1), (X, np.arange(X.shape[0]) % 60))
 
 
-def xr_transformer() -> Training:
+def xr_transformer() -> Actions:
     from sylvan import TransformerMatcher, XRLinear, XRTransformer
     from sylvan.neural import BagTextEncoder
 
-    pairs = [(WORDS[i % 8], WORDS[(i * 3 + 1) % 8]) for i in range(48)]
-    texts = [f"{first} {second} {first} common words" for first, second in pairs]
-    labels = [[first, second] if i % 3 == 0 else [first] for i, (first, second) in enumerate(pairs)]
     settings = {"preset": "tiny", "device": "cpu", "seed": 0, "n_jobs": 1}
     matcher, ranker = TransformerMatcher(epochs=2.0), XRLinear(branching=2, max_leaf=2)
     encoder = BagTextEncoder(dim=8, n_buckets=64)
-    return lambda: XRTransformer(encoder, matcher=matcher, ranker=ranker, **settings), (texts, labels)
+    return fits(lambda: XRTransformer(encoder, matcher=matcher, ranker=ranker, **settings), tagged())
 
 
-MODELS = {
+def text_model() -> Any:
+    """A model of texts that is trained."""
+    from sylvan import TextModel, TfidfVectorizer, XRLinear
+
+    return TextModel(TfidfVectorizer(), XRLinear(branching=2, max_leaf=2, n_jobs=1)).fit(*tagged())
+
+
+def ranking() -> Actions:
+    """Two rankings of two texts."""
+    model = text_model()
+    for _ in range(2):
+        yield partial(model.rank, tagged()[0][:2], k=3)
+
+
+def http_body() -> Actions:
+    """Two requests that a service answers with the labels of two texts; it starts with the first."""
+    import asyncio
+
+    from sylvan.serve.application import App
+    from sylvan.serve.settings import ServedFolder, Settings
+
+    body = json.dumps({"texts": tagged()[0][:2], "k": 3}).encode()
+    scope = {
+        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "root_path": "",
+        "path": "/v1/models/model/rank", "raw_path": b"/v1/models/model/rank", "query_string": b"", "scheme": "http",
+        "headers": [(b"content-type", b"application/json")], "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80),
+    }  # fmt: skip
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    async def ask() -> None:
+        if not app.service.started:
+            app.service.start()
+            await app.service.opened()
+        await app(dict(scope), receive, send)
+
+    with tempfile.TemporaryDirectory() as folder:
+        text_model().save(f"{folder}/model")
+        app = App(Settings((ServedFolder("model", f"{folder}/model"),), watch=3600.0, log=False))
+        loop = asyncio.new_event_loop()
+        for _ in range(2):
+            sent.clear()
+            yield lambda: loop.run_until_complete(ask())
+            assert sent[0]["status"] == 200, sent
+        loop.run_until_complete(app.service.stop())
+        loop.close()
+
+
+ACTIONS = {
     "XRLinear": xr_linear,
     "IRLIClassifier": irli,
     "BeamTreeClassifier": beam_tree,
     "XRTransformer": xr_transformer,
+    "TextModel.rank": ranking,
+    "HTTP": http_body,
 }
 
 
-def traced(training: Training) -> Trace:
-    """The trace of a ``fit`` after another one."""
-    build, data = training
-    build().fit(*data)
-    model, trace = build(), Trace()
-    with trace.running():
-        model.fit(*data)
-    return trace
+def traced(actions: Actions) -> Trace:
+    """The trace of the last of some actions."""
+    trace, calls = Trace(), []
+    for action in actions:
+        trace.calls.clear()
+        with trace.running():
+            action()
+        calls = list(trace.calls)
+    return Trace(calls)
 
 
 def main() -> None:
     """Traces what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", metavar="MODEL", help=f"of {', '.join(MODELS)}; by default all")
+    parser.add_argument("models", nargs="*", metavar="MODEL", help=f"of {', '.join(ACTIONS)}; by default all")
     parser.add_argument("--list", action="store_true", help="the files too, by when they were first entered")
     parser.add_argument("--json", action="store_true", help="as JSON, with the version of Python")
     options = parser.parse_args()
-    if unknown := set(options.models) - set(MODELS):
-        parser.error(f"no {', '.join(sorted(unknown))}; there are {', '.join(MODELS)}")
-    found = {name: traced(MODELS[name]()) for name in options.models or MODELS}
+    if unknown := set(options.models) - set(ACTIONS):
+        parser.error(f"no {', '.join(sorted(unknown))}; there are {', '.join(ACTIONS)}")
+    found = {name: traced(ACTIONS[name]()) for name in options.models or ACTIONS}
     if options.json:
         figures = {name: trace.counts() | {"entered": trace.files()} for name, trace in found.items()}
         print(json.dumps({"python": platform.python_version(), "models": figures}, indent=1))

@@ -7,7 +7,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import wraps
 from queue import Empty, SimpleQueue
@@ -79,7 +79,7 @@ class Progress:
     """A progress bar on stderr with rate and time left; silent when stderr is no terminal or ``quiet()`` holds. tqdm is
     imported only when a bar is really drawn, so that ``import sylvan`` stays light."""
 
-    def __init__(self, description: str, total: float | None, unit: str = "it") -> None:
+    def __init__(self, description: str, total: float | None = None, unit: str = "it") -> None:
         self._bar: Any = None
         self.drawn = False
         if not getattr(_state, "quiet", False) and sys.stderr is not None and sys.stderr.isatty():
@@ -100,15 +100,15 @@ class Progress:
         if self._bar is not None:
             self._bar.close()
 
+    def __enter__(self) -> Progress:
+        return self
 
-@contextmanager
-def progress(description: str, total: float | None = None, unit: str = "it") -> Iterator[Progress]:
-    """A :class:`Progress` that closes itself."""
-    bar = Progress(description, total, unit)
-    try:
-        yield bar
-    finally:
-        bar.close()
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+progress = Progress  # in a `with`, at whose end the bar is taken away
 
 
 @contextmanager
@@ -170,36 +170,90 @@ class _Meter:
 @contextmanager
 def _working(bar: Progress | None, lock: threading.Lock, stop: threading.Event) -> Iterator[_Meter]:
     """Within it, a thread has its own scratch arrays and meter."""
-    before = {name: getattr(_state, name, None) for name in ("scratch", "meter")}
+    before = getattr(_state, "scratch", None), getattr(_state, "meter", None)
     _state.scratch, _state.meter = {}, _Meter(bar, lock, stop)
     try:
         yield _state.meter
     finally:
-        _state.scratch, _state.meter = before["scratch"], before["meter"]
+        _state.scratch, _state.meter = before
 
 
 def map_parallel(
-    work: Callable[[_Item], _Result],
-    items: Sequence[_Item],
-    n_jobs: int = 1,
-    *,
-    costs: Sequence[float] | None = None,
+    work: Callable[[_Item], _Result], items: Sequence[_Item], n_jobs: int = 1, *, costs: Sequence[float] | None = None,
     description: str | None = None,
-) -> list[_Result]:
+) -> list[_Result]:  # fmt: skip
     """``[work(item) for item in items]`` on ``n_jobs`` threads; results in the order of ``items``."""
-    order = range(len(items)) if costs is None else sorted(range(len(items)), key=lambda i: -costs[i])
+    costs = [1] * len(items) if costs is None else costs
+    order = sorted(range(len(items)), key=costs.__getitem__, reverse=True)  # those of equal costs as they stand
     results: list[Any] = [None] * len(items)
-    total = float(sum(costs)) if costs is not None else len(items)
-    with progress(description, total) if description else nullcontext() as bar:
+
+    def run(todo: Iterable[int], meter: _Meter) -> None:
+        for i in todo:
+            results[i] = work(items[i])
+            if meter.drawn:
+                meter.finish(costs[i])
+
+    with progress(description, float(sum(costs))) if description else nullcontext() as bar:
         if n_jobs == 1 or len(items) <= 1:
             with _working(bar, threading.Lock(), threading.Event()) as meter:
-                for i in order:
-                    results[i] = work(items[i])
-                    if meter.drawn:
-                        meter.finish(costs[i] if costs is not None else 1)
+                run(order, meter)
         else:
-            _run_threads(work, items, order, min(n_jobs, len(items)), results, costs, bar)
+            _run_threads(run, order, min(n_jobs, len(items)), bar)
     return results
+
+
+def _run_threads(
+    work: Callable[[Iterable[int], _Meter], None], order: Sequence[int], n_threads: int, bar: Progress | None
+) -> None:
+    """Feed numbers to threads through one shared iterator; the calling thread works as the first of them."""
+    todo, lock, stop, idle = iter(order), threading.Lock(), threading.Event(), threading.Condition()
+    n_running = 0  # of the threads started here
+    errors: list[BaseException] = []
+
+    def numbers() -> Iterator[int]:
+        while not stop.is_set():
+            with lock:
+                i = next(todo, None)
+            if i is None:
+                return
+            yield i
+
+    def run() -> None:
+        try:
+            with _working(bar, lock, stop) as meter:
+                work(numbers(), meter)
+        except BaseException as error:  # the first error of any kind ends the work and is raised below
+            errors.append(error)
+            stop.set()
+
+    def follow() -> None:
+        nonlocal n_running
+        with idle:
+            if stop.is_set():
+                return
+            n_running += 1
+        try:
+            run()
+        finally:
+            with idle:
+                n_running -= 1
+                idle.notify_all()
+
+    # Not Thread.join: a Ctrl-C inside it makes Python believe that the thread has ended (python/cpython#90882), and a
+    # process that then ends while the thread is in a kernel is aborted.
+    try:
+        for i in range(1, n_threads):
+            threading.Thread(target=follow, daemon=True, name=f"sylvan-{i}").start()
+        run()
+        with idle:
+            idle.wait_for(lambda: n_running == 0)
+    except BaseException as error:
+        errors.append(error)
+    with idle:
+        stop.set()
+        idle.wait_for(lambda: n_running == 0)
+    if errors:
+        raise errors[0]
 
 
 class Worker:
@@ -269,65 +323,3 @@ def exit_on_interrupt(
         tell.close()
         watcher.join()
         hear.close()
-
-
-def _run_threads(
-    work: Callable[[_Item], _Result],
-    items: Sequence[_Item],
-    order: Sequence[int],
-    n_threads: int,
-    results: list[Any],
-    costs: Sequence[float] | None,
-    bar: Progress | None,
-) -> None:
-    """Feed ``items`` to threads through one shared iterator; the calling thread works as the first of them."""
-    todo = iter(order)
-    lock = threading.Lock()
-    stop = threading.Event()
-    idle = threading.Condition()
-    n_running = 0  # of the threads started here
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            with _working(bar, lock, stop) as meter:
-                while not stop.is_set():
-                    with lock:
-                        i = next(todo, None)
-                    if i is None:
-                        return
-                    results[i] = work(items[i])
-                    if meter.drawn:
-                        meter.finish(costs[i] if costs is not None else 1)
-        except BaseException as error:  # the first error of any kind ends the work and is raised below
-            errors.append(error)
-            stop.set()
-
-    def follow() -> None:
-        nonlocal n_running
-        with idle:
-            if stop.is_set():
-                return
-            n_running += 1
-        try:
-            run()
-        finally:
-            with idle:
-                n_running -= 1
-                idle.notify_all()
-
-    # Not Thread.join: a Ctrl-C inside it makes Python believe that the thread has ended (python/cpython#90882), and a
-    # process that then ends while the thread is in a kernel is aborted.
-    try:
-        for i in range(1, n_threads):
-            threading.Thread(target=follow, daemon=True, name=f"sylvan-{i}").start()
-        run()
-        with idle:
-            idle.wait_for(lambda: n_running == 0)
-    except BaseException as error:
-        errors.append(error)
-    with idle:
-        stop.set()
-        idle.wait_for(lambda: n_running == 0)
-    if errors:
-        raise errors[0]

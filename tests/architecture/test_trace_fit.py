@@ -1,4 +1,4 @@
-"""The tool that counts what a training runs through."""
+"""The tool that counts what a training, a ranking and a request run through."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ TOOL = Path(__file__).parents[2] / "tools" / "trace_fit.py"
 
 @pytest.mark.skipif(not TOOL.exists(), reason="no tools beside these tests")
 @pytest.mark.skipif(sys.gettrace() is not None, reason="somebody else traces")
-def test_a_training_is_traced() -> None:
-    """And stays within the budget of files and functions, which only goes down."""
-    budgets = json.loads(Path(__file__).with_name("budgets.json").read_text("utf-8"))["training (files, functions)"]
+def test_a_training_a_ranking_and_a_request_are_traced() -> None:
+    """And stay within the budget of files and functions, which only goes down."""
+    budgets = json.loads(Path(__file__).with_name("budgets.json").read_text("utf-8"))["run through (files, functions)"]
     done = python(TOOL, *budgets, "--json", check=True)
     models = json.loads(done.stdout)["models"]
     assert list(models) == list(budgets)
@@ -26,3 +26,5 @@ def test_a_training_is_traced() -> None:
         files, functions = budgets[name]
         assert found["files"] <= files and found["functions"] <= functions, name
     assert "arrays/validate.py" in models["XRLinear"]["entered"]
+    assert "matching/beam.py" in models["TextModel.rank"]["entered"]
+    assert {"serve/bodies.py", "serve/engine.py", "matching/beam.py"} <= set(models["HTTP"]["entered"])

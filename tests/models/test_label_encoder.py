@@ -215,7 +215,7 @@ def test_without_labels_texts_the_encoder_is_not_used(tmp_path: Path) -> None:
 
 
 def test_the_plan_counts_the_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("xr.plan", "text_plan"):  # what the tests' own process holds comes and goes
+    for module in ("xr.estimate", "text_plan"):  # what the tests' own process holds comes and goes
         monkeypatch.setattr(f"sylvan.models.{module}.resident_bytes", lambda: 10**9)
     model = TextModel(TfidfVectorizer(), XRLinear(max_leaf=8), encoder())
     plain, more = model.plan(TEXTS, LABELS), model.plan(TEXTS, LABELS, label_texts=DESCRIBED)

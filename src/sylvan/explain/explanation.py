@@ -13,7 +13,7 @@ from html import escape as _escape
 from typing import Any
 
 from sylvan.data.streams import check_ending, open_write
-from sylvan.explain.records import Example, Findings, LeafPath, Step, TreeVote, WeighedFeature
+from sylvan.explain.records import Example, Step, TreeVote
 from sylvan.params.wording import counted
 
 # Light and dark from the reader's own settings. The policy forbids whatever an escaped text might still try.
@@ -63,7 +63,7 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else "�" for c in " ".join(text.split()))
 
 
-def verdict(result: Findings) -> str:
+def verdict(result: Explanation) -> str:
     """The answer in one sentence."""
     if result.place is not None and result.score is not None:
         likely = "" if result.probability is None else f", probability {number(result.probability)}"
@@ -71,7 +71,7 @@ def verdict(result: Findings) -> str:
     return "not among the answers: the search doesn't reach it"
 
 
-def remarks(result: Findings) -> tuple[str, ...]:
+def remarks(result: Explanation) -> tuple[str, ...]:
     """What else there is to say, as sentences."""
     if result.n_known:
         return result.notes
@@ -111,18 +111,7 @@ def example_words(example: Example) -> str:
     return f"row {example.row:,}, similarity {number(example.similarity)}"
 
 
-def as_text(result: Findings, width: int) -> str:
-    """The explanation for a terminal of ``width`` columns."""
-    return "\n".join(part for line in _lines(result) for part in _folded(line, width))
-
-
-def _folded(line: str, width: int) -> list[str]:
-    """A line in as many as it takes, those after the first as far in as its words are."""
-    inner = " " * (len(line) - len(line.lstrip()))
-    return textwrap.wrap(line, max(width, 40), subsequent_indent=inner, break_on_hyphens=False) or [""]
-
-
-def _lines(result: Findings) -> Iterator[str]:
+def _lines(result: Explanation) -> Iterator[str]:
     yield f"{printable(result.title)}: {verdict(result)}"
     if result.excerpt is not None:
         yield f"Text: {printable(result.excerpt)}"
@@ -131,7 +120,16 @@ def _lines(result: Findings) -> Iterator[str]:
         yield ""
         title = f"Tree {vote.number + 1}. " if len(result.trees) > 1 else ""
         yield f"{title}{tree_words(vote)}"
-        yield from _path(vote.paths[0])
+        for step in vote.paths[0].steps:
+            yield f"  {step.layer + 1}. {printable(step.title)}"
+            yield f"     {step_words(step)}"
+            listed = (*step.positive, *step.negative)
+            for each in listed:
+                parts = f"{number(each.value)} × {number(each.weight)}"
+                yield f"       {each.contribution:+8.4f}  {printable(each.name)}  ({parts})"
+            if step.n_weighed > len(listed):
+                yield f"       {step.rest:+8.4f}  {step.n_weighed - len(listed):,} more"
+            yield f"       {step.intercept:+8.4f}  intercept"
     if result.examples:
         yield ""
         yield "Nearest training rows with this label:"
@@ -139,23 +137,6 @@ def _lines(result: Findings) -> Iterator[str]:
             yield f"  {example_words(example)}: {', '.join(map(printable, example.shared))}"
             if example.excerpt is not None:
                 yield f"    {printable(example.excerpt)}"
-
-
-def _path(path: LeafPath) -> Iterator[str]:
-    for step in path.steps:
-        yield f"  {step.layer + 1}. {printable(step.title)}"
-        yield f"     {step_words(step)}"
-        for feature in (*step.positive, *step.negative):
-            yield f"     {_feature(feature)}"
-        listed = len(step.positive) + len(step.negative)
-        if step.n_weighed > listed:
-            yield f"       {step.rest:+8.4f}  {step.n_weighed - listed:,} more"
-        yield f"       {step.intercept:+8.4f}  intercept"
-
-
-def _feature(feature: WeighedFeature) -> str:
-    parts = f"{number(feature.value)} × {number(feature.weight)}"
-    return f"  {feature.contribution:+8.4f}  {printable(feature.name)}  ({parts})"
 
 
 def escape(text: str) -> str:
@@ -168,7 +149,7 @@ def page_head(title: str) -> str:
     return _HEAD.format(title=escape(title))
 
 
-def as_page(explanations: Sequence[Findings]) -> str:
+def as_page(explanations: Sequence[Explanation]) -> str:
     """One page of all explanations, in their order."""
     title = ", ".join(result.name for result in explanations[:3])
     parts = [page_head(f"Explanation: {title}")]
@@ -178,14 +159,18 @@ def as_page(explanations: Sequence[Findings]) -> str:
     return "".join(parts)
 
 
-def _section(result: Findings) -> Iterator[str]:
+def _section(result: Explanation) -> Iterator[str]:
     yield f"<h1>{escape(result.title)}</h1>\n<p>{escape(verdict(result).capitalize())}.</p>\n"
     if result.excerpt is not None:
         yield f"<blockquote>{escape(result.excerpt)}</blockquote>\n"
     for sentence in remarks(result):
         yield f"<p>{escape(sentence)}</p>\n"
     for vote in result.trees:
-        yield from _tree(vote, len(result.trees) > 1)
+        yield f"<h2>{f'Tree {vote.number + 1}: the' if len(result.trees) > 1 else 'The'} path to the label</h2>\n"
+        yield f"<p>{escape(tree_words(vote))}</p>\n<ol class=path>\n"
+        for step in vote.paths[0].steps:
+            yield from _step(step)
+        yield "</ol>\n"
     if result.examples:
         yield "<h2>Nearest training rows with this label</h2>\n"
     for example in result.examples:
@@ -193,14 +178,6 @@ def _section(result: Findings) -> Iterator[str]:
         yield f"<br><span class=soft>Shared: {escape(', '.join(example.shared))}</span></p>\n"
         if example.excerpt is not None:
             yield f"<blockquote>{escape(example.excerpt)}</blockquote>\n"
-
-
-def _tree(vote: TreeVote, several: bool) -> Iterator[str]:
-    yield f"<h2>{f'Tree {vote.number + 1}: the' if several else 'The'} path to the label</h2>\n"
-    yield f"<p>{escape(tree_words(vote))}</p>\n<ol class=path>\n"
-    for step in vote.paths[0].steps:
-        yield from _step(step)
-    yield "</ol>\n"
 
 
 def _step(step: Step) -> Iterator[str]:
@@ -227,8 +204,28 @@ def _row(value: float, name: str, product: str, widest: float) -> str:
 
 
 @dataclass(frozen=True)
-class Explanation(Findings):
+class Explanation:
     """Why a model gives a label to a row, or doesn't."""
+
+    model: str  # the class of the model
+    label: int
+    name: str
+    place: int | None  # the label's, from 1, in the ranking of all labels; None when the search doesn't reach it
+    score: float | None  # its score in that ranking
+    n_labels: int
+    n_features: int
+    n_known: int  # features of the row that the model knows
+    trees: tuple[TreeVote, ...] = ()
+    examples: tuple[Example, ...] = ()  # the nearest training rows with the label, where examples were given
+    excerpt: str | None = None  # of a text model, how the text that is explained begins
+    probability: float | None = None  # the calibrated one, of a model with calibration
+    notes: tuple[str, ...] = ()  # what else there is to say, as sentences
+    code: str | None = None  # what the model calls the label, where `name` is what a vocabulary of subjects calls it
+
+    @property
+    def title(self) -> str:
+        """The label's name, and its code where it has one besides."""
+        return self.name if self.code is None else f"{self.name} ({self.code})"
 
     def __str__(self) -> str:
         return self.text()
@@ -236,11 +233,16 @@ class Explanation(Findings):
     def to_dict(self) -> dict[str, Any]:
         """The same as plain values that JSON has words for; a number that isn't finite becomes None."""
         result: dict[str, Any] = _plain(self)
+        del result["title"]  # name and code say it
         return result
 
     def text(self, width: int = 100) -> str:
         """Lines for a terminal of ``width`` columns."""
-        return as_text(self, width)
+        options: dict[str, Any] = {"width": max(width, 40), "break_on_hyphens": False}
+        inner = [(line, " " * (len(line) - len(line.lstrip()))) for line in _lines(self)]
+        return "\n".join(
+            part for line, indent in inner for part in textwrap.wrap(line, subsequent_indent=indent, **options) or [""]
+        )
 
     def html(self) -> str:
         """A page of its own, without script and without anything from elsewhere."""

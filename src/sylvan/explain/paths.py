@@ -1,6 +1,6 @@
 """Why a tree ranks a label where it does: the path to it, how the beam treated it, and the features that weighed most.
-Scores come from the same kernels that ranking uses, so that they are those of the ranking; what each feature added is
-computed from the stored weights, and adds up to them."""
+Scores of labels come from the same kernels that ranking uses, so that they are those of the ranking; what each feature
+added is computed from the stored weights, and adds up to them."""
 
 from __future__ import annotations
 
@@ -8,29 +8,24 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from sylvan.arrays.types import Array, Float64, Int64
 from sylvan.arrays.validate import Csr
-from sylvan.errors import ModelError
 from sylvan.explain.records import LeafPath, Names, Step, TreeVote, WeighedFeature
+from sylvan.indexing import LabelTree
 from sylvan.indexing.tree import node_title
 from sylvan.matching import beam as matching
+from sylvan.matching.class_beam import ClassWeights
 from sylvan.ranking.tree_ranker import TreeRanker
-from sylvan.weights.layer import ClusterWeights
+from sylvan.weights.layer import ClusterWeights, readable
 
-Candidates = tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]
+Candidates = tuple[Array, Array]  # nodes and their scores, best first
 
 
 def tree_votes(
-    rankers: Sequence[TreeRanker],
-    combines: Sequence[Sequence[str]],
-    row: Csr,
-    label: int,
-    beam: int,
-    top: int,
-    names: Names,
-    bound: Callable[[Any], Any] | None,
-) -> tuple[TreeVote, ...]:
+    rankers: Sequence[TreeRanker], combines: Sequence[Sequence[str]], row: Csr, label: int, beam: int, top: int,
+    names: Names, bound: Callable[[Any], Any] | None,
+) -> tuple[TreeVote, ...]:  # fmt: skip
     """What each tree says of a label; ``bound`` brings a tree's scores to where the mean takes them."""
     votes = []
     for number, (ranker, combine) in enumerate(zip(rankers, combines, strict=True)):
@@ -47,19 +42,67 @@ def explain_paths(
 ) -> tuple[LeafPath, ...]:
     """The paths to all leaves of ``label``: those that the beam reaches first, then by score."""
     # Shape: row (1, n_features)
-    searched = search_layers(ranker, row, beam, combines)
-    results = [
-        LeafPath(leaf, tuple(_steps(ranker, row, leaf, searched, beam, combines, top, names)))
-        for leaf in np.flatnonzero(ranker.tree.leaf_labels == label).tolist()
-    ]
-    return tuple(sorted(results, key=lambda path: (not path.reached, -path.score)))
+    tree, searched, paths = ranker.tree, search_layers(ranker, row, beam, combines), []
+    for leaf in np.flatnonzero(tree.leaf_labels == label).tolist():
+        steps, above = _Steps(tree, searched, beam, names), 0.0
+        for weights, combine, node in zip(ranker.layers, combines, tree.path(leaf), strict=True):
+            siblings = _children(row, weights, steps.parent, above, combine)
+            own = _score_of(_children(row, weights, steps.parent, 0.0, "ranker"), node)
+            above = _score_of(siblings, node)
+            weighed = _weighed(row, weights, steps.parent, node, top, names)
+            # A path's score as ranking would give it: products are logarithms.
+            so_far = float if combine == "ranker" else lambda score: float(np.exp(np.float32(score)))
+            steps.add(node, siblings, own, above, so_far, intercept=float(weights.intercepts[node]), **weighed)
+        paths.append(LeafPath(leaf, tuple(steps.steps)))
+    return tuple(sorted(paths, key=lambda path: (not path.reached, -path.score)))
+
+
+class _Steps:
+    """The steps of one path, from the root down."""
+
+    def __init__(self, tree: LabelTree, searched: Sequence[Candidates], beam: int, names: Names) -> None:
+        self._tree, self._searched, self._beam, self._names = tree, searched, beam, names
+        self.steps: list[Step] = []
+        self.parent, self._opened = 0, True
+
+    def add(
+        self, node: int, siblings: Candidates, own: float, above: float, so_far: Callable[[Any], float], **weighed: Any
+    ) -> None:
+        """A node with its ``own`` score, that of the path down to it, and what features add to it."""
+        layer, beam = len(self.steps), self._beam
+        nodes, scores = self._searched[layer]
+        last = layer == self._tree.depth - 1
+        beam_place = node_place(nodes, node) if self._opened else None
+        followed = self._opened and (last or (beam_place is not None and beam_place <= beam))
+        self.steps.append(
+            Step(
+                layer=layer,
+                node=node,
+                title=node_title(self._tree, layer, node, self._names.label, self._names.counts),
+                score=own,
+                so_far=so_far(above),
+                place=node_place(siblings[0], node) or len(siblings[0]),
+                n_siblings=len(siblings[0]),
+                opened=self._opened,
+                beam_place=beam_place,
+                n_candidates=len(nodes) if self._opened else None,
+                followed=followed,
+                floor=so_far(scores[beam - 1]) if self._opened and not last and len(nodes) > beam else None,
+                **weighed,
+            )
+        )
+        self.parent, self._opened = node, followed
 
 
 def beam_that_reaches(ranker: TreeRanker, row: Csr, path: LeafPath, combines: Sequence[str]) -> int:
     """A beam that is wide enough to reach the leaf: the path's worst place when every node of a layer competes."""
     inner = ranker.tree.depth - 1
     everything = search_layers(ranker, row, max(ranker.tree.layer_sizes), combines, inner)
-    places = [node_place(candidates[0], step.node) for candidates, step in zip(everything, path.steps, strict=False)]
+    return _worst_place(everything, path)
+
+
+def _worst_place(layers: Sequence[Candidates], path: LeafPath) -> int:
+    places = (node_place(nodes, step.node) for (nodes, _), step in zip(layers, path.steps, strict=False))
     return max((place for place in places if place is not None), default=1)
 
 
@@ -83,66 +126,18 @@ def search_layers(
     return results
 
 
-def node_place(nodes: npt.NDArray[Any], node: int) -> int | None:
+def node_place(nodes: Array, node: int) -> int | None:
     """The place of a node among those that are sorted, from 1."""
-    at = np.flatnonzero(nodes == node)
-    return int(at[0]) + 1 if len(at) else None
+    places = np.flatnonzero(nodes == node)
+    return int(places[0]) + 1 if len(places) else None
 
 
 def _children(row: Csr, weights: ClusterWeights, cluster: int, above: float, combine: str) -> Candidates:
     """The children of one cluster as the search scores them below a path of score ``above``."""
-    one = np.array([[cluster]], np.int32), np.array([[above]], np.float32)
+    root = np.array([[cluster]], np.int32), np.array([[above]], np.float32)
     width = int(weights.child_offsets[cluster + 1] - weights.child_offsets[cluster])
-    nodes, scores = matching.next_beam(row, weights, one, width, combine)
+    nodes, scores = matching.next_beam(row, weights, root, width, combine)
     return nodes[0], scores[0]
-
-
-def _shown(score: float, combine: str) -> float:
-    """A path's score as ranking would give it: products are logarithms."""
-    return float(score) if combine == "ranker" else float(np.exp(np.float32(score)))
-
-
-def _steps(
-    ranker: TreeRanker,
-    row: Csr,
-    leaf: int,
-    searched: list[Candidates],
-    beam: int,
-    combines: Sequence[str],
-    top: int,
-    names: Names,
-) -> list[Step]:
-    steps: list[Step] = []
-    depth, cluster, above, opened = ranker.tree.depth, 0, 0.0, True
-    for layer, node in enumerate(ranker.tree.path(leaf)):
-        weights, combine, candidates = ranker.layers[layer], combines[layer], searched[layer]
-        siblings = _children(row, weights, cluster, above, combine)
-        place = node_place(siblings[0], node)
-        own = _score_of(_children(row, weights, cluster, 0.0, "ranker"), node)
-        above = _score_of(siblings, node)
-        beam_place = node_place(candidates[0], node) if opened else None
-        last, full = layer == depth - 1, len(candidates[0]) > beam
-        followed = opened and (last or (beam_place is not None and beam_place <= beam))
-        steps.append(
-            Step(
-                layer=layer,
-                node=node,
-                title=node_title(ranker.tree, layer, node, names.label, names.counts),
-                score=own,
-                intercept=float(weights.intercepts[node]),
-                so_far=_shown(above, combine),
-                place=len(siblings[0]) if place is None else place,
-                n_siblings=len(siblings[0]),
-                opened=opened,
-                beam_place=beam_place,
-                n_candidates=len(candidates[0]) if opened else None,
-                followed=followed,
-                floor=_shown(candidates[1][beam - 1], combine) if opened and full and not last else None,
-                **_weighed(row, weights, cluster, node, top, names),
-            )
-        )
-        cluster, opened = node, followed
-    return steps
 
 
 def _score_of(candidates: Candidates, node: int) -> float:
@@ -153,21 +148,15 @@ def _score_of(candidates: Candidates, node: int) -> float:
 
 def _weighed(row: Csr, weights: ClusterWeights, cluster: int, node: int, top: int, names: Names) -> dict[str, Any]:
     """The strongest features for and against a node, how many there are, and the sum of the others."""
-    try:
+    with readable(cluster):
         rows = weights.cluster(cluster)
         mine = rows.children == node - int(weights.child_offsets[cluster])
         features = np.repeat(rows.features, rows.lengths)[mine]
-    except (ValueError, IndexError) as error:
-        raise ModelError(f"The weights of cluster {cluster} in this model are damaged: {error}.") from error
-    at = np.searchsorted(row.indices, features)
-    known = at < row.nnz
-    known[known] = row.indices[at[known]] == features[known]
-    return strongest_features(features[known], row.data[at[known]], rows.weights[mine][known], top, names)
+    found, places, known = np.intersect1d(row.indices, features, assume_unique=True, return_indices=True)
+    return _strongest_features(found, row.data[places], rows.weights[mine][known], top, names)
 
 
-def strongest_features(
-    features: npt.NDArray[Any], values: npt.NDArray[Any], weights: npt.NDArray[Any], top: int, names: Names
-) -> dict[str, Any]:
+def _strongest_features(features: Array, values: Array, weights: Array, top: int, names: Names) -> dict[str, Any]:
     """The ``top`` features a sign that add most to a score, as fields of a Step: the lower feature among equals."""
     parts = values.astype(np.float64) * weights
     order = np.lexsort((features, -np.abs(parts))).tolist()
@@ -179,3 +168,73 @@ def strongest_features(
     rest = float(parts.sum() - sum(parts[i] for chosen in signs for i in chosen))
     more = len(parts) > sum(map(len, signs))
     return {"positive": listed[0], "negative": listed[1], "n_weighed": len(parts), "rest": rest if more else 0.0}
+
+
+def class_votes(
+    weights: ClassWeights, row: Csr, label: int, beam: int, top: int, names: Names, *, loss: str, bias: float
+) -> tuple[TreeVote, ...]:
+    """What a tree of classes says of one: the path to it, and where the beam doesn't reach it, one that would. Its
+    score is the sum of the path, or its last step's own."""
+    # Shape: row (1, n_features)
+    tree, parts = weights.tree, weights.weights[:, row.indices] @ row.data
+    own = (parts + np.float32(bias) * weights.weights[:, -1]).astype(np.float64)  # of every edge
+    moves = _among_siblings(weights, own) if loss == "hsm" else own
+    leaf = int(np.flatnonzero(tree.leaf_labels == label)[0])
+    steps, so_far = _Steps(tree, _search_classes(weights, moves, beam), beam, names), 0.0
+    for first, offsets, node in zip(weights.first_edges, tree.child_offsets, tree.path(leaf), strict=False):
+        siblings = _sorted(np.arange(offsets[steps.parent], offsets[steps.parent + 1]), moves[first:])
+        edge = first + node
+        so_far = float(moves[edge]) + (0.0 if weights.scores == "own" else so_far)
+        values = weights.weights[edge, row.indices]
+        used = values != 0
+        weighed = _strongest_features(row.indices[used], row.data[used], values[used], top, names)
+        intercept = float(weights.weights[edge, -1]) * bias
+        steps.add(node, siblings, float(own[edge]), so_far, float, intercept=intercept, **weighed)
+    path = LeafPath(leaf, tuple(steps.steps))
+    enough = None
+    if not path.reached:
+        enough = _worst_place(_search_classes(weights, moves, weights.n_edges)[:-1], path)
+    return (TreeVote(0, path.score, path.reached, beam, enough, (path,)),)
+
+
+def class_notes(loss: str, scores: str) -> tuple[str, ...]:
+    """What to know when a path's score and the ranking's aren't the same."""
+    if loss == "hsm":
+        return ()
+    if scores == "own":
+        return (
+            "A class's score is its last step's alone; the steps before it decide whether it is found. The ranking's "
+            "is the logarithm of its share among all reached.",
+        )
+    return ("A path adds up to the class's score; the ranking's is the logarithm of its share among all reached.",)
+
+
+def _among_siblings(weights: ClassWeights, scores: Float64) -> Float64:
+    """The log-probability of every edge among its siblings."""
+    moves: Float64 = scores.copy()
+    for first, offsets in zip(weights.first_edges, weights.tree.child_offsets, strict=False):
+        layer, counts = scores[first : first + int(offsets[-1])], np.diff(offsets)
+        layer = layer - np.repeat(np.maximum.reduceat(layer, offsets[:-1]), counts)
+        sums = np.log(np.add.reduceat(np.exp(layer), offsets[:-1]))
+        moves[first : first + len(layer)] = layer - np.repeat(sums, counts)
+    return moves
+
+
+def _sorted(nodes: Int64, scores: Float64) -> Candidates:
+    """Nodes with their scores, best first, the lower node first among equals."""
+    order = np.lexsort((nodes, -scores[nodes]))
+    return nodes[order], scores[nodes][order]
+
+
+def _search_classes(weights: ClassWeights, moves: Float64, beam: int) -> list[Candidates]:
+    """The nodes of each layer that a beam search scores, best first, with their scores."""
+    layers: list[Candidates] = []
+    above, sums = np.zeros(1, np.int64), np.zeros(1)
+    for first, offsets in zip(weights.first_edges, weights.tree.child_offsets, strict=False):
+        counts = offsets[above + 1] - offsets[above]
+        nodes = np.concatenate([np.arange(offsets[node], offsets[node + 1]) for node in above.tolist()])
+        whole = np.zeros(int(offsets[-1]))
+        whole[nodes] = moves[first + nodes] + (0 if weights.scores == "own" else np.repeat(sums, counts))
+        layers.append(_sorted(nodes, whole))
+        above, sums = layers[-1][0][:beam], layers[-1][1][:beam]
+    return layers

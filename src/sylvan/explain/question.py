@@ -66,10 +66,10 @@ def nearest_rows(
     squares = np.asarray(X.multiply(X).sum(axis=1), np.float64).ravel() * float(np.square(row.data, dtype=float).sum())
     similarities = np.divide(dots, np.sqrt(squares), out=np.zeros(len(dots)), where=squares > 0)
     results = []
-    for at in np.lexsort((numbers, -similarities))[:n].tolist():
-        both = X[at].multiply(mine).tocsr()
+    for place in np.lexsort((numbers, -similarities))[:n].tolist():
+        both = X[place].multiply(mine).tocsr()
         shared = strongest(both.indices, both.data, feature_name)
-        results.append(Example(int(numbers[at]), float(similarities[at]), shared))
+        results.append(Example(int(numbers[place]), float(similarities[place]), shared))
     return tuple(results)
 
 
@@ -117,7 +117,9 @@ class Question:
         feature_names: Any = None, label_names: Any = None,
     ) -> Question:  # fmt: skip
         """The question to a fitted model."""
-        _refuse_filters(options)
+        for name in ("allowed", "denied"):
+            if options.get(name) is not None:
+                raise ParameterError(f"explain looks at the ranking of all labels: it takes no {name!r}.")
         top = check_count(top, "top")
         row = validate.features(x, n_features=model.n_features_, owner=type(model).__name__)
         if row.shape[0] != 1:
@@ -145,20 +147,14 @@ class Question:
         if examples is not None:
             n_examples = check_count(n_examples, "n_examples")
             nearest = nearest_examples(self.row, self.label, examples, n_examples, self.names.feature, model.n_labels_)
+        tail = tail_of(getattr(model, "tail", None), self.options.get("tail"))
+        if tail is not None:
+            paths = "place and score are by probability times the label's gain; paths are without it."
+            notes = (*notes, f"With tail={tail!r} {paths}")
         return Explanation(
-            model=type(model).__name__,
-            label=self.label,
-            name=self.names.label(self.label),
-            place=place,
-            score=score,
-            n_labels=model.n_labels_,
-            n_features=model.n_features_,
-            n_known=self.row.nnz,
-            trees=trees,
-            examples=nearest,
-            probability=probability,
-            notes=(*notes, *_tail_notes(model, self.options)),
-        )
+            type(model).__name__, self.label, self.names.label(self.label), place, score, model.n_labels_,
+            model.n_features_, self.row.nnz, trees, nearest, probability=probability, notes=notes,
+        )  # fmt: skip
 
 
 def check_count(value: Any, name: str) -> int:
@@ -168,30 +164,14 @@ def check_count(value: Any, name: str) -> int:
 
 def place_of(top: TopK, label: int) -> tuple[int | None, float | None]:
     """Place, from 1, and score of a label in the ranking of one row."""
-    at = np.flatnonzero(top.labels[0] == label)
-    return (int(at[0]) + 1, float(top.scores[0, at[0]])) if len(at) else (None, None)
-
-
-def _refuse_filters(options: Mapping[str, Any]) -> None:
-    """Refuse what would take labels out of the ranking."""
-    for name in ("allowed", "denied"):
-        if options.get(name) is not None:
-            raise ParameterError(f"explain looks at the ranking of all labels: it takes no {name!r}.")
-
-
-def _tail_notes(model: Any, options: Mapping[str, Any]) -> tuple[str, ...]:
-    """What to know where rare labels count for more than their scores."""
-    tail = tail_of(getattr(model, "tail", None), options.get("tail"))
-    if tail is None:
-        return ()
-    return (f"With tail={tail!r} place and score are by probability times the label's gain; paths are without it.",)
+    places = np.flatnonzero(top.labels[0] == label)
+    return (int(places[0]) + 1, float(top.scores[0, places[0]])) if len(places) else (None, None)
 
 
 def _names_of(feature_names: Any, label_names: Any, counts: Any, n_features: int, n_labels: int) -> Names:
     """What features and labels are called, by lists of the right length, a Vocabulary, functions or nothing."""
-    given = (("feature_names", feature_names, n_features), ("label_names", label_names, n_labels))
     results: list[Callable[[int], str]] = []
-    for what, names, n in given:
+    for what, names, n in (("feature_names", feature_names, n_features), ("label_names", label_names, n_labels)):
         word = what.partition("_")[0]
         if names is None:
             results.append(f"{word} {{}}".format)
@@ -207,15 +187,12 @@ def _names_of(feature_names: Any, label_names: Any, counts: Any, n_features: int
 def gathered(result: Explanation, top: int, n_terms: int) -> Explanation:
     """An explanation that lists the ``top`` strongest features a sign, with those from ``n_terms`` on added up."""
     top = check_count(top, "top")
-    trees = tuple(
-        replace(tree, paths=tuple(
-            LeafPath(path.leaf, tuple(_gathered_step(step, top, n_terms) for step in path.steps))
-            for path in tree.paths
-        ))
-        for tree in result.trees
-    )  # fmt: skip
+    trees = []
+    for tree in result.trees:
+        steps = [(path.leaf, tuple(_gathered_step(step, top, n_terms) for step in path.steps)) for path in tree.paths]
+        trees.append(replace(tree, paths=tuple(LeafPath(*each) for each in steps)))
     examples = tuple(replace(each, shared=tuple(dict.fromkeys(each.shared))) for each in result.examples)
-    return replace(result, trees=trees, examples=examples)
+    return replace(result, trees=tuple(trees), examples=examples)
 
 
 def _gathered_step(step: Step, top: int, n_terms: int) -> Step:

@@ -103,31 +103,6 @@ class Example:
     excerpt: str | None = None  # of a text model, how the text begins
 
 
-@dataclass(frozen=True)
-class Findings:
-    """All that an :class:`~sylvan.explain.explanation.Explanation` says."""
-
-    model: str  # the class of the model
-    label: int
-    name: str
-    place: int | None  # the label's, from 1, in the ranking of all labels; None when the search doesn't reach it
-    score: float | None  # its score in that ranking
-    n_labels: int
-    n_features: int
-    n_known: int  # features of the row that the model knows
-    trees: tuple[TreeVote, ...] = ()
-    examples: tuple[Example, ...] = ()  # the nearest training rows with the label, where examples were given
-    excerpt: str | None = None  # of a text model, how the text that is explained begins
-    probability: float | None = None  # the calibrated one, of a model with calibration
-    notes: tuple[str, ...] = ()  # what else there is to say, as sentences
-    code: str | None = None  # what the model calls the label, where `name` is what a vocabulary of subjects calls it
-
-    @property
-    def title(self) -> str:
-        """The label's name, and its code where it has one besides."""
-        return self.name if self.code is None else f"{self.name} ({self.code})"
-
-
 def excerpt(text: str, length: int = 200) -> str:
     """How a text begins, on one line."""
     words = " ".join(text[: 4 * length].split())

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from sylvan import kernels, store
+from sylvan.arrays.types import Array, Bool, Float32, Float64, Int32, Int64, UInt8
 from sylvan.errors import ModelError
 from sylvan.parallel import progress
 
@@ -21,8 +21,6 @@ _MOST_BINNED = 200_000  # rows by which bins are chosen
 _LEAST_WEIGHT = 5.0  # of a leaf, as the sum of p(1 - p)
 _SMOOTHING = 1.0  # added to it
 _MOST_TREES, _MOST_DEPTH = 10_000, 12
-_Floats = npt.NDArray[np.float32]
-_Doubles = npt.NDArray[np.float64]
 _LEAST_OF_LEAF = {"right": 60, "rank": 200}  # candidates, of which the first objective is given about a third
 _SHARE_OF_COLUMNS = 0.5  # that a tree looks at
 _ZERO = np.float32(1e-35)  # what LightGBM takes for 0 has no greater magnitude
@@ -36,18 +34,17 @@ class BoostedTrees:
     approximation: a gradient boosting machine") and Chen and Guestrin (2016, "XGBoost") have them, over 64 bins of each
     column."""
 
-    features: npt.NDArray[np.int32]  # shape (n_trees, 2**depth - 1): the column that each node asks for
-    thresholds: _Floats  # shape (n_trees, 2**depth - 1): a row goes to the right child where its value is above this
-    leaves: _Floats  # shape (n_trees, 2**depth)
+    features: Int32  # shape (n_trees, 2**depth - 1): the column that each node asks for
+    thresholds: Float32  # shape (n_trees, 2**depth - 1): a row goes to the right child where its value is above this
+    leaves: Float32  # shape (n_trees, 2**depth)
     base: float  # the log odds before any tree
     # shape (n_trees, 2**depth): how many training rows, or what weight of them, came to each leaf
-    covers: _Floats | None = None
+    covers: Float32 | None = None
 
     @classmethod
     def fit(
-        cls, columns: _Floats, right: npt.NDArray[np.bool_], weight: _Floats, *, n_trees: int, depth: int,
-        learning_rate: float,
-    ) -> BoostedTrees:  # fmt: skip
+        cls, columns: Float32, right: Bool, weight: Float32, *, n_trees: int, depth: int, learning_rate: float
+    ) -> BoostedTrees:
         """Learn from rows."""
         # Shapes: columns (n, n_features); right (n,); weight (n,)
         cuts = [_cuts(columns[:, c]) for c in range(columns.shape[1])]
@@ -55,22 +52,23 @@ class BoostedTrees:
         mean = float(np.average(right, weights=weight))
         base = np.float32(np.log(mean / (1 - mean)))
         scores = np.full(len(columns), base, np.float64)
-        trees: list[tuple[npt.NDArray[Any], ...]] = []
+        trees: list[tuple[Array, ...]] = []
         wanted, weights = right.astype(np.float64), weight.astype(np.float64)
         with progress("Learning to rank candidates", n_trees) as bar:
             for _ in range(n_trees):
                 chance = 1 / (1 + np.exp(-scores))
-                tree = _Tree(bins, (wanted - chance) * weights, chance * (1 - chance) * weights, cuts)
-                leaf_of = tree.grow(depth)
-                leaves = (tree.leaf_values(leaf_of, depth) * learning_rate).astype(np.float32)
+                first, second = (wanted - chance) * weights, chance * (1 - chance) * weights
+                features, thresholds, leaf_of = _grown(bins, first, second, cuts, depth)
+                sums = [np.bincount(leaf_of, values, minlength=2**depth) for values in (first, second, weight)]
+                steps = np.clip(sums[0] / (sums[1] + _SMOOTHING), -20, 20)  # Newton's, of each leaf
+                leaves = (steps * learning_rate).astype(np.float32)
                 scores += leaves[leaf_of]
-                covers = np.bincount(leaf_of, weight, minlength=2**depth).astype(np.float32)
-                trees.append((tree.features, tree.thresholds, leaves, covers))
+                trees.append((features, thresholds, leaves, sums[2].astype(np.float32)))
                 bar.update()
         parts = [np.stack(list(part)) for part in zip(*trees, strict=True)]
         return cls(parts[0], parts[1], parts[2], float(base), parts[3])
 
-    def scores(self, columns: _Floats) -> _Floats:
+    def scores(self, columns: Float32) -> Float32:
         """The log odds of each row, of shape (n, n_features) as in training."""
         result = np.empty(len(columns), np.float32)
         kernels.score_forest(
@@ -78,7 +76,7 @@ class BoostedTrees:
         )
         return result
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self) -> dict[str, Array]:
         """The arrays by the names that they are stored under."""
         covers = {} if self.covers is None else {"trees.covers": self.covers}
         return {
@@ -104,60 +102,43 @@ class BoostedTrees:
         return cls(features, thresholds, leaves, float(base[0]), covers)
 
 
-def _cuts(values: _Floats) -> _Floats:
+def _cuts(values: Float32) -> Float32:
     """The upper ends of the bins of one column but the last: between values that there are, about as many in each."""
     step = len(values) // _MOST_BINNED + 1
     cuts = np.unique(np.quantile(values[::step], np.linspace(0, 1, _BINS), method="lower").astype(np.float32))
     return cuts[:-1] if len(cuts) > 1 else cuts
 
 
-class _Tree:
-    """One tree while it is grown, layer by layer."""
-
-    def __init__(self, bins: npt.NDArray[np.uint8], first: _Doubles, second: _Doubles, cuts: list[_Floats]) -> None:
-        self.bins, self.first, self.second, self.cuts = bins, first, second, cuts
-        self.features = np.zeros(0, np.int32)
-        self.thresholds = np.zeros(0, np.float32)
-
-    def grow(self, depth: int) -> npt.NDArray[np.int64]:
-        """Choose the splits; the leaf of each row."""
-        node = np.zeros(len(self.bins), np.int32)
-        rows = np.arange(len(self.bins))
-        for layer in range(depth):
-            features, places = self._splits(self._sums(node, 2**layer))
-            thresholds = [self.cuts[f][p] if p < len(self.cuts[f]) else NEVER
-                     for f, p in zip(features, places, strict=True)]  # fmt: skip
-            self.features = np.append(self.features, features).astype(np.int32)
-            self.thresholds = np.append(self.thresholds, thresholds).astype(np.float32)
-            node = (2 * node + (self.bins[rows, features[node]] > places[node])).astype(np.int32)
-        return node.astype(np.int64)
-
-    def leaf_values(self, leaf_of: npt.NDArray[np.int64], depth: int) -> _Doubles:
-        """Newton's step of each leaf."""
-        n = 2**depth
-        first, second = (np.bincount(leaf_of, values, minlength=n) for values in (self.first, self.second))
-        steps: _Doubles = np.clip(first / (second + _SMOOTHING), -20, 20)
-        return steps
-
-    def _sums(self, node: npt.NDArray[np.int32], n_nodes: int) -> _Doubles:
-        shape = (n_nodes, self.bins.shape[1], _BINS, 2)
+def _grown(
+    bins: UInt8, first: Float64, second: Float64, cuts: list[Float32], depth: int
+) -> tuple[Int32, Float32, Int64]:
+    """One tree, layer by layer: the column and threshold of each node, and the leaf of each row."""
+    columns, thresholds = np.zeros(0, np.int32), np.zeros(0, np.float32)
+    node, rows = np.zeros(len(bins), np.int32), np.arange(len(bins))
+    for layer in range(depth):
+        shape = (2**layer, bins.shape[1], _BINS, 2)
         sums = np.zeros(int(np.prod(shape)))
-        kernels.add_histograms(self.bins, node, self.first, self.second, n_nodes, _BINS, sums)
-        return sums.reshape(shape)
+        kernels.add_histograms(bins, node, first, second, 2**layer, _BINS, sums)
+        features, places = _splits(sums.reshape(shape))
+        chosen = [cuts[f][p] if p < len(cuts[f]) else NEVER for f, p in zip(features, places, strict=True)]
+        columns = np.append(columns, features).astype(np.int32)
+        thresholds = np.append(thresholds, chosen).astype(np.float32)
+        node = (2 * node + (bins[rows, features[node]] > places[node])).astype(np.int32)
+    return columns, thresholds, node.astype(np.int64)
 
-    def _splits(self, sums: _Doubles) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """The column and the bin, rows of which and below which go to the left, of each node; all where none gains."""
-        left = np.cumsum(sums, axis=2)
-        total = left[:, :, -1:, :]
-        right = total - left
-        gain = sum(part[..., 0] ** 2 / (part[..., 1] + _SMOOTHING) for part in (left, right))
-        gain = gain - total[..., 0] ** 2 / (total[..., 1] + _SMOOTHING)
-        light = (left[..., 1] < _LEAST_WEIGHT) | (right[..., 1] < _LEAST_WEIGHT)
-        gain = np.where(light, -np.inf, gain).reshape(len(sums), -1)
-        best = gain.argmax(axis=1)
-        features, places = best // _BINS, best % _BINS
-        nothing = gain[np.arange(len(sums)), best] <= 1e-9
-        return np.where(nothing, 0, features), np.where(nothing, _BINS, places)
+
+def _splits(sums: Float64) -> tuple[Int64, Int64]:
+    """The column and the bin, rows of which and below which go to the left, of each node; all where none gains."""
+    left = np.cumsum(sums, axis=2)
+    total = left[:, :, -1:, :]
+    right = total - left
+    gain = sum(part[..., 0] ** 2 / (part[..., 1] + _SMOOTHING) for part in (left, right))
+    gain = gain - total[..., 0] ** 2 / (total[..., 1] + _SMOOTHING)
+    light = (left[..., 1] < _LEAST_WEIGHT) | (right[..., 1] < _LEAST_WEIGHT)
+    gain = np.where(light, -np.inf, gain).reshape(len(sums), -1)
+    best = gain.argmax(axis=1)
+    nothing = gain[np.arange(len(sums)), best] <= 1e-9
+    return np.where(nothing, 0, best // _BINS), np.where(nothing, _BINS, best % _BINS)
 
 
 class Growing(NamedTuple):
@@ -175,10 +156,10 @@ class Growing(NamedTuple):
 class Rows(NamedTuple):
     """Candidates to learn from."""
 
-    columns: _Floats  # shape (n, n_features): finite
-    right: npt.NDArray[np.bool_]  # shape (n,)
-    weight: _Floats  # shape (n,)
-    groups: npt.NDArray[np.int64]  # shape (n_rows,): how many consecutive candidates each row has; none has none
+    columns: Float32  # shape (n, n_features): finite
+    right: Bool  # shape (n,)
+    weight: Float32  # shape (n,)
+    groups: Int64  # shape (n_rows,): how many consecutive candidates each row has; none has none
 
 
 def _lightgbm(rows: Rows, growing: Growing) -> BoostedTrees:
@@ -197,16 +178,8 @@ def _lightgbm(rows: Rows, growing: Growing) -> BoostedTrees:
                             params={"verbose": -1})  # fmt: skip
     booster = lightgbm.train(parameters, data, growing.n_trees)
 
-    def read(node: Mapping[str, Any], place: _Places, at: int) -> None:
-        if "leaf_value" in node:
-            place.leaf(at, node["leaf_value"], node.get("leaf_count", 1))
-            return
-        place.split(at, node["split_feature"], _around_zero(_float_below(node["threshold"])))
-        read(node["left_child"], place, 2 * at + 1)
-        read(node["right_child"], place, 2 * at + 2)
-
     roots = [tree["tree_structure"] for tree in booster.dump_model()["tree_info"]]
-    return _complete(roots, growing.depth, read)
+    return _complete(roots, growing.depth)
 
 
 def _own(rows: Rows, growing: Growing) -> BoostedTrees:
@@ -222,53 +195,40 @@ GROWERS: Mapping[Scorer, Callable[[Rows, Growing], BoostedTrees]] = MappingProxy
 )
 
 
-class _Places:
-    """The arrays of one complete tree, filled from a tree that isn't."""
+def _complete(roots: Sequence[Mapping[str, Any]], depth: int) -> BoostedTrees:
+    """Complete trees of LightGBM's, which aren't: a leaf above the last layer stands in all leaves below it, and rows
+    go to the leftmost."""
+    n_splits = 2**depth - 1
+    features, thresholds = np.zeros((len(roots), n_splits), np.int32), np.full((len(roots), n_splits), NEVER)
+    leaves, covers = np.zeros((2, len(roots), n_splits + 1), np.float32)
 
-    def __init__(self, depth: int) -> None:
-        self.n_splits = 2**depth - 1
-        self.features = np.zeros(self.n_splits, np.int32)
-        self.thresholds = np.full(self.n_splits, NEVER, np.float32)
-        self.leaves = np.zeros(self.n_splits + 1, np.float32)
-        self.covers = np.zeros(self.n_splits + 1, np.float32)
-
-    def split(self, at: int, feature: int, threshold: Any) -> None:
-        self.features[at], self.thresholds[at] = feature, min(threshold, NEVER)
-
-    def leaf(self, at: int, value: float, cover: float) -> None:
-        """A leaf above the last layer stands in all leaves below; rows go to the leftmost."""
-        first, last = at, at
-        while first < self.n_splits:
+    def read(number: int, place: int, node: Mapping[str, Any]) -> None:
+        if "leaf_value" not in node:
+            threshold = min(_threshold(node["threshold"]), NEVER)
+            features[number, place], thresholds[number, place] = node["split_feature"], threshold
+            read(number, 2 * place + 1, node["left_child"])
+            read(number, 2 * place + 2, node["right_child"])
+            return
+        first, last = place, place
+        while first < n_splits:
             first, last = 2 * first + 1, 2 * last + 2
-        self.leaves[first - self.n_splits : last - self.n_splits + 1] = value
-        self.covers[first - self.n_splits] = cover
+        leaves[number, first - n_splits : last - n_splits + 1] = node["leaf_value"]
+        covers[number, first - n_splits] = node.get("leaf_count", 1)
+
+    for number, root in enumerate(roots):
+        read(number, 0, root)
+    return BoostedTrees(features, thresholds, leaves, 0.0, covers)
 
 
-def _complete(roots: list[Any], depth: int, read: Callable[[Any, _Places, int], None]) -> BoostedTrees:
-    made = []
-    for root in roots:
-        place = _Places(depth)
-        read(root, place, 0)
-        made.append(place)
-    return BoostedTrees(
-        np.stack([place.features for place in made]), np.stack([place.thresholds for place in made]),
-        np.stack([place.leaves for place in made]), 0.0, np.stack([place.covers for place in made]),
-    )  # fmt: skip
-
-
-def _float_below(threshold: float) -> np.float32:
-    """The greatest float32 that isn't above a threshold: float32 values lie below both or neither."""
-    near = np.float32(threshold)
-    below: np.float32 = np.nextafter(near, np.float32(-np.inf))
-    return near if float(near) <= threshold else below
-
-
-def _around_zero(threshold: np.float32) -> np.float32:
-    """A threshold that has all that LightGBM takes for 0 on the side of 0."""
-    if abs(threshold) > _ZERO:
-        return threshold
+def _threshold(value: float) -> np.float32:
+    """The greatest float32 that isn't above a threshold of LightGBM's, so that float32 values lie below both or
+    neither; and that has all that LightGBM takes for 0 on the side of 0."""
+    near = np.float32(value)
+    below: np.float32 = near if float(near) <= value else np.nextafter(near, np.float32(-np.inf))
+    if abs(below) > _ZERO:
+        return below
     lowest: np.float32 = np.nextafter(-_ZERO, np.float32(-np.inf))
-    return _ZERO if threshold >= 0 else lowest
+    return _ZERO if below >= 0 else lowest
 
 
 def need_library(name: str) -> Any:

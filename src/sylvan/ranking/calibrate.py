@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import Any, Literal, NoReturn, get_args
+from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from sylvan import store
 from sylvan.arrays.canonical import Csr, take_rows
 from sylvan.arrays.topk import TopK
+from sylvan.arrays.types import Array, Bool, Float32, Float64, Int32, Int64
 from sylvan.errors import ModelError
 from sylvan.metrics.rows import hits
 
@@ -26,12 +26,9 @@ LEAST = 1e-7  # probabilities lie within [LEAST, 1 - LEAST]: nothing that was se
 # A group of places needs so many right answers and so many wrong ones before it gets a curve of its own.
 MIN_EACH = 30
 _PLACES = (0, 1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50)  # where a group may begin; the last goes on for ever
-Doubles = npt.NDArray[np.float64]
 
 
-def holdout_folds(
-    n_rows: int, n_folds: int, weight: npt.NDArray[np.float32] | None = None, most: int = MOST_ROWS
-) -> list[npt.NDArray[np.int32]]:
+def holdout_folds(n_rows: int, n_folds: int, weight: Float32 | None = None, most: int = MOST_ROWS) -> list[Int32]:
     """Disjoint sets of rows, rising row ids; none where there are too few rows to learn anything from. A fold is a
     tenth of the rows, yet 500 as long as that is no more than a quarter, and ``most`` at most: what a calibrator gains
     from more is small, and every held-out row costs time. Rows of no weight stay out of it. Which rows are taken
@@ -44,23 +41,14 @@ def holdout_folds(
     return [np.sort(rows[order[fold * size : (fold + 1) * size]]) for fold in range(n_folds)]
 
 
-def calibrated(
-    method: str,
-    top: TopK,
-    rows: npt.NDArray[np.int32],
-    labels: Csr,
-    weight: npt.NDArray[np.float32] | None = None,
-) -> Calibrator | None:
+def calibrated(method: str, top: TopK, rows: Int32, labels: Csr, weight: Float32 | None = None) -> Calibrator | None:
     """A calibrator from answers to rows that were held out; None where they are too few."""
     # Shapes: top (n_held_out, k); rows (n_held_out,); weight (n,)
     right = hits(top, take_rows(labels, rows))
     return Calibrator.fit(method, top, right, None if weight is None else weight[rows])
 
 
-def crosswise(
-    calibrator: Calibrator, top: TopK, rows: npt.NDArray[np.int32], labels: Csr,
-    weight: npt.NDArray[np.float32] | None = None,
-) -> TopK:  # fmt: skip
+def crosswise(calibrator: Calibrator, top: TopK, rows: Int32, labels: Csr, weight: Float32 | None = None) -> TopK:
     """Answers to held-out rows with probabilities by curves that other held-out rows gave, of which there are five
     parts. What is learned from these probabilities sees them as they are for new rows: where few answers are right,
     curves know their own too well. A part gets the calibrator's, where the others are too few for curves."""
@@ -82,35 +70,38 @@ class Calibrator:
     the one before it: labels stay in the order of the ranking."""
 
     method: str
-    places: npt.NDArray[np.int64]  # shape (n_groups,): the position at which each group begins, increasing from 0
+    places: Int64  # shape (n_groups,): the position at which each group begins, increasing from 0
     # shape (n_groups + 1,): isotonic: the knots of group g are `offsets[g]` to `offsets[g + 1] - 1`. Platt: one pair
     # per group
-    offsets: npt.NDArray[np.int64]
+    offsets: Int64
     # inputs, outputs: isotonic: knots, scores to probabilities, straight lines between them. Platt: slope a and
     # intercept b of `1 / (1 + exp(-(a logit(score) + b)))`
-    inputs: Doubles
-    outputs: Doubles
+    inputs: Float64
+    outputs: Float64
 
     @classmethod
-    def fit(
-        cls, method: str, top: TopK, right: npt.NDArray[np.bool_], weight: npt.NDArray[np.float32] | None = None
-    ) -> Calibrator | None:
+    def fit(cls, method: str, top: TopK, right: Bool, weight: Float32 | None = None) -> Calibrator | None:
         """Fit to answers for rows that the model was not trained on."""
         # Shapes: top (n, k); right (n, k); weight (n,)
-        places = _groups(right, top.labels >= 0)
-        if places is None:
+        # Where the groups of places begin, each with enough right and wrong answers; what is left over is the last's.
+        n_right, n_wrong = right.sum(axis=0), ((top.labels >= 0) & ~right).sum(axis=0)
+        places, begin = [], 0
+        for end in [*(place for place in _PLACES[1:] if place < right.shape[1]), right.shape[1]]:
+            if min(n_right[begin:end].sum(), n_wrong[begin:end].sum()) >= MIN_EACH:
+                places.append(begin)
+                begin = end
+        if not places:
             return None
-        inputs, outputs = [], []
+        curves = []
         for first, last in itertools.pairwise([*places, top.k]):
             answered = top.labels[:, first:last] >= 0
             scores = top.scores[:, first:last][answered].astype(np.float64)
             true = right[:, first:last][answered]
             row_weight = None if weight is None else np.broadcast_to(weight[:, None], answered.shape)[answered]
-            result = (isotonic if method == "isotonic" else platt)(scores, true, row_weight)
-            inputs.append(result[0])
-            outputs.append(result[1])
-        offsets = np.concatenate(([0], np.cumsum([len(part) for part in inputs]))).astype(np.int64)
-        return cls(method, np.array(places, np.int64), offsets, np.concatenate(inputs), np.concatenate(outputs))
+            curves.append((isotonic if method == "isotonic" else platt)(scores, true, row_weight))
+        offsets = np.concatenate(([0], np.cumsum([len(inputs) for inputs, _ in curves]))).astype(np.int64)
+        inputs, outputs = (np.concatenate(part) for part in zip(*curves, strict=True))
+        return cls(method, np.array(places, np.int64), offsets, inputs, outputs)
 
     def __call__(self, top: TopK) -> TopK:
         """The same answers with probabilities instead of scores, strictly decreasing within a row."""
@@ -130,9 +121,7 @@ class Calibrator:
 
     def to_state(self) -> store.State:
         """The curves as arrays."""
-        arrays: dict[str, npt.NDArray[Any]] = {
-            name: getattr(self, name) for name in ("places", "offsets", "inputs", "outputs")
-        }
+        arrays: dict[str, Array] = {name: getattr(self, name) for name in ("places", "offsets", "inputs", "outputs")}
         return store.State(KIND, 1, {}, {"method": self.method}, arrays)
 
     @classmethod
@@ -145,7 +134,7 @@ class Calibrator:
         rising = bool((np.diff(places) > 0).all())
         lengths = np.diff(offsets)
         if not rising or not (lengths >= 1).all() or (method == "platt" and not (lengths == 1).all()):
-            _refuse(state, "'places' and 'offsets' must rise at every place")
+            raise _damage(state, "'places' and 'offsets' must rise at every place")
         inputs = store.need_array(state, "inputs", np.float64, (int(offsets[-1]),))
         store.need_finite(state, "inputs")
         outputs = store.need_array(state, "outputs", np.float64, (int(offsets[-1]),))
@@ -158,27 +147,15 @@ class Calibrator:
             within[offsets[1:-1] - 1] = False  # from one group to the next anything goes
             for name, array in (("inputs", inputs), ("outputs", outputs)):
                 if (within & (np.diff(array) < 0)).any():
-                    _refuse(state, f"{name!r} must not fall within a group")
+                    raise _damage(state, f"{name!r} must not fall within a group")
         return cls(method, places, offsets, inputs, outputs)
 
 
-def _refuse(state: store.State, fault: str) -> NoReturn:
-    raise ModelError(f"{state.where or 'The calibrator'!r} is damaged: in the calibrator, {fault}.")
+def _damage(state: store.State, fault: str) -> ModelError:
+    return ModelError(f"{state.where or 'The calibrator'!r} is damaged: in the calibrator, {fault}.")
 
 
-def _groups(right: npt.NDArray[np.bool_], answered: npt.NDArray[np.bool_]) -> list[int] | None:
-    """Where the groups of places begin, each with enough right and wrong answers; None when all have not."""
-    k = right.shape[1]
-    n_right, n_wrong = right.sum(axis=0), (answered & ~right).sum(axis=0)
-    places, begin = [], 0
-    for last in [*(place for place in _PLACES[1:] if place < k), k]:
-        if min(n_right[begin:last].sum(), n_wrong[begin:last].sum()) >= MIN_EACH:
-            places.append(begin)
-            begin = last
-    return places or None  # what is left over belongs to the last
-
-
-def falling(probabilities: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+def falling(probabilities: Array) -> Float32:
     """Rows of probabilities as float32, each entry smaller than the one before it and as near as possible to its own.
     An entry that isn't smaller becomes the next float32 below the one before it, so a sparse matrix of them, which
     forgets places, still tells the order: ``min over i <= j of p_i``, less some 1e-7 of it where that is no strict
@@ -186,13 +163,11 @@ def falling(probabilities: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     bits = np.clip(probabilities, LEAST, 1 - LEAST).astype(np.float32).view(np.int32).astype(np.int64)
     steps = np.arange(bits.shape[1])
     lowered = np.minimum.accumulate(bits + steps, axis=1) - steps
-    result: npt.NDArray[np.float32] = np.maximum(lowered, 1).astype(np.int32).view(np.float32)
+    result: Float32 = np.maximum(lowered, 1).astype(np.int32).view(np.float32)
     return result
 
 
-def isotonic(
-    scores: Doubles, right: npt.NDArray[np.bool_], weight: npt.NDArray[np.float32] | None = None
-) -> tuple[Doubles, Doubles]:
+def isotonic(scores: Float64, right: Bool, weight: Float32 | None = None) -> tuple[Float64, Float64]:
     """The rising step function nearest to the answers in squares, as knots of a function of straight lines.
     Pool-adjacent-violators (Ayer, Brunk, Ewing, Reid and Silverman 1955; for probabilities Zadrozny and Elkan 2002).
     The lowest and the highest step keep a distance from 0 and 1 that falls with the answers they stand for,
@@ -215,15 +190,14 @@ def isotonic(
     return levels[knots], np.repeat(values, np.where(starts == ends, 1, 2))
 
 
-def pool(sums: Doubles, weights: Doubles) -> npt.NDArray[np.int64]:
+def pool(sums: Float64, weights: Float64) -> Int64:
     """Where the blocks of the isotonic fit to ``sums / weights`` begin. Neighbours that fall are pooled until none do;
     in which order doesn't matter, so runs that fall are pooled at once first."""
     values = sums / weights
     starts = np.flatnonzero(np.append(True, values[1:] > values[:-1]))
     blocks: list[tuple[float, float, int]] = []
-    parts = (np.add.reduceat(sums, starts).tolist(), np.add.reduceat(weights, starts).tolist(), starts.tolist())
-    run = zip(*parts, strict=True)
-    for total, mass, start in run:
+    parts = np.add.reduceat(sums, starts).tolist(), np.add.reduceat(weights, starts).tolist(), starts.tolist()
+    for total, mass, start in zip(*parts, strict=True):
         while blocks and blocks[-1][0] * mass >= total * blocks[-1][1]:
             below = blocks.pop()
             total, mass, start = total + below[0], mass + below[1], below[2]
@@ -231,9 +205,7 @@ def pool(sums: Doubles, weights: Doubles) -> npt.NDArray[np.int64]:
     return np.array([start for _, _, start in blocks], np.int64)
 
 
-def platt(
-    scores: Doubles, right: npt.NDArray[np.bool_], weight: npt.NDArray[np.float32] | None = None
-) -> tuple[Doubles, Doubles]:
+def platt(scores: Float64, right: Bool, weight: Float32 | None = None) -> tuple[Float64, Float64]:
     """Slope and intercept of the logistic curve over ``logit(score)`` that is likeliest to give these answers. Platt
     (1999) with the targets that he proposes, ``(n_right + 1) / (n_right + 2)`` and ``1 / (n_wrong + 2)``, by Newton's
     method with step halving (Lin, Lin and Weng 2007). A slope that would be negative is 0."""
@@ -274,14 +246,14 @@ def platt(
     return np.array([a / scale]), np.array([b - a * center / scale])
 
 
-def _logit(scores: Doubles) -> Doubles:
+def _logit(scores: Float64) -> Float64:
     clipped = np.clip(scores, 1e-6, 1 - 1e-6)
-    result: Doubles = np.log(clipped / (1 - clipped))
+    result: Float64 = np.log(clipped / (1 - clipped))
     return result
 
 
-def _sigmoid(values: Doubles) -> Doubles:
-    result: Doubles = 1 / (1 + np.exp(-np.clip(values, -80, 80)))
+def _sigmoid(values: Float64) -> Float64:
+    result: Float64 = 1 / (1 + np.exp(-np.clip(values, -80, 80)))
     return result
 
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from sylvan import kernels
 from sylvan.arrays.topk import TopK
+from sylvan.arrays.types import Float32, Float64, Int32
 from sylvan.arrays.validate import Csr
 from sylvan.metrics.rows import hits
 from sylvan.parallel import map_parallel, split_ranges
@@ -22,28 +22,16 @@ STEPS = (0.5, 0.25, 0.125, 0.0625, 0.03125)  # of the search for weights
 PASSES = 10  # over the members, at most, for each of them
 CUTOFFS = (1, 3, 5)  # whose mean precision weights make greatest
 
-_Floats = npt.NDArray[np.float64]
-
 
 def combine_rankings(
-    tops: Sequence[TopK],
-    weights: _Floats,
-    k: int,
-    *,
-    how: Way = "score",
-    votes: int = 10,
-    places: int | None = None,
+    tops: Sequence[TopK], weights: Float64, k: int, *, how: Way = "score", votes: int = 10, places: int | None = None,
     n_jobs: int = 1,
-) -> TopK:
+) -> TopK:  # fmt: skip
     """The ``k`` best labels of several rankings together, best first, lower label first among equals."""
     # Returns shape (n, k)
     if how == "count":
         return _by_votes(tops, weights, k, votes, n_jobs)
-    labels = np.concatenate([top.labels for top in tops], axis=1)
-    gains = [
-        gain * np.float32(weight) for gain, weight in zip(_gains(tops, how, places), weights.tolist(), strict=True)
-    ]
-    return _sums(labels, np.concatenate(gains, axis=1), k, n_jobs)
+    return _sums(np.concatenate([top.labels for top in tops], axis=1), _gains(tops, how, places), weights, k, n_jobs)
 
 
 def mean_score(tops: Sequence[TopK], k: int, n_jobs: int = 1) -> TopK:
@@ -52,21 +40,16 @@ def mean_score(tops: Sequence[TopK], k: int, n_jobs: int = 1) -> TopK:
     return combine_rankings(tops, np.full(len(tops), 1 / len(tops)), k, n_jobs=n_jobs)
 
 
-def _gains(tops: Sequence[TopK], how: Way, places: int | None) -> list[npt.NDArray[np.float32]]:
+def _gains(tops: Sequence[TopK], how: Way, places: int | None) -> list[Float32]:
     """What each label gains from its score or place in each ranking, before the weights."""
-    places = max(top.k for top in tops) if places is None else places
-    return [_own_gains(top, how, places) for top in tops]
-
-
-def _own_gains(top: TopK, how: Way, places: int) -> npt.NDArray[np.float32]:
     if how == "score":
-        return np.where(top.labels >= 0, top.scores, np.float32(0))
-    place = np.arange(top.k, dtype=np.float32)
-    gains = 1 - place / np.float32(places) if how == "average_rank" else 1 / (place + 1)
-    return np.broadcast_to(gains, top.scores.shape)
+        return [np.where(top.labels >= 0, top.scores, np.float32(0)) for top in tops]
+    place = np.arange(max(top.k for top in tops), dtype=np.float32)
+    gains = 1 - place / np.float32(places or len(place)) if how == "average_rank" else 1 / (place + 1)
+    return [np.broadcast_to(gains[: top.k], top.scores.shape) for top in tops]
 
 
-def _by_votes(tops: Sequence[TopK], weights: _Floats, k: int, votes: int, n_jobs: int) -> TopK:
+def _by_votes(tops: Sequence[TopK], weights: Float64, k: int, votes: int, n_jobs: int) -> TopK:
     """The labels whose votes weigh most in each row, those of equal votes by their scores. A label's score is the
     weight of its votes and, within the least difference of two such weights, its mean score."""
     labels, scores = (np.concatenate([getattr(top, name) for top in tops], axis=1) for name in ("labels", "scores"))
@@ -82,7 +65,7 @@ def _by_votes(tops: Sequence[TopK], weights: _Floats, k: int, votes: int, n_jobs
         names = np.take_along_axis(labels[rows], by_label, axis=1)
         first = np.diff(names, axis=1, prepend=-2) != 0  # of the answers of one label
 
-        def sums(values: _Floats) -> _Floats:
+        def sums(values: Float64) -> Float64:
             scores_of_row = np.full(names.shape, -np.inf)
             scores_of_row[first] = np.add.reduceat(values.ravel(), np.flatnonzero(first))
             return np.where(first & (names >= 0), scores_of_row, -np.inf)
@@ -98,7 +81,7 @@ def _by_votes(tops: Sequence[TopK], weights: _Floats, k: int, votes: int, n_jobs
     return joined
 
 
-def _least_difference(weights: _Floats) -> float:
+def _least_difference(weights: Float64) -> float:
     """The least difference between what votes of some rankings and of others weigh, down to 2 ** -12."""
     sums = np.zeros(1)
     for weight in weights[weights > 0]:
@@ -109,13 +92,14 @@ def _least_difference(weights: _Floats) -> float:
     return max(float(np.diff(sums).min()), 2.0**-12)
 
 
-def _sums(labels: npt.NDArray[np.int32], gains: npt.NDArray[np.float32], k: int, n_jobs: int) -> TopK:
-    """The labels of greatest sums of gains in each row."""
-    n = labels.shape[0]
+def _sums(labels: Int32, gains: Sequence[Float32], weights: Float64, k: int, n_jobs: int) -> TopK:
+    """The labels of greatest sums of gains, times the weights of their rankings, in each row."""
+    n, each = labels.shape[0], zip(gains, weights.tolist(), strict=True)
+    weighed = np.concatenate([gain * np.float32(weight) for gain, weight in each], axis=1)
     top = TopK(np.empty((n, k), np.int32), np.empty((n, k), np.float32))
 
     def work(part: tuple[int, int]) -> None:
-        kernels.merge_rankings(labels, gains, *part, top.labels, top.scores)
+        kernels.merge_rankings(labels, weighed, *part, top.labels, top.scores)
 
     map_parallel(work, split_ranges(n, ROWS), n_jobs)
     return top
@@ -123,8 +107,8 @@ def _sums(labels: npt.NDArray[np.int32], gains: npt.NDArray[np.float32], k: int,
 
 def fit_weights(
     tops: Sequence[TopK], truth: Csr, *, how: Way = "score", votes: int = 10, places: int | None = None,
-    sample_weight: npt.NDArray[np.float32] | None = None, n_jobs: int = 1,
-) -> _Floats:  # fmt: skip
+    sample_weight: Float32 | None = None, n_jobs: int = 1,
+) -> Float64:  # fmt: skip
     """Weights of rankings that make the mean of P@1, P@3 and P@5 of their join greatest. Precision has no slope to
     follow, so they are searched: from equal weights, each in turn is made larger or smaller by a step, all are divided
     by their sum, and what improves is kept, until nothing does; then with half the step, down to 1/32."""
@@ -136,13 +120,12 @@ def fit_weights(
     gains = _gains(tops, "score" if how == "count" else how, places)
     voted = [(np.arange(top.k) < votes).astype(np.float32) for top in tops]
 
-    def quality(tried: _Floats) -> float:
+    def quality(tried: Float64) -> float:
         gains_of_members = gains
         if how == "count":  # in one sum, which is quicker; nearly equal scores count as equal
             share = np.float32(_least_difference(tried))
             gains_of_members = [vote + share * gain for vote, gain in zip(voted, gains, strict=True)]
-        weighed = [gain * np.float32(weight) for gain, weight in zip(gains_of_members, tried.tolist(), strict=True)]
-        right = hits(_sums(labels, np.concatenate(weighed, axis=1), max(CUTOFFS), n_jobs), truth)
+        right = hits(_sums(labels, gains_of_members, tried, max(CUTOFFS), n_jobs), truth)
         row_weights = np.ones(len(right)) if sample_weight is None else sample_weight.astype(np.float64)
         return sum(float(right[:, :k].sum(axis=1) @ row_weights) / k for k in CUTOFFS)
 

@@ -9,10 +9,10 @@ from functools import partial
 from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from sylvan import kernels
 from sylvan.arrays.canonical import distinct, take_rows
+from sylvan.arrays.types import Array, Float16, Float32, Int32, Int64, UInt8
 from sylvan.arrays.validate import Csr
 from sylvan.data.parts.row_parts import LARGE, RowParts
 from sylvan.parallel import scratch
@@ -68,11 +68,11 @@ class LayerProblem:
     """One layer to train."""
 
     # shape (n_clusters + 1,): cluster c's children are nodes `child_offsets[c]` to `child_offsets[c + 1] - 1`
-    child_offsets: npt.NDArray[np.int64]
+    child_offsets: Int64
     positives: Csr  # shape (n, n_nodes): the nodes that each row is a positive of, with its relevance
     # row_offsets, rows: cluster c's training rows are `rows[row_offsets[c]:row_offsets[c + 1]]`, rising
-    row_offsets: npt.NDArray[np.int64]
-    rows: npt.NDArray[np.int32]
+    row_offsets: Int64
+    rows: Int32
     weighted: bool = False  # whether the relevance counts as a cost; otherwise each positive counts 1
     keeps: bool = False  # whether the multipliers of the solution are asked for
     # whose multipliers, of the same clusters, rows and children, the solver starts from
@@ -82,7 +82,7 @@ class LayerProblem:
     warm_rounds: int = 0
     first: int = 0  # the number in its layer of the first cluster that is here, which seeds depend on
 
-    def part(self, clusters: range) -> tuple[LayerProblem, npt.NDArray[np.int32]]:
+    def part(self, clusters: range) -> tuple[LayerProblem, Int32]:
         """Some clusters with what only they learn from, and the ids of their rows, by whose places rows now go."""
         own = slice(clusters.start, clusters.stop + 1)
         offsets, children = self.row_offsets[own], self.child_offsets[own]
@@ -103,13 +103,13 @@ class Folds:
     """Rows to be held out, fold by fold."""
 
     # shape (n_held_out,): of all folds, rising row ids
-    rows: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
+    rows: Int32 = field(default_factory=lambda: np.zeros(0, np.int32))
     # shape (n,), or None without folds: the fold of each row, from 1; 0 for rows that are never held out
-    of_row: npt.NDArray[np.uint8] | None = None
+    of_row: UInt8 | None = None
     count: int = 0
 
     @classmethod
-    def of(cls, folds: Sequence[npt.NDArray[np.int32]], n_rows: int) -> Folds:
+    def of(cls, folds: Sequence[Int32], n_rows: int) -> Folds:
         """From the row ids of each fold."""
         if not len(folds):
             return cls()
@@ -118,26 +118,26 @@ class Folds:
             of_row[rows] = number
         return cls(np.flatnonzero(of_row).astype(np.int32), of_row, len(folds))
 
-    def part(self, rows: npt.NDArray[np.int32]) -> Folds:
+    def part(self, rows: Int32) -> Folds:
         """The folds of some rows alone."""
         if self.of_row is None:
             return self
         own = self.of_row[rows]
         return Folds(np.flatnonzero(own).astype(np.int32), own, self.count)
 
-    def held_out(self, rows: npt.NDArray[np.int32]) -> int:
+    def held_out(self, rows: Int32) -> int:
         """How many of some rows are in a fold."""
         return 0 if self.of_row is None else int(np.count_nonzero(self.of_row[rows]))
 
 
-def squared_norms(features: Csr | RowParts) -> npt.NDArray[np.float32]:
+def squared_norms(features: Csr | RowParts) -> Float32:
     """The squared length of each row."""
     return features.row_squares().astype(np.float32)
 
 
 def solver_bytes(
-    n_rows: _Sizes, n_entries: _Sizes, n_used: _Sizes, n_columns: int, n_children: _Sizes, weighted: bool,
-) -> _Sizes:  # fmt: skip
+    n_rows: _Sizes, n_entries: _Sizes, n_used: _Sizes, n_columns: int, n_children: _Sizes, weighted: bool
+) -> _Sizes:
     """What a thread holds while it solves one cluster, or each of several."""
     rows = (20 + 64 * (2 if weighted else 1)) * n_rows
     features = (64 + 20) * n_used + 4 * n_columns
@@ -150,15 +150,9 @@ def solver_bytes(
 
 
 def block_jobs(
-    features: Csr | RowParts,
-    norms: npt.NDArray[np.float32],
-    problem: LayerProblem,
-    layer: int,
-    options: LinearOptions,
-    *,
-    folds: Folds | None = None,
-    sample_weight: npt.NDArray[np.float32] | None = None,
-) -> list[Job[SolvedBlock]]:
+    features: Csr | RowParts, norms: Float32, problem: LayerProblem, layer: int, options: LinearOptions, *,
+    folds: Folds | None = None, sample_weight: Float32 | None = None,
+) -> list[Job[SolvedBlock]]:  # fmt: skip
     """The clusters of a layer as jobs, small ones in blocks. Layers that are known together (with teacher-forced
     negatives, all of them) are best run as one list, so that the single cluster of the top layer keeps one thread busy
     while the others go on below it. Which clusters make a block depends on the data alone."""
@@ -208,28 +202,20 @@ def _own_rows(inputs: Mapping[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _solve_rows(features: RowParts, rows: npt.NDArray[np.int32], **inputs: Any) -> SolvedBlock:
+def _solve_rows(features: RowParts, rows: Int32, **inputs: Any) -> SolvedBlock:
     """Read the rows that some clusters learn from, and solve them."""
     block = _solve_block(features.take(rows), **inputs)
     return replace(block, arrays={**block.arrays, "changed_rows": rows[block.arrays["changed_rows"]]})
 
 
 def _solve_block(
-    features: Csr,
-    columns: npt.NDArray[np.int32] | None,
-    norms: npt.NDArray[np.float32],
-    problem: LayerProblem,
-    layer: int,
-    clusters: range,
-    options: LinearOptions,
-    sample_weight: npt.NDArray[np.float32] | None,
-    folds: Folds,
-    most_children: int,
-) -> SolvedBlock:
+    features: Csr, columns: Int32 | None, norms: Float32, problem: LayerProblem, layer: int, clusters: range,
+    options: LinearOptions, sample_weight: Float32 | None, folds: Folds, most_children: int,
+) -> SolvedBlock:  # fmt: skip
     """Solve some clusters of a layer, one after the other."""
     reused, seed = scratch(), (options.seed * 1_000_003 + layer) * 1_000_003 + problem.first
     changed: list[Triples] = []
-    kept: list[npt.NDArray[np.float16]] | None = [] if problem.keeps else None
+    kept: list[Float16] | None = [] if problem.keeps else None
     solve = partial(_solve_cluster, features, norms, problem, options, sample_weight, folds, reused, changed, kept)
     solved = [solve(cluster, seed + cluster) for cluster in clusters]
     if columns is not None:  # what the columns that are left are in the whole matrix
@@ -237,9 +223,7 @@ def _solve_block(
     return SolvedBlock.of(solved, most_children, changed, kept)
 
 
-def _take(
-    reused: dict[str, npt.NDArray[Any]], name: str, size: int, dtype: Any, fill: int | None = None
-) -> npt.NDArray[Any]:
+def _take(reused: dict[str, Array], name: str, size: int, dtype: Any, fill: int | None = None) -> Array:
     """An array of at least ``size`` numbers, with whatever was left in it; new ones hold ``fill``."""
     array = reused.get(name)
     if array is None or array.size < size:
@@ -249,18 +233,9 @@ def _take(
 
 
 def _solve_cluster(
-    features: Csr,
-    norms: npt.NDArray[np.float32],
-    problem: LayerProblem,
-    options: LinearOptions,
-    sample_weight: npt.NDArray[np.float32] | None,
-    folds: Folds,
-    reused: dict[str, npt.NDArray[Any]],
-    changed: list[Triples],
-    kept: list[npt.NDArray[np.float16]] | None,
-    cluster: int,
-    seed: int,
-) -> ClusterRows:
+    features: Csr, norms: Float32, problem: LayerProblem, options: LinearOptions, sample_weight: Float32 | None,
+    folds: Folds, reused: dict[str, Array], changed: list[Triples], kept: list[Float16] | None, cluster: int, seed: int,
+) -> ClusterRows:  # fmt: skip
     """Renumber the cluster's features, solve its children in groups of :data:`LANES`, gather the weights that are left.
     Changes of the scores of held-out rows are appended to ``changed``, multipliers to ``kept``."""
     rows = problem.rows[problem.row_offsets[cluster] : problem.row_offsets[cluster + 1]]
@@ -319,13 +294,11 @@ def _solve_cluster(
     return _as_rows(triples, used, intercepts)
 
 
-def _first_multipliers(
-    problem: LayerProblem, options: LinearOptions, cluster: int, children: range
-) -> npt.NDArray[np.float32] | None:
+def _first_multipliers(problem: LayerProblem, options: LinearOptions, cluster: int, children: range) -> Float32 | None:
     """Where the multipliers of some of a cluster's children are written, with those that the solver starts from."""
     if problem.start is not None:
         given = problem.start.multipliers_of(cluster)[:, children.start : children.stop]
-        result: npt.NDArray[np.float32] = (widened(given) * WIDENED).ravel()
+        result: Float32 = (widened(given) * WIDENED).ravel()
         result *= np.float32(options.cost)
         return result
     n_rows = int(problem.row_offsets[cluster + 1] - problem.row_offsets[cluster])
@@ -335,7 +308,7 @@ def _first_multipliers(
 _TRIPLE = (("feature", np.int32), ("child", np.int32), ("weight", np.float32))
 
 
-def _as_rows(triples: list[Triples], used: npt.NDArray[np.int32], intercepts: npt.NDArray[np.float32]) -> ClusterRows:
+def _as_rows(triples: list[Triples], used: Int32, intercepts: Float32) -> ClusterRows:
     """The groups' (feature, child, weight) triples as one list of rows in the order of features."""
     feature, child, weight = (np.concatenate(part) for part in zip(*triples, strict=True))
     triples.clear()  # of a large cluster this is as much again

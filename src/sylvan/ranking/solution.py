@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sylvan import store
+from sylvan.arrays.types import Array, Bool, Float16, Float32, Int32, Int64
 from sylvan.errors import ModelError
 from sylvan.runtime.jobs import Arrays, Packing
 from sylvan.weights.layer import ClusterRows, child_dtype, runs_between
@@ -19,7 +20,7 @@ _ROWS, _ENTRIES = ("features", "lengths"), ("children", "weights")
 # What the scores of held-out rows would change by without their fold: ids of rows, nodes of the layer, and the changes.
 _INT32, _FLOAT32 = np.dtype(np.int32), np.dtype(np.float32)
 CHANGES = (("changed_rows", _INT32), ("changed_nodes", _INT32), ("changes", _FLOAT32))
-Triples = tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.float32]]
+Triples = tuple[Int32, Int32, Float32]
 STALE = np.float32(1e30)  # waits for a node that isn't a solution for its rows any more
 WIDENED = np.float32(2.0**112)
 _INFINITE = 0x7C00
@@ -31,7 +32,7 @@ class SolvedBlock:
     """Some clusters of a layer, and what the scores of held-out rows would change by without their fold. A large
     training has all weights of a layer here before it knows the codebook that makes bytes of them."""
 
-    n_children: npt.NDArray[np.int64]  # shape (n_clusters,)
+    n_children: Int64  # shape (n_clusters,)
     # `features` (int32) and `lengths` (less one) of the rows of all clusters, one behind the other, `children` and
     # `weights` (float32) of their entries, `intercepts`, and `ends` (int64) of each cluster's rows and entries. Lengths
     # and children have the narrowest type that holds the numbers of the layer's children. `changed_rows`,
@@ -43,18 +44,16 @@ class SolvedBlock:
     @classmethod
     def of(
         cls, parts: Sequence[ClusterRows], most_children: int, changed: Sequence[Triples] = (),
-        kept: Sequence[npt.NDArray[np.float16]] | None = None,
+        kept: Sequence[Float16] | None = None,
     ) -> SolvedBlock:  # fmt: skip
         """Some clusters of a layer whose clusters have up to ``most_children`` children, ``changed`` scores, and
         multipliers that are ``kept``."""
         narrow = child_dtype(most_children)
-        arrays = {
-            "features": _joined([rows.features for rows in parts], np.dtype(np.int32)),
-            "lengths": _joined([rows.lengths - np.int32(1) for rows in parts], narrow),
-            "children": _joined([rows.children for rows in parts], narrow),
-            "weights": _joined([rows.weights for rows in parts], np.dtype(np.float32)),
-            "intercepts": _joined([rows.intercepts for rows in parts], np.dtype(np.float32)),
-        }
+        arrays: dict[str, Array] = {}
+        types = {"features": _INT32, "lengths": narrow, "children": narrow, "weights": _FLOAT32, "intercepts": _FLOAT32}
+        for name, dtype in types.items():
+            each = [getattr(rows, name) for rows in parts]
+            arrays[name] = _joined([lengths - np.int32(1) for lengths in each] if name == "lengths" else each, dtype)
         arrays["ends"] = np.cumsum([(len(rows.features), len(rows.children)) for rows in parts], axis=0, dtype=np.int64)
         for number, (name, dtype) in enumerate(CHANGES):
             arrays[name] = _joined([np.zeros(0, dtype), *(triples[number] for triples in changed)], dtype)
@@ -67,7 +66,7 @@ class SolvedBlock:
         """Bytes of the arrays."""
         return sum(array.nbytes for array in self.arrays.values())
 
-    def sizes(self, weight_dtype: str) -> npt.NDArray[Any]:
+    def sizes(self, weight_dtype: str) -> Array:
         """What :meth:`ClusterRows.sizes` says of each cluster, of shape (n_clusters,)."""
         if weight_dtype == "uint4":
             return np.array([rows.sizes(weight_dtype) for rows in self], ClusterRows.SIZES)
@@ -87,7 +86,7 @@ class SolvedBlock:
         rows, nodes, changes = (np.array(self.arrays[name]) for name, _ in CHANGES)
         return rows, nodes, changes
 
-    def multipliers(self) -> npt.NDArray[np.float16] | None:
+    def multipliers(self) -> Float16 | None:
         """Those that are kept, in memory of their own."""
         stored = self.arrays.get("multipliers")
         return None if stored is None else np.array(stored)
@@ -97,15 +96,13 @@ class SolvedBlock:
         ends = [(0, 0), *self.arrays["ends"].tolist()]
         nodes = np.concatenate(([0], np.cumsum(self.n_children))).tolist()
         parts = (itertools.pairwise(part) for part in zip(*ends, strict=True))
-        for rows, entries, span in zip(*parts, itertools.pairwise(nodes), strict=True):
-            yield self._rows(slice(*rows), slice(*entries), slice(*span))
-
-    def _rows(self, rows: slice, entries: slice, nodes: slice) -> ClusterRows:
-        arrays = self.arrays
-        return ClusterRows(
-            arrays["features"][rows], arrays["lengths"][rows].astype(np.int32) + np.int32(1),
-            arrays["children"][entries], arrays["weights"][entries], arrays["intercepts"][nodes],
-        )  # fmt: skip
+        features, lengths, children, weights = (self.arrays[name] for name in (*_ROWS, *_ENTRIES))
+        for bounds in zip(*parts, itertools.pairwise(nodes), strict=True):
+            rows, entries, span = (slice(*each) for each in bounds)
+            yield ClusterRows(
+                features[rows], lengths[rows].astype(np.int32) + np.int32(1), children[entries], weights[entries],
+                self.arrays["intercepts"][span],
+            )  # fmt: skip
 
 
 def solved_bytes(n_weights: int, n_rows: int, n_children: int) -> int:
@@ -113,9 +110,7 @@ def solved_bytes(n_weights: int, n_rows: int, n_children: int) -> int:
     return (4 + child_dtype(n_children).itemsize) * (n_weights + n_rows)
 
 
-def block_packing(
-    n_children: npt.NDArray[np.int64], most_children: int, n_rows: npt.NDArray[np.int64] | None = None
-) -> Packing[SolvedBlock]:
+def block_packing(n_children: Int64, most_children: int, n_rows: Int64 | None = None) -> Packing[SolvedBlock]:
     """How a block of clusters with so many children each is stored, and what is verified of it when it is read. With
     ``n_rows`` of each cluster, it holds multipliers."""
     n_multipliers = None if n_rows is None else int((n_rows * n_children).sum())
@@ -123,18 +118,14 @@ def block_packing(
     def unpack(arrays: Arrays) -> SolvedBlock:
         return _verified(SolvedBlock(n_children, arrays), most_children, n_multipliers)
 
-    return Packing(_arrays, unpack)
-
-
-def _arrays(block: SolvedBlock) -> Arrays:
-    return block.arrays
+    return Packing(attrgetter("arrays"), unpack)
 
 
 def _verified(block: SolvedBlock, most_children: int, n_multipliers: int | None) -> SolvedBlock:
     """The block, when its arrays agree as far as laying it out needs it."""
     arrays, narrow = block.arrays, child_dtype(most_children)
-    types: dict[str, Any] = {"features": np.dtype(np.int32), "lengths": narrow, "children": narrow}
-    types |= {**dict.fromkeys(("weights", "intercepts"), np.dtype(np.float32)), **dict(CHANGES)}
+    types: dict[str, Any] = {"features": _INT32, "lengths": narrow, "children": narrow}
+    types |= {"weights": _FLOAT32, "intercepts": _FLOAT32, **dict(CHANGES)}
     ends, n = arrays.get("ends", np.zeros(0, np.int64)), len(block.n_children)
     sound = ends.shape == (n, 2) and ends.dtype == np.int64 and bool((np.diff(ends, axis=0, prepend=0) >= 0).all())
     sizes = {name: ends[-1, 0] if name in _ROWS else ends[-1, 1] for name in (*_ROWS, *_ENTRIES)} if sound else {}
@@ -150,7 +141,7 @@ def _verified(block: SolvedBlock, most_children: int, n_multipliers: int | None)
     return block
 
 
-def _joined(parts: Sequence[npt.NDArray[Any]], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+def _joined(parts: Sequence[Array], dtype: np.dtype[Any]) -> Array:
     """The parts, whose values the type holds, one behind the other; a single one isn't copied without need."""
     if len(parts) == 1:
         return parts[0].astype(dtype, copy=False)
@@ -162,19 +153,19 @@ class LayerSolution:
     """The rows that each cluster of a layer was solved with, and what the dual problem says of them."""
 
     # shape (n_clusters + 1,): cluster c's children are nodes `child_offsets[c]` to `child_offsets[c + 1] - 1`
-    child_offsets: npt.NDArray[np.int64]
+    child_offsets: Int64
     # row_offsets, rows: cluster c's rows are `rows[row_offsets[c]:row_offsets[c + 1]]`, rising
-    row_offsets: npt.NDArray[np.int64]
-    rows: npt.NDArray[np.int32]
+    row_offsets: Int64
+    rows: Int32
     # the dual variables, in units of the cost, of each cluster's rows and children, one cluster after the other
-    multipliers: npt.NDArray[np.float16]
+    multipliers: Float16
     # shape (n_nodes,): losses, in units of the cost, that have come to each node since it was solved; `STALE` if it
     # must be solved
-    pending: npt.NDArray[np.float32]
+    pending: Float32
     known: bool = True  # False when the multipliers are all 0, as nobody has kept them
     # shape (n_nodes,), or None: of each node's multipliers, NaN where nobody has asked for it yet; written where they
     # are computed
-    sums: npt.NDArray[np.float32] | None = None
+    sums: Float32 | None = None
     _begin: Any = None
 
     def __post_init__(self) -> None:
@@ -183,11 +174,7 @@ class LayerSolution:
 
     @classmethod
     def of(
-        cls,
-        child_offsets: npt.NDArray[np.int64],
-        rows: Sequence[npt.NDArray[np.int32]],
-        multipliers: Sequence[npt.NDArray[np.float16]],
-        pending: npt.NDArray[np.float32] | None = None,
+        cls, child_offsets: Int64, rows: Sequence[Int32], multipliers: Sequence[Float16], pending: Float32 | None = None
     ) -> LayerSolution:
         """From each cluster's rows and multipliers."""
         offsets = np.concatenate(([0], np.cumsum([len(part) for part in rows]))).astype(np.int64)
@@ -198,19 +185,18 @@ class LayerSolution:
             nothing if pending is None else pending,
         )  # fmt: skip
 
-    def rows_of(self, c: int) -> npt.NDArray[np.int32]:
+    def rows_of(self, c: int) -> Int32:
         """The rows of cluster ``c``."""
         return self.rows[int(self.row_offsets[c]) : int(self.row_offsets[c + 1])]
 
-    def multipliers_of(self, c: int) -> npt.NDArray[np.float16]:
+    def multipliers_of(self, c: int) -> Float16:
         """The multipliers of cluster ``c``, of shape (its rows, its children)."""
         n_children = int(self.child_offsets[c + 1] - self.child_offsets[c])
         return self.multipliers[int(self._begin[c]) : int(self._begin[c + 1])].reshape(-1, n_children)
 
     def relaid(
-        self, child_offsets: npt.NDArray[np.int64], came_from: npt.NDArray[np.int32],
-        changed: Mapping[int, npt.NDArray[np.int32]], numbers: npt.NDArray[np.int32] | None,
-        pending: npt.NDArray[np.float32], sums: npt.NDArray[np.float32],
+        self, child_offsets: Int64, came_from: Int32, changed: Mapping[int, Int32], numbers: Int32 | None,
+        pending: Float32, sums: Float32,
     ) -> LayerSolution:  # fmt: skip
         """With other rows in some clusters, whose multipliers are yet to be written."""
         # Shape: pending, sums (n_nodes,)
@@ -232,9 +218,7 @@ class LayerSolution:
             solution.multipliers[int(solution._begin[first]) : int(solution._begin[last])] = multipliers
         return solution
 
-    def without(
-        self, kept: npt.NDArray[np.bool_], kept_clusters: npt.NDArray[np.bool_], child_offsets: npt.NDArray[np.int64]
-    ) -> LayerSolution:
+    def without(self, kept: Bool, kept_clusters: Bool, child_offsets: Int64) -> LayerSolution:
         """Without some nodes and the clusters that they leave empty; see :mod:`sylvan.ranking.tree_ranker`."""
         left = np.flatnonzero(kept_clusters).tolist()
         stays = [kept[int(self.child_offsets[c]) : int(self.child_offsets[c + 1])] for c in left]
@@ -242,9 +226,7 @@ class LayerSolution:
         result = LayerSolution.of(child_offsets, [self.rows_of(c) for c in left], multipliers, self.pending[kept])
         return replace(result, known=self.known)
 
-    def with_other_rows(
-        self, rows: npt.NDArray[np.int64], nodes: npt.NDArray[np.int64], others: npt.NDArray[np.bool_]
-    ) -> LayerSolution:
+    def with_other_rows(self, rows: Int64, nodes: Int64, others: Bool) -> LayerSolution:
         """Where rows have become negatives of nodes, which are to be solved again; so are all nodes of clusters that
         have rows of a mask ``others``."""
         cluster = np.arange(len(self.row_offsets) - 1)
@@ -263,13 +245,13 @@ class LayerSolution:
         multipliers[self._begin[clusters] + (places - self.row_offsets[clusters]) * n_children + nodes - begin] = 0
         return replace(self, pending=pending, multipliers=multipliers, sums=None)
 
-    def to_arrays(self, prefix: str) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self, prefix: str) -> dict[str, Array]:
         """The arrays to store, named with ``prefix``; ``child_offsets`` belong to the tree."""
         names = ("row_offsets", "rows", "multipliers", "pending")
         return {f"{prefix}.{name}": getattr(self, name) for name in names}
 
     @classmethod
-    def from_arrays(cls, state: store.State, prefix: str, child_offsets: npt.NDArray[np.int64]) -> LayerSolution:
+    def from_arrays(cls, state: store.State, prefix: str, child_offsets: Int64) -> LayerSolution:
         """What :meth:`to_arrays` stored; sizes and offsets are verified here, all else by :meth:`verify`."""
         n_clusters, n_nodes = len(child_offsets) - 1, int(child_offsets[-1])
         offsets = store.need_offsets(state, f"{prefix}.row_offsets", length=n_clusters + 1)
@@ -290,16 +272,15 @@ class LayerSolution:
         if not sound or not (np.diff(self.rows)[inner] > 0).all():
             raise ModelError(f"{where!r} is damaged: the rows of its clusters must rise, in [0, {n_rows - 1}].")
         # The bits of halfs from infinity on, and of all that are negative, are these or more.
-        sound = {
-            "multipliers": bool((self.multipliers.view(np.uint16) < _INFINITE).all()),
-            "pending": bool((np.isfinite(self.pending) & (self.pending >= 0)).all()),
-        }
-        for name, fine in sound.items():
-            if not fine:
+        for name, sound in (
+            ("multipliers", self.multipliers.view(np.uint16) < _INFINITE),
+            ("pending", np.isfinite(self.pending) & (self.pending >= 0)),
+        ):
+            if not sound.all():
                 raise ModelError(f"{where!r} is damaged: {name} must be finite numbers of at least 0.")
 
 
-def rounded(multipliers: npt.NDArray[np.float32]) -> npt.NDArray[np.float16]:
+def rounded(multipliers: Float32) -> Float16:
     """Multipliers in half the bytes: none becomes 0 that isn't, for what depends on a row must stay visible."""
     halves = np.zeros(multipliers.shape, np.float16)
     positive = multipliers > 0  # of few, and the others' conversion would take as long
@@ -307,7 +288,7 @@ def rounded(multipliers: npt.NDArray[np.float32]) -> npt.NDArray[np.float16]:
     return halves
 
 
-def widened(multipliers: npt.NDArray[np.float16]) -> npt.NDArray[np.float32]:
+def widened(multipliers: Float16) -> Float32:
     """Multipliers as floats, times a power of two, 1 / :data:`WIDENED`: several times as fast as a conversion. The bits
     of a half that isn't negative are moved to where a float has them."""
     bits = multipliers.view(np.uint16).astype(np.uint32)
@@ -315,12 +296,12 @@ def widened(multipliers: npt.NDArray[np.float16]) -> npt.NDArray[np.float32]:
     return bits.view(np.float32)
 
 
-def column_sums(multipliers: npt.NDArray[np.float16]) -> npt.NDArray[np.float32]:
+def column_sums(multipliers: Float16) -> Float32:
     """The sums of the columns of a matrix of multipliers, each added row by row, whatever stands beside it."""
     floats = widened(multipliers)
     if floats.shape[1] == 1:  # a sum of one column would be by halves
         sums = np.cumsum(floats, dtype=np.float32)[-1:] if len(floats) else np.zeros(1, np.float32)
     else:
         sums = floats.sum(axis=0)
-    result: npt.NDArray[np.float32] = sums * WIDENED
+    result: Float32 = sums * WIDENED
     return result

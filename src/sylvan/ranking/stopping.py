@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from sylvan.arrays import validate
 from sylvan.arrays.topk import TopK
+from sylvan.arrays.types import Array, Bool, Float32, Float64, Int64
 from sylvan.errors import DataError, ParameterError
-from sylvan.params.fields import Number
+from sylvan.parallel import split_ranges
+from sylvan.params.fields import Number, check_value
 from sylvan.params.wording import counted
 
 Expected = Literal["f1"]
 
-Doubles = npt.NDArray[np.float64]
 DEPTH = 100  # answers that a rule looks at, where k doesn't ask for more
 _BLOCK_VALUES = 1 << 20  # doubles of the table of one block of rows
 
@@ -27,7 +27,7 @@ class StoppingRule:
 
     depth: int  # number of answers that it looks at
     k: int | None  # most answers
-    threshold: float | npt.NDArray[np.float32] | None  # shape (n_labels,), or None
+    threshold: float | Float32 | None  # shape (n_labels,), or None
     f1: bool
     precision: float | None
 
@@ -43,7 +43,8 @@ class StoppingRule:
         if expected not in (None, *get_args(Expected)):
             raise ParameterError(f"The 'expected' parameter of predict must be 'f1' or None. Got {expected!r} instead.")
         if precision is not None:
-            precision = _share(precision, "precision", open_low=True)
+            check_value("precision", precision, Number(float, 0, 1, open_low=True), "predict")
+            precision = float(precision)
         if threshold is not None or not (named or k):
             threshold = _threshold(0.5 if threshold is None else threshold, n_labels)
         only_k = k is not None and not named
@@ -66,18 +67,10 @@ class StoppingRule:
         return keep(top, answered & (np.arange(top.k) < lengths[:, None]))
 
 
-def _share(value: Any, name: str, open_low: bool = False) -> float:
-    """A number in [0, 1] as a float."""
-    constraint = Number(float, 0, 1, open_low=open_low)
-    if not constraint.accepts(value):
-        allowed = constraint.describe()
-        raise ParameterError(f"The {name!r} parameter of predict must be {allowed}. Got {value!r} instead.")
-    return float(value)
-
-
-def _threshold(value: Any, n_labels: int) -> float | npt.NDArray[np.float32]:
+def _threshold(value: Any, n_labels: int) -> float | Float32:
     if np.ndim(value) == 0:
-        return _share(value, "threshold")
+        check_value("threshold", value, Number(float, 0, 1), "predict")
+        return float(value)
     array = validate.real_numbers(value, "threshold")
     if array.shape != (n_labels,):
         raise DataError(
@@ -90,7 +83,7 @@ def _threshold(value: Any, n_labels: int) -> float | npt.NDArray[np.float32]:
     return array.astype(np.float32)
 
 
-def keep(top: TopK, chosen: npt.NDArray[np.bool_]) -> TopK:
+def keep(top: TopK, chosen: Bool) -> TopK:
     """The chosen answers alone, in their order, as wide as the longest row asks."""
     width = int(chosen.sum(axis=1).max(initial=0))
     order = np.argsort(~chosen, axis=1, kind="stable")[:, :width]
@@ -100,29 +93,29 @@ def keep(top: TopK, chosen: npt.NDArray[np.bool_]) -> TopK:
     return TopK(labels, scores)
 
 
-def lengths_for_precision(probabilities: npt.NDArray[Any], precision: float) -> npt.NDArray[np.int64]:
+def lengths_for_precision(probabilities: Array, precision: float) -> Int64:
     """How long each row's list may be for an expected precision of at least ``precision``. The expected precision of
     the first m answers is the mean of their probabilities."""
     # Shape: probabilities (n, k)
     places = np.arange(1, probabilities.shape[1] + 1)
     # Sums of float32 values in double precision: a mean that is the bound itself must not fall short of it.
     enough = np.cumsum(probabilities, axis=1, dtype=np.float64) >= precision * places * (1 - 1e-9)
-    lengths: npt.NDArray[np.int64] = np.where(enough & (probabilities > 0), places, 0).max(axis=1, initial=0)
+    lengths: Int64 = np.where(enough & (probabilities > 0), places, 0).max(axis=1, initial=0)
     return lengths
 
 
-def lengths_for_f1(probabilities: npt.NDArray[Any], most: int | None = None) -> npt.NDArray[np.int64]:
+def lengths_for_f1(probabilities: Array, most: int | None = None) -> Int64:
     """How many answers make the expected F1 of each row greatest: at least one, at most ``most``. Parameters and source
     as in :func:`expected_f1`; of equally good lengths the shortest."""
     n, k = probabilities.shape
     if not k:
         return np.zeros(n, np.int64)
-    best: npt.NDArray[np.int64] = expected_f1(probabilities)[:, :most].argmax(axis=1) + 1
-    n_answers: npt.NDArray[np.int64] = (probabilities > 0).sum(axis=1)
+    best: Int64 = expected_f1(probabilities)[:, :most].argmax(axis=1) + 1
+    n_answers: Int64 = (probabilities > 0).sum(axis=1)
     return np.minimum(best, n_answers)
 
 
-def expected_f1(probabilities: npt.NDArray[Any]) -> Doubles:
+def expected_f1(probabilities: Array) -> Float64:
     """The expected F1 of answering with the first 1, 2, ..., k labels of each row, exactly. Labels are taken to be true
     independently of each other, each with its probability; labels that aren't among the k count as wrong. With T of the
     first m labels true and R of the others, F1 is ``2 T / (m + T + R)``. Its mean takes a table of T's distribution,
@@ -132,25 +125,18 @@ def expected_f1(probabilities: npt.NDArray[Any]) -> Doubles:
     n, k = probabilities.shape
     result = np.zeros((n, k))
     rows = max(1, _BLOCK_VALUES // max(1, k * (k + 1)))
-    for start in range(0, n, rows):
-        block = slice(start, start + rows)
-        result[block] = _expected_f1(np.asarray(probabilities[block], np.float64))
-    return result
-
-
-def _expected_f1(p: Doubles) -> Doubles:
-    n, k = p.shape
-    true = np.zeros((k + 1, n, k + 1))  # true[m, :, t]: how likely t of the first m labels are true
-    true[0, :, 0] = 1
-    for m in range(1, k + 1):
-        chance = p[:, m - 1, None]
-        true[m, :, : m + 1] = true[m - 1, :, : m + 1] * (1 - chance)
-        true[m, :, 1 : m + 1] += true[m - 1, :, :m] * chance
-    result = np.empty((n, k))
-    inverse = np.tile(1 / np.maximum(np.arange(2 * k + 1), 1), (n, 1))  # E[1 / (s + R)], here R = 0
-    for m in range(k, 0, -1):
-        t = np.arange(m + 1)
-        result[:, m - 1] = 2 * np.einsum("it,t,it->i", true[m, :, : m + 1], t, inverse[:, m : 2 * m + 1])
-        chance = p[:, m - 1, None]
-        inverse[:, 1 : 2 * m] = chance * inverse[:, 2 : 2 * m + 1] + (1 - chance) * inverse[:, 1 : 2 * m]
+    for first, last in split_ranges(n, rows):
+        p = np.asarray(probabilities[first:last], np.float64)
+        true = np.zeros((k + 1, len(p), k + 1))  # true[m, :, t]: how likely t of the first m labels are true
+        true[0, :, 0] = 1
+        for m in range(1, k + 1):
+            chance = p[:, m - 1, None]
+            true[m, :, : m + 1] = true[m - 1, :, : m + 1] * (1 - chance)
+            true[m, :, 1 : m + 1] += true[m - 1, :, :m] * chance
+        inverse = np.tile(1 / np.maximum(np.arange(2 * k + 1), 1), (len(p), 1))  # E[1 / (s + R)], here R = 0
+        for m in range(k, 0, -1):
+            weights, t = inverse[:, m : 2 * m + 1], np.arange(m + 1)
+            result[first:last, m - 1] = 2 * np.einsum("it,t,it->i", true[m, :, : m + 1], t, weights)
+            chance = p[:, m - 1, None]
+            inverse[:, 1 : 2 * m] = chance * inverse[:, 2 : 2 * m + 1] + (1 - chance) * inverse[:, 1 : 2 * m]
     return result

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sylvan.arrays.topk import TopK, ranking_order, resized
+from sylvan.arrays.types import Float32, Int64
 from sylvan.errors import ParameterError
 from sylvan.metrics import propensities_of_counts
 from sylvan.params.fields import Constraint
@@ -54,7 +54,7 @@ def tail_of(of_model: str | None, of_call: Any) -> str | None:
     return None if tail == "none" else tail
 
 
-def label_gains(tail: str, counts: npt.NDArray[np.int64], n_rows: int) -> npt.NDArray[np.float32]:
+def label_gains(tail: str, counts: Int64, n_rows: int) -> Float32:
     """The gain of each label when it is answered correctly, in (0, 1]; that of the rarest labels is 1. The k labels
     with the highest products of gain and probability maximise the expected PSP@k (before it is normalised), or
     macro-averaged recall at k (Schultheis et al. 2024, arXiv 2401.16594)."""
@@ -63,11 +63,11 @@ def label_gains(tail: str, counts: npt.NDArray[np.int64], n_rows: int) -> npt.ND
         chance = np.maximum(counts, 1).astype(np.float64)
     else:
         chance = propensities_of_counts(counts, n_rows, *(_numbers(tail) or ()))
-    gains: npt.NDArray[np.float32] = (chance.min() / chance).astype(np.float32)
+    gains: Float32 = (chance.min() / chance).astype(np.float32)
     return gains
 
 
-def reweigh(top: TopK, gains: npt.NDArray[np.float32], k: int) -> TopK:
+def reweigh(top: TopK, gains: Float32, k: int) -> TopK:
     """The ``k`` answers of highest score times gain, best first; among equal scores the lower label comes first."""
     present = top.labels >= 0
     scores = np.where(present, top.scores * gains[np.maximum(top.labels, 0)], -np.inf).astype(np.float32)

@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from sylvan.arrays.canonical import Csr, within
+from sylvan.arrays.types import Float16, Float32, Int32, Int64
 from sylvan.data.parts.row_parts import RowParts, Rows
 from sylvan.indexing import LabelTree
 from sylvan.matching.beam import Beam, RowChanges, beam_job, beam_jobs, joined, root_beam
@@ -99,7 +99,7 @@ class TreeTraining:
                 beam = runner.one(beam_job(t, rows, weights, beam, self.beam, combine, runner.n_jobs))
             yield beam
 
-    def found(self, t: int, beam: Beam) -> npt.NDArray[np.int32]:
+    def found(self, t: int, beam: Beam) -> Int32:
         """The clusters of layer ``t`` whose negatives rows are, by the beam above it."""
         return near_best(beam, self.man_threshold, self.combines[t - 1]) if t else beam[0]
 
@@ -116,17 +116,10 @@ class Trained(NamedTuple):
 
 
 def train_rankers(
-    features: Rows,
-    labels: Csr,
-    tree: LabelTree,
-    training: TreeTraining,
-    sample_weight: npt.NDArray[np.float32] | None = None,
-    holdout: Sequence[npt.NDArray[np.int32]] = (),
-    *,
-    runner: Runner | None = None,
-    known: Mapping[int, ClusterWeights] | None = None,
+    features: Rows, labels: Csr, tree: LabelTree, training: TreeTraining, sample_weight: Float32 | None = None,
+    holdout: Sequence[Int32] = (), *, runner: Runner | None = None, known: Mapping[int, ClusterWeights] | None = None,
     keeps: bool = False,
-) -> Trained:
+) -> Trained:  # fmt: skip
     """Phases 2 and 3: the rows that each layer's clusters learn from, then their rankers. ``holdout`` are sets of row
     ids; ``known`` weights of layers that were learned elsewhere and are taken as they are. With ``keeps``, how each
     layer was solved is kept for updates."""
@@ -165,21 +158,17 @@ def train_rankers(
         costs = {t: sum(job.cost for job in layer) for t, layer in jobs.items()}
         for part in solved_together(costs, {t: len(tree.child_offsets[t]) - 1 for t in stage}):
             solved = runner.run([job for t in part for job in jobs[t]], _description(part, tree.depth))
-            blocks = [[job.inputs["clusters"] for job in jobs[t]] for t in part]
+            clusters = [[job.inputs["clusters"] for job in jobs[t]] for t in part]
             offsets = [tree.child_offsets[t] for t in part]
-            laid_out, changed, kept = _laid_out(
-                solved, blocks, offsets, features.shape[1], training.weight_dtype, runner
-            )
-            for t, multipliers in zip(part, kept, strict=True):
+            results = _laid_out(solved, clusters, offsets, features.shape[1], training.weight_dtype, runner)
+            for t, (layers[t], changed, multipliers) in zip(part, results, strict=True):
                 if keeps:
-                    problem = problems[t]
-                    nothing = np.zeros(int(problem.child_offsets[-1]), np.float32)
+                    pending, problem = np.zeros(int(tree.child_offsets[t][-1]), np.float32), problems[t]
                     solutions[t] = LayerSolution(
-                        problem.child_offsets, problem.row_offsets, problem.rows, multipliers, nothing
+                        problem.child_offsets, problem.row_offsets, problem.rows, np.concatenate(multipliers), pending
                     )
-            layers.update(zip(part, laid_out, strict=True))
-            if folds.count:
-                changes.update((t, _by_row(triples, folds)) for t, triples in zip(part, changed, strict=True))
+                if folds.count:
+                    changes[t] = _by_row(changed, folds)
     order = range(tree.depth)
     ranker = TreeRanker(tree, [layers[t] for t in order])
     return Trained(ranker, [changes.get(t) for t in order], [solutions[t] for t in order] if keeps else None)
@@ -233,32 +222,28 @@ def _description(stage: Sequence[int], depth: int) -> str:
 
 
 def _laid_out(
-    solved: Results[SolvedBlock],
-    blocks: Sequence[Sequence[range]],
-    offsets: Sequence[npt.NDArray[np.int64]],
-    n_features: int,
-    dtype: str,
-    runner: Runner,
-) -> tuple[list[ClusterWeights], list[list[Triples]], list[npt.NDArray[np.float16]]]:
-    """The layers of a stage from their solved blocks, which are let go, their blocks' changes of scores, and the
-    layers' multipliers. ``blocks`` holds the clusters of each block and ``offsets`` where each cluster's children
-    begin, layer by layer."""
-    place = [(at, clusters) for at, layer in enumerate(blocks) for clusters in layer]
+    solved: Results[SolvedBlock], clusters: Sequence[Sequence[range]], offsets: Sequence[Int64], n_features: int,
+    dtype: str, runner: Runner,
+) -> list[tuple[ClusterWeights, list[Triples], list[Float16]]]:  # fmt: skip
+    """The layers of a stage from their solved blocks, which are let go, with their blocks' changes of scores and
+    multipliers. ``clusters`` holds those of each block and ``offsets`` where each cluster's children begin, layer by
+    layer."""
+    place = [(layer, some) for layer, blocks in enumerate(clusters) for some in blocks]
     sizes = [np.zeros(len(each) - 1, ClusterRows.SIZES) for each in offsets]
     for number, block in solved.scan():
-        at, clusters = place[number]
-        sizes[at][clusters.start : clusters.stop] = block.sizes(dtype)
+        layer, some = place[number]
+        sizes[layer][some.start : some.stop] = block.sizes(dtype)
     layouts = [Layout(size, each, n_features, dtype, runner.zeros) for size, each in zip(sizes, offsets, strict=True)]
     changes: list[Any] = [None] * len(place)
-    kept: list[Any] = [None] * len(place)
+    multipliers: list[Any] = [None] * len(place)
 
     def lay(numbers: Sequence[int]) -> None:
         n_bytes = released = 0
         for number, block in solved.drain(numbers):
-            at, clusters = place[number]
-            for cluster, rows in zip(clusters, block, strict=True):
-                layouts[at].place(cluster, rows)
-            changes[number], kept[number] = block.changes(), block.multipliers()
+            layer, some = place[number]
+            for cluster, rows in zip(some, block, strict=True):
+                layouts[layer].place(cluster, rows)
+            changes[number], multipliers[number] = block.changes(), block.multipliers()
             n_bytes += block.nbytes
             if n_bytes - released > RELEASED:
                 released = n_bytes
@@ -266,13 +251,10 @@ def _laid_out(
         if n_bytes > RELEASED:
             return_freed_memory()
 
-    ends = np.cumsum([0, *map(len, blocks)]).tolist()
+    bounds = list(itertools.pairwise(np.cumsum([0, *map(len, clusters)]).tolist()))
     if solved.in_memory:
-        map_parallel(lay, [range(first, last) for first, last in itertools.pairwise(ends)], runner.n_jobs)
+        map_parallel(lay, [range(first, last) for first, last in bounds], runner.n_jobs)
     else:
         lay(range(len(solved)))
     runner.release()
-    nothing = np.zeros(0, np.float16)
-    bounds = list(itertools.pairwise(ends))
-    multipliers = [np.concatenate([nothing, *(one for one in kept[a:b] if one is not None)]) for a, b in bounds]
-    return [layout.finish() for layout in layouts], [changes[a:b] for a, b in bounds], multipliers
+    return [(layout.finish(), changes[a:b], multipliers[a:b]) for layout, (a, b) in zip(layouts, bounds, strict=True)]

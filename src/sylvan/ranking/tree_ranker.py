@@ -9,42 +9,19 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sylvan import kernels, store
 from sylvan.arrays.label_filter import LabelFilter
 from sylvan.arrays.topk import TopK
+from sylvan.arrays.types import Int32
 from sylvan.arrays.validate import Csr
 from sylvan.errors import ModelError
 from sylvan.indexing import LabelTree
 from sylvan.matching import beam as matching
 from sylvan.parallel import map_parallel, split_ranges
-from sylvan.weights.layer import ClusterRows, ClusterWeights, Layout
+from sylvan.weights.layer import ClusterRows, ClusterWeights, Layout, readable
 
 KIND = "tree-ranker"
-
-
-def layer_without(
-    layer: ClusterWeights,
-    kept: npt.NDArray[np.bool_],
-    kept_clusters: npt.NDArray[np.bool_],
-    child_offsets: npt.NDArray[np.int64],
-) -> ClusterWeights:
-    """A layer without the weights of some nodes; all others stay what they are, to the bit."""
-    # Shapes: kept (n_nodes,); kept_clusters (n_clusters,)
-    clusters = []
-    bounds = itertools.pairwise(layer.child_offsets.tolist())
-    for c, (first, last) in enumerate(bounds):
-        if not kept_clusters[c]:
-            continue
-        try:
-            rows = layer.cluster(c)
-            clusters.append(rows if kept[first:last].all() else rows.of_children(kept[first:last]))
-        except (ValueError, IndexError) as error:
-            raise ModelError(f"The weights of cluster {c} in this model are damaged: {error}.") from error
-    return ClusterWeights.from_clusters(
-        clusters, child_offsets, layer.n_features, layer.weight_dtype, codebook=layer.codebook
-    )
 
 
 def prune_layer(weights: ClusterWeights, share: float, weight_dtype: str, n_jobs: int = 1) -> ClusterWeights:
@@ -55,10 +32,8 @@ def prune_layer(weights: ClusterWeights, share: float, weight_dtype: str, n_jobs
     sizes = np.zeros(n_clusters, ClusterRows.SIZES)
 
     def left(c: int) -> ClusterRows:
-        try:
+        with readable(c):
             return largest_weights(weights.cluster(c), share)
-        except (ValueError, IndexError) as error:
-            raise ModelError(f"The weights of cluster {c} in this model are damaged: {error}.") from error
 
     def count(clusters: tuple[int, int]) -> None:
         for c in range(*clusters):
@@ -110,16 +85,9 @@ class TreeRanker:
         return matching.label_paths(self.tree)
 
     def rank(
-        self,
-        features: Csr,
-        k: int,
-        *,
-        beam: int,
-        combines: Sequence[str],
-        labels: LabelFilter | None = None,
-        n_jobs: int = 1,
-        description: str | None = None,
-    ) -> TopK:
+        self, features: Csr, k: int, *, beam: int, combines: Sequence[str], labels: LabelFilter | None = None,
+        n_jobs: int = 1, description: str | None = None,
+    ) -> TopK:  # fmt: skip
         """The ``k`` best labels of each row, of those that ``labels`` leaves open, by a beam of ``beam`` nodes."""
         return matching.rank(
             features, self.layers, self.tree.leaf_labels, k=k, beam=beam, combines=combines,
@@ -132,13 +100,22 @@ class TreeRanker:
         layers = [prune_layer(layer, share, weight_dtype or layer.weight_dtype, n_jobs) for layer in self.layers]
         return TreeRanker(self.tree, layers)
 
-    def without(self, labels: npt.NDArray[np.int32]) -> TreeRanker:
+    def without(self, labels: Int32) -> TreeRanker:
         """Without some labels: their leaves, the clusters that these leave empty, and the weights of both."""
         tree, kept = self.tree.without(labels)
         clusters = [np.ones(1, bool), *kept[:-1]]
-        layers = [
-            layer_without(*each) for each in zip(self.layers, kept, clusters, tree.child_offsets, strict=True)
-        ]  # fmt: skip
+        layers = []
+        for layer, stays, in_clusters, child_offsets in zip(
+            self.layers, kept, clusters, tree.child_offsets, strict=True
+        ):
+            parts = []  # all other nodes keep their weights, to the bit
+            for c, (first, last) in enumerate(itertools.pairwise(layer.child_offsets.tolist())):
+                if in_clusters[c]:
+                    with readable(c):
+                        rows = layer.cluster(c)
+                        parts.append(rows if stays[first:last].all() else rows.of_children(stays[first:last]))
+            width, dtype, codebook = layer.n_features, layer.weight_dtype, layer.codebook
+            layers.append(ClusterWeights.from_clusters(parts, child_offsets, width, dtype, codebook=codebook))
         return TreeRanker(tree, layers)
 
     def to_state(self) -> store.State:
@@ -154,11 +131,8 @@ class TreeRanker:
         """What :meth:`to_state` gave, verified."""
         tree = LabelTree.from_state(store.need_part(state, "tree", "label-tree"))
         bits = state.meta.get("block_bits")
-        if (
-            not isinstance(bits, list)
-            or len(bits) != tree.depth
-            or not all(type(b) is int and 0 <= b <= 16 for b in bits)
-        ):
+        sound = isinstance(bits, list) and len(bits) == tree.depth
+        if not sound or not all(type(b) is int and 0 <= b <= 16 for b in bits):
             raise ModelError(
                 f"{state.where!r} is damaged: in manifest.json, 'block_bits' must be {tree.depth} ints in [0, 16]. "
                 f"Got {bits!r} instead."

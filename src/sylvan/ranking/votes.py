@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sylvan import kernels, store
 from sylvan.arrays.label_filter import LabelFilter
 from sylvan.arrays.topk import TopK
+from sylvan.arrays.types import Array, Bool, Float32, Int32, Int64
 from sylvan.arrays.validate import Csr
 from sylvan.matching.neighbors import Nearest
 from sylvan.parallel import map_parallel, split_ranges
@@ -31,7 +30,7 @@ class Voted(TopK):
         """Labels and scores, by these neighbours."""
         return cls(top.labels, top.scores, nearest)
 
-    def of_rows(self, rows: slice | npt.NDArray[Any]) -> Voted:
+    def of_rows(self, rows: slice | Array) -> Voted:
         numbers, similarities = self.nearest
         return Voted(self.labels[rows], self.scores[rows], (numbers[rows], similarities[rows]))
 
@@ -40,16 +39,16 @@ class Voted(TopK):
 class LabelRows:
     """The labels of the rows that vote."""
 
-    offsets: npt.NDArray[np.int64]  # shape (n_rows + 1,)
-    labels: npt.NDArray[np.int32]  # the labels of each row
+    offsets: Int64  # shape (n_rows + 1,)
+    labels: Int32  # the labels of each row
     n_labels: int
     # share in (0, 1] of the row's vote that each label gets; None where all get the whole
-    relevance: npt.NDArray[np.float32] | None = None
+    relevance: Float32 | None = None
     # shape (n_rows,), or None: factor of each row's vote; None where all count alike
-    row_weights: npt.NDArray[np.float32] | None = None
+    row_weights: Float32 | None = None
 
     @classmethod
-    def build(cls, labels: Csr, row_weights: npt.NDArray[np.float32] | None) -> LabelRows:
+    def build(cls, labels: Csr, row_weights: Float32 | None) -> LabelRows:
         """The labels of a matrix; relevances are taken beside the largest of all."""
         same = bool((labels.data == labels.data[:1]).all())
         relevance = None if same else (labels.data / labels.data.max()).astype(np.float32)
@@ -76,13 +75,13 @@ class LabelRows:
         map_parallel(count, split_ranges(shape[0], ROWS), n_jobs)
         return TopK(best, scores)
 
-    def having(self, label: int) -> npt.NDArray[np.bool_]:
+    def having(self, label: int) -> Bool:
         """Which rows have a label."""
         flags = np.zeros(len(self.offsets) - 1, np.bool_)
         flags[np.searchsorted(self.offsets, np.flatnonzero(self.labels == label), side="right") - 1] = True
         return flags
 
-    def without(self, labels: npt.NDArray[np.int32]) -> LabelRows:
+    def without(self, labels: Int32) -> LabelRows:
         """The rows without some of their labels, for which nobody votes any more."""
         left = ~np.isin(self.labels, labels)
         offsets = np.concatenate(([0], np.cumsum(left)))[self.offsets].astype(np.int64)
@@ -94,13 +93,11 @@ class LabelRows:
         data = np.ones(len(self.labels), np.float32) if self.relevance is None else self.relevance
         return Csr(self.offsets, self.labels, data, (len(self.offsets) - 1, self.n_labels))
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self) -> dict[str, Array]:
         """The arrays to be saved, by name."""
-        arrays: dict[str, npt.NDArray[Any]] = {"label_offsets": self.offsets, "labels": self.labels}
-        for name in ("relevance", "row_weights"):
-            if getattr(self, name) is not None:
-                arrays[name] = getattr(self, name)
-        return arrays
+        arrays = {"label_offsets": self.offsets, "labels": self.labels}
+        arrays |= {"relevance": self.relevance, "row_weights": self.row_weights}
+        return {name: array for name, array in arrays.items() if array is not None}
 
     @classmethod
     def from_state(cls, state: store.State, n_rows: int, n_labels: int) -> LabelRows:

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sylvan import store
 from sylvan.arrays import validate
+from sylvan.arrays.types import Array
 from sylvan.errors import ModelError, ParameterError
 from sylvan.store import JSON
 from sylvan.version import __version__
@@ -79,7 +79,9 @@ class Checkpoint:
         """Say which training this is; nothing is written yet."""
         self._identity = dict(identity)
         if not self.exists():
-            if self.folder.exists() and not self._is_ours():
+            # A folder may be written into that is empty, or that a killed training began.
+            ours = self.folder.is_dir() and all(_BEGINNING.fullmatch(name) for name in os.listdir(self.folder))
+            if self.folder.exists() and not ours:
                 raise ModelError(f"{self._shown!r} is no checkpoint of a training and is not empty: choose another.")
             return
         before = store.load(self.folder / _IDENTITY, mmap=False)
@@ -87,16 +89,6 @@ class Checkpoint:
         refuse_another(self._shown, before.meta, self._identity)
         self._lock()
         self._begun = True
-
-    def read_only(self) -> Checkpoint:
-        """The same folder for a process beside the one that opens and writes it."""
-        reader = Checkpoint(self.folder)
-        reader.writes = False
-        return reader
-
-    def _is_ours(self) -> bool:
-        """Whether the folder may be written into: it is empty, or a killed training began it."""
-        return self.folder.is_dir() and all(_BEGINNING.fullmatch(name) for name in os.listdir(self.folder))
 
     @property
     def begun(self) -> bool:
@@ -106,25 +98,23 @@ class Checkpoint:
     def begin(self) -> None:
         """Make the folder, unless that has been done."""
         with self._beginning:
-            if not self._begun and self.writes:
-                self._begin()
+            if self._begun or not self.writes:
+                return
+            if self._outer is not None:
+                self._outer.begin()
+            try:
+                self.folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise ModelError(f"The checkpoint {self._shown!r} can't be made: {error.strerror or error}.") from error
+            self._lock()
+            store.save(self.folder / _IDENTITY, store.State(_KIND, 1, meta=self._identity))
+            self._begun = True
 
     def write(self, name: str, state: store.State) -> None:
         """Put a part into the folder, whole or not at all."""
         self.begin()
         if self.writes:
             store.save(self.folder / name, state)
-
-    def _begin(self) -> None:
-        if self._outer is not None:
-            self._outer.begin()
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ModelError(f"The checkpoint {self._shown!r} can't be made: {error.strerror or error}.") from error
-        self._lock()
-        store.save(self.folder / _IDENTITY, store.State(_KIND, 1, meta=self._identity))
-        self._begun = True
 
     def read(self, name: str) -> store.State | None:
         """A part, every byte compared with its checksum; None when there is none, or none that is whole."""
@@ -183,7 +173,7 @@ class Checkpoint:
             pass
 
 
-def checksum(*arrays: npt.NDArray[Any] | None, any_integer: bool = False) -> str:
+def checksum(*arrays: Array | None, any_integer: bool = False) -> str:
     """A checksum of the bytes and sizes of arrays, fast enough to be taken of a whole training set."""
     value = 0
     for array in arrays:
@@ -204,16 +194,13 @@ def identity_of(estimator: str, parameters: Mapping[str, Any], **data: Any) -> d
     any form that ``fit`` takes, also rows in parts, vectors, or None; a model among the parameters, such as a
     LabelTree, counts by its arrays."""
 
-    plain: dict[str, JSON] = {}
-    for name, value in parameters.items():
+    def plain(value: Any) -> JSON:
         if hasattr(value, "to_state"):
-            plain[name] = checksum(*value.to_state().arrays.values())
-        elif isinstance(value, np.ndarray):
-            plain[name] = checksum(value)
-        elif isinstance(value, (tuple, list)):
-            plain[name] = list(value)
-        else:
-            plain[name] = value.item() if isinstance(value, np.generic) else value
+            return checksum(*value.to_state().arrays.values())
+        if isinstance(value, np.ndarray):
+            return checksum(value)
+        return list(value) if isinstance(value, tuple) else value.item() if isinstance(value, np.generic) else value
+
     results: dict[str, JSON] = {"the release of Sylvan": __version__, "the estimator": estimator}
     for name, value in data.items():
         if isinstance(getattr(value, "checksum", None), str):  # rows that aren't in memory
@@ -224,7 +211,7 @@ def identity_of(estimator: str, parameters: Mapping[str, Any], **data: Any) -> d
             results[name] = checksum(matrix.indptr, matrix.indices, matrix.data)
         else:
             results[name] = None if value is None else checksum(value)
-    return {**results, **{f"the parameter {name!r}": value for name, value in plain.items()}}
+    return {**results, **{f"the parameter {name!r}": plain(value) for name, value in parameters.items()}}
 
 
 def refuse_another(where: str | os.PathLike[str], before: Mapping[str, JSON], now: Mapping[str, JSON]) -> None:
@@ -257,17 +244,19 @@ def opened(
         raise ParameterError(
             f"The 'checkpoint' parameter of fit must be a path or a Checkpoint. Got {checkpoint!r} instead."
         )
-    opened_one = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
+    folder = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
     if not writes:
-        yield opened_one.read_only()
+        reader = Checkpoint(folder.folder)  # another process opens and writes it
+        reader.writes = False
+        yield reader
         return
-    opened_one.open(identity())
+    folder.open(identity())
     try:
-        yield opened_one
+        yield folder
     except BaseException:
-        opened_one.remains()
+        folder.remains()
         raise
     finally:
-        opened_one.close()
-    if opened_one is not checkpoint:
-        opened_one.remove()
+        folder.close()
+    if folder is not checkpoint:
+        folder.remove()

@@ -13,8 +13,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from sylvan.arrays.types import Array
 from sylvan.errors import CheckpointWarning, ModelError, ParameterError
 from sylvan.runtime.checkpoint import Checkpoint, opened
 from sylvan.runtime.disk import is_full
@@ -53,7 +53,7 @@ class Checkpointed(Wrapper):
         self._full_until = 0.0  # before that, a disk that was full isn't tried again
         self._drop_unused(self._look_for_blocks())
 
-    def _zeros_in_files(self, size: int, dtype: Any) -> npt.NDArray[Any]:
+    def _zeros_in_files(self, size: int, dtype: Any) -> Array:
         if int(size) * np.dtype(dtype).itemsize <= BLOCK_BYTES:
             return np.zeros(size, dtype)
         return ScratchFiles(tempfile.gettempdir()).zeros(size, dtype)  # of this node: shared folders keep such files
@@ -63,7 +63,9 @@ class Checkpointed(Wrapper):
         new = [block for block in self._checkpoint.names(_BLOCK) if _number(block) >= self._number]
         for block in new:
             self._number = _number(block) + 1
-            self._block_of.update((name, block) for name in self._names_in(block))
+            state = self._checkpoint.read(block)
+            with suppress(ModelError):
+                self._block_of.update((name, block) for name in ([] if state is None else block_names(state)))
         return new
 
     def run(self, jobs: Sequence[Job[_Result]], description: str | None = None) -> Results[_Result]:
@@ -125,9 +127,7 @@ class Checkpointed(Wrapper):
     def flush(self) -> None:
         """Write what waits, if anything has been written before; a short training leaves no trace."""
         if self._checkpoint.begun:
-            with self._lock:
-                batch = self._take()
-            self._write(batch)
+            self._write(self._take())
 
     def load(self, names: Sequence[str], packing: Packing[_Result]) -> list[_Result] | None:
         jobs: list[Job[Any]] = [Job(name, dict, {}, packing=packing) for name in names]
@@ -162,13 +162,14 @@ class Checkpointed(Wrapper):
             self._waiting[name] = arrays
             now = time.monotonic()
             full = now >= self._due or (self._bytes >= self._block_bytes and now >= self._full_until)
-            batch = self._take() if full else {}
-        self._write(batch)
+        if full:
+            self._write(self._take())
 
     def _take(self) -> dict[str, Arrays]:
-        """What waits; the caller holds the lock."""
-        batch, self._waiting, self._bytes = self._waiting, {}, 0
-        return batch
+        """What waits."""
+        with self._lock:
+            batch, self._waiting, self._bytes = self._waiting, {}, 0
+            return batch
 
     def _write(self, batch: dict[str, Arrays]) -> None:
         """Blocks of results with the same fields; threads that come with further ones wait here, not to pile up."""
@@ -233,13 +234,6 @@ class Checkpointed(Wrapper):
             with suppress(ModelError):
                 yield from read_block(state)
 
-    def _names_in(self, block: str) -> list[str]:
-        state = self._checkpoint.read(block)
-        if state is not None:
-            with suppress(ModelError):
-                return block_names(state)
-        return []
-
 
 def _number(block: str) -> int:
     return int(block.removeprefix(_BLOCK).partition("-")[0])
@@ -286,15 +280,10 @@ class _Stored(Results[_Result]):
 
 @contextmanager
 def opened_runner(
-    n_jobs: int | None = 1,
-    *,
-    runner: Runner | None = None,
-    memory_limit: int | str | None = None,
-    checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
-    identity: Callable[[], Mapping[str, JSON]] = dict,
-    input_bytes: int = 0,
-    writes: bool = True,
-) -> Iterator[Runner]:
+    n_jobs: int | None = 1, *, runner: Runner | None = None, memory_limit: int | str | None = None,
+    checkpoint: Checkpoint | str | os.PathLike[str] | None = None, identity: Callable[[], Mapping[str, JSON]] = dict,
+    input_bytes: int = 0, writes: bool = True,
+) -> Iterator[Runner]:  # fmt: skip
     """The runner of one training, made of what ``fit`` was given and cleared up behind it."""
     if runner is not None:
         if memory_limit is not None or checkpoint is not None:

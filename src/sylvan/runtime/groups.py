@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sylvan import store
+from sylvan.arrays.types import Array
 from sylvan.errors import ModelError
 from sylvan.runtime.jobs import Arrays, Job
 
@@ -41,7 +42,7 @@ def block_names(state: store.State) -> list[str]:
         raise ModelError(f"{state.where!r} is damaged: its names are no text.") from error
 
 
-def read_block(state: store.State) -> Iterator[tuple[str, dict[str, npt.NDArray[Any]]]]:
+def read_block(state: store.State) -> Iterator[tuple[str, dict[str, Array]]]:
     """Each job's name and arrays, which are parts of the block's."""
     fields = sorted(name for name in state.arrays if name.startswith("field."))
     shapes = iter(store.need_array(state, _SHAPES, np.int64, (None,)).tolist())
@@ -103,7 +104,7 @@ def _together(jobs: Sequence[Job[Any]]) -> Job[list[Any]]:
 
 def _cut_each(cuts: Sequence[_Cut], inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The inputs of each job cut, as it asks for."""
-    result = {"jobs": inputs["jobs"]}
+    result = {name: value for name, value in inputs.items() if "." not in name}  # of all of them
     for number, (cut, arguments) in enumerate(zip(cuts, _of_each(inputs, len(cuts)), strict=True)):
         result.update(
             (f"{number}.{name}", value) for name, value in (arguments if cut is None else cut(arguments)).items()
@@ -135,13 +136,7 @@ def storing_group(
     """A group that writes its jobs' results as blocks of a checkpoint, and answers with their places and names."""
     packs = SentAlong((job.name, job.packing.pack) for job in jobs if job.packing is not None)
     inputs = {**group.inputs, "packs": packs, "paths": tuple(paths)}
-    cut = None if group.cut is None else partial(_cut_beside, group.cut)
-    return Job(group.name, _stored, inputs, group.cost, group.peak_bytes, title=group.title, cut=cut)
-
-
-def _cut_beside(cut: Callable[[Mapping[str, Any]], Mapping[str, Any]], inputs: Mapping[str, Any]) -> dict[str, Any]:
-    own = {name: value for name, value in inputs.items() if name not in ("packs", "paths")}
-    return {**cut(own), "packs": inputs["packs"], "paths": inputs["paths"]}
+    return dataclasses.replace(group, work=_stored, inputs=inputs)
 
 
 def _stored(packs: SentAlong, paths: tuple[str, ...], **inputs: Any) -> list[tuple[str, list[str]]]:

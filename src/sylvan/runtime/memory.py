@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from sylvan.arrays.types import Array
 from sylvan.errors import MemoryLimitError, ParameterError
 from sylvan.parallel import scratch
 from sylvan.params.wording import shown_bytes
@@ -215,14 +215,14 @@ class WithinMemory(Wrapper):
         result: _Value = shared
         return result
 
-    def _zeros(self, size: int, dtype: Any) -> npt.NDArray[Any]:
+    def _zeros(self, size: int, dtype: Any) -> Array:
         n_bytes = int(size) * np.dtype(dtype).itemsize
         if self._array_bytes + n_bytes > self.free * ARRAY_SHARE:
             return self._files.zeros(size, dtype)
         self._array_bytes += n_bytes
         return np.zeros(size, dtype)
 
-    def _zeros_briefly(self, size: int, dtype: Any) -> npt.NDArray[Any]:
+    def _zeros_briefly(self, size: int, dtype: Any) -> Array:
         in_memory = int(size) * np.dtype(dtype).itemsize <= self.free * ARRAY_SHARE
         return np.zeros(size, dtype) if in_memory else self._files.zeros(size, dtype)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, get_args
 
@@ -17,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import kernels, store
+from sylvan.arrays.types import Array, Bool, Float32, Int32, Int64
 from sylvan.errors import ModelError
 from sylvan.weights.quantized import (
     BOOK,
@@ -40,16 +42,25 @@ ROWS_PER_BLOCK = 8  # aimed at: one comparison finds the row, and the starts sta
 PACKED_ROWS_PER_BLOCK = 64  # of packed weights, whose starts would otherwise be large beside them
 
 
+@contextmanager
+def readable(c: int) -> Iterator[None]:
+    """Within it, numbers of cluster ``c`` that can't be are damage of the model."""
+    try:
+        yield
+    except (ValueError, IndexError) as error:
+        raise ModelError(f"The weights of cluster {c} in this model are damaged: {error}.") from error
+
+
 @dataclass(frozen=True)
 class ClusterRows:
     """One cluster's weights as rows: feature ids (rising), entries a row, child numbers (rising in a row), weights.
     Child numbers may be of any type of integers. Of a cluster that was stored in four bits, ``packed`` is how."""
 
-    features: npt.NDArray[np.int32]
-    lengths: npt.NDArray[np.int32]
-    children: npt.NDArray[Any]
-    weights: npt.NDArray[np.float32]
-    intercepts: npt.NDArray[np.float32]
+    features: Int32
+    lengths: Int32
+    children: Array
+    weights: Float32
+    intercepts: Float32
     packed: CodedRows | None = None
 
     # What a layer's layout depends on before any of its clusters is placed.
@@ -70,7 +81,7 @@ class ClusterRows:
             return self.packed
         return coded(self.features, self.lengths, self.children.astype(np.int32, copy=False), self.weights)
 
-    def of_children(self, stay_in: npt.NDArray[np.bool_]) -> ClusterRows:
+    def of_children(self, stay_in: Bool) -> ClusterRows:
         """The weights of some children alone, which are numbered anew in their order."""
         features, lengths, children, left = _of_children(stay_in, self.features, self.lengths, self.children)
         packed, old = None, self.packed
@@ -99,17 +110,17 @@ class ClusterWeights:
     block_bits: int
     # shape (n_clusters + 1,): cluster c's children are nodes `child_offsets[c]` to `child_offsets[c + 1] - 1` of the
     # layer
-    child_offsets: npt.NDArray[np.int64]
-    row_offsets: npt.NDArray[np.int64]  # shape (n_clusters + 1,)
-    entry_offsets: npt.NDArray[np.int64]  # shape (n_clusters + 1,)
+    child_offsets: Int64
+    row_offsets: Int64  # shape (n_clusters + 1,)
+    entry_offsets: Int64  # shape (n_clusters + 1,)
     # shape (n_clusters * (n_blocks + 1) * 2,): first row and first entry of each block, counted within the cluster
     block_starts: npt.NDArray[np.uint32]
-    keys: npt.NDArray[Any]  # shape (n_rows + 16,)
-    lengths: npt.NDArray[Any]  # shape (n_rows + 16,), dtype as ``children``: entries of each row, less one
-    children: npt.NDArray[Any] | None  # shape (n_entries,): child number within the cluster
-    values: npt.NDArray[Any]  # shape (n_entries,): codes into `codebook`, or weights
-    codebook: npt.NDArray[np.float32] | None  # shape (256,), or None
-    intercepts: npt.NDArray[np.float32]  # shape (n_nodes,)
+    keys: Array  # shape (n_rows + 16,)
+    lengths: Array  # shape (n_rows + 16,), dtype as ``children``: entries of each row, less one
+    children: Array | None  # shape (n_entries,): child number within the cluster
+    values: Array  # shape (n_entries,): codes into `codebook`, or weights
+    codebook: Float32 | None  # shape (256,), or None
+    intercepts: Float32  # shape (n_nodes,)
     layer: Any = field(init=False, default=None)  # the same arrays as the kernels see them
 
     def __post_init__(self) -> None:
@@ -141,13 +152,9 @@ class ClusterWeights:
 
     @classmethod
     def from_clusters(
-        cls,
-        clusters: Sequence[ClusterRows],
-        child_offsets: npt.NDArray[np.int64],
-        n_features: int,
-        weight_dtype: str = "uint8",
-        codebook: npt.NDArray[np.float32] | None = None,
-    ) -> ClusterWeights:
+        cls, clusters: Sequence[ClusterRows], child_offsets: Int64, n_features: int, weight_dtype: str = "uint8",
+        codebook: Float32 | None = None,
+    ) -> ClusterWeights:  # fmt: skip
         """Lay the clusters' rows out; with ``weight_dtype`` "uint8" and "uint4" weights are rounded to codebooks. A
         given ``codebook`` of bytes is used as it is."""
         sizes = np.array([cluster.sizes(weight_dtype) for cluster in clusters], ClusterRows.SIZES)
@@ -175,18 +182,16 @@ class ClusterWeights:
 
     def sound_cluster(self, c: int) -> ClusterRows:
         """As :meth:`cluster`, verified: what a loaded model's files say of it is trusted from here on."""
-        try:
+        with readable(c):
             rows = self.cluster(c)
-        except (ValueError, IndexError) as error:
-            raise ModelError(f"The weights of cluster {c} in this model are damaged: {error}.") from error
-        rising = bool((np.diff(rows.features) > 0).all())
-        inside = not len(rows.features) or 0 <= rows.features[0] <= rows.features[-1] < self.n_features
-        if not rising or not inside or (rows.lengths < 1).any() or rows.lengths.sum() != len(rows.children):
-            raise ModelError(f"The weights of cluster {c} in this model are damaged: its rows must rise and be filled.")
-        if rows.children.min(initial=0) < 0 or rows.children.max(initial=0) >= max(1, len(rows.intercepts)):
-            raise ModelError(f"The weights of cluster {c} in this model are damaged: it has no such child.")
-        if not np.isfinite(rows.weights).all():
-            raise ModelError(f"The weights of cluster {c} in this model are damaged: they must be finite.")
+            rising = bool((np.diff(rows.features) > 0).all())
+            inside = not len(rows.features) or 0 <= rows.features[0] <= rows.features[-1] < self.n_features
+            if not rising or not inside or (rows.lengths < 1).any() or rows.lengths.sum() != len(rows.children):
+                raise ValueError("its rows must rise and be filled")
+            if rows.children.min(initial=0) < 0 or rows.children.max(initial=0) >= max(1, len(rows.intercepts)):
+                raise ValueError("it has no such child")
+            if not np.isfinite(rows.weights).all():
+                raise ValueError("they must be finite")
         return rows
 
     def _packed_cluster(self, c: int) -> ClusterRows:
@@ -217,7 +222,7 @@ class ClusterWeights:
             CodedRows(features, pieces, children.astype(np.int32), codes, book),
         )  # fmt: skip
 
-    def to_arrays(self, prefix: str) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self, prefix: str) -> dict[str, Array]:
         """The arrays to store, named with ``prefix``; ``child_offsets`` belong to the tree."""
         names = ["row_offsets", "entry_offsets", "block_starts", "keys", "lengths", "children", "values", "intercepts"]
         arrays = {f"{prefix}.{name}": getattr(self, name) for name in names if getattr(self, name) is not None}
@@ -227,7 +232,7 @@ class ClusterWeights:
 
     @classmethod
     def from_arrays(
-        cls, state: store.State, prefix: str, child_offsets: npt.NDArray[np.int64], n_features: int, block_bits: int
+        cls, state: store.State, prefix: str, child_offsets: Int64, n_features: int, block_bits: int
     ) -> ClusterWeights:
         """What :meth:`to_arrays` stored. The sizes of all arrays and the offsets of the clusters are verified here. The
         starts, keys, lengths and child numbers inside a cluster are compared with these by the kernels wherever they
@@ -235,17 +240,17 @@ class ClusterWeights:
         n_clusters, n_nodes = len(child_offsets) - 1, int(child_offsets[-1])
         child_types = (np.uint8, np.uint16, np.uint32)
 
-        def need(name: str, dtype: Any, size: int | None) -> npt.NDArray[Any]:
+        def need(name: str, dtype: Any, size: int | None) -> Array:
             return store.need_array(state, f"{prefix}.{name}", dtype, (size,))
 
         row_offsets = store.need_offsets(state, f"{prefix}.row_offsets", length=n_clusters + 1)
         entry_offsets = store.need_offsets(state, f"{prefix}.entry_offsets", length=n_clusters + 1)
-        n_starts = n_clusters * (_n_blocks(n_features, block_bits) + 1) * 2
+        n_starts = n_clusters * (-(-n_features >> block_bits) + 1) * 2
         n_keys = int(row_offsets[-1]) + KEY_PADDING
         n_entries, n_lengths, packed = int(entry_offsets[-1]), n_keys, f"{prefix}.children" not in state.arrays
         if packed:
             bits = child_bits(int(np.diff(child_offsets).max(initial=1))) + CODE_BITS
-            children, n_values, n_lengths = None, stream_bytes(n_entries, bits), _length_bytes(int(row_offsets[-1]))
+            children, n_values, n_lengths = None, stream_bytes(n_entries, bits), int(row_offsets[-1]) // 2 + KEY_PADDING
         else:
             children, n_values = need("children", child_types, n_entries), n_entries
         codebook = None
@@ -276,13 +281,13 @@ class Layout:
     def __init__(
         self,
         # shape (n_clusters,): what `ClusterRows.sizes` says of each cluster: it settles every offset and the codebook
-        sizes: npt.NDArray[Any],
-        child_offsets: npt.NDArray[np.int64],  # shape (n_clusters + 1,)
+        sizes: Array,
+        child_offsets: Int64,  # shape (n_clusters + 1,)
         n_features: int,
         weight_dtype: str,  # one of `WEIGHT_DTYPES`
         # `allocate(size, dtype)` gives the large arrays, all zeros; those of a file, for instance
-        allocate: Callable[[int, Any], npt.NDArray[Any]] = np.zeros,
-        codebook: npt.NDArray[np.float32] | None = None,
+        allocate: Callable[[int, Any], Array] = np.zeros,
+        codebook: Float32 | None = None,
     ) -> None:
         self._n_features, self._child_offsets = n_features, np.ascontiguousarray(child_offsets)
         self._packed = weight_dtype == "uint4"
@@ -294,13 +299,13 @@ class Layout:
         self._bits = block_bits(n_features, rows, len(sizes), self._packed)
         most_children = int(np.diff(child_offsets).max(initial=1))
         self._keys = allocate(rows + KEY_PADDING, np.uint8 if self._bits <= 8 else np.uint16)
-        self._starts = allocate(len(sizes) * (_n_blocks(n_features, self._bits) + 1) * 2, np.uint32)
-        self._children: npt.NDArray[Any] | None = None
+        self._starts = allocate(len(sizes) * (-(-n_features >> self._bits) + 1) * 2, np.uint32)
+        self._children: Array | None = None
         # shape (256,): for "uint8", instead of one that the sizes settle
-        self.codebook: npt.NDArray[np.float32] | None = None
+        self.codebook: Float32 | None = None
         if self._packed:
             self._entry_bits = child_bits(most_children) + CODE_BITS
-            self._lengths = allocate(_length_bytes(rows), np.uint8)
+            self._lengths = allocate(rows // 2 + KEY_PADDING, np.uint8)
             self._values = allocate(stream_bytes(entries, self._entry_bits), np.uint8)
             self.codebook = np.zeros(BOOK * len(sizes), np.float32)
         else:
@@ -320,7 +325,7 @@ class Layout:
         first_row, first_entry = int(self._row_offsets[c]), int(self._entry_offsets[c])
         if self._packed:
             packed = cluster.coded()
-            self._place_rows(first_row, packed.features, packed.lengths, starts)
+            rows: ClusterRows | CodedRows = packed
             lengths = pack_lengths(packed.lengths)
             self._lengths[first_row // 2 : first_row // 2 + len(lengths)] = lengths
             numbers = packed.children.astype(np.int64) << CODE_BITS | packed.codes
@@ -328,14 +333,17 @@ class Layout:
             self._values[first_byte : first_byte + len(stream)] = stream
             assert self.codebook is not None
             self.codebook[BOOK * c : BOOK * (c + 1)] = packed.codebook
-            return
-        assert self._children is not None
-        self._place_rows(first_row, cluster.features, cluster.lengths, starts)
-        self._lengths[first_row : first_row + len(cluster.features)] = cluster.lengths - 1
-        entries = slice(first_entry, first_entry + len(cluster.children))
-        self._children[entries] = cluster.children
-        book = self.codebook
-        self._values[entries] = cluster.weights if book is None else encode(cluster.weights, book)
+        else:
+            assert self._children is not None
+            rows, entries = cluster, slice(first_entry, first_entry + len(cluster.children))
+            self._lengths[first_row : first_row + len(cluster.features)] = cluster.lengths - 1
+            self._children[entries] = cluster.children
+            book = self.codebook
+            self._values[entries] = cluster.weights if book is None else encode(cluster.weights, book)
+        self._keys[first_row : first_row + len(rows.features)] = rows.features & ((1 << self._bits) - 1)
+        # Rows and entries before each block.
+        starts[:, 0] = before = np.searchsorted(rows.features >> self._bits, np.arange(len(starts)))
+        starts[:, 1] = np.concatenate(([0], np.cumsum(rows.lengths)))[before]
 
     def copies(self, layer: ClusterWeights) -> bool:
         """Whether clusters of another layer of weights like these needn't be placed, but can be copied."""
@@ -364,12 +372,6 @@ class Layout:
             )
             to[begin : begin + last - first] = source[first:last]
 
-    def _place_rows(
-        self, first: int, features: npt.NDArray[np.int32], lengths: npt.NDArray[Any], starts: npt.NDArray[np.uint32]
-    ) -> None:
-        self._keys[first : first + len(features)] = features & ((1 << self._bits) - 1)
-        _count_blocks(features, lengths, self._bits, starts)
-
     def finish(self) -> ClusterWeights:
         """The layer, when every cluster has been placed."""
         return ClusterWeights(
@@ -378,9 +380,7 @@ class Layout:
         )  # fmt: skip
 
 
-def _of_children(
-    kept: npt.NDArray[np.bool_], features: npt.NDArray[np.int32], lengths: npt.NDArray[Any], children: npt.NDArray[Any]
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
+def _of_children(kept: Bool, features: Int32, lengths: Array, children: Array) -> tuple[Int32, Int64, Int32, Bool]:
     """Features, lengths and children of the entries of some children, numbered anew, and which entries these are."""
     left = kept[children]
     rows = np.repeat(np.arange(len(features)), lengths)[left]
@@ -410,17 +410,9 @@ def laid_out_bytes(
     return entries + rows + books + 16 * n_clusters + 4 * n_nodes
 
 
-def _offsets(sizes: npt.NDArray[np.int64], unit: int) -> npt.NDArray[np.int64]:
+def _offsets(sizes: Int64, unit: int) -> Int64:
     """Where parts of these sizes begin and the last one ends, at multiples of ``unit``."""
     return np.concatenate(([0], np.cumsum(-(-sizes // unit) * unit))).astype(np.int64)
-
-
-def _length_bytes(n_rows: int) -> int:
-    return n_rows // 2 + KEY_PADDING
-
-
-def _n_blocks(n_features: int, bits: int) -> int:
-    return -(-n_features // (1 << bits))
 
 
 def block_bits(n_features: int, n_rows: int, n_clusters: int, packed: bool = False) -> int:
@@ -440,18 +432,7 @@ def block_bits(n_features: int, n_rows: int, n_clusters: int, packed: bool = Fal
 
 def _rows_bytes(n_features: int, n_rows: int, n_clusters: int, bits: int) -> int:
     """Keys of rows and starts of blocks."""
-    return (1 if bits <= 8 else 2) * n_rows + 8 * (_n_blocks(n_features, bits) + 1) * n_clusters
-
-
-def _count_blocks(
-    features: npt.NDArray[np.int32], lengths: npt.NDArray[Any], bits: int, starts: npt.NDArray[np.uint32]
-) -> None:
-    """Fill ``starts`` (n_blocks + 1, 2): rows and entries before each block."""
-    n_blocks = len(starts) - 1
-    rows = np.searchsorted(features >> bits, np.arange(n_blocks + 1))
-    entries = np.concatenate(([0], np.cumsum(lengths)))
-    starts[:, 0] = rows
-    starts[:, 1] = entries[rows]
+    return (1 if bits <= 8 else 2) * n_rows + 8 * (-(-n_features >> bits) + 1) * n_clusters
 
 
 def runs_between(changed: Iterable[int], n_clusters: int) -> Iterator[tuple[int, int]]:
@@ -462,13 +443,9 @@ def runs_between(changed: Iterable[int], n_clusters: int) -> Iterator[tuple[int,
 
 
 def with_clusters(
-    layer: ClusterWeights,
-    changed: Mapping[int, ClusterRows],
-    came_from: npt.NDArray[np.int32],
-    child_offsets: npt.NDArray[np.int64],
-    n_features: int,
-    codebook: npt.NDArray[np.float32] | None,
-) -> ClusterWeights:
+    layer: ClusterWeights, changed: Mapping[int, ClusterRows], came_from: Int32, child_offsets: Int64, n_features: int,
+    codebook: Float32 | None,
+) -> ClusterWeights:  # fmt: skip
     """A layer with other weights in some clusters."""
     # Shapes: came_from (n_clusters,); child_offsets (n_clusters + 1,); codebook (256,)
     runs = list(runs_between(changed, len(came_from)))

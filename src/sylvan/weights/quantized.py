@@ -7,10 +7,10 @@ longer row is continued in the next, with the same key."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+
+from sylvan.arrays.types import Array, Float32, Float64, Int32, Int64, UInt8
 
 LEAST_RATIO = 1e-5  # magnitudes below this part of the largest share the codebook's least
 CODE_BITS = 4
@@ -23,7 +23,7 @@ ROUNDS = 10  # of k-means
 WIDEST = 1e-5  # magnitudes below this part of the largest share the codebook's least
 
 
-def make_codebook(least: float, largest: float) -> npt.NDArray[np.float32]:
+def make_codebook(least: float, largest: float) -> Float32:
     """Codes 0 to 127: magnitudes from the least to the largest in equal ratios; 128 to 255: their negatives."""
     if largest == 0:
         return np.zeros(256, np.float32)
@@ -33,7 +33,7 @@ def make_codebook(least: float, largest: float) -> npt.NDArray[np.float32]:
     return np.concatenate((magnitudes, -magnitudes)).astype(np.float32)
 
 
-def encode(weights: npt.NDArray[np.float32], codebook: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
+def encode(weights: Float32, codebook: Float32) -> UInt8:
     """The code of the nearest magnitude (in ratio) of each weight."""
     least, largest = float(codebook[0]), float(codebook[127])
     codes = np.zeros(len(weights), np.float32)
@@ -53,11 +53,11 @@ class CodedRows:
     """A cluster's rows with codes for weights: features (rising, repeated where a row is continued) and lengths of the
     rows, child numbers and codes of the entries, and the cluster's codebook."""
 
-    features: npt.NDArray[np.int32]
-    lengths: npt.NDArray[np.int64]
-    children: npt.NDArray[np.int32]
-    codes: npt.NDArray[np.uint8]
-    codebook: npt.NDArray[np.float32]
+    features: Int32
+    lengths: Int64
+    children: Int32
+    codes: UInt8
+    codebook: Float32
 
 
 def child_bits(most_children: int) -> int:
@@ -65,13 +65,7 @@ def child_bits(most_children: int) -> int:
     return max(0, most_children - 1).bit_length()
 
 
-def coded(
-    features: npt.NDArray[np.int32],
-    lengths: npt.NDArray[np.int32],
-    children: npt.NDArray[np.int32],
-    weights: npt.NDArray[np.float32],
-    book: npt.NDArray[np.float32] | None = None,
-) -> CodedRows:
+def coded(features: Int32, lengths: Int32, children: Int32, weights: Float32, book: Float32 | None = None) -> CodedRows:
     """Rows of a cluster with every weight rounded to a codebook: the one given, or what k-means makes of them."""
     book = _fit(weights) if book is None else book
     middles = (book[1:] + book[:-1]) / 2
@@ -106,7 +100,7 @@ def joined_codes(first: CodedRows, second: CodedRows) -> CodedRows:
     return CodedRows(np.repeat(features, pieces), split, children, codes, first.codebook)
 
 
-def _in_pieces(counts: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _in_pieces(counts: Int64) -> tuple[Int64, Int64]:
     """In how many rows entries of each feature are stored, and the lengths of these rows."""
     pieces = -(-counts // LONGEST)
     split = np.full(int(pieces.sum()), LONGEST, np.int64)
@@ -114,7 +108,7 @@ def _in_pieces(counts: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], np
     return pieces, split
 
 
-def _fit(weights: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+def _fit(weights: Float32) -> Float32:
     """The codebook, rising: half for each sign, where both are there."""
     magnitudes = [np.sort(np.abs(weights[weights * sign > 0])).astype(np.float64) for sign in (-1, 1)]
     sizes = [BOOK // 2 if len(other) else BOOK for other in magnitudes[::-1]]
@@ -123,7 +117,7 @@ def _fit(weights: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     return np.concatenate((book, np.full(BOOK - len(book), book[-1] if len(book) else 0, np.float32)))
 
 
-def _means(values: npt.NDArray[np.float64], n_means: int) -> npt.NDArray[np.float64]:
+def _means(values: Float64, n_means: int) -> Float64:
     """At most ``n_means`` means of sorted values above 0, by Lloyd's algorithm from a geometric series."""
     if not len(values):
         return values
@@ -132,7 +126,7 @@ def _means(values: npt.NDArray[np.float64], n_means: int) -> npt.NDArray[np.floa
         return distinct
     sums = np.concatenate(([0.0], np.cumsum(values)))
     first = max(values[0], values[-1] * WIDEST)
-    means: npt.NDArray[np.float64] = first * (values[-1] / first) ** (np.arange(n_means) / (n_means - 1))
+    means: Float64 = first * (values[-1] / first) ** (np.arange(n_means) / (n_means - 1))
     for _ in range(ROUNDS):
         ends = np.concatenate(([0], np.searchsorted(values, (means[1:] + means[:-1]) / 2), [len(values)]))
         counts, totals = ends[1:] - ends[:-1], sums[ends]
@@ -148,7 +142,7 @@ def stream_bytes(n_entries: int, bits: int) -> int:
     return -(-n_entries * bits // 8) + ENTRY_PADDING
 
 
-def pack_bits(numbers: npt.NDArray[Any], bits: int) -> npt.NDArray[np.uint8]:
+def pack_bits(numbers: Array, bits: int) -> UInt8:
     """Numbers of ``bits`` bits one after another, low bits first."""
     spread = np.empty((len(numbers), bits), np.uint8)
     for bit in range(bits):
@@ -156,30 +150,26 @@ def pack_bits(numbers: npt.NDArray[Any], bits: int) -> npt.NDArray[np.uint8]:
     return np.packbits(spread.ravel(), bitorder="little")
 
 
-def unpack_bits(stream: npt.NDArray[np.uint8], first: int, n: int, bits: int) -> npt.NDArray[np.int64]:
+def unpack_bits(stream: UInt8, first: int, n: int, bits: int) -> Int64:
     """``n`` numbers from number ``first`` on of what :func:`pack_bits` made; ``stream`` is padded."""
     bit = (first + np.arange(n, dtype=np.int64)) * bits
     words = np.zeros(n, np.uint64)
     for byte in range(8):
         words |= stream[(bit >> 3) + byte].astype(np.uint64) << np.uint64(8 * byte)
-    numbers: npt.NDArray[np.int64] = (words >> (bit & 7).astype(np.uint64) & np.uint64((1 << bits) - 1)).astype(
-        np.int64
-    )
+    numbers: Int64 = (words >> (bit & 7).astype(np.uint64) & np.uint64((1 << bits) - 1)).astype(np.int64)
     return numbers
 
 
-def pack_lengths(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+def pack_lengths(lengths: Int64) -> UInt8:
     """Lengths of 1 to 16, less one, two a byte, the first in the low bits."""
     halves = np.zeros(len(lengths) + len(lengths) % 2, np.uint8)
     halves[: len(lengths)] = lengths - 1
-    packed: npt.NDArray[np.uint8] = halves[::2] | halves[1::2] << np.uint8(4)
+    packed: UInt8 = halves[::2] | halves[1::2] << np.uint8(4)
     return packed
 
 
-def unpack_lengths(stream: npt.NDArray[np.uint8], first: int, n: int) -> npt.NDArray[np.int64]:
+def unpack_lengths(stream: UInt8, first: int, n: int) -> Int64:
     """``n`` lengths from row ``first`` on of what :func:`pack_lengths` made."""
     half = first + np.arange(n, dtype=np.int64)
-    halves: npt.NDArray[np.int64] = (stream[half >> 1] >> (4 * (half & 1)).astype(np.uint8) & np.uint8(15)).astype(
-        np.int64
-    )
+    halves: Int64 = (stream[half >> 1] >> (4 * (half & 1)).astype(np.uint8) & np.uint8(15)).astype(np.int64)
     return halves + 1

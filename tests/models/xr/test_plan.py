@@ -17,7 +17,6 @@ import sylvan
 from sylvan import NeighborRanker, TextModel, TfidfVectorizer, XRLinear, data
 from sylvan.errors import DataError, MemoryLimitError, ParameterError
 from sylvan.models.xr import estimate, fitted
-from sylvan.models.xr import plan as plans
 from sylvan.models.xr.estimate import TrainingSize
 from sylvan.params.wording import shown_seconds
 from sylvan.runtime.plan import Phase, Plan, state_bytes
@@ -102,7 +101,7 @@ def test_texts_have_a_plan() -> None:
     ids=["default", "searched", "deep", "flat", "float32", "trees", "overlap", "unscaled", "layer by layer"],
 )  # fmt: skip
 def test_sizes_from_a_sample_are_near_the_real_ones(monkeypatch: pytest.MonkeyPatch, params: dict[str, Any]) -> None:
-    monkeypatch.setattr(plans, "MOST_ROWS", 2_000)
+    monkeypatch.setattr(estimate, "MOST_ROWS", 2_000)
     train, _ = data.load_sample()
     X, Y = TfidfVectorizer().fit_transform(train.texts), data.Vocabulary.from_labels(train.labels).encode(train.labels)
     model = XRLinear(n_jobs=1, **params)
@@ -122,13 +121,13 @@ def test_a_plan_trains_on_no_more_than_a_sample(monkeypatch: pytest.MonkeyPatch)
     rng = np.random.default_rng(0)
     X = sp.random(20_000, 300, 0.05, "csr", np.float32, rng)
     model = XRLinear(n_jobs=1)
-    assert model.plan(X, rng.integers(0, 40, 20_000)).sampled_rows == max(shapes)[0] == plans.MOST_ROWS
+    assert model.plan(X, rng.integers(0, 40, 20_000)).sampled_rows == max(shapes)[0] == estimate.MOST_ROWS
     shapes.clear()
-    monkeypatch.setattr(plans, "MOST_ENTRIES", 3_000)
+    monkeypatch.setattr(estimate, "MOST_ENTRIES", 3_000)
     model.plan(X, rng.integers(0, 40, 20_000))
     assert 2_000 < max(shapes)[1] <= 3_000
     shapes.clear()
-    monkeypatch.setattr(plans, "MOST_SECONDS", 0.0)  # the first training takes too long already
+    monkeypatch.setattr(estimate, "MOST_SECONDS", 0.0)  # the first training takes too long already
     model.plan(X, rng.integers(0, 40, 20_000))
     assert len(shapes) == 1
 
@@ -168,7 +167,7 @@ def test_a_sample_is_solved_as_all_rows_are(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_hardly_any_labels_in_the_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sample without a label, or with one; and labels in other forms than lists of names."""
-    for module, name in ((plans, "MOST_ROWS"), (texts_module, "MOST_TEXTS")):
+    for module, name in ((estimate, "MOST_ROWS"), (texts_module, "MOST_TEXTS")):
         monkeypatch.setattr(module, name, 20)
     texts, names = ["a whale at sea"] * 2_000, [[]] * 1_997 + [["Whaling"], ["Sea"], ["Sea"]]
     X, Y = TfidfVectorizer().fit_transform(texts), data.Vocabulary.from_labels(names).encode(names)
@@ -185,7 +184,8 @@ def test_hardly_any_labels_in_the_sample(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def too_small(monkeypatch: pytest.MonkeyPatch, n_bytes: int) -> None:
     """The machine has ``n_bytes`` left."""
-    for module in (plans, fitted):
+    monkeypatch.setattr(fitted, "SMALL", 0)
+    for module in (estimate, fitted):
         monkeypatch.setattr(module, "available_bytes", lambda: n_bytes)
 
 

@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from sylvan.arrays.canonical import Csr, stacked, take_rows, within
+from sylvan.arrays.types import Array, Float32, Int32, Int64
 from sylvan.indexing import LabelTree
 from sylvan.matching.negatives import cluster_rows, layer_positives, of_root
 from sylvan.models.xr.changed_layer import Grown
@@ -27,7 +27,6 @@ from sylvan.runtime.jobs import Job, Runner
 from sylvan.weights.layer import ClusterRows, ClusterWeights
 from sylvan.weights.quantized import CodedRows, coded, joined_codes
 
-_Ids = npt.NDArray[np.int32]
 ANSWERS = 30  # of each new row; their labels have stand-ins, beside those of a new label's cluster
 
 
@@ -37,7 +36,7 @@ class NewRows(NamedTuple):
     grown: Grown  # the tree with the new labels
     rows: Changes  # their rows: features as the rankers see them; all labels of each, known ones too
     length: float  # the usual length of the rows of the first training
-    worth: npt.NDArray[np.float32]  # shape (n_known_labels,): the weight of each known label's stand-in
+    worth: Float32  # shape (n_known_labels,): the weight of each known label's stand-in
     training: TreeTraining
 
 
@@ -146,9 +145,7 @@ def _labels_beside(ranker: TreeRanker, new: NewRows, runner: Runner) -> Csr:
     return Csr.of((within(new.rows.labels, n_known).to_scipy() + answers).astype(np.float32).tocsr())
 
 
-def leaves_beside(
-    tree: LabelTree, places: tuple[npt.NDArray[np.int64], _Ids], cluster: int, beside: Csr
-) -> npt.NDArray[np.int64]:
+def leaves_beside(tree: LabelTree, places: tuple[Int64, Int32], cluster: int, beside: Csr) -> Int64:
     """The leaves of a cluster, and those of the labels ``beside``, rising; each label's are at ``places``."""
     begin, order = places
     has = np.zeros(tree.n_labels, bool)
@@ -157,7 +154,7 @@ def leaves_beside(
     return np.union1d(np.arange(first, last), order[np.repeat(has, np.diff(begin))])
 
 
-def _stand_ins(layer: ClusterWeights, leaves: npt.NDArray[np.int64], n_features: int, length: float) -> Csr:
+def _stand_ins(layer: ClusterWeights, leaves: Int64, n_features: int, length: float) -> Csr:
     """A row for each of some leaves, rising, as long as others are."""
     features, lengths, values = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
     offsets = layer.child_offsets
@@ -176,7 +173,7 @@ def _stand_ins(layer: ClusterWeights, leaves: npt.NDArray[np.int64], n_features:
     return rows._replace(data=rows.data * np.float32(length))
 
 
-def _offsets(sizes: Sequence[int] | npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+def _offsets(sizes: Sequence[int] | Array) -> Int64:
     return np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
 
 

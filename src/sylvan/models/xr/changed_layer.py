@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from sylvan.arrays.canonical import take_rows, within
+from sylvan.arrays.types import Array, Bool, Float16, Float32, Int32, Int64
 from sylvan.arrays.validate import Csr
 from sylvan.indexing.clustering import layer_plan, plan_offsets
 from sylvan.indexing.tree import LabelTree
@@ -23,7 +23,6 @@ from sylvan.ranking.solution import STALE, LayerSolution, column_sums
 from sylvan.ranking.training import TreeTraining
 from sylvan.weights.layer import ClusterWeights
 
-_Ids = npt.NDArray[np.int32]
 HALF_LANES = LANES // 2
 # A child waits to be solved again until the losses of new rows are more than this share of its objective.
 WAITING = 0.1
@@ -36,8 +35,8 @@ class Grown:
     last layer."""
 
     tree: LabelTree
-    was: tuple[_Ids, ...]  # of each layer's nodes, the number in the tree before; -1 for a node that is new
-    came_from: tuple[_Ids, ...]  # of each layer's clusters, the cluster before whose rows it takes over
+    was: tuple[Int32, ...]  # of each layer's nodes, the number in the tree before; -1 for a node that is new
+    came_from: tuple[Int32, ...]  # of each layer's clusters, the cluster before whose rows it takes over
 
     @classmethod
     def same(cls, tree: LabelTree) -> Grown:
@@ -58,7 +57,7 @@ class Grown:
         grown = LabelTree(offsets, labels, tree.n_labels + len(rising), tree.removed)
         return Grown(grown, (*self.was[:last], was), self.came_from)
 
-    def split(self, cluster: int, right: npt.NDArray[np.bool_]) -> Grown:
+    def split(self, cluster: int, right: Bool) -> Grown:
         """With a cluster of the last layer divided in two siblings, the second of those children that are ``right``."""
         tree, last = self.tree, self.tree.depth - 1
         first, end = (int(each) for each in tree.child_offsets[last][cluster : cluster + 2])
@@ -93,29 +92,19 @@ class RowsNow:
 
     features: Csr  # shape (n, d)
     labels: Csr  # shape (n, n_labels)
-    norms: npt.NDArray[np.float32]  # shape (n,): the squared length of each row
-    weight: npt.NDArray[np.float32] | None  # shape (n,), or None
-    was: _Ids  # shape (n,): the number that each row had, rising; -1 for one that is new
+    norms: Float32  # shape (n,): the squared length of each row
+    weight: Float32 | None  # shape (n,), or None
+    was: Int32  # shape (n,): the number that each row had, rising; -1 for one that is new
     n_before: int  # how many rows there were
-    relabelled: _Ids  # rows that were there with other labels, rising
+    relabelled: Int32  # rows that were there with other labels, rising
     labels_before: Csr  # shape (len(relabelled), n_labels): their labels then
 
     @property
-    def fresh(self) -> _Ids:
+    def fresh(self) -> Int32:
         """The rows that are new or have other labels, rising."""
         changed = self.was < 0
         changed[self.relabelled] = True
         return np.flatnonzero(changed).astype(np.int32)
-
-    def numbers_now(self) -> _Ids | None:
-        """The number of each row that there was, -1 for one that is gone; None where all have the same."""
-        n = self.n_before
-        if np.array_equal(self.was[:n], np.arange(n)):
-            return None
-        now = np.full(n, -1, np.int32)
-        stayed = np.flatnonzero(self.was >= 0).astype(np.int32)
-        now[self.was[stayed]] = stayed
-        return now
 
 
 @dataclass
@@ -125,23 +114,23 @@ class ChangedCluster:
 
     number: int
     came_from: int  # its number as it is stored
-    rows: _Ids
-    multipliers: npt.NDArray[np.float16]
-    was: _Ids  # each child's number in the stored cluster, -1 for a new one
+    rows: Int32
+    multipliers: Float16
+    was: Int32  # each child's number in the stored cluster, -1 for a new one
     whole: bool  # whether the children are those of the stored cluster
-    solved: npt.NDArray[np.bool_]
-    came: npt.NDArray[np.bool_]  # which rows weren't there
+    solved: Bool
+    came: Bool  # which rows weren't there
 
 
 class _Entries(NamedTuple):
     """Rows and nodes of a layer that have something new to do with each other."""
 
-    rows: npt.NDArray[Any]
-    nodes: npt.NDArray[np.int64]
-    scores: npt.NDArray[np.float32]
-    positive: npt.NDArray[np.bool_]
-    relevance: npt.NDArray[np.float32]
-    turned: npt.NDArray[np.bool_]  # a row that was there, of which the node was a positive and isn't, or the reverse
+    rows: Array
+    nodes: Int64
+    scores: Float32
+    positive: Bool
+    relevance: Float32
+    turned: Bool  # a row that was there, of which the node was a positive and isn't, or the reverse
 
 
 class ChangedLayer:
@@ -152,14 +141,19 @@ class ChangedLayer:
 
     def __init__(
         self, weights: ClusterWeights, solution: LayerSolution, grown: Grown, t: int, rows: RowsNow,
-        positives: Callable[[_Ids], Csr], before: Csr, training: TreeTraining, precise: bool,
+        positives: Callable[[Int32], Csr], before: Csr, training: TreeTraining, precise: bool,
     ) -> None:  # fmt: skip
         # Shape: came_from (n_clusters,)
         self._weights, self._stored, self._rows = weights, solution, rows
         self._offsets, self._was, self.came_from = grown.tree.child_offsets[t], grown.was[t], grown.came_from[t]
         self._positives, self._before = positives, before
         self._weighted, self._linear, self._precise = training.weighs(rows.labels), training.linear, precise
-        self._now = rows.numbers_now()  # None where all are what they were
+        # The number of each row that there was, -1 for one that is gone; None where all have the same.
+        self._now: Int32 | None = None
+        if not np.array_equal(rows.was[: rows.n_before], np.arange(rows.n_before)):
+            stayed = np.flatnonzero(rows.was >= 0).astype(np.int32)
+            self._now = np.full(rows.n_before, -1, np.int32)
+            self._now[rows.was[stayed]] = stayed
         self._divided = np.bincount(self.came_from)[self.came_from] > 1
         known = self._was >= 0
         pending, sums = np.zeros(len(known), np.float32), np.zeros(len(known), np.float32)
@@ -170,7 +164,7 @@ class ChangedLayer:
         self.solved = ~known | due  # shape (n_nodes,): which children are to be solved, when `clusters` has been asked
         self._pending, self._sums, self.solution = pending, sums, solution
 
-    def clusters(self, found: tuple[npt.NDArray[np.int64], _Ids], n_jobs: int) -> list[ChangedCluster]:
+    def clusters(self, found: tuple[Int64, Int32], n_jobs: int) -> list[ChangedCluster]:
         """What becomes of the clusters that something has changed for, in their order; all others stay what they are.
         To each, some rows have come: all its rows if the update is precise, else those that are fresh."""
         parts = {
@@ -192,7 +186,7 @@ class ChangedLayer:
         self._judge(each, entries)
         return each
 
-    def _touched(self, found: npt.NDArray[np.int64]) -> list[int]:
+    def _touched(self, found: Int64) -> list[int]:
         """The clusters that rows come to or go from, and those with new children or some that must be solved."""
         if self._precise:
             return list(range(len(self.came_from)))
@@ -209,7 +203,7 @@ class ChangedLayer:
         which: list[int] = np.flatnonzero(touched).tolist()
         return which
 
-    def _rows_of(self, c: int, found: _Ids) -> tuple[_Ids, _Ids, npt.NDArray[np.bool_] | None]:
+    def _rows_of(self, c: int, found: Int32) -> tuple[Int32, Int32, Bool | None]:
         """The rows of cluster ``c`` to which some come; those that it had and that stay, by the numbers that they have
         now, and which they are, None for all."""
         stored = self._stored.rows_of(int(self.came_from[c]))
@@ -225,7 +219,7 @@ class ChangedLayer:
             now = now[stays]
         return (found if self._precise else _union(now, found)), now, stays
 
-    def _cluster(self, c: int, stayed: _Ids, mask: npt.NDArray[np.bool_] | None) -> ChangedCluster:
+    def _cluster(self, c: int, stayed: Int32, mask: Bool | None) -> ChangedCluster:
         """Cluster ``c`` with its rows and where its multipliers start; children that are new, or that a row which is
         gone supported, are to be solved."""
         nodes, o = slice(int(self._offsets[c]), int(self._offsets[c + 1])), int(self.came_from[c])
@@ -253,12 +247,12 @@ class ChangedLayer:
             solved[:] = True  # of no row, a child isn't a solution that others could start from
         return ChangedCluster(c, o, rows, multipliers, was, grown and len(was) == n_old, solved, came)
 
-    def _matters(self, c: int, now: _Ids) -> npt.NDArray[np.bool_]:
+    def _matters(self, c: int, now: Int32) -> Bool:
         """Which rows the solution of cluster ``c`` depends on: those that support its children, and their positives."""
         first, last, o = int(self._offsets[c]), int(self._offsets[c + 1]), int(self.came_from[c])
         was, old = self._was[first:last], self._stored.multipliers_of(o)
         begin = int(self._stored.child_offsets[o])
-        supports: npt.NDArray[np.bool_] = np.any(old[:, was[was >= 0] - begin] > 0, axis=1)
+        supports: Bool = np.any(old[:, was[was >= 0] - begin] > 0, axis=1)
         supports |= not self._stored.known
         left = np.flatnonzero(now >= 0)
         positives = self._positives(now[left])
@@ -270,7 +264,10 @@ class ChangedLayer:
         """What rows that have come to a cluster, or have other labels, are to the nodes that were there before."""
         relabelled = np.zeros(self._rows.features.shape[0], bool)
         relabelled[self._rows.relabelled] = self._rows.was[self._rows.relabelled] >= 0
-        changed = [np.flatnonzero(cluster.came | relabelled[cluster.rows]) for cluster in each]
+        others = len(self._rows.relabelled) > 0
+        changed = [
+            np.flatnonzero(cluster.came | relabelled[cluster.rows] if others else cluster.came) for cluster in each
+        ]
         if not any(map(len, changed)):
             return None
         of = np.repeat(np.array([cluster.number for cluster in each], np.int32), [len(rows) for rows in changed])
@@ -305,9 +302,7 @@ class ChangedLayer:
         parts: tuple[Any, ...] = (entry_row, node, score, positive, relevance, turned)
         return _Entries(*(part[counted] for part in parts))
 
-    def _scores(
-        self, rows: _Ids, clusters: _Ids, counts: npt.NDArray[np.int64], n_jobs: int
-    ) -> tuple[_Ids, npt.NDArray[np.float32]]:
+    def _scores(self, rows: Int32, clusters: Int32, counts: Int64, n_jobs: int) -> tuple[Int32, Float32]:
         """The nodes of the clusters that each row asks for, as they are stored, and their own scores."""
         above = np.full((len(rows), int(counts.max())), -1, np.int32)
         above[np.repeat(np.arange(len(rows)), counts), counting(counts)] = clusters
@@ -319,7 +314,7 @@ class ChangedLayer:
         beam = np.ascontiguousarray(above), np.zeros(above.shape, np.float32)
         return next_beam(features, self._weights, beam, width, "ranker", n_jobs)
 
-    def _judge(self, each: Sequence[ChangedCluster], entries: _Entries) -> None:
+    def _judge(self, clusters: Sequence[ChangedCluster], entries: _Entries) -> None:
         """Which children the entries matter to."""
         linear, weight, n_nodes = self._linear, self._rows.weight, int(self._offsets[-1])
         margin = np.where(entries.positive, entries.scores, -entries.scores).astype(np.float64)
@@ -328,15 +323,20 @@ class ChangedLayer:
             costs = np.where(entries.positive, costs * entries.relevance, costs)
         if weight is not None:
             costs = costs * weight[entries.rows]
-        slack = np.maximum(1 - margin, 0)
-        losses = np.bincount(entries.nodes, costs * _loss(slack, margin, linear.loss), minlength=n_nodes)
+        # The losses of Eq. 10, and how far a row's dual variable of 0 is off its optimum: the logistic loss pulls at
+        # every row, however well it is answered.
+        slack = violations = np.maximum(1 - margin, 0)
+        each = slack**2 if linear.loss == "squared_hinge" else slack
+        if linear.loss == "logistic":
+            each, violations = np.logaddexp(0, -margin), np.exp(-np.logaddexp(0, margin))
+        losses = np.bincount(entries.nodes, costs * each, minlength=n_nodes)
         self._pending += losses.astype(np.float32)
         if self._precise:
             worst = np.zeros(n_nodes)
-            np.maximum.at(worst, entries.nodes, _violation(slack, margin, linear.loss) * (costs > 0))
+            np.maximum.at(worst, entries.nodes, violations * (costs > 0))
             self.solved |= worst > linear.tolerance
             return
-        for cluster in each:
+        for cluster in clusters:
             nodes = slice(int(self._offsets[cluster.number]), int(self._offsets[cluster.number + 1]))
             if losses[nodes].any():
                 urgency = self._pending[nodes] / np.maximum(self._objective(cluster, nodes), np.float32(1e-30))
@@ -346,22 +346,22 @@ class ChangedLayer:
                 most = -int(cluster.solved.sum()) % HALF_LANES
                 cluster.solved[waiting[np.argsort(-urgency[waiting], kind="stable")[:most]]] = True
 
-    def _objective(self, cluster: ChangedCluster, nodes: slice) -> npt.NDArray[np.float32]:
+    def _objective(self, cluster: ChangedCluster, nodes: slice) -> Float32:
         """Of each child, in units of the cost: half the sum of the multipliers, at a solution with the squared hinge;
         with other losses it is more. Where they aren't known, at least what a few positives give."""
         if self._stored.known:
             sums = self._sums[nodes]
             if np.isnan(sums).any():
                 sums[:] = column_sums(cluster.multipliers)
-            result: npt.NDArray[np.float32] = 0.5 * sums
+            result: Float32 = 0.5 * sums
             return result
         matrix = self._positives(cluster.rows)
         counts = np.bincount(matrix.indices, minlength=int(self._offsets[-1]))[nodes]
-        few: npt.NDArray[np.float32] = (0.5 * counts).astype(np.float32)
+        few: Float32 = (0.5 * counts).astype(np.float32)
         return few
 
 
-def _union(a: _Ids, b: _Ids) -> _Ids:
+def _union(a: Int32, b: Int32) -> Int32:
     """Two rising lists as one."""
     if not len(b) or not len(a) or a[-1] < b[0]:
         return np.concatenate((a, b))
@@ -369,26 +369,8 @@ def _union(a: _Ids, b: _Ids) -> _Ids:
     return every[np.diff(every, prepend=-1) > 0].astype(np.int32)
 
 
-def _values(matrix: Csr, rows: npt.NDArray[Any], columns: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+def _values(matrix: Csr, rows: Array, columns: Array) -> Float32:
     """The values of a sparse matrix at some places, 0 where it holds none."""
     if not len(rows):
         return np.zeros(0, np.float32)
     return np.asarray(matrix.to_scipy()[rows, columns], np.float32).ravel()
-
-
-def _loss(slack: npt.NDArray[np.float64], margin: npt.NDArray[np.float64], loss: str) -> npt.NDArray[np.float64]:
-    """The losses of Eq. 10."""
-    if loss == "logistic":
-        result: npt.NDArray[np.float64] = np.logaddexp(0, -margin)
-        return result
-    squares: npt.NDArray[np.float64] = slack**2
-    return slack if loss == "hinge" else squares
-
-
-def _violation(slack: npt.NDArray[np.float64], margin: npt.NDArray[np.float64], loss: str) -> npt.NDArray[np.float64]:
-    """How far a row's dual variable of 0 is off its optimum: the logistic loss pulls at every row, however well it
-    is answered."""
-    if loss == "logistic":
-        result: npt.NDArray[np.float64] = np.exp(-np.logaddexp(0, margin))
-        return result
-    return slack

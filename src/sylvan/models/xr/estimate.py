@@ -1,26 +1,38 @@
-"""What training the rankers of a tree will take: from trainings on a few of the rows, carried over to all of them. The
-time of a training is nearly proportional to the entries of its rows. What a node's weights are as rows grow follows a
-power of the node's positive rows, as vocabularies grow (Heaps' law): weights are its rows' features, of which ever
-fewer are new. What holds memory is counted from sizes, by the functions that the training itself counts with."""
+"""What training an XRLinear will take, and what would take less: from trainings on a few of the rows, carried over to
+all of them. The time of a training is nearly proportional to the entries of its rows. What a node's weights are as rows
+grow follows a power of the node's positive rows, as vocabularies grow (Heaps' law): weights are its rows' features, of
+which ever fewer are new. What holds memory is counted from sizes, by the functions that the training itself counts
+with."""
 
 from __future__ import annotations
 
+import copy
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from sylvan.arrays.canonical import Csr
+from sylvan.arrays.canonical import Csr, take_rows
+from sylvan.arrays.types import Float32, Int64
 from sylvan.data.parts.row_parts import Rows
 from sylvan.indexing import LabelTree
+from sylvan.indexing.clustering import layer_plan
+from sylvan.indexing.embeddings import embedding_bytes
 from sylvan.matching.beam import beam_bytes
 from sylvan.matching.negatives import cluster_rows, csr_bytes, layer_positives, of_root, rows_bytes
+from sylvan.models.xr.params import Scale, build_trees, chosen_by_rows, scaled, tree_training
+from sylvan.parallel import resolve_jobs
+from sylvan.params.wording import shown_bytes
+from sylvan.ranking.calibrate import holdout_folds
 from sylvan.ranking.linear import LANES, solver_bytes
 from sylvan.ranking.solution import solved_bytes
 from sylvan.ranking.training import TreeTraining, solved_together, train_rankers, training_stages
-from sylvan.weights.layer import ClusterWeights, laid_out_bytes
+from sylvan.runtime import Runner
+from sylvan.runtime.memory import available_bytes, resident_bytes
+from sylvan.runtime.plan import Phase, Plan
+from sylvan.weights.layer import laid_out_bytes
 
 NEAR = 0.6  # of the clusters that a search reaches, those whose score is near enough to the best, as a rule
 CLUSTERS = 16  # of a layer, on whose weights thresholds are tried
@@ -28,6 +40,13 @@ CLUSTERS = 16  # of a layer, on whose weights thresholds are tried
 # rows, in the last layer and above; of a cluster's features by its rows; of a vocabulary by its texts.
 LAST, INNER, FEATURES, HEAPS = 0.65, 0.5, 0.45, 0.6
 _LAST_RANGE, _CLUSTERS_RANGE = (0.4, 1.0), (0.0, 0.5)
+TREE_BYTES = 16  # of a finished tree and the label counts, a label
+AGAIN = 0.17  # of a training's time, to see what it would answer without the rows that calibrate it
+DEEP = 100  # max_leaf of a tree that is as deep as pays
+# What is trained on to plan: at most so many rows, so many of their feature values, and so many seconds.
+MOST_ROWS, MOST_ENTRIES, MOST_SECONDS = 5_000, 800_000, 1.2
+STEP, MORE = 4, 1.5  # times the rows of the training before, and at least
+FEWEST_CLUSTERS = 8  # of a sample's labels, where all labels have as many: one cluster would be no tree
 
 
 @dataclass(frozen=True)
@@ -67,7 +86,12 @@ class LayerEstimate:
     known: int  # bytes of the rows and positives
     solver: int  # bytes of a thread that solves the largest cluster
     laid_out: int  # bytes of the finished layer
-    magnitudes: npt.NDArray[np.float32]  # absolute weights, some of them
+    magnitudes: Float32  # absolute weights, some of them
+
+    @property
+    def density(self) -> float:
+        """Positive rows of a node."""
+        return max(self.n_positives, 1e-9) / self.n_nodes
 
     @property
     def solved(self) -> int:
@@ -111,38 +135,34 @@ class RankerEstimate:
         solver = max(layer.solver for layer in self.layers) * at_once
         known = self.beams + sum(layer.known for layer in self.layers)
         finished = most = 0
-        for part in self._parts():
-            finished += sum(self.layers[t].laid_out for t in part)
-            most = max(most, finished + sum(self.layers[t].solved for t in part))
-        return known + max(solver, int(share * most))
-
-    def _parts(self) -> list[list[int]]:
-        """The layers that wait together to be laid out, one part after the other."""
-        parts = []
         for stage in self.stages:
             costs = {t: self.layers[t].cost * self.row_entries for t in stage}
-            parts += solved_together(costs, {t: self.layers[t].n_clusters for t in stage})
-        return parts
+            # The layers that wait together to be laid out, one part after the other.
+            for part in solved_together(costs, {t: self.layers[t].n_clusters for t in stage}):
+                finished += sum(self.layers[t].laid_out for t in part)
+                most = max(most, finished + sum(self.layers[t].solved for t in part))
+        return known + max(solver, int(share * most))
 
     def left(self, threshold: float) -> float:
         """The share of weights that reach ``threshold``."""
         total = sum(layer.n_weights for layer in self.layers)
-        left = sum(
-            layer.n_weights * float((layer.magnitudes >= threshold).mean())
-            for layer in self.layers
-            if layer.magnitudes.size
-        )
+        filled = [layer for layer in self.layers if layer.magnitudes.size]
+        left = sum(layer.n_weights * float((layer.magnitudes >= threshold).mean()) for layer in filled)
         return float(left / total) if total else 1.0
 
 
+class Sample(NamedTuple):
+    """A training on some of the rows: the size of its data, what it took, and what making its tree took."""
+
+    size: TrainingSize
+    ranker: RankerEstimate
+    tree_seconds: float
+
+
 def estimate_ranker(
-    features: Csr,
-    labels: Csr,
-    tree: LabelTree,
-    training: TreeTraining,
-    sample_weight: npt.NDArray[np.float32] | None = None,
+    features: Csr, labels: Csr, tree: LabelTree, training: TreeTraining, sample_weight: Float32 | None = None,
     n_jobs: int = 1,
-) -> RankerEstimate:
+) -> RankerEstimate:  # fmt: skip
     """What :func:`~sylvan.ranking.training.train_rankers` takes, by training on one thread; meant for a few rows."""
     start = time.thread_time()  # of the processor, whatever else it does meanwhile
     ranker = train_rankers(features, labels, tree, training, sample_weight)[0]
@@ -152,88 +172,82 @@ def estimate_ranker(
     layers = []
     for t, weights in enumerate(ranker.layers):
         n_clusters = len(tree.child_offsets[t]) - 1
-        offsets, rows = cluster_rows(
-            "tfn", positives[t - 1] if t else of_root(positives[0]), None, n_clusters, size.n_rows
-        )
-        largest, n_own = int(np.diff(offsets).max()), float(len(rows))
+        parents = positives[t - 1] if t else of_root(positives[0])
+        offsets, rows = cluster_rows("tfn", parents, None, n_clusters, size.n_rows)
         n_rows, n_weights = weights.block_starts.reshape(n_clusters, -1, 2)[:, -1].sum(axis=0, dtype=np.int64)
+        some = np.unique(np.linspace(0, n_clusters - 1, min(n_clusters, CLUSTERS)).astype(np.int64)).tolist()
+        values = np.concatenate([weights.cluster(c).weights for c in some])
         layers.append(
             _layer(
-                size, training, t, (n_clusters, int(tree.child_offsets[t][-1]), float(len(positives[t].indices))),
-                (n_own, largest / max(1.0, n_own)), (float(n_weights), float(n_rows)), _magnitudes(weights), weighted,
+                size, training, t, weighted, int(np.diff(offsets).max()) / max(1.0, len(rows)), n_clusters=n_clusters,
+                n_nodes=int(tree.child_offsets[t][-1]), n_positives=float(len(positives[t].indices)),
+                n_own=float(len(rows)), n_weights=float(n_weights), n_rows=float(n_rows),
+                magnitudes=np.asarray(np.abs(values), np.float32),
             )
         )  # fmt: skip
     return _ranker(size, training, layers, n_jobs, work)
 
 
 def carried_over(
-    fewer: tuple[TrainingSize, RankerEstimate], more: tuple[TrainingSize, RankerEstimate], whole: TrainingSize,
-    sizes: Sequence[int], training: TreeTraining, weighted: bool = False,
+    fewer: Sample, more: Sample, whole: TrainingSize, sizes: Sequence[int], training: TreeTraining,
+    weighted: bool = False,
 ) -> RankerEstimate:  # fmt: skip
     """What training on all rows takes, by what training on some and on more of them took."""
-    (size, seen), before = more, fewer[1]
-    layers = []
+    size, seen, layers = more.size, more.ranker, []
     for t, n_nodes in enumerate(sizes):
-        n_clusters = sizes[t - 1] if t else 1
-        like, earlier = (one.layers[max(0, len(one.layers) - (len(sizes) - t))] for one in (seen, before))
-        last = t == len(sizes) - 1
+        n_clusters, last = sizes[t - 1] if t else 1, t == len(sizes) - 1
+        like, earlier = (each.layers[max(0, len(each.layers) - (len(sizes) - t))] for each in (seen, fewer.ranker))
         # Rows come into more of the clusters where there are more of these.
-        spread = _exponent(
-            earlier.n_clusters, like.n_clusters, earlier.n_own / fewer[0].n_rows, like.n_own / size.n_rows,
-            0.1, _CLUSTERS_RANGE,
-        )  # fmt: skip
-        per_row = whole.n_positives / whole.n_rows
-        own_per_row = like.n_own / size.n_rows * (n_clusters / like.n_clusters) ** spread
-        n_own = whole.n_rows * (min(own_per_row, max(1.0, per_row), n_clusters) if t else 1.0)
+        per_row = [layer.n_own / n for layer, n in ((earlier, fewer.size.n_rows), (like, size.n_rows))]
+        spread = _exponent((earlier.n_clusters, like.n_clusters), per_row, 0.1, _CLUSTERS_RANGE)
+        n_own = float(whole.n_rows)
+        if t:
+            most = max(1.0, whole.n_positives / whole.n_rows)
+            n_own = whole.n_rows * min(per_row[1] * (n_clusters / like.n_clusters) ** spread, most, n_clusters)
         node_positives = whole.n_rows * like.n_positives / size.n_rows * (n_nodes / like.n_nodes) ** spread
         n_positives = min(node_positives, whole.n_positives)
         if last:  # a label may have several leaves
             n_nodes = round(whole.n_labels * like.n_nodes / size.n_labels)
             n_positives = whole.n_positives * like.n_positives / max(1, size.n_positives)
-        density = n_positives / n_nodes
-        if not last:
-            like = min(seen.layers[:-1] or seen.layers, key=lambda one: abs(np.log(_density(one) / density)))
-        power = INNER
+        density, power = n_positives / n_nodes, INNER
         if last:
-            power = _exponent(
-                _density(earlier), _density(like), earlier.n_weights / earlier.n_nodes, like.n_weights / like.n_nodes,
-                LAST, _LAST_RANGE,
-            )  # fmt: skip
-        each = _grown(like.n_weights / like.n_nodes, _density(like), density, power)
+            weights = [layer.n_weights / layer.n_nodes for layer in (earlier, like)]
+            power = _exponent((earlier.density, like.density), weights, LAST, _LAST_RANGE)
+        else:
+            like = min(seen.layers[:-1] or seen.layers, key=lambda layer: abs(np.log(layer.density / density)))
+        each = _grown(like.n_weights / like.n_nodes, like.density, density, power)
         n_weights = n_nodes * min(each, float(whole.n_columns))
         rows_each = _grown(like.n_rows / like.n_clusters, like.n_own / like.n_clusters, n_own / n_clusters, FEATURES)
-        n_rows = min(n_weights, n_clusters * min(rows_each, whole.n_columns))
+        share = min(1.0, like.largest / max(1.0, like.n_pairs) * like.n_clusters / n_clusters)
         layers.append(
             _layer(
-                whole, training, t, (n_clusters, n_nodes, float(n_positives)),
-                (n_own, min(1.0, like.largest / max(1.0, like.n_pairs) * like.n_clusters / n_clusters)),
-                (n_weights, n_rows), like.magnitudes, weighted,
+                whole, training, t, weighted, share, n_clusters=n_clusters, n_nodes=n_nodes,
+                n_positives=float(n_positives), n_own=n_own, n_weights=n_weights,
+                n_rows=min(n_weights, n_clusters * min(rows_each, whole.n_columns)), magnitudes=like.magnitudes,
             )
         )  # fmt: skip
     return _ranker(whole, training, layers, seen.n_jobs, seen.work * whole.n_entries / max(1, size.n_entries))
 
 
 def _layer(
-    size: TrainingSize, training: TreeTraining, t: int, shape: tuple[int, int, float], own: tuple[float, float],
-    solved: tuple[float, float], magnitudes: npt.NDArray[np.float32], weighted: bool,
+    size: TrainingSize, training: TreeTraining, t: int, weighted: bool, share: float, *, n_clusters: int, n_nodes: int,
+    n_positives: float, n_own: float, n_weights: float, n_rows: float, magnitudes: Float32,
 ) -> LayerEstimate:  # fmt: skip
-    """Layer ``t``: by (clusters, nodes, positives), (rows of labels, share of the largest) and (weights, features)."""
-    (n_clusters, n_nodes, n_positives), (n_own, share), (n_weights, n_rows) = shape, own, solved
+    """Layer ``t``, whose largest cluster has a ``share`` of all rows."""
     searched = t > 0 and training.negatives[t] != "tfn"
     reached = min(training.beam, n_clusters) * (NEAR if training.man_threshold else 1.0)
     n_found = size.n_rows * max(1.0, reached) if searched else 0.0
     n_pairs = max(n_own, n_found)
     largest = min(float(size.n_rows), share * n_pairs)
-    rows = largest / max(1, size.n_rows)
-    n_used, n_children = size.n_columns * rows**HEAPS, -(-n_nodes // n_clusters)
-    entries = int(size.n_entries * rows)
-    solver = solver_bytes(int(largest), entries, int(n_used), size.n_columns, n_children, weighted)
+    rows, n_children = largest / max(1, size.n_rows), -(-n_nodes // n_clusters)
+    n_used, entries = int(size.n_columns * rows**HEAPS), int(size.n_entries * rows)
+    solver = int(solver_bytes(int(largest), entries, n_used, size.n_columns, n_children, weighted))
     known = csr_bytes(size.n_rows, int(n_positives)) + rows_bytes(int(n_own + n_found), n_clusters)
     laid_out = laid_out_bytes(
         int(n_weights), int(n_rows), n_clusters, n_nodes, size.n_columns, n_children, training.weight_dtype
     )
     return LayerEstimate(
-        n_clusters, n_nodes, n_positives, n_own, n_pairs, largest, n_weights, n_rows, known, int(solver), laid_out,
+        n_clusters, n_nodes, n_positives, n_own, n_pairs, largest, n_weights, n_rows, known, solver, laid_out,
         magnitudes,
     )  # fmt: skip
 
@@ -244,20 +258,7 @@ def _ranker(
     searched = any(scheme != "tfn" for scheme in training.negatives[1:])
     beams = beam_bytes(size.n_rows, training.beam) if searched else 0
     stages = tuple(map(tuple, training_stages(training.negatives)))
-    row_entries = size.n_entries / max(1, size.n_rows)
-    return RankerEstimate(tuple(layers), stages, row_entries, n_jobs, work, beams)
-
-
-def _magnitudes(weights: ClusterWeights) -> npt.NDArray[np.float32]:
-    n_clusters = len(weights.row_offsets) - 1
-    some = np.unique(np.linspace(0, n_clusters - 1, min(n_clusters, CLUSTERS)).astype(np.int64))
-    values = np.concatenate([weights.cluster(int(c)).weights for c in some])
-    return np.asarray(np.abs(values), np.float32)
-
-
-def _density(layer: LayerEstimate) -> float:
-    """Positive rows of a node."""
-    return max(layer.n_positives, 1e-9) / layer.n_nodes
+    return RankerEstimate(tuple(layers), stages, size.n_entries / max(1, size.n_rows), n_jobs, work, beams)
 
 
 def _grown(value: float, before: float, after: float, power: float) -> float:
@@ -265,8 +266,132 @@ def _grown(value: float, before: float, after: float, power: float) -> float:
     return value * (after / before) ** power if before > 0 and after > 0 else value
 
 
-def _exponent(x0: float, x1: float, y0: float, y1: float, otherwise: float, within: tuple[float, float]) -> float:
+def _exponent(x: Sequence[float], y: Sequence[float], otherwise: float, within: tuple[float, float]) -> float:
     """The power of x that y is, by two points, where these are apart."""
-    if min(x0, x1, y0, y1) <= 0 or abs(np.log(x1 / x0)) < 0.1:
+    if min(*x, *y) <= 0 or abs(np.log(x[1] / x[0])) < 0.1:
         return otherwise
-    return float(np.clip(np.log(y1 / y0) / np.log(x1 / x0), *within))
+    return float(np.clip(np.log(y[1] / y[0]) / np.log(x[1] / x[0]), *within))
+
+
+def training_plan(
+    model: Any, features: Rows, labels: Csr, weight: Any, about: Mapping[str, Any],
+    trees: Sequence[LabelTree] | None = None, whole: TrainingSize | None = None,
+) -> Plan:  # fmt: skip
+    """The plan of an XRLinear, from trainings on a few of the rows."""
+    whole = TrainingSize.of(features, labels) if whole is None else whole
+    tree = model.tree if trees is None else trees[0]
+    samples = _Samples(model, features, labels, weight, about, tree, whole)
+    estimate, seconds = samples.estimate()
+    phases = []
+    if trees is None:
+        n_bytes = 0
+        if tree is None and whole.n_labels > model.max_leaf:  # what clustering the labels takes at its worst
+            n_entries = whole.n_entries * whole.n_positives // max(1, whole.n_rows)  # of each label's rows
+            n_bytes = embedding_bytes(whole.n_labels, n_entries, whole.n_positives, model.max_features_per_label)
+        name = "tree" if model.n_trees == 1 else "trees"
+        phases = [Phase(name, model.n_trees * seconds / resolve_jobs(model.n_jobs), n_bytes)]
+    unread = whole.nbytes if whole.n_rows > features.shape[0] else 0
+    return _rankers_plan(model, estimate, whole, phases, unread, samples.n_rows % whole.n_rows)
+
+
+class _Samples:
+    """Trainings on samples of the rows of one training."""
+
+    def __init__(
+        self, model: Any, features: Rows, labels: Csr, weight: Any, about: Mapping[str, Any], tree: LabelTree | None,
+        whole: TrainingSize,
+    ) -> None:  # fmt: skip
+        self._model, self._features, self._labels, self._whole = copy.copy(model), features, labels, whole
+        self._weight, self._about, self._tree, self.n_rows = weight, about, tree, 0
+        planned = layer_plan(whole.n_labels, model.branching, model.max_leaf) if tree is None else tree.layer_sizes
+        self._sizes = tuple(planned)
+        # All rows choose how they are solved: a sample by itself would be taken for a small set, solved precisely.
+        self._model.set_params(**chosen_by_rows(model, features, len(self._sizes), whole.n_entries))
+
+    def estimate(self) -> tuple[RankerEstimate, float]:
+        """Train on ever more of the rows until they are enough: the estimate for all, and seconds of making a tree."""
+        training = tree_training(self._model, len(self._sizes), 0, self._features)
+        # The largest sample's rows, drawn at random and in that order, so that its beginning is a sample too.
+        drawn = np.random.default_rng(0).permutation(self._features.shape[0])[:MOST_ROWS]
+        n_entries = np.cumsum(np.diff(self._features.indptr)[drawn])
+        rows = drawn[: max(1, int(np.searchsorted(n_entries, MOST_ENTRIES, side="right")))]
+        labelled = np.diff(self._labels.indptr)
+        if not labelled[rows].any():
+            rows = np.flatnonzero(labelled)[: len(rows)]
+        seen: list[Sample] = []
+        n = max(1, len(rows) // STEP**2, int(np.argmax(labelled[rows] > 0)) + 1)  # with a label among them
+        while True:
+            start = time.thread_time()
+            seen.append(self._trained(np.sort(rows[:n])))
+            affordable = MOST_SECONDS / max(1e-9, time.thread_time() - start)
+            more = min(len(rows), STEP * n, int(affordable * n))
+            if (more < MORE * n and more < len(rows)) or n == len(rows):
+                break
+            n = max(more, n)
+        *_, before, last = (seen[0], *seen)
+        whole = self._whole
+        if last.size.n_rows == whole.n_rows:
+            return last.ranker, last.tree_seconds
+        weighted = self._weight is not None or training.weighs(self._labels)
+        ranker = carried_over(before, last, whole, self._sizes, training, weighted)
+        return ranker, last.tree_seconds * whole.n_entries / max(1, last.size.n_entries)
+
+    def _trained(self, rows: Int64) -> Sample:
+        model, self.n_rows = copy.copy(self._model), len(rows)
+        features, labels = self._features.take(rows), take_rows(self._labels, rows)
+        scale = Scale() if model.scaling == "none" else Scale.of(features, model.normalize)
+        features = scaled(features, scale.factors, model.normalize)
+        if self._tree is None and all(value is None for value in self._about.values()):
+            used, indices = np.unique(labels.indices, return_inverse=True)  # the labels that occur, numbered anew
+            labels = Csr(labels.indptr, indices.astype(np.int32), labels.data, (labels.shape[0], len(used)))
+        model.n_trees, start = 1, time.thread_time()
+        if len(self._sizes) > 1:
+            fewest = min(self._sizes[-2], FEWEST_CLUSTERS)
+            model.max_leaf = max(1, min(model.max_leaf, labels.shape[1] // fewest))
+        tree = self._tree or build_trees(model, features, labels, Runner(), **self._about)[0]
+        took = time.thread_time() - start
+        for name in ("negatives", "combine"):  # of another depth: from the last layer up
+            if not isinstance(value := getattr(model, name), str):
+                setattr(model, name, ([value[0]] * tree.depth + list(value))[-tree.depth :])
+        training = tree_training(model, tree.depth, 0, features, scale.length)
+        weight = None if self._weight is None else self._weight[rows]
+        ranker = estimate_ranker(features, labels, tree, training, weight, resolve_jobs(model.n_jobs))
+        return Sample(TrainingSize.of(features, labels), ranker, took)
+
+
+def _rankers_plan(
+    model: Any, estimate: RankerEstimate, whole: TrainingSize, before: Sequence[Phase], unread: int, sampled: int
+) -> Plan:
+    """The plan of a model each of whose trees is taken to be like the first."""
+    now, available = resident_bytes(), available_bytes()
+    available, now = None if available is None else now + available, now + unread
+    # What changes in the scores of the rows that calibrate it is little beside the solved clusters.
+    n_folds = 0 if model.calibration is None else len(holdout_folds(whole.n_rows, model.calibration_folds))
+    n_trees, own = model.n_trees, TREE_BYTES * whole.n_labels
+    each = estimate.model_bytes + own
+    peak = (n_trees - 1) * each + estimate.peak_bytes() + own  # when the last tree is trained
+    phases = [*before, Phase("rankers", n_trees * estimate.seconds, peak)]
+    if n_folds:
+        seconds = n_folds * n_trees * estimate.seconds * AGAIN
+        phases.append(Phase("calibration", seconds, peak))
+    peak = max(phase.peak_bytes for phase in phases)
+    plan = Plan(sum(phase.seconds for phase in phases), now + peak, n_trees * each, available, tuple(phases))
+    plan = replace(plan, sampled_rows=sampled)
+    if plan.fits:
+        return plan
+    beside = now + phases[-1].peak_bytes - estimate.peak_bytes()
+    # What takes less memory, with how much it would be; the most harmless first.
+    offers: list[tuple[str, int]] = []
+    if estimate.n_jobs > 1:
+        offers.append(("n_jobs=1", estimate.peak_bytes(n_jobs=1)))
+    for threshold in (2 * model.threshold or 0.1, 3 * model.threshold or 0.2):
+        offers.append((f"threshold={threshold:.3g}", estimate.peak_bytes(share=estimate.left(threshold))))
+    if n_trees > 1:
+        offers.append(("n_trees=1", estimate.peak_bytes() - (n_trees - 1) * estimate.model_bytes))
+    words = [f"memory_limit={shown_bytes(available or 0).replace(' ', '')!r}, which works in parts and on disk"]
+    for name, n_bytes in offers:
+        if beside + n_bytes - now < 0.98 * (plan.peak_bytes - now):  # of what the training adds
+            words.append(f"{name} (about {shown_bytes(beside + n_bytes)})")
+    if model.max_leaf > DEEP:
+        words.append(f"max_leaf={DEEP}, a deeper tree, whose clusters see fewer rows")
+    return replace(plan, offers=tuple(words))

@@ -7,23 +7,21 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from sylvan import store
 from sylvan.arrays.canonical import take_rows
 from sylvan.arrays.label_filter import LabelFilter
 from sylvan.arrays.topk import TopK
+from sylvan.arrays.types import Array, Float32, Int32
 from sylvan.arrays.validate import Csr
 from sylvan.data import RowParts
 from sylvan.data.parts.row_parts import Rows
 from sylvan.errors import ModelError
-from sylvan.explain.paths import Candidates, search_layers, tree_votes
-from sylvan.explain.records import Names, TreeVote
 from sylvan.matching import beam as matching
 from sylvan.metrics.rows import hits
 from sylvan.models.base import CANDIDATES
+from sylvan.models.xr.estimate import training_plan
 from sylvan.models.xr.params import Scale, build_trees, chosen_by_rows, layer_words, scaled, tree_training
-from sylvan.models.xr.plan import training_plan
 from sylvan.models.xr.training_rows import HeldOut, TrainingRows
 from sylvan.models.xr.unseen import UnseenRows, placed_by_own_rows
 from sylvan.parallel import resolve_jobs
@@ -35,11 +33,11 @@ from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.runtime import opened_runner
 from sylvan.runtime.checkpoint import identity_of
 from sylvan.runtime.memory import available_bytes
-from sylvan.weights.layer import ClusterWeights, WeightDtype
+from sylvan.weights.layer import ClusterWeights
 
 # A training is planned, and perhaps refused, when its data take more than this share of the memory that there is: the
 # rankers of smaller ones have never been seen to fill the rest.
-LARGE = 1 / 16
+LARGE, SMALL = 1 / 16, 1 << 20  # and more than so many bytes
 AUTOS = ("negative_cost", "tolerance", "max_iterations")  # what the rows choose, where it is "auto"
 
 
@@ -57,7 +55,7 @@ class FittedTrees:
     """Trees and the weights of their layers. Features are given as the rankers see them."""
 
     rankers: Sequence[TreeRanker] = ()  # none before fit
-    factors: npt.NDArray[np.float32] | None = None  # shape (n_features,): of the columns
+    factors: Float32 | None = None  # shape (n_features,): of the columns
     chosen: Mapping[str, float] = field(default_factory=dict)  # what rows made of parameters that are "auto"
     rows: TrainingRows | None = None  # where they are kept
 
@@ -86,7 +84,7 @@ class FittedTrees:
             )
             for ranker, combines in zip(self.rankers, search.combines, strict=True)
         ]  # fmt: skip
-        return self._joined(tops, k, search)
+        return tops[0] if len(tops) == 1 else self._joined(tops, k, search)
 
     def rank_changed(
         self, features: Csr, changes: Sequence[Sequence[matching.RowChanges | None]], k: int, search: Search,
@@ -107,15 +105,13 @@ class FittedTrees:
                 left = np.where(gone, np.int32(-1), top.labels), np.where(gone, np.float32(-np.inf), top.scores)
                 top = TopK(*(np.take_along_axis(each, order, axis=1) for each in left))
             tops.append(top)
-        top = self._joined(tops, k, search)
+        top = tops[0] if len(tops) == 1 else self._joined(tops, k, search)
         return TopK(top.labels, np.where(top.labels >= 0, self.probabilities(top, search), np.float32(-np.inf)))
 
     def _joined(self, tops: Sequence[TopK], k: int, search: Search) -> TopK:
-        if len(tops) == 1:
-            return tops[0]
         return mean_score([TopK(top.labels, self.bounded(top.scores, search)) for top in tops], k)
 
-    def probabilities(self, top: TopK, search: Search) -> npt.NDArray[np.float32]:
+    def probabilities(self, top: TopK, search: Search) -> Float32:
         """The scores of :meth:`rank` mapped into [0, 1], not calibrated."""
         if len(self.rankers) > 1:
             return np.clip(top.scores, 0, 1)
@@ -123,7 +119,7 @@ class FittedTrees:
         # Margins beyond 1 are all sure, and still in an order.
         return falling(bounded) if search.combines[0][-1] == "ranker" else bounded
 
-    def bounded(self, scores: npt.NDArray[np.float32], search: Search) -> npt.NDArray[np.float32]:
+    def bounded(self, scores: Float32, search: Search) -> Float32:
         """The scores of one tree mapped into [0, 1]. For rankers' own scores this depends on the loss. Margins that
         training drives to 1 are distinguished by Eq. 13. Their sigmoids would be close together, so that a mean over
         several trees would hardly distinguish good labels."""
@@ -134,27 +130,13 @@ class FittedTrees:
             return (1 / (1 + np.exp(-np.clip(scores, -80, 80)))).astype(np.float32)
         return matching.hinge_measure(scores, matching.hinge_power(combines))
 
-    def votes(self, row: Csr, label: int, top: int, names: Names, search: Search) -> tuple[TreeVote, ...]:
-        """What each tree says of a label."""
-        bound = (lambda scores: self.bounded(scores, search)) if len(self.rankers) > 1 else None
-        return tree_votes(self.rankers, search.combines, row, label, search.beam, top, names, bound)
-
-    def searched(self, row: Csr, tree: int, search: Search) -> list[Candidates]:
-        """The nodes of a tree that the search for one row scores."""
-        return search_layers(self.rankers[tree], row, search.beam, search.combines[tree])
-
-    def without(self, labels: npt.NDArray[np.int32], relevance: Cost | None) -> FittedTrees:
+    def without(self, labels: Int32, relevance: Cost | None) -> FittedTrees:
         """When labels are removed; costs of a row's other labels may depend on all that it has."""
         rows = self.rows
         if rows is not None:
-            rows = rows.without_labels(
-                labels, [ranker.tree for ranker in self.rankers], relevance not in (None, "none")
-            )
+            trees = [ranker.tree for ranker in self.rankers]
+            rows = rows.without_labels(labels, trees, relevance not in (None, "none"))
         return replace(self, rankers=[ranker.without(labels) for ranker in self.rankers], rows=rows)
-
-    def pruned(self, share: float, weight_dtype: WeightDtype | None, n_jobs: int) -> FittedTrees:
-        """With a share of the weights, or stored in another way."""
-        return replace(self, rankers=[ranker.pruned(share, weight_dtype, n_jobs) for ranker in self.rankers])
 
     def with_columns(self, n_features: int) -> FittedTrees:
         """With further columns, which no row had."""
@@ -165,7 +147,7 @@ class FittedTrees:
             rows = rows.with_columns(n_features)
         return replace(self, factors=factors, rows=rows)
 
-    def to_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
+    def to_state(self) -> tuple[dict[str, Any], dict[str, Array], dict[str, store.State]]:
         """Values, arrays and parts of the model's state."""
         parts = {f"tree{number}": ranker.to_state() for number, ranker in enumerate(self.rankers)}
         arrays = {} if self.factors is None else {"feature_factors": self.factors}
@@ -206,9 +188,9 @@ class TrainingData(NamedTuple):
 
     features: Rows  # shape (n, d)
     labels: Csr  # shape (n, n_labels)
-    weight: npt.NDArray[np.float32] | None  # shape (n,), or None
+    weight: Float32 | None  # shape (n,), or None
     about_labels: Mapping[str, Any]  # label_features, label_embeddings
-    factors: npt.NDArray[np.float32] | None = None  # shape (d,): what has scaled the columns
+    factors: Float32 | None = None  # shape (d,): what has scaled the columns
     length: float = 1.0  # usual length of the rows
 
     def scaled(self, scaling: str, normalize: bool) -> TrainingData:
@@ -227,8 +209,8 @@ class Trained(NamedTuple):
 
 
 def train(
-    params: Any, data: TrainingData, folds: Sequence[npt.NDArray[np.int32]], k: int,
-    layers: Mapping[int, ClusterWeights] | None, force: bool, **running: Any,
+    params: Any, data: TrainingData, folds: Sequence[Int32], k: int, layers: Mapping[int, ClusterWeights] | None,
+    force: bool, **running: Any,
 ) -> Trained:  # fmt: skip
     """All phases. ``folds`` are held-out rows, of which the trees are asked for ``k`` answers as if they were new."""
     features, labels, weight, about, factors, length = data
@@ -242,10 +224,10 @@ def train(
     n_bytes = features.nbytes + labels.nbytes
     with opened_runner(params.n_jobs, identity=identity, input_bytes=n_bytes, **running) as run:
         trees = build_trees(params, features, labels, run, **about)
-        if running.get("memory_limit") is None and not force and not isinstance(features, RowParts):
-            available = available_bytes()
-            if available is not None and n_bytes > LARGE * available:  # rather now than killed after hours of work
-                training_plan(params, features, labels, weight, about, trees).check()
+        unlimited = running.get("memory_limit") is None and not force and not isinstance(features, RowParts)
+        available = available_bytes() if unlimited and n_bytes > SMALL else None
+        if available is not None and n_bytes > LARGE * available:  # rather now than killed after hours of work
+            training_plan(params, features, labels, weight, about, trees).check()
         # Where rows made the trees, a label may stand where it does for the sake of one of its few rows.
         by_rows = params.tree is None and params.embedding == "pifa" and params.clustering != "random"
         movable = by_rows and trees[0].depth > 1 and max(tree.most_copies for tree in trees) == 1

@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import Any, Literal, overload
 
 import numpy as np
-import numpy.typing as npt
 
+from sylvan.arrays.types import Float32
 from sylvan.arrays.validate import Csr
 from sylvan.data.parts.row_parts import Rows
 from sylvan.errors import DataError, ParameterError
@@ -158,7 +158,7 @@ class Scale:
 
     length: float = 1.0  # the usual length of their rows
     # shape (n_features,), or None: what makes the columns' values about 1, where they are of different units
-    factors: npt.NDArray[np.float32] | None = None
+    factors: Float32 | None = None
 
     @classmethod
     def of(cls, features: Rows, normalized: bool) -> Scale:
@@ -171,14 +171,14 @@ class Scale:
 
 
 @overload
-def scaled(features: Csr, factors: npt.NDArray[np.float32] | None, normalized: bool) -> Csr: ...
+def scaled(features: Csr, factors: Float32 | None, normalized: bool) -> Csr: ...
 
 
 @overload
-def scaled(features: Rows, factors: npt.NDArray[np.float32] | None, normalized: bool) -> Rows: ...
+def scaled(features: Rows, factors: Float32 | None, normalized: bool) -> Rows: ...
 
 
-def scaled(features: Rows, factors: npt.NDArray[np.float32] | None, normalized: bool) -> Rows:
+def scaled(features: Rows, factors: Float32 | None, normalized: bool) -> Rows:
     """Features as rankers see them: columns times ``factors``, then rows of unit length if they are ``normalized``."""
     features = features if factors is None else features.times_columns(factors)
     return features.unit_rows() if normalized else features
@@ -192,7 +192,7 @@ def _usual_length(features: Rows) -> float:
     return 1.0 if abs(length - 1) < _NEAR_1 else float(np.clip(length, *_RANGE))
 
 
-def _column_factors(features: Rows) -> npt.NDArray[np.float32] | None:
+def _column_factors(features: Rows) -> Float32 | None:
     """One by the root mean square of the values that each column holds; None where these are of one unit."""
     compact, columns = features.used_columns()
     squares, counts = compact.column_squares()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from sylvan import kernels, store
 from sylvan.arrays import validate
 from sylvan.arrays.canonical import Csr, take_rows
 from sylvan.arrays.topk import TopK
+from sylvan.arrays.types import Array, Bool, Float32, Int32, Int64
 from sylvan.errors import DataError, ModelError
 from sylvan.indexing import LabelTree
 from sylvan.matching.negatives import layer_positives
@@ -52,58 +54,49 @@ class Room:
             fits = fits and n_rows < len(self._indptr) and nnz <= len(self._data)
             if fits:  # from here on these rows are nobody else's
                 self._n_used = n_rows
-        room = self if fits else Room._around(above, n_rows, nnz)
+        room = self
+        if not fits:  # a copy, with room for some more
+            room = Room()
+            room._indptr, room._n_used = np.empty(int(SPARE * n_rows) + 1, np.int64), n_rows
+            room._indices, room._data = np.empty(int(SPARE * nnz), np.int32), np.empty(int(SPARE * nnz), np.float32)
+            room._indptr[: len(above.indptr)] = above.indptr
+            room._indices[: above.nnz], room._data[: above.nnz] = above.indices, above.data
         room._indptr[n_above + 1 : n_rows + 1] = below.indptr[1:] + above.indptr[-1]
         room._indices[above.nnz : nnz], room._data[above.nnz : nnz] = below.indices, below.data
-        made = Csr(room._indptr[: n_rows + 1], room._indices[:nnz], room._data[:nnz], (n_rows, above.shape[1]))
-        return made, room
-
-    @classmethod
-    def _around(cls, matrix: Csr, n_rows: int, nnz: int) -> Room:
-        """A copy of a matrix with room for so many rows and values, and some more."""
-        room = cls()
-        room._indptr = np.empty(int(SPARE * n_rows) + 1, np.int64)
-        room._indices, room._data = np.empty(int(SPARE * nnz), np.int32), np.empty(int(SPARE * nnz), np.float32)
-        room._indptr[: len(matrix.indptr)] = matrix.indptr
-        room._indices[: matrix.nnz], room._data[: matrix.nnz] = matrix.indices, matrix.data
-        room._n_used = n_rows
-        return room
+        return Csr(room._indptr[: n_rows + 1], room._indices[:nnz], room._data[:nnz], (n_rows, above.shape[1])), room
 
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
     """Answers to rows by models that hadn't learned them, which say what a score means."""
 
-    ids: npt.NDArray[np.int64]  # shape (m,): of the rows, in the order in which they were asked for
-    scores: npt.NDArray[np.float32]  # shape (m, k): in [0, 1], best first; -inf where there is no answer
-    right: npt.NDArray[np.bool_]  # shape (m, k)
-    weight: npt.NDArray[np.float32]  # shape (m,)
+    ids: Int64  # shape (m,): of the rows, in the order in which they were asked for
+    scores: Float32  # shape (m, k): in [0, 1], best first; -inf where there is no answer
+    right: Bool  # shape (m, k)
+    weight: Float32  # shape (m,)
 
     @classmethod
-    def of(
-        cls, ids: npt.NDArray[np.int64], top: TopK, right: npt.NDArray[np.bool_],
-        weight: npt.NDArray[np.float32] | None,
-    ) -> HeldOut:  # fmt: skip
+    def of(cls, ids: Int64, top: TopK, right: Bool, weight: Float32 | None) -> HeldOut:
         """From answers with scores in [0, 1]."""
         scores = np.where(top.labels >= 0, top.scores, np.float32(-np.inf)).astype(np.float32)
         return cls(ids, scores, right, np.ones(len(ids), np.float32) if weight is None else weight)
 
-    def without(self, ids: npt.NDArray[np.int64]) -> HeldOut:
+    def without(self, ids: Int64) -> HeldOut:
         """Without some rows."""
-        kept = ~np.isin(self.ids, ids)
-        return HeldOut(self.ids[kept], self.scores[kept], self.right[kept], self.weight[kept])
+        left = ~np.isin(self.ids, ids)
+        return HeldOut(self.ids[left], self.scores[left], self.right[left], self.weight[left])
 
     def followed_by(self, later: HeldOut) -> HeldOut:
         """With later answers, of which the last ones count: as many as a training holds out at most."""
-        k = max(self.scores.shape[1], later.scores.shape[1])
-        scores = np.full((len(self.ids) + len(later.ids), k), -np.inf, np.float32)
-        right = np.zeros(scores.shape, bool)
-        for part, begin in ((self, 0), (later, len(self.ids))):
-            at = slice(begin, begin + len(part.ids)), slice(0, part.scores.shape[1])
-            scores[at], right[at] = part.scores, part.right
-        last = slice(-MOST_ROWS, None)
+        k, last = max(self.scores.shape[1], later.scores.shape[1]), slice(-MOST_ROWS, None)
+
+        def joined(name: str, fill: Any) -> Array:
+            parts = [getattr(part, name) for part in (self, later)]
+            wide = [np.pad(part, ((0, 0), (0, k - part.shape[1])), constant_values=fill) for part in parts]
+            return np.concatenate(wide)[last]
+
         ids, weight = np.concatenate((self.ids, later.ids)), np.concatenate((self.weight, later.weight))
-        return HeldOut(ids[last], scores[last], right[last], weight[last])
+        return HeldOut(ids[last], joined("scores", -np.inf), joined("right", False), weight[last])
 
     def calibrator(self, method: str) -> Calibrator | None:
         """What the answers make of scores; None where they are too few."""
@@ -118,15 +111,15 @@ class TrainingRows:
 
     features: Csr  # shape (n, d): as the rankers see them
     labels: Csr  # shape (n, n_labels)
-    weight: npt.NDArray[np.float32] | None  # shape (n,), or None
+    weight: Float32 | None  # shape (n,), or None
     # shape (n,): rising; what a row is called when it is to be forgotten. No id is given twice
-    ids: npt.NDArray[np.int64]
+    ids: Int64
     next_id: int  # that of the next row that comes
     length: float  # usual length of the rows of the first training, which costs, bias and pruning are meant for
     solutions: list[list[LayerSolution]]  # of each tree and layer
     held_out: HeldOut | None = None
     # shape (n,), or None: the squared length of each row, where an update has asked for it
-    norms: npt.NDArray[np.float32] | None = None
+    norms: Float32 | None = None
     room: Room = field(default_factory=Room)  # where features lie, once an update has put others behind them
     unread: str = ""  # the folder that arrays were loaded from which `verify` hasn't read yet
 
@@ -134,14 +127,12 @@ class TrainingRows:
         """With further columns, which no row has."""
         return replace(self, features=self.features._replace(shape=(self.features.shape[0], n_features)))
 
-    def without_labels(
-        self, labels: npt.NDArray[np.int32], trees: Sequence[LabelTree], by_relevance: bool
-    ) -> TrainingRows:
+    def without_labels(self, labels: Int32, trees: Sequence[LabelTree], by_relevance: bool) -> TrainingRows:
         """When labels are removed: no row has them, and of ``trees`` the nodes that had rows by them are to be solved.
         ``by_relevance`` says whether the costs of a row's other labels depend on all that it has."""
-        kept = ~np.isin(self.labels.indices, labels)
-        indptr = np.concatenate(([0], np.cumsum(kept)))[self.labels.indptr].astype(np.int64)
-        left = Csr(indptr, self.labels.indices[kept], self.labels.data[kept], self.labels.shape)
+        stays = ~np.isin(self.labels.indices, labels)
+        indptr = np.concatenate(([0], np.cumsum(stays)))[self.labels.indptr].astype(np.int64)
+        left = Csr(indptr, self.labels.indices[stays], self.labels.data[stays], self.labels.shape)
         changed = np.diff(indptr) < np.diff(self.labels.indptr)
         others = changed & (by_relevance or bool((self.labels.data != 1).any()))
         solutions = []
@@ -156,30 +147,25 @@ class TrainingRows:
             ])  # fmt: skip
         return replace(self, labels=left, solutions=solutions)
 
-    def rows_of(self, ids: Any) -> npt.NDArray[np.int64]:
+    def rows_of(self, ids: Any) -> Int64:
         """The numbers of rows by their ids, rising."""
-        listed = validate.row_numbers(ids, max(self.next_id, 1), name="forget", what="ids of rows")
-        wanted = np.unique(listed)
-        at = np.searchsorted(self.ids, wanted)
-        there = np.zeros(len(wanted), bool)
-        inside = at < len(self.ids)
-        there[inside] = self.ids[at[inside]] == wanted[inside]
-        if not there.all():
-            raise DataError(f"There is no row {wanted[~there][0]}: it was forgotten before.")
-        return at
+        wanted = np.unique(validate.row_numbers(ids, max(self.next_id, 1), name="forget", what="ids of rows"))
+        if len(missing := np.setdiff1d(wanted, self.ids)):
+            raise DataError(f"There is no row {missing[0]}: it was forgotten before.")
+        return np.searchsorted(self.ids, wanted)
 
-    def include(self, features: Csr) -> npt.NDArray[np.bool_]:
+    def include(self, features: Csr) -> Bool:
         """Which rows of features, as the rankers see them, are among these; a row without any is never."""
         return np.isin(_marks(features), _marks(self.features)) & (np.diff(features.indptr) > 0)
 
-    def taken(self, rows: npt.NDArray[np.integer[Any]]) -> tuple[Csr, Csr, npt.NDArray[np.float32] | None]:
+    def taken(self, rows: npt.NDArray[np.integer[Any]]) -> tuple[Csr, Csr, Float32 | None]:
         """Features, labels and weights of some rows."""
         weight = None if self.weight is None else self.weight[rows]
         return take_rows(self.features, rows), take_rows(self.labels, rows), weight
 
     def to_state(self) -> store.State:
         """All of it as arrays."""
-        arrays: dict[str, npt.NDArray[Any]] = {"ids": self.ids}
+        arrays: dict[str, Array] = {"ids": self.ids}
         for name, matrix in (("features", self.features), ("labels", self.labels)):
             arrays |= {f"{name}.{part}": getattr(matrix, part) for part in ("indptr", "indices", "data")}
         if self.weight is not None:
@@ -205,20 +191,17 @@ class TrainingRows:
             _matrix(state, name, (n, width)) for name, width in (("features", n_features), ("labels", n_labels))
         )
         weight = store.need_array(state, "weight", np.float32, (n,)) if "weight" in state.arrays else None
-        solutions = [
-            [
-                LayerSolution.from_arrays(state, f"tree{at}.layer{t}", offsets)
-                for t, offsets in enumerate(ranker.tree.child_offsets)
-            ]
-            for at, ranker in enumerate(rankers)
-        ]
+        solutions: list[list[LayerSolution]] = [[] for _ in rankers]
+        for number, ranker in enumerate(rankers):
+            for t, offsets in enumerate(ranker.tree.child_offsets):
+                solutions[number].append(LayerSolution.from_arrays(state, f"tree{number}.layer{t}", offsets))
         held_out = None
         if "held_out.ids" in state.arrays:
-            own = store.need_array(state, "held_out.ids", np.int64, (None,))
-            scores = store.need_array(state, "held_out.scores", np.float32, (len(own), None))
+            held_ids = store.need_array(state, "held_out.ids", np.int64, (None,))
+            scores = store.need_array(state, "held_out.scores", np.float32, (len(held_ids), None))
             right = store.need_array(state, "held_out.right", np.uint8, scores.shape)
-            weights = store.need_array(state, "held_out.weight", np.float32, (len(own),))
-            held_out = HeldOut(own, scores, right.astype(bool), weights)
+            weights = store.need_array(state, "held_out.weight", np.float32, (len(held_ids),))
+            held_out = HeldOut(held_ids, scores, right.astype(bool), weights)
         return cls(
             features, labels, weight, ids, store.need_int(state, "next_id", 0, 2**62),
             store.need_float(state, "length", 0), solutions, held_out,
@@ -227,25 +210,27 @@ class TrainingRows:
 
     def verify(self) -> None:
         """Read what comes from files once, before anything is learned from it."""
-        where = self.unread
-        if not where:
+        if not (where := self.unread):
             return
-        n = len(self.ids)
-        rising = n == 0 or (self.ids[0] >= 0 and self.ids[-1] < self.next_id and bool((np.diff(self.ids) > 0).all()))
-        if not rising:
-            raise ModelError(f"{where!r} is damaged: the ids of its rows must rise, in [0, {self.next_id - 1}].")
+
+        def need(sound: Any, what: str) -> None:
+            if not sound:
+                raise ModelError(f"{where!r} is damaged: {what}.")
+
+        n, ids = len(self.ids), self.ids
+        rising = n == 0 or (ids[0] >= 0 and ids[-1] < self.next_id and (np.diff(ids) > 0).all())
+        need(rising, f"the ids of its rows must rise, in [0, {self.next_id - 1}]")
         for name, matrix in (("features", self.features), ("labels", self.labels)):
-            if kernels.check_compressed(matrix.indptr, matrix.indices, matrix.data, matrix.shape[1])[0]:
-                raise ModelError(f"{where!r} is damaged: the {name} of its rows aren't sorted, or not finite.")
-        if self.weight is not None and not (np.isfinite(self.weight) & (self.weight >= 0)).all():
-            raise ModelError(f"{where!r} is damaged: weights of rows must be finite numbers of at least 0.")
+            fault = kernels.check_compressed(matrix.indptr, matrix.indices, matrix.data, matrix.shape[1])[0]
+            need(not fault, f"the {name} of its rows aren't sorted, or not finite")
+        if (weight := self.weight) is not None:
+            need((np.isfinite(weight) & (weight >= 0)).all(), "weights of rows must be finite numbers of at least 0")
         if self.held_out is not None:
             scores = self.held_out.scores
-            if not (np.isneginf(scores) | ((scores >= 0) & (scores <= 1))).all():
-                raise ModelError(f"{where!r} is damaged: scores of held-out rows must be in [0, 1].")
-        for layers in self.solutions:
-            for layer in layers:
-                layer.verify(n, where)
+            inside = np.isneginf(scores) | ((scores >= 0) & (scores <= 1))
+            need(inside.all(), "scores of held-out rows must be in [0, 1]")
+        for layer in chain.from_iterable(self.solutions):
+            layer.verify(n, where)
 
 
 def _matrix(state: store.State, name: str, shape: tuple[int, int]) -> Csr:
@@ -256,9 +241,7 @@ def _matrix(state: store.State, name: str, shape: tuple[int, int]) -> Csr:
     return Csr(indptr, indices, store.need_array(state, f"{name}.data", np.float32, size), shape)
 
 
-def _no_longer_positive(
-    before: Csr, after: Csr, kept: npt.NDArray[np.bool_]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _no_longer_positive(before: Csr, after: Csr, kept: Bool) -> tuple[Int64, Int64]:
     """Rows and nodes, by the numbers that they have now, of positives that aren't any more; of nodes that are kept."""
     number, n_nodes = np.cumsum(kept) - 1, after.shape[1]
     stays = kept[before.indices]

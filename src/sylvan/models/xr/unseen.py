@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan.arrays import validate
 from sylvan.arrays.canonical import Csr, distinct, take_rows
 from sylvan.arrays.topk import TopK
+from sylvan.arrays.types import Bool, Int32, Int64, UInt8
 from sylvan.data.parts.row_parts import RowParts, Rows
 from sylvan.indexing import LabelTree
 from sylvan.indexing.embeddings import pifa_rows
@@ -31,7 +31,7 @@ class UnseenRows:
     solved without it have no weights there, so that its scores would be lower than those of a new row that says as
     much: it is as long as a new row by :attr:`factors`."""
 
-    def __init__(self, features: Rows, folds: Sequence[npt.NDArray[np.int32]], run: Runner) -> None:
+    def __init__(self, features: Rows, folds: Sequence[Int32], run: Runner) -> None:
         held_out = Folds.of(folds, features.shape[0])
         rows = features.take(held_out.rows)
         row_of_value = np.repeat(np.arange(len(held_out.rows)), np.diff(rows.indptr))
@@ -40,7 +40,7 @@ class UnseenRows:
         lengths = np.sqrt(np.bincount(row_of_value, squares, n))
         lengths_seen = np.sqrt(np.bincount(row_of_value, squares * seen, n))
         # shape (m,): whether a row has any feature of other rows. Nothing can be said of one that has none
-        self.known: npt.NDArray[np.bool_] = lengths_seen > 0
+        self.known: Bool = lengths_seen > 0
         factors = np.ones(n)
         if (np.abs(lengths[lengths > 0] - 1) < _NEAR_1).all():
             np.divide(lengths, lengths_seen, out=factors, where=self.known)
@@ -61,9 +61,7 @@ class UnseenRows:
         return TopK(np.where(there, top.labels, np.int32(-1)), np.where(there, top.scores, np.float32(-np.inf)))
 
 
-def _seen_elsewhere(
-    features: Rows, held_out: Folds, rows: Csr, row_of_value: npt.NDArray[np.int64], run: Runner
-) -> npt.NDArray[np.bool_]:
+def _seen_elsewhere(features: Rows, held_out: Folds, rows: Csr, row_of_value: Int64, run: Runner) -> Bool:
     """Of each value of the held-out rows, whether a row outside of their fold has its column too."""
     n, of_row = features.shape[0], held_out.of_row
     assert of_row is not None
@@ -77,13 +75,11 @@ def _seen_elsewhere(
     seen = np.zeros((held_out.count, len(columns)), bool)
     for part in run.run(jobs, "Looking at held-out rows"):
         seen |= part
-    result: npt.NDArray[np.bool_] = seen[folds - 1, places]
+    result: Bool = seen[folds - 1, places]
     return result
 
 
-def _columns_outside(
-    features: Rows, of_row: npt.NDArray[np.uint8], columns: npt.NDArray[np.int32], count: int, first: int, last: int
-) -> npt.NDArray[np.bool_]:
+def _columns_outside(features: Rows, of_row: UInt8, columns: Int32, count: int, first: int, last: int) -> Bool:
     """Which columns some rows have, of those outside of each fold, by shape (n_folds, n_columns)."""
     found = np.zeros((count + 1, len(columns)), bool)  # by the fold of the rows that have the column
     place_of = np.full(features.shape[1], -1, np.int32)
@@ -97,9 +93,7 @@ def _columns_outside(
     return np.stack([np.delete(found, own, axis=0).any(axis=0) for own in range(1, count + 1)])
 
 
-def placed_by_own_rows(
-    trees: Sequence[LabelTree], features: Rows, labels: Csr, rows: npt.NDArray[np.int32], run: Runner
-) -> list[Csr]:
+def placed_by_own_rows(trees: Sequence[LabelTree], features: Rows, labels: Csr, rows: Int32, run: Runner) -> list[Csr]:
     """Of each tree, held-out rows' labels that would stand in another cluster without the row, by row and label. A
     label of few rows stands where its rows are, so that the search for one of these rows finds it; the search for a new
     row with this label does so less often. Such labels are no answers to the row. Those count that stand in the cluster
@@ -144,12 +138,10 @@ class _Centroids:
         lengths = np.sqrt(Csr.of(sums).row_squares())
         self._sums, self._lengths = sums.T.tocsr(), np.maximum(lengths, 1e-12).astype(np.float32)
 
-    def nearest(
-        self, vectors: sp.csr_matrix, own: sp.csr_matrix, clusters: npt.NDArray[np.int64]
-    ) -> npt.NDArray[np.int64]:
+    def nearest(self, vectors: sp.csr_matrix, own: sp.csr_matrix, clusters: Int64) -> Int64:
         """The nearest cluster of labels' vectors, where these labels' own embeddings don't count in theirs."""
         near = (vectors @ self._sums).toarray()
         near[np.arange(len(clusters)), clusters] -= np.asarray(vectors.multiply(own).sum(axis=1)).ravel()
         near /= self._lengths
-        result: npt.NDArray[np.int64] = near.argmax(axis=1)
+        result: Int64 = near.argmax(axis=1)
         return result

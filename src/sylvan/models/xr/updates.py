@@ -10,9 +10,9 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from sylvan.arrays.canonical import Csr, stacked, take_rows, within
+from sylvan.arrays.types import Bool, Float16, Float32, Int32, Int64
 from sylvan.errors import DataError
 from sylvan.indexing import LabelTree
 from sylvan.indexing.embeddings import pifa
@@ -41,9 +41,9 @@ class Changes(NamedTuple):
 
     features: Csr
     labels: Csr
-    weight: npt.NDArray[np.float32] | None
+    weight: Float32 | None
     n_labels: int
-    forgotten: npt.NDArray[np.int64] = np.zeros(0, np.int64)
+    forgotten: Int64 = np.zeros(0, np.int64)
     merged: Mapping[int, list[int]] = {}
 
     @classmethod
@@ -56,10 +56,10 @@ class Updated(NamedTuple):
     """What an update makes of a model."""
 
     fitted: FittedTrees
-    label_counts: npt.NDArray[np.int64]
+    label_counts: Int64
     n_rows: int
     calibrator: Calibrator | None
-    gone: npt.NDArray[np.int32] = np.zeros(0, np.int32)  # labels that became others
+    gone: Int32 = np.zeros(0, np.int32)  # labels that became others
 
 
 def updated(params: Any, fitted: FittedTrees, changes: Changes, precise: bool | None) -> Updated:
@@ -84,7 +84,7 @@ def _with_changes(
     held_out = _held_out(params, fitted, changes)
     rows, ids, room = _rows_now(changes, before)
     results = [
-        _TreeUpdate(params, fitted, number, changes, rows, precise, run).finish()
+        TreeUpdate(params, fitted, number, changes, rows, precise, run).finish()
         for number in range(len(fitted.rankers))
     ]
     if held_out is not None and params.calibration is not None:
@@ -107,7 +107,7 @@ def planned(
     nodes: list[list[int]] = []
     jobs: list[Job[SolvedBlock]] = []
     for number, ranker in enumerate(fitted.rankers):
-        update = _TreeUpdate(params, fitted, number, changes, rows, precise, run, splits=False)
+        update = TreeUpdate(params, fitted, number, changes, rows, precise, run, splits=False)
         nodes.append([])
         for layer, _, more in update.layers(ranker.layers):
             nodes[-1].append(int(layer.solved.sum()))
@@ -154,7 +154,7 @@ def rows_again(params: Any, fitted: FittedTrees, features: Csr, labels: Csr) -> 
     return TrainingRows(features, labels, None, np.arange(n_rows), n_rows, length, solutions)
 
 
-def _rows_now(changes: Changes, before: TrainingRows) -> tuple[RowsNow, npt.NDArray[np.int64], Room]:
+def _rows_now(changes: Changes, before: TrainingRows) -> tuple[RowsNow, Int64, Room]:
     """All rows as they are to be, their ids, and where their features lie."""
     n_before, n_new = len(before.ids), changes.features.shape[0]
     left = np.delete(np.arange(n_before), changes.forgotten)
@@ -184,7 +184,7 @@ def _rows_now(changes: Changes, before: TrainingRows) -> tuple[RowsNow, npt.NDAr
     return rows, np.concatenate((before.ids[left], before.next_id + np.arange(n_new))), room
 
 
-class _TreeUpdate:
+class TreeUpdate:
     """The update of one tree: what is the same for all its layers."""
 
     def __init__(
@@ -263,7 +263,7 @@ class _Positives:
     """The positives of each layer with their costs, as for a training: those of rows that are fresh at once, those of
     all rows when they are asked for."""
 
-    def __init__(self, tree: LabelTree, labels: Csr, training: TreeTraining, fresh: npt.NDArray[np.int32]) -> None:
+    def __init__(self, tree: LabelTree, labels: Csr, training: TreeTraining, fresh: Int32) -> None:
         self._tree, self._labels, self._training, self._fresh = tree, labels, training, fresh
         self.fresh = training.positives(tree, take_rows(labels, fresh))
         self._every: list[Csr] = []  # of the last layers
@@ -274,7 +274,7 @@ class _Positives:
             self._every = self._training.positives(self._tree, self._labels, t)
         return self._every[t - self._tree.depth]
 
-    def of(self, t: int, rows: npt.NDArray[np.int32]) -> Csr:
+    def of(self, t: int, rows: Int32) -> Csr:
         """Those of some rows in layer t."""
         if np.isin(rows, self._fresh).all():
             return take_rows(self.fresh[t], np.searchsorted(self._fresh, rows))
@@ -282,7 +282,7 @@ class _Positives:
 
 
 def clusters_for(
-    ranker: TreeRanker, rows: Changes, training: TreeTraining, n_rows: npt.NDArray[np.int64], max_leaf: int, run: Runner
+    ranker: TreeRanker, rows: Changes, training: TreeTraining, n_rows: Int64, max_leaf: int, run: Runner
 ) -> list[int]:
     """The cluster of each new label: one with room that the search sends its rows to; without any, the smallest. A
     place near the top of a row's beam counts for more, and less in clusters that many rows come to anyway: of those
@@ -309,7 +309,7 @@ def clusters_for(
     return clusters
 
 
-def _halves(tree: LabelTree, cluster: int, rows: RowsNow) -> npt.NDArray[np.bool_]:
+def _halves(tree: LabelTree, cluster: int, rows: RowsNow) -> Bool:
     """Which labels of a cluster go to the second half, by balanced 2-means of their rows' features (PIFA)."""
     first, last = (int(each) for each in tree.child_offsets[-1][cluster : cluster + 2])
     labels = tree.leaf_labels[first:last]
@@ -324,9 +324,7 @@ def _halves(tree: LabelTree, cluster: int, rows: RowsNow) -> npt.NDArray[np.bool
     return right
 
 
-def _problem(
-    chosen: npt.NDArray[np.bool_], some: Sequence[ChangedCluster], positives: Csr, weighted: bool, rounds: int
-) -> LayerProblem:
+def _problem(chosen: Bool, some: Sequence[ChangedCluster], positives: Csr, weighted: bool, rounds: int) -> LayerProblem:
     """A layer that consists of the children that are ``chosen`` alone, of ``some`` clusters."""
     mask, number = chosen[positives.indices], np.cumsum(chosen, dtype=np.int32) - np.int32(1)
     indptr = np.concatenate(([0], np.cumsum(mask)))[positives.indptr].astype(np.int64)
@@ -338,7 +336,7 @@ def _problem(
     return LayerProblem(offsets, of_chosen, start.row_offsets, start.rows, weighted, True, start, rounds)
 
 
-def _take_in(solution: LayerSolution, clusters: Sequence[ChangedCluster], multipliers: npt.NDArray[np.float16]) -> None:
+def _take_in(solution: LayerSolution, clusters: Sequence[ChangedCluster], multipliers: Float16) -> None:
     """The multipliers of the solved children at their places; nothing waits for these any more."""
     begin = 0
     for cluster in clusters:

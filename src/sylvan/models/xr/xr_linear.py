@@ -20,7 +20,7 @@ from sylvan.arrays.validate import Csr
 from sylvan.data import RowParts, Vocabulary
 from sylvan.data.parts.row_parts import Rows
 from sylvan.errors import DataError, ModelError, ParameterError, RowsUnknownWarning, UnsupportedError
-from sylvan.explain.paths import Candidates
+from sylvan.explain.paths import Candidates, search_layers, tree_votes
 from sylvan.explain.records import Names, TreeVote
 from sylvan.indexing import LabelTree
 from sylvan.indexing.clustering import Clustering
@@ -31,10 +31,9 @@ from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator, has_new_rows
 from sylvan.models.compress import compressed_model, pruned_model
 from sylvan.models.xr.added_labels import planned_labels, with_new_labels
 from sylvan.models.xr.changed_layer import saved_by_rebuilding
-from sylvan.models.xr.estimate import TrainingSize
+from sylvan.models.xr.estimate import TrainingSize, training_plan
 from sylvan.models.xr.fitted import FittedTrees, TrainingData, search_of, train
 from sylvan.models.xr.params import Scheme, build_trees, check_params_for, layer_words, scaled
-from sylvan.models.xr.plan import training_plan
 from sylvan.models.xr.training_rows import HeldOut, TrainingRows
 from sylvan.models.xr.updates import Changes, planned, rows_again, updated
 from sylvan.parallel import all_at_once, resolve_jobs
@@ -487,7 +486,7 @@ class XRLinear(Estimator):
         beam = validate.count(self.beam if beam is None else beam, "beam")
         if (tail := tail_of(self.tail, tail)) is not None:
             return self._rank_for_tail(X, k, tail, beam=beam, allowed=allowed, denied=denied)
-        features = self._scaled(self._features(X))
+        features = scaled(self._features(X), self.fitted_.factors, self.normalize)
         labels = self._filter(allowed, denied, features.shape[0])
         search = search_of(self, self.fitted_, beam, 1 if features.shape[0] == 1 else None)
         return self._named(self.fitted_.rank(features, k, search, labels))
@@ -524,9 +523,10 @@ class XRLinear(Estimator):
         return np.zeros(features.shape[0], bool) if rows is None else rows.include(features)
 
     def _explain_trees(self, row: Csr, label: int, top: int, names: Names, **options: Any) -> tuple[TreeVote, ...]:
-        return self.fitted_.votes(
-            self._scaled(row), label, top, names, search_of(self, self.fitted_, options.get("beam"))
-        )  # fmt: skip
+        fitted, search = self.fitted_, search_of(self, self.fitted_, options.get("beam"))
+        bound = (lambda scores: fitted.bounded(scores, search)) if len(fitted.rankers) > 1 else None
+        row = self._scaled(row)
+        return tree_votes(fitted.rankers, search.combines, row, label, search.beam, top, names, bound)
 
     def searched(self, x: Any, tree: int = 0, beam: int | None = None) -> list[Candidates]:
         """The nodes that the search for one row scores; see :meth:`Estimator.searched`."""
@@ -537,7 +537,8 @@ class XRLinear(Estimator):
         n_trees, beam = len(self.fitted_.rankers), validate.count(self.beam if beam is None else beam, "beam")
         if not 0 <= tree < n_trees:
             raise ParameterError(f"The 'tree' of searched must be an int in [0, {n_trees - 1}]. Got {tree}.")
-        return self.fitted_.searched(self._scaled(row), tree, search_of(self, self.fitted_, beam))
+        combines = search_of(self, self.fitted_).combines[tree]
+        return search_layers(self.fitted_.rankers[tree], self._scaled(row), beam, combines)
 
     # ---------------------------------------- changes after the training
 
@@ -752,9 +753,10 @@ class XRLinear(Estimator):
     compress = compressed_model
 
     def _with_weights(self: _Self, share: float, weight_dtype: WeightDtype | None) -> _Self:
-        made = copy.copy(self)
-        made.fitted_ = self.fitted_.pruned(share, weight_dtype, resolve_jobs(self.n_jobs))
-        return made if weight_dtype is None else made.set_params(weight_dtype=weight_dtype)
+        pruned, n_jobs = copy.copy(self), resolve_jobs(self.n_jobs)
+        rankers = [ranker.pruned(share, weight_dtype, n_jobs) for ranker in self.fitted_.rankers]
+        pruned.fitted_ = replace(self.fitted_, rankers=rankers)
+        return pruned if weight_dtype is None else pruned.set_params(weight_dtype=weight_dtype)
 
     def weight_dtypes(self) -> set[str]:
         """How the weights are stored; empty where there are none."""
