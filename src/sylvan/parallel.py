@@ -8,7 +8,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import wraps
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar, cast
@@ -100,15 +100,10 @@ class Progress:
         if self._bar is not None:
             self._bar.close()
 
-    def __enter__(self) -> Progress:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.close()
-
-
-progress = Progress  # in a `with`, at whose end the bar is taken away
+def progress(description: str, total: float | None = None, unit: str = "it") -> closing[Progress]:
+    """A :class:`Progress` that closes itself at the end of a ``with``."""
+    return closing(Progress(description, total, unit))
 
 
 @contextmanager
