@@ -157,9 +157,9 @@ def import_libraries() -> None:
 @contextmanager
 def teaching() -> Iterator[Record]:
     """What a training inside learns its order from, and in what time: ``again`` learns another order from it."""
-    from sylvan.models.reranker import reranker
+    from sylvan.models.reranker import learning
 
-    given, caught = reranker.learned, {}
+    given, caught = learning.learned, {}
 
     def noted(candidates: Any, scorer: str, growing: Any, calibration: Any) -> Any:
         def again(scorer: str, objective: str) -> Any:
@@ -170,7 +170,7 @@ def teaching() -> Iterator[Record]:
         caught.update(again=again, cpu_s=clock.cpu)
         return made
 
-    with mock.patch.object(reranker, "learned", noted):
+    with mock.patch.object(learning, "learned", noted):
         yield caught
 
 

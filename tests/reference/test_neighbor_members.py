@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from reference.neighbor_columns_reference import columns, nearest_others, neighbors_of
 from sylvan import NeighborRanker, Reranker, TextModel, TopK, XRLinear
-from sylvan.models.reranker import reranker
+from sylvan.models.reranker import learning
 from sylvan.models.reranker.candidate_columns import OF_NEIGHBORS
 from sylvan.models.reranker.learning import Candidates
 
@@ -106,7 +106,7 @@ def test_members_over_texts_that_know_other_labels(described: bool) -> None:
 
 def learned_from(model: Reranker, *given: Any, **options: Any) -> tuple[Reranker, Candidates]:
     """The fitted model, and the candidates that taught it."""
-    with mock.patch.object(reranker, "learned", wraps=reranker.learned) as watched:
+    with mock.patch.object(learning, "learned", wraps=learning.learned) as watched:
         fitted = model.fit(*given, **options)
     watched.assert_called_once()
     return fitted, watched.call_args.args[0]
