@@ -78,6 +78,9 @@ class ModelEncoder:
     """A model's own encoder. That of a loaded model is read from its files when it is first used, as only that loads
     PyTorch; they are mapped at once, which takes no time and preserves their contents although a save replaces them."""
 
+    dim: int
+    beside: str
+
     def __init__(self, opened: TextEncoder | None, state: store.State | None = None) -> None:
         self.opened = opened  # None until it is read
         if state is not None:

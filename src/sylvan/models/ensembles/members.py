@@ -197,7 +197,8 @@ class Joined:
                 raise DataError(f"The members of the {owner} have different numbers of {what}: {numbers}.")
             return sizes[0]
 
-        fields, widths = None, [member.n_features_ for member in members]
+        fields: tuple[tuple[str, ...], str] | None = None
+        widths = [member.n_features_ for member in members]
         if members[0].takes_texts:
             listed = {(member.text_fields_, member.labels_field_) for member in members}  # type: ignore[attr-defined]
             if len(listed) > 1:

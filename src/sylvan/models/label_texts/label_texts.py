@@ -313,7 +313,9 @@ def requested(
         described = named_texts(label_texts, (name for label, name in enumerate(names) if label not in left_out))
     vocabulary = with_names_of(names, described)
     if texts is not None and Y is not None:
-        vocabulary, matrix = grown_labels(names, len(names), Y, described)
+        grown, matrix = grown_labels(names, len(names), Y, described)
+        assert grown is not None
+        vocabulary = grown
         need_as_many(len(texts), matrix.shape[0])
         n_rows = max(each.n_rows_ for each in rankers_of(model.model)) - (0 if known is None else len(known.labels))
         vectorizer = vectorizer.with_terms_of(texts, n_rows)

@@ -236,8 +236,8 @@ class Lexicon:
             return store.need_offsets(state, f"lexicon.{name}_offsets", total, None if n is None else n + 1)
 
         arrays: dict[str, npt.NDArray[Any]] = {}
-        lists = {"phrase": None, "set": None, "posting": n_words, "broader": n_labels, "narrower": n_labels}
-        for name, n in (lists | {"related": n_labels}).items():
+        lists: dict[str, int | None] = {"phrase": None, "set": None, "posting": n_words}
+        for name, n in (lists | dict.fromkeys(("broader", "narrower", "related"), n_labels)).items():
             arrays[f"{name}_labels"] = ids(f"{name}_labels", n_labels)
             arrays[f"{name}_offsets"] = offsets(name, len(arrays[f"{name}_labels"]), n)
         for name, links in (("phrase", ("fail", "next")), ("set", ())):
