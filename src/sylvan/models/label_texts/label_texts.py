@@ -203,8 +203,7 @@ def with_text_rows(
 
 def with_names_of(vocabulary: Vocabulary, texts: Mapping[str, str]) -> Vocabulary:
     """The label names with those that have a text alone behind them, in alphabetical order."""
-    new = sorted(name for name in texts if name not in vocabulary)
-    return vocabulary.extended(new)
+    return vocabulary.extended(sorted(name for name in texts if name not in vocabulary))
 
 
 def fitted_texts(
