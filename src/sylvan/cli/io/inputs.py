@@ -15,7 +15,7 @@ from sylvan.cli.io.matrices import FileInput, MatrixInput
 from sylvan.cli.session import say_once
 from sylvan.data.formats.annif import ANNIF_FOLDER, ANNIF_JSONL, ANNIF_TSV
 from sylvan.data.formats.columnar import DATASET, PARQUET
-from sylvan.data.formats.format import Format, Layout, Records
+from sylvan.data.formats.format import Layout, Records
 from sylvan.data.formats.jsonl import JSONL
 from sylvan.data.formats.lines_of_text import FASTTEXT, LINES, PECOS, TEXT
 from sylvan.data.formats.subjects import by_uris
@@ -31,7 +31,7 @@ from sylvan.params.wording import counted, noun
 __all__ = ["MatrixInput", "TextInput", "open_input", "remember_base", "with_fields"]
 
 _ROWS = 2048
-TEXTS: dict[str, Format] = {
+TEXTS = {
     "jsonl": JSONL, "lines": LINES, "text": TEXT, "csv": CSV, "tsv": TSV, "fasttext": FASTTEXT, "pecos": PECOS,
     "annif-tsv": ANNIF_TSV, "annif-csv": ANNIF_CSV, "annif-jsonl": ANNIF_JSONL, "annif-folder": ANNIF_FOLDER,
     "parquet": PARQUET, "dataset": DATASET,
