@@ -100,8 +100,8 @@ class ClassWeights:
                 return None
             return np.zeros_like(self.weights) if array is None else _writeable(array)
 
-        beside_weights = {"squares": beside(self.squares, squares), "delays": beside(self.delays, delays)}
-        return replace(self, weights=_writeable(self.weights), **beside_weights)
+        arrays = beside(self.squares, squares), beside(self.delays, delays)
+        return replace(self, weights=_writeable(self.weights), squares=arrays[0], delays=arrays[1])
 
     def averages(self, n_steps: int) -> ClassWeights:
         """The averages of the weights over the last ``n_steps`` steps, step t of which counts t times."""

@@ -194,11 +194,12 @@ def _read(value: Any, kind: type) -> Any:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1e300:
             raise ValueError("no number")
         return float(value)
-    if not isinstance(value, kind) or len(value) > _MOST_NUMBERS:
+    values: Any = value if isinstance(value, kind) else None
+    if values is None or len(values) > _MOST_NUMBERS:
         raise TypeError("no numbers")
-    if isinstance(value, dict):
-        return {name: _read(number, float) for name, number in value.items()}
-    return tuple(_read(number, float) for number in value)
+    if isinstance(values, dict):
+        return {name: _read(number, float) for name, number in values.items()}
+    return tuple(_read(number, float) for number in values)
 
 
 @dataclass(frozen=True, eq=False)

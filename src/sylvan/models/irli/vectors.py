@@ -273,8 +273,8 @@ def training_queries(
         shown, holdout = vectors[~judging], vectors[judging]
     if ids is None:
         n_others = k if excluded is None else min(_HOLDOUT_NEIGHBORS, len(base) - 1)
-        others = np.empty((0, 1), np.int32)
-        learned = _near(shown, base, k, metric, n_jobs, projection)
+        others: Ids = np.empty((0, 1), np.int32)
+        learned: Ids = _near(shown, base, k, metric, n_jobs, projection)
         if len(holdout):
             others = exact_neighbors(holdout, base, n_others, metric, excluded=excluded, n_jobs=n_jobs)[0]
     else:
