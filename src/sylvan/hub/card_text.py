@@ -59,7 +59,9 @@ def _facts(card: Card) -> str:
 
 def _remarks(card: Card) -> tuple[list[str], list[str], list[str]]:
     """What its encoder needs, how it was compressed, and the rows that it keeps: a sentence each, or none."""
-    needs, compressed, living = [], [], []
+    needs: list[str] = []
+    compressed: list[str] = []
+    living: list[str] = []
     if card.needs is not None:
         needs.append(f'Its text encoder needs PyTorch: pip install "sylvan[{card.needs}]".')
     if (note := card.compressed) is not None:

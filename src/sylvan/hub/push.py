@@ -124,7 +124,9 @@ def _readme(path: str, repository: str, present: str | None, license: str | None
 
 def _metadata(card: Card, model: Any, repository: str) -> dict[str, Any]:
     """What the Hub reads of a model: its task, where it ranks labels, and the figures that training took."""
-    library, task, more = need_library(), None, {}
+    library = need_library()
+    task: str | None = None
+    more: dict[str, Any] = {}
     if isinstance(model, Estimator):
         task = "text-classification" if model.takes_texts else "tabular-classification"
     if card.measured is not None:

@@ -129,7 +129,8 @@ async def list_models(call: Call) -> Reply:
     lines = []
     for served in call.service.served.values():
         version = served.current
-        takes, n_labels = (None, None) if version is None else (version.takes, version.n_labels)
+        takes = None if version is None else version.takes
+        n_labels = None if version is None else version.n_labels
         ready, title = version is not None, served.folder.title
         lines.append(ModelLine(served.name, title, takes, n_labels, served.checksum, ready, served.message))
     return Reply.of(ModelList(lines))
