@@ -59,9 +59,8 @@ def _facts(card: Card) -> str:
 
 def _remarks(card: Card) -> tuple[list[str], list[str], list[str]]:
     """What its encoder needs, how it was compressed, and the rows that it keeps: a sentence each, or none."""
-    needs: list[str] = []
-    compressed: list[str] = []
-    living: list[str] = []
+    sentences: tuple[list[str], list[str], list[str]] = ([], [], [])
+    needs, compressed, living = sentences
     if card.needs is not None:
         needs.append(f'Its text encoder needs PyTorch: pip install "sylvan[{card.needs}]".')
     if (note := card.compressed) is not None:
@@ -71,7 +70,7 @@ def _remarks(card: Card) -> tuple[list[str], list[str], list[str]]:
     if card.living is not None:
         rows = f"Keeps its {counted(card.living.n_rows, 'row')} for updates ({size_words(card.living.n_bytes)})"
         living.append(f"{rows}; by its shape, a new tree would save {card.living.drift:.0%} of a search.")
-    return needs, compressed, living
+    return sentences
 
 
 def _chosen(each: Parameters, name: str) -> str:

@@ -125,10 +125,8 @@ def _readme(path: str, repository: str, present: str | None, license: str | None
 def _metadata(card: Card, model: Any, repository: str) -> dict[str, Any]:
     """What the Hub reads of a model: its task, where it ranks labels, and the figures that training took."""
     library = need_library()
-    task: str | None = None
+    task = f"{'text' if model.takes_texts else 'tabular'}-classification" if isinstance(model, Estimator) else None
     more: dict[str, Any] = {}
-    if isinstance(model, Estimator):
-        task = "text-classification" if model.takes_texts else "tabular-classification"
     if card.measured is not None:
         dataset = f"{card.measured['on']} ({card.measured['rows']:,} rows)"
         figures = [
@@ -141,6 +139,5 @@ def _metadata(card: Card, model: Any, repository: str) -> dict[str, Any]:
         ]  # fmt: skip
         more = {"model_name": repository.partition("/")[2], "eval_results": figures}
     tags = ["sylvan", "extreme-classification", card.kind]
-    data = library.ModelCardData(library_name="sylvan", pipeline_tag=task, tags=tags, **more)
-    metadata: dict[str, Any] = data.to_dict()
-    return metadata
+    card_data: Any = library.ModelCardData(library_name="sylvan", pipeline_tag=task, tags=tags, **more)
+    return dict(card_data.to_dict())

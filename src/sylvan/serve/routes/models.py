@@ -128,11 +128,12 @@ async def list_models(call: Call) -> Reply:
     """The models at a glance."""
     lines = []
     for served in call.service.served.values():
-        version = served.current
+        version, title = served.current, served.folder.title
         takes = None if version is None else version.takes
         n_labels = None if version is None else version.n_labels
-        ready, title = version is not None, served.folder.title
-        lines.append(ModelLine(served.name, title, takes, n_labels, served.checksum, ready, served.message))
+        lines.append(
+            ModelLine(served.name, title, takes, n_labels, served.checksum, version is not None, served.message)
+        )
     return Reply.of(ModelList(lines))
 
 
