@@ -129,11 +129,9 @@ async def list_models(call: Call) -> Reply:
     lines = []
     for served in call.service.served.values():
         version, title = served.current, served.folder.title
-        takes = None if version is None else version.takes
+        ready, takes = version is not None, None if version is None else version.takes
         n_labels = None if version is None else version.n_labels
-        lines.append(
-            ModelLine(served.name, title, takes, n_labels, served.checksum, version is not None, served.message)
-        )
+        lines.append(ModelLine(served.name, title, takes, n_labels, served.checksum, ready, served.message))
     return Reply.of(ModelList(lines))
 
 
