@@ -130,7 +130,7 @@ class TreeRanker:
     def from_state(cls, state: store.State, n_features: int) -> TreeRanker:
         """What :meth:`to_state` gave, verified."""
         tree = LabelTree.from_state(store.need_part(state, "tree", "label-tree"))
-        bits = state.meta.get("block_bits")
+        bits: Any = state.meta.get("block_bits")
         sound = isinstance(bits, list) and len(bits) == tree.depth
         if not sound or not all(type(b) is int and 0 <= b <= 16 for b in bits):
             raise ModelError(

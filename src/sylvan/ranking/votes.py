@@ -95,7 +95,7 @@ class LabelRows:
 
     def to_arrays(self) -> dict[str, Array]:
         """The arrays to be saved, by name."""
-        arrays = {"label_offsets": self.offsets, "labels": self.labels}
+        arrays: dict[str, Array | None] = {"label_offsets": self.offsets, "labels": self.labels}
         arrays |= {"relevance": self.relevance, "row_weights": self.row_weights}
         return {name: array for name, array in arrays.items() if array is not None}
 
