@@ -64,7 +64,7 @@ class FilteredPairs:
 
     def __init__(self, path: str | None, model: Any) -> None:
         self.path = path
-        pairs: Any = sp.csr_matrix((0, 0), dtype=np.float32) if path is None else data.load_filter_labels(path)
+        pairs: Any = sp.csr_matrix(np.zeros((0, 0), np.float32)) if path is None else data.load_filter_labels(path)
         self._n_rows = pairs.shape[0]
         rows, labels = (ids.astype(np.int64) for ids in pairs.nonzero())
         if model.takes_texts or isinstance(model.vocabulary_, Numbers):  # numbers in the file are names too

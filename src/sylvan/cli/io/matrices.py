@@ -136,13 +136,13 @@ class MatrixInput(FileInput):
                 rows = np.arange(first, last)
                 yield X.take(rows).to_scipy(), None if Y is None else Y.take(rows).to_scipy()
         elif self.format in _WITHOUT_LABELS:
-            X = self._features()[0]
-            X = _scipy(X) if self.format == "csr" else X
-            self._check_width(X.shape[1], n_features)
-            if not X.shape[0]:
+            whole = self._features()[0]
+            whole = _scipy(whole) if self.format == "csr" else whole
+            self._check_width(whole.shape[1], n_features)
+            if not whole.shape[0]:
                 raise DataError(f"{self.name}: the matrix has no rows.")
-            for first, last in split_ranges(X.shape[0], _ROWS):
-                yield X[first:last], None
+            for first, last in split_ranges(whole.shape[0], _ROWS):
+                yield whole[first:last], None
         else:
             yield from self._text_blocks(n_features)
 

@@ -500,9 +500,9 @@ def _has_notations(rows: list[tuple[str, list[str]]], name: str) -> bool:
 
 def _of_objects(path: PathLike) -> Iterator[tuple[str, list[str]]]:
     for number, record in enumerate(read_records(path), 1):
-        label, texts = record.get("label"), record.get("text")
-        texts = [texts] if isinstance(texts, str) else texts
-        fine = isinstance(texts, list) and all(isinstance(text, str) for text in texts)
+        label, text = record.get("label"), record.get("text")
+        texts: Any = [text] if isinstance(text, str) else text
+        fine = isinstance(texts, list) and all(isinstance(part, str) for part in texts)
         if isinstance(label, bool) or not isinstance(label, str | int) or not fine:
             what = "must have a label, and a text that is a string or a list of strings"
             raise unexpected(f"{shown(path)}, object {number}", what, quoted(record))
