@@ -262,7 +262,7 @@ def thresholds_by_name(threshold: Any, vocabulary: Vocabulary) -> Any:
         unknown = list(threshold)[labels.index(None)]
         raise DataError(f"threshold names {unknown!r}, which is no label of the model.")
     each = np.full(len(vocabulary), 0.5)
-    each[labels] = validate.real_numbers(list(threshold.values()), "threshold")
+    each[np.array(labels, np.int64)] = validate.real_numbers(list(threshold.values()), "threshold")
     return each
 
 
@@ -293,13 +293,14 @@ def _nearest_texts(model: TextEstimator, texts: list[str], name: str, examples: 
     model's features or in a TextModel of its own, or of texts and their labels."""
     source, others = examples if isinstance(examples, tuple | list) and len(examples) == 2 else (examples, None)
     if isinstance(source, Estimator):
-        known, whole = None if others is None else check_texts(others), source if hasattr(source, "inner") else model
+        known = None if others is None else check_texts(others)
+        whole: Any = source if hasattr(source, "inner") else model
         ranker: Any = source.inner() if isinstance(source, TextEstimator) else source
         if not hasattr(ranker, "nearest_with"):
             raise DataError(f"examples must be a NeighborRanker or hold one. Got {type(ranker).__name__} instead.")
         if whole is model:
             check_ranker(ranker, model.n_features_, model.n_labels_)
-        if (label := whole.vocabulary_.get(name)) is None:  # type: ignore[union-attr]  # over texts
+        if (label := whole.vocabulary_.get(name)) is None:
             return ()
         result: tuple[Example, ...] = ranker.nearest_with(whole._text_features(texts), label, n, whole._feature_name)
         if known is not None and len(known) != ranker.n_rows_:

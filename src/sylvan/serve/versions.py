@@ -376,7 +376,7 @@ def _warm(version: Version) -> None:
     if version.takes == "vectors":
         model.search(np.ones((1, model.n_dimensions_), np.float32), 1)
         return
-    nothing: Any = sp.csr_matrix((1, int(model.n_features_)), dtype=np.float32)
+    nothing: Any = sp.csr_matrix(np.zeros((1, int(model.n_features_)), np.float32))
     model.probabilities(model.rank([_WARMING] if version.takes == "texts" else nothing, 1))
     if version.vocabulary:
         version.vocabulary.get(version.vocabulary[0])

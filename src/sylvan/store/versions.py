@@ -16,7 +16,7 @@ from sylvan.store import manifest
 from sylvan.version import __version__
 
 try:
-    import fcntl
+    import fcntl as fcntl  # write.py locks by it too
 except ImportError:  # on Windows, two processes that save to one folder at the same moment are not told apart
     fcntl = None  # type: ignore[assignment]
 

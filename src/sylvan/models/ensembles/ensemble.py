@@ -268,13 +268,14 @@ class JointModel(Estimator):
         ranking = self.rank(texts, self.n_labels_, **options)
         place, score = place_of(ranking, number)
         probability = None if self.calibrator_ is None else place_of(self.probabilities(ranking), number)[1]
-        return replace(
+        explanation: Explanation = replace(
             answers[0], model=owner, label=number, place=place, score=score, probability=probability,
             n_labels=self.n_labels_, n_features=self.n_features_, n_known=sum(answer.n_known for answer in answers),
             trees=joining.numbered_votes([answer.trees for answer in answers]),
             notes=tuple(dict.fromkeys(note for answer in answers for note in answer.notes)),
             examples=next((answer.examples for answer in answers if answer.examples), ()),
         )  # fmt: skip
+        return explanation
 
     def _explain_trees(self, row: Csr, label: int, top: int, names: Names, **options: Any) -> tuple[TreeVote, ...]:
         used = [self.members[number] for number in self._used_members]

@@ -225,6 +225,7 @@ def find_candidates(
     most = buckets.n_labels if limit is None else min(int(limit), buckets.n_labels)
 
     def count(part: tuple[int, int]) -> tuple[npt.NDArray[Any], ...]:
+        counted: list[Any]
         with buckets.counters() as counters:
             fault, *counted = kernels.bucket_candidates(
                 buckets.handle, counters, places, weights, *part, int(min_votes), order == "votes", most, best_first

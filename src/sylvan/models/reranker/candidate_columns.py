@@ -101,8 +101,11 @@ class LabelFacts:
 
     def to_arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """The arrays by the names that they are stored under."""
-        arrays = dict(zip(("facts.indptr", "facts.indices", "facts.data"), self.together[:3], strict=True))
-        return {"facts.counts": self.counts, "facts.n_rows": np.array([self.n_rows], np.int64), **arrays}
+        indptr, indices, values, _ = self.together
+        return {
+            "facts.counts": self.counts, "facts.n_rows": np.array([self.n_rows], np.int64),
+            "facts.indptr": indptr, "facts.indices": indices, "facts.data": values,
+        }  # fmt: skip
 
     @classmethod
     def from_state(cls, state: store.State, n_labels: int) -> LabelFacts:
