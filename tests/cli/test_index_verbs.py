@@ -195,7 +195,7 @@ def test_an_interrupted_index_is_resumed(
     work = tmp_path / "index.training"
     assert stopped.code == 1 and f"lies in {str(work)!r}: the same command with --resume" in stopped.err, stopped.err
     refused = call(*words)
-    assert refused.code == 2 and "--resume goes on with it, --no-resume begins anew" in refused.err
+    assert refused.code == 2 and "--resume goes on with it, --no-resume starts over" in refused.err
     assert call(*words, "--resume").code == 0 and not work.exists()
     assert bits(tmp_path / "index") == once
     shards = call(*words, "--shards", "2", "--resume")

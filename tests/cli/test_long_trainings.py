@@ -57,7 +57,7 @@ def test_killed_then_interrupted_then_resumed(files: Any, call: Any, tmp_path: P
     assert killed.returncode == -signal.SIGKILL and work.is_dir() and not model.exists()
     undecided = call(*words)
     assert undecided.code == 2 and undecided.err == (
-        f"Error: An interrupted training lies in {str(work)!r}: --resume goes on with it, --no-resume begins anew.\n"
+        f"Error: An interrupted training lies in {str(work)!r}: --resume goes on with it, --no-resume starts over.\n"
     )
     interrupted = ended(1, signal.SIGINT, *words, "--resume")
     assert interrupted.returncode == 1

@@ -201,5 +201,5 @@ class Unchanging(Estimator):
 
 
 def test_models_that_have_to_be_trained_anew_say_so() -> None:
-    with pytest.raises(UnsupportedError, match="can't be brought up to date: train it anew"):
+    with pytest.raises(UnsupportedError, match="can't be brought up to date: train it again"):
         Unchanging().update(*some_rows(20))

@@ -268,7 +268,7 @@ class ModelBackend(AnnifLearningBackend):
             except ModelError:
                 if not left:
                     raise
-                self.info("an interrupted training had other parameters or data: beginning anew")
+                self.info("an interrupted training had other parameters or data: starting over")
                 checkpoint.remove()
                 self.fit(model, path, checkpoint := Checkpoint(self._path(self.CHECKPOINT_FOLDER)))
         except (DataError, ParameterError):  # which would come again

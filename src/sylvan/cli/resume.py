@@ -16,7 +16,7 @@ from sylvan.errors import ModelError, ParameterError
 # ``--checkpoint`` and ``--resume``.
 resume_options = together(
     click.option("--resume/--no-resume", default=None,
-                 help="Go on from where an interrupted training stopped, or begin anew although there is one."),
+                 help="Go on from where an interrupted training stopped, or start over although there is one."),
     click.option("--checkpoint", metavar="DIR", help="Where finished parts lie until the model is saved. "
                  "[default: the model's folder with .training]"),
 )  # fmt: skip
@@ -51,7 +51,7 @@ def resumes(
 ) -> bool:
     """Whether to go on with an earlier training; an interruption then says what remains of this one."""
     if before is not None and given["resume"] is None:
-        raise ModelError(f"{before}: --resume goes on with it, --no-resume begins anew.")
+        raise ModelError(f"{before}: --resume goes on with it, --no-resume starts over.")
     if before is None and given["resume"]:
         say(given, f"There is nothing to resume in {folder}: training from the beginning.")
     sentence = f"what is trained so far lies in {folder!r}: the same command with --resume goes on from there"

@@ -175,7 +175,7 @@ class RayRunner(Runner):
     def _result_unless_lost(
         self, reference: Any, group: Job[list[Any]], shared: _Shared, lost: Counter[str]
     ) -> list[Any] | None:
-        """The results of a group; None where something that it needs was lost, and will be sent anew."""
+        """The results of a group; None where something that it needs was lost, and will be sent again."""
         try:
             results: list[Any] = self._result(reference, group)
             return results

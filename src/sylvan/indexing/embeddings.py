@@ -370,7 +370,7 @@ def _right_singular_vectors(matrix: sp.csr_matrix, k: int, seed: int) -> npt.NDA
     gram = LinearOperator((second.shape[0],) * 2, matvec=lambda x: second @ (first @ x), dtype=np.float64)
     generator = np.random.default_rng(seed)
     start = generator.standard_normal(gram.shape[0])
-    # A graph of several parts has a singular value several times, which ARPACK finds by starting anew at random.
+    # A graph of several parts has a singular value several times, which ARPACK finds by starting again at random.
     random: dict[str, Any] = {"rng": generator} if "rng" in inspect.signature(eigsh).parameters else {}
     vectors = np.linalg.qr(eigsh(gram, k=k, v0=start, **random)[1])[0]
     left, _, turned = np.linalg.svd(first @ vectors, full_matrices=False)

@@ -111,7 +111,7 @@ class Estimator(Fitted):
 
     def update(self: _Self, X: Any = None, Y: Any = None, sample_weight: Any = None, **options: Any) -> _Self:
         """Learn new rows, with labels old and new, and forget others; see :meth:`XRLinear.update`."""
-        raise UnsupportedError(f"{type(self).__name__} can't be brought up to date: train it anew with all rows.")
+        raise UnsupportedError(f"{type(self).__name__} can't be brought up to date: train it again with all rows.")
 
     def plan_update(self, X: Any = None, Y: Any = None, sample_weight: Any = None, **options: Any) -> Any:
         """Estimate what :meth:`update` with the same arguments would do; nothing changes.
@@ -272,7 +272,7 @@ class Estimator(Fitted):
         return self._named(bounded if self.calibrator_ is None else self.calibrator_(bounded))
 
     def calibrate(self: _Self, X: Any, Y: Any) -> _Self:
-        """Fit the curves of the probabilities anew, to rows that the model wasn't trained on; the ranking stays.
+        """Fit the curves of the probabilities again, to rows that the model wasn't trained on; the ranking stays.
 
         Parameters
         ----------
@@ -544,7 +544,7 @@ class Estimator(Fitted):
         """A copy that never answers with some labels; what it has learned of them is gone from it.
 
         The ids and the scores of all other labels stay. Weights that several labels share, such as those of the
-        clusters above a label, aren't learned anew.
+        clusters above a label, aren't learned again.
 
         Parameters
         ----------

@@ -243,7 +243,7 @@ class TextModel(TextEstimator):
         return with_encoding(plan, self.label_encoder, list(described.values()), judged, self.vectorizer.n_jobs)
 
     def fit_blocks(self, blocks: Iterable[Any], sample_weight: Any = None, **options: Any) -> TextModel:
-        """As :meth:`fit`, from texts that come in blocks and are never all in memory: the same model, to the bit.
+        """As :meth:`fit`, from texts that come in blocks and are never all in memory: the same model, bit for bit.
 
         Parameters
         ----------
@@ -490,7 +490,7 @@ class TextModel(TextEstimator):
         return of_labels.requested(self, texts, Y, sample_weight, label_texts, options)
 
     def calibrate(self, X: Any, Y: Any) -> TextModel:
-        """Fit the curves of the probabilities anew, to texts that the model wasn't trained on; the ranking stays.
+        """Fit the curves of the probabilities again, to texts that the model wasn't trained on; the ranking stays.
 
         Parameters and errors as in :meth:`Estimator.calibrate`, with texts for X. Texts without a known word, which
         have no answers, don't count.

@@ -108,7 +108,7 @@ class TreeRanker:
         for layer, stays, in_clusters, child_offsets in zip(
             self.layers, kept, clusters, tree.child_offsets, strict=True
         ):
-            parts = []  # all other nodes keep their weights, to the bit
+            parts = []  # all other nodes keep their weights, bit for bit
             for c, (first, last) in enumerate(itertools.pairwise(layer.child_offsets.tolist())):
                 if in_clusters[c]:
                     with readable(c):

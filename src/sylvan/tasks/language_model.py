@@ -180,7 +180,7 @@ class LanguageModel(Task):
     """Train an LSTM or a Transformer to predict the next word, with any sampler and loss.
 
     Give it to :func:`sylvan.neural.train`. The LSTM reads ``batch_size`` columns of the training text from top to
-    bottom and carries its state along; the Transformer takes windows of ``length`` words in an order drawn anew each
+    bottom and carries its state along; the Transformer takes windows of ``length`` words in a new order each
     epoch. Adam trains the encoder's layers; the embeddings and the class table, which have no bias, have an optimiser
     of their own.
 

@@ -257,7 +257,7 @@ class TfidfVectorizer(Fitted):
         Returns
         -------
         Csr
-            The same matrix, to the bit.
+            The same matrix, bit for bit.
 
         Raises
         ------
@@ -516,7 +516,7 @@ class TfidfVectorizer(Fitted):
             if not forms.agrees(library):
                 warnings.warn(
                     f"This model's words were counted by {library}, and here they are by {forms.library}: some "
-                    "may be other terms, and answers worse. Install the former, or train the model anew.",
+                    "may be other terms, and answers worse. Install the former, or train the model again.",
                     OtherReleaseWarning,
                     stacklevel=2,
                 )

@@ -82,7 +82,7 @@ class ClusterRows:
         return coded(self.features, self.lengths, self.children.astype(np.int32, copy=False), self.weights)
 
     def of_children(self, stay_in: Bool) -> ClusterRows:
-        """The weights of some children alone, which are numbered anew in their order."""
+        """The weights of some children alone, which are renumbered in their order."""
         features, lengths, children, left = _of_children(stay_in, self.features, self.lengths, self.children)
         packed, old = None, self.packed
         if old is not None:
@@ -381,7 +381,7 @@ class Layout:
 
 
 def _of_children(kept: Bool, features: Int32, lengths: Array, children: Array) -> tuple[Int32, Int64, Int32, Bool]:
-    """Features, lengths and children of the entries of some children, numbered anew, and which entries these are."""
+    """Features, lengths and children of the entries of some children, renumbered, and which entries these are."""
     left = kept[children]
     rows = np.repeat(np.arange(len(features)), lengths)[left]
     counts = np.bincount(rows, minlength=len(features))

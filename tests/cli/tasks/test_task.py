@@ -72,7 +72,7 @@ def test_it_resumes(call: Any, texts: Path, tmp_path: Path) -> None:
     words = ("task", "language-model", str(texts), *SMALL, "--out", str(out))
     assert call(*words, "--epochs", "1", "-q").out == ""
     refused = call(*words, "--epochs", "2")
-    assert refused.code == 2 and "--resume goes on with it, --no-resume begins anew" in refused.err
+    assert refused.code == 2 and "--resume goes on with it, --no-resume starts over" in refused.err
     assert call(*words, "--epochs", "2", "--resume").code == 0
     assert [entry["epoch"] for entry in results(out)["epochs"]] == [1, 2]
     other = call(*words, "--epochs", "3", "--resume", "--set", "dropout=0.5")

@@ -478,7 +478,7 @@ def test_trees_are_no_deeper_than_what_a_folder_holds() -> None:
 def test_a_model_that_went_out_of_bounds_is_no_model_any_more() -> None:
     X, y = np.eye(4, dtype=np.float32).repeat(10, axis=0), np.arange(40) // 10
     model = BeamTreeClassifier(optimizer="sgd", learning_rate=0.5, epochs=1, n_jobs=1).fit(X, y)
-    with pytest.raises(DataError, match="fit it anew"):
+    with pytest.raises(DataError, match="fit it again"):
         model.set_params(l2=1e12).partial_fit(X, y)
     with pytest.raises(NotFittedError):
         model.predict(X)

@@ -340,7 +340,7 @@ GIVEN: dict[str, Any] = {"X": NEW[0], "Y": NEW[1]}
 WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "nothing": ({}, DataError, "X and Y together"),
     "no labels": ({"X": NEW[0]}, DataError, "X and Y together"),
-    "forget": ({"forget": [1]}, UnsupportedError, "can't forget rows: .* Train it anew without them"),
+    "forget": ({"forget": [1]}, UnsupportedError, "can't forget rows: .* Train it again without them"),
     "merge": ({"merge": {1: [2]}}, UnsupportedError, r"can't merge labels: .*or remove .*without_labels"),
     "precise": ({**GIVEN, "precise": True}, UnsupportedError, "takes no 'precise', but rows, epochs and n_features"),
     "epochs": ({**GIVEN, "epochs": 0}, ParameterError, r"'epochs' parameter of update must be an int in \[1"),

@@ -119,7 +119,7 @@ class BeamTreeClassifier(Estimator):
         "averaged_sgd" ranks by the averages of the weights of all steps of gradient descent, step t counting t times.
         "auto" tries "averaged_sgd" and "adagrad" along with their rates, and is "averaged_sgd" with a given rate.
     epochs : int, default 10
-        Passes over the rows at most, in an order drawn anew for each; exactly as many with a given ``learning_rate``.
+        Passes over the rows at most, in a new order each time; exactly as many with a given ``learning_rate``.
     l2 : float, default 0.0
         Factor of half the squared weights beside a row's loss, for the edges that the row moves.
     bias : float, default 1.0
@@ -293,7 +293,7 @@ class BeamTreeClassifier(Estimator):
             self.fitted_ = shown_once(self, fitted, examples, counts)
         except DataError as error:
             del self.n_labels_  # it isn't fitted any more
-            raise DataError(f"{error} The model is lost: fit it anew.") from None
+            raise DataError(f"{error} The model is lost: fit it again.") from None
         self.n_rows_, self.label_counts_ = self.n_rows_ + len(examples.ids), counts
         return self
 
@@ -316,7 +316,7 @@ class BeamTreeClassifier(Estimator):
             Their classes, as in :meth:`fit`. Those that aren't known are new, and get the next ids in sorted order.
         sample_weight : array of shape (n,), optional
         epochs : int, default 3
-            Passes over the rows, in an order drawn anew for each.
+            Passes over the rows, in a new order each time.
         n_features : int, optional
             The number of columns from now on; those from ``n_features_`` on are new.
 
@@ -343,7 +343,7 @@ class BeamTreeClassifier(Estimator):
         counting by their places; its edge begins with weights of 0. A node with more than ``branching`` children is cut
         in two between them, and so is its parent where that has too many then; both halves begin with its weights, so
         that the sums along the paths of known classes stay. Under a root with too many children comes a layer of two
-        nodes. AdaGrad goes on with its squares; averages begin anew, from the averages so far. A ``tree`` that was
+        nodes. AdaGrad goes on with its squares; averages begin again, from the averages so far. A ``tree`` that was
         given is replaced by the one that has grown.
 
         Examples
@@ -361,7 +361,7 @@ class BeamTreeClassifier(Estimator):
         if others:
             raise UnsupportedError(
                 f"{type(self).__name__} keeps no rows: its update learns new ones and takes no {others[0]!r}. For "
-                "that, train it anew."
+                "that, train it again."
             )
         if X is None or Y is None:
             raise DataError("update takes X and Y together: the new rows, and their classes.")

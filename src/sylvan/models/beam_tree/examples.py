@@ -141,7 +141,7 @@ def first_classes(y: Any, classes: Any, class_weight: Any, before: Classes | Non
     if listed is not None and before is not None and not np.array_equal(listed.array, before.array):
         raise DataError(
             f"The classes given, {listed.n} of them, are not those of the first call, {before.n}: "
-            "partial_fit adds no classes, update does; fit learns anew with all of them."
+            "partial_fit adds no classes, update does; fit trains from scratch with all of them."
         )
     return listed
 

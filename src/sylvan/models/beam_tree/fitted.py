@@ -84,12 +84,12 @@ class Bound:
             if model.tree != tree:
                 raise ParameterError(
                     "The tree of the first call isn't the 'tree' that is set now: its weights belong to its edges, so "
-                    "that partial_fit can't go on with another. fit learns anew."
+                    "that partial_fit can't go on with another. fit starts over."
                 )
         elif (model.tree, model.branching) != (self.tree, self.branching):
             raise ParameterError(
                 f"The tree was made by tree={self.tree!r} and branching={self.branching} in the first call; "
-                f"partial_fit can't go on with tree={model.tree!r} and branching={model.branching}. fit learns anew."
+                f"partial_fit can't go on with tree={model.tree!r} and branching={model.branching}. fit starts over."
             )
 
 

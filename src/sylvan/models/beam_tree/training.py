@@ -84,7 +84,7 @@ class Learning:
     beam: int
     epochs: int
     owner: str  # who learns, for errors
-    in_order: bool = False  # whether passes show rows as they are given, not in an order drawn anew
+    in_order: bool = False  # whether passes show rows as they are given, not in a new order
 
     @classmethod
     def of(

@@ -323,7 +323,7 @@ class IRLIClassifier(Estimator):
             Factor of each new row's loss; that of known rows is 1. Rows of weight 0 are ignored.
         rows : pair (X, Y), optional
             Rows that the model was trained on, all or some, with known labels. In each epoch, two of them for each new
-            row are shown, at least 500, drawn anew.
+            row are shown, at least 500, newly drawn.
         epochs : int, optional
             Passes over the new rows: 8 by default, 4 without ``rows``.
         n_features : int, optional
@@ -360,9 +360,9 @@ class IRLIClassifier(Estimator):
         the least loaded of the 3 * ``choices`` buckets of highest probability, summed over the label's rows; of a label
         without a row, hashing decides. Among as few as ``choices`` buckets, new labels share most of theirs with the
         known label that they are most like, and are answered wherever it is. The number of buckets stays, so that a
-        model that has grown a lot is better trained anew.
+        model that has grown a lot is better trained again.
 
-        Adam begins anew; Adagrad goes on with its sums, which a model of sparse features keeps beside its networks.
+        Adam begins again; Adagrad goes on with its sums, which a model of sparse features keeps beside its networks.
 
         Examples
         --------
@@ -420,12 +420,12 @@ class IRLIClassifier(Estimator):
         owner, others = type(self).__name__, [name for name, value in options.items() if value is not None]
         if "forget" in others:
             raise UnsupportedError(
-                f"{owner} can't forget rows: its networks hold something of each that they were shown. Train it anew "
+                f"{owner} can't forget rows: its networks hold something of each that they were shown. Train it again "
                 "without them."
             )
         if "merge" in others:
             raise UnsupportedError(
-                f"{owner} can't merge labels: it keeps no rows. Train it anew with their rows as one label's, or "
+                f"{owner} can't merge labels: it keeps no rows. Train it again with their rows as one label's, or "
                 "remove those that are to be answered no more (without_labels)."
             )
         if others:

@@ -419,7 +419,7 @@ class IRLIIndex(VectorIndex):
         They are placed in a random order, another one in each repetition, so that the order in which they are given,
         such as sorted by topic, doesn't matter to what is found.
 
-        Nothing is learned anew, so an index that has grown a lot, or by vectors unlike those it was fitted on, finds
+        Nothing is learned again, so an index that has grown a lot, or by vectors unlike those it was fitted on, finds
         less until it is fitted again. The arrays are copied: many vectors at once are better than one by one.
 
         Parameters

@@ -105,7 +105,7 @@ class SerialExecutor:
 
 
 class ProcessExecutor:
-    """Each shard in a process of its own on this machine; they share its cores. The processes are started anew, not
+    """Each shard in a process of its own on this machine; they share its cores. The processes are spawned, not
     forked, so a script must start its work below ``if __name__ == "__main__":``. They end with :meth:`close`, and with
     this process."""
 

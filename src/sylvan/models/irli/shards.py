@@ -69,7 +69,7 @@ class ShardedIRLIIndex(VectorIndex):
     Notes
     -----
     The paper's Section 5.3. The shards of an index that was fitted live in their processes alone until it is saved:
-    closing it before loses them. Processes are started anew, so a script must start its work below ``if __name__ ==
+    closing it before loses them. Processes are spawned, so a script must start its work below ``if __name__ ==
     "__main__":``. On a cluster, shards that are lost with their node are started on another from where the index was
     saved last, if it hasn't changed since.
 

@@ -269,7 +269,7 @@ def row_sums_of(states: Sequence[State]) -> Float32 | None:
 def states_of(
     network: BucketNetwork, groups: Sequence[range], scale: InputScale, row_sums: Float32 | None
 ) -> list[State]:
-    """What training goes on from once it is over, of each group: :func:`network_of` undone; Adam begins anew."""
+    """What training goes on from once it is over, of each group: :func:`network_of` undone; Adam begins again."""
     states: list[State] = []
     for group in groups:
         part = network.first[:, group.start * network.hidden : group.stop * network.hidden]

@@ -382,7 +382,7 @@ class Reranker(JointModel):
         return model
 
     def fit_order(self, X: Any, Y: Any, sample_weight: Any = None) -> Reranker:
-        """Learn the order anew, on rows that no member was trained on; the members stay.
+        """Learn the order again, on rows that no member was trained on; the members stay.
 
         To bring a model up to date with new rows, call this with them before :meth:`update`.
 

@@ -357,7 +357,7 @@ class LayerJob(Job):
         return iter(batches)
 
     def prepare(self, step: int) -> None:
-        """Search the layer above anew when it is due; the processes embed the texts for it together."""
+        """Search the layer above again when it is due; the processes embed the texts for it together."""
         if self.matcher.refresh is not None and step - self.looked >= self.matcher.refresh and self.look is not None:
             self.candidates, self.looked = self.candidates.with_beam(self.look()), step
 

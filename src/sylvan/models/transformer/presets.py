@@ -93,7 +93,7 @@ class TransformerMatcher(Parameterized):
     beam : int, default 20
         Nodes of the layer above whose children are candidates, beside those with a positive below them.
     negatives_from : {"rankers", "network"}, default "rankers"
-        Who finds these nodes: linear rankers solved anew on the current embeddings, or the network itself by the
+        Who finds these nodes: linear rankers solved again on the current embeddings, or the network itself by the
         vectors that it has learned for the layers above, as in the paper (its layers that aren't trained have rankers
         in either case). The rankers that a layer's vectors begin with are then trained where the network looks.
     normalize : bool, default True
@@ -111,7 +111,7 @@ class TransformerMatcher(Parameterized):
     bootstrap_relevance : {"l1", "l2", "max", "count", "none"}, default "none"
         Its costs of positives, as ``relevance``.
     refresh : int, optional
-        Steps within a layer after which the layer above is searched anew with the current embeddings; by default only
+        Steps within a layer after which the layer above is searched again with the current embeddings; by default only
         when a layer begins.
     holdout : int, default 0
         Texts that aren't trained on (a tenth of all at most), on which a layer is measured by P@5 (P@1 where a text has

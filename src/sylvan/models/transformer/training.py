@@ -430,7 +430,7 @@ def _texts_seen(matcher: TransformerMatcher | None, n_rows: int, n_layers: int) 
     if matcher is None or not n_layers:
         return 0, n_rows
     steps = [matcher.steps(n_rows, number, matcher.accumulate) for number in range(n_layers)]
-    # All of them before each layer, whenever its candidates are found anew (there is nothing above the first), and for
+    # All of them before each layer, whenever its candidates are found again (there is nothing above the first), and for
     # the rankers; the holdout whenever a layer is measured.
     times = 1 + n_layers + (0 if matcher.refresh is None else sum((n - 1) // matcher.refresh for n in steps[1:]))
     between = [max(1, -(-n // matcher.evaluations)) for n in steps]

@@ -281,7 +281,7 @@ class TransformerEstimator(TextEstimator):
         The rankers are updated, as :meth:`XRLinear.update` says, with the vectors that the encoder gives to the new
         texts. The encoder learns nothing, and the words of the vectoriser stay those of ``fit``: their columns come
         before the vectors'. With the same encoder, words and trees, it comes to what training the rankers with all
-        texts gives. Train anew when texts change much.
+        texts gives. Train again when texts change much.
 
         Parameters
         ----------
@@ -574,7 +574,7 @@ class XTransformer(TransformerEstimator):
         if self.history_ and self.tree_.depth > 1:
             raise UnsupportedError(
                 "The encoder of this XTransformer has learned the clusters, which can't be brought up to date with "
-                "rows: it can learn new labels alone, from texts that have one each. For more, train it anew."
+                "rows: it can learn new labels alone, from texts that have one each. For more, train it again."
             )
 
     def part(self, name: str) -> Any:

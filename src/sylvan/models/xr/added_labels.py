@@ -73,7 +73,7 @@ def planned_labels(
 
 def _with_leaves(ranker: TreeRanker, rows: NewRows, runner: Runner) -> TreeRanker:
     """The ranker with the new leaves, whose clusters are those that there were. All other leaves and inner nodes keep
-    their weights, to the bit."""
+    their weights, bit for bit."""
     which, jobs = added_label_jobs(ranker, rows, runner)
     solved = [cluster for block in runner.run(jobs, "Learning new labels") for cluster in block]
     new, n_features, tree = dict(zip(which, solved, strict=True)), rows.rows.features.shape[1], rows.grown.tree

@@ -137,7 +137,7 @@ class ChangedLayer:
     """What the clusters of one layer were, and what becomes of them. A child is solved again where the losses of the
     rows that came since it was solved are more than a share of its objective; if the update is ``precise``, where one
     of these rows violates its optimality by more than the solver's tolerance, and where a search brings negatives, all
-    rows are searched for anew."""
+    rows are searched for again."""
 
     def __init__(
         self, weights: ClusterWeights, solution: LayerSolution, grown: Grown, t: int, rows: RowsNow,

@@ -342,7 +342,7 @@ class _Samples:
         scale = Scale() if model.scaling == "none" else Scale.of(features, model.normalize)
         features = scaled(features, scale.factors, model.normalize)
         if self._tree is None and all(value is None for value in self._about.values()):
-            used, indices = np.unique(labels.indices, return_inverse=True)  # the labels that occur, numbered anew
+            used, indices = np.unique(labels.indices, return_inverse=True)  # the labels that occur, renumbered
             labels = Csr(labels.indptr, indices.astype(np.int32), labels.data, (labels.shape[0], len(used)))
         model.n_trees, start = 1, time.thread_time()
         if len(self._sizes) > 1:

@@ -574,7 +574,7 @@ class XRLinear(Estimator):
             solved from nothing. Without them, such a model can learn new labels alone; see the notes.
         precise : bool, optional
             Whether every node is solved again that a changed row puts off its optimum by more than ``tolerance``, and
-            all rows are searched for anew. Otherwise nodes wait while the losses of the new rows are at most a
+            all rows are searched for again. Otherwise nodes wait while the losses of the new rows are at most a
             tenth of their objective, which bounds how far they are from their minimum. By default, where the
             solver's tolerance is below 0.01, as it is for small data.
         n_features : int, optional
@@ -599,12 +599,12 @@ class XRLinear(Estimator):
         Notes
         -----
         A model that keeps no rows, and isn't given them, learns new labels from their rows, and nothing else: other
-        labels and the inner nodes keep their weights, to the bit, and no cluster is split. A new label's negatives are
+        labels and the inner nodes keep their weights, bit for bit, and no cluster is split. A new label's negatives are
         the other new rows that come to its cluster, and stand-ins for the rows of known labels: of those in the cluster
         and the 30 that each new row is answered with, the positive part of their weights, weighing as much as all the
         label's rows. New labels are answered more often than with the rows, which a ``RowsUnknownWarning`` says
         (docs/results has the figures). ``precise`` changes nothing then, and a later update with ``rows`` doesn't
-        make up for what known labels haven't learned: train anew.
+        make up for what known labels haven't learned: train again.
 
         Every minimum of Eq. 10 only grows when rows come, so that the objective is above its minimum by no more than
         the losses of the rows that a node waits for. New rows are ranked before they are learned, and these answers

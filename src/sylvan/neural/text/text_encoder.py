@@ -246,8 +246,8 @@ class TextEncoder(Parameterized, nn.Module, ABC):
     def fold(self) -> None:
         """Put what was trained beside the weights into them, as :meth:`save_pretrained` would.
 
-        A trained encoder then gives the same vectors to the bit as its files. Of LoRA's additions the products are
-        summed up once instead of for each text, which rounds otherwise; the additions begin anew at zero.
+        A trained encoder then gives the same vectors bit for bit as its files. Of LoRA's additions the products are
+        summed up once instead of for each text, which rounds otherwise; the additions begin again at zero.
         """
 
     @abstractmethod
