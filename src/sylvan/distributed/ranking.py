@@ -26,8 +26,16 @@ from sylvan.data.text_rows import field_names
 from sylvan.distributed.cluster import ask_nodes, check_nodes, need_ray
 from sylvan.distributed.ray_runner import RayRunner, ray
 from sylvan.errors import DataError, ModelError, ParameterError, SylvanError
-from sylvan.models.at_work import answer, load_ranking, rank_blocks, set_device, set_ranking, set_threads, unknown_texts
 from sylvan.models.base import MOST_ANSWERS, Estimator
+from sylvan.models.block_ranking import (
+    answer,
+    load_ranking,
+    rank_blocks,
+    set_device,
+    set_ranking,
+    set_threads,
+    unknown_texts,
+)
 from sylvan.parallel import progress, quiet
 from sylvan.runtime.jobs import Job, current_runner
 from sylvan.store.versions import LOCK, updating

@@ -1,4 +1,4 @@
-"""Saved models at work: loaded with the parameters that matter when ranking, ranking block by block."""
+"""Saved models that rank block by block: loaded with the parameters that count when ranking."""
 
 from __future__ import annotations
 
