@@ -257,7 +257,7 @@ def thresholds_by_name(threshold: Any, vocabulary: Vocabulary) -> Any:
     """``threshold`` with a dict from names turned into one number a label, 0.5 for those that it lacks."""
     if not isinstance(threshold, Mapping):
         return threshold
-    labels = [vocabulary.get(name) for name in threshold]
+    labels: list[Any] = [vocabulary.get(name) for name in threshold]
     if None in labels:
         unknown = list(threshold)[labels.index(None)]
         raise DataError(f"threshold names {unknown!r}, which is no label of the model.")
@@ -293,9 +293,10 @@ def _nearest_texts(model: TextEstimator, texts: list[str], name: str, examples: 
     model's features or in a TextModel of its own, or of texts and their labels."""
     source, others = examples if isinstance(examples, tuple | list) and len(examples) == 2 else (examples, None)
     if isinstance(source, Estimator):
-        known = None if others is None else check_texts(others)
-        whole: Any = source if hasattr(source, "inner") else model
-        ranker: Any = source.inner() if isinstance(source, TextEstimator) else source
+        known, whole = None if others is None else check_texts(others), model
+        ranker: Any = source
+        if isinstance(source, TextEstimator):
+            whole, ranker = source, source.inner()
         if not hasattr(ranker, "nearest_with"):
             raise DataError(f"examples must be a NeighborRanker or hold one. Got {type(ranker).__name__} instead.")
         if whole is model:

@@ -22,11 +22,7 @@ PADDING = 16  # bytes after the last term or word that a kernel may read
 # The bits of native/text/ngrams.hpp.
 CODE_POINT = 0x1FFFFF
 COMPOSES, LOWERS = 1 << 24, 1 << 25
-UNSEEN = 1 << 26
-SPACE = 1 << 28
-MARK = 1 << 29
-UNSPACED = 1 << 30
-WORD = 1 << 31
+UNSEEN, SPACE, MARK, UNSPACED, WORD = 1 << 26, 1 << 28, 1 << 29, 1 << 30, 1 << 31
 # By the first rules, which models of earlier releases were trained with, marks and what isn't seen ended a word, texts
 # were taken as they came, and Han and kana alone were without spaces.
 FIRST_RULES, RULES = 1, 2

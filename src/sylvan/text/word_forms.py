@@ -74,12 +74,15 @@ class WordForms:
         forms_known = self._known
         new = [word for word in words if word not in forms_known]
         if new:
-            with self._lock:
-                forms = [self._form(word) for word in new]
+            forms = self._asked(new)
             if len(forms_known) + len(new) > _MOST_KNOWN:
                 forms_known = self._known = dict(zip(words, map(forms_known.get, words), strict=True))  # type: ignore[arg-type]
             forms_known.update(zip(new, forms, strict=True))
         return [forms_known[word] for word in words]
+
+    def _asked(self, words: Sequence[bytes]) -> list[bytes]:
+        with self._lock:
+            return [self._form(word) for word in words]
 
     def _form(self, word: bytes) -> bytes:
         """One word: never empty, and without the spaces that part the words of a phrase."""
@@ -162,9 +165,8 @@ def folded(word: str) -> str:
 
 def is_content(word: str) -> bool:
     """Whether a word says anything by itself: it has a letter, and three characters where scripts have an alphabet."""
-    if not any(unicodedata.category(c)[0] == "L" for c in word):
-        return False
-    return len(word) >= 3 or any(unicodedata.category(c) == "Lo" for c in word)
+    kinds = [unicodedata.category(c) for c in word]
+    return any(kind[0] == "L" for kind in kinds) and (len(word) >= 3 or "Lo" in kinds)
 
 
 class LabelWords:

@@ -258,7 +258,7 @@ class JointModel(Estimator):
         number, owner = find_label(label, self.n_labels_, self.vocabulary_), type(self).__name__
         name = self.vocabulary_[number]  # type: ignore[index]  # members over texts have names
         examples = {key: options.pop(key) for key in ("examples", "n_examples") if key in options}
-        answers = [
+        answers: list[Explanation] = [
             member.explain(texts, name, top, **examples, **joining.taken(member, options))
             for member in (self.members[number] for number in np.flatnonzero(self.weights_ > 0).tolist())
             if name in (member.vocabulary_ or ())

@@ -122,8 +122,8 @@ def _member_options(
     member: Estimator, options: Mapping[str, Any], checkpoint: Checkpoint | None, name: str
 ) -> dict[str, Any]:
     """The options of a member's ``fit``: with a checkpoint, where it or the model inside it can resume a training."""
-    inside: Any = getattr(member, "model", member)
-    parameters = inspect.signature(inside.fit).parameters.values()
+    inner: Any = type(getattr(member, "model", member))
+    parameters = inspect.signature(inner.fit).parameters.values()
     resumes = any(each.name == "checkpoint" or each.kind is each.VAR_KEYWORD for each in parameters)
     return {**options, **({} if checkpoint is None or not resumes else {"checkpoint": checkpoint.inner(name)})}
 

@@ -101,10 +101,10 @@ class LabelFacts:
 
     def to_arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """The arrays by the names that they are stored under."""
-        indptr, indices, values, _ = self.together
         return {
             "facts.counts": self.counts, "facts.n_rows": np.array([self.n_rows], np.int64),
-            "facts.indptr": indptr, "facts.indices": indices, "facts.data": values,
+            "facts.indptr": self.together.indptr, "facts.indices": self.together.indices,
+            "facts.data": self.together.data,
         }  # fmt: skip
 
     @classmethod
