@@ -81,7 +81,7 @@ def test_killed_in_the_midst_of_writing(settings: str, tmp_path: Path, monkeypat
     for at in range(0, 200, 11):
         folder = tmp_path / str(at)
         with monkeypatch.context() as patch:
-            dying(patch, write, "_write_array", at, kill_this_process)
+            dying(patch, write, "_write_file", at, kill_this_process)
             model = XRLinear(**SETTINGS[settings])
             if not killed(partial(model.fit, X, Y, checkpoint=Checkpoint(folder))):
                 break

@@ -37,7 +37,7 @@ from sylvan.annif.parameters import DEFAULTS, joined_words, need_known, need_row
 from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError, SylvanError, UnsupportedError
 from sylvan.models import TextModel, XRLinear, XRTransformer
-from sylvan.models.block_ranking import set_threads
+from sylvan.models.blocks import set_threads
 from sylvan.models.text_estimator import TextEstimator
 from sylvan.runtime.checkpoint import Checkpoint
 from sylvan.store.registry import load

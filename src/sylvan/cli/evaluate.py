@@ -19,7 +19,7 @@ from sylvan.cli.models import input_for, learned_rows, load_model, training_name
 from sylvan.cli.session import quietly, write_text
 from sylvan.errors import DataError
 from sylvan.metrics import figures
-from sylvan.models.block_ranking import inner_of
+from sylvan.models.blocks import inner_of
 
 CURVES_TO = 10  # the k that curves go to, at least
 

@@ -22,7 +22,7 @@ from sylvan.errors import DataError
 from sylvan.hub.card import MEASURED
 from sylvan.labels.targets import true_labels
 from sylvan.labels.vocabulary import Numbers
-from sylvan.models.block_ranking import has_probabilities, inner_of, rank_blocks
+from sylvan.models.blocks import has_probabilities, inner_of, rank_blocks
 from sylvan.parallel import progress
 from sylvan.params.wording import counted
 from sylvan.ranking.stopping import DEPTH, StoppingRule

@@ -24,7 +24,7 @@ from sylvan.distributed.cluster import need_ray
 from sylvan.distributed.ranking import Ranker, rank_sources
 from sylvan.distributed.ray_runner import RayRunner
 from sylvan.errors import DataError
-from sylvan.models.block_ranking import Source
+from sylvan.models.blocks import Source
 from sylvan.params.wording import counted
 from sylvan.ranking.stopping import StoppingRule
 from sylvan.runtime.jobs import Job, current_runner
@@ -132,7 +132,7 @@ def command(model: str, inputs: tuple[str, ...], k: int | None, proba: bool | No
     from sylvan.cli.models import codes_of, load_model
     from sylvan.data.formats.rankings import open_rankings
     from sylvan.data.other_fields import RecordSource
-    from sylvan.models.block_ranking import has_probabilities, inner_of, rank_blocks
+    from sylvan.models.blocks import has_probabilities, inner_of, rank_blocks
     from sylvan.parallel import progress
 
     inputs, address = inputs or ("-",), given["ray_address"]

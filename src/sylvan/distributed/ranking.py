@@ -27,15 +27,7 @@ from sylvan.distributed.cluster import ask_nodes, check_nodes, need_ray
 from sylvan.distributed.ray_runner import RayRunner, ray
 from sylvan.errors import DataError, ModelError, ParameterError, SylvanError
 from sylvan.models.base import MOST_ANSWERS, Estimator
-from sylvan.models.block_ranking import (
-    answer,
-    load_ranking,
-    rank_blocks,
-    set_device,
-    set_ranking,
-    set_threads,
-    unknown_texts,
-)
+from sylvan.models.blocks import answer, load_ranking, rank_blocks, set_device, set_ranking, set_threads, unknown_texts
 from sylvan.parallel import progress, quiet
 from sylvan.runtime.jobs import Job, current_runner
 from sylvan.store.versions import LOCK, updating

@@ -17,7 +17,7 @@ from sylvan.arrays.topk import TopK
 from sylvan.explain.explanation import Explanation
 from sylvan.indexing import LabelTree
 from sylvan.labels.vocabulary import Numbers
-from sylvan.models.block_ranking import unknown_texts
+from sylvan.models.blocks import unknown_texts
 from sylvan.params.wording import counted
 from sylvan.ranking.stopping import StoppingRule
 from sylvan.serve.bodies import Asked

@@ -26,7 +26,7 @@ from sylvan.hub.card import Card, card_of, distinct_titles
 from sylvan.indexing import LabelTree
 from sylvan.models import IRLIIndex, ShardedIRLIIndex
 from sylvan.models.base import Estimator
-from sylvan.models.block_ranking import has_probabilities, set_threads
+from sylvan.models.blocks import has_probabilities, set_threads
 from sylvan.models.text_estimator import TextEstimator
 from sylvan.serve.engine import Engine
 from sylvan.serve.problems import Problem
