@@ -56,8 +56,9 @@ def one_at_a_time(method: _Method) -> _Method:
 
 
 def all_at_once(method: _Method) -> _Method:
-    """A method as of :func:`one_at_a_time` that changes a shallow copy, whose fields the object then takes in one step:
-    who ranks meanwhile meets the object as it was or as it will be, and a method that fails has changed nothing."""
+    """A method as of :func:`one_at_a_time` that changes a shallow copy, whose fields the object then takes in one step.
+    A method of :func:`of_one_state` that runs meanwhile goes on with the fields from before; a method that fails has
+    changed nothing."""
 
     @wraps(method)
     def whole(self: Any, *args: Any, **options: Any) -> Any:
@@ -68,6 +69,19 @@ def all_at_once(method: _Method) -> _Method:
         return self
 
     return one_at_a_time(cast(_Method, whole))
+
+
+def of_one_state(method: _Method) -> _Method:
+    """A method that answers from its object as it is when it is called, whatever a method of :func:`all_at_once` makes
+    of the object meanwhile: it runs on another object with the same ``__dict__``, which that one replaces."""
+
+    @wraps(method)
+    def steady(self: Any, *args: Any, **options: Any) -> Any:
+        now = object.__new__(type(self))
+        now.__dict__ = self.__dict__
+        return method(now, *args, **options)
+
+    return cast(_Method, steady)
 
 
 def split_ranges(n: int, size: int) -> list[tuple[int, int]]:

@@ -18,6 +18,7 @@ WRONG = {
         "train xr-liner {train.jsonl} --model {out}", r"No such command 'xr-liner'\. Did you mean 'xr-linear'\?"),
     "a command like no other": ("zzz", "No such command 'zzz'. Known names: train, tune"),
     "no model folder": ("train xr-linear {train.jsonl}", "Missing option '--model'"),
+    "label texts without rows": ("train xr-linear --label-texts {train.jsonl} --model m", "Missing argument 'TRAIN'"),
     "no input": ("train xr-linear --model {out}", "Missing argument 'TRAIN'"),
     "unknown option": ("predict {text-model} {test.jsonl} --beam 3", "No such option"),
     "missing input": ("train xr-linear {nowhere.jsonl} --model {out}", "There is no file '.*nowhere.jsonl'"),

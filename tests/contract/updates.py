@@ -90,6 +90,21 @@ class UpdateContract:
         model.update(*given, **self.beside(data))
         assert names == ["__dict__"]
 
+    def test_an_answer_is_of_one_state(self, fitted: Any, data: Known, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Whoever has begun to rank goes on with the fields of then, though an update gives the model others."""
+        model, X = copy.copy(fitted), self.inputs(data.X)  # type: ignore[attr-defined]
+        expected, check = fitted.rank(X, k=3), type(model)._need_fit
+
+        def replaced(asked: Any, method: str) -> None:
+            model.__dict__ = {}
+            check(asked, method)
+
+        monkeypatch.setattr(type(model), "_need_fit", replaced)
+        answered = model.rank(X, k=3)
+        assert not vars(model)
+        np.testing.assert_array_equal(answered.labels, expected.labels)
+        np.testing.assert_array_equal(answered.scores, expected.scores)
+
     def test_a_failed_update_changes_nothing(self, fitted: Any, data: Known) -> None:
         X, new = self.inputs(data.X), self.later(data)  # type: ignore[attr-defined]
         before = answer(fitted, X)

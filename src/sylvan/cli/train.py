@@ -179,7 +179,8 @@ def _train(ctx: click.Context, name: str, given: dict[str, Any]) -> None:
     owner = class_of(name)
     parameters, text = _settings(ctx, owner, given)
     needed = ("train",) if given["plan"] else ("train", "folder")
-    if owner.least_rows == 0 and given["label_texts"] not in (None, "names") and not given["plan"]:
+    alone = COMMANDS[name].texts_alone and owner.least_rows == 0  # it can learn from the labels' texts
+    if alone and given["label_texts"] not in (None, "names") and not given["plan"]:
         needed = ("folder",)
     for parameter in ctx.command.params:
         if parameter.name in needed and given[parameter.name] is None:

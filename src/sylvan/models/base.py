@@ -27,6 +27,7 @@ from sylvan.labels.vocabulary import NamedTopK, ids_of_names
 from sylvan.metrics.rows import hits
 from sylvan.models import scikit_learn
 from sylvan.models.label_changes import label_ids, merged_ids, renamed, without_names
+from sylvan.parallel import of_one_state
 from sylvan.params.wording import counted, did_you_mean
 from sylvan.ranking.calibrate import DEPTH, MOST_ROWS, Calibrator
 from sylvan.ranking.stopping import Expected, StoppingRule
@@ -227,6 +228,7 @@ class Estimator(Fitted):
         """Whether each row has one class, so that the probabilities of all of them sum to 1."""
         return self.single_label_
 
+    @of_one_state
     def predict_proba(self, X: Any, k: int | None = None, **options: Any) -> Predicted:
         """Probabilities of the ``k`` best labels of each row, in the order of ``classes_``.
 
@@ -265,6 +267,7 @@ class Estimator(Fitted):
             return scikit_learn.shares(top, self.n_labels_)
         return sparse_as_set(top.to_csr(self.n_labels_))
 
+    @of_one_state
     def probabilities(self, top: TopK) -> TopK:
         """The result of :meth:`rank` with probabilities instead of scores, as in :meth:`predict_proba`."""
         self._need_fit("probabilities")
@@ -330,6 +333,7 @@ class Estimator(Fitted):
         """The scores of ``top`` mapped into [0, 1], without calibration."""
         return np.clip(top.scores, 0, 1)
 
+    @of_one_state
     def choose(
         self, X: Any, *, k: int | None = None, threshold: Any = None, expected: Expected | None = None,
         precision: float | None = None, **options: Any,
@@ -367,7 +371,7 @@ class Estimator(Fitted):
         are calibrated. Expected F1 assumes that labels are independent; see
         :func:`sylvan.ranking.stopping.expected_f1`.
         """
-        self._need_fit("predict")
+        self._need_fit("choose")
         rule = StoppingRule.of(k, self._thresholds(threshold), expected, precision, self.n_labels_)
         return self._named(rule(self.probabilities(self.rank_plainly(X, rule.depth, **options))))
 
@@ -425,6 +429,7 @@ class Estimator(Fitted):
             self._gains = cached
         return self._named(reweigh(self.probabilities(top), cached[2], k))
 
+    @of_one_state
     def predict(
         self, X: Any, *, k: int | None = None, threshold: Any = None, expected: Expected | None = None,
         precision: float | None = None, **options: Any,
@@ -447,6 +452,7 @@ class Estimator(Fitted):
         indicator: sp.csr_matrix = TopK(top.labels, np.ones_like(top.scores)).to_csr(self.n_labels_).astype(np.int8)
         return sparse_as_set(indicator)
 
+    @of_one_state
     def explain(
         self, x: Any, label: int | str, top: int = 10, *, examples: Any = None, n_examples: int = 3,
         feature_names: Any = None, label_names: Any = None, **options: Any,

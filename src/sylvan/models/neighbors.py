@@ -21,7 +21,7 @@ from sylvan.labels.targets import one_class_a_row
 from sylvan.matching.neighbors import Nearest, NeighborIndex
 from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator, has_new_rows
 from sylvan.models.label_changes import merged_labels
-from sylvan.parallel import all_at_once, resolve_jobs
+from sylvan.parallel import all_at_once, of_one_state, resolve_jobs
 from sylvan.params.fields import Range, Threads, attribute, parameterized
 from sylvan.params.wording import counted
 from sylvan.ranking.calibrate import Method, calibrated, crosswise, holdout_folds
@@ -256,6 +256,7 @@ class NeighborRanker(Estimator):
         top = self.row_labels_.vote(nearest, self.power, min(CANDIDATES, self.n_labels_), n_jobs=jobs)
         return Voted.of(top, nearest)
 
+    @of_one_state
     def rank(self, X: Any, k: int = 10, *, tail: str | None = None, allowed: Any = None, denied: Any = None) -> TopK:
         """The ``k`` labels with the most votes of each row's neighbours.
 

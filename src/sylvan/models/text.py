@@ -32,7 +32,7 @@ from sylvan.models.label_texts import label_texts as of_labels
 from sylvan.models.text_estimator import TextEstimator, Unknown, check_texts
 from sylvan.models.text_plan import text_plan, with_encoding
 from sylvan.models.xr.xr_linear import XRLinear
-from sylvan.parallel import all_at_once
+from sylvan.parallel import all_at_once, of_one_state
 from sylvan.params.fields import Instance, attribute, fresh, parameterized
 from sylvan.params.wording import counted
 from sylvan.ranking.calibrate import holdout_folds
@@ -363,6 +363,7 @@ class TextModel(TextEstimator):
         assert isinstance(voted, Voted)
         return Voted.of(top, voted.nearest)
 
+    @of_one_state
     def explain(self, x: str | list[str], label: str | int, top: int = 10, **options: Any) -> Explanation:
         """Why the model gives ``label`` to a text, or why it doesn't; see :meth:`TextEstimator.explain`.
 
@@ -391,6 +392,7 @@ class TextModel(TextEstimator):
             note += f" The cosine of their vectors is {ranker.scorer.cosine(vectors[0], result.label):.2f}."
         return replace(result, trees=(), notes=(note,))
 
+    @of_one_state
     def probabilities(self, top: TopK) -> TopK:
         """The result of :meth:`rank` with probabilities instead of scores, as in :meth:`predict_proba`."""
         self._need_fit("probabilities")

@@ -24,6 +24,7 @@ from sylvan.explain.records import Example, excerpt
 from sylvan.labels.targets import names_and_weights, true_labels
 from sylvan.labels.vocabulary import NamedTopK, find_label, ids_of_names
 from sylvan.models.base import Estimator
+from sylvan.parallel import of_one_state
 from sylvan.params.fields import Choice, check_value
 from sylvan.params.wording import counted
 from sylvan.ranking.votes import LabelRows
@@ -106,6 +107,7 @@ class TextEstimator(Estimator):
         check_value("unknown", mode, _UNKNOWN, f"{type(self).__name__}.rank")
         return np.ones(len(texts), bool)
 
+    @of_one_state
     def rank(
         self, X: Iterable[str], k: int = 10, *, allowed: Any = None, denied: Any = None, unknown: Unknown | None = None,
         **options: Any,
@@ -167,6 +169,7 @@ class TextEstimator(Estimator):
         features = self._text_features(texts)
         return answers_of(self.inner().rank(features, k, **options), self._answered(features, texts, unknown))
 
+    @of_one_state
     def explain(
         self, x: str | list[str], label: str | int, top: int = 10, *, examples: Any = None, n_examples: int = 3,
         unknown: Unknown | None = None, **options: Any,
@@ -211,6 +214,7 @@ class TextEstimator(Estimator):
     def _untailed(self) -> dict[str, Any]:
         return dict(self._by_inner("_untailed"))
 
+    @of_one_state
     def probabilities(self, top: TopK) -> TopK:
         """The result of :meth:`rank` with probabilities instead of scores, as in :meth:`predict_proba`."""
         self._need_fit("probabilities")

@@ -31,7 +31,7 @@ from sylvan.models.beam_tree.fitted import Bound, FittedBeamTree, Tree, rank_exa
 from sylvan.models.beam_tree.solver import L2, Loss, Optimizer, Selected, ranked_by
 from sylvan.models.beam_tree.training import Learning, learn, plan_training
 from sylvan.models.beam_tree.updates import shown_once, updated
-from sylvan.parallel import all_at_once, one_at_a_time, resolve_jobs
+from sylvan.parallel import all_at_once, of_one_state, one_at_a_time, resolve_jobs
 from sylvan.params.fields import Constraint, Flag, Range, Seed, Threads, attribute, check_value, parameterized
 from sylvan.runtime import Checkpoint, Runner, opened_runner
 from sylvan.runtime.checkpoint import identity_of
@@ -451,6 +451,7 @@ class BeamTreeClassifier(Estimator):
         self._need_fit("tree_")
         return self.fitted_.weights.tree
 
+    @of_one_state
     def rank(self, X: Any, k: int = 10, *, beam: int | None = None, allowed: Any = None, denied: Any = None) -> TopK:
         """The ``k`` best classes of each row.
 
@@ -485,6 +486,7 @@ class BeamTreeClassifier(Estimator):
         labels = self._filter(allowed, denied, rows.shape[0])
         return self.fitted_.rank(rows, k, beam, labels, raw=raw, n_jobs=resolve_jobs(self.n_jobs))
 
+    @of_one_state
     def predict(self, X: Any, *, beam: int | None = None) -> npt.NDArray[Any]:  # type: ignore[override]  # no matrix
         """The best class of each row, as it was called in ``fit``.
 
@@ -507,6 +509,7 @@ class BeamTreeClassifier(Estimator):
     def _has_one_class(self) -> bool:
         return True
 
+    @of_one_state
     def predict_proba(self, X: Any, k: int | None = None, *, exact: bool = False, **options: Any) -> Predicted:
         """Probabilities of the ``k`` best classes of each row.
 

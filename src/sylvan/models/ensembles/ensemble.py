@@ -30,7 +30,7 @@ from sylvan.models.ensembles import members as joining
 from sylvan.models.text import TextModel, usual_vectorizer
 from sylvan.models.text_estimator import Unknown, check_texts, thresholds_by_name
 from sylvan.models.xr.xr_linear import XRLinear
-from sylvan.parallel import all_at_once, resolve_jobs
+from sylvan.parallel import all_at_once, of_one_state, resolve_jobs
 from sylvan.params.fields import Choice, Instance, Range, Threads, attribute, check_value, parameterized
 from sylvan.ranking.calibrate import Calibrator, Method, holdout_folds
 from sylvan.ranking.ensemble import Way, combine_rankings, fit_weights
@@ -166,6 +166,7 @@ class JointModel(Estimator):
 
     # ---------------------------------------- answering
 
+    @of_one_state
     def rank(self, X: Any, k: int = 10, *, allowed: Any = None, denied: Any = None, **options: Any) -> TopK:
         """The ``k`` best labels of each row by all members together.
 
@@ -246,6 +247,7 @@ class JointModel(Estimator):
 
     # ---------------------------------------- explaining
 
+    @of_one_state
     def explain(self, x: Any, label: int | str, top: int = 10, **options: Any) -> Explanation:
         """Why the members give ``label`` to a row or a text: the trees of all members.
 

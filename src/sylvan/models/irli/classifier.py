@@ -25,7 +25,7 @@ from sylvan.models.irli.buckets import MOST_BUCKETS, Buckets
 from sylvan.models.irli.fitted import BucketOrder, BucketQuery, FittedIRLI, IRLIUpdatePlan, PrecisionJudge, UpdateRows
 from sylvan.models.irli.learning import fit_partitions
 from sylvan.models.irli.rounds import BucketReport, Choices, Hidden, NBucketsOrAuto, NumberOfRounds, Rate, Repetitions
-from sylvan.parallel import all_at_once, resolve_jobs
+from sylvan.parallel import all_at_once, of_one_state, resolve_jobs
 from sylvan.params.fields import Range, Seed, Threads, attribute, parameterized
 from sylvan.params.wording import counted, shown_bytes
 from sylvan.ranking.tail import Tail, tail_of
@@ -215,6 +215,7 @@ class IRLIClassifier(Estimator):
         values = {name: value for name, value in given.items() if value is not None}
         return BucketQuery(**{"probes": self.probes, "min_votes": self.min_votes, "order": self.order, **values})
 
+    @of_one_state
     def rank(
         self, X: Any, k: int = 10, *, probes: int | None = None, min_votes: int | None = None,
         order: BucketOrder | None = None, tail: str | None = None, allowed: Any = None, denied: Any = None,

@@ -28,7 +28,7 @@ from sylvan.models.lexical import matching
 from sylvan.models.lexical.lexicon import LabelTies, Lexicon
 from sylvan.models.lexical.stored_terms import StoredTerms, label_notes
 from sylvan.models.text_estimator import TextEstimator, check_texts, one_text
-from sylvan.parallel import all_at_once
+from sylvan.parallel import all_at_once, of_one_state
 from sylvan.params.fields import Choice, Range, Seed, Threads, attribute, parameterized
 from sylvan.ranking.boosted_trees import BoostedTrees
 from sylvan.ranking.calibrate import Calibrator, Method, calibrated, holdout_folds
@@ -397,6 +397,7 @@ class LexicalMatcher(TextEstimator):
         """The names of the columns of :meth:`features`."""
         return matching.FEATURES
 
+    @of_one_state
     def explain(
         self, x: str | list[str], label: str | int, top: int = 10, *, examples: Any = None, n_examples: int = 3,
         **options: Any,

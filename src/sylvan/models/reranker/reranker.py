@@ -35,7 +35,7 @@ from sylvan.models.text import TextModel, usual_vectorizer
 from sylvan.models.text_estimator import Unknown
 from sylvan.models.text_plan import with_encoding
 from sylvan.models.xr.xr_linear import XRLinear
-from sylvan.parallel import all_at_once, resolve_jobs
+from sylvan.parallel import all_at_once, of_one_state, resolve_jobs
 from sylvan.params.fields import Choice, Instance, Range, Seed, Threads, attribute, check_value, parameterized
 from sylvan.params.wording import counted
 from sylvan.ranking.boosted_trees import GROWERS, BoostedTrees, Growing, Scorer, need_library
@@ -471,6 +471,7 @@ class Reranker(JointModel):
         self._need_fit("feature_names_")
         return self._order.column_names(self.members)
 
+    @of_one_state
     def rank(
         self, X: Any, k: int = 10, *, allowed: Any = None, denied: Any = None, tail: str | None = None, **options: Any
     ) -> TopK:
@@ -547,6 +548,7 @@ class Reranker(JointModel):
         candidates = self._candidates(tops, self.weights_, self.n_labels_)
         return candidates, self._column_maker().columns(candidates, tops, X, self.n_jobs)
 
+    @of_one_state
     def explain(self, x: Any, label: int | str, top: int = 10, **options: Any) -> Explanation:
         """Why a label stands where it does: what each column adds to its score, and what the members say of it.
 

@@ -29,7 +29,7 @@ from sylvan.models.transformer import training as fitting
 from sylvan.models.transformer.presets import PARTS, Preset, TransformerMatcher, ensemble_of, preset_part
 from sylvan.models.xr.params import Scale
 from sylvan.models.xr.xr_linear import XRLinear
-from sylvan.parallel import all_at_once, resolve_jobs
+from sylvan.parallel import all_at_once, of_one_state, resolve_jobs
 from sylvan.params.fields import Range, Seed, Threads, attribute, check_value, parameterized
 from sylvan.runtime import Runner
 from sylvan.runtime.checkpoint import Checkpoint
@@ -261,6 +261,7 @@ class TransformerEstimator(TextEstimator):
         vectorizer = self.fitted_.vectorizer
         return vectorizer.term(column) if column < vectorizer.n_terms_ else MEANING
 
+    @of_one_state
     def explain(self, x: str | list[str], label: str | int, top: int = 10, **options: Any) -> Explanation:
         """Why the model gives ``label`` to a text: words by name, and all of the encoder's dimensions as one entry.
 

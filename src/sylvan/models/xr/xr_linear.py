@@ -36,7 +36,7 @@ from sylvan.models.xr.fitted import FittedTrees, TrainingData, search_of, train
 from sylvan.models.xr.params import Scheme, build_trees, check_params_for, layer_words, scaled
 from sylvan.models.xr.training_rows import HeldOut, TrainingRows
 from sylvan.models.xr.updates import Changes, planned, rows_again, updated
-from sylvan.parallel import all_at_once, resolve_jobs
+from sylvan.parallel import all_at_once, of_one_state, resolve_jobs
 from sylvan.params.fields import Choice, PerLabel, PerLayer, Range, Seed, Threads, attribute, check_value, parameterized
 from sylvan.params.wording import counted
 from sylvan.ranking.calibrate import DEPTH, Method, crosswise, holdout_folds
@@ -451,6 +451,7 @@ class XRLinear(Estimator):
 
     # ---------------------------------------- ranking
 
+    @of_one_state
     def rank(
         self, X: Any, k: int = 10, *, beam: int | None = None, tail: str | None = None, allowed: Any = None,
         denied: Any = None,
