@@ -58,7 +58,7 @@ def collect(rows: Iterable[Row]) -> TextData:
 
 
 def in_blocks(records: Iterator[Row], rows: int) -> Iterator[TextData]:
-    """The same some rows at a time; refuses a number of rows that is none at once, not when it is first asked."""
+    """Blocks of ``rows`` rows; a bad number of rows is refused now, not at the first block."""
     if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
         raise ParameterError(f"The 'rows' parameter must be an int in [1, inf). Got {rows!r} instead.")
     return _blocks(records, rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,6 @@ from sylvan.runtime.jobs import Arrays, Job, Packing, Runner
 
 _TASK_VALUES = 1 << 21  # feature values that one task of PIFA adds up
 Embedding = Literal["pifa", "pii", "pifa_lf", "spectral"]
-EMBEDDINGS: tuple[Embedding, ...] = get_args(Embedding)
 
 
 def members_of(y: Csr) -> Csr:

@@ -23,10 +23,10 @@ from sylvan.runtime.jobs import Arrays, Job, Packing
 from sylvan.weights.layer import ClusterWeights
 
 COMBINES = {"l3_hinge": 1, "ranker": 0, "sigmoid": 2, "l1_hinge": 1, "l2_hinge": 1, "l4_hinge": 1}
-SHARED = ("l3_hinge", "sigmoid", "l1_hinge", "l2_hinge", "l4_hinge")  # with those above, of which ":W" says the weight
+SHARED = ("l3_hinge", "sigmoid", "l1_hinge", "l2_hinge", "l4_hinge")  # rules that take a weight, as in "l3_hinge:0.25"
 ROWS = 4096  # rows a thread takes at a time: clusters are unpacked once for all of them
 _JOB_ROWS = 1 << 15  # of a job that may go to another machine
-MOST_ROWS, CLUSTER_ROWS = 1 << 15, 50  # and up to so many, where a layer's clusters would be those of fewer rows
+MOST_ROWS, CLUSTER_ROWS = 1 << 15, 50  # at most; and rows for each cluster, if that is more than ROWS
 
 Beam = tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]
 

@@ -1,4 +1,4 @@
-"""Which rows a cluster's rankers are trained on: teacher forcing, the matcher's own choice, or both (PECOS 2.4)."""
+"""Which rows a cluster's rankers are trained on: teacher forcing, the matcher's own choice, or both (PECOS 2.3.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The estimators: each puts the three phases together."""
+"""The estimators."""
 
 from __future__ import annotations
 

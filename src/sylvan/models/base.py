@@ -591,7 +591,7 @@ class Estimator(Fitted):
         return copy
 
     def _free_names(self, ids: npt.NDArray[np.int32]) -> None:
-        """Give the names of removed labels back, so that others can have them; called of a copy."""
+        """Give the names of removed labels back, so that others can have them; called on a copy."""
         if self.vocabulary_ is not None:
             self.vocabulary_ = without_names(self.vocabulary_, ids.tolist())
 

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -42,9 +42,6 @@ from sylvan.store import ScratchFiles, State
 from sylvan.store.registry import rebuild
 from sylvan.text import TfidfVectorizer
 from sylvan.weights.layer import WeightDtype
-
-if TYPE_CHECKING:
-    pass
 
 
 def usual_vectorizer(**params: Any) -> TfidfVectorizer:

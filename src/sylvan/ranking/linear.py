@@ -75,10 +75,9 @@ class LayerProblem:
     rows: Int32
     weighted: bool = False  # whether the relevance counts as a cost; otherwise each positive counts 1
     keeps: bool = False  # whether the multipliers of the solution are asked for
-    # whose multipliers, of the same clusters, rows and children, the solver starts from
+    # an earlier solution of the same clusters, rows and children, to start from
     start: LayerSolution | None = None
-    # of the solver, for children that start from multipliers, which brings these as near to their minimum as they were;
-    # they aren't verified at the end by visiting every row once more. 0 for a solution like any other's
+    # rounds of the solver for children that start from ``start``, without a last look at every row; 0: as in a training
     warm_rounds: int = 0
     first: int = 0  # the number in its layer of the first cluster that is here, which seeds depend on
 

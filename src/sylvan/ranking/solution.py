@@ -21,7 +21,7 @@ _ROWS, _ENTRIES = ("features", "lengths"), ("children", "weights")
 _INT32, _FLOAT32 = np.dtype(np.int32), np.dtype(np.float32)
 CHANGES = (("changed_rows", _INT32), ("changed_nodes", _INT32), ("changes", _FLOAT32))
 Triples = tuple[Int32, Int32, Float32]
-STALE = np.float32(1e30)  # waits for a node that isn't a solution for its rows any more
+STALE = np.float32(1e30)  # the pending loss of a node that must be solved
 WIDENED = np.float32(2.0**112)
 _INFINITE = 0x7C00
 _LARGEST, _SMALLEST = np.float32(np.finfo(np.float16).max), np.float32(np.finfo(np.float16).smallest_subnormal)
@@ -299,7 +299,7 @@ def widened(multipliers: Float16) -> Float32:
 def column_sums(multipliers: Float16) -> Float32:
     """The sums of the columns of a matrix of multipliers, each added row by row, whatever stands beside it."""
     floats = widened(multipliers)
-    if floats.shape[1] == 1:  # a sum of one column would be by halves
+    if floats.shape[1] == 1:  # NumPy would add one column pairwise
         sums = np.cumsum(floats, dtype=np.float32)[-1:] if len(floats) else np.zeros(1, np.float32)
     else:
         sums = floats.sum(axis=0)

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,6 @@ from sylvan.runtime.memory import return_freed_memory
 from sylvan.weights.layer import ClusterRows, ClusterWeights, Layout
 
 Cost = Literal["l1", "l2", "max", "count", "none"]
-COSTS: tuple[Cost, ...] = get_args(Cost)
 # A stage of more than so much work (entries of the clusters' rows times groups of children) is solved in parts, so that
 # not all of its weights wait to be laid out at once. Layers with fewer clusters than FEW go with the last one: they
 # have few weights, and clusters that take long.
@@ -87,7 +86,7 @@ class TreeTraining:
     def beams(
         self, features: Rows, layers: Mapping[int, ClusterWeights] | Sequence[ClusterWeights], runner: Runner
     ) -> Generator[Beam, None, None]:
-        """The beam above each layer, from the root's on; the layers above it are searched when it is asked for."""
+        """The beam above each layer, from the root down; each is searched when it is asked for."""
         yield (beam := root_beam(features.shape[0]))
         for t, combine in enumerate(self.combines[:-1]):
             weights = layers[t]
@@ -100,7 +99,7 @@ class TreeTraining:
             yield beam
 
     def found(self, t: int, beam: Beam) -> Int32:
-        """The clusters of layer ``t`` whose negatives rows are, by the beam above it."""
+        """The clusters of layer ``t`` that the beam above it found for each row."""
         return near_best(beam, self.man_threshold, self.combines[t - 1]) if t else beam[0]
 
 
@@ -187,8 +186,8 @@ def _by_row(blocks: Sequence[Triples], folds: Folds) -> RowChanges:
 
 
 def solved_together(costs: Mapping[int, float], n_clusters: Mapping[int, int]) -> list[list[int]]:
-    """The parts that a stage's layers are solved in, one after the other: all at once, unless that is very much. By the
-    layers' numbers, with what solving each costs. The last layer comes first: it has most of the weights."""
+    """The layers of a stage in groups, by number, that are solved one after the other: one group, unless that is much
+    work. ``costs`` says what solving each costs. The last layer comes first: it has most of the weights."""
     layers = sorted(costs)
     if sum(costs.values()) < LARGE_STAGE:
         return [layers]

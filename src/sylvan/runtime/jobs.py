@@ -178,7 +178,7 @@ class Runner:
         """Give back memory that isn't needed now."""
 
     def n_shares(self) -> int:
-        """As many shares of a list's cost are worth being sent each by itself, where jobs run elsewhere."""
+        """Into how many groups a list of jobs is best cut, where they run elsewhere."""
         return 1
 
     def need_folder(self, path: str) -> None:

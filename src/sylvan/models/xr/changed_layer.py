@@ -341,7 +341,7 @@ class ChangedLayer:
             if losses[nodes].any():
                 urgency = self._pending[nodes] / np.maximum(self._objective(cluster, nodes), np.float32(1e-30))
                 cluster.solved |= urgency > WAITING
-                # Children are solved side by side, in eights: as many more of the most urgent as cost nothing.
+                # The solver fills 8 or 16 lanes: the free ones of the last 8 take the most urgent children.
                 waiting = np.flatnonzero(~cluster.solved & (urgency > 0))
                 most = -int(cluster.solved.sum()) % HALF_LANES
                 cluster.solved[waiting[np.argsort(-urgency[waiting], kind="stable")[:most]]] = True

@@ -57,7 +57,7 @@ class FittedTrees:
     rankers: Sequence[TreeRanker] = ()  # none before fit
     factors: Float32 | None = None  # shape (n_features,): of the columns
     chosen: Mapping[str, float] = field(default_factory=dict)  # what rows made of parameters that are "auto"
-    rows: TrainingRows | None = None  # where they are kept
+    rows: TrainingRows | None = None  # if they are kept
 
     @property
     def n_labels(self) -> int:

@@ -634,6 +634,7 @@ class XRLinear(Estimator):
             )  # fmt: skip
         else:
             result = updated(self, fitted, changes, precise)
+        # ``self`` is a copy here: all_at_once gives its fields to the model in one step.
         self.vocabulary_, self.label_counts_, self.n_rows_ = vocabulary, result.label_counts, result.n_rows
         self.n_features_, self.n_labels_ = result.fitted.n_features, result.fitted.n_labels
         if self.training_rows_ is None:  # they were given for this once
