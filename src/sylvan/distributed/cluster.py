@@ -103,7 +103,7 @@ class Connection:
                 raise ParameterError(f"{words}. Got {address!r} instead.")
             self._job = self._current_job()
             if opened or self._job in _users:
-                _users[self._job] = _users.get(self._job, 0) + 1
+                _users[self._job] = 1 if opened else _users[self._job] + 1
 
     def is_alive(self) -> bool:
         """Whether this process is still connected: Ray can be shut down by anybody."""

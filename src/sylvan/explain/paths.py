@@ -152,8 +152,10 @@ def _weighed(row: Csr, weights: ClusterWeights, cluster: int, node: int, top: in
         rows = weights.cluster(cluster)
         mine = rows.children == node - int(weights.child_offsets[cluster])
         features = np.repeat(rows.features, rows.lengths)[mine]
-    found, places, known = np.intersect1d(row.indices, features, assume_unique=True, return_indices=True)
-    return _strongest_features(found, row.data[places], rows.weights[mine][known], top, names)
+    places = np.searchsorted(row.indices, features)  # those of a damaged model may repeat
+    known = places < row.nnz
+    known[known] = row.indices[places[known]] == features[known]
+    return _strongest_features(features[known], row.data[places[known]], rows.weights[mine][known], top, names)
 
 
 def _strongest_features(features: Array, values: Array, weights: Array, top: int, names: Names) -> dict[str, Any]:

@@ -349,8 +349,8 @@ def _objects(model: Any, path: str) -> Iterator[tuple[str, Any]]:
     for name, value in model.get_params(deep=False).items():
         several = isinstance(value, (list, tuple))
         parts += [(f"{name}[{number}]" if several else name, part) for number, part in enumerate(_entries(value))]
-    # What a model with an encoder has learned.
-    parts += [(name, model.__dict__.get(f"{name}_")) for name in ("vectorizer", "ranker")]
+    learned = model.__dict__.get("fitted_")  # of a model with an encoder
+    parts += [(name, getattr(learned, name, None)) for name in ("vectorizer", "ranker")]
     for name, part in parts:
         if isinstance(part, Parameterized):
             yield from _objects(part, f"{path}.{name}" if path else name)

@@ -127,7 +127,7 @@ def _metadata(card: Card, model: Any, repository: str) -> dict[str, Any]:
     library = need_library()
     task = f"{'text' if model.takes_texts else 'tabular'}-classification" if isinstance(model, Estimator) else None
     more: dict[str, Any] = {}
-    if card.measured is not None:
+    if card.measured is not None and any(card.measured["measures"].values()):
         dataset = f"{card.measured['on']} ({card.measured['rows']:,} rows)"
         figures = [
             library.EvalResult(

@@ -68,7 +68,10 @@ def has_probabilities(model: Any) -> bool:
 
 def set_threads(model: Parameterized, threads: int | None) -> None:
     """The number of threads of a model and of all that it is made of."""
-    names = [name for name in model.get_params() if name.rpartition("__")[2] == "n_jobs"]
+    params = model.get_params()
+    # A part that is None is the usual one, which takes the model's threads.
+    names = [name for name in params if name == "n_jobs" or name.endswith("__n_jobs")]
+    names = [name for name in names if params.get(name.removesuffix("n_jobs").removesuffix("__"), model) is not None]
     model.set_params(**dict.fromkeys(names, threads))
 
 

@@ -111,7 +111,7 @@ class ModelEncoder:
                         f"The {self._state.kind} is damaged: its encoder's vectors have "
                         f"{counted(encoder.dim_out, 'dimension')}, but {self.beside} {self.dim}."
                     )
-                self.opened = encoder
+                self.opened, self._maps = encoder, {}
             return self.opened
 
     def files(self) -> dict[str, Any]:

@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from sylvan import data, store
+from sylvan.arrays.canonical import Csr
 from sylvan.data import SubjectVocabulary, Vocabulary
 from sylvan.errors import DataError, ModelError, SylvanError
 from sylvan.hub.card import Card, card_of, distinct_titles
@@ -376,7 +376,7 @@ def _warm(version: Version) -> None:
     if version.takes == "vectors":
         model.search(np.ones((1, model.n_dimensions_), np.float32), 1)
         return
-    nothing: Any = sp.csr_matrix(np.zeros((1, int(model.n_features_)), np.float32))
-    model.probabilities(model.rank([_WARMING] if version.takes == "texts" else nothing, 1))
+    texts = version.takes == "texts"
+    model.probabilities(model.rank([_WARMING] if texts else Csr.empty(1, model.n_features_).to_scipy(), 1))
     if version.vocabulary:
         version.vocabulary.get(version.vocabulary[0])

@@ -317,7 +317,8 @@ def _subjects(path: Path) -> list[str]:
                 continue
             label = line if _suffix(path.name) == ".key" else bare_uri(line.split("\t")[0].strip())
             if not (name := label_name(label)):
-                raise unexpected(place, "a line must begin with a URI", quoted(line))
+                kind = "hold a label" if _suffix(path.name) == ".key" else "begin with a URI"
+                raise unexpected(place, f"a line must {kind}", quoted(line))
             labels[name] = None
     return list(labels)
 

@@ -182,7 +182,8 @@ class Examples:
     def only(self, rows: npt.NDArray[np.int64]) -> Examples:
         """Some of them, in the order of ``rows``."""
         weight = None if self.weight is None else self.weight[rows]
-        return Examples(rows_of(self.X, rows), self.ids[rows], self.n_classes, weight)
+        X = take_rows(self.X, rows) if isinstance(self.X, Csr) else self.X[rows]
+        return Examples(X, self.ids[rows], self.n_classes, weight)
 
     @classmethod
     def of(
@@ -219,11 +220,6 @@ class Examples:
                 verified = validate.features(verified)
         weight = validate.sample_weight(sample_weight, verified.shape[0])
         return cls(verified, ids, classes.n, _row_weights(class_weight, classes, ids, weight, names)), classes
-
-
-def rows_of(X: Csr | Float32, rows: npt.NDArray[np.int64]) -> Csr | Float32:
-    """Some rows, compressed or dense as they were."""
-    return take_rows(X, rows) if isinstance(X, Csr) else X[rows]
 
 
 def _row_weights(

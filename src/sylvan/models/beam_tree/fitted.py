@@ -17,7 +17,7 @@ from sylvan.arrays.validate import LARGEST_TRAINED
 from sylvan.errors import ModelError, ParameterError
 from sylvan.indexing import LabelTree
 from sylvan.matching.class_beam import SCORES, ClassWeights, Scores, all_scores, log_sums_of, rank_classes
-from sylvan.models.beam_tree.examples import Classes, rows_of
+from sylvan.models.beam_tree.examples import Classes
 from sylvan.models.beam_tree.solver import LOSSES, OPTIMIZERS, TREE_LOSSES, Optimizer
 from sylvan.parallel import map_parallel, split_ranges
 from sylvan.params.wording import counted
@@ -172,7 +172,7 @@ def rank_by_beam(
 
         def work(rows: tuple[int, int]) -> None:
             log_sums = None if sums is None else sums[slice(*rows)]
-            reached = search(rows_of(X, np.arange(*rows)), reach, beam, log_sums=log_sums)
+            reached = search(_part(X, *rows), reach, beam, log_sums=log_sums)
             closed = ~labels.opens(reached.labels, np.arange(len(reached.labels))[:, None], rows)
             order = np.argsort(closed, axis=1, kind="stable")[:, :k]
             classes = np.take_along_axis(np.where(closed, np.int32(-1), reached.labels), order, axis=1)
@@ -193,7 +193,7 @@ def rank_exactly(
     top = _empty(X.shape[0], k)
 
     def work(rows: tuple[int, int]) -> None:
-        part, n_rows = rows_of(X, np.arange(*rows)), rows[1] - rows[0]
+        part, n_rows = _part(X, *rows), rows[1] - rows[0]
         if n_rows == 1 and isinstance(part, np.ndarray):  # a product of one row goes another way, to other bits
             part = np.concatenate([part, np.zeros_like(part)])
         scores = all_scores(weights, part, bias, log_probabilities=log_probabilities)[:n_rows]
@@ -219,6 +219,10 @@ def within_bounds(rows: Csr) -> Csr:
 
 def _empty(n: int, k: int) -> TopK:
     return TopK(np.full((n, k), -1, np.int32), np.full((n, k), -np.inf, np.float32))
+
+
+def _part(X: Csr | Float32, first: int, last: int) -> Csr | Float32:
+    return X.between(first, last) if isinstance(X, Csr) else X[first:last]
 
 
 def _ranges(X: Csr | Float32, width: int) -> list[tuple[int, int]]:

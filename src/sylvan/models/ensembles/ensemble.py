@@ -194,10 +194,13 @@ class JointModel(Estimator):
         k = validate.count(k, "k", high=max(self.n_labels_, MOST_ANSWERS))
         self._need_options(options)
         X, n_rows = self._checked(X)
-        filters = self._joined.filters(self._filter(allowed, denied, n_rows))
+        joined, labels = self._joined, self._filter(allowed, denied, n_rows)
         if self.takes_texts:
             options.setdefault("unknown", self.unknown)
-        tops = {number: self._member_top(number, X, {**options, **filters[number]}) for number in self._used_members}
+        tops = {
+            number: self._member_top(number, X, {**options, **joined.filtered(number, labels)})
+            for number in self._used_members
+        }
         top = self._combined(tops, k, X)
         return self._named(self._by_members_that_know(top, tops, X) if options.get("unknown") == "none" else top)
 

@@ -270,20 +270,17 @@ class Joined:
             members.append(member.with_label_names(new))
         return Joined.of(members, self.owner)
 
-    def filters(self, labels: LabelFilter | None) -> list[dict[str, Any]]:
-        """For each member the options of ``rank`` that hold it to the labels that are open."""
+    def filtered(self, number: int, labels: LabelFilter | None) -> dict[str, Any]:
+        """The options of ``rank`` that hold a member to the labels that are open."""
         if labels is None:
-            return [{} for _ in self.members]
-        mask, result = None if labels.rows is None else labels.rows.to_scipy(), []
-        for _, ids in self._pairs():
-            shared = np.isin(ids, labels.shared)  # a mask: numbers may be names to a member
-            if labels.allows:
-                result.append({"allowed": shared if mask is None else mask[:, ids]})
-            elif mask is None:
-                result.append({"denied": shared})
-            else:
-                result.append({"allowed": ~shared, "denied": mask[:, ids]})
-        return result
+            return {}
+        known = self.ids[number]
+        ids = np.arange(self.n_labels, dtype=np.int32) if known is None else known
+        shared = np.isin(ids, labels.shared)  # a mask: numbers may be names to a member
+        if labels.rows is None:
+            return {"allowed" if labels.allows else "denied": shared}
+        mask = labels.rows.to_scipy()[:, ids]
+        return {"allowed": mask} if labels.allows else {"allowed": ~shared, "denied": mask}
 
 
 def take(inputs: Any, rows: npt.NDArray[np.int32]) -> Any:
