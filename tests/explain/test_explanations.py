@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sylvan import LabelTree, NeighborRanker, TextModel, TfidfVectorizer, XRLinear
+import sylvan
+from sylvan import LabelTree, NeighborRanker, TextModel, TfidfVectorizer, XRLinear, store
 from sylvan.errors import DataError, NotFittedError, ParameterError
 from sylvan.explain.explanation import Explanation, as_page
 
@@ -376,3 +377,15 @@ def test_labels_that_fit_was_given_by_name() -> None:
     assert found.name == "oak" and found.trees[0].paths[0].steps[-1].title == "oak"
     with pytest.raises(DataError, match=r"no label 'oka' among the 3 of this model\. Did you mean 'oak'\?"):
         model.explain(X[:1], "oka")
+
+
+def test_a_model_whose_children_lie_in_another_order_is_explained(model: XRLinear, data: tuple, tmp_path: Path) -> None:
+    """A cluster may hold a feature twice, as nothing that ranks minds it: the paths are those of the ranking."""
+    state = model.to_state()
+    tree = state.parts["tree0"]
+    children = np.ascontiguousarray(tree.arrays["layer0.children"][::-1])
+    tree = replace(tree, arrays={**tree.arrays, "layer0.children": children})
+    store.save(tmp_path / "m", replace(state, parts={**state.parts, "tree0": tree}))
+    changed = sylvan.load(tmp_path / "m")
+    for row in range(20):
+        assert changed.explain(data[0][row], 0).label == 0

@@ -19,6 +19,8 @@ import sylvan
 from sylvan import TextModel, TfidfVectorizer, XRLinear, store
 from sylvan.errors import ModelError, SylvanError
 from sylvan.hub import pull, push
+from sylvan.hub.card import card_of
+from sylvan.models.blocks import set_threads
 from sylvan.store import manifest
 
 NAME = "someone/books"
@@ -199,6 +201,19 @@ def test_a_model_that_needs_torch_says_so(hub: Hub, with_encoder: Path, tmp_path
     found = child_processes.python("-c", code, folder)
     assert found.stdout.strip().endswith('needs PyTorch. Install it with: pip install "sylvan[neural]"'), found.stderr
     assert sylvan.load(folder).rank(["a whale"], k=1).names
+
+
+def test_its_card_shows_what_it_has_learned(with_encoder: Path) -> None:
+    model = sylvan.load(with_encoder)
+    card = card_of(store.load(with_encoder), model, str(with_encoder))
+    assert {"vectorizer", "ranker"} <= {part.path for part in card.parameters}
+    assert [tree.path for tree in card.trees] == ["ranker.tree0"]
+
+
+def test_threads_leave_the_usual_parts_to_the_preset(with_encoder: Path) -> None:
+    model = sylvan.load(with_encoder)
+    set_threads(model, 3)
+    assert (model.n_jobs, model.vectorizer, model.ranker.n_jobs) == (3, None, 3)
 
 
 def test_an_encoder_that_is_not_there(hub: Hub, with_encoder: Path) -> None:
