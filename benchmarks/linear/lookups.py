@@ -27,7 +27,7 @@ from sylvan import XRLinear
 from sylvan.arrays import validate
 from sylvan.matching import beam as matching
 from sylvan.models.xr.params import layer_words
-from sylvan.weights.layer import ClusterWeights
+from sylvan.weights.layer import LayerWeights
 
 STRUCTURES = {
     "blocks of keys": 0, "label-indexed": 1, "feature-indexed": 2, "binary search": 3, "hash table": 4,
@@ -55,7 +55,7 @@ def address(array: np.ndarray) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
 
 
-def native_layer(made: ctypes.CDLL, layer: ClusterWeights) -> ctypes.c_void_p:
+def native_layer(made: ctypes.CDLL, layer: LayerWeights) -> ctypes.c_void_p:
     """A layer in every structure; it borrows the arrays."""
     assert layer.children is not None and layer.children.dtype == np.uint8 and layer.values.dtype == np.float32
     n_clusters = len(layer.child_offsets) - 1

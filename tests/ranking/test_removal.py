@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from sylvan import LabelTree, XRLinear
 from sylvan.ranking.tree_ranker import TreeRanker
-from sylvan.weights.layer import WEIGHT_DTYPES, ClusterRows, ClusterWeights
+from sylvan.weights.layer import WEIGHT_DTYPES, ClusterRows, LayerWeights
 
 
-def drawn_layer(random: np.random.Generator, offsets: np.ndarray, dtype: str) -> ClusterWeights:
+def drawn_layer(random: np.random.Generator, offsets: np.ndarray, dtype: str) -> LayerWeights:
     """A layer of random weights, some clusters without any."""
     clusters = []
     for n_children in np.diff(offsets).tolist():
@@ -26,7 +26,7 @@ def drawn_layer(random: np.random.Generator, offsets: np.ndarray, dtype: str) ->
         clusters.append(
             ClusterRows(rows.astype(np.int32), lengths, children.astype(np.int32), weights, intercepts)
         )
-    return ClusterWeights.from_clusters(clusters, offsets, 30, dtype)
+    return LayerWeights.from_clusters(clusters, offsets, 30, dtype)
 
 
 def paths(tree: LabelTree, ranker: TreeRanker) -> dict[int, list[tuple[bytes, bytes]]]:

@@ -14,7 +14,7 @@ from sylvan import LabelTree, XRLinear
 from sylvan.arrays import validate
 from sylvan.matching import beam as matching
 from sylvan.matching.negatives import cluster_rows, layer_positives, of_root
-from sylvan.weights.layer import ClusterRows, ClusterWeights
+from sylvan.weights.layer import ClusterRows, LayerWeights
 
 COMBINES = ["ranker", "l3_hinge", "sigmoid", "l2_hinge", "l1_hinge", "l4_hinge"]
 COMBINES += ["l3_hinge:0.25", "l2_hinge:0", "sigmoid:0.5"]  # with a weight of the score above
@@ -42,7 +42,7 @@ def plain(tree: LabelTree) -> reference.Tree:
     return list(tree.child_offsets), tree.leaf_labels
 
 
-def laid_out(W: np.ndarray, b: np.ndarray, offsets: np.ndarray, weight_dtype: str = "float32") -> ClusterWeights:
+def laid_out(W: np.ndarray, b: np.ndarray, offsets: np.ndarray, weight_dtype: str = "float32") -> LayerWeights:
     """Dense weights (d, nodes) as the fast code keeps them."""
     clusters = []
     for first, last in pairwise(offsets):
@@ -58,10 +58,10 @@ def laid_out(W: np.ndarray, b: np.ndarray, offsets: np.ndarray, weight_dtype: st
                 b[first:last].astype(np.float32),
             )
         )
-    return ClusterWeights.from_clusters(clusters, offsets, len(W), weight_dtype)
+    return LayerWeights.from_clusters(clusters, offsets, len(W), weight_dtype)
 
 
-def dense(layer: ClusterWeights) -> tuple[np.ndarray, np.ndarray]:
+def dense(layer: LayerWeights) -> tuple[np.ndarray, np.ndarray]:
     """The way back: weights (d, nodes) and intercepts (nodes,)."""
     W = np.zeros((layer.n_features, len(layer.intercepts)))
     for c, (first, last) in enumerate(zip(layer.child_offsets[:-1], layer.child_offsets[1:], strict=True)):

@@ -180,6 +180,6 @@ def small_search() -> tuple[Any, tuple]:
     X = validate.features(np.ones((1, 3)))
     out = np.empty((1, 2), np.int32), np.empty((1, 2), np.float32)
     return tree, (
-        [layer.layer for layer in layers], X.indptr, X.indices, X.data, 0, 1, 10, [1, 1], 3.0, [1.0, 1.0],
+        [layer.native for layer in layers], X.indptr, X.indices, X.data, 0, 1, 10, [1, 1], 3.0, [1.0, 1.0],
         tree.leaf_labels, 1, True, *out,
     )  # fmt: skip

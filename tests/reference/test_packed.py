@@ -8,10 +8,10 @@ import scipy.sparse as sp
 
 from sylvan.arrays import validate
 from sylvan.matching import beam as matching
-from sylvan.weights.layer import ClusterRows, ClusterWeights
+from sylvan.weights.layer import ClusterRows, LayerWeights
 
 
-def layer_of(n_children: int, n_features: int, density: float, weight_dtype: str) -> ClusterWeights:
+def layer_of(n_children: int, n_features: int, density: float, weight_dtype: str) -> LayerWeights:
     """One cluster; a row of every kind of length, up to all children."""
     random = np.random.default_rng(n_children)
     features = np.flatnonzero(random.random(n_features) < density).astype(np.int32)
@@ -23,7 +23,7 @@ def layer_of(n_children: int, n_features: int, density: float, weight_dtype: str
         features, lengths, np.concatenate(children).astype(np.int32), weights.astype(np.float32),
         random.normal(size=n_children).astype(np.float32),
     )  # fmt: skip
-    return ClusterWeights.from_clusters([cluster], np.array([0, n_children]), n_features, weight_dtype)
+    return LayerWeights.from_clusters([cluster], np.array([0, n_children]), n_features, weight_dtype)
 
 
 @pytest.mark.parametrize("weight_dtype", ["uint4", "uint8"])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sylvan.weights.layer import WEIGHT_DTYPES, ClusterRows, ClusterWeights, runs_between, with_clusters
+from sylvan.weights.layer import WEIGHT_DTYPES, ClusterRows, LayerWeights, runs_between, with_clusters
 
 N_FEATURES = 30
 
@@ -33,7 +33,7 @@ def test_what_is_copied_is_what_would_be_placed(seed: int, dtype: str, keeps_cod
     random = np.random.default_rng(seed)
     sizes = random.integers(1, 5, random.integers(1, 8)).tolist()
     before = [drawn(random, size) for size in sizes]
-    layer = ClusterWeights.from_clusters(before, offsets_of(before), N_FEATURES, dtype)
+    layer = LayerWeights.from_clusters(before, offsets_of(before), N_FEATURES, dtype)
     came_from, changed, clusters = [], {}, []
     for o in range(len(before)):
         what = random.choice(["same", "changed", "divided", "larger"])
@@ -47,7 +47,7 @@ def test_what_is_copied_is_what_would_be_placed(seed: int, dtype: str, keeps_cod
     codebook = layer.codebook if dtype == "uint8" and keeps_codebook else None
     own = np.array(came_from, np.int32)
     made = with_clusters(layer, changed, own, offsets_of(clusters), N_FEATURES + wider, codebook)
-    laid_out = ClusterWeights.from_clusters(clusters, offsets_of(clusters), N_FEATURES + wider, dtype, codebook)
+    laid_out = LayerWeights.from_clusters(clusters, offsets_of(clusters), N_FEATURES + wider, dtype, codebook)
     expected, found = laid_out.to_arrays("layer"), made.to_arrays("layer")
     assert expected.keys() == found.keys()
     for name, array in expected.items():

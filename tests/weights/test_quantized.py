@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sylvan.weights import layer as weights
 from sylvan.weights import quantized
-from sylvan.weights.layer import ClusterRows, ClusterWeights
+from sylvan.weights.layer import ClusterRows, LayerWeights
 
 
 def rows_of(lengths: list[int], n_children: int, seed: int) -> ClusterRows:
@@ -50,7 +50,7 @@ def test_a_cluster_comes_back_rounded(lengths: list[int], n_children: int, seed:
     """Rows and children as they were, every weight near its own: nearer than to the next weight of the codebook."""
     cluster = rows_of(lengths, n_children, seed)
     n_features = 3 * len(lengths)
-    layer = ClusterWeights.from_clusters([cluster], np.array([0, n_children]), n_features, "uint4")
+    layer = LayerWeights.from_clusters([cluster], np.array([0, n_children]), n_features, "uint4")
     found = layer.cluster(0)
     for name in ("features", "lengths", "children"):
         np.testing.assert_array_equal(getattr(found, name), getattr(cluster, name))
@@ -64,7 +64,7 @@ def test_few_different_weights_are_exact() -> None:
     cluster = rows_of([20, 3, 1], 30, 0)
     weights = np.array([-2.0, -0.5, 0.25, 1.0, 8.0], np.float32)[np.arange(24) % 5]
     cluster = ClusterRows(cluster.features, cluster.lengths, cluster.children, weights, cluster.intercepts)
-    layer = ClusterWeights.from_clusters([cluster], np.array([0, 30]), 9, "uint4")
+    layer = LayerWeights.from_clusters([cluster], np.array([0, 30]), 9, "uint4")
     np.testing.assert_array_equal(layer.cluster(0).weights, weights)
     assert layer.n_entries == 24
 
@@ -72,7 +72,7 @@ def test_few_different_weights_are_exact() -> None:
 def test_large_weights_are_sums() -> None:
     """The few that the codebook meets worst, most of them large, are met better than by its nearest weight."""
     cluster = rows_of([60] * 30, 60, 3)
-    layer = ClusterWeights.from_clusters([cluster], np.array([0, 60]), 90, "uint4")
+    layer = LayerWeights.from_clusters([cluster], np.array([0, 60]), 90, "uint4")
     weights, book = cluster.weights, layer.codebook
     assert book is not None and 1800 < layer.n_entries < 1.1 * 1800
     nearest = np.abs(weights[:, None] - book).min(axis=1)
@@ -84,7 +84,7 @@ def test_large_weights_are_sums() -> None:
 
 def test_an_empty_cluster() -> None:
     empty = ClusterRows(*(np.zeros(0, dtype) for dtype in (np.int32, np.int32, np.int32, np.float32)), np.ones(3, "f4"))  # type: ignore[arg-type]
-    layer = ClusterWeights.from_clusters([empty, empty], np.array([0, 3, 6]), 5, "uint4")
+    layer = LayerWeights.from_clusters([empty, empty], np.array([0, 3, 6]), 5, "uint4")
     assert layer.n_entries == 0 and len(layer.cluster(1).features) == 0
 
 

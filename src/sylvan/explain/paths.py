@@ -17,7 +17,7 @@ from sylvan.indexing.tree import node_title
 from sylvan.matching import beam as matching
 from sylvan.matching.class_beam import ClassWeights
 from sylvan.ranking.tree_ranker import TreeRanker
-from sylvan.weights.layer import ClusterWeights, readable
+from sylvan.weights.layer import LayerWeights, readable
 
 Candidates = tuple[Array, Array]  # nodes and their scores, best first
 
@@ -132,7 +132,7 @@ def node_place(nodes: Array, node: int) -> int | None:
     return int(places[0]) + 1 if len(places) else None
 
 
-def _children(row: Csr, weights: ClusterWeights, cluster: int, above: float, combine: str) -> Candidates:
+def _children(row: Csr, weights: LayerWeights, cluster: int, above: float, combine: str) -> Candidates:
     """The children of one cluster as the search scores them below a path of score ``above``."""
     root = np.array([[cluster]], np.int32), np.array([[above]], np.float32)
     width = int(weights.child_offsets[cluster + 1] - weights.child_offsets[cluster])
@@ -146,7 +146,7 @@ def _score_of(candidates: Candidates, node: int) -> float:
     return float("nan") if place is None else float(candidates[1][place - 1])
 
 
-def _weighed(row: Csr, weights: ClusterWeights, cluster: int, node: int, top: int, names: Names) -> dict[str, Any]:
+def _weighed(row: Csr, weights: LayerWeights, cluster: int, node: int, top: int, names: Names) -> dict[str, Any]:
     """The strongest features for and against a node, how many there are, and the sum of the others."""
     with readable(cluster):
         rows = weights.cluster(cluster)

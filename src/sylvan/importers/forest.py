@@ -24,7 +24,7 @@ from sylvan.matching.beam import hinge_power
 from sylvan.models import XRLinear
 from sylvan.models.xr.fitted import FittedTrees
 from sylvan.ranking.tree_ranker import TreeRanker
-from sylvan.weights.layer import ClusterRows, ClusterWeights, WeightDtype
+from sylvan.weights.layer import ClusterRows, LayerWeights, WeightDtype
 
 Ints = npt.NDArray[np.int64]
 MOST_LABELS = 2**31 - 1
@@ -237,7 +237,7 @@ def _complete(nodes: Nodes, depths: Ints, n_labels: int, where: str) -> tuple[In
     return np.concatenate(parents), np.concatenate(labels), np.concatenate(rows)
 
 
-def _weights(which: Ints, offsets: Ints, nodes: Nodes, weight_dtype: WeightDtype) -> ClusterWeights:
+def _weights(which: Ints, offsets: Ints, nodes: Nodes, weight_dtype: WeightDtype) -> LayerWeights:
     """The weights of one layer, whose nodes have the rows ``which``, cluster by cluster, features rising."""
     weighted, matrix = which >= 0, nodes.weights
     intercepts = np.where(which == CERTAIN, _CERTAIN_SCORE, _IMPOSSIBLE_SCORE).astype(np.float32)
@@ -248,7 +248,7 @@ def _weights(which: Ints, offsets: Ints, nodes: Nodes, weight_dtype: WeightDtype
     clusters = [
         _cluster(matrix, begins[a:b], lengths[a:b], intercepts[a:b]) for a, b in itertools.pairwise(offsets.tolist())
     ]
-    return ClusterWeights.from_clusters(clusters, offsets, matrix.shape[1], weight_dtype)
+    return LayerWeights.from_clusters(clusters, offsets, matrix.shape[1], weight_dtype)
 
 
 def _cluster(matrix: sp.csr_matrix, begins: Ints, lengths: Ints, intercepts: npt.NDArray[np.float32]) -> ClusterRows:

@@ -20,7 +20,7 @@ from sylvan.indexing import LabelTree
 from sylvan.parallel import map_parallel, split_ranges
 from sylvan.params.ranges import PerLayer
 from sylvan.runtime.jobs import Arrays, Job, Packing
-from sylvan.weights.layer import ClusterWeights
+from sylvan.weights.layer import LayerWeights
 
 COMBINES = {"l3_hinge": 1, "ranker": 0, "sigmoid": 2, "l1_hinge": 1, "l2_hinge": 1, "l4_hinge": 1}
 SHARED = ("l3_hinge", "sigmoid", "l1_hinge", "l2_hinge", "l4_hinge")  # rules that take a weight, as in "l3_hinge:0.25"
@@ -101,7 +101,7 @@ def root_beam(n_rows: int) -> Beam:
 
 
 def next_beam(
-    features: Csr, weights: ClusterWeights, above: Beam, width: int, combine: str, n_jobs: int = 1,
+    features: Csr, weights: LayerWeights, above: Beam, width: int, combine: str, n_jobs: int = 1,
     changes: RowChanges | None = None,
 ) -> Beam:  # fmt: skip
     """The ``width`` best children of the clusters in ``above``: node ids and scores, shape (n, width), best first.
@@ -112,7 +112,7 @@ def next_beam(
 
     def search(rows: tuple[int, int]) -> None:
         kernels.search_layer(
-            weights.layer, features.indptr, features.indices, features.data, *rows, *above, COMBINES[rule],
+            weights.native, features.indptr, features.indices, features.data, *rows, *above, COMBINES[rule],
             hinge_power((combine,)), share, nodes, scores, *(changes or ()),
         )  # fmt: skip
 
@@ -122,7 +122,7 @@ def next_beam(
 
 
 def beam_job(
-    t: int, features: Csr, weights: ClusterWeights, above: Beam, width: int, combine: str, n_jobs: int
+    t: int, features: Csr, weights: LayerWeights, above: Beam, width: int, combine: str, n_jobs: int
 ) -> Job[Beam]:
     """:func:`next_beam` below layer t as a job: the clusters there that each training row reaches."""
     inputs = {
@@ -134,7 +134,7 @@ def beam_job(
 
 
 def beam_jobs(
-    t: int, features: Rows, weights: ClusterWeights, above: Beam, width: int, combine: str
+    t: int, features: Rows, weights: LayerWeights, above: Beam, width: int, combine: str
 ) -> list[Job[Beam]]:
     """:func:`next_beam` below layer t as jobs of some rows each, for other machines and for rows in parts."""
     ranges = features.ranges() if isinstance(features, RowParts) else split_ranges(features.shape[0], _JOB_ROWS)
@@ -186,7 +186,7 @@ def beam_bytes(n_rows: int, width: int) -> int:
 
 
 def rank_changed(
-    features: Csr, layers: Sequence[ClusterWeights], leaf_labels: npt.NDArray[np.int32],
+    features: Csr, layers: Sequence[LayerWeights], leaf_labels: npt.NDArray[np.int32],
     changes: Sequence[RowChanges | None], *, k: int, beam: int, combines: Sequence[str], n_copies: int = 1,
     n_jobs: int = 1,
 ) -> TopK:  # fmt: skip
@@ -224,7 +224,7 @@ def label_paths(tree: LabelTree) -> kernels.LabelPaths:
 
 
 def rank(
-    features: Csr, layers: Sequence[ClusterWeights], leaf_labels: npt.NDArray[np.int32], *, k: int, beam: int,
+    features: Csr, layers: Sequence[LayerWeights], leaf_labels: npt.NDArray[np.int32], *, k: int, beam: int,
     combines: Sequence[str], n_copies: int = 1, labels: LabelFilter | None = None,
     paths: kernels.LabelPaths | None = None, n_jobs: int = 1, description: str | None = None,
 ) -> TopK:  # fmt: skip
@@ -235,7 +235,7 @@ def rank(
     when it has a label below it that may be answered."""
     n_rows = features.shape[0]
     best, scores = np.empty((n_rows, k), np.int32), np.empty((n_rows, k), np.float32)
-    handles = [weights.layer for weights in layers]
+    handles = [weights.native for weights in layers]
     how, power, shares = _rules(tuple(combines))
     exponentiate = combines[-1] != "ranker"
     listed = None if labels is None else labels.to_kernel()

@@ -22,7 +22,7 @@ from sylvan.ranking.solution import LayerSolution, SolvedBlock, Triples
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.runtime.jobs import Results, Runner
 from sylvan.runtime.memory import return_freed_memory
-from sylvan.weights.layer import ClusterRows, ClusterWeights, Layout
+from sylvan.weights.layer import ClusterRows, LayerWeights, Layout
 
 Cost = Literal["l1", "l2", "max", "count", "none"]
 # A stage of more than so much work (entries of the clusters' rows times groups of children) is solved in parts, so that
@@ -84,7 +84,7 @@ class TreeTraining:
         return [cost_weights(layer, self.relevance) for layer in relevance_layers(tree, labels)[first:]]
 
     def beams(
-        self, features: Rows, layers: Mapping[int, ClusterWeights] | Sequence[ClusterWeights], runner: Runner
+        self, features: Rows, layers: Mapping[int, LayerWeights] | Sequence[LayerWeights], runner: Runner
     ) -> Generator[Beam, None, None]:
         """The beam above each layer, from the root down; each is searched when it is asked for."""
         yield (beam := root_beam(features.shape[0]))
@@ -116,7 +116,7 @@ class Trained(NamedTuple):
 
 def train_rankers(
     features: Rows, labels: Csr, tree: LabelTree, training: TreeTraining, sample_weight: Float32 | None = None,
-    holdout: Sequence[Int32] = (), *, runner: Runner | None = None, known: Mapping[int, ClusterWeights] | None = None,
+    holdout: Sequence[Int32] = (), *, runner: Runner | None = None, known: Mapping[int, LayerWeights] | None = None,
     keeps: bool = False,
 ) -> Trained:  # fmt: skip
     """Phases 2 and 3: the rows that each layer's clusters learn from, then their rankers. ``holdout`` are sets of row
@@ -130,7 +130,7 @@ def train_rankers(
         block_jobs, features, squared_norms(features), options=training.linear, folds=folds,
         sample_weight=sample_weight,
     )  # fmt: skip
-    layers: dict[int, ClusterWeights] = {}
+    layers: dict[int, LayerWeights] = {}
     changes: dict[int, RowChanges] = {}
     solutions: dict[int, LayerSolution] = {}
     beams = training.beams(features, layers, runner)
@@ -195,7 +195,7 @@ def solved_together(costs: Mapping[int, float], n_clusters: Mapping[int, int]) -
     return [[t for t in layers if t not in alone], *([t] for t in reversed(alone))]
 
 
-def training_stages(negatives: Sequence[str], known: Mapping[int, ClusterWeights] | None = None) -> list[list[int]]:
+def training_stages(negatives: Sequence[str], known: Mapping[int, LayerWeights] | None = None) -> list[list[int]]:
     """Layers that can be solved together, as none of them learns from a search through another. With teacher-forced
     negatives in all layers but the first, whose one cluster every row finds, that is all of them."""
     known = known or {}
@@ -223,7 +223,7 @@ def _description(stage: Sequence[int], depth: int) -> str:
 def _laid_out(
     solved: Results[SolvedBlock], clusters: Sequence[Sequence[range]], offsets: Sequence[Int64], n_features: int,
     dtype: str, runner: Runner,
-) -> list[tuple[ClusterWeights, list[Triples], list[Float16]]]:  # fmt: skip
+) -> list[tuple[LayerWeights, list[Triples], list[Float16]]]:  # fmt: skip
     """The layers of a stage from their solved blocks, which are let go, with their blocks' changes of scores and
     multipliers. ``clusters`` holds those of each block and ``offsets`` where each cluster's children begin, layer by
     layer."""

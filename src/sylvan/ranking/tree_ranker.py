@@ -19,12 +19,12 @@ from sylvan.errors import ModelError
 from sylvan.indexing import LabelTree
 from sylvan.matching import beam as matching
 from sylvan.parallel import map_parallel, split_ranges
-from sylvan.weights.layer import ClusterRows, ClusterWeights, Layout, readable
+from sylvan.weights.layer import ClusterRows, LayerWeights, Layout, readable
 
 KIND = "tree-ranker"
 
 
-def prune_layer(weights: ClusterWeights, share: float, weight_dtype: str, n_jobs: int = 1) -> ClusterWeights:
+def prune_layer(weights: LayerWeights, share: float, weight_dtype: str, n_jobs: int = 1) -> LayerWeights:
     """A layer with a ``share`` in [0, 1] of each cluster's weights, the largest."""
     if share >= 1 and weight_dtype == weights.weight_dtype:
         return weights
@@ -74,7 +74,7 @@ class TreeRanker:
     """A tree and its trained layers."""
 
     tree: LabelTree
-    layers: list[ClusterWeights]  # one a layer of the tree
+    layers: list[LayerWeights]  # one a layer of the tree
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_paths"}
@@ -115,7 +115,7 @@ class TreeRanker:
                         rows = layer.cluster(c)
                         parts.append(rows if stays[first:last].all() else rows.of_children(stays[first:last]))
             width, dtype, codebook = layer.n_features, layer.weight_dtype, layer.codebook
-            layers.append(ClusterWeights.from_clusters(parts, child_offsets, width, dtype, codebook=codebook))
+            layers.append(LayerWeights.from_clusters(parts, child_offsets, width, dtype, codebook=codebook))
         return TreeRanker(tree, layers)
 
     def to_state(self) -> store.State:
@@ -138,7 +138,7 @@ class TreeRanker:
                 f"Got {bits!r} instead."
             )
         layers = [
-            ClusterWeights.from_arrays(state, f"layer{t}", tree.child_offsets[t], n_features, bits[t])
+            LayerWeights.from_arrays(state, f"layer{t}", tree.child_offsets[t], n_features, bits[t])
             for t in range(tree.depth)
         ]
         return cls(tree, layers)

@@ -1,4 +1,4 @@
-"""ClusterWeights: one layer's weights, per cluster, rows keyed by feature; matching reads it, ranking makes it. Entries
+"""LayerWeights: one layer's weights, per cluster, rows keyed by feature; matching reads it, ranking makes it. Entries
 (child number, weight) of a cluster lie together, feature after feature. Features are cut into blocks of
 ``2 ** block_bits``; a cluster stores where each block's rows and entries begin, and a row only the low bits of its
 feature (its key) and its length. A weight is a float, or one byte that points into a codebook whose magnitudes grow by
@@ -100,7 +100,7 @@ class ClusterRows:
 
 
 @dataclass(frozen=True, eq=False)
-class ClusterWeights:
+class LayerWeights:
     """One layer's weights. With ``weight_dtype="uint4"``, ``children`` is None, ``values`` (uint8) are the child
     numbers and codes of :func:`~sylvan.weights.quantized.pack_bits`, ``lengths`` (uint8) two a byte, and ``codebook``
     has 16 weights a cluster; ``row_offsets`` are multiples of 2 and ``entry_offsets`` of 8: each cluster begins at a
@@ -121,7 +121,7 @@ class ClusterWeights:
     values: Array  # shape (n_entries,): codes into `codebook`, or weights
     codebook: Float32 | None  # shape (256,), or None
     intercepts: Float32  # shape (n_nodes,)
-    layer: Any = field(init=False, default=None)  # the same arrays as the kernels see them
+    native: Any = field(init=False, default=None)  # the same arrays as the kernels see them
 
     def __post_init__(self) -> None:
         values = self.values.view(np.uint16) if self.values.dtype == np.float16 else self.values
@@ -129,10 +129,10 @@ class ClusterWeights:
             self.n_features, self.block_bits, self.child_offsets, self.row_offsets, self.entry_offsets,
             self.block_starts, self.keys, self.lengths, self.children, values, self.codebook, self.intercepts,
         )  # fmt: skip
-        object.__setattr__(self, "layer", layer)
+        object.__setattr__(self, "native", layer)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "layer"}
+        return {name: value for name, value in self.__dict__.items() if name != "native"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -154,7 +154,7 @@ class ClusterWeights:
     def from_clusters(
         cls, clusters: Sequence[ClusterRows], child_offsets: Int64, n_features: int, weight_dtype: str = "uint8",
         codebook: Float32 | None = None,
-    ) -> ClusterWeights:  # fmt: skip
+    ) -> LayerWeights:  # fmt: skip
         """Lay the clusters' rows out; with ``weight_dtype`` "uint8" and "uint4" weights are rounded to codebooks. A
         given ``codebook`` of bytes is used as it is."""
         sizes = np.array([cluster.sizes(weight_dtype) for cluster in clusters], ClusterRows.SIZES)
@@ -233,7 +233,7 @@ class ClusterWeights:
     @classmethod
     def from_arrays(
         cls, state: store.State, prefix: str, child_offsets: Int64, n_features: int, block_bits: int
-    ) -> ClusterWeights:
+    ) -> LayerWeights:
         """What :meth:`to_arrays` stored. The sizes of all arrays and the offsets of the clusters are verified here. The
         starts, keys, lengths and child numbers inside a cluster are compared with these by the kernels wherever they
         use them, so that a mapped model of any size opens in milliseconds."""
@@ -345,14 +345,14 @@ class Layout:
         starts[:, 0] = before = np.searchsorted(rows.features >> self._bits, np.arange(len(starts)))
         starts[:, 1] = np.concatenate(([0], np.cumsum(rows.lengths)))[before]
 
-    def copies(self, layer: ClusterWeights) -> bool:
+    def copies(self, layer: LayerWeights) -> bool:
         """Whether clusters of another layer of weights like these needn't be placed, but can be copied."""
         same = (self._bits, self._n_features) == (layer.block_bits, layer.n_features)
         if self._packed:
             return same and self._entry_bits == child_bits(int(np.diff(layer.child_offsets).max(initial=1))) + CODE_BITS
         return same and self._lengths.dtype == layer.lengths.dtype
 
-    def copy(self, c: int, layer: ClusterWeights, clusters: range) -> None:
+    def copy(self, c: int, layer: LayerWeights, clusters: range) -> None:
         """Write some clusters of such a layer, as they lie there, from ``c`` on."""
         rows, entries = (self._row_offsets, layer.row_offsets), (self._entry_offsets, layer.entry_offsets)
         numbers, n_starts = range(1 << 62), len(self._starts) // (len(self._row_offsets) - 1)
@@ -372,9 +372,9 @@ class Layout:
             )
             to[begin : begin + last - first] = source[first:last]
 
-    def finish(self) -> ClusterWeights:
+    def finish(self) -> LayerWeights:
         """The layer, when every cluster has been placed."""
-        return ClusterWeights(
+        return LayerWeights(
             self._n_features, self._bits, self._child_offsets, self._row_offsets, self._entry_offsets, self._starts,
             self._keys, self._lengths, self._children, self._values, self.codebook, self._intercepts,
         )  # fmt: skip
@@ -443,9 +443,9 @@ def runs_between(changed: Iterable[int], n_clusters: int) -> Iterator[tuple[int,
 
 
 def with_clusters(
-    layer: ClusterWeights, changed: Mapping[int, ClusterRows], came_from: Int32, child_offsets: Int64, n_features: int,
+    layer: LayerWeights, changed: Mapping[int, ClusterRows], came_from: Int32, child_offsets: Int64, n_features: int,
     codebook: Float32 | None,
-) -> ClusterWeights:  # fmt: skip
+) -> LayerWeights:  # fmt: skip
     """A layer with other weights in some clusters."""
     # Shapes: came_from (n_clusters,); child_offsets (n_clusters + 1,); codebook (256,)
     runs = list(runs_between(changed, len(came_from)))

@@ -26,7 +26,7 @@ from sylvan.params.wording import counted
 from sylvan.ranking.training import cost_weights, relevance_layers
 from sylvan.runtime import Job, Packing, Runner
 from sylvan.runtime.jobs import Arrays
-from sylvan.weights.layer import ClusterWeights
+from sylvan.weights.layer import LayerWeights
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class TunedLayer:
 
     def weights(
         self, child_offsets: npt.NDArray[np.int64], *, n_features: int | None = None, first: int = 0
-    ) -> ClusterWeights:
+    ) -> LayerWeights:
         """The same as the beam search reads it; see :func:`~sylvan.models.transformer.layer_job.table_weights`."""
         return layer_job.table_weights(self.table, self.bias, child_offsets, n_features=n_features, first=first)
 
@@ -141,7 +141,7 @@ class _Training:
 
     def train_layer(self, before: Sequence[TunedLayer], folder: str | None) -> TunedLayer:
         """Train the encoder on the layer that follows those that are trained."""
-        matcher, number, known = self.matcher, len(before), dict[int, ClusterWeights]()
+        matcher, number, known = self.matcher, len(before), dict[int, LayerWeights]()
         t = self.layers[number]
         if matcher.negatives_from == "network":  # layers above are searched as the network has learned them
             known = {layer.layer: layer.weights(self.tree.child_offsets[layer.layer]) for layer in before}
@@ -176,7 +176,7 @@ class _Training:
         return TunedLayer(t, table, bias, to_json(record))
 
     def _begin(
-        self, t: int, layer: layer_job.LabelLayer, known: Mapping[int, ClusterWeights]
+        self, t: int, layer: layer_job.LabelLayer, known: Mapping[int, LayerWeights]
     ) -> tuple[npt.NDArray[np.int32] | None, dict[str, Any]]:
         """The layer's first vectors; the beam of the layer above, None for the root; and a record of both."""
         record: dict[str, Any] = {"nodes": layer.n_nodes, "coverage": 1.0}
@@ -191,7 +191,7 @@ class _Training:
         beam = self.start.search(embeddings, solved[:t])
         return beam, {**record, "coverage": layer_job.coverage(self.positives[t - 1], beam)}
 
-    def _look(self, t: int, known: Mapping[int, ClusterWeights]) -> npt.NDArray[np.int32]:
+    def _look(self, t: int, known: Mapping[int, LayerWeights]) -> npt.NDArray[np.int32]:
         """The beam of the layer above ``t``, as the encoder is now."""
         embeddings = self._embed()
         return self.start.search(embeddings, self.start.solve(embeddings, t - 1, known))

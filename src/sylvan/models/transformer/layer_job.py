@@ -27,7 +27,7 @@ from sylvan.ranking.linear import LinearOptions
 from sylvan.ranking.training import TreeTraining, train_rankers
 from sylvan.runtime.jobs import current_runner
 from sylvan.sampling.rowwise_adagrad import RowwiseAdagrad
-from sylvan.weights.layer import ClusterRows, ClusterWeights
+from sylvan.weights.layer import ClusterRows, LayerWeights
 
 Float32 = npt.NDArray[np.float32]
 _COMBINE = "l3_hinge"
@@ -74,7 +74,7 @@ def squared_hinge(scores: Tensor, positive: Tensor, weights: Tensor) -> Tensor:
     return (weights * margins.square()).sum() / max(len(scores), 1)
 
 
-def dense_table(weights: ClusterWeights) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+def dense_table(weights: LayerWeights) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
     """The weights of a linear layer as a table of shape (n_nodes, n_features), and its biases (n_nodes,)."""
     offsets = weights.child_offsets
     table = np.zeros((int(offsets[-1]), weights.n_features), np.float32)
@@ -87,7 +87,7 @@ def dense_table(weights: ClusterWeights) -> tuple[npt.NDArray[np.float32], npt.N
 def table_weights(
     table: npt.NDArray[np.float32], bias: npt.NDArray[np.float32], child_offsets: npt.NDArray[np.int64], *,
     n_features: int | None = None, first: int = 0,
-) -> ClusterWeights:  # fmt: skip
+) -> LayerWeights:  # fmt: skip
     """A table as the weights of a linear layer, which the beam search reads."""
     # Shapes: table (n_nodes, dim); bias (n_nodes,); child_offsets (n_parents + 1,)
     clusters = []
@@ -102,7 +102,7 @@ def table_weights(
             )
         )  # fmt: skip
     width = first + table.shape[1] if n_features is None else n_features
-    return ClusterWeights.from_clusters(clusters, np.ascontiguousarray(child_offsets, np.int64), width, "float32")
+    return LayerWeights.from_clusters(clusters, np.ascontiguousarray(child_offsets, np.int64), width, "float32")
 
 
 def upper_tree(tree: LabelTree, layer: int) -> LabelTree:
@@ -135,8 +135,8 @@ class LinearStart:
     row_weight: Float32 | None = None  # shape (n,): factor of each row's losses
 
     def solve(
-        self, embeddings: Float32, layer: int, known: Mapping[int, ClusterWeights] | None = None
-    ) -> list[ClusterWeights]:
+        self, embeddings: Float32, layer: int, known: Mapping[int, LayerWeights] | None = None
+    ) -> list[LayerWeights]:
         """The linear rankers of all layers down to ``layer``, on embeddings (n, dim); no weight is dropped. ``known``
         are weights of layers that are taken as they are, and searched."""
         above = upper_tree(self.tree, layer)
@@ -164,7 +164,7 @@ class LinearStart:
         columns = (keys % self.tree.n_labels).astype(np.int32)
         return Csr(indptr.astype(np.int64), columns, labels.data[first], (labels.shape[0], self.tree.n_labels))
 
-    def search(self, embeddings: Float32, layers: list[ClusterWeights]) -> npt.NDArray[np.int32]:
+    def search(self, embeddings: Float32, layers: list[LayerWeights]) -> npt.NDArray[np.int32]:
         """The best nodes of the last of ``layers`` for every row, shape (n, beam or fewer), -1 for none."""
         features = dense_rows(embeddings)
         beam = matching.root_beam(len(embeddings))

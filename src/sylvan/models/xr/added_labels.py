@@ -24,7 +24,7 @@ from sylvan.ranking.solution import SolvedBlock
 from sylvan.ranking.training import TreeTraining
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.runtime.jobs import Job, Runner
-from sylvan.weights.layer import ClusterRows, ClusterWeights
+from sylvan.weights.layer import ClusterRows, LayerWeights
 from sylvan.weights.quantized import CodedRows, coded, joined_codes
 
 ANSWERS = 30  # of each new row; their labels have stand-ins, beside those of a new label's cluster
@@ -89,7 +89,7 @@ def _with_leaves(ranker: TreeRanker, rows: NewRows, runner: Runner) -> TreeRanke
             clusters = [_joined(rows, new[c], packed) if c in new else rows for c, rows in enumerate(clusters)]
         book = layer.codebook if layer.weight_dtype == "uint8" and layer.n_entries else None
         offsets = tree.child_offsets[t]
-        layers.append(ClusterWeights.from_clusters(clusters, offsets, n_features, layer.weight_dtype, book))
+        layers.append(LayerWeights.from_clusters(clusters, offsets, n_features, layer.weight_dtype, book))
     return TreeRanker(tree, layers)
 
 
@@ -154,7 +154,7 @@ def leaves_beside(tree: LabelTree, places: tuple[Int64, Int32], cluster: int, be
     return np.union1d(np.arange(first, last), order[np.repeat(has, np.diff(begin))])
 
 
-def _stand_ins(layer: ClusterWeights, leaves: Int64, n_features: int, length: float) -> Csr:
+def _stand_ins(layer: LayerWeights, leaves: Int64, n_features: int, length: float) -> Csr:
     """A row for each of some leaves, rising, as long as others are."""
     features, lengths, values = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
     offsets = layer.child_offsets

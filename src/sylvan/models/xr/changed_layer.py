@@ -21,7 +21,7 @@ from sylvan.matching.negatives import counting
 from sylvan.ranking.linear import LANES
 from sylvan.ranking.solution import STALE, LayerSolution, column_sums
 from sylvan.ranking.training import TreeTraining
-from sylvan.weights.layer import ClusterWeights
+from sylvan.weights.layer import LayerWeights
 
 HALF_LANES = LANES // 2
 # A child waits to be solved again until the losses of new rows are more than this share of its objective.
@@ -140,7 +140,7 @@ class ChangedLayer:
     rows are searched for again."""
 
     def __init__(
-        self, weights: ClusterWeights, solution: LayerSolution, grown: Grown, t: int, rows: RowsNow,
+        self, weights: LayerWeights, solution: LayerSolution, grown: Grown, t: int, rows: RowsNow,
         positives: Callable[[Int32], Csr], before: Csr, training: TreeTraining, precise: bool,
     ) -> None:  # fmt: skip
         # Shape: came_from (n_clusters,)

@@ -33,7 +33,7 @@ from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.runtime import opened_runner
 from sylvan.runtime.checkpoint import identity_of
 from sylvan.runtime.memory import available_bytes
-from sylvan.weights.layer import ClusterWeights
+from sylvan.weights.layer import LayerWeights
 
 # A training is planned, and perhaps refused, when its data take more than this share of the memory that there is: the
 # rankers of smaller ones have never been seen to fill the rest.
@@ -209,7 +209,7 @@ class Trained(NamedTuple):
 
 
 def train(
-    params: Any, data: TrainingData, folds: Sequence[Int32], k: int, layers: Mapping[int, ClusterWeights] | None,
+    params: Any, data: TrainingData, folds: Sequence[Int32], k: int, layers: Mapping[int, LayerWeights] | None,
     force: bool, **running: Any,
 ) -> Trained:  # fmt: skip
     """All phases. ``folds`` are held-out rows, of which the trees are asked for ``k`` answers as if they were new."""

@@ -29,7 +29,7 @@ from sylvan.ranking.solution import LayerSolution, SolvedBlock, column_sums
 from sylvan.ranking.training import TreeTraining
 from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.runtime import Job, Runner
-from sylvan.weights.layer import ClusterRows, ClusterWeights, with_clusters
+from sylvan.weights.layer import ClusterRows, LayerWeights, with_clusters
 
 PRECISE = 0.01  # a tolerance below it asks for every child that is off its optimum
 ROOM = 1.5  # a cluster of more than this many times max_leaf labels is split, unless its parent is as crowded
@@ -220,7 +220,7 @@ class TreeUpdate:
         return grown
 
     def layers(
-        self, weights: Sequence[ClusterWeights]
+        self, weights: Sequence[LayerWeights]
     ) -> Iterator[tuple[ChangedLayer, list[ChangedCluster], list[Job[SolvedBlock]]]]:
         """Each layer, those of its clusters that change, and the jobs that solve children; from the first layer down,
         with the ``weights`` of those above, which needn't be there before."""
@@ -247,7 +247,7 @@ class TreeUpdate:
 
     def finish(self) -> tuple[TreeRanker, list[LayerSolution]]:
         """The ranker for the changed rows, labels and tree, and how its layers were solved."""
-        weights: list[ClusterWeights] = []
+        weights: list[LayerWeights] = []
         solutions: list[LayerSolution] = []
         for t, (layer, clusters, jobs) in enumerate(self.layers(weights)):
             blocks = self._runner.run(jobs, f"Updating layer {t + 1} of {self._grown.tree.depth}") if jobs else []
@@ -351,9 +351,9 @@ def _take_in(solution: LayerSolution, clusters: Sequence[ChangedCluster], multip
 
 
 def _laid_out(
-    layer: ChangedLayer, clusters: Sequence[ChangedCluster], solved: Sequence[ClusterRows], before: ClusterWeights,
+    layer: ChangedLayer, clusters: Sequence[ChangedCluster], solved: Sequence[ClusterRows], before: LayerWeights,
     n_features: int,
-) -> ClusterWeights:  # fmt: skip
+) -> LayerWeights:  # fmt: skip
     """The layer of the clusters' stored weights and those that were solved."""
     new = dict(zip((cluster.number for cluster in clusters if cluster.solved.any()), solved, strict=True))
     changed = {

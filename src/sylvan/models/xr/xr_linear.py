@@ -47,7 +47,7 @@ from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.runtime import Checkpoint, Runner
 from sylvan.runtime.memory import resident_bytes
 from sylvan.runtime.plan import Plan, UpdatePlan, timed
-from sylvan.weights.layer import ClusterWeights, WeightDtype
+from sylvan.weights.layer import LayerWeights, WeightDtype
 
 # Parameters that go together, by what they cost; benchmarks/linear/defaults.py measures them.
 Preset = Literal["fast", "balanced", "accurate"]
@@ -155,7 +155,7 @@ class XRLinear(Estimator):
     ----------
     rankers_ : list of TreeRanker
         The trees and the weights of their layers.
-    tree_, layers_ : LabelTree and list of ClusterWeights
+    tree_, layers_ : LabelTree and list of LayerWeights
         Those of the first.
     n_features_, n_labels_, n_rows_ : int
         Sizes seen in ``fit``.
@@ -252,7 +252,7 @@ class XRLinear(Estimator):
 
     def fit(
         self, X: Any, Y: Any, sample_weight: Any = None, *, label_features: Any = None, label_embeddings: Any = None,
-        layers: Mapping[int, ClusterWeights] | None = None, memory_limit: int | str | None = None,
+        layers: Mapping[int, LayerWeights] | None = None, memory_limit: int | str | None = None,
         checkpoint: Checkpoint | str | os.PathLike[str] | None = None, force: bool = False,
         runner: Runner | None = None,
     ) -> XRLinear:  # fmt: skip
@@ -270,7 +270,7 @@ class XRLinear(Estimator):
             For ``embedding="pifa_lf"``, in the feature space of X.
         label_embeddings : sparse matrix or array of shape (L, m), optional
             Embeddings to cluster the labels by, instead of ``embedding``.
-        layers : mapping of int to ClusterWeights, optional
+        layers : mapping of int to LayerWeights, optional
             Weights of layers of a given ``tree`` that were trained elsewhere; they are used as they are.
         memory_limit : int or str, optional
             Maximum memory of the process in bytes, including X and Y, or text such as ``"4GB"``. Training then works in
@@ -309,7 +309,7 @@ class XRLinear(Estimator):
 
     def _fit(
         self, X: Any, Y: Any, sample_weight: Any, holdout: Sequence[npt.NDArray[np.int32]] | None, *,
-        label_features: Any = None, label_embeddings: Any = None, layers: Mapping[int, ClusterWeights] | None = None,
+        label_features: Any = None, label_embeddings: Any = None, layers: Mapping[int, LayerWeights] | None = None,
         force: bool = False, **running: Any,
     ) -> TopK | None:  # fmt: skip
         """Train, and answer with probabilities for held-out rows: a ``holdout``, or what calibrates the model."""
@@ -414,7 +414,7 @@ class XRLinear(Estimator):
         return self.fitted_.rankers[0].tree
 
     @property
-    def layers_(self) -> list[ClusterWeights]:
+    def layers_(self) -> list[LayerWeights]:
         """The weights of the first tree's layers."""
         self._need_fit("layers_")
         return self.fitted_.rankers[0].layers
