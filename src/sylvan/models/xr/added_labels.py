@@ -40,32 +40,32 @@ class NewRows(NamedTuple):
     training: TreeTraining
 
 
-def extended_trees(params: Any, fitted: FittedTrees, rows: Changes, run: Runner) -> Iterator[NewRows]:
+def extended_trees(model: Any, fitted: FittedTrees, rows: Changes, run: Runner) -> Iterator[NewRows]:
     """Of each tree: itself with the new labels, the rows that they are learned from, and how."""
-    length = 1.0 if params.scaling == "none" else Scale.of(rows.features, False).length
-    counts = np.maximum(params.label_counts_, 1)  # an imported model hasn't any
+    length = 1.0 if model.scaling == "none" else Scale.of(rows.features, False).length
+    counts = np.maximum(model.label_counts_, 1)  # an imported model hasn't any
     for number, ranker in enumerate(fitted.rankers):
         tree = ranker.tree
-        training = tree_training(params, tree.depth, number, rows.features, length, fitted.chosen)
+        training = tree_training(model, tree.depth, number, rows.features, length, fitted.chosen)
         n_rows = np.add.reduceat(counts[tree.leaf_labels], tree.child_offsets[-1][:-1])
-        clusters = clusters_for(ranker, rows, training, n_rows, params.max_leaf, run)
+        clusters = clusters_for(ranker, rows, training, n_rows, model.max_leaf, run)
         yield NewRows(Grown.same(tree).with_labels(clusters), rows, length, counts.astype(np.float32), training)
 
 
-def with_new_labels(params: Any, fitted: FittedTrees, rows: Changes) -> Updated:
+def with_new_labels(model: Any, fitted: FittedTrees, rows: Changes) -> Updated:
     """A model that keeps no rows with the new labels of some rows."""
-    run, counts = Runner(params.n_jobs), params.label_counts_
-    each = zip(fitted.rankers, extended_trees(params, fitted, rows, run), strict=True)
+    run, counts = Runner(model.n_jobs), model.label_counts_
+    each = zip(fitted.rankers, extended_trees(model, fitted, rows, run), strict=True)
     fitted = replace(fitted, rankers=[_with_leaves(ranker, new, run) for ranker, new in each])
     new = np.bincount(rows.labels.indices, minlength=rows.n_labels)[len(counts) :].astype(np.int64)
-    return Updated(fitted, np.concatenate((counts, new)), params.n_rows_ + rows.features.shape[0], params.calibrator_)
+    return Updated(fitted, np.concatenate((counts, new)), model.n_rows_ + rows.features.shape[0], model.calibrator_)
 
 
 def planned_labels(
-    params: Any, fitted: FittedTrees, rows: Changes, run: Runner
+    model: Any, fitted: FittedTrees, rows: Changes, run: Runner
 ) -> tuple[list[list[int]], list[Job[SolvedBlock]]]:
     """How many nodes of each tree and layer are new, and the jobs that solve them."""
-    each = zip(fitted.rankers, extended_trees(params, fitted, rows, run), strict=True)
+    each = zip(fitted.rankers, extended_trees(model, fitted, rows, run), strict=True)
     jobs = [job for ranker, new in each for job in added_label_jobs(ranker, new, run)[1]]
     n_new = rows.n_labels - fitted.n_labels
     return [[0] * (ranker.tree.depth - 1) + [n_new] for ranker in fitted.rankers], jobs
@@ -86,7 +86,7 @@ def _with_leaves(ranker: TreeRanker, rows: NewRows, runner: Runner) -> TreeRanke
         clusters = [layer.sound_cluster(c) for c in range(len(layer.child_offsets) - 1)]
         if last:
             packed = layer.weight_dtype == "uint4"
-            clusters = [_joined(rows, new[c], packed) if c in new else rows for c, rows in enumerate(clusters)]
+            clusters = [_joined(stored, new[c], packed) if c in new else stored for c, stored in enumerate(clusters)]
         book = layer.codebook if layer.weight_dtype == "uint8" and layer.n_entries else None
         offsets = tree.child_offsets[t]
         layers.append(LayerWeights.from_clusters(clusters, offsets, n_features, layer.weight_dtype, book))

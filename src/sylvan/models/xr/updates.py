@@ -62,33 +62,33 @@ class Updated(NamedTuple):
     gone: Int32 = np.zeros(0, np.int32)  # labels that became others
 
 
-def updated(params: Any, fitted: FittedTrees, changes: Changes, precise: bool | None) -> Updated:
+def updated(model: Any, fitted: FittedTrees, changes: Changes, precise: bool | None) -> Updated:
     """A model brought up to date: its rows, the trees, and all that was counted."""
-    result = _with_changes(params, fitted, changes, precise, params.calibrator_)
+    result = _with_changes(model, fitted, changes, precise, model.calibrator_)
     sources = [label for target, labels in changes.merged.items() for label in labels if label != target]
     if not sources:
         return result
     gone = np.unique(np.array(sources, np.int32))
-    fitted = result.fitted.without(gone, params.relevance)
+    fitted = result.fitted.without(gone, model.relevance)
     if fitted.n_clusters != result.fitted.n_clusters:  # rows were sent to them
         nothing = Changes.none(fitted.n_features, fitted.n_labels)
-        return _with_changes(params, fitted, nothing, precise, result.calibrator)._replace(gone=gone)
+        return _with_changes(model, fitted, nothing, precise, result.calibrator)._replace(gone=gone)
     return result._replace(fitted=fitted, gone=gone)
 
 
 def _with_changes(
-    params: Any, fitted: FittedTrees, changes: Changes, precise: bool | None, calibrator: Calibrator | None
+    model: Any, fitted: FittedTrees, changes: Changes, precise: bool | None, calibrator: Calibrator | None
 ) -> Updated:
     """With other rows and labels; labels that became others stay, without rows."""
-    before, run = _rows_of(fitted), Runner(params.n_jobs)
-    held_out = _held_out(params, fitted, changes)
+    before, run = _rows_of(fitted), Runner(model.n_jobs)
+    held_out = _held_out(model, fitted, changes)
     rows, ids, room = _rows_now(changes, before)
     results = [
-        TreeUpdate(params, fitted, number, changes, rows, precise, run).finish()
+        TreeUpdate(model, fitted, number, changes, rows, precise, run).finish()
         for number in range(len(fitted.rankers))
     ]
-    if held_out is not None and params.calibration is not None:
-        calibrator = held_out.calibrator(params.calibration)
+    if held_out is not None and model.calibration is not None:
+        calibrator = held_out.calibrator(model.calibration)
     then = TrainingRows(
         rows.features, rows.labels, rows.weight, ids, before.next_id + changes.features.shape[0], before.length,
         [solutions for _, solutions in results], held_out, rows.norms, room,
@@ -99,7 +99,7 @@ def _with_changes(
 
 
 def planned(
-    params: Any, fitted: FittedTrees, changes: Changes, precise: bool | None, run: Runner
+    model: Any, fitted: FittedTrees, changes: Changes, precise: bool | None, run: Runner
 ) -> tuple[list[list[int]], list[Job[SolvedBlock]]]:
     """How many nodes of each tree and layer :func:`updated` would solve, about, and the jobs that would. Rows are
     searched for by the rankers as they are, and no cluster is split."""
@@ -107,7 +107,7 @@ def planned(
     nodes: list[list[int]] = []
     jobs: list[Job[SolvedBlock]] = []
     for number, ranker in enumerate(fitted.rankers):
-        update = TreeUpdate(params, fitted, number, changes, rows, precise, run, splits=False)
+        update = TreeUpdate(model, fitted, number, changes, rows, precise, run, splits=False)
         nodes.append([])
         for layer, _, more in update.layers(ranker.layers):
             nodes[-1].append(int(layer.solved.sum()))
@@ -121,7 +121,7 @@ def _rows_of(fitted: FittedTrees) -> TrainingRows:
     return fitted.rows
 
 
-def _held_out(params: Any, fitted: FittedTrees, changes: Changes) -> HeldOut | None:
+def _held_out(model: Any, fitted: FittedTrees, changes: Changes) -> HeldOut | None:
     """The answers that calibrate the model from now on: to new rows by what it knows as yet, behind the others."""
     rows = _rows_of(fitted)
     if rows.held_out is None:
@@ -131,18 +131,18 @@ def _held_out(params: Any, fitted: FittedTrees, changes: Changes) -> HeldOut | N
         return held_out
     unchanged = [[None] * ranker.tree.depth for ranker in fitted.rankers]
     features = within(changes.features, fitted.n_features)
-    top = fitted.rank_changed(features, unchanged, DEPTH, search_of(params, fitted))
+    top = fitted.rank_changed(features, unchanged, DEPTH, search_of(model, fitted))
     new_ids = rows.next_id + np.arange(changes.features.shape[0])
     return held_out.followed_by(HeldOut.of(new_ids, top, hits(top, changes.labels), changes.weight))
 
 
-def rows_again(params: Any, fitted: FittedTrees, features: Csr, labels: Csr) -> TrainingRows:
+def rows_again(model: Any, fitted: FittedTrees, features: Csr, labels: Csr) -> TrainingRows:
     """The rows of a model that keeps none, given again. How layers were solved is known as far as rows say it: the
     multipliers aren't."""
-    length, n_rows = 1.0 if params.scaling == "none" else Scale.of(features, False).length, features.shape[0]
+    length, n_rows = 1.0 if model.scaling == "none" else Scale.of(features, False).length, features.shape[0]
     solutions: list[list[LayerSolution]] = []
     for number, (tree, layers) in enumerate((ranker.tree, ranker.layers) for ranker in fitted.rankers):
-        training = tree_training(params, tree.depth, number, features, length, fitted.chosen)
+        training = tree_training(model, tree.depth, number, features, length, fitted.chosen)
         positives = layer_positives(tree, labels)
         solutions.append([])
         for t, beam in enumerate(training.beams(features, layers, Runner())):
@@ -188,32 +188,32 @@ class TreeUpdate:
     """The update of one tree: what is the same for all its layers."""
 
     def __init__(
-        self, params: Any, fitted: FittedTrees, number: int, changes: Changes, rows: RowsNow, precise: bool | None,
+        self, model: Any, fitted: FittedTrees, number: int, changes: Changes, rows: RowsNow, precise: bool | None,
         runner: Runner, splits: bool = True,
     ) -> None:  # fmt: skip
         before, self._ranker, self._rows, self._runner = _rows_of(fitted), fitted.rankers[number], rows, runner
         self._solutions, depth = before.solutions[number], self._ranker.tree.depth
-        self._training = tree_training(params, depth, number, rows.features, before.length, fitted.chosen)
+        self._training = tree_training(model, depth, number, rows.features, before.length, fitted.chosen)
         self._precise = self._training.linear.tolerance < PRECISE if precise is None else precise
-        self._grown = self._growth(params, changes, splits)
+        self._grown = self._growth(model, changes, splits)
         self._fresh = rows.fresh
         self._positives = _Positives(self._grown.tree, rows.labels, self._training, self._fresh)
         self._before = layer_positives(self._grown.tree, rows.labels_before)
         self._searched = rows.features if self._precise else take_rows(rows.features, self._fresh)
 
-    def _growth(self, params: Any, changes: Changes, splits: bool) -> Grown:
+    def _growth(self, model: Any, changes: Changes, splits: bool) -> Grown:
         """The tree with the new labels, each in the cluster that the search sends its rows to, and split clusters."""
         grown, tree = Grown.same(self._ranker.tree), self._ranker.tree
         if changes.n_labels > tree.n_labels:
             n_rows = np.diff(self._solutions[-1].row_offsets)
-            clusters = clusters_for(self._ranker, changes, self._training, n_rows, params.max_leaf, self._runner)
+            clusters = clusters_for(self._ranker, changes, self._training, n_rows, model.max_leaf, self._runner)
             grown = grown.with_labels(clusters)
         c = 0
         while splits and tree.depth > 1 and c < len(grown.tree.cluster_sizes):
             above = grown.tree.child_offsets[-2]
             parent = int(np.searchsorted(above, c, side="right")) - 1
-            is_large = grown.tree.cluster_sizes[c] > ROOM * params.max_leaf
-            if is_large and above[parent + 1] - above[parent] < ROOM * params.branching:
+            is_large = grown.tree.cluster_sizes[c] > ROOM * model.max_leaf
+            if is_large and above[parent + 1] - above[parent] < ROOM * model.branching:
                 grown = grown.split(c, _halves(grown.tree, c, self._rows))
             else:
                 c += 1
