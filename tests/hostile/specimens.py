@@ -231,9 +231,9 @@ def label_encoder(folder: Path) -> None:
     model = TextModel(TfidfVectorizer(), XRLinear(branching=8, keep_rows=True), BagTextEncoder(dim=4, n_buckets=50))
     model.fit(SENTENCES, HEADINGS, label_texts=texts)
     known = model.label_texts_
-    assert known is not None and known.vectors is not None
-    vectors = replace(known.vectors, judged=np.array([0, 1]), rows=np.ones((2, 4), np.float16) / 2)
-    model.label_texts_ = replace(known, curve=np.array([-1.0, 0.5, 0.25, 0.5, 0.5, -0.5]), vectors=vectors)
+    assert known is not None and known.encoded is not None
+    curve, judged_vectors = np.array([-1.0, 0.5, 0.25, 0.5, 0.5, -0.5]), np.ones((2, 4), np.float16) / 2
+    model.label_texts_ = replace(known, curve=curve, judged=np.array([0, 1]), judged_vectors=judged_vectors)
     assert len(model.unlearned_labels_) == 1
     model.save(folder)
 

@@ -70,7 +70,7 @@ def test_a_tree_cannot_change(params: dict[str, Any], saved: bool, tmp_path: Pat
         model.save(tmp_path / "model")
         model = sylvan.load(tmp_path / "model")  # type: ignore[assignment]
     before = model.weights_.weights.copy()
-    with pytest.raises(ParameterError, match=r"made by tree='kmeans' and branching=2 in the first call; .* fit learns"):
+    with pytest.raises(ParameterError, match=r"made by tree='kmeans' and branching=2 in the first call; .* fit starts"):
         model.partial_fit(X, y)
     assert model.weights_.weights.tobytes() == before.tobytes()
     model.fit(X, y).partial_fit(X, y)

@@ -13,7 +13,7 @@ from rows_with_pairs import SETTINGS, bits, hits, joined, members, pairs, parity
 import sylvan
 from sylvan import Ensemble, NeighborRanker, Reranker, TopK, XRLinear
 from sylvan.errors import DataError, NotFittedError
-from sylvan.models.reranker import reranker as module
+from sylvan.models.reranker import learning as module
 from sylvan.models.reranker.learning import Candidates, learned
 from sylvan.ranking.boosted_trees import Growing
 

@@ -9,7 +9,7 @@ import pytest
 from rows_with_pairs import SETTINGS, bits, pairs, parity
 
 from sylvan import NeighborRanker, Reranker, XRLinear
-from sylvan.models.reranker import reranker as module
+from sylvan.models.reranker import learning as module
 from sylvan.runtime import checkpointed
 
 
