@@ -1,4 +1,5 @@
-"""Which tests only a release needs: ``pytest`` leaves them out, ``pytest -m release`` runs them, ``.ci/run`` runs all.
+"""Which tests only a release needs: ``pytest`` leaves them out, ``pytest -m release`` runs them in one
+process (two Ray clusters at once would find each other), ``.ci/run`` runs all.
 
 They need what few machines have, or test what seldom changes: a machine with Sylvan's own dependencies answers the
 others in minutes. Whoever names a folder, a file or a test gets it whatever it is.

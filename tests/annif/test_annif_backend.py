@@ -15,9 +15,9 @@ NAMES = re.findall(r"^def (\w+)\(world: World\)", CASES.read_text("utf-8"), re.M
 
 
 @pytest.fixture(scope="module")
-def outcome(annif: Any) -> dict[str, str | None]:
-    (annif.folder / "cases").mkdir()
-    done = annif.run(str(CASES), str(annif.folder / "cases"))
+def outcome(annif: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | None]:
+    # A folder of its own each time: a process that takes tests from another may come to this module twice.
+    done = annif.run(str(CASES), str(tmp_path_factory.mktemp("cases")))
     assert done.returncode == 0, done.stderr
     found: dict[str, str | None] = json.loads(done.stdout.splitlines()[-1])
     return found

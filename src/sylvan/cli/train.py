@@ -15,7 +15,7 @@ from sylvan.cli import options as of
 from sylvan.cli.resume import on_cluster, ray_option, work_options, working
 from sylvan.cli.session import LazyGroup, Session, need_subcommand, quietly, say, spoken_warnings
 from sylvan.errors import DataError, ParameterError
-from sylvan.params.fields import made
+from sylvan.params.fields import construct
 from sylvan.params.wording import counted
 from sylvan.store.registry import COMMANDS, JOINED, class_of
 from sylvan.text import TfidfVectorizer
@@ -185,7 +185,7 @@ def _train(ctx: click.Context, name: str, given: dict[str, Any]) -> None:
     for parameter in ctx.command.params:
         if parameter.name in needed and given[parameter.name] is None:
             raise click.MissingParameter(ctx=ctx, param=parameter)
-    model = made(owner, parameters)
+    model = construct(owner, parameters)
     vectorizer = usual_vectorizer(**{"n_jobs": given["threads"], **text})
     if model.takes_texts:
         if text and "vectorizer" not in owner.parameter_names():

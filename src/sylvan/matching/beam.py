@@ -133,9 +133,7 @@ def beam_job(
     return Job(f"layer{t}.beam", next_beam, inputs, peak_bytes=size, packing=_PACKING, title=title)
 
 
-def beam_jobs(
-    t: int, features: Rows, weights: LayerWeights, above: Beam, width: int, combine: str
-) -> list[Job[Beam]]:
+def beam_jobs(t: int, features: Rows, weights: LayerWeights, above: Beam, width: int, combine: str) -> list[Job[Beam]]:
     """:func:`next_beam` below layer t as jobs of some rows each, for other machines and for rows in parts."""
     ranges = features.ranges() if isinstance(features, RowParts) else split_ranges(features.shape[0], _JOB_ROWS)
     arguments = {"features": features, "weights": weights, "above": above, "width": width, "combine": combine}

@@ -66,7 +66,7 @@ else:
 
 __all__ = [
     "KW_ONLY", "Choice", "Constraint", "Flag", "Instance", "Jobs", "Number", "Parameterized", "PerLabel",
-    "PerLayer", "Range", "Seed", "Threads", "attribute", "check_value", "check_values", "fresh", "made",
+    "PerLayer", "Range", "Seed", "Threads", "attribute", "check_value", "check_values", "construct", "fresh",
     "parameterized",
 ]  # fmt: skip
 
@@ -337,7 +337,7 @@ class Parameterized:
         return f"{type(self).__name__}({', '.join(changed)})"
 
 
-def made(owner: type[_Self], parameters: Mapping[str, Any]) -> _Self:
+def construct(owner: type[_Self], parameters: Mapping[str, Any]) -> _Self:
     """An object of some parameters, those of its parts as ``ranker__beam`` among them."""
     of_parts = {name: value for name, value in parameters.items() if "__" in name}
     return owner(**{name: parameters[name] for name in parameters if name not in of_parts}).set_params(**of_parts)

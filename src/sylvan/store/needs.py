@@ -33,11 +33,6 @@ def _refuse_array(state: State, name: str, fault: str) -> NoReturn:
     raise ModelError(f"{file!r} is damaged: array {name!r} of the {state.kind} {fault}.")
 
 
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
 def need_kind(state: State, kind: str, version: int = 1) -> None:
     """The State is of this kind and of a layout up to ``version``."""
     where = state.where or "The model"
@@ -136,7 +131,7 @@ def _value(state: State, key: str, wanted: str, fits: Callable[[Any], bool]) -> 
     if key not in values:
         _refuse(state, f"the {state.kind} needs a value {key!r}")
     if not fits(values[key]):
-        _refuse(state, f"{key!r} of the {state.kind} must be {wanted}. Got {_short(values[key])} instead")
+        _refuse(state, f"{key!r} of the {state.kind} must be {wanted}. Got {manifest._short(values[key])} instead")
     return values[key]
 
 
@@ -178,7 +173,7 @@ def need_params(state: State, names: Collection[str]) -> dict[str, JSON]:
     if missing:
         _refuse(state, f"the {state.kind} needs a parameter {missing[0]!r}")
     if unknown:
-        _refuse(state, f"the {state.kind} has no parameter {_short(unknown[0])}")
+        _refuse(state, f"the {state.kind} has no parameter {manifest._short(unknown[0])}")
     return dict(state.params)
 
 

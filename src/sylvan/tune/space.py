@@ -17,7 +17,7 @@ from sylvan.models.ensembles.ensemble import Ensemble
 from sylvan.models.neighbors import NeighborRanker
 from sylvan.models.text import TextModel, usual_vectorizer
 from sylvan.models.xr.xr_linear import PRESETS, XRLinear
-from sylvan.params.fields import Choice, Constraint, made
+from sylvan.params.fields import Choice, Constraint, construct
 from sylvan.store.registry import COMMANDS, class_of
 from sylvan.text import TfidfVectorizer
 from sylvan.version import __version__
@@ -58,7 +58,7 @@ class Setting:
 
     def inner_model(self, n_jobs: int | None = None) -> Estimator:
         """Its model without the vectoriser, not fitted."""
-        return made(MODELS[self.model], {**self.parameters, "n_jobs": n_jobs})
+        return construct(MODELS[self.model], {**self.parameters, "n_jobs": n_jobs})
 
     def vectorizer(self, n_jobs: int | None = None) -> TfidfVectorizer:
         """Its vectoriser, not fitted."""

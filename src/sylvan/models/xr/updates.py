@@ -84,8 +84,7 @@ def _with_changes(
     held_out = _held_out(model, fitted, changes)
     rows, ids, room = _rows_now(changes, before)
     results = [
-        TreeUpdate(model, fitted, number, changes, rows, precise, run).finish()
-        for number in range(len(fitted.rankers))
+        TreeUpdate(model, fitted, number, changes, rows, precise, run).finish() for number in range(len(fitted.rankers))
     ]
     if held_out is not None and model.calibration is not None:
         calibrator = held_out.calibrator(model.calibration)
