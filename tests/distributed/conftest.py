@@ -1,4 +1,5 @@
-"""A small Ray cluster of several nodes on this machine, started once."""
+"""A small Ray cluster of several nodes on this machine, started once; each module connects to it and leaves it, as a
+test elsewhere that starts Ray would join it and find its CPUs taken."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ import pytest
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[Any]:
-    ray = pytest.importorskip("ray", reason='needs Ray: pip install "sylvan[ray]"')
+def nodes() -> Iterator[Any]:
+    pytest.importorskip("ray", reason='needs Ray: pip install "sylvan[ray]"')
     from ray.cluster_utils import Cluster
 
     import sylvan
@@ -26,9 +27,18 @@ def cluster() -> Iterator[Any]:
     head = {"num_cpus": 1, "object_store_memory": 200 << 20, "include_dashboard": False}
     made = Cluster(initialize_head=True, head_node_args=head)
     made.add_node(num_cpus=1, object_store_memory=200 << 20)
-    ray.init(address=made.address, log_to_driver=False, configure_logging=False)
     try:
         yield made
     finally:
-        ray.shutdown()
         made.shutdown()
+
+
+@pytest.fixture(scope="module")
+def cluster(nodes: Any) -> Iterator[Any]:
+    import ray
+
+    ray.init(address=nodes.address, log_to_driver=False, configure_logging=False)
+    try:
+        yield nodes
+    finally:
+        ray.shutdown()

@@ -134,7 +134,7 @@ def parse(data: bytes, path: str, sylvan_version: str) -> Node:
         raise ModelError(f"{path!r} is not the manifest of a Sylvan model: its 'format' is not {FORMAT!r}.")
     version, writer = contents.get("format_version"), contents.get("sylvan_version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise ModelError(f"{path!r} is damaged: its 'format_version' is {_short(version)}, not an int from 1.")
+        raise ModelError(f"{path!r} is damaged: its 'format_version' is {shortened(version)}, not an int from 1.")
     if version > FORMAT_VERSION:
         release = _RELEASE.fullmatch(writer) if isinstance(writer, str) else None
         by = f" by Sylvan {writer}" if release else ""
@@ -221,7 +221,7 @@ def _finite_float(text: str) -> float:
     return value
 
 
-def _short(value: object) -> str:
+def shortened(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
@@ -229,21 +229,21 @@ def _short(value: object) -> str:
 def _field(fields: dict[str, Any], key: str, wanted: type, path: str, where: str) -> Any:
     value = fields.get(key)
     if key not in fields or not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
-        got = _short(value) if key in fields else "nothing"
+        got = shortened(value) if key in fields else "nothing"
         raise ModelError(f"{path!r} is damaged: {where}.{key} must be {_WORDS[wanted]}. Got {got} instead.")
     return value
 
 
 def _need_object(value: Any, path: str, where: str) -> None:
     if not isinstance(value, dict):
-        raise ModelError(f"{path!r} is damaged: {where} must be an object. Got {_short(value)} instead.")
+        raise ModelError(f"{path!r} is damaged: {where} must be an object. Got {shortened(value)} instead.")
 
 
 def _node(value: Any, path: str, where: str) -> Node:
     _need_object(value, path, where)
     kind = _field(value, "kind", str, path, where)
     if not _KIND.fullmatch(kind) or len(kind) > 60:
-        raise ModelError(f"{path!r} is damaged: {where}.kind is {_short(kind)}, which no kind of model is called.")
+        raise ModelError(f"{path!r} is damaged: {where}.kind is {shortened(kind)}, which no kind of model is called.")
     version = _field(value, "version", int, path, where)
     if not 1 <= version < 2**31:
         raise ModelError(f"{path!r} is damaged: {where}.version must be an int from 1. Got {version} instead.")
@@ -256,12 +256,12 @@ def _node(value: Any, path: str, where: str) -> Node:
     ):
         for name in names:
             if not allowed(name):
-                raise ModelError(f"{path!r} is damaged: no {what} may be called {_short(name)}.")
+                raise ModelError(f"{path!r} is damaged: no {what} may be called {shortened(name)}.")
     return Node(
         kind, version, _field(value, "params", dict, path, where), _field(value, "meta", dict, path, where),
         {name: _array(entry, path, f"{where}.arrays[{name!r}]") for name, entry in arrays.items()},
         {name: _node(part, path, f"{where}.parts[{name!r}]") for name, part in parts.items()},
-        {name: _foreign(entry, name, path, f"{where}.files[{_short(name)}]") for name, entry in files.items()},
+        {name: _foreign(entry, name, path, f"{where}.files[{shortened(name)}]") for name, entry in files.items()},
     )  # fmt: skip
 
 
@@ -270,14 +270,14 @@ def _foreign(value: Any, name: str, path: str, where: str) -> Entry:
     _need_object(value, path, where)
     place, size = _field(value, "file", str, path, where), _field(value, "bytes", int, path, where)
     if not is_folder_of_files(folder_of_files(place)) or place.partition("/")[2] != name.partition("/")[2]:
-        raise ModelError(f"{path!r} is damaged: {where}.file is {_short(place)}, where no such file is written.")
+        raise ModelError(f"{path!r} is damaged: {where}.file is {shortened(place)}, where no such file is written.")
     return Entry(place, size, _sum(value, path, where))
 
 
 def _sum(entry: dict[str, Any], path: str, where: str) -> str:
     checksum: str = _field(entry, "checksum", str, path, where)
     if not _CHECKSUM.fullmatch(checksum):
-        raise ModelError(f"{path!r} is damaged: {where}.checksum is {_short(checksum)}, not 'crc32:' and 8 digits.")
+        raise ModelError(f"{path!r} is damaged: {where}.checksum is {shortened(checksum)}, not 'crc32:' and 8 digits.")
     return checksum
 
 
@@ -285,11 +285,11 @@ def _array(value: Any, path: str, where: str) -> Entry:
     _need_object(value, path, where)
     file = _field(value, "file", str, path, where)
     if len(file) > 240 or not _FILE.fullmatch(file):  # no way leads out of the folder
-        raise ModelError(f"{path!r} is damaged: {where}.file is {_short(file)}, not a plain name that ends in .npy.")
+        raise ModelError(f"{path!r} is damaged: {where}.file is {shortened(file)}, not a plain name that ends in .npy.")
     dtype = _field(value, "dtype", str, path, where)
     if dtype not in DTYPES:
-        raise ModelError(f"{path!r} is damaged: {where}.dtype is {_short(dtype)}, not one of {', '.join(DTYPES)}.")
+        raise ModelError(f"{path!r} is damaged: {where}.dtype is {shortened(dtype)}, not one of {', '.join(DTYPES)}.")
     shape = _field(value, "shape", list, path, where)
     if len(shape) > 8 or not all(type(size) is int and size >= 0 for size in shape):
-        raise ModelError(f"{path!r} is damaged: {where}.shape is {_short(shape)}, not a list of ints from 0.")
+        raise ModelError(f"{path!r} is damaged: {where}.shape is {shortened(shape)}, not a list of ints from 0.")
     return Entry(file, _field(value, "bytes", int, path, where), _sum(value, path, where), dtype, tuple(shape))

@@ -131,7 +131,7 @@ def _value(state: State, key: str, wanted: str, fits: Callable[[Any], bool]) -> 
     if key not in values:
         _refuse(state, f"the {state.kind} needs a value {key!r}")
     if not fits(values[key]):
-        _refuse(state, f"{key!r} of the {state.kind} must be {wanted}. Got {manifest._short(values[key])} instead")
+        _refuse(state, f"{key!r} of the {state.kind} must be {wanted}. Got {manifest.shortened(values[key])} instead")
     return values[key]
 
 
@@ -173,7 +173,7 @@ def need_params(state: State, names: Collection[str]) -> dict[str, JSON]:
     if missing:
         _refuse(state, f"the {state.kind} needs a parameter {missing[0]!r}")
     if unknown:
-        _refuse(state, f"the {state.kind} has no parameter {manifest._short(unknown[0])}")
+        _refuse(state, f"the {state.kind} has no parameter {manifest.shortened(unknown[0])}")
     return dict(state.params)
 
 
