@@ -16,13 +16,8 @@ import pytest
 RELEASE = {
     "annif/test_annif_": "Annif in an environment of its own",
     "architecture/test_source_distribution.py::test_a_wheel_is_built_from_it": "a wheel built from the sources",
-    "distributed/test_ray_file_ranking.py": "a Ray cluster of several nodes",
-    "distributed/test_ray_more.py": "a Ray cluster of several nodes",
-    "distributed/test_ray_parts.py": "a Ray cluster of several nodes",
-    "distributed/test_ray_serve.py": "a Ray cluster of several nodes",
-    "distributed/test_ray_shards.py": "a Ray cluster of several nodes",
-    "distributed/test_ray_train.py": "a Ray cluster of several nodes",
-    "distributed/test_ray_wrong.py": "a Ray cluster of several nodes",
+    "distributed/test_ray_": "a Ray cluster of several nodes",
+    "docs/test_documents.py::test_blocks_run[docs/cluster.md]": "a Ray cluster of several nodes",
     "serve/test_page_": "the page in Chromium",
 }
 MOST_LINES = 10

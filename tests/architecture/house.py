@@ -212,10 +212,10 @@ def foreign_privates(module: Module) -> set[str]:
     return result
 
 
-def code_lines(source: str) -> int:
-    """The lines of a source that hold code: no blank ones, no comments, no docstrings."""
-    documented: set[int] = set()
-    for node in ast.walk(ast.parse(source)):
+def code_lines(module: Module) -> int:
+    """The lines of a file that hold code: no blank ones, no comments, no docstrings."""
+    documented, source = set[int](), module.path.read_text("utf-8")
+    for node in ast.walk(module.tree):
         if isinstance(node, DOCUMENTED) and ast.get_docstring(node):
             documented |= set(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
     lines: set[int] = set()

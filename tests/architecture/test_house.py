@@ -24,7 +24,7 @@ NO_MERE_BASES = {
 @pytest.fixture(scope="module")
 def code() -> dict[str, int]:
     """The lines of code of every file."""
-    return {module.where: code_lines(module.path.read_text("utf-8")) for module in modules().values()}
+    return {module.where: code_lines(module) for module in modules().values()}
 
 
 def test_no_file_has_too_much_code(code: dict[str, int]) -> None:

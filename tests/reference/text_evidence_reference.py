@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,9 +61,23 @@ def similarity(row: Vector, text: Vector, words: Mapping[int, Vector]) -> float:
     return float(row @ (text + 0.5 * predicted(text, words)))
 
 
-def likeness(row: Vector, texts: Iterable[Vector]) -> float:
+def once_a_row(measure: Callable[[Vector, Mapping[int, Vector]], float]) -> Callable[..., float]:
+    """What is the same for all labels that a row is judged for is computed for the first of them."""
+    results: dict[tuple[bytes, int], tuple[Mapping[int, Vector], float]] = {}
+
+    def measured(row: Vector, of_labels: Mapping[int, Vector]) -> float:
+        key = row.tobytes(), id(of_labels)
+        if key not in results:
+            results[key] = of_labels, measure(row, of_labels)  # with what it is of, so that no other gets its id
+        return results[key][1]
+
+    return measured
+
+
+@once_a_row
+def likeness(row: Vector, texts: Mapping[int, Vector]) -> float:
     """How much a row looks like labels' texts at all."""
-    cosines = sorted((float(unit(row) @ unit(text)) for text in texts), reverse=True)[:NEAREST]
+    cosines = sorted((float(unit(row) @ unit(text)) for text in texts.values()), reverse=True)[:NEAREST]
     return sum(cosines) / NEAREST
 
 
@@ -71,7 +85,7 @@ def evidence(row: Vector, label: int, texts: Mapping[int, Vector], words: Mappin
     held = sum(texts[label][word] for word in np.flatnonzero(row).tolist())
     return [
         math.log(max(LEAST, similarity(row, texts[label], words) / SCALE)),
-        math.log(max(LEAST, likeness(row, texts.values()))),
+        math.log(max(LEAST, likeness(row, texts))),
         math.log(max(LEAST, held)),
     ]
 
@@ -110,6 +124,7 @@ def cosine(row: Vector, label: Vector) -> float:
     return math.fsum(a * b for a, b in zip(row.tolist(), label.tolist(), strict=True))
 
 
+@once_a_row
 def nearness(row: Vector, vectors: Mapping[int, Vector]) -> float:
     """How near a row is to labels' texts at all, by an encoder's vectors."""
     highest = sorted((max(0.0, cosine(row, vector)) for vector in vectors.values()), reverse=True)[:NEAREST]
