@@ -49,6 +49,14 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         config.option.dist = "worksteal"
 
 
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_xdist_auto_num_workers() -> int:
+    """``-n auto``: three processes on two cores, as a third of the time tests wait for servers and other processes."""
+    from sylvan.parallel import resolve_jobs
+
+    return -(-3 * resolve_jobs(None) // 2)
+
+
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     release_tests.choose(config, items)

@@ -13,12 +13,27 @@ from pathlib import Path
 import pytest
 
 # By the beginning of a test's name, below tests/.
+CLUSTER, COMPILER = "a Ray cluster of several nodes", "PyTorch's compiler"
+PROCESSES, PLANS = "processes that train together", "plans beside real trainings"
 RELEASE = {
     "annif/test_annif_": "Annif in an environment of its own",
     "architecture/test_source_distribution.py::test_a_wheel_is_built_from_it": "a wheel built from the sources",
-    "distributed/test_ray_": "a Ray cluster of several nodes",
-    "docs/test_documents.py::test_blocks_run[docs/cluster.md]": "a Ray cluster of several nodes",
+    "benchmarks/test_scale_benchmark.py::test_a_size_is_measured": "benchmarks at their own sizes",
+    "distributed/test_ray_": CLUSTER,
+    "docs/test_documents.py::test_blocks_run[docs/cluster.md]": CLUSTER,
+    "models/transformer/test_tuning_processes.py": PROCESSES,
+    "models/xr/test_estimate.py::test_sizes_are_near_the_real_ones": PLANS,
+    "models/xr/test_plan.py::test_memory_and_size_are_near_the_real_ones": PLANS,
+    "models/xr/test_plan.py::test_sizes_from_a_sample_are_near_the_real_ones": PLANS,
+    "neural/loop/test_data_parallel.py": PROCESSES,
+    "neural/loop/test_processes.py": PROCESSES,
+    "sampling/heads/test_beam_tree_head.py::test_compiled_it_is_the_same": COMPILER,
+    "sampling/losses/test_compiled_losses.py::test_compiled_it_is_the_same": COMPILER,
+    "sampling/losses/test_full_softmax.py::test_compiles": COMPILER,
+    "sampling/losses/test_sampled_softmax.py::test_compiles": COMPILER,
+    "serve/test_annif_client.py": "Annif in an environment of its own",
     "serve/test_page_": "the page in Chromium",
+    "typing/test_user_code.py": "type checkers",
 }
 MOST_LINES = 10
 TESTS = Path(__file__).parent

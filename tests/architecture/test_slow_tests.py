@@ -80,8 +80,9 @@ def test_something_of_every_file_is_quick() -> None:
 
 
 def test_listed_tests_are_marked(request: pytest.FixtureRequest) -> None:
+    slow = slow_tests()
     for item in request.session.items:
-        assert (item.get_closest_marker("slow") is not None) == (name_of(item.nodeid) in slow_tests()), item.nodeid
+        assert (item.get_closest_marker("slow") is not None) == (name_of(item.nodeid) in slow), item.nodeid
 
 
 def test_continuous_integration_leaves_nothing_out() -> None:

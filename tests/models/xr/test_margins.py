@@ -28,7 +28,7 @@ def test_margins_become_probabilities_by_what_the_loss_makes_of_them(
     books: tuple, combine: str | list[str], loss: str
 ) -> None:
     X, Y, X_test, _ = books
-    model = XRLinear(combine=combine, loss=loss, branching=32, calibration=None, n_jobs=2).fit(X, Y)
+    model = XRLinear(combine=combine, loss=loss, branching=32, calibration=None, n_jobs=2).fit(X[:2000], Y[:2000])
     top = model.rank(X_test[:200], k=20)
     by_hand = [[max(1e-7, measure(margin, combine, loss)) for margin in row] for row in top.scores.tolist()]
     found = model.probabilities(top).scores
@@ -42,7 +42,7 @@ def test_several_trees_of_margins_answer_by_the_mean_of_their_measures(
     books: tuple, combine: str | list[str], loss: str
 ) -> None:
     X, Y, X_test, _ = books
-    model = XRLinear(n_trees=2, combine=combine, loss=loss, branching=32, calibration=None, n_jobs=2).fit(X, Y)
+    model = XRLinear(n_trees=2, combine=combine, loss=loss, branching=32, calibration=None, n_jobs=2).fit(X[:2000], Y[:2000])
     alone = [copy.copy(model) for _ in range(2)]
     for number, one in enumerate(alone):
         one.fitted_ = replace(model.fitted_, rankers=[model.rankers_[number]])
