@@ -210,7 +210,7 @@ class NeighborRanker(Estimator):
             features = stacked(features, new.features)
             if weights is not None or new.weight is not None:
                 pairs = (weights, len(left)), (new.weight, n_new)
-                weights = np.concatenate([np.ones(n, np.float32) if one is None else one for one, n in pairs])
+                weights = np.concatenate([np.ones(n, np.float32) if part is None else part for part, n in pairs])
             ids = np.concatenate((ids, self._next_id + np.arange(n_new)))
             self._next_id += n_new
         labels, _ = merged_labels(labels, merged)

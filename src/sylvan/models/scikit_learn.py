@@ -103,7 +103,7 @@ def need_columns(X: Any, expected: list[str], owner: str) -> None:
     if columns is None or columns == expected:
         return
     unseen, missing = [n for n in columns if n not in set(expected)], [n for n in expected if n not in set(columns)]
-    words = [f"{what}: {', '.join(map(repr, names[:5]))}{', …' if len(names) > 5 else ''}" for what, names in
+    words = [f"{fault}: {', '.join(map(repr, names[:5]))}{', …' if len(names) > 5 else ''}" for fault, names in
              (("not seen in fit", unseen), ("missing", missing)) if names]  # fmt: skip
     raise DataError(
         f"The feature names should match those that were passed during fit of {owner}: "

@@ -282,18 +282,18 @@ class TextModel(TextEstimator):
         described: of_labels.Described | None = None,
     ) -> TopK | None:  # fmt: skip
         """Vectoriser first, then the labels, then the model, perhaps with answers to held-out ``rows``."""
-        before, known = self.vectorizer.fitted_, None
+        before, texts_of_labels = self.vectorizer.fitted_, None
         try:
             X = features()
             vocabulary, Y = labels()
             if described is not None:
                 vocabulary = of_labels.with_names_of(vocabulary, described.labels)
                 keeps_rows = getattr(self.model, "keep_rows", False)
-                X, Y, sample_weight, known = of_labels.fitted_texts(
+                X, Y, sample_weight, texts_of_labels = of_labels.fitted_texts(
                     self.vectorizer, keeps_rows, X, Y, sample_weight, vocabulary, described
                 )
                 if rows is None and getattr(self.model, "calibration", None) is not None:
-                    folds = holdout_folds(X.shape[0] - len(known.labels), 1)
+                    folds = holdout_folds(X.shape[0] - len(texts_of_labels.labels), 1)
                     rows = folds[0] if folds else None  # rows alone say what a score means, not labels' texts
             if sample_weight is not None:
                 options["sample_weight"] = sample_weight
@@ -308,7 +308,7 @@ class TextModel(TextEstimator):
         except BaseException:  # with its old vectoriser the model is what it was
             self.vectorizer.fitted_ = before
             raise
-        self.label_texts_ = known
+        self.label_texts_ = texts_of_labels
         self._take_labels(vocabulary)
         return top
 
@@ -330,13 +330,13 @@ class TextModel(TextEstimator):
 
     def _text_ranker(self) -> of_labels.LabelTextRanker | None:
         """What ranks labels by their texts; None where the model has learned all of them."""
-        known = self.label_texts_
-        if known is None or known.curve is None:
+        label_texts = self.label_texts_
+        if label_texts is None or label_texts.curve is None:
             return None
         counts, ranker = of_labels.label_counts(self.model), self._ranker
-        if ranker is None or ranker.known is not known or not np.array_equal(ranker.counts, counts):
-            labels = np.setdiff1d(known.unlearned(counts), self.removed_labels_).astype(np.int32)
-            self._ranker = ranker = of_labels.LabelTextRanker(known, counts, labels)
+        if ranker is None or ranker.known is not label_texts or not np.array_equal(ranker.counts, counts):
+            labels = np.setdiff1d(label_texts.unlearned(counts), self.removed_labels_).astype(np.int32)
+            self._ranker = ranker = of_labels.LabelTextRanker(label_texts, counts, labels)
         return ranker if len(ranker.labels) else None
 
     def _rank_texts(self, texts: list[str], k: int, options: dict[str, Any], unknown: str | None) -> TopK:
@@ -349,8 +349,10 @@ class TextModel(TextEstimator):
 
     def _vectors(self, texts: list[str]) -> npt.NDArray[np.float32] | None:
         """The label encoder's vectors of texts, where labels are scored by such."""
-        known = self.label_texts_
-        return None if known is None or known.encoded is None else known.encoded.encode(texts, self.vectorizer.n_jobs)
+        label_texts = self.label_texts_
+        if label_texts is None or label_texts.encoded is None:
+            return None
+        return label_texts.encoded.encode(texts, self.vectorizer.n_jobs)
 
     def rank_voted(self, X: Any, k: int, **options: Any) -> TopK:
         if not self.has_voters or self._text_ranker() is None:
@@ -457,8 +459,8 @@ class TextModel(TextEstimator):
                 warnings.simplefilter("ignore", RowsUnknownWarning)
             model = copy.copy(self.model).update(*request.given, **request.options)
         gone = np.setdiff1d(model.removed_labels_, self.model.removed_labels_)
-        known = of_labels.texts_after(self.label_texts_, request, model, gone)
-        self.vectorizer, self.model, self.label_texts_ = request.vectorizer, model, known
+        label_texts_after = of_labels.texts_after(self.label_texts_, request, model, gone)
+        self.vectorizer, self.model, self.label_texts_ = request.vectorizer, model, label_texts_after
         self._take_labels(request.vocabulary)
         self._free_names(gone)
         return self
@@ -506,8 +508,8 @@ class TextModel(TextEstimator):
         self._need_fit("calibrate")
         features, truth = self._text_features(check_texts(X, type(self).__name__)), self._truth(Y)
         need_as_many(features.shape[0], truth.shape[0])
-        known = np.flatnonzero(np.diff(features.indptr))
-        self.model.calibrate(take_rows(features, known).to_scipy(), take_rows(truth, known).to_scipy())
+        rows = np.flatnonzero(np.diff(features.indptr))
+        self.model.calibrate(take_rows(features, rows).to_scipy(), take_rows(truth, rows).to_scipy())
         return self
 
     def _take_labels(self, vocabulary: Vocabulary) -> None:
@@ -528,9 +530,9 @@ class TextModel(TextEstimator):
 
     def to_state(self) -> State:
         """The parts of the model, and the files of the encoder of its labels, for :func:`sylvan.store.save`."""
-        state, known = super().to_state(), self.label_texts_
-        if known is not None and known.encoded is not None:
-            state.files.update(known.encoded.encoder.files())
+        state, label_texts = super().to_state(), self.label_texts_
+        if label_texts is not None and label_texts.encoded is not None:
+            state.files.update(label_texts.encoded.encoder.files())
         return state
 
     def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:

@@ -297,7 +297,7 @@ def _nearest_texts(model: TextEstimator, texts: list[str], name: str, examples: 
     model's features or in a TextModel of its own, or of texts and their labels."""
     source, others = examples if isinstance(examples, tuple | list) and len(examples) == 2 else (examples, None)
     if isinstance(source, Estimator):
-        known, whole = None if others is None else check_texts(others), model
+        checked, whole = None if others is None else check_texts(others), model
         ranker: Any = source
         if isinstance(source, TextEstimator):
             whole, ranker = source, source.inner()
@@ -308,22 +308,22 @@ def _nearest_texts(model: TextEstimator, texts: list[str], name: str, examples: 
         if (label := whole.vocabulary_.get(name)) is None:
             return ()
         result: tuple[Example, ...] = ranker.nearest_with(whole._text_features(texts), label, n, whole._feature_name)
-        if known is not None and len(known) != ranker.n_rows_:
+        if checked is not None and len(checked) != ranker.n_rows_:
             raise DataError(
-                f"examples have {counted(len(known), 'text')}, but the NeighborRanker was fitted on {ranker.n_rows_}."
+                f"examples have {counted(len(checked), 'text')}, but the NeighborRanker was fitted on {ranker.n_rows_}."
             )
-        return result if known is None else with_excerpts(result, known)
+        return result if checked is None else with_excerpts(result, checked)
     if others is None:
         raise DataError(
             "examples must be a pair (texts, label_lists) of training texts and their labels, or a fitted "
             f"NeighborRanker. Got {type(examples).__name__} instead."
         )
-    known, label_lists = check_texts(source), list(others)
-    if len(known) != len(label_lists):
-        raise DataError(f"examples have {counted(len(known), 'text')}, but labels for {len(label_lists):,}.")
+    checked, label_lists = check_texts(source), list(others)
+    if len(checked) != len(label_lists):
+        raise DataError(f"examples have {counted(len(checked), 'text')}, but labels for {len(label_lists):,}.")
     rows = [i for i, row in enumerate(label_lists) if name in map(str, names_and_weights(row, i))]
     if not rows:
         return ()
-    X = model._text_features([known[i] for i in rows]).to_scipy()
+    X = model._text_features([checked[i] for i in rows]).to_scipy()
     nearest = nearest_rows(model._text_features(texts), X, np.array(rows, int), n, model._feature_name)
-    return with_excerpts(nearest, known)
+    return with_excerpts(nearest, checked)

@@ -86,8 +86,8 @@ class ClusterRows:
         features, lengths, children, left = _of_children(stay_in, self.features, self.lengths, self.children)
         packed, old = None, self.packed
         if old is not None:
-            own, pieces, numbers, stay = _of_children(stay_in, old.features, old.lengths, old.children)
-            packed = CodedRows(own, pieces, numbers, old.codes[stay], old.codebook)
+            chosen, pieces, numbers, stay = _of_children(stay_in, old.features, old.lengths, old.children)
+            packed = CodedRows(chosen, pieces, numbers, old.codes[stay], old.codebook)
         return ClusterRows(
             features, lengths.astype(np.int32), children, self.weights[left], self.intercepts[stay_in], packed
         )
@@ -380,12 +380,12 @@ class Layout:
         )  # fmt: skip
 
 
-def _of_children(kept: Bool, features: Int32, lengths: Array, children: Array) -> tuple[Int32, Int64, Int32, Bool]:
+def _of_children(is_kept: Bool, features: Int32, lengths: Array, children: Array) -> tuple[Int32, Int64, Int32, Bool]:
     """Features, lengths and children of the entries of some children, renumbered, and which entries these are."""
-    left = kept[children]
+    left = is_kept[children]
     rows = np.repeat(np.arange(len(features)), lengths)[left]
     counts = np.bincount(rows, minlength=len(features))
-    return features[counts > 0], counts[counts > 0], (np.cumsum(kept) - 1)[children[left]].astype(np.int32), left
+    return features[counts > 0], counts[counts > 0], (np.cumsum(is_kept) - 1)[children[left]].astype(np.int32), left
 
 
 def child_dtype(most_children: int) -> np.dtype[Any]:

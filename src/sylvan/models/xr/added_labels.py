@@ -74,9 +74,9 @@ def planned_labels(
 def _with_leaves(ranker: TreeRanker, rows: NewRows, runner: Runner) -> TreeRanker:
     """The ranker with the new leaves, whose clusters are those that there were. All other leaves and inner nodes keep
     their weights, bit for bit."""
-    which, jobs = added_label_jobs(ranker, rows, runner)
+    numbers, jobs = added_label_jobs(ranker, rows, runner)
     solved = [cluster for block in runner.run(jobs, "Learning new labels") for cluster in block]
-    new, n_features, tree = dict(zip(which, solved, strict=True)), rows.rows.features.shape[1], rows.grown.tree
+    new, n_features, tree = dict(zip(numbers, solved, strict=True)), rows.rows.features.shape[1], rows.grown.tree
     layers = []
     for t, layer in enumerate(ranker.layers):
         last = t == tree.depth - 1
@@ -104,18 +104,18 @@ def added_label_jobs(ranker: TreeRanker, new: NewRows, runner: Runner) -> tuple[
     positives = layer_positives(tree, rows.labels)
     parents = positives[-2] if tree.depth > 1 else of_root(positives[0])
     nodes = training.found(tree.depth - 1, beam)
-    starts, found = cluster_rows(training.negatives[-1], parents, nodes, len(offsets) - 1, n_rows)
-    cluster_of_rows = [found[starts[c] : starts[c + 1]] for c in which]
+    starts, reached = cluster_rows(training.negatives[-1], parents, nodes, len(offsets) - 1, n_rows)
+    cluster_of_rows = [reached[starts[c] : starts[c + 1]] for c in which]
     beside, places = _labels_beside(ranker, new, runner), ranker.tree.leaves_of_labels()
     leaves = [
-        leaves_beside(ranker.tree, places, c, take_rows(beside, own))
-        for c, own in zip(which, cluster_of_rows, strict=True)
+        leaves_beside(ranker.tree, places, c, take_rows(beside, rows_in_cluster))
+        for c, rows_in_cluster in zip(which, cluster_of_rows, strict=True)
     ]
     every = np.unique(np.concatenate(leaves))
     stand_ins = _stand_ins(ranker.layers[-1], every, rows.features.shape[1], new.length)
     learned = [
-        np.concatenate((own, np.searchsorted(every, these) + n_rows))
-        for own, these in zip(cluster_of_rows, leaves, strict=True)
+        np.concatenate((rows_in_cluster, np.searchsorted(every, these) + n_rows))
+        for rows_in_cluster, these in zip(cluster_of_rows, leaves, strict=True)
     ]
     features = stacked(rows.features, stand_ins)
     # The new leaves that each row is a positive of, numbered among these; stand-ins are of none.
@@ -126,7 +126,7 @@ def added_label_jobs(ranker: TreeRanker, new: NewRows, runner: Runner) -> tuple[
     numbers = (np.cumsum(fresh) - 1)[every_leaf.indices[stays]].astype(np.int32)
     problem = LayerProblem(
         _offsets(counts[which]), Csr(indptr, numbers, every_leaf.data[stays], (len(indptr) - 1, int(fresh.sum()))),
-        _offsets([len(own) for own in learned]), np.concatenate([np.zeros(0, np.int32), *learned]).astype(np.int32),
+        _offsets(list(map(len, learned))), np.concatenate([np.zeros(0, np.int32), *learned]).astype(np.int32),
         training.weighs(rows.labels),
     )  # fmt: skip
     weight = np.ones(n_rows, np.float32) if rows.weight is None else rows.weight
@@ -160,14 +160,14 @@ def _stand_ins(layer: LayerWeights, leaves: Int64, n_features: int, length: floa
     offsets = layer.child_offsets
     of = np.searchsorted(offsets, leaves, side="right") - 1
     for c in np.unique(of).tolist():
-        own = layer.sound_cluster(c)
-        wanted = np.zeros(len(own.intercepts), bool)
+        weights = layer.sound_cluster(c)
+        wanted = np.zeros(len(weights.intercepts), bool)
         wanted[leaves[of == c] - offsets[c]] = True
-        positive = (own.weights > 0) & wanted[own.children]
-        order = np.argsort(own.children[positive], kind="stable")  # features rise within a child
-        features.append(np.repeat(own.features, own.lengths)[positive][order])
-        values.append(own.weights[positive][order])
-        lengths.append(np.bincount(own.children[positive], minlength=len(own.intercepts))[wanted])
+        positive = (weights.weights > 0) & wanted[weights.children]
+        order = np.argsort(weights.children[positive], kind="stable")  # features rise within a child
+        features.append(np.repeat(weights.features, weights.lengths)[positive][order])
+        values.append(weights.weights[positive][order])
+        lengths.append(np.bincount(weights.children[positive], minlength=len(weights.intercepts))[wanted])
     indptr = _offsets(np.concatenate(lengths))
     rows = Csr(indptr, np.concatenate(features), np.concatenate(values), (len(indptr) - 1, n_features)).unit_rows()
     return rows._replace(data=rows.data * np.float32(length))
@@ -180,7 +180,7 @@ def _offsets(sizes: Sequence[int] | Array) -> Int64:
 def _joined(stored: ClusterRows, new: ClusterRows, packed: bool) -> ClusterRows:
     """A cluster with further children behind those that are stored."""
     first = len(stored.intercepts)
-    every = [np.repeat(own.features, own.lengths).astype(np.int64) for own in (stored, new)]
+    every = [np.repeat(rows.features, rows.lengths).astype(np.int64) for rows in (stored, new)]
     order = np.argsort(np.concatenate(every), kind="stable")  # a feature's stored entries first
     features, lengths = np.unique(np.concatenate(every), return_counts=True)
     children = np.concatenate((stored.children, new.children.astype(np.int32) + np.int32(first)))[order]
@@ -194,5 +194,5 @@ def _joined(stored: ClusterRows, new: ClusterRows, packed: bool) -> ClusterRows:
 def _packed(stored: ClusterRows, new: ClusterRows, first: int) -> CodedRows:
     """The same in four bits, with the codebook that the stored children have."""
     old = stored.coded()
-    own = coded(new.features, new.lengths, new.children.astype(np.int32) + np.int32(first), new.weights, old.codebook)
-    return joined_codes(old, own)
+    children = new.children.astype(np.int32) + np.int32(first)
+    return joined_codes(old, coded(new.features, new.lengths, children, new.weights, old.codebook))

@@ -71,8 +71,8 @@ class Grown:
         nodes = np.insert(self.was[last - 1], cluster, np.int32(-1))
         nodes[cluster + 1] = -1
         came = np.insert(self.came_from[last], cluster, self.came_from[last][cluster])
-        made = LabelTree((*tree.child_offsets[: last - 1], above, below), labels, tree.n_labels, tree.removed)
-        return Grown(made, (*self.was[: last - 1], nodes, was), (*self.came_from[:last], came))
+        split_tree = LabelTree((*tree.child_offsets[: last - 1], above, below), labels, tree.n_labels, tree.removed)
+        return Grown(split_tree, (*self.was[: last - 1], nodes, was), (*self.came_from[:last], came))
 
 
 def saved_by_rebuilding(tree: LabelTree, branching: int, max_leaf: int, beam: int) -> float:
@@ -155,20 +155,20 @@ class ChangedLayer:
             self._now = np.full(rows.n_before, -1, np.int32)
             self._now[rows.was[stayed]] = stayed
         self._divided = np.bincount(self.came_from)[self.came_from] > 1
-        known = self._was >= 0
-        pending, sums = np.zeros(len(known), np.float32), np.zeros(len(known), np.float32)
-        pending[known] = solution.pending[self._was[known]]
-        sums[known] = np.float32(np.nan) if solution.sums is None else solution.sums[self._was[known]]
+        is_old = self._was >= 0
+        pending, sums = np.zeros(len(is_old), np.float32), np.zeros(len(is_old), np.float32)
+        pending[is_old] = solution.pending[self._was[is_old]]
+        sums[is_old] = np.float32(np.nan) if solution.sums is None else solution.sums[self._was[is_old]]
         due = pending >= STALE
         pending[due] = 0
-        self.solved = ~known | due  # shape (n_nodes,): which children are to be solved, when `clusters` has been asked
+        self.solved = ~is_old | due  # shape (n_nodes,): which children are to be solved, when `clusters` has been asked
         self._pending, self._sums, self.solution = pending, sums, solution
 
-    def clusters(self, found: tuple[Int64, Int32], n_jobs: int) -> list[ChangedCluster]:
+    def clusters(self, pairs: tuple[Int64, Int32], n_jobs: int) -> list[ChangedCluster]:
         """What becomes of the clusters that something has changed for, in their order; all others stay what they are.
         To each, some rows have come: all its rows if the update is precise, else those that are fresh."""
         parts = {
-            c: self._rows_of(c, found[1][int(found[0][c]) : int(found[0][c + 1])]) for c in self._touched(found[0])
+            c: self._rows_of(c, pairs[1][int(pairs[0][c]) : int(pairs[0][c + 1])]) for c in self._touched(pairs[0])
         }
         rows = {c: part[0] for c, part in parts.items()}
         self.solution = self._stored.relaid(self._offsets, self.came_from, rows, self._now, self._pending, self._sums)
@@ -186,11 +186,11 @@ class ChangedLayer:
         self._judge(each, entries)
         return each
 
-    def _touched(self, found: Int64) -> list[int]:
+    def _touched(self, offsets: Int64) -> list[int]:
         """The clusters that rows come to or go from, and those with new children or some that must be solved."""
         if self._precise:
             return list(range(len(self.came_from)))
-        touched = (np.diff(found) > 0) | self._divided
+        touched = (np.diff(offsets) > 0) | self._divided
         begin, n_children = self._stored.child_offsets[self.came_from], np.diff(self._offsets)
         place = np.repeat(begin - self._offsets[:-1], n_children) + np.arange(len(self._was))
         cluster = np.repeat(np.arange(len(touched)), n_children)
@@ -198,34 +198,34 @@ class ChangedLayer:
         other = np.zeros(self._rows.n_before, bool) if self._now is None else self._now < 0
         other[self._rows.was[self._rows.relabelled]] = True
         if other.any():
-            at = np.flatnonzero(other[self._stored.rows])
-            touched |= np.isin(self.came_from, np.searchsorted(self._stored.row_offsets, at, side="right") - 1)
-        which: list[int] = np.flatnonzero(touched).tolist()
-        return which
+            places = np.flatnonzero(other[self._stored.rows])
+            touched |= np.isin(self.came_from, np.searchsorted(self._stored.row_offsets, places, side="right") - 1)
+        numbers: list[int] = np.flatnonzero(touched).tolist()
+        return numbers
 
-    def _rows_of(self, c: int, found: Int32) -> tuple[Int32, Int32, Bool | None]:
+    def _rows_of(self, c: int, rows: Int32) -> tuple[Int32, Int32, Bool | None]:
         """The rows of cluster ``c`` to which some come; those that it had and that stay, by the numbers that they have
         now, and which they are, None for all."""
         stored = self._stored.rows_of(int(self.came_from[c]))
         now = stored if self._now is None else self._now[stored]
         stays = None if self._now is None else now >= 0
         if self._precise:
-            stays = (now >= 0) & np.isin(now, found)
+            stays = (now >= 0) & np.isin(now, rows)
         elif self._divided[c]:  # one half: what it doesn't depend on goes
             stays = (now >= 0) & self._matters(c, now)
         if stays is None or stays.all():
             stays = None
         else:
             now = now[stays]
-        return (found if self._precise else _union(now, found)), now, stays
+        return (rows if self._precise else _union(now, rows)), now, stays
 
     def _cluster(self, c: int, stayed: Int32, mask: Bool | None) -> ChangedCluster:
         """Cluster ``c`` with its rows and where its multipliers start; children that are new, or that a row which is
         gone supported, are to be solved."""
         nodes, o = slice(int(self._offsets[c]), int(self._offsets[c + 1])), int(self.came_from[c])
         begin, old = int(self._stored.child_offsets[o]), self._stored.multipliers_of(o)
-        known, solved = self._was[nodes] >= 0, self.solved[nodes]
-        was = np.where(known, self._was[nodes] - begin, -1).astype(np.int32)
+        is_old, solved = self._was[nodes] >= 0, self.solved[nodes]
+        was = np.where(is_old, self._was[nodes] - begin, -1).astype(np.int32)
         n_old = old.shape[1]
         grown = len(was) >= n_old and bool((was[:n_old] == np.arange(n_old)).all())  # if it does, at its end
         rows, multipliers, n_stayed = self.solution.rows_of(c), self.solution.multipliers_of(c), len(stayed)
@@ -239,10 +239,10 @@ class ChangedLayer:
             multipliers[places, :n_old] = left
             multipliers[places, n_old:] = 0
         else:
-            multipliers[np.ix_(~came, known)] = left[:, was[known]]
+            multipliers[np.ix_(~came, is_old)] = left[:, was[is_old]]
         if mask is not None and old.size:
-            gone = old[~mask][:, was[known]] > 0
-            solved[known] |= gone.any(axis=0) | (not self._stored.known)
+            gone = old[~mask][:, was[is_old]] > 0
+            solved[is_old] |= gone.any(axis=0) | (not self._stored.known)
         if not n_stayed and (len(old) or len(rows)):
             solved[:] = True  # of no row, a child isn't a solution that others could start from
         return ChangedCluster(c, o, rows, multipliers, was, grown and len(was) == n_old, solved, came)

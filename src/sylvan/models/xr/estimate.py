@@ -83,7 +83,7 @@ class LayerEstimate:
     largest: float  # rows of the largest cluster
     n_weights: float  # over all clusters
     n_rows: float  # features that have a weight, over all clusters
-    known: int  # bytes of the rows and positives
+    problem: int  # bytes of the rows and positives
     solver: int  # bytes of a thread that solves the largest cluster
     laid_out: int  # bytes of the finished layer
     magnitudes: Float32  # absolute weights, some of them
@@ -133,7 +133,7 @@ class RankerEstimate:
         n_clusters = sum(layer.n_clusters for layer in self.layers)
         at_once = min(self.n_jobs if n_jobs is None else n_jobs, n_clusters)
         solver = max(layer.solver for layer in self.layers) * at_once
-        known = self.beams + sum(layer.known for layer in self.layers)
+        problem = self.beams + sum(layer.problem for layer in self.layers)
         finished = most = 0
         for stage in self.stages:
             costs = {t: self.layers[t].cost * self.row_entries for t in stage}
@@ -141,7 +141,7 @@ class RankerEstimate:
             for part in solved_together(costs, {t: self.layers[t].n_clusters for t in stage}):
                 finished += sum(self.layers[t].laid_out for t in part)
                 most = max(most, finished + sum(self.layers[t].solved for t in part))
-        return known + max(solver, int(share * most))
+        return problem + max(solver, int(share * most))
 
     def left(self, threshold: float) -> float:
         """The share of weights that reach ``threshold``."""
@@ -242,12 +242,12 @@ def _layer(
     rows, n_children = largest / max(1, size.n_rows), -(-n_nodes // n_clusters)
     n_used, entries = int(size.n_columns * rows**HEAPS), int(size.n_entries * rows)
     solver = int(solver_bytes(int(largest), entries, n_used, size.n_columns, n_children, weighted))
-    known = csr_bytes(size.n_rows, int(n_positives)) + rows_bytes(int(n_own + n_found), n_clusters)
+    problem = csr_bytes(size.n_rows, int(n_positives)) + rows_bytes(int(n_own + n_found), n_clusters)
     laid_out = laid_out_bytes(
         int(n_weights), int(n_rows), n_clusters, n_nodes, size.n_columns, n_children, training.weight_dtype
     )
     return LayerEstimate(
-        n_clusters, n_nodes, n_positives, n_own, n_pairs, largest, n_weights, n_rows, known, solver, laid_out,
+        n_clusters, n_nodes, n_positives, n_own, n_pairs, largest, n_weights, n_rows, problem, solver, laid_out,
         magnitudes,
     )  # fmt: skip
 
@@ -367,9 +367,9 @@ def _rankers_plan(
     available, now = None if available is None else now + available, now + unread
     # What changes in the scores of the rows that calibrate it is little beside the solved clusters.
     n_folds = 0 if model.calibration is None else len(holdout_folds(whole.n_rows, model.calibration_folds))
-    n_trees, own = model.n_trees, TREE_BYTES * whole.n_labels
-    each = estimate.model_bytes + own
-    peak = (n_trees - 1) * each + estimate.peak_bytes() + own  # when the last tree is trained
+    n_trees, tree_bytes = model.n_trees, TREE_BYTES * whole.n_labels
+    each = estimate.model_bytes + tree_bytes
+    peak = (n_trees - 1) * each + estimate.peak_bytes() + tree_bytes  # when the last tree is trained
     phases = [*before, Phase("rankers", n_trees * estimate.seconds, peak)]
     if n_folds:
         seconds = n_folds * n_trees * estimate.seconds * AGAIN

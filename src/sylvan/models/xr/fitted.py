@@ -234,8 +234,8 @@ def train(
         placed = placed_by_own_rows(trees, features, labels, rows, run) if movable and rows is not None else None
         trained = []
         for number, tree in enumerate(trees):
-            training, own = tree_training(params, tree.depth, number, features, length), run.within(f"tree{number}")
-            options = {"runner": own, "known": layers, "keeps": params.keep_rows}
+            training = tree_training(params, tree.depth, number, features, length)
+            options = {"runner": run.within(f"tree{number}"), "known": layers, "keeps": params.keep_rows}
             trained.append(train_rankers(features, labels, tree, training, weight, folds, **options))
         chosen = chosen_by_rows(params, features, trees[0].depth)
         fitted = FittedTrees([each.ranker for each in trained], factors, chosen)
@@ -251,6 +251,6 @@ def train(
                 held_out = HeldOut.of(rows.astype(np.int64), top, right, row_weight)
     if params.keep_rows and not isinstance(features, RowParts):
         n, solutions = features.shape[0], [each.solutions for each in trained if each.solutions is not None]
-        kept = TrainingRows(features, labels, weight, np.arange(n), n, length, solutions, held_out)
-        fitted = replace(fitted, rows=kept)
+        training_rows = TrainingRows(features, labels, weight, np.arange(n), n, length, solutions, held_out)
+        fitted = replace(fitted, rows=training_rows)
     return Trained(fitted, calibrator, top)

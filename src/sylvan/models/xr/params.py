@@ -126,12 +126,12 @@ def build_trees(
         return [LabelTree.flat(labels.shape[1])] * params.n_trees
 
     names = ("embedding", "alpha", "max_features_per_label", "spectral_dimensions", "seed")
-    given = {name: getattr(params, name) for name in names} | {
+    options = {name: getattr(params, name) for name in names} | {
         "features": features, "labels": labels, "n_jobs": run.n_jobs, "zeros": run.zeros_briefly, "runner": run,
         "label_features": label_features, "label_embeddings": label_embeddings,
     }  # fmt: skip
     shape = {name: getattr(params, name) for name in ("branching", "max_leaf", "clustering", "overlap")}
-    shape |= {"embeddings": Once(Job("embeddings", embed_labels, given)), "n_jobs": run.n_jobs, "runner": run}
+    shape |= {"embeddings": Once(Job("embeddings", embed_labels, options)), "n_jobs": run.n_jobs, "runner": run}
     numbers = range(params.n_trees)
     jobs = [
         Job(f"tree{n}.tree", LabelTree.build, {**shape, "seed": tree_seed(params, n)}, packing=TREE) for n in numbers

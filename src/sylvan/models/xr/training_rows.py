@@ -137,11 +137,11 @@ class TrainingRows:
         others = changed & (by_relevance or bool((self.labels.data != 1).any()))
         solutions = []
         for layers, tree in zip(self.solutions, trees, strict=True):
-            made, nodes = tree.without(labels)
+            new_tree, nodes = tree.without(labels)
             clusters = [np.ones(1, bool), *nodes[:-1]]
-            before, after = layer_positives(tree, self.labels), layer_positives(made, left)
+            before, after = layer_positives(tree, self.labels), layer_positives(new_tree, left)
             solutions.append([
-                layer.without(nodes[t], clusters[t], made.child_offsets[t])
+                layer.without(nodes[t], clusters[t], new_tree.child_offsets[t])
                 .with_other_rows(*_no_longer_positive(before[t], after[t], nodes[t]), others)
                 for t, layer in enumerate(layers)
             ])  # fmt: skip
@@ -213,9 +213,9 @@ class TrainingRows:
         if not (where := self.unread):
             return
 
-        def need(sound: Any, what: str) -> None:
+        def need(sound: Any, description: str) -> None:
             if not sound:
-                raise ModelError(f"{where!r} is damaged: {what}.")
+                raise ModelError(f"{where!r} is damaged: {description}.")
 
         n, ids = len(self.ids), self.ids
         rising = n == 0 or (ids[0] >= 0 and ids[-1] < self.next_id and (np.diff(ids) > 0).all())
@@ -241,10 +241,10 @@ def _matrix(state: store.State, name: str, shape: tuple[int, int]) -> Csr:
     return Csr(indptr, indices, store.need_array(state, f"{name}.data", np.float32, size), shape)
 
 
-def _no_longer_positive(before: Csr, after: Csr, kept: Bool) -> tuple[Int64, Int64]:
+def _no_longer_positive(before: Csr, after: Csr, is_kept: Bool) -> tuple[Int64, Int64]:
     """Rows and nodes, by the numbers that they have now, of positives that aren't any more; of nodes that are kept."""
-    number, n_nodes = np.cumsum(kept) - 1, after.shape[1]
-    stays = kept[before.indices]
+    number, n_nodes = np.cumsum(is_kept) - 1, after.shape[1]
+    stays = is_kept[before.indices]
     rows = [np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr)) for matrix in (before, after)]
     old = rows[0][stays] * np.int64(n_nodes) + number[before.indices[stays]]
     gone = np.setdiff1d(old, rows[1] * np.int64(n_nodes) + after.indices, assume_unique=True)

@@ -57,8 +57,8 @@ class UnseenRows:
 
     def answers(self, top: TopK) -> TopK:
         """Answers to the rows, none for those that have no known feature."""
-        there = self.known[:, None] & (top.labels >= 0)
-        return TopK(np.where(there, top.labels, np.int32(-1)), np.where(there, top.scores, np.float32(-np.inf)))
+        is_answer = self.known[:, None] & (top.labels >= 0)
+        return TopK(np.where(is_answer, top.labels, np.int32(-1)), np.where(is_answer, top.scores, np.float32(-np.inf)))
 
 
 def _seen_elsewhere(features: Rows, held_out: Folds, rows: Csr, row_of_value: Int64, run: Runner) -> Bool:
@@ -67,9 +67,9 @@ def _seen_elsewhere(features: Rows, held_out: Folds, rows: Csr, row_of_value: In
     assert of_row is not None
     columns, ranges = distinct(rows.indices), [(first, min(n, first + _BLOCK)) for first in range(0, n, _BLOCK)]
     places, folds = np.searchsorted(columns, rows.indices), of_row[held_out.rows][row_of_value]
-    given = {"features": features, "of_row": of_row, "columns": columns, "count": held_out.count}
+    arrays = {"features": features, "of_row": of_row, "columns": columns, "count": held_out.count}
     jobs = [
-        Job(f"columns{first}", _columns_outside, {**given, "first": first, "last": last})
+        Job(f"columns{first}", _columns_outside, {**arrays, "first": first, "last": last})
         for first, last in (features.ranges() if isinstance(features, RowParts) else ranges)
     ]
     seen = np.zeros((held_out.count, len(columns)), bool)
@@ -81,16 +81,16 @@ def _seen_elsewhere(features: Rows, held_out: Folds, rows: Csr, row_of_value: In
 
 def _columns_outside(features: Rows, of_row: UInt8, columns: Int32, count: int, first: int, last: int) -> Bool:
     """Which columns some rows have, of those outside of each fold, by shape (n_folds, n_columns)."""
-    found = np.zeros((count + 1, len(columns)), bool)  # by the fold of the rows that have the column
+    has_column = np.zeros((count + 1, len(columns)), bool)  # by the fold of the rows that have the column
     place_of = np.full(features.shape[1], -1, np.int32)
     place_of[columns] = np.arange(len(columns))
     for start in range(first, last, _STEP):
         stop = min(last, start + _STEP)
         block = features.take(np.arange(start, stop))
         places, fold = place_of[block.indices], np.repeat(of_row[start:stop], np.diff(block.indptr))
-        asked = places >= 0
-        found[fold[asked], places[asked]] = True
-    return np.stack([np.delete(found, own, axis=0).any(axis=0) for own in range(1, count + 1)])
+        is_wanted = places >= 0
+        has_column[fold[is_wanted], places[is_wanted]] = True
+    return np.stack([np.delete(has_column, own, axis=0).any(axis=0) for own in range(1, count + 1)])
 
 
 def placed_by_own_rows(trees: Sequence[LabelTree], features: Rows, labels: Csr, rows: Int32, run: Runner) -> list[Csr]:
@@ -108,19 +108,19 @@ def placed_by_own_rows(trees: Sequence[LabelTree], features: Rows, labels: Csr, 
     places = [_Centroids(tree, embeddings) for tree in trees]
     step = min(_LABELS_AT_ONCE, max(1, _BLOCK_VALUES // max(len(tree.cluster_sizes) for tree in trees)))
     for first in range(0, len(row), step):
-        own = slice(first, first + step)
-        others = all_rows[label[own]]
-        others.data[others.indices == np.repeat(rows[row[own]], np.diff(others.indptr))] = 0
+        block = slice(first, first + step)
+        others = all_rows[label[block]]
+        others.data[others.indices == np.repeat(rows[row[block]], np.diff(others.indptr))] = 0
         others.eliminate_zeros()
         used = distinct(others.indices)
         left = sp.csr_matrix(
             (others.data, np.searchsorted(used, others.indices), others.indptr), shape=(others.shape[0], len(used))
         )
         without = Csr.of(sp.csr_matrix(left @ features.take(used).to_scipy())).unit_rows().to_scipy()
-        for at, centroids in enumerate(places):
-            cluster, as_they_are = centroids.of_label[label[own]], embeddings[label[own]]
+        for number, centroids in enumerate(places):
+            cluster, as_they_are = centroids.of_label[label[block]], embeddings[label[block]]
             before, after = (centroids.nearest(each, as_they_are, cluster) for each in (as_they_are, without))
-            moved[at][own] = (before == cluster) & (after != cluster)
+            moved[number][block] = (before == cluster) & (after != cluster)
     ones, shape = np.ones(len(row), np.float32), labels_of_rows.shape
     return [validate.labels(sp.csr_matrix((ones[each], (row[each], label[each])), shape)) for each in moved]
 
@@ -138,10 +138,10 @@ class _Centroids:
         lengths = np.sqrt(Csr.of(sums).row_squares())
         self._sums, self._lengths = sums.T.tocsr(), np.maximum(lengths, 1e-12).astype(np.float32)
 
-    def nearest(self, vectors: sp.csr_matrix, own: sp.csr_matrix, clusters: Int64) -> Int64:
+    def nearest(self, vectors: sp.csr_matrix, contributions: sp.csr_matrix, clusters: Int64) -> Int64:
         """The nearest cluster of labels' vectors, where these labels' own embeddings don't count in theirs."""
         near = (vectors @ self._sums).toarray()
-        near[np.arange(len(clusters)), clusters] -= np.asarray(vectors.multiply(own).sum(axis=1)).ravel()
+        near[np.arange(len(clusters)), clusters] -= np.asarray(vectors.multiply(contributions).sum(axis=1)).ravel()
         near /= self._lengths
         result: Int64 = near.argmax(axis=1)
         return result

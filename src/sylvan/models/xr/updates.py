@@ -146,10 +146,10 @@ def rows_again(model: Any, fitted: FittedTrees, features: Csr, labels: Csr) -> T
         solutions.append([])
         for t, beam in enumerate(training.beams(features, layers, Runner())):
             offsets, parents = tree.child_offsets[t], positives[t - 1] if t else of_root(positives[0])
-            found = cluster_rows(training.negatives[t], parents, training.found(t, beam), len(offsets) - 1, n_rows)
-            n_multipliers = int((np.diff(found[0]) * np.diff(offsets)).sum())
+            pairs = cluster_rows(training.negatives[t], parents, training.found(t, beam), len(offsets) - 1, n_rows)
+            n_multipliers = int((np.diff(pairs[0]) * np.diff(offsets)).sum())
             multipliers, pending = np.zeros(n_multipliers, np.float16), np.zeros(int(offsets[-1]), np.float32)
-            solutions[-1].append(LayerSolution(offsets, *found, multipliers, pending, False))
+            solutions[-1].append(LayerSolution(offsets, *pairs, multipliers, pending, False))
     return TrainingRows(features, labels, None, np.arange(n_rows), n_rows, length, solutions)
 
 
@@ -229,14 +229,14 @@ class TreeUpdate:
             parents = self._positives.every(above) if self._precise else self._positives.fresh[above]
             parents = parents if t else of_root(parents)
             nodes, n_clusters = training.found(t, beam), len(tree.child_offsets[t]) - 1
-            found = cluster_rows(training.negatives[t], parents, nodes, n_clusters, self._searched.shape[0])
+            pairs = cluster_rows(training.negatives[t], parents, nodes, n_clusters, self._searched.shape[0])
             if not self._precise:
-                found = found[0], self._fresh[found[1]]
+                pairs = pairs[0], self._fresh[pairs[1]]
             layer = ChangedLayer(
                 self._ranker.layers[t], self._solutions[t], self._grown, t, rows, partial(self._positives.of, t),
                 self._before[t], training, self._precise,
             )  # fmt: skip
-            clusters = layer.clusters(found, self._runner.n_jobs)
+            clusters = layer.clusters(pairs, self._runner.n_jobs)
             jobs: list[Job[SolvedBlock]] = []
             if some := [cluster for cluster in clusters if cluster.solved.any()]:
                 weighted, rounds = training.weighs(rows.labels), 0 if self._precise else ROUNDS
@@ -296,10 +296,10 @@ def clusters_for(
     columns = rows.labels.to_scipy().tocsc()
     clusters = []
     for label in range(tree.n_labels, rows.n_labels):
-        found = nodes[columns.indices[columns.indptr[label] : columns.indptr[label + 1]]]
-        present = found >= 0
+        reached = nodes[columns.indices[columns.indptr[label] : columns.indptr[label + 1]]]
+        present = reached >= 0
         votes = np.zeros(len(sizes))
-        np.add.at(votes, found[present], np.broadcast_to(places, found.shape)[present])
+        np.add.at(votes, reached[present], np.broadcast_to(places, reached.shape)[present])
         votes *= worth
         roomy = np.where(sizes < max_leaf, votes, 0)
         best = roomy if roomy.any() else votes if votes.any() else -sizes

@@ -782,8 +782,8 @@ class XRLinear(Estimator):
         meta, arrays, parts = super()._fitted_state()
         if np.ndim(self.alpha) > 0:
             arrays["alpha"] = np.asarray(self.alpha, dtype=np.float64)
-        own = self.fitted_.to_state()
-        return meta | own[0], arrays | own[1], parts | own[2]
+        state = self.fitted_.to_state()
+        return meta | state[0], arrays | state[1], parts | state[2]
 
     def _restore(self, state: store.State) -> None:
         super()._restore(state)
