@@ -135,21 +135,23 @@ def lost(value: Any) -> Any:
 
 
 def test_a_lost_input_is_sent_again(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
     puts: list[Any] = []
-    put = RayRunner.put
+    put = ray.put
 
-    def lossy(self: RayRunner, value: Any) -> Any:
+    def lossy(value: Any) -> Any:
         puts.append(value)
-        return lost(value) if len(puts) == 1 else put(self, value)
+        return lost(value) if len(puts) == 1 else put(value)
 
-    monkeypatch.setattr(RayRunner, "put", lossy)
+    monkeypatch.setattr(ray, "put", lossy)
     with sylvan.distributed.ray() as runner:
         assert runner.run([Job("a", squared, {"base": np.arange(200_000.0), "at": 3})])[0][0] == 9
     assert len(puts) == 2
 
 
 def test_an_input_that_is_always_lost_ends_in_a_sentence(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(RayRunner, "put", lambda self, value: lost(value))
+    monkeypatch.setattr("ray.put", lost)
     ended = pytest.raises(SylvanError, match=r"The job 'a' \(this work\) was lost 6 times")
     with sylvan.distributed.ray() as runner, ended:
         runner.run([Job("a", squared, {"base": np.arange(200_000.0), "at": 3})])
