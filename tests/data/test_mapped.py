@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from sylvan import XRLinear, data
 from sylvan.arrays import validate
-from sylvan.data.parts import mapped
+from sylvan.data.parts import part_folders
 from sylvan.errors import DataError
 
 RNG = np.random.default_rng(0)
@@ -44,7 +44,7 @@ def test_blocks_are_one_matrix(
 
 
 def test_rows_are_written_some_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mapped, "_ROWS", 7)
+    monkeypatch.setattr(part_folders, "_ROWS", 7)
     data.save_csr(tmp_path, X)
     assert (data.open_csr(tmp_path).to_scipy() != X).nnz == 0
     data.save_csr(tmp_path, X.toarray()[:3].tolist())
@@ -88,11 +88,11 @@ def test_what_is_refused(fault: str, tmp_path: Path) -> None:
 
 
 def test_missing_and_cut_files(tmp_path: Path) -> None:
-    assert not mapped.is_csr_folder(tmp_path)
+    assert not part_folders.is_csr_folder(tmp_path)
     with pytest.raises(DataError, match=r"is no folder of a sparse matrix: it has no indptr.npy"):
         data.open_csr(tmp_path)
     data.save_csr(tmp_path, X)
-    assert mapped.is_csr_folder(tmp_path)
+    assert part_folders.is_csr_folder(tmp_path)
     path = tmp_path / "data.npy"
     path.write_bytes(path.read_bytes()[:-5])
     with pytest.raises(DataError, match=r"data.npy' can't be read"):
@@ -103,7 +103,7 @@ def test_a_writing_that_fails_leaves_no_matrix(tmp_path: Path) -> None:
     data.save_csr(tmp_path, X)
     with pytest.raises(DataError, match="has 3 columns, but those before 25"):
         data.save_csr(tmp_path, [X, np.eye(3)])
-    assert not mapped.is_csr_folder(tmp_path)
+    assert not part_folders.is_csr_folder(tmp_path)
     with pytest.raises(DataError, match="NaN or infinity"):
         data.save_csr(tmp_path, np.array([[np.inf]]))
     shutil.rmtree(tmp_path)

@@ -24,7 +24,7 @@ import pytest
 import sylvan
 from sylvan import data
 from sylvan.cli import main
-from sylvan.data.formats.feature_columns import read_feature_columns
+from sylvan.data.formats.columnar import read_feature_columns
 from sylvan.errors import DataError, DataWarning
 
 # A column of labels, how many different labels it holds, and the words of the warning, "" for none.
@@ -389,9 +389,7 @@ def test_the_first_feature_through_updates_and_conversions(tmp_path: Path, capsy
 
 
 @pytest.mark.parametrize("highest", [3_000_000, 1_900_000_133, 2**31 - 2])
-def test_features_of_high_ids_cost_what_their_columns_cost(
-    highest: int, tmp_path: Path, capsys: Any, monkeypatch: Any
-):
+def test_features_of_high_ids_cost_what_their_columns_cost(highest: int, tmp_path: Path, capsys: Any, monkeypatch: Any):
     monkeypatch.chdir(tmp_path)
     rows = [(i % 2, 1 + i % 4, 5 + i % 3) for i in range(20)]
     for name, scale in (("low.svm", 1), ("high.svm", highest // 7)):
@@ -416,7 +414,7 @@ def test_features_of_high_ids_cost_what_their_columns_cost(
         assert code == 1 and "features would take" in said and " GB of memory, but" in said
 
 
-_ROWS = 'text\tlabels\nwhale\tSea\n{0}\tSea\nflour\tBaking\noven {1}\tBaking\n'
+_ROWS = "text\tlabels\nwhale\tSea\n{0}\tSea\nflour\tBaking\noven {1}\tBaking\n"
 # A table, its name, what read_table is given, its texts, and the words of the warning or error; None is an error.
 TABLES: list[tuple[str, str, dict[str, Any], list[str] | None, str]] = [
     ("a.tsv", _ROWS.format('"Elections', "bread"), {}, ["whale", '"Elections', "flour", "oven bread"], "line 3"),
@@ -461,7 +459,7 @@ def test_tables(name: str, content: str, options: dict[str, Any], texts: list[st
 
 def test_tables_from_the_command_line(tmp_path: Path, capsys: Any, monkeypatch: Any):
     monkeypatch.chdir(tmp_path)
-    Path("a.csv").write_text("sep=;\ntext;labels\n\"whale;Sea\nflour;Baking\n")
+    Path("a.csv").write_text('sep=;\ntext;labels\n"whale;Sea\nflour;Baking\n')
     code, out, said = _call(capsys, "convert", "a.csv", "-", "--to", "jsonl", "--no-quoting")
     assert code == 0 and [json.loads(line)["text"] for line in out.splitlines()] == ['"whale', "flour"], said
     code, _, said = _call(capsys, "convert", "a.csv", "-", "--to", "jsonl")

@@ -16,9 +16,9 @@ import pytest
 
 from sylvan import store
 from sylvan.errors import ModelError
-from sylvan.store import State, versions, write
+from sylvan.store import State, write
 
-TRACED = (write.__file__, versions.__file__)
+TRACED = (write.__file__,)
 
 
 def example(number: int) -> State:
@@ -128,7 +128,7 @@ def test_an_interrupted_undo_leaves_the_one_or_the_other(tmp_path: Path) -> None
 def _earlier_numbers(folder: Path) -> list[int]:
     """The numbers of the earlier versions, all of whose files must be there."""
     found = []
-    for manifest in versions.earlier(folder):
+    for manifest in write.earlier(folder):
         described = json.loads(manifest.read_bytes())["model"]
         assert all((folder / entry["file"]).exists() for entry in described["arrays"].values())
         found.append(described["meta"]["number"])
@@ -148,12 +148,12 @@ def test_a_damaged_earlier_version_is_a_sentence(tmp_path: Path) -> None:
 
 def test_a_lock_that_is_left_is_taken_over(tmp_path: Path) -> None:
     store.save(tmp_path, example(1))
-    (tmp_path / versions.LOCK).write_text("123456789\n")
+    (tmp_path / write.LOCK).write_text("123456789\n")
     with store.updating(tmp_path):
-        assert (tmp_path / versions.LOCK).read_text() == f"{os.getpid()}\n"
+        assert (tmp_path / write.LOCK).read_text() == f"{os.getpid()}\n"
         with pytest.raises(ModelError, match=f"being updated by process {os.getpid()}"), store.updating(tmp_path):
             pass
     with store.updating(tmp_path):
         pass
-    assert not (tmp_path / versions.LOCK).exists()
+    assert not (tmp_path / write.LOCK).exists()
     store.save(tmp_path, example(2))  # a lock that is left is no foreign file

@@ -18,7 +18,7 @@ from sylvan.cli.session import Session
 from sylvan.data.streams import open_read
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.models.blocks import Source, inner_of, load_ranking, set_device, set_ranking, set_threads
-from sylvan.runtime.disk import Need, disk_of, free_bytes, is_full, need_room
+from sylvan.runtime.plan import Need, disk_of, free_bytes, is_full, need_room
 
 TRAINED_ON = "trained_on"  # in a model's manifest: name and checksum of each file
 # What changes an answer without a new training; anything else would be silently without effect.

@@ -13,9 +13,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from sylvan.data.lines import token
 from sylvan.data.streams import PathLike, open_read, open_write
-from sylvan.data.text_rows import encoded, text_lines, unexpected
+from sylvan.data.text_rows import encoded, text_lines, token, unexpected
 from sylvan.errors import DataError, DataWarning, ParameterError
 from sylvan.labels.vocabulary import Vocabulary
 from sylvan.parallel import progress

@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice, repeat
 from typing import Any, NamedTuple, TypeVar
 
-from sylvan.data.lines import token
 from sylvan.data.streams import InputStream
 from sylvan.errors import DataError, ParameterError
 from sylvan.parallel import progress
 from sylvan.params.wording import counted
 
 _T = TypeVar("_T")
+MAX_ID = 2**31 - 2  # the greatest id that leaves the number of ids within int32
+_EXCERPT = 60
 Label = str | int
 Row = tuple[str, list[Any], list[float] | None]
 _STEP = 4096
@@ -204,3 +205,12 @@ def quoted(value: object) -> str:
     """How messages quote a value."""
     text = repr(value)
     return text if len(text) <= 60 else text[:59] + "…"
+
+
+def token(text: bytes) -> str:
+    """How messages quote a piece of a file: escaped, and cut when it is long."""
+    short, rest = text[:_EXCERPT], "…" if len(text) > _EXCERPT else ""
+    try:
+        return repr(short.decode("utf-8") + rest)
+    except UnicodeDecodeError:
+        return f"'{repr(short)[2:-1]}{rest}'"

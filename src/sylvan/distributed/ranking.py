@@ -16,10 +16,9 @@ import numpy as np
 from sylvan import store
 from sylvan.arrays import validate
 from sylvan.arrays.topk import TopK
-from sylvan.data.formats.columnar import columns_of, records_as_rows, stream_parquet
-from sylvan.data.formats.feature_columns import features_of_table, stream_features
+from sylvan.data.formats import columnar
 from sylvan.data.formats.jsonl import stream_jsonl
-from sylvan.data.formats.rankings import PARQUET, LabelOf, open_rankings
+from sylvan.data.formats.rankings import LabelOf, open_rankings
 from sylvan.data.other_fields import RecordSource
 from sylvan.data.streams import PathLike, remove_unfinished, unpacked_name
 from sylvan.data.text_rows import field_names
@@ -30,7 +29,7 @@ from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.models.blocks import answer, load_ranking, rank_blocks, set_device, set_ranking, set_threads, unknown_texts
 from sylvan.parallel import progress, quiet
 from sylvan.runtime.jobs import Job, current_runner
-from sylvan.store.versions import LOCK, updating
+from sylvan.store.write import LOCK, updating
 
 Format = Literal["jsonl", "parquet"]
 Answers = tuple[TopK, "list[list[str]] | None", int]  # the last: texts of which the model knows no word
@@ -216,9 +215,9 @@ class _Actor:
         _check_columns(table.column_names, self._inputs, self._outputs)
         if self._model.takes_texts:
             records = table.select(list(dict.fromkeys(self._inputs))).to_pylist()
-            rows: Any = [row[0] for row in records_as_rows(_NAME, records, self._inputs, None, None, " ", None)]
+            rows: Any = [row[0] for row in columnar.records_as_rows(_NAME, records, self._inputs, None, None, " ")]
         else:
-            rows = features_of_table(_NAME, table, self._inputs, self._model.n_features_)
+            rows = columnar.features_of_table(_NAME, table, self._inputs, self._model.n_features_)
         top, names, _ = self._ranker.rank(rows)
         valid = top.labels >= 0
         offsets = pa.array(np.concatenate(([0], np.cumsum(valid.sum(axis=1)))), pa.int32())
@@ -230,7 +229,7 @@ class _Actor:
 
 def _check_columns(names: Sequence[str], inputs: tuple[str, ...], outputs: tuple[str, ...]) -> None:
     """Refuse a dataset in which a column is missing, or there already."""
-    columns_of(_NAME, names, inputs, None, "")
+    columnar.columns_of(_NAME, names, inputs, None, "")
     for name in outputs:
         if name in names:
             raise DataError(f"{_NAME} has a column {name!r} already: give the added ones other names, columns=(…, …).")
@@ -264,11 +263,11 @@ class _RowFile:
 
     def blocks(self, wanted: int) -> Iterator[tuple[Any, None]]:
         if self.is_text:
-            stream = stream_parquet if self.path.lower().endswith(PARQUET) else stream_jsonl
+            stream = columnar.stream_parquet if self.path.lower().endswith(columnar.PARQUET_ENDINGS) else stream_jsonl
             for block in stream(self.path, text_fields=self.fields, labels_field=None, rows=_ROWS):
                 yield block.texts, None
         else:
-            for X in stream_features(self.path, self.fields, wanted, _ROWS):
+            for X in columnar.stream_features(self.path, self.fields, wanted, _ROWS):
                 yield X, None
 
 
@@ -408,10 +407,11 @@ def _names(sources: Sequence[Any], folder: str, format: Format | None) -> list[s
     names: dict[str, str] = {}
     for source in sources:
         name = os.path.basename(source.path.rstrip("/\\"))
-        endings = PARQUET if format == "parquet" or (format is None and name.lower().endswith(PARQUET)) else _LINES
+        is_parquet = format == "parquet" or (format is None and name.lower().endswith(columnar.PARQUET_ENDINGS))
+        endings = columnar.PARQUET_ENDINGS if is_parquet else _LINES
         packed = len(name.lower()) - len(unpacked_name(name))  # letters of .gz and the like
         stem, ending = os.path.splitext(name[: len(name) - packed])
-        if ending.lower() not in endings or (packed and endings is PARQUET):
+        if ending.lower() not in endings or (packed and is_parquet):
             name = f"{stem}{endings[0]}"
         if name in names:
             raise ParameterError(f"{names[name]} and {source.path} would both be ranked into {name!r}.")

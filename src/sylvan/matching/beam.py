@@ -18,7 +18,7 @@ from sylvan.data.parts.row_parts import RowParts, Rows
 from sylvan.errors import ModelError, ParameterError
 from sylvan.indexing import LabelTree
 from sylvan.parallel import map_parallel, split_ranges
-from sylvan.params.ranges import PerLayer
+from sylvan.params.fields import PerLayer
 from sylvan.runtime.jobs import Arrays, Job, Packing
 from sylvan.weights.layer import LayerWeights
 

@@ -13,7 +13,7 @@ from sylvan.errors import HubError, ModelError
 from sylvan.params.wording import shown_bytes
 from sylvan.remote import readme
 from sylvan.remote.client import PATIENCE, SOURCE, Repository, Source, asking, cache_of, need_library, unreachable
-from sylvan.runtime.disk import free_bytes
+from sylvan.runtime.plan import free_bytes
 from sylvan.store.registry import rebuild
 
 _MANIFEST = "manifest.json"

@@ -17,10 +17,10 @@ import numpy as np
 from sylvan.arrays.types import Array
 from sylvan.errors import CheckpointWarning, ModelError, ParameterError
 from sylvan.runtime.checkpoint import Checkpoint, opened
-from sylvan.runtime.disk import is_full
 from sylvan.runtime.groups import block_names, block_state, by_fields, grouped, read_block, storing_group
 from sylvan.runtime.jobs import Arrays, Folder, Job, Packing, Results, Runner, Wrapper, current_runner
 from sylvan.runtime.memory import WithinMemory, parse_bytes, private_bytes
+from sylvan.runtime.plan import is_full
 from sylvan.store import JSON, ScratchFiles
 
 SECONDS = 60.0  # a checkpoint is at most so far behind, and a shorter training writes none

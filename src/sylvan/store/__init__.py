@@ -5,7 +5,11 @@ that know a kind register how to rebuild it. See :mod:`sylvan.store.write` for w
 
 from __future__ import annotations
 
-from sylvan.store.needs import (
+from sylvan.store.read import (
+    ScratchFiles,
+    contents,
+    files_of,
+    load,
     need_array,
     need_bool,
     need_choice,
@@ -21,10 +25,8 @@ from sylvan.store.needs import (
     need_range,
     need_rising,
 )
-from sylvan.store.read import ScratchFiles, contents, files_of, load
 from sylvan.store.state import JSON, State, folder_path, loaders, register
-from sylvan.store.versions import updating
-from sylvan.store.write import annotate, check_target, save, saved_bytes, undo
+from sylvan.store.write import annotate, check_target, save, saved_bytes, undo, updating
 
 __all__ = [
     "JSON", "ScratchFiles", "State", "annotate", "check_target", "contents", "files_of", "folder_path", "load",

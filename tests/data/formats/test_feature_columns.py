@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sylvan import data
-from sylvan.data.formats.feature_columns import features_of_table, stream_features
+from sylvan.data.formats.columnar import features_of_table, stream_features
 from sylvan.errors import DataError
 
 pa = pytest.importorskip("pyarrow")

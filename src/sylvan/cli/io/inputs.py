@@ -22,7 +22,7 @@ from sylvan.data.formats.subjects import by_uris
 from sylvan.data.formats.tables import ANNIF_CSV, CSV, TSV, first_row, typed_column
 from sylvan.data.label_cells import AUTO
 from sylvan.data.other_fields import OtherFields, RecordSource
-from sylvan.data.parts.mapped import is_csr_folder
+from sylvan.data.parts.part_folders import is_csr_folder
 from sylvan.data.streams import EncodedPath, encoding_of, head_of
 from sylvan.data.text_rows import collect, in_blocks
 from sylvan.errors import DataError

@@ -15,10 +15,10 @@ from sylvan.arrays.canonical import Csr
 from sylvan.cli.io.formats import FORMATS, has_header
 from sylvan.cli.session import say_once
 from sylvan.data.formats.arrays import label_csr
-from sylvan.data.formats.text_matrices import read_svmlight
-from sylvan.data.lines import MAX_ID, LineFormat, Rows, read_rows
-from sylvan.data.parts.mapped import is_csr_folder
+from sylvan.data.formats.text_matrices import LineFormat, Rows, read_rows, read_svmlight
+from sylvan.data.parts.part_folders import is_csr_folder
 from sylvan.data.streams import open_read
+from sylvan.data.text_rows import MAX_ID
 from sylvan.errors import DataError, DataWarning
 from sylvan.parallel import resolve_jobs, split_ranges
 from sylvan.params.wording import counted

@@ -11,7 +11,6 @@ from typing import Any
 
 from sylvan.data.formats.format import Format, Layout, Records
 from sylvan.data.label_cells import AUTO, LabelCells
-from sylvan.data.lines import token
 from sylvan.data.other_fields import with_others
 from sylvan.data.streams import InputStream, PathLike, head_of, open_read, open_write
 from sylvan.data.text_rows import (
@@ -24,6 +23,7 @@ from sylvan.data.text_rows import (
     quoted,
     sound_weight,
     text_lines,
+    token,
     unexpected,
 )
 from sylvan.errors import DataError

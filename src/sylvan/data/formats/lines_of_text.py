@@ -10,9 +10,8 @@ from typing import Any
 
 from sylvan.data.formats.annif import read_document
 from sylvan.data.formats.format import Columns, Format, Layout, Records, rows_of_lines, write_lines
-from sylvan.data.lines import MAX_ID
 from sylvan.data.streams import PathLike, open_read, shown
-from sylvan.data.text_rows import Label, Row, TextData, on_one_line, paired, quoted, text_lines, unweighted
+from sylvan.data.text_rows import MAX_ID, Label, Row, TextData, on_one_line, paired, quoted, text_lines, unweighted
 from sylvan.errors import DataError, DataWarning, ParameterError
 from sylvan.params.wording import counted
 

@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 
 from sylvan.arrays.topk import TopK
-from sylvan.data.formats.cells import cell_line
-from sylvan.data.formats.columnar import need_pyarrow
+from sylvan.data.formats.columnar import PARQUET_ENDINGS, need_pyarrow
+from sylvan.data.formats.tables import cell_line
 from sylvan.data.other_fields import RecordColumns, arrow_column, cell_of
 from sylvan.data.streams import check_ending, open_write, unpacked_name
 from sylvan.data.text_rows import encoded
 from sylvan.errors import DataError
 
-PARQUET = (".parquet", ".pq")  # how a file's name ends that is written as Parquet
 _TABLES = {".csv": ",", ".tsv": "\t", ".tab": "\t"}  # and what separates the cells
 _LINES = (".jsonl", ".ndjson", ".json", "")  # that are written as JSON lines
 Records = Sequence[Mapping[str, Any]]
@@ -195,8 +194,8 @@ def open_rankings(
     with ``guards``, cells that a spreadsheet would compute begin with an apostrophe. A file takes its name when
     everything is written; until then whatever stood there stays."""
     name, usual = path.lower(), _delimiter(path)
-    ending = check_ending(path, (*_LINES, *_TABLES, *PARQUET, ".npz"))
-    if ending in (*PARQUET, ".npz") and not name.endswith(ending):
+    ending = check_ending(path, (*_LINES, *_TABLES, *PARQUET_ENDINGS, ".npz"))
+    if ending in (*PARQUET_ENDINGS, ".npz") and not name.endswith(ending):
         raise DataError(f"{path!r}: {ending} is packed already: leave the second ending out.")
     with open_write(path) as stream:
         writer: Writer
@@ -205,7 +204,7 @@ def open_rankings(
         elif usual is not None:
             writer = _Table(stream, label_of, key, delimiter or usual, guards)
         else:
-            writer = (_Columns if name.endswith(PARQUET) else _Lines)(stream, label_of, key)
+            writer = (_Columns if name.endswith(PARQUET_ENDINGS) else _Lines)(stream, label_of, key)
         try:
             yield writer
         except BaseException:

@@ -11,11 +11,9 @@ import numpy as np
 
 from sylvan.arrays import validate
 from sylvan.arrays.canonical import Csr
-from sylvan.data.formats.columnar import read_parquet
-from sylvan.data.formats.feature_columns import read_feature_columns
+from sylvan.data.formats.columnar import read_feature_columns, read_parquet
 from sylvan.data.formats.jsonl import read_jsonl
-from sylvan.data.parts.mapped import is_csr_folder
-from sylvan.data.parts.part_folders import make_folders, part_name, write_part
+from sylvan.data.parts.part_folders import is_csr_folder, make_folders, part_name, write_part
 from sylvan.data.streams import PathLike
 from sylvan.data.text_rows import TextData
 from sylvan.errors import DataError
