@@ -41,11 +41,16 @@ def test_no_durations(value: Any) -> None:
 def test_limits_say_what_breaks_them() -> None:
     limits = Limits.of("1ms", "1MB", "5m")
     assert limits == Limits(0.001, 1_000_000, 300)
-    assert limits.broken(0.001, 1_000_000, 300) == []
-    assert limits.broken(0.002, 2_500_000, None) == [
+
+    def trial(latency: float, n_bytes: int | None, seconds: float | None) -> Trial:
+        return Trial(0, (Setting("xr-linear"),), latency=latency, n_bytes=n_bytes, seconds=seconds)
+
+    within, over = trial(0.001, 1_000_000, 300), trial(0.002, 2_500_000, None)
+    assert within.holds(limits) and within.broken(limits) == []
+    assert not over.holds(limits) and over.broken(limits) == [
         "a single query takes 2 ms, which is more than 1 ms", "it takes 2.5 MB, which is more than 1.0 MB",
     ]  # fmt: skip
-    assert limits.excesses(0.002, None, 150) == {"latency": 1.0, "train_time": -0.5}
+    assert trial(0.002, None, 150).excesses(limits) == {"latency": 1.0, "train_time": -0.5}
     assert shown_time(7) == "7.0 s"
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-from sylvan.cli.options import complete_parameters
+from sylvan.cli.options import completions, describe_parameters
 from sylvan.cli.session import BAD_USAGE, COMPLETE, LazyGroup
 
 _START = {
@@ -53,22 +52,14 @@ def answer(cli: click.Group) -> int:
     return 0
 
 
-def _complete_values(command: click.Command, owners: dict[str, type]) -> None:
+def _complete_values(command: click.Command, owners: dict[str, Any]) -> None:
     """Let the values of a command's options and arguments be completed: files, folders, names of parameters."""
-    for parameter in command.params:
-        metavar = str(parameter.metavar or "")
-        completer: Callable[[click.Context, str], list[CompletionItem]] | None = None
-        if metavar in _FOLDERS or metavar in _FILES:  # which the shell itself lists better than anybody
-            completer = partial(_of_kind, "dir" if metavar in _FOLDERS else "file")
-        elif parameter.name in owners:
-            completer = partial(_of_parameters, owners[parameter.name])
-        if completer is not None:
-            setattr(parameter, "shell_complete", completer)  # noqa: B010  # a method of the instance alone
 
+    def complete(parameter: click.Parameter, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        if str(parameter.name) in owners:
+            return completions(describe_parameters(owners[str(parameter.name)]), incomplete)
+        return [CompletionItem(incomplete, type="dir" if parameter.metavar in _FOLDERS else "file")]
 
-def _of_kind(kind: str, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-    return [CompletionItem(incomplete, type=kind)]
-
-
-def _of_parameters(owner: Any, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-    return complete_parameters(owner, incomplete)
+    for parameter in command.params:  # the shell itself lists files and folders better than anybody
+        if parameter.metavar in _FOLDERS or parameter.metavar in _FILES or parameter.name in owners:
+            setattr(parameter, "shell_complete", partial(complete, parameter))  # noqa: B010  # of the instance alone

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sylvan.cli.options import input_options, shared_options
+from sylvan.cli.options import input_options
 from sylvan.cli.session import folder_size, quietly, say
 from sylvan.params.wording import size_words
 from sylvan.weights.layer import WEIGHT_DTYPES
@@ -26,7 +26,6 @@ _NOTES, _FIGURES = 512, 4096  # bytes of the manifest for what was done and lear
               help="How weights are stored; by default as loses least at this size, uint4 without any.")  # fmt: skip
 @click.option("--rows", metavar="FILE", help="Labelled rows, not used for training, to measure the loss on.")
 @input_options
-@shared_options
 def command(model: str, target: str, max_size: str | None, rows: str | None, **given: Any) -> None:
     """Save a smaller copy of the model in the folder MODEL: its weights in fewer bits, then only the largest of each
     cluster of labels, as many as there is room for.

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from sylvan.cli.io.formats import FORMATS, MATRIX_FORMATS, TEXT_FORMATS, format_of_name
-from sylvan.cli.options import input_options, output_fields_option, shared_options, subjects_options
+from sylvan.cli.options import input_options, output_fields_option, subjects_options
 from sylvan.errors import DataError
 
 _PAIR = "pair"
@@ -41,7 +41,6 @@ _REFUSED = {
 @click.option("--texts-only", is_flag=True, help="Write no labels.")
 @output_fields_option
 @input_options
-@shared_options
 def command(input_: str, output: str, **given: Any) -> None:
     """Write IN (- for stdin) as OUT (- for stdout) in another format: texts as texts, matrices as matrices.
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from sylvan.cli.options import input_options, shared_options
+from sylvan.cli.options import input_options
 from sylvan.cli.session import quietly, say
 from sylvan.errors import DataError
 from sylvan.params.wording import counted
@@ -27,7 +27,6 @@ from sylvan.ranking.ensemble import WAYS
 @click.option("--how", type=click.Choice(WAYS), default="score", show_default=True,
               help="By mean score, votes, mean place, or mean of 1 / place.")  # fmt: skip
 @input_options
-@shared_options
 def command(models: tuple[str, ...], target: str, holdout: str | None, **given: Any) -> None:
     """Combine the models in the folders MODEL into an ensemble; nothing is trained.
 

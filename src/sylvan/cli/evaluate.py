@@ -111,7 +111,6 @@ def _draw_slices(slices: dict[str, dict[int, float]], axes: Any) -> None:
 @of.device_option
 @of.subjects_options
 @of.input_options
-@of.shared_options
 @of.config_option
 def command(model: str, test: str, at: tuple[int, ...], json_: str | None, **given: Any) -> None:
     """Measure the model in the folder MODEL on TEST (- for stdin), which also contains the correct labels.

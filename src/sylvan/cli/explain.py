@@ -12,7 +12,7 @@ import click
 
 from sylvan.cli.io.label_files import LabelTitles, read_names, read_titles
 from sylvan.cli.models import codes_of, input_for, load_model
-from sylvan.cli.options import input_options, label_names_option, ranking_option, shared_options, vocabulary_options
+from sylvan.cli.options import input_options, label_names_option, ranking_option, vocabulary_options
 from sylvan.cli.session import quietly, write_text
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError
@@ -85,7 +85,6 @@ class TitledModel:
 @vocabulary_options
 @ranking_option
 @input_options
-@shared_options
 def command(model: str, input_: str | None, settings: tuple[str, ...], **given: Any) -> None:
     """Explain the answers of the model in the folder MODEL for one text, or one row of INPUT (- for stdin).
 

@@ -92,14 +92,11 @@ def _settings(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any]:
     from sylvan.models.irli.index import IRLIIndex
 
     config = of.config_of(ctx)
-    settings = [
-        *given["settings"],
-        *(f"{name}={given[name]}" for name in ("metric", "seed") if given[name] is not None),
-    ]
-    parameters, problems = of.read_settings(IRLIIndex, settings, preset=config.parameters)
+    shortcuts = [f"{name}={given[name]}" for name in ("metric", "seed") if given[name] is not None]
+    parameters = config.read(IRLIIndex, config.typed([*given["settings"], *shortcuts]), config.parameters)
     if config.text:
-        problems.append("A [text] table is for 'sylvan train': 'sylvan index' takes vectors.")
-    config.refuse(problems)
+        config.problems.append("A [text] table is for 'sylvan train': 'sylvan index' takes vectors.")
+    config.refuse()
     return {"n_jobs": given["threads"], **parameters}
 
 

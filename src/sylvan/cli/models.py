@@ -13,7 +13,7 @@ import click
 
 from sylvan import store
 from sylvan.cli.io.inputs import MatrixInput, TextInput, open_input
-from sylvan.cli.options import OF_TEXTS, Config, config_of, read_model_settings, settable_parameters
+from sylvan.cli.options import OF_TEXTS, Config, config_of, settable_parameters
 from sylvan.cli.session import Session
 from sylvan.data.streams import open_read
 from sylvan.errors import DataError, ModelError, ParameterError
@@ -87,25 +87,20 @@ def ranking_parameters(model: Any, settings: Sequence[str]) -> dict[str, Any]:
     inner = inner_of(model)
     ctx = click.get_current_context(silent=True)
     config = Config() if ctx is None else config_of(ctx)
-    values, of_texts, problems = read_model_settings(type(inner), settings, config.parameters)
+    values, of_texts = config.read_model(type(inner), config.typed(settings))
     if of_texts and inner is model:
-        problems.append(f"The {OF_TEXTS!r} parameter is for texts, and the model is over matrices.")
+        config.problems.append(f"The {OF_TEXTS!r} parameter is for texts, and the model is over matrices.")
     known = [name for name, *_ in settable_parameters(type(inner))]
-    counting = [name for name in known if _counts(name)]
-    problems += [
+    # Those that change an answer without a new training.
+    counting = [name for name in known if name.removeprefix("ranker__") in _RANK_PARAMETERS]
+    config.problems += [
         f"The {name!r} parameter of {type(inner).__name__} matters in training alone. "
         f"Those that can be set here: {', '.join(counting) or 'none'}."
         for name in values
         if name in known and name not in counting
     ]
-    config.refuse(problems)
+    config.refuse()
     return values | of_texts
-
-
-def _counts(name: str) -> bool:
-    """Whether a parameter changes an answer without a new training."""
-    outer, _, inner = name.rpartition("__")
-    return inner in _RANK_PARAMETERS and outer in ("", "ranker")
 
 
 def input_for(

@@ -39,44 +39,73 @@ class Config:
     text: dict[str, Any] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
-    def refuse(self, others: Iterable[str]) -> None:
-        """One error for everything that is wrong with the file and otherwise."""
-        problems = [*self.problems, *others]
-        if len(problems) == 1:
-            raise ParameterError(problems[0])
-        if problems:
-            listed = "".join(f"\n  - {problem}" for problem in problems)
-            raise ParameterError(f"{counted(len(problems), 'setting')} are wrong:{listed}")
+    def typed(self, settings: Sequence[str], option: str = "--set") -> dict[str, str]:
+        """The words ``name=value`` that were typed after an option, by name."""
+        values: dict[str, str] = {}
+        for setting in settings:
+            name, equals, text = setting.partition("=")
+            name = name.strip().replace("-", "_")
+            if not equals or not name:
+                self.problems.append(f"{option} takes name=value. Got {setting!r} instead.")
+            elif name in values:
+                self.problems.append(f"{option} gives {name!r} twice.")
+            else:
+                values[name] = text.strip()
+        return values
+
+    def read(
+        self, owner: type[Parameterized], typed: Mapping[str, str], preset: Mapping[str, Any] | None = None,
+        where: str = "",
+    ) -> dict[str, Any]:  # fmt: skip
+        """The parameters of ``owner`` as ``preset`` gives them, by values as in a file, and before them as ``typed``;
+        what is wrong with them is said to be so ``where``."""
+        values: dict[str, Any] = dict(typed)
+        for name, value in {**(preset or {}), **typed}.items():
+            try:
+                values[name] = _read(owner, name, value, plain=name not in typed)
+            except ParameterError as error:
+                self.problems.append(f"{where}{error}")
+        return values
+
+    def read_model(self, owner: type[Parameterized], typed: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The parameters of a model as the file has them, or as they were typed; apart from them those of the TextModel
+        that a model over matrices is put into for texts."""
+        from sylvan.models.text import TextModel
+        from sylvan.models.text_estimator import TextEstimator
+
+        apart = {OF_TEXTS} - set(owner.parameter_names()) if not issubclass(owner, TextEstimator) else set()
+        sources = (typed, self.parameters)
+        values = self.read(owner, *({name: each[name] for name in each if name not in apart} for each in sources))
+        return values, self.read(TextModel, *({name: each[name] for name in each if name in apart} for each in sources))
+
+    def refuse(self) -> None:
+        """One error for everything that is wrong."""
+        if len(self.problems) == 1:
+            raise ParameterError(self.problems[0])
+        if self.problems:
+            listed = "".join(f"\n  - {problem}" for problem in self.problems)
+            raise ParameterError(f"{counted(len(self.problems), 'setting')} are wrong:{listed}")
 
 
 def config_of(ctx: click.Context) -> Config:
     """The configuration that the command was given; an empty one when it was given none."""
-    result = ctx.meta.get(_KEY)
-    return result if isinstance(result, Config) else Config()
-
-
-def _option_name(parameter: click.Parameter) -> str:
-    """What an option or argument is called in a file: as on the command line, without dashes."""
-    if isinstance(parameter, click.Argument):
-        return (parameter.metavar or parameter.name or "").lower()
-    return max(parameter.opts, key=len).lstrip("-")
+    config: Config = ctx.meta.get(_KEY) or Config()
+    return config
 
 
 def _preset(ctx: click.Context, _: click.Parameter, path: str | None) -> None:
     if path is None:
         return
     tables = _read_toml(path)
-    config = Config(path)
+    options, parameters, text = (_named(tables.get(name)) for name in TABLES)
+    ctx.meta[_KEY] = config = Config(path, parameters, text)
     for name, table in tables.items():
         if name not in TABLES:
             allowed = "; ".join(f"[{known}], {words}" for known, words in TABLES.items())
             config.problems.append(f"{path} has no use for {name!r}.{_guess(name, TABLES)} It takes {allowed}.")
         elif not isinstance(table, Mapping):
             config.problems.append(f"{path}: {name!r} must be a table of names and values. Got {table!r:.60} instead.")
-    config.parameters = _named(tables.get("parameters"))
-    config.text = _named(tables.get("text"))
-    ctx.default_map = {**(ctx.default_map or {}), **_options(ctx, config, _named(tables.get("options")))}
-    ctx.meta[_KEY] = config
+    ctx.default_map = {**(ctx.default_map or {}), **_options(ctx, config, options)}
 
 
 # ``--config FILE`` is read before every other option, which are its to preset.
@@ -89,20 +118,26 @@ def _named(table: Any) -> dict[str, Any]:
     """A table whose names are written with underscores, those of a table in it as ``ranker__beam``; else nothing."""
     values: dict[str, Any] = {}
     for name, value in table.items() if isinstance(table, Mapping) else ():
-        plain = str(name).replace("-", "_")
-        inner = _named(value) if isinstance(value, Mapping) else {}
-        values |= {f"{plain}__{at}": one for at, one in inner.items()} if isinstance(value, Mapping) else {plain: value}
+        plain = name.replace("-", "_")
+        if isinstance(value, Mapping):
+            values |= {f"{plain}__{inner}": each for inner, each in _named(value).items()}
+        else:
+            values[plain] = value
     return values
 
 
 def _options(ctx: click.Context, config: Config, table: Mapping[str, Any]) -> dict[str, Any]:
     """The values of a command's options by click's names; those that it can't take become problems."""
-    options = {_option_name(p).replace("-", "_"): p for p in ctx.command.params if p.name not in _ELSEWHERE}
+    options = {}  # by their names without dashes at the front
+    for each in ctx.command.params:
+        name = each.metavar or each.name or "" if isinstance(each, click.Argument) else max(each.opts, key=len)
+        if each.name not in _ELSEWHERE:
+            options[name.lstrip("-").lower()] = each
     values: dict[str, Any] = {}
     for name, value in table.items():
-        parameter, words = options.get(name), name.replace("_", "-")
-        if parameter is None:
-            guess = _guess(words, [known.replace("_", "-") for known in options])
+        words = name.replace("_", "-")
+        if (parameter := options.get(words)) is None:
+            guess = _guess(words, options)
             config.problems.append(f"'{ctx.command_path}' has no option {words!r}, which {config.path} names.{guess}")
             continue
         value = [value] if parameter.multiple and not isinstance(value, list) else value
@@ -173,11 +208,6 @@ def _delimiter(_: click.Context, parameter: click.Parameter, value: str | None) 
     return mark
 
 
-def _separator(_: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """A click callback; "none" stays a word, as None is that nothing was said."""
-    return _MARKS.get(value or "", value)
-
-
 def _names(_: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
     """A click callback: ``id,title`` and the option given twice as names."""
     return tuple(name.strip() for word in value for name in word.split(",") if name.strip())
@@ -227,8 +257,9 @@ output_fields_option = together(
                  help="Fields of the input that the output has too, such as id,title; none for none. "
                  "[default: all but text and labels]"),
 )  # fmt: skip
-# How an input file is to be read: its format, its fields and where its labels are.
+# How an input file is to be read: its format, its fields and where its labels are; and what all commands share.
 input_options = together(
+    shared_options,
     click.option("--first-feature", type=click.Choice(("0", "1")),
                  help="Number of the first feature in svmlight; by default found from the file."),
     click.option("--weighted-labels", is_flag=True, default=None,
@@ -245,7 +276,7 @@ input_options = together(
                  "first row shows."),
     click.option("--encoding", metavar="NAME", help="Encoding of a file of text, such as cp1252 (Windows' Latin-1) or "
                  "utf-16. [default: utf-8, or what a byte order mark tells]"),
-    click.option("--label-separator", metavar="TEXT", callback=_separator,
+    click.option("--label-separator", metavar="TEXT", callback=lambda _, __, value: _MARKS.get(value, value),
                  help="Separator of the labels in a cell, or in a string of JSONL or Parquet; tab, newline, or "
                  "none for one label a cell. [default: ; in tables, blanks in Annif's CSV]"),
     click.option("--labels-field", metavar="NAME", help="Field or column of labels, or its number from 1. "
@@ -260,62 +291,21 @@ input_options = together(
 
 def parse_settings(owner: type[Parameterized], settings: Sequence[str], option: str = "--set") -> dict[str, Any]:
     """The parameters of ``owner`` that the words ``name=value`` give."""
-    values, problems = read_settings(owner, settings, option)
-    Config().refuse(problems)
+    config = Config()
+    values = config.read(owner, config.typed(settings, option))
+    config.refuse()
     return values
 
 
-def read_settings(
-    owner: type[Parameterized], settings: Sequence[str], option: str = "--set", preset: Mapping[str, Any] | None = None
-) -> tuple[dict[str, Any], list[str]]:
-    """As :func:`parse_settings`, with what is wrong as a list of sentences. ``preset`` holds values by name as a
-    configuration file gives them; ``settings`` go before them."""
-    values: dict[str, Any] = {}
-    problems: list[str] = []
-    for setting in settings:
-        name, equals, text = setting.partition("=")
-        name = name.strip().replace("-", "_")
-        if not equals or not name:
-            problems.append(f"{option} takes name=value. Got {setting!r} instead.")
-        elif name in values:
-            problems.append(f"{option} gives {name!r} twice.")
-        else:
-            values[name] = text.strip()
-    for name, value in {**(preset or {}), **values}.items():
-        try:
-            values[name] = _read(owner, name, value, typed=name not in values)
-        except ParameterError as error:
-            problems.append(str(error))
-    return values, problems
-
-
-def read_model_settings(
-    owner: type[Parameterized], settings: Sequence[str], preset: Mapping[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
-    """As :func:`read_settings`, with those of the TextModel that a model over matrices is put into for texts apart."""
-    from sylvan.models.text import TextModel
-    from sylvan.models.text_estimator import TextEstimator
-
-    of_texts: list[str] = []
-    preset_of_texts: dict[str, Any] = {}
-    if OF_TEXTS not in owner.parameter_names() and not issubclass(owner, TextEstimator):
-        of_texts = [setting for setting in settings if setting.partition("=")[0].strip() == OF_TEXTS]
-        preset_of_texts = {name: value for name, value in preset.items() if name == OF_TEXTS}
-    rest = {name: value for name, value in preset.items() if name not in preset_of_texts}
-    values, problems = read_settings(owner, [word for word in settings if word not in of_texts], preset=rest)
-    texts, wrong = read_settings(TextModel, of_texts, preset=preset_of_texts)
-    return values, texts, [*problems, *wrong]
-
-
-def _read(owner: type[Parameterized], name: str, value: Any, typed: bool) -> Any:
-    """A parameter's value, from words or, ``typed``, as a configuration file holds it."""
+def _read(owner: type[Parameterized], name: str, value: Any, plain: bool) -> Any:
+    """A parameter's value, from words or, ``plain``, as a configuration file holds it."""
     outer, _, inner = name.partition("__")
     known = owner.parameter_names()
     part = part_class(owner, outer)
     if inner and part is not None:
         if inner in SHARED and inner in known:
             raise ParameterError(f"The {inner!r} parameter of {owner.__name__} is that of its {outer!r} too: set that.")
-        return _read(part, inner, value, typed)
+        return _read(part, inner, value, plain)
     if name not in known:
         raise ParameterError(f"{owner.__name__} has no parameter {name!r}. {_hint(owner, name)}")
     constraint = owner.constraints.get(name)
@@ -323,7 +313,7 @@ def _read(owner: type[Parameterized], name: str, value: Any, typed: bool) -> Any
         way = f"by {OPTIONS[name]}" if name in OPTIONS else "from Python alone"
         way = way if part is None else f"by its own parameters, as in {name}__{part.parameter_names()[0]}"
         raise ParameterError(f"The {name!r} parameter of {owner.__name__} is set {way}.")
-    if not typed or (isinstance(value, str) and not constraint.accepts(value)):
+    if not plain or (isinstance(value, str) and not constraint.accepts(value)):
         with contextlib.suppress(ValueError):
             value = constraint.parse(value)
     check_value(name, value, constraint, owner.__name__)
@@ -390,9 +380,9 @@ def describe_parameters(owner: type[Parameterized]) -> list[tuple[str, str]]:
     return [(f"{name}={default}", constraint.describe()) for name, default, constraint in settable_parameters(owner)]
 
 
-def complete_parameters(owner: type[Parameterized], incomplete: str) -> list[CompletionItem]:
-    """The parameters whose names begin as what stands after ``--set``."""
-    named = ((words.partition("=")[0] + "=", allowed) for words, allowed in describe_parameters(owner))
+def completions(lines: Iterable[tuple[str, str]], incomplete: str) -> list[CompletionItem]:
+    """Of the help's names with words those that begin as what was typed; a parameter ends in its equals sign."""
+    named = (("".join(words.partition("=")[:2]), allowed) for words, allowed in lines)
     return [CompletionItem(name, help=allowed) for name, allowed in named if name.startswith(incomplete)]
 
 

@@ -101,7 +101,6 @@ def say_unknown(given: Mapping[str, Any], n_unknown: int, n_rows: int) -> None:
 @of.vocabulary_options
 @of.device_option
 @of.input_options
-@of.shared_options
 @of.config_option
 def command(model: str, inputs: tuple[str, ...], k: int | None, proba: bool | None, output: str, **given: Any) -> None:
     """Rank the labels of each row of INPUT (- for stdin) with the model in the folder MODEL.

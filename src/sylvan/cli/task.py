@@ -19,48 +19,13 @@ if TYPE_CHECKING:
     from sylvan.neural.loop.training import Job
 
 _SIZES = (10_000, 100_000, 1_000_000)  # of class sets whose defaults stand in the help
-_TEXT_HELP = """Train a language model and measure its perplexity over the whole vocabulary.
-
-DATA is a folder with train.txt, valid.txt and test.txt, or three such files: plain text, one sentence per line, words
-separated by blanks, compressed as .xz or .gz or not.
-
-\b
-Examples:
-  sylvan task language-model ptb/ --sampler midx-rq --epochs 20 --patience 3 --out runs/lm
-  sylvan task language-model ptb/ --loss full --out runs/full
-  sylvan task language-model ptb/ --loss beam-tree --set-loss tree=kmeans --sampler unigram --out runs/tree
-  sylvan task language-model train.txt valid.txt test.txt --set model=transformer --out runs/transformer
-  sylvan task language-model ptb/ --sampler unigram --samples 500 --set shared=true --out runs/shared
-"""
-_ITEM_HELP = """Train a recommender of next items and measure NDCG and recall at 10, 20 and 50 over the full catalogue.
-
-DATA is a file with a line 'user item' or 'user item timestamp' for each interaction, or with a line 'user item item
-...' for each user in the order of time; fields are parted by blanks, tabs or commas. Packed as .xz or .gz or not.
-
-\b
-Examples:
-  sylvan task sequential-recommendation log.tsv --out runs/rec
-  sylvan task sequential-recommendation log.tsv --set encoder=gru4rec --set split=last --out runs/gru
-  sylvan task sequential-recommendation ratings.csv --columns userId,movieId,timestamp --out runs/films
-  sylvan task sequential-recommendation users.txt --layout users --min-interactions 5 --loss full --out runs/full
-  sylvan task sequential-recommendation log.tsv --sampler unigram --seed 0 --seed 1 --seed 2 --out runs/three
-"""
-_LABELS_HELP = """Train embeddings of sparse features and of labels, and measure P@1, P@3 and P@5 over all labels.
-
-DATA is whatever 'sylvan train' reads: texts with labels (JSONL, CSV, TSV, fastText's or PECOS's lines, Annif's corpora,
-Parquet), which become TF-IDF features, or a matrix (the XMC repository's text format, svmlight, .npz with --labels
-Y.npz). Without --validation a tenth of the rows is set apart; without --test the figures are those of validation. Of
-texts, the vectorizer and the labels' names are saved in the folder of the results, for sylvan.load.
-
-\b
-Examples:
-  sylvan task extreme-classification train.jsonl --test test.jsonl --out runs/xc
-  sylvan task extreme-classification train.txt --validation dev.txt --test test.txt --sampler midx-pq --out runs/pq
-  sylvan task extreme-classification X.trn.npz --labels Y.trn.npz --test X.tst.npz --test-labels Y.tst.npz --out runs/m
-  sylvan task extreme-classification books.jsonl --text-field title --text-field author --loss full --out runs/full
-"""
+_language_options = of.together(
+    of.shared_options,
+    click.option("--vocabulary", metavar="FILE", help="The words to use; by default those of the training text."),
+)
 _SEPARATORS = {"blanks": " ", "tabs": "\t", "commas": ","}
 _recommender_options = of.together(
+    of.shared_options,
     click.option("--filter-once", is_flag=True,
                  help="Count interactions once and drop by these counts, not until all that are left have enough."),
     click.option("--min-interactions", type=int, default=10, show_default=True, metavar="N",
@@ -100,12 +65,20 @@ _training_options = of.together(
 )  # fmt: skip
 
 
-_vocabulary_option = click.option("--vocabulary", metavar="FILE",
-                                  help="The words to use; by default those of the training text.")  # fmt: skip
-
-
 def _make_language_model(paths: Sequence[str], given: dict[str, Any], settings: dict[str, Any]) -> Job:
-    """The job for the texts in ``paths``."""
+    """Train a language model and measure its perplexity over the whole vocabulary.
+
+    DATA is a folder with train.txt, valid.txt and test.txt, or three such files: plain text, one sentence per line,
+    words separated by blanks, compressed as .xz or .gz or not.
+
+    \b
+    Examples:
+      sylvan task language-model ptb/ --sampler midx-rq --epochs 20 --patience 3 --out runs/lm
+      sylvan task language-model ptb/ --loss full --out runs/full
+      sylvan task language-model ptb/ --loss beam-tree --set-loss tree=kmeans --sampler unigram --out runs/tree
+      sylvan task language-model train.txt valid.txt test.txt --set model=transformer --out runs/transformer
+      sylvan task language-model ptb/ --sampler unigram --samples 500 --set shared=true --out runs/shared
+    """
     from sylvan.tasks.language_model import LanguageModel, read_corpus
 
     if len(paths) not in (1, 3):
@@ -117,7 +90,19 @@ def _make_language_model(paths: Sequence[str], given: dict[str, Any], settings: 
 
 
 def _make_recommender(paths: Sequence[str], given: dict[str, Any], settings: dict[str, Any]) -> Job:
-    """The job for the interactions in the one file of ``paths``."""
+    """Train a recommender of next items and measure NDCG and recall at 10, 20 and 50 over the full catalogue.
+
+    DATA is a file with a line 'user item' or 'user item timestamp' for each interaction, or with a line 'user item item
+    ...' for each user in the order of time; fields are parted by blanks, tabs or commas. Packed as .xz or .gz or not.
+
+    \b
+    Examples:
+      sylvan task sequential-recommendation log.tsv --out runs/rec
+      sylvan task sequential-recommendation log.tsv --set encoder=gru4rec --set split=last --out runs/gru
+      sylvan task sequential-recommendation ratings.csv --columns userId,movieId,timestamp --out runs/films
+      sylvan task sequential-recommendation users.txt --layout users --min-interactions 5 --loss full --out runs/full
+      sylvan task sequential-recommendation log.tsv --sampler unigram --seed 0 --seed 1 --seed 2 --out runs/three
+    """
     from sylvan.data import read_sequences
     from sylvan.tasks.sequential_recommendation import SequentialRecommendation
 
@@ -135,7 +120,20 @@ def _make_recommender(paths: Sequence[str], given: dict[str, Any], settings: dic
 
 
 def _make_classifier(paths: Sequence[str], given: dict[str, Any], settings: dict[str, Any]) -> Job:
-    """The job for the rows in the one file of ``paths``."""
+    """Train embeddings of sparse features and of labels, and measure P@1, P@3 and P@5 over all labels.
+
+    DATA is whatever 'sylvan train' reads: texts with labels (JSONL, CSV, TSV, fastText's or PECOS's lines, Annif's
+    corpora, Parquet), which become TF-IDF features, or a matrix (the XMC repository's text format, svmlight, .npz with
+    --labels Y.npz). Without --validation a tenth of the rows is set apart; without --test the figures are those of
+    validation. Of texts, the vectorizer and the labels' names are saved in the folder of the results, for sylvan.load.
+
+    \b
+    Examples:
+      sylvan task extreme-classification train.jsonl --test test.jsonl --out runs/xc
+      sylvan task extreme-classification train.txt --validation dev.txt --test test.txt --sampler midx-pq --out runs/pq
+      sylvan task extreme-classification X.trn.npz --labels Y.trn.npz --test X.tst.npz --test-labels Y.tst.npz --out m
+      sylvan task extreme-classification books.jsonl --text-field title --text-field author --loss full --out runs/full
+    """
     from sylvan.tasks.extreme_classification import ExtremeClassification
 
     if len(paths) != 1:
@@ -148,10 +146,12 @@ def _make_classifier(paths: Sequence[str], given: dict[str, Any], settings: dict
 
 def _read_parts(path: str, given: dict[str, Any]) -> tuple[tuple[Any, Any], dict[str, tuple[Any, Any]]]:
     """Features and labels to train on, and those of the holdout parts by their names."""
-    from sylvan.cli.io.inputs import MatrixInput, open_input
+    from sylvan.cli.io.inputs import open_input
+    from sylvan.labels.targets import encode_labels, names_and_weights
+    from sylvan.text import TfidfVectorizer
 
-    source = open_input(path, given, part="trn")
-    holdout = {}
+    source: Any = open_input(path, given, part="trn")
+    holdout: dict[str, Any] = {}
     for part in _PARTS:
         if given[part] is None:
             if given[f"{part}_labels"] is not None:
@@ -161,34 +161,24 @@ def _read_parts(path: str, given: dict[str, Any]) -> tuple[tuple[Any, Any], dict
         if holdout[part].is_text != source.is_text:
             words = [f"{place} is {one.words}" for place, one in ((path, source), (given[part], holdout[part]))]
             raise DataError(f"The --{part} file must be like the training file, but {' and '.join(words)}.")
-    if source.is_text:
-        return _read_texts(source, holdout, given)
-    if given["text_settings"]:
-        raise DataError(f"--set-text is for text, but {path} is {source.words}.")
-    X: Any
-    X, Y = source.read()
-    for other in holdout.values():  # which count their features as the training file does
-        if isinstance(source, MatrixInput) and isinstance(other, MatrixInput) and other.first_feature is None:
-            other.first_feature = source.first_feature
-    return (X, Y), {part: holdout[part].read() for part in holdout}
-
-
-def _read_texts(
-    source: Any, holdout: dict[str, Any], given: dict[str, Any]
-) -> tuple[tuple[Any, Any], dict[str, tuple[Any, Any]]]:
-    from sylvan.labels.targets import encode_labels, names_and_weights
-    from sylvan.text import TfidfVectorizer
-
+    if not source.is_text:
+        if given["text_settings"]:
+            raise DataError(f"--set-text is for text, but {path} is {source.words}.")
+        rows = source.read()
+        for other in holdout.values():  # which count their features as the training file does
+            if other.first_feature is None:
+                other.first_feature = source.first_feature
+        return rows, {part: holdout[part].read() for part in holdout}
     parameters = of.parse_settings(TfidfVectorizer, given["text_settings"], "--set-text")
     vectorizer = TfidfVectorizer(**{"n_jobs": given["threads"], **parameters})
-    texts, rows = source.read()
-    vocabulary, Y = encode_labels(rows)
+    texts, labels = source.read()
+    vocabulary, Y = encode_labels(labels)
     X = vectorizer.fit_transform(texts)
     given["text_parts"] = {"vectorizer": vectorizer, "labels": vocabulary}
     parts = {}
     for part, other in holdout.items():
-        texts, rows = other.read()
-        names = [list(names_and_weights(row, number)) for number, row in enumerate(rows)]
+        texts, labels = other.read()
+        names = [list(names_and_weights(row, number)) for number, row in enumerate(labels)]
         parts[part] = vectorizer.transform(texts), vocabulary.encode(names, unknown="ignore")
     return (X, Y), parts
 
@@ -199,7 +189,6 @@ class Task(NamedTuple):
     summary: str
     module: str  # of its job, in sylvan.tasks
     job: str
-    help: str  # what DATA may be, and examples
     options: Callable[[Any], Any]
     make_job: Callable[[Sequence[str], dict[str, Any], dict[str, Any]], Job]  # of paths, options and settings
     defaults: Mapping[str, Any] = {}  # of the options that all tasks have
@@ -208,17 +197,15 @@ class Task(NamedTuple):
 TASKS = {
     "language-model": Task(
         "Predict the next word: an LSTM or a Transformer on plain text.", "language_model", "LanguageModel",
-        _TEXT_HELP, _vocabulary_option, _make_language_model,
+        _language_options, _make_language_model,
     ),
     "sequential-recommendation": Task(
         "Predict a user's next item: SASRec or GRU4Rec on ordered interactions.", "sequential_recommendation",
-        "SequentialRecommendation", _ITEM_HELP, _recommender_options, _make_recommender,
-        {"epochs": 50, "patience": 10},
+        "SequentialRecommendation", _recommender_options, _make_recommender, {"epochs": 50, "patience": 10},
     ),
     "extreme-classification": Task(
         "Predict labels of sparse features, from everything that train reads.", "extreme_classification",
-        "ExtremeClassification", _LABELS_HELP, _classifier_options, _make_classifier,
-        {"epochs": 50, "patience": 10},
+        "ExtremeClassification", _classifier_options, _make_classifier, {"epochs": 50, "patience": 10},
     ),
 }  # fmt: skip
 
@@ -231,17 +218,24 @@ def _owner_of(task: str) -> Any:
         raise ParameterError('sylvan task needs PyTorch. Install it with: pip install "sylvan[neural]"') from error
 
 
-def _parameters(task: str) -> Iterator[tuple[str, Any]]:
-    """Samplers, losses and the parameters that ``--set`` takes, for the help, where PyTorch is there."""
+def _values(task: str) -> dict[str, dict[str, str]]:
+    """The samplers, the losses and the parameters that ``--set`` takes, by option; none where PyTorch isn't there."""
     try:
-        owner = _owner_of(task)
         from sylvan.sampling.by_name import HEADS, LOSSES, SAMPLERS
+
+        parameters = dict(of.describe_parameters(_owner_of(task)))
     except (ImportError, ParameterError):
+        return {}
+    return {"sampler": dict(SAMPLERS), "loss": {**LOSSES, **HEADS}, "settings": parameters}
+
+
+def _sections(task: str) -> Iterator[tuple[str, Any]]:
+    """The same for the help."""
+    values = _values(task)
+    for title, lines in zip(("Samplers", "Losses", f"Parameters of {TASKS[task].job}, for --set"), values.values()):  # noqa: B905
+        yield title, list(lines.items())
+    if not values:
         yield "", 'Needs PyTorch: pip install "sylvan[neural]".'
-        return
-    yield "Samplers", list(SAMPLERS.items())
-    yield "Losses", [*LOSSES.items(), *HEADS.items()]
-    yield f"Parameters of {owner.__name__}, for --set", of.describe_parameters(owner)
 
 
 class _RefreshEvery(click.Option):
@@ -282,15 +276,7 @@ def command(ctx: click.Context) -> None:
 
 def _complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Names of samplers, losses and parameters; PyTorch is loaded for them, so only where they are asked for."""
-    try:
-        from sylvan.sampling.by_name import HEADS, LOSSES, SAMPLERS
-
-        if parameter.name == "settings":
-            return of.complete_parameters(_owner_of(str(ctx.command.name)), incomplete)
-        named = SAMPLERS if parameter.name == "sampler" else {**LOSSES, **HEADS}
-    except (ImportError, ParameterError):
-        return []
-    return [CompletionItem(name, help=line) for name, line in named.items() if name.startswith(incomplete)]
+    return of.completions(_values(str(ctx.command.name)).get(str(parameter.name), {}).items(), incomplete)
 
 
 _model_options = of.together(
@@ -312,15 +298,14 @@ _model_options = of.together(
 def _task_command(task: str) -> click.Command:
     kind = TASKS[task]
 
-    @click.command(task, cls=of.DescribedCommand, sections=partial(_parameters, task), short_help=kind.summary,
-                   help=kind.help)  # fmt: skip
+    @click.command(task, cls=of.DescribedCommand, sections=partial(_sections, task), short_help=kind.summary,
+                   help=kind.make_job.__doc__)  # fmt: skip
     @click.argument("data", metavar="DATA...", nargs=-1, required=True)
     @click.option("--out", "folder", required=True, metavar="FOLDER",
                   help="Folder for results.json, convergence.png and .svg, checkpoint and best model.")  # fmt: skip
     @_model_options
     @_training_options
     @kind.options
-    @of.shared_options
     @click.pass_context
     def run_task(ctx: click.Context, /, **given: Any) -> None:
         owner = _owner_of(task)  # says what is missing where PyTorch isn't there

@@ -10,7 +10,7 @@ from typing import Any
 import click
 import torch
 
-from sylvan.cli.options import Config, read_settings
+from sylvan.cli.options import Config
 from sylvan.cli.resume import resumes
 from sylvan.cli.session import Session, quietly, say, spoken_warnings
 from sylvan.errors import ParameterError
@@ -63,30 +63,23 @@ def run(ctx: click.Context, owner: Any, make_job: Any, given: dict[str, Any]) ->
 
 def _settings(owner: Any, given: dict[str, Any]) -> dict[str, Any]:
     """The keyword arguments of the job; one error for everything that is wrong with them."""
-    words = [setting.partition("=")[0].strip().replace("-", "_") for setting in given["settings"]]
-    settings, problems = read_settings(
-        owner, [setting for name, setting in zip(words, given["settings"], strict=True) if name not in _OPTIONS]
-    )
-    problems += [f"{name!r} is given by {_OPTIONS[name]}, not by --set." for name in words if name in _OPTIONS]
+    config = Config()
+    typed = config.typed(given["settings"])
+    settings = config.read(owner, {name: text for name, text in typed.items() if name not in _OPTIONS})
+    config.problems += [f"{name!r} is given by {_OPTIONS[name]}, not by --set." for name in typed if name in _OPTIONS]
     if given["samples"] is not None:
         if "n_samples" in settings:
-            problems.append("--samples and --set n_samples=... say the same thing: give one of them.")
+            config.problems.append("--samples and --set n_samples=... say the same thing: give one of them.")
         settings["n_samples"] = given["samples"]
-    parameters: dict[str, dict[str, Any]] = {}
     for option in ("sampler", "loss"):
-        parameters[option] = {}
-        for setting in given[f"{option}_settings"]:
-            name, equals, text = setting.partition("=")
-            if not equals or not name.strip():
-                problems.append(f"--set-{option} takes name=value. Got {setting!r} instead.")
-            parameters[option][name.strip().replace("-", "_")] = _value(text.strip())
-    Config().refuse(problems)
+        words = config.typed(given[f"{option}_settings"], f"--set-{option}")
+        settings |= {
+            option: given[option], f"{option}_parameters": {name: _value(text) for name, text in words.items()}
+        }  # fmt: skip
+    config.refuse()
     if given["refresh_every"] is not None:
         settings["refresh"] = RefreshSchedule(every=given["refresh_every"], early_every=given["refresh_every"])
-    return settings | {
-        "sampler": given["sampler"], "loss": given["loss"], "sampler_parameters": parameters["sampler"],
-        "loss_parameters": parameters["loss"], "device": _device(given["device"]),
-    }  # fmt: skip
+    return settings | {"device": _device(given["device"])}
 
 
 def _value(text: str) -> Any:

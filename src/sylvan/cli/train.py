@@ -15,9 +15,10 @@ from sylvan.cli import options as of
 from sylvan.cli.resume import on_cluster, ray_option, work_options, working
 from sylvan.cli.session import LazyGroup, Session, need_subcommand, quietly, say, spoken_warnings
 from sylvan.errors import DataError, ParameterError
+from sylvan.indexing.tree import LabelTree
 from sylvan.params.fields import construct
 from sylvan.params.wording import counted
-from sylvan.store.registry import COMMANDS, JOINED, class_of
+from sylvan.store.registry import COMMANDS, JOINED, class_of, load
 from sylvan.text import TfidfVectorizer
 
 _TEXT_SHORTCUTS = ("ngrams", "analyzer", "min_df", "max_df", "max_features", "sublinear_tf", "stem", "lemmatize")
@@ -104,8 +105,7 @@ def _model_command(name: str, planning: bool = False) -> click.Command:
     """``train NAME``, or ``plan NAME``, which only says what it would take."""
     kind = COMMANDS[name]
 
-    @click.command(name, cls=of.DescribedCommand, sections=partial(_parameters, name), short_help=kind.help,
-                   help=_PLAN_HELP.format(name, kind) if planning else _help(name))  # fmt: skip
+    @click.command(name, cls=of.DescribedCommand, sections=partial(_parameters, name), short_help=kind.help)
     @click.argument("train", metavar="TRAIN", required=False)
     @click.option("--model", "folder", metavar="DIR", help="Where to save the model.")
     @of.setting_option("--set", "A parameter of the model (below); repeat it for several.")
@@ -131,12 +131,31 @@ def _model_command(name: str, planning: bool = False) -> click.Command:
     @_text_options
     @of.subjects_options
     @of.input_options
-    @of.shared_options
     @of.config_option
     @click.pass_context
     def train_model(ctx: click.Context, /, **given: Any) -> None:
+        """Train {1.name} on the file TRAIN (- for stdin) and save it in a folder.
+
+        TRAIN contains texts and label names (JSONL, CSV, TSV, fastText's or PECOS's lines, one of Annif's corpora,
+        Parquet){2}. Text files may be compressed (.gz, .xz, .bz2, .zst).
+
+        \b
+        Examples:
+          sylvan train {0} train.jsonl --model runs/m --set {1.setting} --threads 2
+          sylvan train {0} books.jsonl --model runs/m --text-field title --text-field author --ngrams 1,2
+          sylvan train {0} {3}
+          sylvan train {0} train.jsonl --model runs/m --test test.jsonl
+          sylvan train {0} train.jsonl --model runs/m --config run.toml
+        """
         _train(ctx, name, given)
 
+    example = "X.trn.npz --labels Y.trn.npz --model runs/m"
+    if kind.texts_alone:
+        example = "train.jsonl --model runs/m --set preset=tiny --device cpu"
+    if name == "lexical":
+        example = "--label-texts subjects.ttl --model runs/m"
+    words = _PLAN_HELP if planning else inspect.cleandoc(str(train_model.help))
+    train_model.help = words.format(name, kind, "" if kind.texts_alone else _MATRICES, example)
     return train_model
 
 
@@ -146,30 +165,8 @@ would be, from a small part of the work; options as for 'sylvan train'.
 \b
 Example:
   sylvan plan {0} train.jsonl --set {1.setting} --threads 2"""
-_HELP = """Train {1.name} on the file TRAIN (- for stdin) and save it in a folder.
-
-TRAIN contains texts and label names (JSONL, CSV, TSV, fastText's or PECOS's lines, one of Annif's corpora, \
-Parquet){2}. Text files may be compressed (.gz, .xz, .bz2, .zst).
-
-\b
-Examples:
-  sylvan train {0} train.jsonl --model runs/m --set {1.setting} --threads 2
-  sylvan train {0} books.jsonl --model runs/m --text-field title --text-field author --ngrams 1,2
-  sylvan train {0} {3}
-  sylvan train {0} train.jsonl --model runs/m --test test.jsonl
-  sylvan train {0} train.jsonl --model runs/m --config run.toml"""
 _MATRICES = """, or a matrix: the XMC repository's text format, svmlight, .npz or .npy with --labels Y.npz, or a \
 folder with X.trn.npz and Y.trn.npz"""
-
-
-def _help(name: str) -> str:
-    """What ``train NAME --help`` says first."""
-    kind, example = COMMANDS[name], "X.trn.npz --labels Y.trn.npz --model runs/m"
-    if kind.texts_alone:
-        example = "train.jsonl --model runs/m --set preset=tiny --device cpu"
-    if name == "lexical":
-        example = "--label-texts subjects.ttl --model runs/m"
-    return _HELP.format(name, kind, "" if kind.texts_alone else _MATRICES, example)
 
 
 def _train(ctx: click.Context, name: str, given: dict[str, Any]) -> None:
@@ -207,11 +204,10 @@ def _writes() -> bool:
 def _settings(ctx: click.Context, owner: Any, given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The parameters of the model and of the vectoriser; one error for everything that is wrong with them."""
     config = of.config_of(ctx)
-    parameters, given[of.OF_TEXTS], problems = of.read_model_settings(owner, given["settings"], config.parameters)
+    problems, typed = config.problems, config.typed(given["settings"])
+    parameters, given[of.OF_TEXTS] = config.read_model(owner, typed)
     if given["preset"] is not None:
-        parameters, wrong = _with_preset(owner, given["preset"], parameters)
-        problems += wrong
-    typed = {setting.partition("=")[0].strip() for setting in given["settings"]}
+        parameters = {**_preset(config, owner, given["preset"], parameters), **parameters}
     tree = "tree" if of.part_class(owner, "ranker") is None else "ranker__tree"
     for option, name in (("seed", "seed"), ("threads", "n_jobs"), ("tree", tree), ("device", "device")):
         if given[option] is None:
@@ -228,40 +224,32 @@ def _settings(ctx: click.Context, owner: Any, given: dict[str, Any]) -> tuple[di
         elif parameters.setdefault("embedding", "pifa_lf") != "pifa_lf":
             problems.append(f"--label-features is for embedding=pifa_lf, not for {parameters['embedding']}.")
     shortcuts = [f"{name}={given[name]}" for name in _TEXT_SHORTCUTS if given[name] is not None]
-    text, wrong = of.read_settings(TfidfVectorizer, [*shortcuts, *given["text_settings"]], "--set-text", config.text)
-    wrong += [
+    text = config.read(TfidfVectorizer, config.typed([*shortcuts, *given["text_settings"]], "--set-text"), config.text)
+    problems += [
         f"--set vectorizer__{name} and --set-text {name} say the same thing: give one of them."
         for name in text if f"vectorizer__{name}" in parameters
     ]  # fmt: skip
-    config.refuse([*problems, *wrong])
+    config.refuse()
     if given["tree"] is not None:
-        parameters[tree] = _tree(given["tree"])
+        parameters[tree] = loaded = load(given["tree"])
+        if not isinstance(loaded, LabelTree):
+            words = f"{given['tree']} holds a {type(loaded).__name__}"
+            raise ParameterError(f"--tree takes a saved LabelTree, but {words}.")
     return parameters, text
 
 
-def _with_preset(owner: Any, name: str, parameters: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The parameters with those of a preset behind them, and what is wrong with it."""
+def _preset(config: of.Config, owner: Any, name: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of a preset."""
     presets = getattr(owner, "presets", {})
     if "preset" in owner.parameter_names():
-        if "preset" in parameters:
-            return parameters, ["--preset and --set preset=... say the same thing: give one of them."]
-        preset, problems = of.read_settings(owner, [f"preset={name}"])
-        return {**preset, **parameters}, problems
-    if name in presets:
-        return {**presets[name], **parameters}, []
-    if not presets:
-        return parameters, [f"--preset is not for {owner.__name__}, which has none."]
-    return parameters, [f"The presets of {owner.__name__} are {', '.join(presets)}. Got {name!r} instead."]
-
-
-def _tree(folder: str) -> Any:
-    from sylvan.indexing import LabelTree
-    from sylvan.store.registry import load
-
-    tree = load(folder)
-    if not isinstance(tree, LabelTree):
-        raise ParameterError(f"--tree takes a saved LabelTree, but {folder} holds a {type(tree).__name__}.")
-    return tree
+        if "preset" not in parameters:
+            return config.read(owner, {"preset": name})
+        config.problems.append("--preset and --set preset=... say the same thing: give one of them.")
+    elif not presets:
+        config.problems.append(f"--preset is not for {owner.__name__}, which has none.")
+    elif name not in presets:
+        config.problems.append(f"The presets of {owner.__name__} are {', '.join(presets)}. Got {name!r} instead.")
+    return presets.get(name, {})  # type: ignore[no-any-return]
 
 
 def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str, Any]) -> None:
@@ -273,8 +261,7 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str
     from sylvan.models.text import TextModel
     from sylvan.store import check_target
 
-    source: Any = None if given["train"] is None else open_input(given["train"], given, part="trn")
-    if source is None:  # what labels are called is all there is to learn
+    if given["train"] is None:  # what labels are called is all there is to learn
         check_target(given["folder"])
         model.text_fields_ = tuple(given["text_fields"]) or model.text_fields_
         test = open_test(model, given)
@@ -282,12 +269,11 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str
         words = f"{type(model).__name__} knows {counted(model.n_labels_, 'label')} by their texts alone. Saved it"
         save_trained(session, model, given, test, f"{words} in")
         return
-    start = time.perf_counter()
-    options: dict[str, Any] = {}
-    if given["label_features"] is not None:
-        options["label_features"] = data.load_npz(given["label_features"])
+    source: Any = open_input(given["train"], given, part="trn")
+    start, checkpoint = time.perf_counter(), None
+    features = given["label_features"]
+    options: dict[str, Any] = {} if features is None else {"label_features": data.load_npz(features)}
     options |= read_given_texts(given["label_texts"], _language(given))
-    checkpoint = None
     if not given["plan"]:
         check_target(given["folder"])
         checkpoint, work = working(session, model, given)

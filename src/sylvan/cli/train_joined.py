@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import time
 from collections import defaultdict
@@ -25,20 +26,6 @@ from sylvan.tune.space import MODELS, Setting
 
 _MEMBER = re.compile(r"member([0-9]+)__(text__)?([A-Za-z_0-9]+)")
 _PRESETS: Mapping[str, Sequence[str]] = {"ensemble": (*PRESETS, *PAPERS), "reranker": tuple(RERANKER_PRESETS)}
-_HELP = """Train the members of {} on the file TRAIN (- for stdin){} and save it in a folder.
-
-Members are numbered from 0. Each has a model (member0__model=xr-linear, neighbors, lexical, xr-transformer or
-x-transformer), parameters of the model such as member0__beam=20, and of its vectoriser such as
-member0__text__ngrams=1,2. In a configuration file they are the tables [parameters.member0] and
-[parameters.member0.text]; 'sylvan tune' writes such files. TRAIN is as for the other models: JSONL, CSV, TSV,
-fastText's or PECOS's lines, one of Annif's corpora, Parquet, or a matrix.
-
-\b
-Examples:
-  sylvan train {kind} train.jsonl --model runs/m --preset accurate
-  sylvan train {kind} train.jsonl --model runs/m {}
-  sylvan train {kind} train.jsonl --model runs/m {}
-"""
 _WORDS: Mapping[str, tuple[str, str, str, str]] = {
     "ensemble": ("an ensemble", "", "--config runs/m.tuning/tuned.toml",
                  "--set member0__model=xr-linear --set member1__model=neighbors"),
@@ -57,7 +44,7 @@ def joined_command(kind: str) -> click.Command:
     plan = click.option("--plan", is_flag=True, help="Estimate time and memory instead of training.")
     all_options = of.together(
         *((resume_options, plan, texts) if kind == "reranker" else ()),
-        of.config_option, of.shared_options, of.input_options, of.subjects_options, ray_option, of.test_options,
+        of.config_option, of.input_options, of.subjects_options, ray_option, of.test_options,
         of.setting_option("--set", f"A parameter of the {kind}, such as {COMMANDS[kind].setting}, or of a member "
                           "(above); repeat it."),
         click.option("--preset", type=click.Choice(_PRESETS[kind]),
@@ -68,12 +55,27 @@ def joined_command(kind: str) -> click.Command:
         click.argument("train", metavar="TRAIN"),
     )  # fmt: skip
 
-    @click.command(kind, short_help=COMMANDS[kind].help, help=_HELP.format(*_WORDS[kind], kind=kind))
+    @click.command(kind, short_help=COMMANDS[kind].help)
     @all_options
     @click.pass_context
     def command(ctx: click.Context, /, **given: Any) -> None:
+        """Train the members of {} on the file TRAIN (- for stdin){} and save it in a folder.
+
+        Members are numbered from 0. Each has a model (member0__model=xr-linear, neighbors, lexical, xr-transformer or
+        x-transformer), parameters of the model such as member0__beam=20, and of its vectoriser such as
+        member0__text__ngrams=1,2. In a configuration file they are the tables [parameters.member0] and
+        [parameters.member0.text]; 'sylvan tune' writes such files. TRAIN is as for the other models: JSONL, CSV, TSV,
+        fastText's or PECOS's lines, one of Annif's corpora, Parquet, or a matrix.
+
+        \b
+        Examples:
+          sylvan train {kind} train.jsonl --model runs/m --preset accurate
+          sylvan train {kind} train.jsonl --model runs/m {}
+          sylvan train {kind} train.jsonl --model runs/m {}
+        """
         _train(ctx, kind, given)
 
+    command.help = inspect.cleandoc(str(command.help)).format(*_WORDS[kind], kind=kind)
     return command
 
 
@@ -86,10 +88,8 @@ def _train(ctx: click.Context, kind: str, given: Values) -> None:
     config = of.config_of(ctx)
     if config.text:
         config.problems.append("[text] is for one model: members have [parameters.member0.text].")
-    values, members, problems = _read(
-        kind, given["settings"], {**_preset_values(kind, given["preset"]), **config.parameters}
-    )
-    config.refuse(problems)
+    values, members = _read(config, kind, given["settings"], given["preset"])
+    config.refuse()
     session, folder, plan = Session.of(ctx), given["folder"], given.get("plan")
     if not plan:
         if folder is None:
@@ -140,43 +140,38 @@ def _preset_values(kind: str, preset: Any) -> Values:
     return values
 
 
-def _read(kind: str, settings: Sequence[str], config: Values) -> tuple[Values, list[Setting], list[str]]:
-    """Parameters of the ensemble, the settings of its members, and what is wrong with them."""
+def _read(config: of.Config, kind: str, settings: Sequence[str], preset: Any) -> tuple[Values, list[Setting]]:
+    """Parameters of the ensemble, and the settings of its members."""
     # What was typed, and what the configuration or a preset says: by number and kind of a member, and of the whole.
-    typed: dict[tuple[int, str], list[str]] = defaultdict(list)
-    preset: dict[tuple[int, str], Values] = defaultdict(dict)
-
-    def place(name: str) -> tuple[tuple[int, str], str]:
-        match = _MEMBER.fullmatch(name.strip().replace("-", "_"))
-        return ((-1, ""), name) if match is None else ((int(match[1]), match[2] or ""), match[3])
-
-    for name, value in config.items():
-        where, inner = place(name)
-        preset[where][inner] = value
-    for setting in settings:
-        name, equals, text = setting.partition("=")
-        where, inner = place(name)
-        typed[where].append(f"{inner}{equals}{text}")
-    values, problems = of.read_settings(class_of(kind), typed[-1, ""], preset=preset[-1, ""])
-    numbers = sorted({number for number, _ in (*typed, *preset) if number >= 0})
+    typed: dict[tuple[int, str], dict[str, str]] = defaultdict(dict)
+    configured: dict[tuple[int, str], Values] = defaultdict(dict)
+    words = config.typed(settings)
+    for names, places in ((words, typed), ({**_preset_values(kind, preset), **config.parameters}, configured)):
+        for name, value in names.items():
+            match = _MEMBER.fullmatch(name)
+            where, inner = ((int(match[1]), match[2] or ""), match[3]) if match else ((-1, ""), name)
+            places[where][inner] = value
+    values = config.read(class_of(kind), typed[-1, ""], configured[-1, ""])
+    numbers = sorted({number for number, _ in (*typed, *configured) if number >= 0})
     if numbers != list(range(len(numbers))) or not numbers:
         listed = ", ".join(f"member{number}" for number in numbers) or "none"
         usage = f"{_WORDS[kind][0].capitalize()} takes --preset, or members numbered from 0, such as"
-        problems.append(f"{usage} member0__model=xr-linear and member1__model=neighbors. Got {listed} instead.")
+        config.problems.append(f"{usage} member0__model=xr-linear and member1__model=neighbors. Got {listed} instead.")
     members = []
     for number in numbers:
-        words, configured = typed[number, ""], preset[number, ""]
-        models = [configured.pop("model", None), *(w.partition("=")[2] for w in words if w.startswith("model="))]
-        if models[-1] not in MODELS:
+        of_member, of_text = (number, ""), (number, "text__")
+        usual = configured[of_member].pop("model", None)
+        model = typed[of_member].pop("model", usual)
+        if model not in MODELS:
             known = ", ".join(map(repr, MODELS))
-            problems.append(f"The model of member{number} must be one of {known}. Got {models[-1]!r} instead.")
+            config.problems.append(f"The model of member{number} must be one of {known}. Got {model!r} instead.")
             continue
-        words = [word for word in words if not word.startswith("model=")]
-        parameters, wrong = of.read_settings(MODELS[models[-1]], words, preset=configured)
-        texts, wrong_texts = of.read_settings(TfidfVectorizer, typed[number, "text__"], preset=preset[number, "text__"])
-        problems += [f"member{number}: {problem}" for problem in (*wrong, *wrong_texts)]
-        members.append(Setting(models[-1], parameters, texts))
-    return values, members, problems
+        members.append(Setting(
+            model,
+            config.read(MODELS[model], typed[of_member], configured[of_member], f"member{number}: "),
+            config.read(TfidfVectorizer, typed[of_text], configured[of_text], f"member{number}: "),
+        ))  # fmt: skip
+    return values, members
 
 
 def _built(member: Setting, texts: bool, n_jobs: int | None) -> Any:

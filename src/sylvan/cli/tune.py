@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from sylvan.cli.options import config_of, config_option, input_options, shared_options
+from sylvan.cli.options import config_of, config_option, input_options
 from sylvan.cli.resume import on_cluster, ray_option
 from sylvan.cli.session import Session, folder_size, quietly, say, spoken_warnings
 from sylvan.errors import DataError
@@ -45,7 +45,6 @@ _OF_TUNE = (
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N")
 @ray_option
 @input_options
-@shared_options
 @config_option
 @click.pass_context
 def command(ctx: click.Context, /, train: str, folder: str, report: str | None, **given: Any) -> None:
@@ -68,7 +67,8 @@ def command(ctx: click.Context, /, train: str, folder: str, report: str | None, 
     from sylvan.tune.tuner import tune
 
     config = config_of(ctx)
-    config.refuse(f"[{name}] is for 'sylvan train'." for name in ("parameters", "text") if getattr(config, name))
+    config.problems += [f"[{name}] is for 'sylvan train'." for name in ("parameters", "text") if getattr(config, name)]
+    config.refuse()
     session, report = Session.of(ctx), report or folder.rstrip("/\\") + ".tuning"
     check_target(folder)
     if os.path.exists(report) and not os.path.isdir(report):

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from sylvan.cli.options import input_options, shared_options, subjects_options
+from sylvan.cli.options import input_options, subjects_options
 from sylvan.cli.session import quietly, say, spoken_warnings
 from sylvan.data.streams import open_read
 from sylvan.errors import DataError, ParameterError
@@ -37,7 +37,6 @@ _CHANGES = ("new", "renames", "remove", "merges", "forget", "label_texts")
 @click.option("--undo", is_flag=True, help="Go back to the version before the last update.")
 @subjects_options
 @input_options
-@shared_options
 def command(model: str, keep: int, only_plan: bool, undo: bool, **given: Any) -> None:
     """Change the model in the folder MODEL, in one step.
 

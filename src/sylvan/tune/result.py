@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sylvan.errors import DataError, ParameterError
 from sylvan.explain.explanation import escape, page_head
@@ -23,11 +23,24 @@ from sylvan.tune.space import Setting, toml_of
 _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _PART = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([a-z]+)\s*", re.IGNORECASE)
 HEADER = ("trial", "score", "rows", "training", "size", "query", "state", "setting")
-# What a panel's x-axis is: a trial's attribute, its name, unit and the limit on it.
-_AXES = (
-    ("n_bytes", "saved model, MB", 1e-6, "size"), ("seconds", "training, s", 1.0, "train_time"),
-    ("latency", "single query, ms", 1e3, "latency"),
-)  # fmt: skip
+
+
+class Cost(NamedTuple):
+    """What a trial takes and a limit may be on."""
+
+    attribute: str  # of a trial
+    limit: str
+    words: str  # before its value
+    shown: Callable[[Any], str]
+    axis: str  # of a figure
+    unit: float  # of the axis
+
+
+COSTS = (
+    Cost("latency", "latency", "a single query takes", shown_time, "single query, ms", 1e3),
+    Cost("n_bytes", "size", "it takes", shown_bytes, "saved model, MB", 1e-6),
+    Cost("seconds", "train_time", "its training takes", shown_time, "training, s", 1.0),
+)
 
 
 def parse_seconds(value: Any, name: str) -> float:
@@ -61,24 +74,6 @@ class Limits:
         latency = None if max_latency is None else parse_seconds(max_latency, "max_latency")
         size = None if max_size is None else parse_bytes(max_size, "max_size")
         return cls(latency, size, None if max_train_time is None else parse_seconds(max_train_time, "max_train_time"))
-
-    def excesses(self, latency: float | None, size: float | None, train_time: float | None) -> dict[str, float]:
-        """How much each limit is exceeded, as a share of it; at most 0 where it's held. Unknown values hold."""
-        values: dict[str, Any] = {"latency": latency, "size": size, "train_time": train_time}
-        known = [name for name, limit in vars(self).items() if limit is not None and values[name] is not None]
-        return {name: values[name] / getattr(self, name) - 1 for name in known}
-
-    def broken(self, latency: float | None, size: float | None, train_time: float | None) -> list[str]:
-        """A few words for each limit that isn't held."""
-        excesses = self.excesses(latency, size, train_time)
-        words: tuple[tuple[str, Any, str, Callable[[Any], str]], ...] = (
-            ("latency", latency, "a single query takes", shown_time), ("size", size, "it takes", shown_bytes),
-            ("train_time", train_time, "its training takes", shown_time),
-        )  # fmt: skip
-        return [
-            f"{what} {shown(value)}, which is more than {shown(getattr(self, name))}"
-            for name, value, what, shown in words if excesses.get(name, 0) > 0
-        ]  # fmt: skip
 
 
 @dataclass
@@ -135,12 +130,19 @@ class Trial:
         return one.model, str(one.text.get("analyzer")), str(one.text.get("ngrams"))
 
     def excesses(self, limits: Limits) -> dict[str, float]:
-        """By how much it exceeds each limit."""
-        return limits.excesses(self.latency, self.n_bytes, self.seconds)
+        """How much it exceeds each limit, as a share of it; at most 0 where it's held. Unknown values hold."""
+        pairs = ((cost.limit, getattr(self, cost.attribute), getattr(limits, cost.limit)) for cost in COSTS)
+        return {name: value / limit - 1 for name, value, limit in pairs if limit is not None and value is not None}
+
+    def broken(self, limits: Limits) -> list[str]:
+        """A few words for each limit that isn't held."""
+        over = [cost for cost in COSTS if self.excesses(limits).get(cost.limit, 0) > 0]
+        pairs = [(cost.shown(getattr(self, cost.attribute)), cost.shown(getattr(limits, cost.limit))) for cost in over]
+        return [f"{c.words} {value}, which is more than {limit}" for c, (value, limit) in zip(over, pairs, strict=True)]
 
     def holds(self, limits: Limits) -> bool:
         """Whether it is within all limits, as far as is known."""
-        return all(excess <= 0 for excess in self.excesses(limits).values())
+        return max(self.excesses(limits).values(), default=0.0) <= 0
 
     def as_json(self) -> dict[str, Any]:
         """As plain values."""
@@ -167,11 +169,11 @@ def pareto_front(trials: Sequence[Trial]) -> list[Trial]:
     complete = [trial for trial in trials if trial.state == "complete" and trial.score is not None]
 
     def costs(trial: Trial) -> list[float]:
-        return [-(trial.score or 0.0), trial.latency or 0.0, trial.n_bytes or 0.0, trial.seconds or 0.0]
+        return [-(trial.score or 0.0), *(getattr(trial, cost.attribute) or 0.0 for cost in COSTS)]
 
     def beats(one: Trial, other: Trial) -> bool:
-        pairs = list(zip(costs(one), costs(other), strict=True))
-        return all(a <= b for a, b in pairs) and (any(a < b for a, b in pairs) or one.number < other.number)
+        no_worse = all(a <= b for a, b in zip(costs(one), costs(other), strict=True))
+        return no_worse and (costs(one) != costs(other) or one.number < other.number)
 
     front = [trial for trial in complete if not any(beats(other, trial) for other in complete if other is not trial)]
     return sorted(front, key=lambda trial: (-(trial.score or 0.0), trial.number))
@@ -181,34 +183,35 @@ def cells_of(trial: Trial) -> tuple[str, ...]:
     """A trial as a row of a table, in words."""
     columns: tuple[tuple[Any, Callable[[Any], str]], ...] = (
         (trial.score, lambda score: f"{100 * score:.2f}"), (trial.n_rows or None, lambda n: f"{n:,}"),
-        (trial.seconds, shown_time), (trial.n_bytes, shown_bytes), (trial.latency, shown_time),
+        *((getattr(trial, cost.attribute), cost.shown) for cost in (COSTS[2], COSTS[1], COSTS[0])),
     )  # fmt: skip
     cells = ("-" if value is None else shown(value) for value, shown in columns)
     return f"#{trial.number}", *cells, trial.state, trial.words() + (f" ({trial.note})" if trial.note else "")
 
 
-def _paint(result: TuneResult, trials: Sequence[Trial], axis: tuple[str, str, float, str], axes: Any) -> None:
+def _paint(result: TuneResult, trials: Sequence[Trial], cost: Cost, axes: Any) -> None:
     """One panel: the score of trials against what they cost, the default (a square) and the best (a star) marked."""
     from matplotlib.ticker import FuncFormatter, LogLocator
 
-    attribute, label, unit, limit = axis
-    points = [(unit * getattr(trial, attribute), 100 * (trial.score or 0.0), trial.number) for trial in trials]
+    points = [
+        (cost.unit * getattr(trial, cost.attribute), 100 * (trial.score or 0.0), trial.number) for trial in trials
+    ]
     front: list[tuple[float, float]] = []
-    for cost, score, _ in sorted(points, key=lambda point: (point[0], -point[1])):
+    for price, score, _ in sorted(points, key=lambda point: (point[0], -point[1])):
         if not front or score > front[-1][1]:
-            front.append((cost, score))
+            front.append((price, score))
     axes.plot(*zip(*front, strict=True), color=figures.BLUE, linewidth=1, drawstyle="steps-post", label="Pareto front")
     axes.scatter([p[0] for p in points], [p[1] for p in points], s=14, color=figures.GREY, label="trials")
     for number, marker, size, name in ((0, "s", 36, "default"), (result.best.number, "*", 110, "best")):
         costs, scores = ([point[at] for point in points if point[2] == number] for at in (0, 1))
         axes.scatter(costs, scores, marker=marker, s=size, color=figures.ORANGE, label=name)
-    if (most := getattr(result.limits, limit)) is not None:
-        axes.axvline(unit * most, color=figures.ORANGE, linestyle=":", linewidth=1, label="limit")
+    if (most := getattr(result.limits, cost.limit)) is not None:
+        axes.axvline(cost.unit * most, color=figures.ORANGE, linestyle=":", linewidth=1, label="limit")
     axes.set_xscale("log")
     for which, subs in (("major", (1,)), ("minor", (2, 5))):
         getattr(axes.xaxis, f"set_{which}_locator")(LogLocator(subs=subs))
         getattr(axes.xaxis, f"set_{which}_formatter")(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.set(xlabel=label, ylabel=f"{result.metric}, percent")
+    axes.set(xlabel=cost.axis, ylabel=f"{result.metric}, percent")
     axes.legend(frameon=False, fontsize=8, loc="lower right")
 
 
@@ -376,8 +379,8 @@ class TuneResult:
         figures.need_matplotlib()
         complete = [trial for trial in self.trials if trial.state == "complete" and trial.score is not None]
         panels: list[Callable[[Any], None]] = []
-        for axis in _AXES:
-            if known := [trial for trial in complete if getattr(trial, axis[0]) is not None]:
-                panels.append(partial(_paint, self, known, axis))
+        for cost in (*COSTS[1:], COSTS[0]):
+            if known := [trial for trial in complete if getattr(trial, cost.attribute) is not None]:
+                panels.append(partial(_paint, self, known, cost))
         title = f"{self.metric} on the holdout against what it costs"
         figures.draw_panels(paths, title, panels or [lambda axes: None])

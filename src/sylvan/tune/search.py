@@ -256,8 +256,8 @@ class Search:
             if first:
                 continue  # it competes with others if it's within the limits, which is known at the end
             if excess > MARGIN:
-                note = " and ".join(self.limits.broken(record.latency, record.n_bytes, record.seconds))
-                return replace(record, state="skipped", note=f"by estimate, {note}"), None
+                note = f"by estimate, {' and '.join(record.broken(self.limits))}"
+                return replace(record, state="skipped", note=note), None
             trial.report(record.score, 3**rung)
             if not trial.user_attrs.get("whole") and trial.should_prune():
                 return record, None

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from sylvan.models.ensembles.ensemble import Ensemble
 from sylvan.models.neighbors import NeighborRanker
 from sylvan.models.text import TextModel, usual_vectorizer
 from sylvan.models.xr.xr_linear import PRESETS, XRLinear
-from sylvan.params.fields import Choice, Constraint, construct
+from sylvan.params.fields import construct
 from sylvan.store.registry import COMMANDS, class_of
 from sylvan.text import TfidfVectorizer
 from sylvan.version import __version__
@@ -122,13 +122,7 @@ def _lines(values: Mapping[str, Any]) -> Iterator[str]:
 
 def _toml(value: Any) -> str:
     """A value as TOML writes it; None as the word that the command line takes for it."""
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_toml, value))}]"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return repr(value)
-    return json.dumps("none" if value is None else str(value), ensure_ascii=False)
+    return json.dumps("none" if value is None else value, ensure_ascii=False, default=str)
 
 
 _MANY = {"n_trees": 3, "beam": 20}
@@ -136,6 +130,7 @@ _MANY = {"n_trees": 3, "beam": 20}
 _MILD = {"negative_cost": 0.3}
 _GENTLE = {**_MILD, "cost": 0.5, "threshold": 0.03}
 _SPARSE = {"max_leaf": 400, "branching": 32, "threshold": 0.2, "beam": 20}
+_FEW = {"ngrams": (1, 1), "min_df": 5, "sublinear_tf": True}
 _WORDS = {"min_df": 2, "sublinear_tf": True}
 _FREQUENT = {"ngrams": (1, 2), "min_df": 5, "sublinear_tf": True, "max_features": 60_000}
 _CHARACTERS = {"analyzer": "char_wb", "ngrams": (4, 4), "min_df": 2, "sublinear_tf": True}
@@ -158,55 +153,35 @@ class Start:
     whole: bool = False
 
 
-def starts_for(
-    texts: bool, long: bool = False, small: bool = False, tail: str | None = None, encoder: bool = False
-) -> Iterator[Start]:
-    """The settings to begin with: the default, then others, those first that bring much for their time."""
-    tails = {} if tail is None else {"tail": tail}
-    yield Start({}, whole=True)
-    if tails:
-        yield Start(tails)
-    if encoder:
-        yield Start({}, "xr-transformer", whole=True)
-    if small:
-        yield from _small(texts, long, tails)
-    elif not texts:
-        yield Start({}, "neighbors", whole=True)
-        yield Start({**_GENTLE, **tails})
-        yield Start({**_MANY, **tails}, whole=True)
-    elif long:
-        yield Start(tails, text=_WORDS, whole=True)
-        yield Start({"n_neighbors": 60}, "neighbors", _WORDS, whole=True)
-        yield Start({"tolerance": 0.3, **tails}, text=_FREQUENT, whole=True)
-        yield Start({"n_trees": 3, **tails}, text=_WORDS)
-        yield Start(tails, text={**_FREQUENT, "max_features": 120_000}, whole=True)  # which few rows would undervalue
-        yield Start({"tolerance": 0.3, **tails}, text={**_CHARACTERS, "max_features": 60_000}, whole=True)
-    else:
-        yield Start({"n_neighbors": 100}, "neighbors", _CHARACTERS, whole=True)
-        yield Start({**_MILD, "beam": 20, **tails}, text=_CHARACTERS, whole=True)
-        yield Start({**_MANY, **tails}, whole=True)
-        yield Start({**_GENTLE, **tails}, text=_CHARACTERS)
-        yield Start({**_MILD, "cost": 0.5, **tails}, text={"ngrams": (1, 1), "sublinear_tf": True})
-        yield Start({**_MILD, **_MANY, **tails}, text=_CHARACTERS)
-        gentle = {**_MILD, "beam": 20, "threshold": 0.03, "tolerance": 0.3}
-        yield Start({**gentle, **tails}, text={**_CHARACTERS, "ngrams": (3, 5)}, whole=True)
-    yield Start({"negatives": PRESETS["fast"]["negatives"], **tails})
-
-
-def _small(texts: bool, long: bool, tails: Mapping[str, Any]) -> Iterator[Start]:
-    """Where the model's size is limited: few terms, as these can't be pruned, and large leaves, so that few layers."""
-    few = {"ngrams": (1, 1), "min_df": 5, "sublinear_tf": True}
-    if not texts:
-        yield Start({**_SPARSE, **tails}, whole=True)
-        yield Start({**_SPARSE, "max_leaf": 800, "threshold": 0.3, **tails})
-        return
-    yield Start({**_SPARSE, **tails}, text=few, whole=True)
-    yield Start({**_SPARSE, **tails}, text={**few, "min_df": 3})
-    yield Start({**_SPARSE, **_MILD, "cost": 0.5, **tails}, text={**few, "min_df": 3})
-    yield Start({**_SPARSE, "max_leaf": 800, **tails}, text={**few, "min_df": 2})
-    yield Start({**_SPARSE, **tails}, text={**few, "min_df": 1, "max_features": 5_000}, whole=True)
-    if not long:
-        yield Start({**_SPARSE, **_MILD, **tails}, text={**_CHARACTERS, "max_features": 10_000})
+# Settings to begin with after the default, those first that bring much for their time: over matrices, over texts that
+# are long or short, and the same where the model's size is limited.
+_STARTS = {
+    "matrices": (Start({}, "neighbors", whole=True), Start(_GENTLE), Start(_MANY, whole=True)),
+    "long": (
+        Start({}, text=_WORDS, whole=True), Start({"n_neighbors": 60}, "neighbors", _WORDS, whole=True),
+        Start({"tolerance": 0.3}, text=_FREQUENT, whole=True), Start({"n_trees": 3}, text=_WORDS),
+        Start({}, text={**_FREQUENT, "max_features": 120_000}, whole=True),  # which few rows would undervalue
+        Start({"tolerance": 0.3}, text={**_CHARACTERS, "max_features": 60_000}, whole=True),
+    ),
+    "short": (
+        Start({"n_neighbors": 100}, "neighbors", _CHARACTERS, whole=True),
+        Start({**_MILD, "beam": 20}, text=_CHARACTERS, whole=True), Start(_MANY, whole=True),
+        Start(_GENTLE, text=_CHARACTERS),
+        Start({**_MILD, "cost": 0.5}, text={"ngrams": (1, 1), "sublinear_tf": True}),
+        Start({**_MILD, **_MANY}, text=_CHARACTERS),
+        Start({**_MILD, "beam": 20, "threshold": 0.03, "tolerance": 0.3}, text={**_CHARACTERS, "ngrams": (3, 5)},
+              whole=True),
+    ),
+    "small matrices": (Start(_SPARSE, whole=True), Start({**_SPARSE, "max_leaf": 800, "threshold": 0.3})),
+    # Few terms, as these can't be pruned, and large leaves, so that few layers.
+    "small long": (
+        Start(_SPARSE, text=_FEW, whole=True), Start(_SPARSE, text={**_FEW, "min_df": 3}),
+        Start({**_SPARSE, **_MILD, "cost": 0.5}, text={**_FEW, "min_df": 3}),
+        Start({**_SPARSE, "max_leaf": 800}, text={**_FEW, "min_df": 2}),
+        Start(_SPARSE, text={**_FEW, "min_df": 1, "max_features": 5_000}, whole=True),
+    ),
+    "small short": (Start({**_SPARSE, **_MILD}, text={**_CHARACTERS, "max_features": 10_000}),),  # after those for long
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -288,6 +263,7 @@ class Space:
         self.long = long
         self.texts, self.tail, self.small, self.seed = texts, tail, small, seed
         usual, neighbors, vectorizer = XRLinear(), NeighborRanker(), usual_vectorizer()
+        self.usual: dict[str, Estimator] = {"xr-linear": usual, "neighbors": neighbors}  # models with their defaults
         tails: dict[str, Dimension] = {} if tail is None else {"tail": Words((None, tail))}
         self.of_model: dict[str, dict[str, Dimension]] = {
             "xr-linear": {**self._of_trees(usual), **tails},
@@ -296,10 +272,14 @@ class Space:
                 **tails,
             },
         }  # fmt: skip
-        self.fixed: dict[str, Any] = {}  # parameters of models with an encoder
-        if encoder is not None:
-            self.fixed = {"encoder": encoder, "frozen": True}
-            self.of_model["xr-transformer"] = self._of_encoder()
+        # Parameters of models with an encoder, and those of their ranker that are tried.
+        self.fixed: dict[str, Any] = {} if encoder is None else {"encoder": encoder, "frozen": True}
+        if self.fixed:
+            self.usual["xr-transformer"] = MODELS["xr-transformer"](**self.fixed)
+            trees = self._of_trees(self.usual["xr-transformer"].part("ranker"))
+            names = ("negatives", "combine", "max_leaf", "n_trees", "beam", "cost", "positive_cost")
+            of_ranker = {f"ranker__{name}": trees[name] for name in names}
+            self.of_model["xr-transformer"] = {"dense_scale": Words((None, 0.5, 1.0, 2.0)), **of_ranker}
         self.of_text: dict[str, Dimension] = {}
         if texts:
             self.of_text = {
@@ -310,36 +290,25 @@ class Space:
             if small or long:
                 most = (5_000, 10_000, 20_000, 50_000, 120_000) if small else (60_000, 120_000, 240_000)
                 self.of_text["max_features"] = _words(vectorizer.max_features, most)
-        self._usual_text = vectorizer.get_params()
-
-    def _of_encoder(self) -> dict[str, Dimension]:
-        ranker = self._usual("xr-transformer").part("ranker")
-        names = ("negatives", "combine", "max_leaf", "n_trees", "beam", "cost", "positive_cost")
-        trees = self._of_trees(ranker)
-        return {"dense_scale": Words((None, 0.5, 1.0, 2.0)), **{f"ranker__{name}": trees[name] for name in names}}
-
-    def _usual(self, model: str) -> Estimator:
-        """A model with its defaults."""
-        return MODELS[model](**(self.fixed if model == "xr-transformer" else {}))
 
     def _usual_value(self, model: str, name: str) -> Any:
         """A parameter's default, a part's too."""
         outer, _, inner = name.rpartition("__")
-        usual = self._usual(model)
-        return getattr(usual.part(outer) if outer else usual, inner)
+        return getattr(self.usual[model].part(outer) if outer else self.usual[model], inner)
 
     def _usual_terms(self, model: str) -> dict[str, Any]:
         """The parameters of a model's vectoriser by default."""
-        return self._usual(model).part("vectorizer").get_params() if model == "xr-transformer" else self._usual_text
+        owner = self.usual[model]
+        return (owner.part("vectorizer") if model == "xr-transformer" else usual_vectorizer()).get_params()
 
     def _of_trees(self, usual: XRLinear) -> dict[str, Dimension]:
-        ranges = XRLinear.constraints
+        ranges: Any = XRLinear.constraints
         dimensions: dict[str, Dimension] = {
-            "negatives": _words(usual.negatives, _options(ranges["negatives"])),
+            "negatives": _words(usual.negatives, ranges["negatives"].options),
             "combine": _words(usual.combine, [word for word in _COMBINE if ranges["combine"].accepts(word)]),
             "branching": _around(usual.branching, 4, 64),
             "max_leaf": _around(usual.max_leaf, 20, 400),
-            "clustering": _words(usual.clustering, [w for w in _options(ranges["clustering"]) if w != "random"]),
+            "clustering": _words(usual.clustering, [word for word in ranges["clustering"].options if word != "random"]),
             "n_trees": Numbers(1, max(3, usual.n_trees)),
             "beam": _around(usual.beam, 5, 40),
             "cost": _around(usual.cost, 0.25, 4.0),
@@ -364,27 +333,33 @@ class Space:
 
     def starts(self) -> Iterator[Start]:
         """Settings that have proved good on some data, the default first."""
-        return starts_for(self.texts, self.long, self.small, self.tail, bool(self.fixed))
+        yield Start({}, whole=True)
+        if self.tail is not None:
+            yield Start({"tail": self.tail})
+        if self.fixed:
+            yield Start({}, "xr-transformer", whole=True)
+        kind = "matrices" if not self.texts else "long" if self.long else "short"
+        kinds = [kind] if not self.small else ["small long", "small short"] if kind == "short" else [f"small {kind}"]
+        last = Start({"negatives": PRESETS["fast"]["negatives"]})
+        tails = {} if self.tail is None else {"tail": self.tail}
+        for start in (*(start for each in kinds for start in _STARTS[each]), last):
+            yield start if start.model == "neighbors" else replace(start, changes={**start.changes, **tails})
 
     def setting(self, trial: Any) -> Setting:
         """The setting that a trial of the study tries."""
         model = trial.suggest_categorical("model", list(self.of_model))
-        parameters = {
-            name: dimension.suggest(trial, f"{model}.{name}") for name, dimension in self.of_model[model].items()
-        }
-        changed = {name: value for name, value in parameters.items() if value != _plain(self._usual_value(model, name))}
+        parameters = dict(self.fixed) if model == "xr-transformer" else {}
+        for name, dimension in self.of_model[model].items():
+            value = dimension.suggest(trial, f"{model}.{name}")
+            if value != _plain(self._usual_value(model, name)):
+                parameters[name] = value
+        if self.seed != getattr(self.usual[model], "seed", self.seed):
+            parameters["seed"] = self.seed
         text = {name: dimension.suggest(trial, f"text.{name}") for name, dimension in self.of_text.items()}
         if "terms" in text:
             text |= dict(zip(_KINDS, text.pop("terms"), strict=True))
         usual = self._usual_terms(model)
-        text = {name: value for name, value in text.items() if value != _plain(usual[name])}
-        return Setting(model, self._seeded(model, changed), text)
-
-    def _seeded(self, model: str, parameters: dict[str, Any]) -> dict[str, Any]:
-        usual = self._usual(model)
-        seeded = hasattr(usual, "seed") and self.seed != usual.seed
-        fixed = self.fixed if model == "xr-transformer" else {}
-        return {**fixed, **parameters, "seed": self.seed} if seeded else {**fixed, **parameters}
+        return Setting(model, parameters, {name: value for name, value in text.items() if value != _plain(usual[name])})
 
     def point(self, start: Start) -> dict[str, Any]:
         """A start as the study takes it: a value for each dimension."""
@@ -400,18 +375,12 @@ class Space:
 
     def varied(self, point: Mapping[str, Any], rng: np.random.Generator) -> dict[str, Any]:
         """A point near another: one or two of the values that its model depends on are others."""
-        dimensions = {f"{point['model']}.{name}": one for name, one in self.of_model[point["model"]].items()}
-        dimensions |= {f"text.{name}": one for name, one in self.of_text.items()}
-        names = [name for name, one in dimensions.items() if one.movable]
-        chances = np.array([_OFTEN if name.rpartition(".")[2] in _TELLING else 1.0 for name in names])
-        chosen = rng.choice(len(names), int(rng.integers(1, 3)), replace=False, p=chances / chances.sum())
-        changed = {names[at]: dimensions[names[at]].moved(point[names[at]], rng) for at in chosen.tolist()}
-        return {**point, **changed}
-
-
-def _options(constraint: Constraint) -> list[str]:
-    assert isinstance(constraint, Choice)
-    return list(constraint.options)
+        both = ((point["model"], self.of_model[point["model"]]), ("text", self.of_text))
+        movable = [(f"{kind}.{name}", each) for kind, of_kind in both for name, each in of_kind.items() if each.movable]
+        chances = np.array([_OFTEN if name.rpartition(".")[2] in _TELLING else 1.0 for name, _ in movable])
+        chosen = rng.choice(len(movable), int(rng.integers(1, 3)), replace=False, p=chances / chances.sum())
+        changed = (movable[number] for number in chosen.tolist())
+        return {**point, **{name: dimension.moved(point[name], rng) for name, dimension in changed}}
 
 
 def _words(usual: Any, values: Sequence[Any]) -> Words:

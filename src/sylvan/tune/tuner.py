@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Literal, get_args
@@ -27,9 +28,9 @@ from sylvan.models.transformer.presets import encoder_of
 from sylvan.models.transformer.x_transformer import XRTransformer
 from sylvan.parallel import quiet, resolve_jobs
 from sylvan.params.fields import Choice, Number, check_value
-from sylvan.params.wording import are, counted, shown_bytes, shown_time
+from sylvan.params.wording import are, counted, shown_time
 from sylvan.ranking.ensemble import Way, combine_rankings
-from sylvan.tune.result import Budget, Limits, Trial, TuneResult, parse_seconds
+from sylvan.tune.result import COSTS, Budget, Limits, Trial, TuneResult, leaders, parse_seconds
 from sylvan.tune.search import JOINING, SAFETY, Search, Study, data_identity, need_optuna, ranked
 from sylvan.tune.space import Space, joined
 from sylvan.tune.workbench import QUERIES, SUBLINEAR, Metric, Scores, Workbench, bootstrap, median_latency
@@ -64,26 +65,22 @@ def grow_ensemble(
     if len(trials) < 2:
         return None
     jobs, width = resolve_jobs(n_jobs), MOST if depth is None else max(depth, SHORT)
-    seen: set[tuple[str, ...]] = set()
-    tried = []  # the best trials, and the best of each model over each kind of terms
-    for place, trial in enumerate(trials):
-        if place < TRIED or trial.family not in seen:
-            tried.append(place)
-        seen.add(trial.family)
-    short = [TopK(tops[at].labels[:, :width], tops[at].scores[:, :width]) for at in tried]
+    best_of_kinds = {trial.number for trial in leaders(trials)}  # of each model over each kind of terms
+    places = [place for place, trial in enumerate(trials) if place < TRIED or trial.number in best_of_kinds]
+    tried = [trials[place] for place in places]
+    short = [TopK(tops[place].labels[:, :width], tops[place].scores[:, :width]) for place in places]
 
-    def fits(places: Sequence[int]) -> bool:
-        return allowed(_joined([trials[tried[at]] for at in places], (), number))
+    def fits(members: Sequence[int]) -> bool:
+        return allowed(_joined([tried[member] for member in members], (), number))
 
     drawn, top = _drawn(short, lambda top: score(top).value(), fits, jobs)
     if len(drawn) < 2:
         return None
-    members = [short[at] for at in drawn]
     alone = score(_cross_fitted(short, score, jobs, 1)).value()
-    if score(_cross_fitted(members, score, jobs, DRAWS)).value() <= alone:
+    if score(_cross_fitted([short[member] for member in drawn], score, jobs, DRAWS)).value() <= alone:
         return None
     scores, total = score(top), sum(drawn.values())
-    joined = _joined([trials[tried[at]] for at in drawn], tuple(n / total for n in drawn.values()), number)
+    joined = _joined([tried[member] for member in drawn], tuple(n / total for n in drawn.values()), number)
     return replace(joined, score=scores.value()), scores
 
 
@@ -94,20 +91,17 @@ def _drawn(
     draws, joined = [0], tops[0]
     best, taken, together = value(joined), 1, joined
     while len(draws) < DRAWS:
-        found: tuple[float, int, TopK] | None = None
-        for at, top in enumerate(tops):
-            if at not in draws and (len(set(draws)) == MEMBERS or not fits([*dict.fromkeys(draws), at])):
-                continue
-            weights = np.array([len(draws), 1]) / (len(draws) + 1)
-            tried = combine_rankings([joined, top], weights, 2 * tops[0].k, how=HOW, votes=VOTES, n_jobs=n_jobs)
-            if found is None or value(tried) > found[0]:
-                found = value(tried), at, tried
-        assert found is not None  # the first may always be drawn again
-        draws.append(found[1])
-        joined = found[2]
-        if found[0] > best * (1 + NOTHING):
-            best, taken, together = found[0], len(draws), joined
-    return {at: draws[:taken].count(at) for at in dict.fromkeys(draws[:taken])}, together
+        weights = np.array([len(draws), 1]) / (len(draws) + 1)
+        options: list[tuple[float, int, TopK]] = []  # the first may always be drawn again
+        for member, top in enumerate(tops):
+            if member in draws or (len(set(draws)) < MEMBERS and fits([*dict.fromkeys(draws), member])):
+                tried = combine_rankings([joined, top], weights, 2 * tops[0].k, how=HOW, votes=VOTES, n_jobs=n_jobs)
+                options.append((value(tried), member, tried))
+        reached, member, joined = max(options, key=lambda option: option[0])  # the first of the best
+        draws.append(member)
+        if reached > best * (1 + NOTHING):
+            best, taken, together = reached, len(draws), joined
+    return dict(Counter(draws[:taken])), together
 
 
 def _joined(members: Sequence[Trial], weights: tuple[float, ...], number: int) -> Trial:
@@ -186,19 +180,16 @@ def _whole_groups(groups: Any, n: int, order: npt.NDArray[np.intp], size: int, s
         raise ParameterError("The 'groups' parameter must be all strings or all numbers.") from None
     if len(names) < 2:
         raise DataError(f"There is one group, of {counted(n, 'row')}: none can be held out.")
-    sizes = np.bincount(number)
-    first = np.unique(number[order], return_index=True)[1]
+    sizes = np.bincount(number).tolist()
     taken: list[int] = []
     total = 0
-    for group in number[order][np.sort(first)]:
+    for group in dict.fromkeys(number[order].tolist()):
         if skip and taken and total + sizes[group] > 1.5 * size:
             continue  # a group isn't torn, and a large one would leave few rows to train on
-        if total + sizes[group] >= n:
+        if total >= size or total + sizes[group] >= n:
             break
         taken.append(group)
-        total += int(sizes[group])
-        if total >= size:
-            break
+        total += sizes[group]
     return np.flatnonzero(np.isin(number, taken))
 
 
@@ -368,6 +359,7 @@ class _Finish:
     def __init__(self, search: Search, X: Any, Y: Any, fields: tuple[Any, str], notes: list[str]) -> None:
         self.search, self.bench, self.limits, self.budget = search, search.bench, search.limits, search.budget
         self.X, self.Y, self.fields, self.notes = X, Y, fields, notes
+        self.scored = [trial for trial in search.records.values() if trial.score is not None]
         self.ensemble: Trial | None = None
         self.ensemble_scores: Scores | None = None
 
@@ -389,28 +381,21 @@ class _Finish:
                 broken.append(f"#{candidate.number}: its training failed: {error}")
                 continue
             latency, n_bytes = self._measure(model)
-            problems = self.limits.broken(latency, n_bytes, seconds)
-            if not problems:
-                final = replace(candidate, latency=latency, n_bytes=n_bytes, seconds=seconds)
+            final = replace(candidate, latency=latency, n_bytes=n_bytes, seconds=seconds)
+            if final.holds(self.limits):
                 return self._described(model, final, broken, pruned_to)
-            broken.append(f"#{candidate.number}: {' and '.join(problems)}")
+            broken.append(f"#{candidate.number}: {' and '.join(final.broken(self.limits))}")
             heavier = max(1.0, n_bytes / (candidate.n_bytes or n_bytes))
         raise TuningError(self._none_holds(broken))
 
     def _candidates(self) -> list[Trial]:
-        """Trials within the limits, as far as they are known, the best first; the best ensemble among them."""
+        """Trials within the limits, as far as they are known, the best first; before them the best ensemble of trials
+        whose scores are probabilities, as those are that no ``tail`` ordered."""
         best = self.search.best()
-        scored = [trial for trial in self.search.records.values() if trial.score is not None]
-        others = [trial for trial in scored if trial not in best and trial.holds(self.limits)]
-        self._grow(best)
-        grown = [] if self.ensemble is None else [self.ensemble]
-        return [*grown, *best, *ranked(others)]  # a pruned trial is better than none
-
-    def _grow(self, best: list[Trial]) -> None:
-        """Find the best ensemble of trials whose scores are probabilities, as those are that no ``tail`` ordered."""
-        trials = [trial for trial in best if all("tail" not in member.parameters for member in trial.members)]
-        known = [(trial, self.search.study.top(trial.number)) for trial in trials]
-        usable = [(trial, top) for trial, top in known if top is not None]
+        others = [trial for trial in self.scored if trial not in best and trial.holds(self.limits)]
+        tops = ((trial, self.search.study.top(trial.number)) for trial in best
+                if all("tail" not in member.parameters for member in trial.members))  # fmt: skip
+        usable = [(trial, top) for trial, top in tops if top is not None]
         remaining = self.budget.remaining - JOINING * (self.budget.seconds or 0.0)
 
         def allowed(trial: Trial) -> bool:
@@ -422,6 +407,8 @@ class _Finish:
         )  # fmt: skip
         if grown is not None:
             self.ensemble, self.ensemble_scores = grown
+            best.insert(0, grown[0])
+        return [*best, *ranked(others)]  # a pruned trial is better than none
 
     def _train(self, candidate: Trial) -> tuple[Estimator, float, int | None]:
         """The model of all rows, the seconds of its training, and the size that it was pruned to."""
@@ -437,16 +424,15 @@ class _Finish:
 
     def _measure(self, model: Estimator) -> tuple[float, int]:
         """The latency of single queries, and the bytes of the saved model."""
-        k, X, rows = self.bench.metric.k or 10, self.bench.X, self.bench.holdout[:QUERIES]
-        queries = [[X[row]] if self.bench.texts else take_rows(X, rows[at : at + 1]) for at, row in enumerate(rows)]
+        k, X = self.bench.metric.k or 10, self.bench.X
+        holdout = self.bench.holdout[:QUERIES]
+        queries = [[X[row]] if self.bench.texts else take_rows(X, np.array([row])) for row in holdout]
         latency = median_latency(lambda query: model.rank(query, k), queries, self.bench.clock)
         return latency, store.saved_bytes(model.to_state())
 
     def _described(self, model: Estimator, final: Trial, broken: list[str], pruned_to: int | None) -> TuneResult:
         records = self.search.records
-        trials = [records[number] for number in sorted(records)]
-        if self.ensemble is not None:
-            trials.append(self.ensemble)
+        trials = [*(records[number] for number in sorted(records)), *([] if self.ensemble is None else [self.ensemble])]
         notes = [*self.notes, *(f"Passed over {problem}." for problem in broken)]
         spent, seconds = self.budget.spent, self.budget.seconds
         if seconds is not None and spent > 1.05 * seconds:
@@ -467,15 +453,10 @@ class _Finish:
 
     def _none_holds(self, broken: list[str]) -> str:
         """Why there is no model, with what came nearest."""
-        tried = [trial for trial in self.search.records.values() if trial.score is not None]
         parts = []
-        for name, attribute, shown in (
-            ("fastest single query", "latency", shown_time), ("smallest model", "n_bytes", shown_bytes),
-            ("fastest training", "seconds", shown_time),
-        ):  # fmt: skip
-            values = [getattr(trial, attribute) for trial in tried if getattr(trial, attribute) is not None]
-            if values:
-                parts.append(f"the {name} {shown(min(values))}")
-        nearest = f" Of {counted(len(tried), 'trial')}, {', '.join(parts)}." if parts else ""
+        for name, cost in zip(("fastest single query", "smallest model", "fastest training"), COSTS, strict=True):
+            if values := [value for trial in self.scored if (value := getattr(trial, cost.attribute)) is not None]:
+                parts.append(f"the {name} {cost.shown(min(values))}")
+        nearest = f" Of {counted(len(self.scored), 'trial')}, {', '.join(parts)}." if parts else ""
         reasons = f" Tried on all rows: {'; '.join(broken)}." if broken else ""
         return f"No setting that was tried holds to the limits.{nearest}{reasons} Give other limits or a longer budget."
