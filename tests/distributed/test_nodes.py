@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sylvan.distributed.cluster import on_each_node
+from sylvan.distributed.cluster import ask_nodes
 from sylvan.errors import DataError
 
 
@@ -26,6 +26,9 @@ class Scripted:
     def __init__(self, alive: bool) -> None:
         self.alive, self.second = alive, True
 
+    def remote(self, **_: int) -> Any:
+        return lambda work: self
+
     def nodes(self) -> list[dict[str, Any]]:
         found = {"one": True, "two": self.second}
         return [{"NodeManagerHostname": name, "NodeID": name, "Alive": found[name]} for name in found]
@@ -42,10 +45,10 @@ class Scripted:
 
 def test_a_node_that_leaves_while_it_is_asked_is_none() -> None:
     module = Scripted(alive=False)
-    assert list(on_each_node(module, module)) == [("one", "one")]
+    assert ask_nodes(module, print) == [("one", "one")]
 
 
 def test_a_node_that_stays_and_cant_answer_is_named() -> None:
     module = Scripted(alive=True)
     with pytest.raises(DataError, match=r"The node 'two' can't run Sylvan: the worker died"):
-        list(on_each_node(module, module))
+        ask_nodes(module, print)

@@ -17,7 +17,7 @@ import sylvan
 from sylvan import serve
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.serve import Limits, ServedFolder, Settings
-from sylvan.serve.settings import ApiKey, Keyring, Rate, checked, named_folders, read_settings
+from sylvan.serve.settings import ApiKey, Keyring, checked, named_folders, read_settings
 
 ADMIN, USER = "an admin key, long enough", "a user's key, long enough"
 KEYS = (
@@ -69,12 +69,13 @@ def test_without_keys_nobody_changes_a_model(books: str) -> None:
 def test_a_rate_is_kept_on_average(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    rate = Rate(2.0)
-    taken = sum(rate.take() == 0 for _ in range(100))
+    key = ApiKey("web", b"digest", rate=2.0)
+    ring = Keyring([key])
+    taken = sum(ring.wait(key) == 0 for _ in range(100))
     assert taken == 20
-    assert rate.take() == pytest.approx(0.5)
+    assert ring.wait(key) == pytest.approx(0.5)
     now[0] += 3
-    assert sum(rate.take() == 0 for _ in range(100)) == 6
+    assert sum(ring.wait(key) == 0 for _ in range(100)) == 6
 
 
 def test_a_keyring_compares_every_key() -> None:

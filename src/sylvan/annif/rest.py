@@ -11,7 +11,7 @@ import weakref
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -108,16 +108,10 @@ class DocumentSuggestions(msgspec.Struct):
     document_id: str | None
 
 
-class _Bodies(NamedTuple):
+@functools.cache
+def _bodies(limits: Limits) -> dict[str, type[Any]]:
     """The types of requests, with a server's limits in them."""
 
-    form: type[Any]
-    batch: type[Any]
-    options: type[Any]
-
-
-@functools.cache
-def _bodies(limits: Limits) -> _Bodies:
     def struct(name: str, words: str, *fields: Any) -> type[Any]:
         return msgspec.defstruct(name, fields, namespace={"__doc__": words})
 
@@ -132,11 +126,11 @@ def _bodies(limits: Limits) -> _Bodies:
         text, ("document_id", str | None, None), ("metadata", dict[str, str], {}),
     )  # fmt: skip
     documents: Any = Annotated[list[document], Meta(max_length=min(_MOST_DOCUMENTS, limits.texts))]  # type: ignore[valid-type]
-    return _Bodies(
-        struct("SuggestForm", "A text to find labels for; further fields are passed over.", text, *options),
-        struct("SuggestBatch", "Texts to find labels for.", ("documents", documents)),
-        struct("SuggestOptions", "How many labels a text gets.", *options),
-    )
+    return {
+        "form": struct("SuggestForm", "A text to find labels for; further fields are passed over.", text, *options),
+        "batch": struct("SuggestBatch", "Texts to find labels for.", ("documents", documents)),
+        "options": struct("SuggestOptions", "How many labels a text gets.", *options),
+    }
 
 
 def uri_of(version: Version, label: str | int) -> str:
@@ -148,28 +142,27 @@ def uri_of(version: Version, label: str | int) -> str:
     return (subjects is not None and subjects.uri(word)) or urllib.parse.quote(word, safe="")
 
 
-async def info(call: Call) -> Reply:
+async def info(call: Call) -> ApiInfo:
     """What answers here."""
-    return Reply.of(ApiInfo("Sylvan", __version__))
+    return ApiInfo("Sylvan", __version__)
 
 
-async def projects(call: Call) -> Reply:
+async def projects(call: Call) -> ListedProjects:
     """The models that take texts."""
     served = [each for each in call.service.served.values() if each.current is None or each.current.takes == "texts"]
-    return Reply.of(ListedProjects(await asyncio.to_thread(lambda: list(map(_project, served)))))
+    return ListedProjects(await asyncio.to_thread(lambda: list(map(_project, served))))
 
 
-async def project(call: Call) -> Reply:
+async def project(call: Call) -> Project:
     """A model as a project."""
-    served, version = _asked_project(call)
-    return Reply.of(await asyncio.to_thread(_project, served), version.headers())
+    return await asyncio.to_thread(_project, _asked_project(call)[0])
 
 
-async def vocabs(call: Call) -> Reply:
+async def vocabs(call: Call) -> ListedVocabs:
     """The labels of each model that is open."""
     versions = [served.current for served in call.service.served.values() if served.current is not None]
     texts = [version for version in versions if version.takes == "texts"]
-    return Reply.of(ListedVocabs(await asyncio.to_thread(lambda: list(map(_vocab, texts)))))
+    return ListedVocabs(await asyncio.to_thread(lambda: list(map(_vocab, texts))))
 
 
 async def subjects(call: Call) -> Reply:
@@ -177,35 +170,34 @@ async def subjects(call: Call) -> Reply:
     _, version = _asked_project(call)
     language = call.query().get("language", "")
     await _need_language(version, language)
-    return Reply(type=_TSV, headers=version.headers(), pieces=_subject_lines(version, language))
+    return Reply(type=_TSV, headers=version.headers, pieces=_subject_lines(version, language))
 
 
-async def suggest(call: Call) -> Reply:
+async def suggest(call: Call) -> Suggestions:
     """The labels of a text."""
     served, version = _asked_project(call)
     call.need_type(_FORM)
     served.engine.check_room()
     data = await call.body()
     form = _fields(data) if len(data) < _LARGE else await asyncio.to_thread(_fields, data)
-    options = convert(form, _bodies(call.limits).form, 400)
+    options = convert(form, _bodies(call.limits)["form"], 400)
     (row,) = await _suggested(call, served, version, [options.text], options)
-    return Reply.of(Suggestions(row), version.headers())
+    return Suggestions(row)
 
 
-async def suggest_batch(call: Call) -> Reply:
+async def suggest_batch(call: Call) -> list[DocumentSuggestions]:
     """The labels of several texts."""
     served, version = _asked_project(call)
     call.need_type(JSON)
     served.engine.check_room()
     query = {name: value for name, value in call.query().items() if name in _OPTIONS}
-    options = convert(query, _bodies(call.limits).options, 400)
+    options = convert(query, _bodies(call.limits)["options"], 400)
     try:
-        documents = decode(await call.body(), _bodies(call.limits).batch).documents
+        documents = decode(await call.body(), _bodies(call.limits)["batch"]).documents
     except Problem as problem:
         raise Problem(400 if problem.status == 422 else problem.status, problem.detail) from None
     rows = await _suggested(call, served, version, [document.text for document in documents], options)
-    pairs = zip(rows, documents, strict=True)
-    return Reply.of([DocumentSuggestions(row, document.document_id) for row, document in pairs], version.headers())
+    return [DocumentSuggestions(row, document.document_id) for row, document in zip(rows, documents, strict=True)]
 
 
 def operations(service: Service) -> list[Operation]:
@@ -219,11 +211,11 @@ def operations(service: Service) -> list[Operation]:
     routes = (
         Operation(
             "POST", "/v1/projects/{project}/suggest", suggest, "Finds the labels of a text, as Annif does.",
-            Suggestions, {_FORM: bodies.form}, errors=(400, 429),
+            Suggestions, {_FORM: bodies["form"]}, errors=(400, 429),
         ),
         Operation(
             "POST", "/v1/projects/{project}/suggest-batch", suggest_batch,
-            "Finds the labels of up to 32 texts, as Annif does.", list[DocumentSuggestions], {JSON: bodies.batch},
+            "Finds the labels of up to 32 texts, as Annif does.", list[DocumentSuggestions], {JSON: bodies["batch"]},
             query=options, errors=(400, 429),
         ),
         Operation(

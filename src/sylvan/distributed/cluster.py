@@ -127,11 +127,7 @@ class Connection:
 
 def ask_nodes(module: Any, work: Callable[..., Any], *arguments: Any) -> list[tuple[str, Any]]:
     """What a worker of every node answers: names of nodes and answers. ``work`` is a function of a module."""
-    return list(on_each_node(module, module.remote(num_cpus=0, max_retries=0)(work), *arguments))
-
-
-def on_each_node(module: Any, task: Any, *arguments: Any) -> Iterator[tuple[str, Any]]:
-    """The name of each node that is there, and its answer."""
+    task = module.remote(num_cpus=0, max_retries=0)(work)
     strategy = module.util.scheduling_strategies.NodeAffinitySchedulingStrategy
     nodes = [node for node in module.nodes() if node["Alive"]]
     answers = [
@@ -139,16 +135,17 @@ def on_each_node(module: Any, task: Any, *arguments: Any) -> Iterator[tuple[str,
          task.options(scheduling_strategy=strategy(node["NodeID"], soft=False)).remote(*arguments))
         for node in nodes
     ]  # fmt: skip
+    results = []
     for name, number, reference in answers:
         try:
-            answer = module.get(reference, timeout=_ANSWERS)
+            results.append((name, module.get(reference, timeout=_ANSWERS)))
         except module.exceptions.TaskUnschedulableError:
             continue  # a node that has just left the cluster runs nothing
         except Exception as error:
             if number not in {node["NodeID"] for node in module.nodes() if node["Alive"]}:
                 continue  # it left while it was asked
             raise DataError(f"The node {name!r} can't run Sylvan: {line_of(error, -1)}") from error
-        yield name, answer
+    return results
 
 
 def versions() -> dict[str, str]:
@@ -158,8 +155,7 @@ def versions() -> dict[str, str]:
 
 def check_nodes(module: Any) -> None:
     """Ask every node for its versions."""
-    here = versions()
     for name, remote in ask_nodes(module, versions):
-        for what, version in here.items():
+        for what, version in versions().items():
             if remote[what] != version:
                 raise DataError(f"The node {name!r} has {what} {remote[what]}, but this process has {version}.")

@@ -10,47 +10,12 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape as _escape
+from pathlib import Path
 from typing import Any
 
 from sylvan.data.streams import check_ending, open_write
 from sylvan.explain.records import Example, Step, TreeVote
 from sylvan.params.wording import counted
-
-# Light and dark from the reader's own settings. The policy forbids whatever an escaped text might still try.
-_HEAD = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{title}</title>
-<style>
-:root {{ --text: #1d2327; --soft: #5b656d; --page: #fff; --line: #d9dee2; --for: #2b7a4b; --against: #b3402f; }}
-@media (prefers-color-scheme: dark) {{
-  :root {{ --text: #e4e7ea; --soft: #9aa5ae; --page: #171b1e; --line: #343b41; --for: #5fbf87; --against: #e58471; }}
-}}
-body {{ font: 16px/1.5 system-ui, sans-serif; color: var(--text); background: var(--page); max-width: 46rem;
-  margin: 2rem auto; padding: 0 1rem; overflow-wrap: anywhere; }}
-h1 {{ font-size: 1.5rem; margin: 2.5rem 0 .25rem; }}
-h2 {{ font-size: 1.1rem; margin: 1.5rem 0 .25rem; }}
-h3 {{ font-size: 1rem; margin: 0; }}
-p {{ margin: .25rem 0 .5rem; }}
-.soft, caption {{ color: var(--soft); font-size: .9rem; text-align: left; }}
-ol.path {{ list-style: none; margin: 0; padding: 0; }}
-ol.path > li {{ border-left: 3px solid var(--for); padding: .25rem 0 1rem .9rem; }}
-ol.path > li.lost {{ border-left-color: var(--against); border-left-style: dashed; }}
-table {{ border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .92rem; }}
-td {{ border-top: 1px solid var(--line); padding: .15rem .4rem; vertical-align: middle; }}
-td.sum {{ text-align: right; width: 5rem; white-space: nowrap; }}
-td.bar {{ width: 9rem; }}
-td.bar span {{ display: block; height: .55rem; border-radius: 2px; min-width: 1px; background: var(--for); }}
-td.bar span.against {{ background: var(--against); }}
-blockquote {{ margin: .5rem 0; padding-left: .9rem; border-left: 3px solid var(--line); color: var(--soft); }}
-</style>
-</head>
-<body>
-"""
 
 
 def number(value: float) -> str:
@@ -111,6 +76,16 @@ def example_words(example: Example) -> str:
     return f"row {example.row:,}, similarity {number(example.similarity)}"
 
 
+def _terms(step: Step) -> Iterator[tuple[float, str, str]]:
+    """What adds up to a node's own score: amounts, their names, and products that they are."""
+    listed = (*step.positive, *step.negative)
+    for feature in listed:
+        yield feature.contribution, feature.name, f"{number(feature.value)} × {number(feature.weight)}"
+    if step.n_weighed > len(listed):
+        yield step.rest, f"{step.n_weighed - len(listed):,} more", ""
+    yield step.intercept, "intercept", ""
+
+
 def _lines(result: Explanation) -> Iterator[str]:
     yield f"{printable(result.title)}: {verdict(result)}"
     if result.excerpt is not None:
@@ -123,13 +98,8 @@ def _lines(result: Explanation) -> Iterator[str]:
         for step in vote.paths[0].steps:
             yield f"  {step.layer + 1}. {printable(step.title)}"
             yield f"     {step_words(step)}"
-            listed = (*step.positive, *step.negative)
-            for each in listed:
-                parts = f"{number(each.value)} × {number(each.weight)}"
-                yield f"       {each.contribution:+8.4f}  {printable(each.name)}  ({parts})"
-            if step.n_weighed > len(listed):
-                yield f"       {step.rest:+8.4f}  {step.n_weighed - len(listed):,} more"
-            yield f"       {step.intercept:+8.4f}  intercept"
+            for value, name, product in _terms(step):
+                yield f"       {value:+8.4f}  {printable(name)}" + (f"  ({product})" if product else "")
     if result.examples:
         yield ""
         yield "Nearest training rows with this label:"
@@ -145,8 +115,9 @@ def escape(text: str) -> str:
 
 
 def page_head(title: str) -> str:
-    """The beginning of a page up to its body, with its style."""
-    return _HEAD.format(title=escape(title))
+    """The beginning of a page up to its body, with its style: light and dark from the reader's own settings, and a
+    policy that forbids whatever an escaped text might still try."""
+    return Path(__file__).with_name("page_head.html").read_text("utf-8").replace("{title}", escape(title))
 
 
 def as_page(explanations: Sequence[Explanation]) -> str:
@@ -183,24 +154,14 @@ def _section(result: Explanation) -> Iterator[str]:
 def _step(step: Step) -> Iterator[str]:
     yield f"<li{'' if step.followed else ' class=lost'}>\n<h3>{step.layer + 1}. {escape(step.title)}</h3>\n"
     yield f"<p class=soft>{escape(step_words(step))}</p>\n<table>\n"
-    listed = (*step.positive, *step.negative)
-    widest = max([abs(step.intercept), abs(step.rest), *(abs(feature.contribution) for feature in listed)])
-    for feature in listed:
-        yield _row(feature.contribution, feature.name, f"{number(feature.value)} × {number(feature.weight)}", widest)
-    if step.n_weighed > len(listed):
-        yield _row(step.rest, f"{step.n_weighed - len(listed):,} more", "", widest)
-    yield _row(step.intercept, "intercept", "", widest)
+    terms = list(_terms(step))
+    widest = max(abs(value) for value, _, _ in terms)
+    for value, name, product in terms:
+        share = 100 * abs(value) / widest if widest > 0 else 0.0
+        bar = f'<span{" class=against" if value < 0 else ""} style="width:{share:.1f}%"></span>'
+        yield f"<tr><td class=sum>{value:+.4f}</td><td class=bar>{bar}</td><td>{escape(name)}</td>"
+        yield f"<td class=soft>{escape(product)}</td></tr>\n"
     yield "</table>\n</li>\n"
-
-
-def _row(value: float, name: str, product: str, widest: float) -> str:
-    share = 100 * abs(value) / widest if widest > 0 else 0.0
-    side = " class=against" if value < 0 else ""
-    bar = f'<span{side} style="width:{share:.1f}%"></span>'
-    return (
-        f"<tr><td class=sum>{value:+.4f}</td><td class=bar>{bar}</td><td>{escape(name)}</td>"
-        f"<td class=soft>{escape(product)}</td></tr>\n"
-    )
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,9 @@ from sylvan.ranking.tree_ranker import TreeRanker
 from sylvan.weights.layer import LayerWeights, readable
 
 Candidates = tuple[Array, Array]  # nodes and their scores, best first
+# A node's siblings, the score of the path down to it, what brings such scores to where they're compared, and fields of
+# its Step.
+_Scored = tuple[Candidates, float, Callable[[Any], float], dict[str, Any]]
 
 
 def tree_votes(
@@ -41,57 +44,46 @@ def explain_paths(
     ranker: TreeRanker, row: Csr, label: int, *, beam: int, combines: Sequence[str], top: int, names: Names
 ) -> tuple[LeafPath, ...]:
     """The paths to all leaves of ``label``: those that the beam reaches first, then by score."""
+
     # Shape: row (1, n_features)
-    tree, searched, paths = ranker.tree, search_layers(ranker, row, beam, combines), []
-    for leaf in np.flatnonzero(tree.leaf_labels == label).tolist():
-        steps, above = _Steps(tree, searched, beam, names), 0.0
-        for weights, combine, node in zip(ranker.layers, combines, tree.path(leaf), strict=True):
-            siblings = _children(row, weights, steps.parent, above, combine)
-            own = _score_of(_children(row, weights, steps.parent, 0.0, "ranker"), node)
-            above = _score_of(siblings, node)
-            weighed = _weighed(row, weights, steps.parent, node, top, names)
-            # A path's score as ranking would give it: products are logarithms.
-            so_far = float if combine == "ranker" else lambda score: float(np.exp(np.float32(score)))
-            steps.add(node, siblings, own, above, so_far, intercept=float(weights.intercepts[node]), **weighed)
-        paths.append(LeafPath(leaf, tuple(steps.steps)))
+    def score(layer: int, cluster: int, node: int, above: float) -> _Scored:
+        weights, combine = ranker.layers[layer], combines[layer]
+        siblings = _children(row, weights, cluster, above, combine)
+        own = _score_of(_children(row, weights, cluster, 0.0, "ranker"), node)
+        weighed = _weighed(row, weights, cluster, node, top, names)
+        fields = {"score": own, "intercept": float(weights.intercepts[node]), **weighed}
+        # A path's score as ranking would give it: products are logarithms.
+        so_far = float if combine == "ranker" else lambda score: float(np.exp(np.float32(score)))
+        return siblings, _score_of(siblings, node), so_far, fields
+
+    searched = search_layers(ranker, row, beam, combines)
+    leaves = np.flatnonzero(ranker.tree.leaf_labels == label).tolist()
+    paths = [_path_to(leaf, ranker.tree, searched, beam, names, score) for leaf in leaves]
     return tuple(sorted(paths, key=lambda path: (not path.reached, -path.score)))
 
 
-class _Steps:
-    """The steps of one path, from the root down."""
-
-    def __init__(self, tree: LabelTree, searched: Sequence[Candidates], beam: int, names: Names) -> None:
-        self._tree, self._searched, self._beam, self._names = tree, searched, beam, names
-        self.steps: list[Step] = []
-        self.parent, self._opened = 0, True
-
-    def add(
-        self, node: int, siblings: Candidates, own: float, above: float, so_far: Callable[[Any], float], **weighed: Any
-    ) -> None:
-        """A node with its ``own`` score, that of the path down to it, and what features add to it."""
-        layer, beam = len(self.steps), self._beam
-        nodes, scores = self._searched[layer]
-        last = layer == self._tree.depth - 1
-        beam_place = node_place(nodes, node) if self._opened else None
-        followed = self._opened and (last or (beam_place is not None and beam_place <= beam))
-        self.steps.append(
+def _path_to(
+    leaf: int, tree: LabelTree, searched: Sequence[Candidates], beam: int, names: Names,
+    score: Callable[[int, int, int, float], _Scored],
+) -> LeafPath:  # fmt: skip
+    """The path to a leaf; ``score`` scores a node, by its layer, its parent and the score of the path to there."""
+    steps: list[Step] = []
+    parent, opened, above = 0, True, 0.0
+    for layer, ((nodes, scores), node) in enumerate(zip(searched, tree.path(leaf), strict=True)):
+        siblings, above, so_far, fields = score(layer, parent, node, above)
+        last = layer == tree.depth - 1
+        place = node_place(nodes, node) if opened else None
+        followed = opened and (last or (place is not None and place <= beam))
+        floor = so_far(scores[beam - 1]) if opened and not last and len(nodes) > beam else None
+        steps.append(
             Step(
-                layer=layer,
-                node=node,
-                title=node_title(self._tree, layer, node, self._names.label, self._names.counts),
-                score=own,
-                so_far=so_far(above),
-                place=node_place(siblings[0], node) or len(siblings[0]),
-                n_siblings=len(siblings[0]),
-                opened=self._opened,
-                beam_place=beam_place,
-                n_candidates=len(nodes) if self._opened else None,
-                followed=followed,
-                floor=so_far(scores[beam - 1]) if self._opened and not last and len(nodes) > beam else None,
-                **weighed,
+                layer, node, node_title(tree, layer, node, names.label, names.counts), so_far=so_far(above),
+                place=node_place(siblings[0], node) or len(siblings[0]), n_siblings=len(siblings[0]), opened=opened,
+                beam_place=place, n_candidates=len(nodes) if opened else None, followed=followed, floor=floor, **fields,
             )
-        )
-        self.parent, self._opened = node, followed
+        )  # fmt: skip
+        parent, opened = node, followed
+    return LeafPath(leaf, tuple(steps))
 
 
 def beam_that_reaches(ranker: TreeRanker, row: Csr, path: LeafPath, combines: Sequence[str]) -> int:
@@ -181,18 +173,18 @@ def class_votes(
     tree, parts = weights.tree, weights.weights[:, row.indices] @ row.data
     own = (parts + np.float32(bias) * weights.weights[:, -1]).astype(np.float64)  # of every edge
     moves = _among_siblings(weights, own) if loss == "hsm" else own
-    leaf = int(np.flatnonzero(tree.leaf_labels == label)[0])
-    steps, so_far = _Steps(tree, _search_classes(weights, moves, beam), beam, names), 0.0
-    for first, offsets, node in zip(weights.first_edges, tree.child_offsets, tree.path(leaf), strict=False):
-        siblings = _sorted(np.arange(offsets[steps.parent], offsets[steps.parent + 1]), moves[first:])
-        edge = first + node
-        so_far = float(moves[edge]) + (0.0 if weights.scores == "own" else so_far)
+
+    def score(layer: int, parent: int, node: int, above: float) -> _Scored:
+        first, offsets = weights.first_edges[layer], tree.child_offsets[layer]
+        siblings, edge = _sorted(np.arange(offsets[parent], offsets[parent + 1]), moves[first:]), first + node
         values = weights.weights[edge, row.indices]
         used = values != 0
         weighed = _strongest_features(row.indices[used], row.data[used], values[used], top, names)
-        intercept = float(weights.weights[edge, -1]) * bias
-        steps.add(node, siblings, float(own[edge]), so_far, float, intercept=intercept, **weighed)
-    path = LeafPath(leaf, tuple(steps.steps))
+        fields = {"score": float(own[edge]), "intercept": float(weights.weights[edge, -1]) * bias, **weighed}
+        return siblings, float(moves[edge]) + (0.0 if weights.scores == "own" else above), float, fields
+
+    leaf = int(np.flatnonzero(tree.leaf_labels == label)[0])
+    path = _path_to(leaf, tree, _search_classes(weights, moves, beam), beam, names, score)
     enough = None
     if not path.reached:
         enough = _worst_place(_search_classes(weights, moves, weights.n_edges)[:-1], path)

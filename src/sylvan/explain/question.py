@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -94,6 +94,9 @@ class Ranks(Protocol):
     @property
     def vocabulary_(self) -> Any: ...
 
+    @property
+    def removed_labels_(self) -> Any: ...
+
     def rank(self, X: Any, k: int = 10) -> TopK: ...
 
     def rank_plainly(self, X: Any, k: Any, **options: Any) -> TopK: ...
@@ -101,60 +104,48 @@ class Ranks(Protocol):
     def probabilities(self, top: TopK) -> TopK: ...
 
 
-@dataclass(frozen=True)
-class Question:
-    """Why a model gives ``label`` to ``row``; with ``top`` features a node and sign, and ``options`` of its ranking."""
-
-    row: Csr
-    label: int
-    top: int
-    names: Names
-    options: Mapping[str, Any]
-
-    @classmethod
-    def of(
-        cls, model: Ranks, x: Any, label: Any, top: Any, options: Mapping[str, Any], *,
-        feature_names: Any = None, label_names: Any = None,
-    ) -> Question:  # fmt: skip
-        """The question to a fitted model."""
-        for name in ("allowed", "denied"):
-            if options.get(name) is not None:
-                raise ParameterError(f"explain looks at the ranking of all labels: it takes no {name!r}.")
-        top = check_count(top, "top")
-        row = validate.features(x, n_features=model.n_features_, owner=type(model).__name__)
-        if row.shape[0] != 1:
-            raise DataError(f"explain takes one row, as X[[7]]. X has shape ({row.shape[0]}, {row.shape[1]}).")
-        label_names = model.vocabulary_ if label_names is None else label_names
-        feature_names = getattr(model, "feature_names_in_", None) if feature_names is None else feature_names
-        number = find_label(label, model.n_labels_, label_names)
-        counts = getattr(model, "label_counts_", None)
-        names = _names_of(feature_names, label_names, counts, model.n_features_, model.n_labels_)
-        return cls(row, number, top, names, options)
-
-    def answer(
-        self, model: Ranks, trees: tuple[TreeVote, ...], notes: tuple[str, ...], examples: Any, n_examples: Any
-    ) -> Explanation:
-        """The explanation: the label's place, the trees' votes on it, and the nearest ``examples`` that have it."""
-        place, score = place_of(model.rank(self.row, k=model.n_labels_, **self.options), self.label)
-        probability = None
-        if model.calibrator_ is not None:
-            plainly = {name: value for name, value in self.options.items() if name != "tail"}
-            ranking = model.rank_plainly(self.row, model.n_labels_, **plainly)
-            probability = place_of(model.probabilities(ranking), self.label)[1]
-        nearest: tuple[Example, ...] = ()
-        if examples is None and hasattr(model, "nearest_with"):
-            examples = model  # it keeps its rows
-        if examples is not None:
-            n_examples = check_count(n_examples, "n_examples")
-            nearest = nearest_examples(self.row, self.label, examples, n_examples, self.names.feature, model.n_labels_)
-        tail = tail_of(getattr(model, "tail", None), self.options.get("tail"))
-        if tail is not None:
-            paths = "place and score are by probability times the label's gain; paths are without it."
-            notes = (*notes, f"With tail={tail!r} {paths}")
-        return Explanation(
-            type(model).__name__, self.label, self.names.label(self.label), place, score, model.n_labels_,
-            model.n_features_, self.row.nnz, trees, nearest, probability=probability, notes=notes,
-        )  # fmt: skip
+def explain_label(
+    model: Ranks, x: Any, label: Any, top: Any, options: Mapping[str, Any], *,
+    votes: Callable[..., tuple[TreeVote, ...]], notes: Callable[[Csr, int], tuple[str, ...]], examples: Any = None,
+    n_examples: Any = 3, feature_names: Any = None, label_names: Any = None,
+) -> Explanation:  # fmt: skip
+    """Why a fitted model gives ``label`` to the row ``x``, with ``top`` features a node and sign, and ``options`` of
+    its ranking: the label's place, what trees (``votes``) and the model (``notes``) say, the nearest ``examples``."""
+    for name in ("allowed", "denied"):
+        if options.get(name) is not None:
+            raise ParameterError(f"explain looks at the ranking of all labels: it takes no {name!r}.")
+    top = check_count(top, "top")
+    row = validate.features(x, n_features=model.n_features_, owner=type(model).__name__)
+    if row.shape[0] != 1:
+        raise DataError(f"explain takes one row, as X[[7]]. X has shape ({row.shape[0]}, {row.shape[1]}).")
+    label_names = model.vocabulary_ if label_names is None else label_names
+    feature_names = getattr(model, "feature_names_in_", None) if feature_names is None else feature_names
+    number = find_label(label, model.n_labels_, label_names)
+    counts = getattr(model, "label_counts_", None)
+    names = _names_of(feature_names, label_names, counts, model.n_features_, model.n_labels_)
+    if number in model.removed_labels_:
+        raise DataError(f"Label {number} was removed: there is nothing to explain.")
+    trees, said = votes(row, number, top, names, **options), notes(row, number)
+    place, score = place_of(model.rank(row, k=model.n_labels_, **options), number)
+    probability = None
+    if model.calibrator_ is not None:
+        plainly = {name: value for name, value in options.items() if name != "tail"}
+        ranking = model.rank_plainly(row, model.n_labels_, **plainly)
+        probability = place_of(model.probabilities(ranking), number)[1]
+    nearest: tuple[Example, ...] = ()
+    if examples is None and hasattr(model, "nearest_with"):
+        examples = model  # it keeps its rows
+    if examples is not None:
+        n_examples = check_count(n_examples, "n_examples")
+        nearest = nearest_examples(row, number, examples, n_examples, names.feature, model.n_labels_)
+    tail = tail_of(getattr(model, "tail", None), options.get("tail"))
+    if tail is not None:
+        paths = "place and score are by probability times the label's gain; paths are without it."
+        said = (*said, f"With tail={tail!r} {paths}")
+    return Explanation(
+        type(model).__name__, number, names.label(number), place, score, model.n_labels_, model.n_features_, row.nnz,
+        trees, nearest, probability=probability, notes=said,
+    )  # fmt: skip
 
 
 def check_count(value: Any, name: str) -> int:

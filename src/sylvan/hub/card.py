@@ -70,22 +70,21 @@ def history_of(state: store.State) -> list[dict[str, Any]]:
 
 def _is_measured(note: Any) -> bool:
     """Whether a note has the form in which training writes its figures."""
-    measures = note.get("measures") if isinstance(note, dict) else None
-    if not isinstance(measures, dict) or not isinstance(note.get("on"), str) or not isinstance(note.get("rows"), int):
-        return False
-    return all(
-        isinstance(values, dict)
-        and all(k.isdecimal() and isinstance(value, (int, float)) for k, value in values.items())
-        for values in measures.values()
-    )
+    match note:
+        case {"measures": dict() as measures, "on": str(), "rows": int()}:
+            tables = all(isinstance(values, dict) for values in measures.values())
+            cells = (cell for values in measures.values() for cell in values.items())
+            return tables and all(k.isdecimal() and isinstance(value, int | float) for k, value in cells)
+    return False
 
 
 def _is_compressed(note: Any) -> bool:
     """Whether a note has the form in which ``sylvan compress`` speaks of a model that it made."""
-    types = note.get("weight_dtypes") if isinstance(note, dict) else None
-    if not isinstance(types, list) or not all(name in WEIGHT_DTYPES for name in types):
-        return False
-    return type(note.get("bytes_before")) is int and type(note.get("max_size") or 0) is int
+    match note:
+        case {"weight_dtypes": list() as types, "bytes_before": before}:
+            counts = type(before) is int and type(note.get("max_size") or 0) is int
+            return counts and all(name in WEIGHT_DTYPES for name in types)
+    return False
 
 
 def noted(history: list[dict[str, Any]], counts: Mapping[str, int]) -> list[Any]:
@@ -147,25 +146,6 @@ def distinct_titles(codes: Sequence[str], title_of: Callable[[str], str | None])
 
 
 @dataclass(frozen=True)
-class Branch:
-    """A node, those of its children that are shown, and how many are not. ``more`` is 0 where a node's children aren't
-    drawn at all: its title says how many labels it holds."""
-
-    title: str
-    children: tuple[Branch, ...] = ()
-    more: int = 0
-
-    def as_json(self) -> dict[str, Any]:
-        """The same as plain values."""
-        results: dict[str, Any] = {"title": self.title}
-        if self.children:
-            results["children"] = [child.as_json() for child in self.children]
-        if self.more:
-            results["more"] = self.more
-        return results
-
-
-@dataclass(frozen=True)
 class Part:
     """One model of the folder: where it stands in the whole, its kind, and its arrays' number and size."""
 
@@ -202,7 +182,7 @@ class Tree:
     path: str
     words: str
     layers: tuple[Layer, ...]
-    top: Branch
+    top: dict[str, Any]  # see `outline`
 
 
 @dataclass(frozen=True)
@@ -251,12 +231,12 @@ class Card:
             "changed": by_owner(lambda each: [name for name, _, changed in each.values if changed]),
             "chosen": by_owner(lambda each: {name: _plain(value) for name, value in each.chosen.items()}),
             "trees": [
-                {"path": tree.path, "layers": [vars(layer) for layer in tree.layers], "top": tree.top.as_json()}
+                {"path": tree.path, "layers": [vars(layer) for layer in tree.layers], "top": tree.top}
                 for tree in self.trees
             ],
             "measured": self.measured, "compressed": self.compressed, "history": list(self.history),
             "living": None if self.living is None else vars(self.living),
-            "source": None if self.source is None else self.source.as_json(), "needs": self.needs,
+            "source": None if self.source is None else vars(self.source), "needs": self.needs,
             "labels": [{"name": name, "rows": rows} for name, rows in self.labels],
         }  # fmt: skip
 
@@ -418,22 +398,23 @@ def _frequent(model: Any, n: int, name: Callable[[int], str]) -> Iterator[tuple[
 
 def outline(
     tree: LabelTree, levels: int, branches: int, name: Callable[[int], str], counts: np.ndarray | None = None
-) -> Branch:
-    """The top of a tree."""
+) -> dict[str, Any]:
+    """The top of a tree as plain values: a node's ``title``, its ``children`` that are shown, and how many ``more``
+    there are; both are left out where there are none, and where a node's children aren't drawn at all."""
     # Shape: counts (n_labels,)
     seen = np.ones(tree.n_labels, np.int64) if counts is None else np.asarray(counts, np.int64)
     before = np.concatenate(([0], np.cumsum(seen[tree.leaf_labels])))
 
-    def below(layer: int, node: int) -> tuple[tuple[Branch, ...], int]:
-        """The children, in ``layer``, of a node of the layer above."""
-        if layer >= min(levels, tree.depth):
-            return (), 0
-        shown, more = frequent_children(tree, layer, node, before, branches)
-        titles = [printable(node_title(tree, layer, child, name, counts)) for child in shown]
-        pairs = zip(titles, shown, strict=True)
-        return tuple(Branch(title, *below(layer + 1, child)) for title, child in pairs), more
+    def branch(title: str, layer: int, node: int) -> dict[str, Any]:
+        """A node whose children are in ``layer``."""
+        children, more = [], 0
+        if layer < min(levels, tree.depth):
+            shown, more = frequent_children(tree, layer, node, before, branches)
+            titles = [printable(node_title(tree, layer, child, name, counts)) for child in shown]
+            children = [branch(title, layer + 1, child) for title, child in zip(titles, shown, strict=True)]
+        return {"title": title, **({"children": children} if children else {}), **({"more": more} if more else {})}
 
-    return Branch(f"all labels ({tree.n_labels:,})", *below(0, 0))
+    return branch(f"all labels ({tree.n_labels:,})", 0, 0)
 
 
 def frequent_children(
@@ -448,17 +429,14 @@ def frequent_children(
     return shown, last - first - len(shown)
 
 
-def as_lines(branch: Branch) -> Iterator[str]:
-    """A line a node, with the lines of a tree before it."""
-    yield branch.title
-    parts: list[Branch | str] = [*branch.children]
-    if branch.more:
-        parts.append(f"… {branch.more:,} more")
+def as_lines(branch: dict[str, Any]) -> Iterator[str]:
+    """A line a node of :func:`outline`, with the lines of a tree before it."""
+    yield branch["title"]
+    parts = [*branch.get("children", ())]
+    if "more" in branch:
+        parts.append({"title": f"… {branch['more']:,} more"})
     for part in parts:
         corner, rail = ("└─ ", "   ") if part is parts[-1] else ("├─ ", "│  ")
-        if isinstance(part, str):
-            yield f"{corner}{part}"
-            continue
         lines = as_lines(part)
         yield f"{corner}{next(lines)}"
         yield from (f"{rail}{line}" for line in lines)

@@ -11,9 +11,10 @@ import scipy.sparse as sp
 
 from sylvan.arrays import validate
 from sylvan.arrays.topk import TopK
-from sylvan.errors import DataError, ParameterError
+from sylvan.errors import DataError
 from sylvan.metrics.evaluator import At, ks
-from sylvan.metrics.rows import as_top, check_answers, check_truth, hits, is_inferred
+from sylvan.metrics.rows import as_top, check_answers, check_truth, hits, is_inferred, pair_keys
+from sylvan.params.ranges import Choice, Range, check_value
 
 Binning = Literal["width", "mass"]
 
@@ -191,10 +192,7 @@ def _answers(Y: Any, top: Any, width: int, labelled: bool = True) -> tuple[TopK,
 
 def _binned(top: TopK, right: npt.NDArray[np.bool_], k: int, n_bins: int, bins: Binning) -> Reliability:
     n_bins = validate.count(n_bins, "n_bins", owner="calibration_error")
-    if bins not in get_args(Binning):
-        raise ParameterError(
-            f"The 'bins' parameter of calibration_error must be one of 'width', 'mass'. Got {bins!r} instead."
-        )
+    check_value("bins", bins, Choice(get_args(Binning)), "calibration_error")
     there = top.labels[:, :k] >= 0
     order = np.argsort(top.scores[:, :k][there], kind="stable")
     given = top.scores[:, :k][there][order].astype(np.float64)
@@ -255,10 +253,7 @@ def fit_thresholds(
     [0.375]
     """
     min_positives = validate.count(min_positives, "min_positives", owner="fit_thresholds")
-    if isinstance(default, bool) or not isinstance(default, int | float) or not 0 <= default <= 1:
-        raise ParameterError(
-            f"The 'default' parameter of fit_thresholds must be a float in [0, 1]. Got {default!r} instead."
-        )
+    check_value("default", default, Range(0, 1), "fit_thresholds")
     truth = check_truth(Y, probabilities)
     if isinstance(probabilities, TopK):
         n_labels = max(truth.shape[1], int(probabilities.labels.max(initial=-1)) + 1)
@@ -270,15 +265,13 @@ def fit_thresholds(
     n_labels = max(truth.shape[1], result.shape[1])
     positives = np.bincount(truth.indices, minlength=n_labels)
     thresholds = np.full(n_labels, default, np.float32)
-    rows = np.repeat(np.arange(truth.shape[0], dtype=np.int64), np.diff(truth.indptr))
-    keys = rows * n_labels + truth.indices
-    asked = np.repeat(np.arange(result.shape[0], dtype=np.int64), np.diff(result.indptr)) * n_labels + result.indices
     order = np.lexsort((-result.data, result.indices))
     labels, values = result.indices[order], result.data[order].astype(np.float64)
-    right = np.isin(asked[order], keys, assume_unique=True)
+    right = np.isin(pair_keys(result, n_labels)[order], pair_keys(truth, n_labels), assume_unique=True)
     begins = np.flatnonzero(np.append(True, labels[1:] != labels[:-1]))
-    before = np.repeat(np.append(0, np.cumsum(right))[begins], np.diff(np.append(begins, len(labels))))
-    answered = np.arange(len(labels)) - np.repeat(begins, np.diff(np.append(begins, len(labels)))) + 1
+    counts = np.diff(np.append(begins, len(labels)))
+    before = np.repeat(np.append(0, np.cumsum(right))[begins], counts)
+    answered = np.arange(len(labels)) - np.repeat(begins, counts) + 1
     f1 = 2 * (np.cumsum(right) - before) / (answered + positives[labels])
     last = np.append(labels[1:] != labels[:-1], True)  # no cut between equal probabilities
     below = np.where(last, 0.0, np.append(values[1:], 0.0))

@@ -18,6 +18,7 @@ from sylvan.errors import DataError, ParameterError
 from sylvan.metrics import tallies
 from sylvan.metrics.rows import blocks, check_answers, check_truth, is_inferred
 from sylvan.metrics.tallies import LabelTally, RowTally, Tally
+from sylvan.params.ranges import Range, check_values
 
 At = int | Sequence[int]
 _ALL = 2**31 - 1  # a k that no ranking reaches
@@ -93,21 +94,14 @@ def propensities_of_counts(counts: Any, n_rows: int, A: float = 0.55, B: float =
     >>> metrics.propensities_of_counts([4, 1], 4).round(2).tolist()
     [0.8, 0.72]
     """
-    for name, value in (("A", A), ("B", B)):
-        number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-        if not number or not math.isfinite(value) or value < 0 or (name == "B" and value == 0):
-            bounds = "[0, inf)" if name == "A" else "(0, inf)"
-            raise ParameterError(
-                f"The {name!r} parameter of propensities must be a float in {bounds}. Got {value!r} instead."
-            )
+    check_values({"A": Range(0), "B": Range(0, open_low=True)}, "propensities", A=A, B=B)
     times = np.asarray(counts)
     if times.ndim != 1 or times.dtype.kind not in "iu" or n_rows < 1:
         raise DataError(f"counts must be one int a label. Got {times.dtype} of shape {times.shape} instead.")
     if times.size and not 0 <= int(times.min()) <= int(times.max()) <= n_rows:
         raise DataError(f"counts must be in [0, {n_rows}], the number of rows.")
     factor = max(0.0, math.log(n_rows) - 1.0) * (B + 1.0) ** A
-    result: npt.NDArray[np.float64] = 1.0 / (1.0 + factor * (times + B) ** -A)
-    return result
+    return np.asarray(1.0 / (1.0 + factor * (times + B) ** -A), np.float64)
 
 
 def check_propensities(values: Any) -> npt.NDArray[np.float64]:

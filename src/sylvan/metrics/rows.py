@@ -191,21 +191,27 @@ def as_top(answers: TopK | sp.csr_matrix, width: int) -> TopK:
     scores = np.full(labels.shape, -np.inf, np.float32)
     rows, places = np.nonzero(labels >= 0)
     n_labels = np.int64(answers.shape[1])
-    keys = np.repeat(np.arange(answers.shape[0], dtype=np.int64), np.diff(answers.indptr)) * n_labels + answers.indices
-    scores[rows, places] = answers.data[np.searchsorted(keys, rows * n_labels + labels[rows, places])]
+    keys = rows * n_labels + labels[rows, places]
+    scores[rows, places] = answers.data[np.searchsorted(pair_keys(answers, n_labels), keys)]
     return TopK(labels.astype(np.int32), scores)
+
+
+def pair_keys(matrix: Any, width: Any) -> npt.NDArray[np.int64]:
+    """A number for each stored entry: that of its row times ``width``, and its label."""
+    rows = np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
+    keys: npt.NDArray[np.int64] = rows * np.int64(width) + matrix.indices
+    return keys
 
 
 def hits(top: TopK, labels: validate.Csr) -> npt.NDArray[np.bool_]:
     """Which answers are true labels of their row, shape (n, k)."""
-    n_labels = np.int64(labels.shape[1])
-    rows = np.arange(labels.shape[0], dtype=np.int64)
-    truths = np.repeat(rows, np.diff(labels.indptr)) * n_labels + labels.indices
-    answers = rows[:, None] * n_labels + top.labels
-    at = np.minimum(np.searchsorted(truths, answers), max(len(truths) - 1, 0))
-    result: npt.NDArray[np.bool_] = (
-        (truths[at] == answers) & (top.labels >= 0) if len(truths) else np.zeros(answers.shape, bool)
-    )
+    n_rows, n_labels = labels.shape
+    truths = pair_keys(labels, n_labels)
+    answers = np.arange(n_rows, dtype=np.int64)[:, None] * np.int64(n_labels) + top.labels
+    if not len(truths):
+        return np.zeros(answers.shape, bool)
+    nearest = truths[np.minimum(np.searchsorted(truths, answers), len(truths) - 1)]
+    result: npt.NDArray[np.bool_] = (nearest == answers) & (top.labels >= 0)
     return result
 
 
@@ -243,14 +249,13 @@ def filter_answers(top: TopK, pairs: Any) -> TopK:
     """
     if not sp.issparse(pairs):
         raise DataError(f"The pairs to filter must be a sparse matrix. Got {type(pairs).__name__} instead.")
-    given: Any = pairs
-    matrix = given.tocsr()
+    sparse: Any = pairs
+    matrix = sparse.tocsr()
     if matrix.shape[0] != len(top):
         raise DataError(f"The pairs to filter have {counted(matrix.shape[0], 'row')}, but the answers {len(top)}.")
     width = np.int64(max(matrix.shape[1], int(top.labels.max(initial=0)) + 1))
-    rows = np.arange(len(top), dtype=np.int64)
-    keys = np.repeat(rows, np.diff(matrix.indptr)) * width + matrix.indices
-    counts = ~np.isin(rows[:, None] * width + top.labels, keys) | (top.labels < 0)
+    answers = np.arange(len(top), dtype=np.int64)[:, None] * width + top.labels
+    counts = ~np.isin(answers, pair_keys(matrix, width)) | (top.labels < 0)
     order = np.argsort(~counts, axis=1, kind="stable")
     labels = np.where(counts, top.labels, np.int32(-1))
     scores = np.where(counts, top.scores, np.float32(-np.inf))

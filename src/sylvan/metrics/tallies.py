@@ -67,14 +67,7 @@ class RowTally(Tally):
 
 def _per_row(block: Block, truths: npt.NDArray[np.bool_], gains: Floats | None = None) -> Floats:
     """The sums over each row of its chosen truths' gains, 1 each without any."""
-    result: Floats = np.bincount(block.row_of[truths], gains, minlength=len(block.sizes)).astype(np.float64)
-    return result
-
-
-def _answered(block: Block, k: int) -> Floats:
-    """How many answers each row has among the first ``k``."""
-    result: Floats = np.count_nonzero(block.answers[:, :k] >= 0, axis=1).astype(np.float64)
-    return result
+    return np.bincount(block.row_of[truths], gains, minlength=len(block.sizes)).astype(np.float64)
 
 
 def _of_truths(block: Block, values: npt.NDArray[Any], what: str) -> npt.NDArray[Any]:
@@ -82,14 +75,12 @@ def _of_truths(block: Block, values: npt.NDArray[Any], what: str) -> npt.NDArray
     highest = int(block.truths.max(initial=-1))
     if highest >= len(values):
         raise DataError(f"Y has label {highest}, but {what} of {counted(len(values), 'label')} were given.")
-    result: npt.NDArray[Any] = values[block.truths]
-    return result
+    return values[block.truths]
 
 
 def discounts(n: int) -> Floats:
     """``1 / log2(position + 1)`` for the positions 1 to n."""
-    result: Floats = 1.0 / np.log2(np.arange(2, n + 2))
-    return result
+    return np.divide(1.0, np.log2(np.arange(2, n + 2)))
 
 
 def precision(block: Block, at: At) -> Rows:
@@ -113,7 +104,7 @@ def f1(block: Block, at: At) -> Rows:
 def micro_f1(block: Block, at: At) -> Rows:
     """See :func:`sylvan.metrics.micro_f1`."""
     for k in at:
-        yield 2 * _per_row(block, block.positions < k), _answered(block, k) + block.sizes
+        yield 2 * _per_row(block, block.positions < k), (block.answers[:, :k] >= 0).sum(axis=1) + block.sizes * 1.0
 
 
 def ndcg(block: Block, at: At, graded: bool = False) -> Rows:
@@ -154,25 +145,25 @@ class LabelTally(Tally):
 
     def __init__(self, at: At, shares: Callable[[Counts, Counts, Counts], Shares]) -> None:
         super().__init__(at)
-        self.shares, self.n_labels = shares, 0
+        self.shares = shares
         self.right, self.named = np.zeros((len(at), 0), np.int64), np.zeros((len(at), 0), np.int64)
         self.true = np.zeros(0, np.int64)
 
     def reserve(self, n_labels: int) -> None:
         """There are at least this many labels."""
-        self.n_labels = max(self.n_labels, n_labels)
-        more = self.n_labels - len(self.true)
+        more = max(0, n_labels - len(self.true))
         self.right, self.named = (np.pad(counts, ((0, 0), (0, more))) for counts in (self.right, self.named))
         self.true = np.pad(self.true, (0, more))
 
     def add(self, block: Block) -> None:
         super().add(block)
         self.reserve(max(int(block.truths.max(initial=-1)), int(block.answers.max(initial=-1))) + 1)
-        self.true += np.bincount(block.truths, minlength=self.n_labels)
+        n_labels = len(self.true)
+        self.true += np.bincount(block.truths, minlength=n_labels)
         for column, k in enumerate(self.at):
             named = block.answers[:, :k]
-            self.named[column] += np.bincount(named[named >= 0], minlength=self.n_labels)
-            self.right[column] += np.bincount(block.truths[block.positions < k], minlength=self.n_labels)
+            self.named[column] += np.bincount(named[named >= 0], minlength=n_labels)
+            self.right[column] += np.bincount(block.truths[block.positions < k], minlength=n_labels)
 
     def result(self) -> dict[int, float]:
         shares, n = self.shares(self.right, self.named, self.true)

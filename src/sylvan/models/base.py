@@ -20,7 +20,7 @@ from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ParameterError, UnsupportedError
 from sylvan.explain.explanation import Explanation
 from sylvan.explain.paths import Candidates
-from sylvan.explain.question import Question
+from sylvan.explain.question import explain_label
 from sylvan.explain.records import Names, TreeVote
 from sylvan.labels.targets import Targets, grown_labels, true_labels
 from sylvan.labels.vocabulary import NamedTopK, ids_of_names
@@ -491,11 +491,10 @@ class Estimator(Fitted):
         """
         self._need_fit("explain")
         self._need_options(options)
-        question = Question.of(self, x, label, top, options, feature_names=feature_names, label_names=label_names)
-        if question.label in self.removed_labels_:
-            raise DataError(f"Label {question.label} was removed: there is nothing to explain.")
-        trees = self._explain_trees(question.row, question.label, question.top, question.names, **options)
-        return question.answer(self, trees, self._explain_notes(question.row, question.label), examples, n_examples)
+        return explain_label(
+            self, x, label, top, options, votes=self._explain_trees, notes=self._explain_notes, examples=examples,
+            n_examples=n_examples, feature_names=feature_names, label_names=label_names,
+        )  # fmt: skip
 
     def _explain_notes(self, row: Csr, label: int) -> tuple[str, ...]:
         """Sentences about a label that only this kind of model can say."""

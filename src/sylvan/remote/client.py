@@ -43,10 +43,6 @@ class Source:
     repository: str
     revision: str
 
-    def as_json(self) -> dict[str, str]:
-        """As a manifest holds it."""
-        return {"repository": self.repository, "revision": self.revision}
-
 
 def source_of(folder: str | os.PathLike[str], meta: Mapping[str, Any]) -> Source | None:
     """Where the model in ``folder`` came from; None for one that wasn't pulled."""
@@ -85,7 +81,7 @@ class Repository:
         text = source.removeprefix(SCHEME) if isinstance(source, str) else ""
         name, mark, named = text.partition("@")
         parts = name.split("/")
-        if len(parts) != 2 or not all(_is_part(part) for part in parts):
+        if len(parts) != 2 or not all(_is_word(part, _PART, _LONGEST) and "--" not in part for part in parts):
             raise ParameterError(
                 "A repository on the Hugging Face Hub is called 'owner/name', of letters, digits and single hyphens, "
                 f"dots and underscores between them. Got {source!r:.120} instead."
@@ -93,7 +89,7 @@ class Repository:
         if mark and revision is not None:
             raise ParameterError(f"There are two revisions: {named!r:.60} in {source!r:.120}, and {revision!r:.60}.")
         wanted = named if mark else revision
-        if wanted is not None and not _is_revision(wanted):
+        if wanted is not None and not _is_word(wanted, _REVISION, 200):
             raise ParameterError(
                 f"A revision is a branch, a tag or a commit, such as 'main'. Got {wanted!r:.120} instead."
             )
@@ -103,12 +99,8 @@ class Repository:
         return self.name if self.revision is None else f"{self.name}@{self.revision}"
 
 
-def _is_part(text: str) -> bool:
-    return len(text) <= _LONGEST and bool(_PART.fullmatch(text)) and "--" not in text and ".." not in text
-
-
-def _is_revision(text: object) -> bool:
-    return isinstance(text, str) and len(text) <= 200 and bool(_REVISION.fullmatch(text)) and ".." not in text
+def _is_word(text: object, pattern: re.Pattern[str], longest: int) -> bool:
+    return isinstance(text, str) and len(text) <= longest and bool(pattern.fullmatch(text)) and ".." not in text
 
 
 @dataclass(frozen=True)
@@ -123,8 +115,7 @@ class Pushed:
 def need_library() -> Any:
     """Import huggingface_hub, or say how to get it."""
     modules = [f"huggingface_hub.{name}" for name in ("constants", "errors", "utils")]  # it doesn't load them by itself
-    what = "Models on the Hugging Face Hub need huggingface_hub"
-    return need_extra(what, "hub", *modules, "huggingface_hub")
+    return need_extra("Models on the Hugging Face Hub need huggingface_hub", "hub", *modules, "huggingface_hub")
 
 
 @contextlib.contextmanager

@@ -122,7 +122,7 @@ def pull(
     if folder is None:
         return snapshot
     path = store.folder_path(folder)
-    state.meta[SOURCE] = source.as_json()
+    state.meta[SOURCE] = dict(vars(source))
     store.save(path, state)
     # The repository's README.md becomes that of the folder, unless somebody wrote one there; nor is a link followed.
     place = os.path.join(path, readme.NAME)

@@ -28,6 +28,7 @@ from sylvan.text.characters import is_unspaced, mark_class, read_text, word_clas
 _EASILY_CHECKED = 1_000
 _NODE = re.compile(r"([0-9]{1,9})/(?:root|([0-9]{1,9})\.([0-9]{1,9}))")
 _MOST_SPANS = 5_000
+_MOST_EXAMPLES = 2_000  # texts of a label that are compared with the one that is explained
 
 
 class RankedRow(msgspec.Struct, omit_defaults=True):
@@ -206,9 +207,10 @@ def explain(
     name = version.label(known_label(version, label, "label"))
     model, titles = version.titled
     title = titles.get(str(name), name)
-    rows, texts = ([], []) if version.examples is None else version.examples.of(str(name))
+    texts, rows_of = version.examples or ([], {})
+    rows = rows_of.get(str(name), [])[:_MOST_EXAMPLES]
     if rows:
-        options["examples"] = (texts, [[title]] * len(texts))
+        options["examples"] = ([texts[row] for row in rows], [[title]] * len(rows))
     x = row
     if version.takes != "texts":
         indices, values = row

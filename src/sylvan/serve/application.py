@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import sys
 import time
 import traceback
-from dataclasses import dataclass
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -15,18 +13,13 @@ from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
 from sylvan.errors import MemoryLimitError, ModelError, SylvanError
-from sylvan.serve.calls import ADMIN, ANYONE, Call, ClientGone, Operation, Reply, document, send_reply
+from sylvan.serve.calls import Call, ClientGone, Operation, Reply, document, send_reply
 from sylvan.serve.problems import PROBLEM_TYPE, Problem
 from sylvan.serve.routes import all_operations
 from sylvan.serve.service import Service
-from sylvan.serve.settings import ApiKey, Keyring, Settings, checked
+from sylvan.serve.settings import Settings, checked
 
 _GONE = 499  # as nginx counts clients that left: nobody reads this status
-_SECURITY = [
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-]  # fmt: skip
 
 
 class App:
@@ -37,7 +30,7 @@ class App:
         self.service = Service(self.settings)
         self.operations: list[Operation] = all_operations(self.service)  # all of its routes
         self.service.openapi = msgspec.json.encode(document(self.operations, bool(self.settings.keys)))
-        routes = [Route(each.path, _Endpoint(each), methods=[each.method]) for each in self.operations]
+        routes = [Route(each.path, each, methods=[each.method]) for each in self.operations]
         self._router = Router(routes, redirect_slashes=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -97,7 +90,8 @@ class App:
             self.service.log.add(
                 id=call.id, method=call.scope["method"], route=call.route or "none", model=call.model,
                 status=call.status, milliseconds=round(seconds * 1e3, 3), rows=call.rows, key=call.key,
-                client=(call.scope.get("client") or ("",))[0], version=call.version,
+                client=(call.scope.get("client") or ("",))[0],
+                version="" if call.version is None else call.version.checksum,
             )  # fmt: skip
 
 
@@ -112,7 +106,7 @@ async def _refuse(error: Exception, call: Call, send: Send) -> None:
     if problem.pause:
         await asyncio.sleep(problem.pause)
     headers = [(name.lower().encode(), value.encode("latin-1", "replace")) for name, value in problem.headers.items()]
-    await send_reply(send, Reply(problem.body(), problem.status, PROBLEM_TYPE, [*headers, *_SECURITY]), call)
+    await send_reply(send, Reply(problem.body(), problem.status, PROBLEM_TYPE, headers), call)
 
 
 def _problem_of(error: Exception) -> Problem:
@@ -127,50 +121,3 @@ def _problem_of(error: Exception) -> Problem:
     if isinstance(error, SylvanError):
         return Problem(503 if isinstance(error, ModelError) else 422, str(error))
     return Problem(500, "Something went wrong inside the server; its log says what, beside this request's id.")
-
-
-@dataclass(frozen=True)
-class _Endpoint:
-    """What Starlette's router calls for a route."""
-
-    operation: Operation
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        call: Call = scope["sylvan.call"]
-        call.route = self.operation.name
-        if self.operation.who != ANYONE:
-            _authorize(call, call.service.keyring, self.operation.who == ADMIN)
-        reply = await self.operation.handle(call)
-        reply.headers.extend(_SECURITY)
-        await send_reply(send, reply, call)
-
-
-def _authorize(call: Call, keyring: Keyring, admin: bool) -> None:
-    """Refuse who has no key, the wrong one, or has asked too often."""
-    if not keyring:
-        if admin:
-            raise Problem(403, "Models are changed with an admin key only, and this server has no keys at all.")
-        return
-    word = _key_in(call.header(b"authorization")) or call.header(b"x-api-key")
-    key: ApiKey | None = keyring.find(word) if word else None
-    if key is None:
-        what = "doesn't know this API key" if word else "needs an API key, as 'Authorization: Bearer KEY'"
-        raise Problem(401, f"This server {what}.", {"WWW-Authenticate": "Bearer"})
-    call.key = key.name
-    if admin and not key.admin:
-        raise Problem(403, f"The API key {key.name!r} is no admin key.")
-    wait = keyring.wait(key)
-    if wait > 0:
-        sentence = f"The API key {key.name!r} may ask {key.rate:g} times a second. Ask again in {wait:.2g} s."
-        raise Problem(429, sentence, {"Retry-After": str(max(1, round(wait)))})
-
-
-def _key_in(authorization: str) -> str:
-    """The key in an Authorization header: a bearer token, or a password where a client can show nothing else."""
-    scheme, _, word = authorization.partition(" ")
-    if scheme.lower() != "basic":
-        return word.strip() if scheme.lower() == "bearer" else ""
-    try:
-        return base64.b64decode(word, validate=True).decode().partition(":")[2]
-    except ValueError:
-        return ""

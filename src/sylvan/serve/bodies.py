@@ -1,8 +1,9 @@
 """The bodies of requests as msgspec types: they parse what comes in, and the OpenAPI document is made of them."""
 # Without postponed annotations: msgspec reads those of the classes that are made inside a function.
 
+import functools
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -47,20 +48,8 @@ class FeatureRow(msgspec.Struct, forbid_unknown_fields=True):
     id: Any = msgspec.UNSET
 
 
-class Bodies(NamedTuple):
-    """The types of a server's requests, with its limits in them."""
-
-    rank: type[Any]
-    options: type[Any]
-    line: type[Any]
-    explain: type[Any]
-    beam: type[Any]
-    search: type[Any]
-    update: type[Any]
-
-
-def make_bodies(limits: Limits) -> Bodies:
-    """The types whose ranges are those of ``limits``."""
+def make_bodies(limits: Limits) -> dict[str, Any]:
+    """The types of a server's requests, whose ranges are those of ``limits``."""
     Text = Annotated[str, Meta(max_length=limits.text_length)]
     Record = dict[str, Any]
     K = Annotated[int, Meta(ge=1, le=limits.k)]
@@ -142,24 +131,23 @@ def make_bodies(limits: Limits) -> Bodies:
         forget: list[Annotated[int, Meta(ge=0, le=2**31 - 1)]] = []
         merge: dict[str, list[str]] = {}
 
-    return Bodies(RankRequest, RankOptions, RankLine, ExplainRequest, BeamRequest, SearchRequest, UpdateRequest)
+    return {
+        "rank": RankRequest, "options": RankOptions, "line": RankLine, "explain": ExplainRequest, "beam": BeamRequest,
+        "search": SearchRequest, "update": UpdateRequest,
+    }  # fmt: skip
 
 
-_with_fields: dict[tuple[Any, ...], Any] = {}  # what with_fields has made
-
-
+@functools.cache
 def with_fields(kind: Any, fields: tuple[str, ...]) -> Any:
     """The type of a body that may have a model's fields at its top, besides its own."""
     taken = {field.encode_name for field in msgspec.structs.fields(kind)}
     names = {f"field_{number}": name for number, name in enumerate(fields) if name not in taken}
     if not names:
         return kind
-    if (kind, fields) not in _with_fields:
-        _with_fields[kind, fields] = msgspec.defstruct(
-            kind.__name__, [(attribute, Any, msgspec.UNSET) for attribute in names], bases=(kind,), rename=names,
-            forbid_unknown_fields=True, namespace={"__doc__": kind.__doc__},
-        )  # fmt: skip
-    return _with_fields[kind, fields]
+    return msgspec.defstruct(
+        kind.__name__, [(attribute, Any, msgspec.UNSET) for attribute in names], bases=(kind,), rename=names,
+        forbid_unknown_fields=True, namespace={"__doc__": kind.__doc__},
+    )  # fmt: skip
 
 
 def text_of(version: Version, text: str | Mapping[str, Any], limits: Limits, place: str = "") -> str:

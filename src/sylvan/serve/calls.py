@@ -4,12 +4,12 @@ and the OpenAPI document of all operations."""
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
-import functools
 import re
 import urllib.parse
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -31,43 +31,12 @@ JSON, NDJSON = "application/json", "application/x-ndjson"
 _DRAINED, _DRAINED_SECONDS = 128 << 20, 30.0
 _ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
 _BOM = b"\xef\xbb\xbf"
+_SECURITY = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]  # fmt: skip
 ANYONE, KEY, ADMIN = "anyone", "key", "admin"  # who may call a route
-
-
-class _Gunzip:
-    """What unpacks a body; it may be of several members, as ``cat a.gz b.gz`` makes one."""
-
-    def __init__(self) -> None:
-        self._member = zlib.decompressobj(_GZIP)
-        self._ended = True  # between two members, or before the first
-
-    def pieces(self, data: bytes) -> Iterator[bytes]:
-        """What a part of the body unpacks to."""
-        while data:
-            try:
-                piece = self._member.decompress(data, _PIECE)
-            except zlib.error as error:
-                raise Problem(400, f"The body isn't gzip, though its Content-Encoding says so: {error}.") from None
-            self._ended = self._member.eof
-            data = self._member.unconsumed_tail
-            if self._ended:
-                data, self._member = self._member.unused_data, zlib.decompressobj(_GZIP)
-            if piece:
-                yield piece
-
-    def end(self) -> None:
-        """Refuse a body that ends too early."""
-        if not self._ended:
-            raise Problem(400, "The body's gzip ends too early: it isn't whole.")
-
-
-def _unpacker(encoding: str) -> _Gunzip | None:
-    """What unpacks bodies of a Content-Encoding; None where they aren't packed."""
-    word = encoding.strip().lower()
-    if word not in ("", "identity", "gzip", "x-gzip"):
-        words = f"The Content-Encoding must be gzip or identity. Got {encoding!r:.60} instead."
-        raise Problem(415, words, {"Accept-Encoding": "gzip, identity"})
-    return _Gunzip() if word.endswith("gzip") else None
 
 
 @dataclass
@@ -79,11 +48,6 @@ class Reply:
     type: str = JSON
     headers: list[tuple[bytes, bytes]] = field(default_factory=list)
     pieces: AsyncIterator[bytes] | None = None
-
-    @classmethod
-    def of(cls, value: Any, headers: list[tuple[bytes, bytes]] | None = None) -> Reply:
-        """The JSON of a value."""
-        return cls(msgspec.json.encode(value), headers=headers or [])
 
 
 class ClientGone(Exception):
@@ -97,7 +61,8 @@ class Call:
         self.scope, self._receive, self.service, self.limits = scope, receive, service, service.limits
         request_id = self.header(b"x-request-id")
         self.id = request_id if _ID.fullmatch(request_id) else service.new_id()
-        self.route = self.model = self.key = self.version = ""  # the template of its path, once it is known
+        self.route = self.model = self.key = ""  # the template of its path, once it is known
+        self.version: Version | None = None  # of the model that answers
         self.rows = self.status = 0  # rows that it asks about, for the log
         self.close = False  # whether the connection ends with the answer
         self._began = self._ended = False  # to read the body
@@ -109,23 +74,36 @@ class Call:
                 return str(value.decode("latin-1"))
         return ""
 
-    @property
-    def params(self) -> dict[str, str]:
-        """What the path's template names."""
-        result: dict[str, str] = self.scope.get("path_params", {})
-        return result
+    def authorize(self, admin: bool) -> None:
+        """Refuse who has no key, the wrong one, or has asked too often."""
+        keyring = self.service.keyring
+        if not keyring:
+            if admin:
+                raise Problem(403, "Models are changed with an admin key only, and this server has no keys at all.")
+            return
+        word = _key_in(self.header(b"authorization")) or self.header(b"x-api-key")
+        key = keyring.find(word) if word else None
+        if key is None:
+            what = "doesn't know this API key" if word else "needs an API key, as 'Authorization: Bearer KEY'"
+            raise Problem(401, f"This server {what}.", {"WWW-Authenticate": "Bearer"})
+        self.key = key.name
+        if admin and not key.admin:
+            raise Problem(403, f"The API key {key.name!r} is no admin key.")
+        wait = keyring.wait(key)
+        if wait > 0:
+            sentence = f"The API key {key.name!r} may ask {key.rate:g} times a second. Ask again in {wait:.2g} s."
+            raise Problem(429, sentence, {"Retry-After": str(max(1, round(wait)))})
 
     def served(self, parameter: str = "model") -> Served:
         """The model that the path names by a parameter; noted for log and metrics."""
-        served = self.service.find(self.params[parameter])
+        served = self.service.find(self.scope["path_params"][parameter])
         self.model = served.name  # not what a client made up, which would fill log and metrics
         return served
 
     def asked(self, parameter: str = "model") -> tuple[Served, Version]:
         """The model that the path names, and its current version."""
         served = self.served(parameter)
-        version = served.version()
-        self.version = version.checksum
+        self.version = version = served.version()
         return served, version
 
     def query(self) -> dict[str, str]:
@@ -138,8 +116,17 @@ class Call:
         if media_type not in allowed:
             words = " or ".join(allowed)
             raise Problem(415, f"The Content-Type must be {words}. Got {media_type or 'none'!r:.100} instead.")
-        _unpacker(self.header(b"content-encoding"))
+        self._is_packed()
         return media_type
+
+    def _is_packed(self) -> bool:
+        """Whether the body is gzip; refuse other encodings."""
+        encoding = self.header(b"content-encoding")
+        word = encoding.strip().lower()
+        if word not in ("", "identity", "gzip", "x-gzip"):
+            words = f"The Content-Encoding must be gzip or identity. Got {encoding!r:.60} instead."
+            raise Problem(415, words, {"Accept-Encoding": "gzip, identity"})
+        return word.endswith("gzip")
 
     async def read(self, kind: type[_T], served: Served | None = None) -> _T:
         """The JSON of the body as its type; where ``served`` is busy, the body isn't read."""
@@ -197,17 +184,25 @@ class Call:
 
     async def _parts(self) -> AsyncIterator[bytes]:
         """The body part by part, unpacked."""
-        unpacker = _unpacker(self.header(b"content-encoding"))
+        is_packed, member = self._is_packed(), None  # gzip may be of several members, as of ``cat a.gz b.gz``
         while not self._ended:
             data = await self._next()
-            if unpacker is None:
+            if not is_packed:
                 yield data
                 continue
-            for piece in unpacker.pieces(data):
-                yield piece
-                await asyncio.sleep(0)  # other requests don't wait for all of it
-        if unpacker is not None:
-            unpacker.end()
+            while data:
+                member = member or zlib.decompressobj(_GZIP)
+                try:
+                    piece = member.decompress(data, _PIECE)
+                except zlib.error as error:
+                    raise Problem(400, f"The body isn't gzip, though its Content-Encoding says so: {error}.") from None
+                data = member.unused_data if member.eof else member.unconsumed_tail
+                member = None if member.eof else member
+                if piece:
+                    yield piece
+                    await asyncio.sleep(0)  # other requests don't wait for all of it
+        if member is not None:
+            raise Problem(400, "The body's gzip ends too early: it isn't whole.")
 
     async def _next(self) -> bytes:
         """The next part of the body, as it came."""
@@ -261,6 +256,17 @@ def convert(values: dict[str, str], kind: type[_T], status: int = 422) -> _T:
         raise Problem(status, problem_of_body(error, msgspec.json.encode(values), kind).detail) from None
 
 
+def _key_in(authorization: str) -> str:
+    """The key in an Authorization header: a bearer token, or a password where a client can show nothing else."""
+    scheme, _, word = authorization.partition(" ")
+    if scheme.lower() != "basic":
+        return word.strip() if scheme.lower() == "bearer" else ""
+    try:
+        return base64.b64decode(word, validate=True).decode().partition(":")[2]
+    except ValueError:
+        return ""
+
+
 async def send_reply(send: Send, reply: Reply, call: Call) -> None:
     """Send an answer."""
     try:
@@ -274,7 +280,8 @@ async def send_reply(send: Send, reply: Reply, call: Call) -> None:
 
 
 async def _send(send: Send, reply: Reply, call: Call) -> None:
-    headers = [(b"content-type", reply.type.encode()), *reply.headers, (b"x-request-id", call.id.encode("latin-1"))]
+    headers = [(b"content-type", reply.type.encode()), *reply.headers, *_SECURITY]
+    headers.append((b"x-request-id", call.id.encode("latin-1")))
     if call.close:
         headers.append((b"connection", b"close"))
     if reply.pieces is None:
@@ -313,7 +320,7 @@ class Operation:
 
     method: str
     path: str  # as Starlette has it, with names in braces
-    handle: Callable[[Call], Awaitable[Reply]]
+    handle: Callable[[Call], Awaitable[Any]]  # gives a Reply, or what JSON is made of, of the call's version
     words: str  # what it does, a sentence
     answer: Any = None  # of the answer's JSON; None for other media types
     # The types of the request's body by media type, or their names in `Bodies`; an empty dict where it has none.
@@ -324,10 +331,16 @@ class Operation:
     errors: tuple[int, ...] = ()  # statuses of problems that it may answer, beside those that all such routes may
     tag: str = "models"
 
-    @functools.cached_property
-    def name(self) -> str:
-        """What log and metrics call it."""
-        return f"{self.method} {self.path}"
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """As Starlette's router calls it."""
+        call: Call = scope["sylvan.call"]
+        call.route = f"{self.method} {self.path}"
+        if self.who != ANYONE:
+            call.authorize(self.who == ADMIN)
+        reply = await self.handle(call)
+        if not isinstance(reply, Reply):
+            reply = Reply(msgspec.json.encode(reply), headers=[] if call.version is None else call.version.headers)
+        await send_reply(send, reply, call)
 
     def described(self, schema_of: dict[int, Any], keyed: bool) -> dict[str, Any]:
         """What the document says of it."""

@@ -27,16 +27,8 @@ from sylvan.serve.application import App
 from sylvan.serve.service import SHARED_FOLDER, say
 from sylvan.serve.settings import Settings, checked
 
-_SLOW = 10.0
 _HEADER_BYTES = 64 << 10
 _LEAST_RATE = 4096  # bytes of a body a second, on average, that a client must send after its first seconds
-_LOGGING: dict[str, Any] = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {"plain": {"format": "%(message)s"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "plain"}},
-    "loggers": {"uvicorn.error": {"handlers": ["stderr"], "level": "ERROR", "propagate": False}},
-}
 _BACKLOG = 2048
 _SHARED_MEMORY = "/dev/shm"
 _YOUNG, _LONGEST_WAIT = 10.0, 30.0  # seconds
@@ -49,8 +41,7 @@ class CarefulProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         """Begin to watch."""
-        limits = getattr(getattr(self.app, "settings", None), "limits", None)
-        self._slow: float = _SLOW if limits is None else limits.slow
+        self._slow: float = self.config.loaded_app.settings.limits.slow
         self._n_header_bytes = 0
         self._in_headers = True
         self._timer: asyncio.TimerHandle | None = None
@@ -237,10 +228,9 @@ class _Workers(Multiprocess):
 class _Process(Process):
     """A worker, whose server is ours."""
 
-    def start(self) -> None:
-        """Begin."""
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self.begun = time.monotonic()
-        super().start()
 
     @property
     def server(self) -> uvicorn.Server:
@@ -293,8 +283,8 @@ def serve(settings: Settings) -> None:
         say(f"Listening at http://{shown}:{port} with {settings.workers} worker{'s' * (settings.workers > 1)}.")
         config = uvicorn.Config(
             functools.partial(App, settings), factory=True, host=settings.host, port=port, workers=settings.workers,
-            interface="asgi3", lifespan="on", ws="none", http=CarefulProtocol, access_log=False,
-            log_config=_LOGGING, backlog=_BACKLOG, server_header=False, proxy_headers=False, timeout_keep_alive=75,
+            interface="asgi3", lifespan="on", ws="none", http=CarefulProtocol, access_log=False, log_config=None,
+            log_level="error", backlog=_BACKLOG, server_header=False, proxy_headers=False, timeout_keep_alive=75,
             timeout_graceful_shutdown=int(settings.limits.seconds) + 5,
         )  # fmt: skip
         if settings.workers > 1:

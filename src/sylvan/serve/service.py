@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from sylvan.parallel import Worker
-from sylvan.serve.bodies import Bodies, make_bodies
+from sylvan.serve.bodies import make_bodies
 from sylvan.serve.problems import Problem
 from sylvan.serve.settings import Keyring, Limits, Settings
 from sylvan.serve.versions import Served
@@ -166,7 +166,7 @@ class Service:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.limits: Limits = settings.limits
-        self.bodies: Bodies = make_bodies(settings.limits)
+        self.bodies = make_bodies(settings.limits)
         self.metrics, self.keyring = Metrics(), Keyring(settings.keys)
         self.served: dict[str, Served] = {}  # by name; empty until it is started
         self.draining = False  # whether it was told to end, and answers what still comes

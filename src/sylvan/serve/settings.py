@@ -92,30 +92,12 @@ def _digest(word: str, way: str, name: str, place: str) -> bytes:
     return hashlib.sha256(word.encode("utf-8", "surrogateescape")).digest()
 
 
-class Rate:
-    """So many requests a second; ten seconds' worth may come at once (a token bucket)."""
-
-    def __init__(self, rate: float) -> None:
-        self._rate, self._most = rate, max(1.0, 10 * rate)
-        self._left, self._at = self._most, time.monotonic()
-
-    def take(self) -> float:
-        """Take one request: 0 where it is allowed, else the seconds to wait for it."""
-        now = time.monotonic()
-        self._left = min(self._most, self._left + (now - self._at) * self._rate)
-        self._at = now
-        if self._left >= 1:
-            self._left -= 1
-            return 0.0
-        return (1 - self._left) / self._rate
-
-
 class Keyring:
-    """The keys of a server."""
+    """The keys of a server, and for each with a rate a token bucket: ten seconds' worth may come at once."""
 
     def __init__(self, keys: Sequence[ApiKey]) -> None:
         self._keys = tuple(keys)
-        self._rates = {key.digest: Rate(key.rate) for key in keys if key.rate is not None}
+        self._left: dict[bytes, tuple[float, float]] = {}  # requests that a key had left when it last asked, and when
 
     def __bool__(self) -> bool:
         return bool(self._keys)
@@ -127,7 +109,13 @@ class Keyring:
 
     def wait(self, key: ApiKey) -> float:
         """Seconds to wait before this key's next request; 0 takes one."""
-        return self._rates[key.digest].take() if key.digest in self._rates else 0.0
+        if key.rate is None:
+            return 0.0
+        now, most = time.monotonic(), max(1.0, 10 * key.rate)
+        left, since = self._left.get(key.digest, (most, now))
+        left = min(most, left + (now - since) * key.rate)
+        self._left[key.digest] = (left - 1 if left >= 1 else left), now
+        return 0.0 if left >= 1 else (1 - left) / key.rate
 
 
 if sys.version_info >= (3, 11):
@@ -302,28 +290,19 @@ def read_settings(path: str) -> Settings:
     if not isinstance(keys, list):
         raise DataError(f"{path}: keys must be tables, each under [[keys]].")
     keys = tuple(ApiKey.of(_table(path, "[[keys]]", one), path) for one in keys)
-    _need_strings(f"{path}: ", table, ("host",))
     entries = ("host", "port", "workers", "watch", "drain", "log")
-    return _made(Settings, path, "the file's top", table, entries, models=tuple(models), limits=limits, keys=keys)
+    return _made(Settings, path, "", table, entries, models=tuple(models), limits=limits, keys=keys)
 
 
 def _model(path: str, name: str, value: Any) -> ServedFolder:
     """One model; its files are looked for beside the settings."""
-    place = f"[models.{name}]"
-    table = _table(path, place, value)
-    _need_strings(f"{path}, {place}: ", table, ("folder", "title", "examples", "vocabulary", "language"))
-    if "folder" not in table:
+    place, base = f"[models.{name}]", os.path.dirname(os.path.abspath(path))
+    if "folder" not in _table(path, place, value):
         raise DataError(f"{path}, {place}: the model's folder is missing.")
-    for entry in ("folder", "examples", "vocabulary"):
-        if entry in table:
-            table[entry] = os.path.join(os.path.dirname(os.path.abspath(path)), table[entry])
-    return _made(ServedFolder, path, place, table, name=name)
-
-
-def _need_strings(place: str, table: Mapping[str, Any], names: Iterable[str]) -> None:
-    for name in names:
-        if name in table and not isinstance(table[name], str):
-            raise DataError(f"{place}{name} must be a string. Got {table[name]!r} instead.")
+    model = _made(ServedFolder, path, place, value, name=name)
+    files = {entry: getattr(model, entry) for entry in ("folder", "examples", "vocabulary")}
+    paths: Any = {entry: os.path.join(base, file) for entry, file in files.items() if file is not None}
+    return dataclasses.replace(model, **paths)
 
 
 def _table(path: str, place: str, value: Any) -> dict[str, Any]:
@@ -335,8 +314,13 @@ def _table(path: str, place: str, value: Any) -> dict[str, Any]:
 def _made(kind: Callable[..., _T], path: str, place: str, value: Any, names: Iterable[str] = (), **more: Any) -> _T:
     """An object of one of the classes above, of a table that holds nothing else than its fields."""
     table, fields = _table(path, place, value), dataclasses.fields(kind)  # type: ignore[arg-type]
-    known = list(names) or [entry.name for entry in fields if entry.name not in more]
-    for name in table:
+    types = {entry.name: entry.type for entry in fields if entry.name not in more}
+    known = list(names or types)
+    for name, value in table.items():
         if name not in known:
-            raise DataError(f"{path}: {place} has no use for {name!r}. It takes {', '.join(known)}.")
+            wanted = f"has no use for {name!r}. It takes {', '.join(known)}."
+            raise DataError(f"{path}: {place} {wanted}" if place else f"{path}: the file's top {wanted}")
+        if types[name] in ("str", "str | None") and not isinstance(value, str):
+            wanted = f"{name} must be a string. Got {value!r} instead."
+            raise DataError(f"{path}, {place}: {wanted}" if place else f"{path}: {wanted}")
     return kind(**table, **more)

@@ -37,7 +37,6 @@ from sylvan.text.characters import word_class
 _T = TypeVar("_T")
 _WORD_STARTS = 300_000  # labels up to which the words within names complete too; beyond, it would take much memory
 _ATTEMPTS = 20
-_MOST_EXAMPLES = 2_000  # texts of a label that are compared with the one that is explained
 _WARMING = "a text to warm the model with"
 
 
@@ -126,29 +125,14 @@ class MatchingLabel(msgspec.Struct):
     rows: int | None
 
 
-class Examples:
-    """Training texts by label, for explanations to show the nearest of."""
-
-    def __init__(self, texts: list[str], labels: list[list[Any]]) -> None:
-        self._texts = texts
-        self.rows_of: dict[str, list[int]] = {}
-        for row, names in enumerate(labels):
-            for name in names:
-                self.rows_of.setdefault(str(name), []).append(row)
-
-    def of(self, label: str) -> tuple[list[int], list[str]]:
-        """The rows that have a label, and their texts."""
-        rows = self.rows_of.get(label, [])[:_MOST_EXAMPLES]
-        return rows, [self._texts[row] for row in rows]
-
-
 class Version:
     """A model as it was in its folder at one time, with what is asked of it beside rankings."""
 
     def __init__(self, served: ServedFolder, model: Any, card: Card) -> None:
         self.served, self.model, self.card = served, model, card
         self.subjects: SubjectVocabulary | None = None  # of the setting `vocabulary`
-        self.examples: Examples | None = None
+        # training texts, and their rows by label, for explanations to show the nearest of
+        self.examples: tuple[list[str], dict[str, list[int]]] | None = None
         self.faults: list[str] = []  # what is wrong with its settings: the model answers without what they name
         self.checksum = card.checksum  # of its manifest
         # when, in UTC (ISO 8601)
@@ -156,7 +140,9 @@ class Version:
         self.takes = "vectors" if not isinstance(model, Estimator) else "texts" if model.takes_texts else "features"
         self._names: dict[int, str] = {}
         self._making = threading.Lock()
-        self._etag = f'"{self.checksum}"'.encode(), f"{served.name}@{self.checksum}".encode()
+        # of each answer: which model, and which version of it, has given it
+        model_version = f"{served.name}@{self.checksum}".encode()
+        self.headers = [(b"etag", f'"{self.checksum}"'.encode()), (b"sylvan-model", model_version)]
 
     @property
     def n_labels(self) -> int:
@@ -194,10 +180,6 @@ class Version:
         """What a request may set beside k, allowed and denied."""
         taken = [] if self.takes == "vectors" else self.model.rank_options()
         return [name for name in ("beam", "tail") if name in taken]
-
-    def headers(self) -> list[tuple[bytes, bytes]]:
-        """Of each answer: which model, and which version of it, has given it."""
-        return [(b"etag", self._etag[0]), (b"sylvan-model", self._etag[1])]
 
     def label(self, number: int) -> str | int:
         """A label as answers give it: its name, or its id where labels have none."""
@@ -352,7 +334,7 @@ def _read_subjects(path: str, version: Version) -> SubjectVocabulary:
     return subjects
 
 
-def _read_examples(path: str, version: Version) -> Examples:
+def _read_examples(path: str, version: Version) -> tuple[list[str], dict[str, list[int]]]:
     """Training texts and their labels, in the fields that the model was trained on."""
     model, names = version.model, version.vocabulary
     if version.takes != "texts" or names is None:
@@ -364,10 +346,13 @@ def _read_examples(path: str, version: Version) -> Examples:
         read = data.read_table(path, text_columns=model.text_fields_, labels_columns=model.labels_field_)
     else:
         read = data.read_annif_tsv(path)
-    examples = Examples(list(read.texts), [list(row) for row in read.labels])
-    if not any(label in names for label in examples.rows_of):
+    rows_of: dict[str, list[int]] = {}
+    for row, labels in enumerate(read.labels):
+        for name in labels:
+            rows_of.setdefault(str(name), []).append(row)
+    if not any(label in names for label in rows_of):
         raise DataError(f"No text in {path} has a label of the model, which knows {names[0]!r}, for instance.")
-    return examples
+    return list(read.texts), rows_of
 
 
 def _warm(version: Version) -> None:

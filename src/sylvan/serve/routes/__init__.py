@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 
 from sylvan.lazy import provided
-from sylvan.serve.bodies import Bodies
 from sylvan.serve.calls import NDJSON, Operation, Parameter
 from sylvan.serve.routes import models, ranking, trees
 from sylvan.serve.service import Service
@@ -24,11 +23,10 @@ def all_operations(service: Service) -> list[Operation]:
     return [_with_types(operation, service.bodies) for operation in operations]
 
 
-def _with_types(operation: Operation, types: Bodies) -> Operation:
-    bodies = {
-        media: getattr(types, kind) if isinstance(kind, str) else kind for media, kind in operation.bodies.items()
-    }
-    return replace(operation, bodies=bodies, query=_options(types.options) if NDJSON in bodies else operation.query)
+def _with_types(operation: Operation, types: dict[str, Any]) -> Operation:
+    bodies = {media: types.get(kind, kind) for media, kind in operation.bodies.items()}
+    query = _options(types["options"]) if NDJSON in bodies else operation.query
+    return replace(operation, bodies=bodies, query=query)
 
 
 def _options(kind: type[Any]) -> tuple[Parameter, ...]:

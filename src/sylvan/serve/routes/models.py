@@ -124,7 +124,7 @@ class Reloaded(msgspec.Struct):
     message: str | None
 
 
-async def list_models(call: Call) -> Reply:
+async def list_models(call: Call) -> ModelList:
     """The models at a glance."""
     lines = []
     for served in call.service.served.values():
@@ -132,38 +132,35 @@ async def list_models(call: Call) -> Reply:
         ready, takes = version is not None, None if version is None else version.takes
         n_labels = None if version is None else version.n_labels
         lines.append(ModelLine(served.name, title, takes, n_labels, served.checksum, ready, served.message))
-    return Reply.of(ModelList(lines))
+    return ModelList(lines)
 
 
-async def describe(call: Call) -> Reply:
+async def describe(call: Call) -> ModelCard | Reply:
     """The card of a model."""
     served, version = call.asked()
-    headers = version.headers()
     if served.message is None and call.header(b"if-none-match") == f'"{version.checksum}"':
-        return Reply(b"", 304, headers=headers)
+        return Reply(b"", 304, headers=version.headers)
     card, texts = version.card, version.takes == "texts"
-    reply = ModelCard(
+    return ModelCard(
         served.name, served.folder.title, version.takes, version.n_labels, version.checksum, True, served.message,
         card.kind, card.owner, card.summary, card.facts, card.as_json()["parameters"], card.measured, card.n_bytes,
         card.written_by, version.loaded, version.calibrated, len(version.trees), version.takes != "vectors",
         version.examples is not None or hasattr(version.inner, "nearest_with"), texts and bool(call.service.keyring),
         version.rank_options, served.folder.language, list(version.text_fields),
     )  # fmt: skip
-    return Reply.of(reply, headers)
 
 
-async def live(call: Call) -> Reply:
+async def live(call: Call) -> Liveness:
     """That the process answers."""
-    return Reply.of(Liveness(True))
+    return Liveness(True)
 
 
-async def ready(call: Call) -> Reply:
+async def ready(call: Call) -> dict[str, Any] | Reply:
     """Whether models answer."""
-    reply = Reply.of(readiness := call.service.readiness())
-    if not readiness["ready"]:
-        reply.status = 503
-        reply.headers.append((b"retry-after", b"1"))
-    return reply
+    readiness = call.service.readiness()
+    if readiness["ready"]:
+        return readiness
+    return Reply(msgspec.json.encode(readiness), 503, headers=[(b"retry-after", b"1")])
 
 
 async def metrics(call: Call) -> Reply:
@@ -176,10 +173,10 @@ async def openapi(call: Call) -> Reply:
     return Reply(call.service.openapi)
 
 
-async def update(call: Call) -> Reply:
+async def update(call: Call) -> Updated:
     """Have the model learn, and serve the new version."""
     served, version = call.asked()
-    body = await call.read(call.service.bodies.update)
+    body = await call.read(call.service.bodies["update"])
     call.rows = n_texts = len(body.texts)
     if version.takes != "texts":
         raise Problem(422, f"The model takes {version.takes}: only models over texts are updated here.")
@@ -192,18 +189,16 @@ async def update(call: Call) -> Reply:
         raise Problem(422, "The 'merge' field must name labels for each that they become. Got none.")
     message = await _run_update(served.folder.folder, version, texts_of(version, body.texts, call.limits), body)
     await served.reload()
-    current = served.version()
-    call.version = current.checksum
-    return Reply.of(Updated(current.checksum, message), current.headers())
+    call.version = served.version()
+    return Updated(call.version.checksum, message)
 
 
-async def reload(call: Call) -> Reply:
+async def reload(call: Call) -> Reloaded:
     """Read the folder again."""
     served = call.served()
     changed = await served.reload(force=served.message is not None)
-    current = served.version()
-    call.version = current.checksum
-    return Reply.of(Reloaded(current.checksum, changed, served.message), current.headers())
+    call.version = served.version()
+    return Reloaded(call.version.checksum, changed, served.message)
 
 
 async def _run_update(folder: str, version: Version, texts: list[str], body: Any) -> str:
@@ -254,7 +249,7 @@ def page_files() -> dict[str, tuple[bytes, str]]:
 
 async def page_file(call: Call) -> Reply:
     """A file. What a client names is looked up among the files that are known, and never becomes a path."""
-    name = call.params.get("file", "index.html")
+    name = call.scope["path_params"].get("file", "index.html")
     if name not in page_files():
         raise Problem(404, "There is nothing at this address.")
     content, tag = page_files()[name]

@@ -49,18 +49,18 @@ class Found(msgspec.Struct):
     results: list[NearestVectors]
 
 
-async def rank(call: Call) -> Reply:
+async def rank(call: Call) -> Ranked | Reply:
     """The ranking of a body of JSON."""
     served, version = call.asked()
     if call.need_type(JSON, NDJSON) == NDJSON:
         return rank_lines(call, served, version)
-    body = await call.read(with_fields(call.service.bodies.rank, version.text_fields), served)
+    body = await call.read(with_fields(call.service.bodies["rank"], version.text_fields), served)
     rows = rows_of(version, call.limits, record_at_the_top(version, body), body.texts, body.features)
     call.rows, ids = len(rows), ids_of(body, len(rows))
     asked = body.asked()
     check(version, asked)
     if not rows:
-        return Reply.of(Ranked([]), version.headers())
+        return Ranked([])
     if body.explain and len(rows) > 1:
         raise Problem(422, f"The 'explain' field goes with one text or row. Got {len(rows)} instead.")
     results = await served.engine.ask((version, asked), rows, partial(answers, version, asked))
@@ -71,7 +71,7 @@ async def rank(call: Call) -> Reply:
         (results[0].explanations,) = await served.engine.ask(
             object(), rows, lambda row: [[explain(version, row[0], label, asked.beam).to_dict() for label in labels]]
         )
-    return Reply.of(Ranked(results), version.headers())
+    return Ranked(results)
 
 
 def rank_lines(call: Call, served: Served, version: Version) -> Reply:
@@ -80,11 +80,11 @@ def rank_lines(call: Call, served: Served, version: Version) -> Reply:
     for name in NOT_IN_QUERIES:
         if name in query:
             raise Problem(422, f"The query takes no {name!r}: that goes with one body of JSON.")
-    asked: Asked = convert(query, call.service.bodies.options).asked()
+    asked: Asked = convert(query, call.service.bodies["options"]).asked()
     if call.scope["http_version"] == "1.0":
         raise Problem(505, "Lines are answered as they come, which HTTP/1.0 can't: ask by HTTP/1.1.")
     check(version, asked)
-    return Reply(type=NDJSON, headers=version.headers(), pieces=_answered(call, served, version, asked))
+    return Reply(type=NDJSON, headers=version.headers, pieces=_answered(call, served, version, asked))
 
 
 async def _answered(call: Call, served: Served, version: Version, asked: Asked) -> AsyncIterator[bytes]:
@@ -120,7 +120,7 @@ def _record(call: Call, version: Version, line: bytes | Problem | None) -> Any:
     if line is None:
         raise Problem(413, f"A line of the body must have at most {call.limits.body:,} bytes.")
     any_fields = version.text_fields not in ((), ("text",))
-    return decode(line, dict[str, Any] if any_fields else call.service.bodies.line)
+    return decode(line, dict[str, Any] if any_fields else call.service.bodies["line"])
 
 
 def _row(call: Call, version: Version, record: Any) -> Any:
@@ -165,35 +165,34 @@ async def _ranked(served: Served, version: Version, asked: Asked, rows: list[Any
     return []
 
 
-async def explain_label(call: Call) -> Reply:
+async def explain_label(call: Call) -> Explained:
     """The explanation of a label of one text or row."""
     served, version = call.asked()
-    body = await call.read(with_fields(call.service.bodies.explain, version.text_fields), served)
+    body = await call.read(with_fields(call.service.bodies["explain"], version.text_fields), served)
     features = None if body.row is None else [body.row]
     rows = rows_of(version, call.limits, record_at_the_top(version, body), None, features)
     call.rows = 1
     # A key of its own: explanations aren't computed together.
-    (result,) = await served.engine.ask(
+    results: list[Explained] = await served.engine.ask(
         object(), rows, lambda row: [explained(version, row[0], body.label, body.features, body.examples, body.beam)]
     )
-    return Reply.of(result, version.headers())
+    return results[0]
 
 
-async def search(call: Call) -> Reply:
+async def search(call: Call) -> Found:
     """The nearest vectors of an index."""
     served, version = call.asked()
     if version.takes != "vectors":
         raise Problem(422, f"The model {call.model!r} ranks labels; only an index of vectors is searched.")
-    body = await call.read(call.service.bodies.search, served)
+    body = await call.read(call.service.bodies["search"], served)
     call.rows, width = len(body.vectors), version.model.n_dimensions_
     for number, vector in enumerate(body.vectors):
         if len(vector) != width:
             wanted, size = counted(width, "number"), len(vector)
             raise Problem(422, f"The 'vectors' field must hold vectors of {wanted}. Got {size} in vector {number}.")
     if not body.vectors:
-        return Reply.of(Found([]), version.headers())
-    names = ("k", "probes", "candidates", "min_votes", "order")
-    options = tuple((name, getattr(body, name)) for name in names)
+        return Found([])
+    options = tuple((name, getattr(body, name)) for name in ("k", "probes", "candidates", "min_votes", "order"))
 
     def nearest(rows: list[Any]) -> list[NearestVectors]:
         ids, distances = version.model.search(np.array(rows, np.float32), **dict(options))
@@ -201,7 +200,7 @@ async def search(call: Call) -> Reply:
         lengths = (ids >= 0).sum(axis=1).tolist()
         return [NearestVectors(row[:n], far[:n]) for (row, far), n in zip(pairs, lengths, strict=True)]
 
-    return Reply.of(Found(await served.engine.ask((version, options), body.vectors, nearest)), version.headers())
+    return Found(await served.engine.ask((version, options), body.vectors, nearest))
 
 
 OPERATIONS = (

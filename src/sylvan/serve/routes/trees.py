@@ -13,7 +13,7 @@ from sylvan.indexing import LabelTree
 from sylvan.indexing.tree import node_title
 from sylvan.serve.answers import RankedRow, answers, labels_below, node_of
 from sylvan.serve.bodies import Asked, record_at_the_top, rows_of, with_fields
-from sylvan.serve.calls import JSON, Call, Operation, Parameter, Reply
+from sylvan.serve.calls import JSON, Call, Operation, Parameter
 from sylvan.serve.problems import Problem
 from sylvan.serve.versions import MatchingLabel, Version
 
@@ -37,7 +37,7 @@ def number_in(query: dict[str, str], name: str, usual: int, low: int, high: int)
     return int(word)
 
 
-async def labels(call: Call) -> Reply:
+async def labels(call: Call) -> MatchingLabels:
     """Labels by a prefix."""
     _, version = call.asked()
     if version.takes == "vectors":
@@ -46,8 +46,7 @@ async def labels(call: Call) -> Reply:
     prefix, limit = query.get("prefix", ""), number_in(query, "limit", 20, 1, _MOST)
     if len(prefix) > _LONGEST:
         raise Problem(422, f"The 'prefix' parameter must have at most {_LONGEST} characters. Got {len(prefix)}.")
-    matching = await asyncio.to_thread(version.complete, prefix, limit)
-    return Reply.of(MatchingLabels(matching), version.headers())
+    return MatchingLabels(await asyncio.to_thread(version.complete, prefix, limit))
 
 
 class TreeNode(msgspec.Struct, omit_defaults=True):
@@ -87,31 +86,30 @@ class Searched(msgspec.Struct):
     paths: dict[str, list[str]]
 
 
-async def tree(call: Call) -> Reply:
+async def tree(call: Call) -> TreePart:
     """A part of the label tree."""
     _, version = call.asked()
     query = call.query()
     depth = number_in(query, "depth", 1, 1, 4)
     _need_tree(version)
     node = node_of(version, query.get("node", "0/root"), "node")
-    part = await asyncio.to_thread(_part, version, *node, depth)
-    return Reply.of(part, version.headers())
+    return await asyncio.to_thread(_part, version, *node, depth)
 
 
-async def beam(call: Call) -> Reply:
+async def beam(call: Call) -> Searched:
     """The search for a text."""
     served, version = call.asked()
-    body = await call.read(with_fields(call.service.bodies.beam, version.text_fields), served)
+    body = await call.read(with_fields(call.service.bodies["beam"], version.text_fields), served)
     _need_tree(version)
     if version.takes != "texts":
         raise Problem(422, f"The model {call.model!r} takes {version.takes}, and this is for texts.")
     if body.tree >= len(version.trees):
         raise Problem(422, f"The 'tree' field must be an int in [0, {len(version.trees) - 1}]. Got {body.tree}.")
     call.rows, rows = 1, rows_of(version, call.limits, record_at_the_top(version, body), None, None)
-    (result,) = await served.engine.ask(
+    results: list[Searched] = await served.engine.ask(
         object(), rows, lambda texts: [_searched(version, texts[0], body.tree, body.beam)]
     )
-    return Reply.of(result, version.headers())
+    return results[0]
 
 
 def _need_tree(version: Version) -> None:
