@@ -27,7 +27,7 @@ from sylvan.arrays import validate
 from sylvan.arrays.canonical import Csr, take_rows
 from sylvan.data import Vocabulary
 from sylvan.matching.neighbors import NeighborIndex
-from sylvan.metrics.rows import hits
+from sylvan.metrics.tallies import hits
 from sylvan.models import encoders
 from sylvan.models.encoders import encoded
 from sylvan.models.label_texts import label_texts as fitting

@@ -22,7 +22,7 @@ def one(job: Record) -> Record:
     """Vectorise, train and rank with one setting in this process."""
     from sylvan import TextModel, TfidfVectorizer, XRLinear, metrics
     from sylvan.arrays import validate
-    from sylvan.metrics.rows import hits
+    from sylvan.metrics.tallies import hits
 
     (texts, labels), (test_texts, test_labels) = (
         datasets.read_jsonl(Path(job["source"]) / f"{part}.jsonl.xz") for part in ("train", "test")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sylvan import metrics
 from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError, ParameterError
-from sylvan.metrics import rows
+from sylvan.metrics import tallies
 
 
 def top_of(*labels: list[int]) -> TopK:
@@ -146,12 +146,12 @@ def test_against_the_slow_reference(case: tuple[list[list[int]], list[list[int]]
     for row, labels in enumerate(answers):
         for place, label in enumerate(labels):
             scores[row, label] = 1 - place / 16
-    before, rows._BLOCK_ENTRIES = rows._BLOCK_ENTRIES, block
+    before, tallies._BLOCK_ENTRIES = tallies._BLOCK_ENTRIES, block
     try:
         for given_top in (top, scores.tocsr(), scores.tocsc()):
             assert metrics.evaluate(Y.tocsr(), given_top, at=k, propensities=p) == pytest.approx(wanted)
     finally:
-        rows._BLOCK_ENTRIES = before
+        tallies._BLOCK_ENTRIES = before
 
 
 def test_batches_add_up() -> None:

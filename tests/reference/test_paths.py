@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from reference import linear_reference as reference
 from reference.test_algorithm2 import CLOSE, dense, laid_out, plain, rankings
 from sylvan.arrays import validate
+from sylvan.explain.explanation import Names
 from sylvan.explain.paths import beam_that_reaches, explain_paths
-from sylvan.explain.records import Names
 from sylvan.ranking.tree_ranker import TreeRanker
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from sylvan.arrays.types import Array, Float64, Int64
 from sylvan.arrays.validate import Csr
-from sylvan.explain.records import LeafPath, Names, Step, TreeVote, WeighedFeature
+from sylvan.explain.explanation import LeafPath, Names, Step, TreeVote, WeighedFeature
 from sylvan.indexing import LabelTree
 from sylvan.indexing.tree import node_title
 from sylvan.matching import beam as matching

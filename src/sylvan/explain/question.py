@@ -13,8 +13,7 @@ from sylvan.arrays import validate
 from sylvan.arrays.topk import TopK
 from sylvan.arrays.validate import Csr
 from sylvan.errors import DataError, ParameterError
-from sylvan.explain.explanation import Explanation
-from sylvan.explain.records import Example, LeafPath, Names, Step, TreeVote, WeighedFeature, excerpt
+from sylvan.explain.explanation import Example, Explanation, LeafPath, Names, Step, TreeVote, WeighedFeature, excerpt
 from sylvan.labels.vocabulary import find_label
 from sylvan.params.wording import counted
 from sylvan.ranking.calibrate import Calibrator

@@ -41,7 +41,7 @@ from sylvan.metrics.evaluator import (
     slice_labels,
     slices,
 )
-from sylvan.metrics.rows import filter_answers
+from sylvan.metrics.tallies import filter_answers
 
 __all__ = [
     "Evaluator", "ExpectedHits", "Reliability", "SetF1", "Slices", "calibration_error", "coverage", "evaluate",

@@ -13,7 +13,7 @@ from sylvan.arrays import validate
 from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError
 from sylvan.metrics.evaluator import At, ks
-from sylvan.metrics.rows import as_top, check_answers, check_truth, hits, is_inferred, pair_keys
+from sylvan.metrics.tallies import as_top, check_answers, check_truth, hits, is_inferred, pair_keys
 from sylvan.params.ranges import Choice, Range, check_value
 
 Binning = Literal["width", "mass"]

@@ -16,8 +16,7 @@ from sylvan.arrays import validate
 from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError, ParameterError
 from sylvan.metrics import tallies
-from sylvan.metrics.rows import blocks, check_answers, check_truth, is_inferred
-from sylvan.metrics.tallies import LabelTally, RowTally, Tally
+from sylvan.metrics.tallies import LabelTally, RowTally, Tally, blocks, check_answers, check_truth, is_inferred
 from sylvan.params.ranges import Range, check_values
 
 At = int | Sequence[int]

@@ -18,13 +18,12 @@ from sylvan.arrays.topk import TopK
 from sylvan.arrays.validate import Csr
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ParameterError, UnsupportedError
-from sylvan.explain.explanation import Explanation
+from sylvan.explain.explanation import Explanation, Names, TreeVote
 from sylvan.explain.paths import Candidates
 from sylvan.explain.question import explain_label
-from sylvan.explain.records import Names, TreeVote
 from sylvan.labels.targets import Targets, grown_labels, true_labels
 from sylvan.labels.vocabulary import NamedTopK, ids_of_names
-from sylvan.metrics.rows import hits
+from sylvan.metrics.tallies import hits
 from sylvan.models import scikit_learn
 from sylvan.models.label_changes import label_ids, merged_ids, renamed, without_names
 from sylvan.parallel import of_one_state

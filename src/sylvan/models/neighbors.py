@@ -15,8 +15,8 @@ from sylvan.arrays.canonical import stacked, take_rows
 from sylvan.arrays.topk import TopK
 from sylvan.arrays.validate import Csr
 from sylvan.errors import DataError, ModelError, ParameterError
+from sylvan.explain.explanation import Example
 from sylvan.explain.question import strongest
-from sylvan.explain.records import Example
 from sylvan.labels.targets import one_class_a_row
 from sylvan.matching.neighbors import Nearest, NeighborIndex
 from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator, has_new_rows

@@ -17,10 +17,9 @@ from sylvan.arrays.topk import TopK, answers_of
 from sylvan.arrays.validate import Csr
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError
-from sylvan.explain.explanation import Explanation
+from sylvan.explain.explanation import Example, Explanation, excerpt
 from sylvan.explain.paths import Candidates
 from sylvan.explain.question import check_count, check_ranker, nearest_rows, with_excerpts
-from sylvan.explain.records import Example, excerpt
 from sylvan.labels.targets import names_and_weights, true_labels
 from sylvan.labels.vocabulary import NamedTopK, find_label, ids_of_names
 from sylvan.models.base import Estimator

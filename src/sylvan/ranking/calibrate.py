@@ -13,7 +13,7 @@ from sylvan.arrays.canonical import Csr, take_rows
 from sylvan.arrays.topk import TopK
 from sylvan.arrays.types import Array, Bool, Float32, Float64, Int32, Int64
 from sylvan.errors import ModelError
-from sylvan.metrics.rows import hits
+from sylvan.metrics.tallies import hits
 
 DEPTH = 50  # answers a held-out row is asked for: those further down share the last curve
 MOST_ROWS = 5_000  # held out in a fold

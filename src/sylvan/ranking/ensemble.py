@@ -11,7 +11,7 @@ from sylvan import kernels
 from sylvan.arrays.topk import TopK
 from sylvan.arrays.types import Float32, Float64, Int32
 from sylvan.arrays.validate import Csr
-from sylvan.metrics.rows import hits
+from sylvan.metrics.tallies import hits
 from sylvan.parallel import map_parallel, split_ranges
 
 Way = Literal["score", "count", "average_rank", "reciprocal_rank"]

@@ -20,7 +20,7 @@ from sylvan.arrays.canonical import Csr, take_rows
 from sylvan.arrays.topk import TopK, resized
 from sylvan.errors import ParameterError
 from sylvan.metrics import propensities_of_counts, tallies
-from sylvan.metrics.rows import blocks, hits
+from sylvan.metrics.tallies import blocks, hits
 from sylvan.models.base import CANDIDATES, Estimator
 from sylvan.models.compress import has_weights
 from sylvan.models.xr.xr_linear import XRLinear

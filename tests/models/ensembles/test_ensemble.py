@@ -23,7 +23,7 @@ from sylvan import (
 )
 from sylvan.arrays import validate
 from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError
-from sylvan.metrics.rows import hits
+from sylvan.metrics.tallies import hits
 from sylvan.models.ensembles.members import known_labels
 from sylvan.ranking.calibrate import Calibrator
 from sylvan.ranking.ensemble import WAYS

@@ -21,8 +21,8 @@ from sylvan.arrays.frames import label_columns
 from sylvan.arrays.topk import TopK
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ParameterError, UnsupportedError
+from sylvan.explain.explanation import Names, TreeVote
 from sylvan.explain.paths import class_notes, class_votes
-from sylvan.explain.records import Names, TreeVote
 from sylvan.indexing import LabelTree
 from sylvan.matching.class_beam import ClassWeights, Scores
 from sylvan.models.base import MOST_ANSWERS, Estimator, Predicted

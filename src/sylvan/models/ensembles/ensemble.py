@@ -18,12 +18,11 @@ from sylvan.arrays.frames import label_columns, labels_of
 from sylvan.arrays.topk import TopK
 from sylvan.arrays.validate import Csr
 from sylvan.errors import DataError, ParameterError
-from sylvan.explain.explanation import Explanation
+from sylvan.explain.explanation import Explanation, Names, TreeVote
 from sylvan.explain.question import place_of
-from sylvan.explain.records import Names, TreeVote
 from sylvan.labels.targets import Targets, named_rows, one_class_a_row
 from sylvan.labels.vocabulary import find_label
-from sylvan.metrics.rows import hits
+from sylvan.metrics.tallies import hits
 from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator
 from sylvan.models.compress import compressed_model, has_weights, pruned_model
 from sylvan.models.ensembles import members as joining

@@ -21,7 +21,7 @@ from sylvan.arrays.label_filter import LabelFilter
 from sylvan.arrays.topk import TopK
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ParameterError
-from sylvan.explain.records import TreeVote
+from sylvan.explain.explanation import TreeVote
 from sylvan.labels.targets import true_labels
 from sylvan.models.base import CANDIDATES, Estimator
 from sylvan.params.fields import Constraint, Parameterized

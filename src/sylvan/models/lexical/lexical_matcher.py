@@ -17,9 +17,8 @@ from sylvan.arrays.topk import TopK
 from sylvan.data import Vocabulary
 from sylvan.data.label_terms import label_terms
 from sylvan.errors import DataError, ParameterError, UnsupportedError
-from sylvan.explain.explanation import Explanation
+from sylvan.explain.explanation import Explanation, excerpt
 from sylvan.explain.question import check_count, place_of
-from sylvan.explain.records import excerpt
 from sylvan.labels.targets import encode_labels
 from sylvan.labels.vocabulary import find_label
 from sylvan.models.base import MOST_ANSWERS

@@ -21,7 +21,7 @@ from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.explain.explanation import Explanation
 from sylvan.labels.targets import encode_labels
 from sylvan.labels.vocabulary import find_label
-from sylvan.metrics.rows import hits
+from sylvan.metrics.tallies import hits
 from sylvan.models import encoders
 from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.models.ensembles import members as joining

@@ -18,7 +18,7 @@ from sylvan.data import RowParts
 from sylvan.data.parts.row_parts import Rows
 from sylvan.errors import ModelError
 from sylvan.matching import beam as matching
-from sylvan.metrics.rows import hits
+from sylvan.metrics.tallies import hits
 from sylvan.models.base import CANDIDATES
 from sylvan.models.xr.estimate import training_plan
 from sylvan.models.xr.params import Scale, build_trees, chosen_by_rows, layer_words, scaled, tree_training

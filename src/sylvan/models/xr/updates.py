@@ -17,7 +17,7 @@ from sylvan.errors import DataError
 from sylvan.indexing import LabelTree
 from sylvan.indexing.embeddings import pifa
 from sylvan.matching.negatives import cluster_rows, layer_positives, of_root
-from sylvan.metrics.rows import hits
+from sylvan.metrics.tallies import hits
 from sylvan.models.label_changes import merged_labels
 from sylvan.models.xr.changed_layer import ChangedCluster, ChangedLayer, Grown, RowsNow
 from sylvan.models.xr.fitted import FittedTrees, search_of

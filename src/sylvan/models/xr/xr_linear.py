@@ -20,8 +20,8 @@ from sylvan.arrays.validate import Csr
 from sylvan.data import RowParts, Vocabulary
 from sylvan.data.parts.row_parts import Rows
 from sylvan.errors import DataError, ModelError, ParameterError, RowsUnknownWarning, UnsupportedError
+from sylvan.explain.explanation import Names, TreeVote
 from sylvan.explain.paths import Candidates, search_layers, tree_votes
-from sylvan.explain.records import Names, TreeVote
 from sylvan.indexing import LabelTree
 from sylvan.indexing.clustering import Clustering
 from sylvan.indexing.embeddings import Embedding
