@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sylvan.distributed.cluster import ask_nodes
+from sylvan.distributed.ray_runner import ask_nodes
 from sylvan.errors import DataError
 
 

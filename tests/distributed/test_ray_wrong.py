@@ -20,7 +20,7 @@ import sylvan
 from sylvan import data
 from sylvan.cli import main
 from sylvan.distributed import cluster as cluster_module
-from sylvan.distributed.cluster import connect
+from sylvan.distributed.ray_runner import connect
 from sylvan.errors import DataError, ParameterError, SylvanError
 from sylvan.runtime import Runner
 from sylvan.runtime.jobs import current_runner

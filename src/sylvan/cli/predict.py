@@ -20,9 +20,8 @@ from sylvan.cli.models import input_for, ranking_parameters
 from sylvan.cli.resume import on_cluster
 from sylvan.cli.session import Session, quietly, say
 from sylvan.data.formats.rankings import columns_of_output
-from sylvan.distributed.cluster import need_ray
 from sylvan.distributed.ranking import Ranker, rank_sources
-from sylvan.distributed.ray_runner import RayRunner
+from sylvan.distributed.ray_runner import RayRunner, need_ray
 from sylvan.errors import DataError
 from sylvan.models.blocks import Source
 from sylvan.params.wording import counted

@@ -22,8 +22,7 @@ from sylvan.data.formats.rankings import LabelOf, open_rankings
 from sylvan.data.other_fields import RecordSource
 from sylvan.data.streams import PathLike, remove_unfinished, unpacked_name
 from sylvan.data.text_rows import field_names
-from sylvan.distributed.cluster import ask_nodes, check_nodes, need_ray
-from sylvan.distributed.ray_runner import RayRunner, ray
+from sylvan.distributed.ray_runner import RayRunner, ask_nodes, check_nodes, need_ray, ray
 from sylvan.errors import DataError, ModelError, ParameterError, SylvanError
 from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.models.blocks import answer, load_ranking, rank_blocks, set_device, set_ranking, set_threads, unknown_texts

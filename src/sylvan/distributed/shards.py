@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sylvan.distributed.cluster import Connection, check_nodes, line_of, need_ray
-from sylvan.distributed.ray_runner import array_bytes
+from sylvan.distributed.ray_runner import Connection, array_bytes, check_nodes, line_of, need_ray
 from sylvan.errors import ModelError, SylvanError
 from sylvan.models.irli.shard_workers import STARTING, LostShardsError, ShardCall, ShardWorker
 from sylvan.parallel import quiet
