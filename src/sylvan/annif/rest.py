@@ -143,30 +143,30 @@ def uri_of(version: Version, label: str | int) -> str:
 
 
 async def info(call: Call) -> ApiInfo:
-    """What answers here."""
+    """Says what answers here, in Annif's form."""
     return ApiInfo("Sylvan", __version__)
 
 
 async def projects(call: Call) -> ListedProjects:
-    """The models that take texts."""
+    """Lists the models that take texts, as Annif's projects."""
     served = [each for each in call.service.served.values() if each.current is None or each.current.takes == "texts"]
     return ListedProjects(await asyncio.to_thread(lambda: list(map(_project, served))))
 
 
 async def project(call: Call) -> Project:
-    """A model as a project."""
+    """Describes a model as Annif's project."""
     return await asyncio.to_thread(_project, _asked_project(call)[0])
 
 
 async def vocabs(call: Call) -> ListedVocabs:
-    """The labels of each model that is open."""
+    """Lists the models' labels, as Annif's vocabularies."""
     versions = [served.current for served in call.service.served.values() if served.current is not None]
     texts = [version for version in versions if version.takes == "texts"]
     return ListedVocabs(await asyncio.to_thread(lambda: list(map(_vocab, texts))))
 
 
 async def subjects(call: Call) -> Reply:
-    """A model's labels, line by line."""
+    """Writes a model's labels as the TSV of URIs and names that Annif's load-vocab takes."""
     _, version = _asked_project(call)
     language = call.query().get("language", "")
     await _need_language(version, language)
@@ -174,7 +174,7 @@ async def subjects(call: Call) -> Reply:
 
 
 async def suggest(call: Call) -> Suggestions:
-    """The labels of a text."""
+    """Finds the labels of a text, as Annif does."""
     served, version = _asked_project(call)
     call.need_type(_FORM)
     served.engine.check_room()
@@ -186,7 +186,7 @@ async def suggest(call: Call) -> Suggestions:
 
 
 async def suggest_batch(call: Call) -> list[DocumentSuggestions]:
-    """The labels of several texts."""
+    """Finds the labels of up to 32 texts, as Annif does."""
     served, version = _asked_project(call)
     call.need_type(JSON)
     served.engine.check_room()
@@ -209,26 +209,16 @@ def operations(service: Service) -> list[Operation]:
         language,
     )
     routes = (
-        Operation(
-            "POST", "/v1/projects/{project}/suggest", suggest, "Finds the labels of a text, as Annif does.",
-            Suggestions, {_FORM: bodies["form"]}, errors=(400, 429),
-        ),
-        Operation(
-            "POST", "/v1/projects/{project}/suggest-batch", suggest_batch,
-            "Finds the labels of up to 32 texts, as Annif does.", list[DocumentSuggestions], {JSON: bodies["batch"]},
-            query=options, errors=(400, 429),
-        ),
-        Operation(
-            "GET", "/v1/projects", projects, "Lists the models that take texts, as Annif's projects.", ListedProjects
-        ),
-        Operation("GET", "/v1/projects/{project}", project, "Describes a model as Annif's project.", Project),
-        Operation("GET", "/v1/vocabs", vocabs, "Lists the models' labels, as Annif's vocabularies.", ListedVocabs),
-        Operation(
-            "GET", "/v1/vocabs/{project}/subjects", subjects,
-            "Writes a model's labels as the TSV of URIs and names that Annif's load-vocab takes.",
-            answer_type=_TSV, query=(language,), errors=(400, 422),
-        ),
-        Operation("GET", "/v1/", info, "Says what answers here, in Annif's form.", ApiInfo),
+        Operation("POST", "/v1/projects/{project}/suggest", suggest, Suggestions, {_FORM: bodies["form"]},
+                  errors=(400, 429)),
+        Operation("POST", "/v1/projects/{project}/suggest-batch", suggest_batch, list[DocumentSuggestions],
+                  {JSON: bodies["batch"]}, query=options, errors=(400, 429)),
+        Operation("GET", "/v1/projects", projects, ListedProjects),
+        Operation("GET", "/v1/projects/{project}", project, Project),
+        Operation("GET", "/v1/vocabs", vocabs, ListedVocabs),
+        Operation("GET", "/v1/vocabs/{project}/subjects", subjects, answer_type=_TSV, query=(language,),
+                  errors=(400, 422)),
+        Operation("GET", "/v1/", info, ApiInfo),
     )  # fmt: skip
     return [replace(operation, tag="annif") for operation in routes]
 

@@ -321,7 +321,6 @@ class Operation:
     method: str
     path: str  # as Starlette has it, with names in braces
     handle: Callable[[Call], Awaitable[Any]]  # gives a Reply, or what JSON is made of, of the call's version
-    words: str  # what it does, a sentence
     answer: Any = None  # of the answer's JSON; None for other media types
     # The types of the request's body by media type, or their names in `Bodies`; an empty dict where it has none.
     bodies: dict[str, Any] = field(default_factory=dict)
@@ -330,6 +329,7 @@ class Operation:
     who: str = KEY  # who may call it, where keys are configured
     errors: tuple[int, ...] = ()  # statuses of problems that it may answer, beside those that all such routes may
     tag: str = "models"
+    words: str = ""  # what it does, a sentence; by default what the handler's docstring says
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """As Starlette's router calls it."""
@@ -362,7 +362,8 @@ class Operation:
             for place, several in (("path", in_path), ("query", self.query)) for each in several
         ]  # fmt: skip
         result: dict[str, Any] = {
-            "summary": self.words, "operationId": re.sub(r"\W+", "_", f"{self.method.lower()}{self.path}").strip("_"),
+            "summary": self.words or " ".join((self.handle.__doc__ or "").split()),
+            "operationId": re.sub(r"\W+", "_", f"{self.method.lower()}{self.path}").strip("_"),
             "tags": [self.tag], "parameters": parameters, "responses": responses,
         }  # fmt: skip
         if self.bodies:

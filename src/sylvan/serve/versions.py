@@ -26,7 +26,7 @@ from sylvan.hub.card import Card, card_of, distinct_titles
 from sylvan.indexing import LabelTree
 from sylvan.models import IRLIIndex, ShardedIRLIIndex
 from sylvan.models.base import Estimator
-from sylvan.models.blocks import has_probabilities, set_threads
+from sylvan.models.blocks import set_threads
 from sylvan.models.text_estimator import TextEstimator
 from sylvan.serve.engine import Engine
 from sylvan.serve.problems import Problem
@@ -158,11 +158,6 @@ class Version:
     def text_fields(self) -> tuple[str, ...]:
         """The fields of records that the model was trained on; none where it takes no texts."""
         return tuple(self.model.text_fields_) if self.takes == "texts" else ()
-
-    @property
-    def calibrated(self) -> bool:
-        """Whether its probabilities mean something."""
-        return self.takes != "vectors" and has_probabilities(self.model)
 
     @functools.cached_property
     def vocabulary(self) -> Vocabulary | None:

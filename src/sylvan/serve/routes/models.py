@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from sylvan.models.blocks import has_probabilities
 from sylvan.params.wording import counted
 from sylvan.serve.bodies import texts_of
 from sylvan.serve.calls import ADMIN, ANYONE, JSON, Call, Operation, Reply
@@ -125,38 +126,40 @@ class Reloaded(msgspec.Struct):
 
 
 async def list_models(call: Call) -> ModelList:
-    """The models at a glance."""
+    """Lists the models."""
     lines = []
     for served in call.service.served.values():
         version, title = served.current, served.folder.title
-        ready, takes = version is not None, None if version is None else version.takes
-        n_labels = None if version is None else version.n_labels
-        lines.append(ModelLine(served.name, title, takes, n_labels, served.checksum, ready, served.message))
+        takes, n_labels = (None, None) if version is None else (version.takes, version.n_labels)
+        lines.append(
+            ModelLine(served.name, title, takes, n_labels, served.checksum, version is not None, served.message)
+        )
     return ModelList(lines)
 
 
 async def describe(call: Call) -> ModelCard | Reply:
-    """The card of a model."""
+    """Describes a model and what can be asked of it."""
     served, version = call.asked()
     if served.message is None and call.header(b"if-none-match") == f'"{version.checksum}"':
         return Reply(b"", 304, headers=version.headers)
-    card, texts = version.card, version.takes == "texts"
+    card, takes = version.card, version.takes
     return ModelCard(
-        served.name, served.folder.title, version.takes, version.n_labels, version.checksum, True, served.message,
+        served.name, served.folder.title, takes, version.n_labels, version.checksum, True, served.message,
         card.kind, card.owner, card.summary, card.facts, card.as_json()["parameters"], card.measured, card.n_bytes,
-        card.written_by, version.loaded, version.calibrated, len(version.trees), version.takes != "vectors",
-        version.examples is not None or hasattr(version.inner, "nearest_with"), texts and bool(call.service.keyring),
-        version.rank_options, served.folder.language, list(version.text_fields),
+        card.written_by, version.loaded, takes != "vectors" and has_probabilities(version.model), len(version.trees),
+        takes != "vectors", version.examples is not None or hasattr(version.inner, "nearest_with"),
+        takes == "texts" and bool(call.service.keyring), version.rank_options, served.folder.language,
+        list(version.text_fields),
     )  # fmt: skip
 
 
 async def live(call: Call) -> Liveness:
-    """That the process answers."""
+    """Says that the process lives."""
     return Liveness(True)
 
 
 async def ready(call: Call) -> dict[str, Any] | Reply:
-    """Whether models answer."""
+    """Says whether models answer, and what is wrong with each."""
     readiness = call.service.readiness()
     if readiness["ready"]:
         return readiness
@@ -164,17 +167,17 @@ async def ready(call: Call) -> dict[str, Any] | Reply:
 
 
 async def metrics(call: Call) -> Reply:
-    """Counts and times."""
+    """Counts and times, for Prometheus."""
     return Reply(call.service.metrics.text(), type=_PROMETHEUS)
 
 
 async def openapi(call: Call) -> Reply:
-    """The document of all routes."""
+    """This document."""
     return Reply(call.service.openapi)
 
 
 async def update(call: Call) -> Updated:
-    """Have the model learn, and serve the new version."""
+    """Teaches a model new texts and labels, has it forget rows or merge labels, and serves the new version."""
     served, version = call.asked()
     body = await call.read(call.service.bodies["update"])
     call.rows = n_texts = len(body.texts)
@@ -194,7 +197,7 @@ async def update(call: Call) -> Updated:
 
 
 async def reload(call: Call) -> Reloaded:
-    """Read the folder again."""
+    """Reads the model's folder again."""
     served = call.served()
     changed = await served.reload(force=served.message is not None)
     call.version = served.version()
@@ -260,30 +263,20 @@ async def page_file(call: Call) -> Reply:
 
 
 OPERATIONS = (
-    Operation("GET", "/v1/models", list_models, "Lists the models.", ModelList, errors=(503,)),
-    Operation(
-        "GET", "/v1/models/{model}", describe, "Describes a model and what can be asked of it.", ModelCard
-    ),
-    Operation(
-        "POST", "/v1/models/{model}/update", update,
-        "Teaches a model new texts and labels, has it forget rows or merge labels, and serves the new version.",
-        Updated, {JSON: "update"}, who=ADMIN, tag="changes",
-    ),
-    Operation(
-        "POST", "/v1/models/{model}/reload", reload, "Reads the model's folder again.", Reloaded, who=ADMIN,
-        tag="changes",
-    ),
-)  # fmt: skip
+    Operation("GET", "/v1/models", list_models, ModelList, errors=(503,)),
+    Operation("GET", "/v1/models/{model}", describe, ModelCard),
+    Operation("POST", "/v1/models/{model}/update", update, Updated, {JSON: "update"}, who=ADMIN, tag="changes"),
+    Operation("POST", "/v1/models/{model}/reload", reload, Reloaded, who=ADMIN, tag="changes"),
+)
 HEALTH = (  # KServe's names for health besides
-    *(Operation("GET", path, live, "Says that the process lives.", Liveness, who=ANYONE, tag="health")
-      for path in ("/health/live", "/v2/health/live")),
-    *(Operation("GET", path, ready, "Says whether models answer, and what is wrong with each.", Readiness, who=ANYONE,
-                errors=(503,), tag="health") for path in ("/health/ready", "/v2/health/ready")),
-    Operation("GET", "/metrics", metrics, "Counts and times, for Prometheus.", answer_type="text/plain", tag="health"),
-    Operation("GET", "/openapi.json", openapi, "This document.", who=ANYONE, tag="health"),
+    *(Operation("GET", path, live, Liveness, who=ANYONE, tag="health") for path in ("/health/live", "/v2/health/live")),
+    *(Operation("GET", path, ready, Readiness, who=ANYONE, errors=(503,), tag="health")
+      for path in ("/health/ready", "/v2/health/ready")),
+    Operation("GET", "/metrics", metrics, answer_type="text/plain", tag="health"),
+    Operation("GET", "/openapi.json", openapi, who=ANYONE, tag="health"),
 )  # fmt: skip
 PAGE = (
-    Operation("GET", "/", page_file, "The page for people.", answer_type="text/html", who=ANYONE, tag="page"),
-    Operation("GET", "/page/{file}", page_file, "A file of the page.", answer_type="text/*", who=ANYONE, errors=(404,),
-              tag="page"),
+    Operation("GET", "/", page_file, answer_type="text/html", who=ANYONE, tag="page", words="The page for people."),
+    Operation("GET", "/page/{file}", page_file, answer_type="text/*", who=ANYONE, errors=(404,), tag="page",
+              words="A file of the page."),
 )  # fmt: skip

@@ -50,7 +50,8 @@ class Found(msgspec.Struct):
 
 
 async def rank(call: Call) -> Ranked | Reply:
-    """The ranking of a body of JSON."""
+    """Ranks the labels of a text, of texts or of rows of features; NDJSON is answered line by line, of any length, with
+    the options in the query."""
     served, version = call.asked()
     if call.need_type(JSON, NDJSON) == NDJSON:
         return rank_lines(call, served, version)
@@ -166,7 +167,8 @@ async def _ranked(served: Served, version: Version, asked: Asked, rows: list[Any
 
 
 async def explain_label(call: Call) -> Explained:
-    """The explanation of a label of one text or row."""
+    """Explains why a label has its place for a text: its path in the tree, the words for and against it, the nearest
+    training rows."""
     served, version = call.asked()
     body = await call.read(with_fields(call.service.bodies["explain"], version.text_fields), served)
     features = None if body.row is None else [body.row]
@@ -180,7 +182,7 @@ async def explain_label(call: Call) -> Explained:
 
 
 async def search(call: Call) -> Found:
-    """The nearest vectors of an index."""
+    """Finds the nearest vectors of an index."""
     served, version = call.asked()
     if version.takes != "vectors":
         raise Problem(422, f"The model {call.model!r} ranks labels; only an index of vectors is searched.")
@@ -204,20 +206,9 @@ async def search(call: Call) -> Found:
 
 
 OPERATIONS = (
-    Operation(
-        "POST", "/v1/models/{model}/rank", rank,
-        "Ranks the labels of a text, of texts or of rows of features; NDJSON is answered line by line, of any length, "
-        "with the options in the query.",
-        Ranked, {JSON: "rank", NDJSON: "line"}, errors=(429, 505), tag="ranking",
-    ),
-    Operation(
-        "POST", "/v1/models/{model}/search", search, "Finds the nearest vectors of an index.", Found,
-        {JSON: "search"}, errors=(429,), tag="ranking",
-    ),
-    Operation(
-        "POST", "/v1/models/{model}/explain", explain_label,
-        "Explains why a label has its place for a text: its path in the tree, the words for and against it, the "
-        "nearest training rows.",
-        Explained, {JSON: "explain"}, errors=(429,), tag="ranking",
-    ),
+    Operation("POST", "/v1/models/{model}/rank", rank, Ranked, {JSON: "rank", NDJSON: "line"}, errors=(429, 505),
+              tag="ranking"),
+    Operation("POST", "/v1/models/{model}/search", search, Found, {JSON: "search"}, errors=(429,), tag="ranking"),
+    Operation("POST", "/v1/models/{model}/explain", explain_label, Explained, {JSON: "explain"}, errors=(429,),
+              tag="ranking"),
 )  # fmt: skip

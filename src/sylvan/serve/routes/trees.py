@@ -38,7 +38,7 @@ def number_in(query: dict[str, str], name: str, usual: int, low: int, high: int)
 
 
 async def labels(call: Call) -> MatchingLabels:
-    """Labels by a prefix."""
+    """Lists labels by how their names, or words in them, begin."""
     _, version = call.asked()
     if version.takes == "vectors":
         raise Problem(422, f"The model {call.model!r} is an index of vectors: it has no labels.")
@@ -87,7 +87,7 @@ class Searched(msgspec.Struct):
 
 
 async def tree(call: Call) -> TreePart:
-    """A part of the label tree."""
+    """Shows a part of the tree over the labels."""
     _, version = call.asked()
     query = call.query()
     depth = number_in(query, "depth", 1, 1, 4)
@@ -97,7 +97,7 @@ async def tree(call: Call) -> TreePart:
 
 
 async def beam(call: Call) -> Searched:
-    """The search for a text."""
+    """Shows which nodes of the tree a text's search goes through."""
     served, version = call.asked()
     body = await call.read(with_fields(call.service.bodies["beam"], version.text_fields), served)
     _need_tree(version)
@@ -166,19 +166,15 @@ def _searched(version: Version, text: str, number: int, beam: int | None) -> Sea
 
 
 OPERATIONS = (
+    Operation("POST", "/v1/models/{model}/beam", beam, Searched, {JSON: "beam"}, errors=(429,), tag="ranking"),
     Operation(
-        "POST", "/v1/models/{model}/beam", beam, "Shows which nodes of the tree a text's search goes through.",
-        Searched, {JSON: "beam"}, errors=(429,), tag="ranking",
-    ),
-    Operation(
-        "GET", "/v1/models/{model}/tree", tree, "Shows a part of the tree over the labels.", TreePart,
+        "GET", "/v1/models/{model}/tree", tree, TreePart,
         query=(Parameter("node", "Where to begin, as 0/root or 0/1.14.", {"type": "string", "maxLength": 100}),
                Parameter("depth", "Layers below it.", {"type": "integer", "minimum": 1, "maximum": 4, "default": 1})),
         errors=(400, 422),
     ),
     Operation(
-        "GET", "/v1/models/{model}/labels", labels, "Lists labels by how their names, or words in them, begin.",
-        MatchingLabels,
+        "GET", "/v1/models/{model}/labels", labels, MatchingLabels,
         query=(Parameter("prefix", "How the name begins.", {"type": "string", "maxLength": _LONGEST}),
                Parameter("limit", "How many labels at most.",
                          {"type": "integer", "minimum": 1, "maximum": _MOST, "default": 20})),
