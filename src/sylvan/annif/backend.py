@@ -348,10 +348,7 @@ class SylvanOptimizer(HyperparameterOptimizer):
         backend = self._backend
         path = Path(backend.datadir) / backend.TRAIN_FILE
         if not path.is_file():
-            raise annif.exception.NotSupportedException(
-                "Hyperparameters are tried on the project's training data: train it first",
-                backend_id=backend.backend_id,
-            )
+            backend._refuse("Hyperparameters are tried on the project's training data: train it first")
         backend.check_params()
         documents = list(self._corpus.documents)
         return {
@@ -362,9 +359,8 @@ class SylvanOptimizer(HyperparameterOptimizer):
 
     def _postprocess(self, study: Any) -> HPRecommendation:
         if not any(trial.value is not None for trial in study.trials):
-            raise annif.exception.OperationFailedException(
-                "No trial could be trained on the project's training data", backend_id=self._backend.backend_id
-            )
+            sentence = "No trial could be trained on the project's training data"
+            self._backend._refuse(sentence, annif.exception.OperationFailedException)
         lines = [f"{name}={_text(value)}" for name, value in study.best_params.items()]
         return HPRecommendation(lines=lines, score=study.best_value)
 
@@ -454,12 +450,9 @@ class SylvanTransformerBackend(ModelBackend):
 
     def fit(self, model: XRTransformer, path: Path, checkpoint: Checkpoint) -> None:
         """Train it with all documents in memory, as the encoder reads them several times."""
-        texts: list[str] = []
-        label_lists: list[list[str]] = []
-        for block, labels in read_blocks(path):
-            texts += block
-            label_lists += labels
-        model.fit(texts, label_lists, checkpoint=checkpoint)
+        blocks = list(read_blocks(path))
+        texts, labels = ([row for block in blocks for row in block[part]] for part in (0, 1))
+        model.fit(texts, labels, checkpoint=checkpoint)
 
 
 class Config(annif.default_config.Config):

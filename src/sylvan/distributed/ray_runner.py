@@ -311,17 +311,15 @@ class RayRunner(Runner):
         errors = self._ray.exceptions
         try:
             return copy.deepcopy(self._ray.get(reference))
-        except errors.RayTaskError as error:
-            cause = getattr(error, "cause", None)
+        except errors.RayError as error:
+            cause = getattr(error, "cause", None) if isinstance(error, errors.RayTaskError) else error
             if isinstance(cause, errors.ObjectLostError):
                 raise _ObjectLostError(self._lost(job, cause)) from cause
-            raise (cause if isinstance(cause, Exception) else error) from None
-        except errors.OutOfMemoryError as error:
-            words = f"ran out of memory on its node, {_RETRIES + 1} times"
-            raise MemoryLimitError(f"The job {job.name!r} ({job.title}) {words}.") from error
-        except errors.ObjectLostError as error:
-            raise _ObjectLostError(self._lost(job, error)) from error
-        except errors.RayError as error:
+            if isinstance(error, errors.RayTaskError):
+                raise (cause if isinstance(cause, Exception) else error) from None
+            if isinstance(error, errors.OutOfMemoryError):
+                words = f"ran out of memory on its node, {_RETRIES + 1} times"
+                raise MemoryLimitError(f"The job {job.name!r} ({job.title}) {words}.") from error
             raise SylvanError(self._lost(job, error)) from error
 
     def _result_unless_lost(

@@ -211,10 +211,7 @@ def explain(
     rows = rows_of.get(str(name), [])[:_MOST_EXAMPLES]
     if rows:
         options["examples"] = ([texts[row] for row in rows], [[title]] * len(rows))
-    x = row
-    if version.takes != "texts":
-        indices, values = row
-        x = sp.csr_matrix((values, indices, [0, len(indices)]), shape=(1, version.model.n_features_))
+    x = row if version.takes == "texts" else _matrix(version, [row])
     result: Explanation = model.explain(x, title, top, n_examples=max(1, n_examples), **options)
     examples = tuple(replace(example, row=rows[example.row]) if rows else example for example in result.examples)
     if title != name:
