@@ -49,7 +49,7 @@ class Served:
     def __init__(
         self, folder: ServedFolder, limits: Limits, batched: Callable[[int], None], changed: Callable[[Served], None]
     ) -> None:
-        self.folder = folder
+        self.folder, self.name = folder, folder.name  # what it is called in addresses
         self.current: Version | None = None  # None while the first one is being opened
         self.refused: str | None = None  # why the newest version on disk isn't served
         self.looked = False  # whether the folder was looked at at all
@@ -57,11 +57,6 @@ class Served:
         self._changed = changed
         self._stamp: tuple[int, ...] | None = None
         self._reloading = asyncio.Lock()
-
-    @property
-    def name(self) -> str:
-        """What it is called in addresses."""
-        return self.folder.name
 
     @property
     def checksum(self) -> str | None:
@@ -138,43 +133,22 @@ class Version:
         # when, in UTC (ISO 8601)
         self.loaded = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
         self.takes = "vectors" if not isinstance(model, Estimator) else "texts" if model.takes_texts else "features"
+        is_index = self.takes == "vectors"
+        self.n_labels = int(model.n_vectors_ if is_index else model.n_labels_)  # or vectors
+        # the model over matrices inside one over texts, or the model itself
+        self.inner: Any = model.inner() if isinstance(model, TextEstimator) else model
+        # the fields of records that the model was trained on; none where it takes no texts
+        self.text_fields: tuple[str, ...] = tuple(model.text_fields_) if self.takes == "texts" else ()
+        names = None if is_index else getattr(model, "vocabulary_", None)
+        self.vocabulary = names if isinstance(names, Vocabulary) else None  # of its labels, where it has them
+        self.trees: list[LabelTree] = [ranker.tree for ranker in getattr(self.inner, "rankers_", ())]
+        taken = [] if is_index else model.rank_options()
+        self.rank_options = [name for name in ("beam", "tail") if name in taken]  # beside k, allowed and denied
         self._names: dict[int, str] = {}
         self._making = threading.Lock()
         # of each answer: which model, and which version of it, has given it
         model_version = f"{served.name}@{self.checksum}".encode()
         self.headers = [(b"etag", f'"{self.checksum}"'.encode()), (b"sylvan-model", model_version)]
-
-    @property
-    def n_labels(self) -> int:
-        """Labels, or vectors of an index."""
-        return int(self.model.n_vectors_ if self.takes == "vectors" else self.model.n_labels_)
-
-    @property
-    def inner(self) -> Any:
-        """The model over matrices inside one over texts, or the model itself."""
-        return self.model.inner() if isinstance(self.model, TextEstimator) else self.model
-
-    @property
-    def text_fields(self) -> tuple[str, ...]:
-        """The fields of records that the model was trained on; none where it takes no texts."""
-        return tuple(self.model.text_fields_) if self.takes == "texts" else ()
-
-    @functools.cached_property
-    def vocabulary(self) -> Vocabulary | None:
-        """The names of its labels, where it has them."""
-        names = getattr(self.model, "vocabulary_", None) if self.takes != "vectors" else None
-        return names if isinstance(names, Vocabulary) else None
-
-    @functools.cached_property
-    def trees(self) -> list[LabelTree]:
-        """The label trees of its rankers."""
-        return [ranker.tree for ranker in getattr(self.inner, "rankers_", ())]
-
-    @functools.cached_property
-    def rank_options(self) -> list[str]:
-        """What a request may set beside k, allowed and denied."""
-        taken = [] if self.takes == "vectors" else self.model.rank_options()
-        return [name for name in ("beam", "tail") if name in taken]
 
     def label(self, number: int) -> str | int:
         """A label as answers give it: its name, or its id where labels have none."""
