@@ -451,8 +451,8 @@ class SylvanTransformerBackend(ModelBackend):
     def fit(self, model: XRTransformer, path: Path, checkpoint: Checkpoint) -> None:
         """Train it with all documents in memory, as the encoder reads them several times."""
         blocks = list(read_blocks(path))
-        texts, labels = ([row for block in blocks for row in block[part]] for part in (0, 1))
-        model.fit(texts, labels, checkpoint=checkpoint)
+        texts = [text for block, _ in blocks for text in block]
+        model.fit(texts, [uris for _, block in blocks for uris in block], checkpoint=checkpoint)
 
 
 class Config(annif.default_config.Config):
