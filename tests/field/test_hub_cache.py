@@ -25,7 +25,7 @@ def test_how_a_damaged_copy_is_fetched_again(
     copy = tmp_path / "models--owner--name"
     folder = copy / "snapshots" / "0123"
     XRLinear(n_jobs=1).fit(np.eye(3), [[0], [1], [2]]).save(folder)
-    module = importlib.import_module("sylvan.remote.pull")
+    module = importlib.import_module("sylvan.remote.client")
     monkeypatch.setattr(module, "download", lambda *_: (str(folder), None))
     monkeypatch.setattr(module, "check_links", lambda *_: None)
     damage(next(folder.glob("*.npy")))

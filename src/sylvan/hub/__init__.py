@@ -4,7 +4,6 @@ Needs the extra ``hub`` (``pip install "sylvan[hub]"``), which is loaded when th
 """
 
 from sylvan.hub.push import push
-from sylvan.remote.client import Pushed
-from sylvan.remote.pull import from_pretrained, pull
+from sylvan.remote.client import Pushed, from_pretrained, pull
 
 __all__ = ["Pushed", "from_pretrained", "pull", "push"]

@@ -13,8 +13,7 @@ from sylvan.hub.card import Card, card_of
 from sylvan.hub.card_text import as_markdown
 from sylvan.models.base import Estimator
 from sylvan.remote import readme
-from sylvan.remote.client import Pushed, Repository, asking, need_library, unreachable
-from sylvan.remote.pull import check_links
+from sylvan.remote.client import Pushed, Repository, asking, check_links, need_library, unreachable
 from sylvan.store.registry import rebuild
 
 _LEVELS, _BRANCHES, _LABELS = 2, 6, 10  # what is shown of a tree and of the labels

@@ -14,8 +14,7 @@ from sylvan.labels.vocabulary import NamedTopK
 from sylvan.models.base import Estimator
 from sylvan.models.text import TextModel
 from sylvan.params.fields import Parameterized
-from sylvan.remote.client import SCHEME
-from sylvan.remote.pull import from_pretrained
+from sylvan.remote.client import SCHEME, from_pretrained
 from sylvan.store.registry import load
 
 

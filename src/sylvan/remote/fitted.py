@@ -15,8 +15,7 @@ from sylvan import store
 from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError
 from sylvan.lazy import provided
 from sylvan.params.fields import Parameterized
-from sylvan.remote.client import Pushed
-from sylvan.remote.pull import from_pretrained
+from sylvan.remote.client import Pushed, from_pretrained
 
 _Self = TypeVar("_Self", bound="Fitted")
 
