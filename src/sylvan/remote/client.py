@@ -1,6 +1,6 @@
 """Repositories of the Hugging Face Hub and its client, loaded when it is first used; and models from there on this
-machine, opened from the Hub's cache or written into a folder. Whatever fails is a sentence. The token is the client's affair: it takes it from ``HF_TOKEN`` or from where ``hf auth login`` has put it. No
-message holds it."""
+machine, opened from the Hub's cache or written into a folder. Whatever fails is a sentence. The token is the
+client's affair: it takes it from ``HF_TOKEN`` or from where ``hf auth login`` has put it. No message holds it."""
 
 from __future__ import annotations
 
