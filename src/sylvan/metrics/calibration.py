@@ -14,7 +14,7 @@ from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError
 from sylvan.metrics.evaluator import At, ks
 from sylvan.metrics.tallies import as_top, check_answers, check_truth, hits, is_inferred, pair_keys
-from sylvan.params.ranges import Choice, Range, check_value
+from sylvan.params.fields import Choice, Range, check_value
 
 Binning = Literal["width", "mass"]
 

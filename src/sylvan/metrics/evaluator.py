@@ -17,7 +17,7 @@ from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError, ParameterError
 from sylvan.metrics import tallies
 from sylvan.metrics.tallies import LabelTally, RowTally, Tally, blocks, check_answers, check_truth, is_inferred
-from sylvan.params.ranges import Range, check_values
+from sylvan.params.fields import Range, check_values
 
 At = int | Sequence[int]
 _ALL = 2**31 - 1  # a k that no ranking reaches
