@@ -64,9 +64,8 @@ _TESTS = {
     "sampling/losses/*": f"{_LOSSES}/test_logits reference/test_softmax_losses {_LOSSES}/test_sampled_softmax "
     f"{_LOSSES}/test_head_and_tail {_LOSSES}/test_noise_losses {_LOSSES}/test_cane {_LOSSES}/test_wrong_inputs "
     f"{_LOSSES}/test_compiled_losses",
-    "sampling/midx/codeword_learning.py": f"{_MIDX}/test_codeword_learning",
-    "sampling/midx/*": f"{_MIDX}/test_midx_native reference/test_midx_kernel {_MIDX}/test_midx "
-    f"{_MIDX}/test_midx_theory {_MIDX}/test_query_aware {_CONTRACT}",
+    "sampling/midx/*": f"{_MIDX}/test_codeword_learning {_MIDX}/test_midx_native reference/test_midx_kernel "
+    f"{_MIDX}/test_midx {_MIDX}/test_midx_theory {_MIDX}/test_query_aware {_CONTRACT}",
     "sampling/rowwise_adagrad.py": "sampling/test_rowwise_adagrad",
     "sampling/samplers/base.py": f"{_SAMPLERS}/test_counts {_CONTRACT} {_SAMPLERS}/test_subset "
     f"{_SAMPLERS}/test_static_samplers",

@@ -33,7 +33,7 @@ from sylvan.sampling import (
 )
 from sylvan.sampling.by_name import HEADS, LOSSES, SAMPLERS, need_name, need_parameters
 from sylvan.sampling.losses.sampled_softmax import CrossEntropyEstimate
-from sylvan.sampling.midx.codeword_learning import JOINT
+from sylvan.sampling.midx.multi_index import JOINT
 from sylvan.sampling.tensors import slices
 
 _SCORES = 1 << 23  # in memory at a time
@@ -369,19 +369,21 @@ class Task(Parameterized, Job):
         return table if head is None else head.edge_weights
 
     def make_optimizers(
-        self, inner: Sequence[nn.Parameter], tables: Sequence[tuple[nn.Parameter, float, bool, bool]]
+        self, inner: Sequence[nn.Parameter], tables: Sequence[tuple[nn.Parameter, float]], classes: nn.Parameter
     ) -> None:
-        """Adam for the ``inner`` parameters and the objective's, and an optimiser for each of the encoder's and of the
-        classes' ``tables``: its rate, whether its gradients are sparse and whether to warn of Adam; and for what the
-        objective has of tables, a head's weights among them."""
-        tables_beside, headed = self._objective.tables(), self._objective.head is not None
-        self.optimizers = [
-            torch.optim.Adam([*inner, *self._objective.inner_parameters()], lr=self.learning_rate),
-            *(table_optimizer(self.optimizer, [table], rate, sparse=s, warn=w) for table, rate, s, w in tables),
-        ]
-        if tables_beside:
-            rate = self.table_learning_rate
-            self.optimizers.append(table_optimizer(self.optimizer, tables_beside, rate, sparse=headed, warn=headed))
+        """Adam for the ``inner`` parameters and the objective's, and an optimiser for each of the encoder's ``tables``,
+        with its rate, for the class table and for what the objective has of tables, a head's weights among them."""
+        objective, rate = self._objective, self.table_learning_rate
+        headed, sampled = objective.head is not None, objective.sampler is not None
+        if not headed and all(table is not classes for table, _ in tables):
+            tables = [*tables, (classes, rate)]
+        self.optimizers = [torch.optim.Adam([*inner, *objective.inner_parameters()], lr=self.learning_rate)]
+        for table, its_rate in tables:
+            # The table of the answers has dense gradients under the full softmax, and is no place for Adam.
+            sparse, warn = (objective.sparse, sampled) if table is classes else (True, False)
+            self.optimizers.append(table_optimizer(self.optimizer, [table], its_rate, sparse=sparse, warn=warn))
+        if beside := objective.tables():
+            self.optimizers.append(table_optimizer(self.optimizer, beside, rate, sparse=headed, warn=headed))
 
     def shuffled(self, n: int, epoch: int) -> Iterator[npt.NDArray[np.int64]]:
         """The rows of each batch of an epoch, of ``n`` in all, in an order of its own."""

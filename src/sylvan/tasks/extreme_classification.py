@@ -138,11 +138,8 @@ class ExtremeClassification(Task):
             counts = np.bincount(self._Y.indices, minlength=self.n_classes_)
             self.make_objective(self.n_classes_, self.dim, counts, lambda: pifa(self._X, self._Y))
         self.classes_ = self.make_module(self.encoder_, "classes", self.classes_)
-        rate, sampled = self.table_learning_rate, self._objective.sampler is not None
-        tables = [(self.encoder_.features, rate, True, False)]
-        if self._objective.head is None:
-            tables.append((self.classes_, rate, sampled, sampled))
-        self.make_optimizers(self.encoder_.inner_parameters(), tables)
+        features = [(self.encoder_.features, self.table_learning_rate)]
+        self.make_optimizers(self.encoder_.inner_parameters(), features, self.classes_)
 
     def _checked(self, features: Any, labels: Any, part: str) -> tuple[sp.csr_matrix, sp.csr_matrix]:
         X = self._normalized(validate.features(features))

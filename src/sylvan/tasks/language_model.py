@@ -271,11 +271,9 @@ class LanguageModel(Task):
             self.table_ = nn.Parameter(torch.randn(n_words, dim) * dim**-0.5)
             self.make_objective(n_words, dim, self.corpus.counts(), self._contexts)
         self.table_ = self.make_module(self.encoder_, "table", self.table_)
-        words, sparse = cast(nn.Parameter, self.encoder_.inputs.weight), self._objective.sparse
-        tables = [(words, self.embedding_learning_rate, True, False)]
-        if self._objective.head is None:
-            tables.append((self.table_, self.table_learning_rate, sparse, sparse))
-        self.make_optimizers([p for p in self.encoder_.parameters() if p is not words], tables)
+        words = cast(nn.Parameter, self.encoder_.inputs.weight)
+        inner = [parameter for parameter in self.encoder_.parameters() if parameter is not words]
+        self.make_optimizers(inner, [(words, self.embedding_learning_rate)], self.table_)
         first = np.int32(self.corpus.words.index(END))
         stream = np.concatenate([[first], self.corpus.train])  # every word is predicted from the one before
         self._stream = torch.from_numpy(stream.astype(np.int64)).to(self.device)
@@ -299,10 +297,7 @@ class LanguageModel(Task):
     # What the training loop asks.
 
     def steps_per_epoch(self) -> int:
-        n_words = len(self._stream) - 1
-        if self.model == "lstm":
-            return n_words // self.batch_size // self.length
-        return n_words // self.length // self.batch_size
+        return (len(self._stream) - 1) // (self.batch_size * self.length)
 
     def batches(self, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
         self._state = None
@@ -372,10 +367,8 @@ class LanguageModel(Task):
         targets = np.full(rows * size, _IGNORED, np.int64)
         inputs[1 : len(ids)], targets[: len(ids)] = ids[:-1], ids
         both = [torch.from_numpy(array.reshape(rows, size)).to(self.device) for array in (inputs, targets)]
-        if self.model == "transformer":
-            yield from zip(*(torch.split(part, _COLUMNS) for part in both), strict=True)
-        else:
-            yield from zip(*(torch.split(part, self.length, dim=1) for part in both), strict=True)
+        size, dim = (_COLUMNS, 0) if self.model == "transformer" else (self.length, 1)
+        return zip(*(torch.split(part, size, dim) for part in both), strict=True)
 
     @torch.no_grad()
     def log_probabilities(self, sentence: list[str]) -> Tensor:

@@ -257,31 +257,23 @@ class SequentialRecommendation(Task):
         self.split_ = split_sequences(data, self.split, self.seed)
         with torch.random.fork_rng():
             torch.manual_seed(self.seed)
-            self.encoder_ = self._make_encoder()
+            names = ("hidden", "max_length", "dropout", "tied")
+            self.encoder_ = self.encoder if isinstance(self.encoder, SequenceEncoder) else ENCODERS[self.encoder](
+                data.n_items, self.dim, **{name: getattr(self, name) for name in names}
+            )  # fmt: skip
             items, targets = windows(data, self.split_.train_ends, self.encoder_.max_length)
             counts = self.split_.train_counts(data)
             self.make_objective(data.n_items, self.encoder_.dim, counts, lambda: self._contexts(items, targets))
-        classes = self.encoder_.class_embeddings
         self.module = nn.ModuleDict({"encoder": self.encoder_, "objective": self._objective}).to(self.device)
         self._items = torch.from_numpy(items.astype(np.int32))
         self._targets = torch.from_numpy(np.where(targets == PADDING, _IGNORED, targets).astype(np.int32))
-        rate, sampled = self.table_learning_rate, self._objective.sampler is not None
-        # The table of the answers has dense gradients under the full softmax, and is no place for Adam.
-        tables = [(t, rate, sampled or t is not classes, sampled and t is classes) for t in self.encoder_.tables()]
-        self.make_optimizers(self.encoder_.inner_parameters(), tables)
+        tables = [(table, self.table_learning_rate) for table in self.encoder_.tables()]
+        self.make_optimizers(self.encoder_.inner_parameters(), tables, self.encoder_.class_embeddings)
 
     def _contexts(self, items: np.ndarray[Any, Any], targets: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """What items are like by those before them, for a tree by k-means."""
         real = targets != PADDING
         return context_centers(items[real][:, None], targets[real], self.sequences.n_items)
-
-    def _make_encoder(self) -> SequenceEncoder:
-        if isinstance(self.encoder, SequenceEncoder):
-            return self.encoder
-        return ENCODERS[self.encoder](
-            self.sequences.n_items, self.dim, hidden=self.hidden, max_length=self.max_length, dropout=self.dropout,
-            tied=self.tied,
-        )  # fmt: skip
 
     # What the training loop asks.
 

@@ -16,7 +16,7 @@ from fine_tuned_books import QUICK, Set, bag, books, tuned
 from sylvan import XRLinear, metrics
 from sylvan.arrays import validate
 from sylvan.errors import DataError, ParameterError
-from sylvan.models.transformer import layer_job as deep_layer_job
+from sylvan.models.transformer import fine_tuning
 from sylvan.models.transformer.fine_tuning import FineTuned, fine_tune
 from sylvan.models.transformer.layer_job import (
     LabelLayer,
@@ -243,10 +243,10 @@ def test_rows_of_no_weight_teach_nothing() -> None:
 
 
 def test_candidates_are_refreshed_within_a_layer(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked = []
-    original = deep_layer_job.LayerCandidates.with_beam
+    looked: list[np.ndarray] = []
+    look = fine_tuning._Training._look
     monkeypatch.setattr(
-        deep_layer_job.LayerCandidates, "with_beam", lambda self, beam: looked.append(beam) or original(self, beam)
+        fine_tuning._Training, "_look", lambda self, *args: looked.append(look(self, *args)) or looked[-1]
     )
     tuned(bag(), [2], matcher=replace(QUICK, max_steps=25, refresh=10))
     assert len(looked) == 2 and not np.array_equal(*looked)
@@ -396,12 +396,6 @@ def test_precision_and_accumulation_of_an_engine() -> None:
     assert losses[0] == pytest.approx(losses[1], rel=0.1)
 
 
-@pytest.mark.parametrize("layers", [[], [3], [-1], [1, 0], [1, 1]])
-def test_layers_that_the_tree_has_not(layers: list[int]) -> None:
-    with pytest.raises(ParameterError, match=r"'layers' parameter of fine_tune must name layers .* in \[0, 2\]"):
-        tuned(bag(), layers)
-
-
 @pytest.mark.parametrize(
     ("params", "words"),
     [
@@ -419,13 +413,9 @@ def test_parameters_out_of_range(params: dict[str, Any], words: str) -> None:
         tuned(bag(), [0, 1], matcher=replace(QUICK, **params))
 
 
-def test_data_that_do_not_fit_together() -> None:
+def test_data_without_any_label() -> None:
     given, encoder = books(), bag()
     rows = encoder.tokenize(given.texts)
-    with pytest.raises(DataError, match=r"labels must have shape \(10, \d+\)"):
-        fine_tune(encoder, rows.take(np.arange(10)), given.Y, given.tree, [0], QUICK)
-    with pytest.raises(DataError, match="'row_weight' must have shape"):
-        fine_tune(encoder, rows, given.Y, given.tree, [0], QUICK, row_weight=np.ones(3, np.float32))
     nobody = given.Y._replace(indptr=np.zeros_like(given.Y.indptr), indices=given.Y.indices[:0], data=given.Y.data[:0])
     with pytest.raises(DataError, match="No row has a label"):
         fine_tune(encoder, rows, nobody, given.tree, [0], QUICK)

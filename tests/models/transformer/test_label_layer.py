@@ -8,7 +8,6 @@ import torch
 from sampling.made import LargestMade
 
 from sylvan import LabelTree
-from sylvan.errors import DataError, ParameterError
 from sylvan.matching import beam as matching
 from sylvan.models.transformer.layer_job import LabelLayer, dense_rows, dense_table, squared_hinge, table_weights
 from sylvan.sampling import RowwiseAdagrad
@@ -132,10 +131,3 @@ def test_embeddings_may_stand_behind_other_features() -> None:
     wide = np.zeros((2, 10), np.float32)
     wide[:, 6:] = 1
     np.testing.assert_array_equal(dense_table(weights)[0], wide)
-
-
-def test_wrong_sizes() -> None:
-    with pytest.raises(ParameterError, match="'n_nodes' parameter of LabelLayer must be an int in"):
-        LabelLayer(0, 4)
-    with pytest.raises(DataError, match=r"has 3 nodes and 4 dimensions. Got a table of shape \(3, 5\)"):
-        LabelLayer(3, 4).begin_with(np.zeros((3, 5), np.float32), np.zeros(3, np.float32))

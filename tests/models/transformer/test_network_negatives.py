@@ -37,7 +37,7 @@ def training(monkeypatch: pytest.MonkeyPatch, matcher: TransformerMatcher, noise
     make, train_layer = LayerJob.__init__, fine_tuning._Training.train_layer
 
     def watched(self: LayerJob, encoder: Any, layer: Any, data: Any, *given: Any, **more: Any) -> None:
-        batch_of_each = [data.candidates.take(np.array([row])).nodes for row in range(len(SMALL.texts))]
+        batch_of_each = [data.candidates.take(np.array([row]))[0] for row in range(len(SMALL.texts))]
         below = np.repeat(np.arange(len(data.candidates.child_offsets) - 1), np.diff(data.candidates.child_offsets))
         embeddings = embed(encoder, SMALL.texts, normalize=True)
         begun.append(Begun(embeddings, [set(below[nodes].tolist()) for nodes in batch_of_each]))

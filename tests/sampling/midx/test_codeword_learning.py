@@ -9,8 +9,8 @@ import torch
 from sylvan.errors import ParameterError, UnsupportedError
 from sylvan.indexing.codebooks import reconstruct
 from sylvan.sampling import MIDX, make_sampler
-from sylvan.sampling.midx import codeword_learning
-from sylvan.sampling.midx.codeword_learning import codeword_masses, heaviest_codes, largest_products
+from sylvan.sampling.midx import multi_index
+from sylvan.sampling.midx.multi_index import codeword_masses, heaviest_codes, largest_products
 
 
 def made(n: int = 300, dim: int = 8, **parameters: object) -> tuple[MIDX, torch.Tensor, torch.Tensor]:
@@ -50,7 +50,7 @@ def test_the_divergence_and_its_gradient_are_those_of_a_sum_over_classes(quantiz
     index, queries = sampler.index, queries[:30]
     words = [word.clone().requires_grad_() for word in index.codewords]
     counts = index.counts.double()
-    found = codeword_learning._divergence(
+    found = multi_index._divergence(
         index.log_scores(queries, words), codeword_masses(queries, table, index), counts, index
     )
     gradients = torch.autograd.grad(found, words)

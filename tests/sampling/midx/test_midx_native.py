@@ -7,7 +7,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sylvan.errors import ParameterError
 from sylvan.sampling import MIDX
 from sylvan.sampling.midx import multi_index
 
@@ -56,11 +55,11 @@ def test_a_query_of_nan_draws_some_class() -> None:
         assert int(draw.ids.min()) >= 0 and int(draw.ids.max()) < 30
 
 
-def test_without_compiled_code_pytorch_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiled_code_draws_unless_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     usual, plain = pair(100, 4, n_codewords=4)
     usual.native = None
-    monkeypatch.setattr(multi_index, "_kernels", lambda: None)
-    assert usual._kernel(torch.zeros(1, 4)) is None
+    calls: list[int] = []
+    draw = multi_index.native_draw
+    monkeypatch.setattr(multi_index, "native_draw", lambda *args: calls.append(1) or draw(*args))
     same_draws(usual, plain, torch.randn(3, 4), 5)
-    with pytest.raises(ParameterError, match="compiled code isn't there"):
-        MIDX(100, 4, native=True)
+    assert calls == [1]

@@ -22,7 +22,6 @@ from sylvan.neural.loop.engine import AsItIs, Engine, finite
 from sylvan.neural.loop.training import train
 from sylvan.neural.text.embedding import embed
 from sylvan.neural.text.text_encoder import TextEncoder, TokenRows
-from sylvan.params.wording import counted
 from sylvan.ranking.training import cost_weights, relevance_layers
 from sylvan.runtime import Job, Packing, Runner
 from sylvan.runtime.jobs import Arrays
@@ -41,12 +40,6 @@ class TunedLayer:
     # plain values: "nodes", "steps", "candidates" (how many a row has on average), "coverage" (the share of the
     # candidates' parents with a positive that the matcher alone finds), "seconds" and "history" (as `History` has it)
     record: dict[str, Any] = field(default_factory=dict)
-
-    def weights(
-        self, child_offsets: npt.NDArray[np.int64], *, n_features: int | None = None, first: int = 0
-    ) -> LayerWeights:
-        """The same as the beam search reads it; see :func:`~sylvan.models.transformer.layer_job.table_weights`."""
-        return layer_job.table_weights(self.table, self.bias, child_offsets, n_features=n_features, first=first)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,21 +67,8 @@ class _Training:
         self.matcher, self.row_weight, self.seed = matcher.suited(kind_of(self.encoder)), row_weight, seed
         self.engine = AsItIs(self.encoder) if engine is None else engine
         self.engine.place(self.encoder)
-        self.depth, self.layers, n = tree.depth, [int(layer) for layer in layers], len(rows)
-        inside = all(0 <= layer < self.depth for layer in self.layers)
-        if not self.layers or not inside or sorted(set(self.layers)) != self.layers:
-            raise ParameterError(
-                f"The 'layers' parameter of fine_tune must name layers of the tree, rising, each in "
-                f"[0, {self.depth - 1}]. Got {list(layers)} instead."
-            )
+        self.depth, self.layers = tree.depth, [int(layer) for layer in layers]  # rising
         matcher.check_layers(len(self.layers))
-        if labels.shape != (n, tree.n_labels):
-            raise DataError(
-                f"There are {counted(n, 'text')} and the tree has {counted(tree.n_labels, 'label')}, so labels must "
-                f"have shape ({n}, {tree.n_labels}). Got {labels.shape} instead."
-            )
-        if row_weight is not None and row_weight.shape != (n,):
-            raise DataError(f"'row_weight' must have shape ({n},). Got {row_weight.shape} instead.")
         self.runner = Runner() if runner is None else runner
         labelled = np.flatnonzero(np.diff(labels.indptr))
         if row_weight is not None:
@@ -144,7 +124,8 @@ class _Training:
         matcher, number, known = self.matcher, len(before), dict[int, LayerWeights]()
         t = self.layers[number]
         if matcher.negatives_from == "network":  # layers above are searched as the network has learned them
-            known = {layer.layer: layer.weights(self.tree.child_offsets[layer.layer]) for layer in before}
+            offsets = self.tree.child_offsets
+            known = {each.layer: layer_job.table_weights(each.table, each.bias, offsets[each.layer]) for each in before}
         layer = layer_job.LabelLayer(self.tree.layer_sizes[t], self.encoder.dim_out).to(self.engine.device)
         beam: npt.NDArray[np.int32] | None = None
         record: dict[str, Any] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from sylvan.arrays.canonical import take_rows
 from sylvan.arrays.validate import Csr
-from sylvan.errors import DataError
 from sylvan.indexing import LabelTree
 from sylvan.matching import beam as matching
 from sylvan.models.transformer.presets import TransformerMatcher
@@ -22,7 +21,6 @@ from sylvan.neural.loop.engine import AsItIs, Engine
 from sylvan.neural.loop.training import Job, WarmupSchedule
 from sylvan.neural.text.embedding import embed
 from sylvan.neural.text.text_encoder import TextEncoder, TokenRows
-from sylvan.params.fields import Constraint, Number, Parameterized
 from sylvan.ranking.linear import LinearOptions
 from sylvan.ranking.training import TreeTraining, train_rankers
 from sylvan.runtime.jobs import current_runner
@@ -33,15 +31,12 @@ Float32 = npt.NDArray[np.float32]
 _COMBINE = "l3_hinge"
 
 
-class LabelLayer(Parameterized, nn.Module):
+class LabelLayer(nn.Module):
     """One vector and one bias a node; a step reads and changes those of its candidates only."""
-
-    constraints: ClassVar[dict[str, Constraint]] = {"n_nodes": Number(int, 1), "dim": Number(int, 1)}
 
     def __init__(self, n_nodes: int, dim: int) -> None:
         super().__init__()
         self.n_nodes, self.dim = n_nodes, dim
-        self.check_params()
         # shape (n_nodes, dim): its gradient is sparse, and that of the biases
         self.table = nn.Parameter(torch.zeros(n_nodes, dim))
         self.bias = nn.Parameter(torch.full((n_nodes, 1), -1.0))  # nothing is right until something says so
@@ -49,11 +44,6 @@ class LabelLayer(Parameterized, nn.Module):
     @torch.no_grad()
     def begin_with(self, table: npt.NDArray[np.float32], bias: npt.NDArray[np.float32]) -> None:
         """Take vectors (n_nodes, dim) and biases (n_nodes,) in, those of a linear ranker for instance."""
-        if table.shape != (self.n_nodes, self.dim) or bias.shape != (self.n_nodes,):
-            raise DataError(
-                f"This layer has {self.n_nodes} nodes and {self.dim} dimensions. Got a table of shape "
-                f"{tuple(table.shape)} and biases of shape {tuple(bias.shape)} instead."
-            )
         self.table.copy_(torch.from_numpy(np.ascontiguousarray(table)))
         self.bias.copy_(torch.from_numpy(np.ascontiguousarray(bias)).unsqueeze(1))
 
@@ -176,15 +166,6 @@ class LinearStart:
 Beam = npt.NDArray[np.int32]
 
 
-class CandidateBatch(NamedTuple):
-    """The candidates of some rows, as one table."""
-
-    nodes: npt.NDArray[np.int64]  # shape (u,): every node that is a candidate of any of the rows, rising
-    positive: npt.NDArray[np.bool_]  # shape (n, u): which of them are positives of which row
-    # shape (n, u): the factor of each one's loss; 0 where a node is no candidate of the row
-    weights: npt.NDArray[np.float32]
-
-
 @dataclass(frozen=True, eq=False)
 class LayerCandidates:
     """The candidates of every row in one layer of a tree."""
@@ -199,13 +180,11 @@ class LayerCandidates:
     beam: Beam | None = None
     negative: float = 1.0  # the factor of a negative's loss
 
-    def with_beam(self, beam: Beam) -> LayerCandidates:
-        """The same with another beam."""
-        return replace(self, beam=beam)
-
-    def take(self, rows: npt.NDArray[np.integer[Any]]) -> CandidateBatch:
-        """The candidates of some rows. Only what some row of the batch looks at is in it: its size depends on rows,
-        beam and branching, not on the nodes of the layer."""
+    def take(self, rows: npt.NDArray[np.integer[Any]]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], Float32]:
+        """The candidates of any of some rows, rising; which are positives of which row; and the factor of each one's
+        loss, 0 where a node is no candidate of the row. Only what some row of the batch looks at is in it: its size
+        depends on rows, beam and branching, not on the nodes of the layer."""
+        # Returns nodes (u,), positive (n, u), weights (n, u)
         open_parents = self._open(rows)
         if open_parents is None:
             nodes = np.arange(int(self.child_offsets[-1]), dtype=np.int64)
@@ -229,7 +208,7 @@ class LayerCandidates:
             here[here] = opened[row[here], np.repeat(np.arange(len(used)), sizes)[place[here]]]
         positive[row[here], place[here]] = True
         weights[row[here], place[here]] = costs.data[here]
-        return CandidateBatch(nodes, positive, weights)
+        return nodes, positive, weights
 
     def mean_number(self) -> float:
         """How many candidates a row has on average."""
@@ -359,7 +338,7 @@ class LayerJob(Job):
     def prepare(self, step: int) -> None:
         """Search the layer above again when it is due; the processes embed the texts for it together."""
         if self.matcher.refresh is not None and step - self.looked >= self.matcher.refresh and self.look is not None:
-            self.candidates, self.looked = self.candidates.with_beam(self.look()), step
+            self.candidates, self.looked = replace(self.candidates, beam=self.look()), step
 
     def _batch(self, rows: npt.NDArray[np.int64]) -> dict[str, Tensor]:
         nodes, positive, weights = self.candidates.take(rows)
@@ -414,4 +393,4 @@ class LayerJob(Job):
     def load_state(self, state: dict[str, Any]) -> None:
         self.looked, self.record = state["looked"], state["record"]
         if state["beam"] is not None:
-            self.candidates = self.candidates.with_beam(np.asarray(state["beam"]))
+            self.candidates = replace(self.candidates, beam=np.asarray(state["beam"]))

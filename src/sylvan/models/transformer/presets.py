@@ -13,7 +13,7 @@ import numpy as np
 from sylvan.errors import ParameterError
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.params.fields import Constraint, Number, Parameterized, Range, parameterized
-from sylvan.params.wording import counted
+from sylvan.params.wording import are, counted
 from sylvan.ranking.training import Cost
 from sylvan.text import TfidfVectorizer
 
@@ -182,10 +182,9 @@ class TransformerMatcher(Parameterized):
         for name in ("epochs", "max_steps"):
             value = getattr(self, name)
             if isinstance(value, (list, tuple)) and len(value) != n_layers:
-                are = "is" if n_layers == 1 else "are"
                 raise ParameterError(
                     f"The {name!r} parameter of TransformerMatcher names {counted(len(value), 'layer')}, but "
-                    f"{n_layers} {are} trained."
+                    f"{n_layers} {are(n_layers)} trained."
                 )
 
     def suited(self, kind: str, rates: Mapping[str, Any] = MappingProxyType({})) -> TransformerMatcher:
@@ -330,7 +329,8 @@ def said(preset: Preset, model_kind: str) -> Mapping[str, Any]:
 
 def preset_part(preset: Preset, model_kind: str, name: str) -> Any:
     """A new vectorizer, matcher or ranker as the preset has it."""
-    return PARTS[name](**said(preset, model_kind)[name])
+    one_tree = {"n_trees": 1} if (model_kind, name) == ("x-transformer", "ranker") else {}
+    return PARTS[name](**{**said(preset, model_kind)[name], **one_tree})
 
 
 def ensemble_of(

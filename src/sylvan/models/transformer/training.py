@@ -220,7 +220,11 @@ class TransformerTraining:
         """Train; parameters as those of ``fit``."""
         encoder = presets.encoder_of(self.model)  # before all else, because it is what fails most
         if report is not None or not force:
-            self._estimate_memory(encoder, force, report)
+            sizes = self.estimate(encoder)
+            if report is not None:
+                report(memory.memory_words(sizes, memory.on_gpu(self.model.device)))
+            if not force:
+                memory.refuse_beyond_memory(encoder, sizes, self.suited_matcher(encoder), self.model.device)
         engine = engine_of(self.model.device, self.matcher)
         with opened_runner(
             self.jobs, checkpoint=checkpoint, identity=lambda: self._identity(encoder),
@@ -310,14 +314,6 @@ class TransformerTraining:
                 encoder, rows, self.labels, tree, layers, self.suited_matcher(encoder), row_weight=self.weight,
                 engine=engine, runner=runner, seed=int(model.seed),
             )  # fmt: skip
-
-    def _estimate_memory(self, encoder: TextEncoder, force: bool, report: Callable[[str], None] | None) -> None:
-        """Say what memory the encoder will take, and refuse to go on where it isn't there."""
-        sizes = self.estimate(encoder)
-        if report is not None:
-            report(memory.memory_words(sizes, memory.on_gpu(self.model.device)))
-        if not force:
-            memory.refuse_beyond_memory(encoder, sizes, self.suited_matcher(encoder), self.model.device)
 
     def estimate(self, encoder: TextEncoder) -> memory.EncoderSizes:
         """The sizes that the memory follows from, before anything is made."""

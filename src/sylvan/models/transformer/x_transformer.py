@@ -350,14 +350,16 @@ class TransformerEstimator(TextEstimator):
             need_as_many(len(texts), matrix.shape[0])
             features = self._text_features(texts)
         if options.get("rows") is not None:
-            self._need_own_layers()
+            if not self.training.own_trees and self.history_ and self.tree_.depth > 1:
+                raise UnsupportedError(
+                    f"The encoder of this {type(self).__name__} has learned the clusters, which can't be brought up to "
+                    "date with rows: it can learn new labels alone, from texts that have one each. For more, train it "
+                    "again."
+                )
             options["rows"] = self._all_rows(options["rows"])
         if merge is not None:
             options["merge"] = self._merges(merge)
         return vocabulary, (features, matrix), options
-
-    def _need_own_layers(self) -> None:
-        """Refuse to solve layers with rows where the encoder has learned them."""
 
     # ---------------------------------------- several
 
@@ -443,9 +445,6 @@ class TransformerEstimator(TextEstimator):
         self._take(fitting.FittedTransformer.from_state(state, len(self.vocabulary_)), self.vocabulary_)
 
 
-_Ints = npt.NDArray[np.int64]
-
-
 class XTransformerTraining(fitting.TransformerTraining):
     """The encoder learns one layer of clusters, which is the first of the rankers' tree."""
 
@@ -472,14 +471,17 @@ class XTransformerTraining(fitting.TransformerTraining):
         ranker = self.ranker(tree)
         learned: dict[int, Any] = {}
         if tuned is not None and tree.depth > 1:
+            from sylvan.models.transformer.layer_job import table_weights
+
             layer = tuned.layers[0]
             first = self.vectorizer.n_terms_
             gained = np.full(layer.table.shape[1], length, np.float32)
             factors = None if ranker.scaling == "none" else Scale.of(features, ranker.normalize).factors
             if factors is not None:
                 gained *= factors[first:]
-            layer = replace(layer, table=layer.table / gained)  # what vectors gained, the clusters' lose
-            learned[0] = layer.weights(tree.child_offsets[0], n_features=features.shape[1], first=first)
+            learned[0] = table_weights(  # what vectors gained, the clusters' lose
+                layer.table / gained, layer.bias, tree.child_offsets[0], n_features=features.shape[1], first=first
+            )
         labels = self.labels.to_scipy()
         return ranker.fit(features, labels, self.weight, layers=learned, runner=runner, force=force)
 
@@ -571,18 +573,6 @@ class XTransformer(TransformerEstimator):
     kind = "x-transformer"
     training: ClassVar[type[fitting.TransformerTraining]] = XTransformerTraining
 
-    def _need_own_layers(self) -> None:
-        if self.history_ and self.tree_.depth > 1:
-            raise UnsupportedError(
-                "The encoder of this XTransformer has learned the clusters, which can't be brought up to date with "
-                "rows: it can learn new labels alone, from texts that have one each. For more, train it again."
-            )
-
-    def part(self, name: str) -> Any:
-        """As :meth:`TransformerEstimator.part`; the preset's ranker has one tree."""
-        part = super().part(name)
-        return part.set_params(n_trees=1) if name == "ranker" and self.ranker is None and part is not None else part
-
     def check_params(self, names: Sequence[str] | None = None) -> None:
         """Hold every parameter's range, and those of the parts that one layer of clusters has no use for."""
         super().check_params(names)
@@ -611,22 +601,17 @@ def cluster_tree(tree: LabelTree, max_clusters: int) -> LabelTree:
     offsets = tree.child_offsets[last + 1]
     for below in tree.child_offsets[last + 2 :]:
         offsets = below[offsets]
-    clusters = np.array([0, sizes[last]], np.int64)
-    offsets, labels = _once_each(np.asarray(offsets, np.int64), tree.leaf_labels, tree.n_labels)
-    return LabelTree((clusters, offsets), labels, tree.n_labels)
+    # No label stands twice in a cluster, as those of overlapping trees do when they are joined.
+    cluster = np.repeat(np.arange(sizes[last], dtype=np.int64), np.diff(offsets))
+    first = np.sort(np.unique(cluster * tree.n_labels + tree.leaf_labels, return_index=True)[1])
+    ends = np.cumsum(np.bincount(cluster[first], minlength=sizes[last]))
+    clusters, offsets = np.array([0, sizes[last]], np.int64), np.concatenate([[0], ends]).astype(np.int64)
+    return LabelTree((clusters, offsets), tree.leaf_labels[first], tree.n_labels)
 
 
 def _last_small_enough(sizes: Sequence[int], max_clusters: int) -> int:
     """The last layer of at most ``max_clusters`` nodes."""
     return max((t for t, size in enumerate(sizes) if size <= max_clusters), default=0)
-
-
-def _once_each(offsets: _Ints, labels: npt.NDArray[np.int32], n_labels: int) -> tuple[_Ints, npt.NDArray[np.int32]]:
-    """Clusters in which no label stands twice, as those of overlapping trees do when they are joined."""
-    cluster = np.repeat(np.arange(len(offsets) - 1, dtype=np.int64), np.diff(offsets))
-    first = np.sort(np.unique(cluster * n_labels + labels, return_index=True)[1])
-    sizes = np.bincount(cluster[first], minlength=len(offsets) - 1)
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), labels[first]
 
 
 store.register(XTransformer.kind, XTransformer.from_state)

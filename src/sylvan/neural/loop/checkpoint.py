@@ -6,7 +6,6 @@ import json
 import math
 import os
 import platform
-import secrets
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -18,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from sylvan import store
+from sylvan.data.streams import open_write
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.metrics import figures
 from sylvan.runtime.checkpoint import refuse_another
@@ -99,16 +99,9 @@ def to_json(value: Any) -> Any:
 
 def write_json(path: str, value: Any) -> None:
     """Write ``value`` as JSON, whole or not at all."""
-    waiting = f"{path}.{secrets.token_hex(4)}"
-    try:
-        with open(waiting, "x", encoding="utf-8") as stream:
-            json.dump(to_json(value), stream, indent=1, ensure_ascii=False, allow_nan=False)
-            stream.write("\n")
-        os.replace(waiting, path)
-    except BaseException:
-        if os.path.exists(waiting):
-            os.unlink(waiting)
-        raise
+    text = json.dumps(to_json(value), indent=1, ensure_ascii=False, allow_nan=False)
+    with open_write(path) as stream:
+        stream.write(f"{text}\n".encode())
 
 
 def draw_convergence(history: History, paths: Sequence[str | os.PathLike[str]], title: str = "") -> None:

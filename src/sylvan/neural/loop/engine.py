@@ -51,7 +51,8 @@ def memory_sentences(doing: str, device: str, remedy: str) -> Iterator[None]:
 
 def _find_processes(device: str, timeout: float) -> torch.device | None:
     """This process's device where several were launched; None where it is alone."""
-    launched = _number("WORLD_SIZE") > 1 and "RANK" in os.environ
+    size = os.environ.get("WORLD_SIZE", "")
+    launched = size.isdigit() and int(size) > 1 and "RANK" in os.environ
     if not dist.is_available() or not (launched or dist.is_initialized()):
         return None
     if launched and not dist.is_initialized() and "LOCAL_RANK" not in os.environ:
@@ -78,11 +79,6 @@ def _find_processes(device: str, timeout: float) -> torch.device | None:
 
 def _first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
-
-
-def _number(name: str) -> int:
-    text = os.environ.get(name, "")
-    return int(text) if text.isdigit() else 0
 
 
 @parameterized
@@ -142,7 +138,7 @@ class Engine(Parameterized):
 
     n_processes: int = attribute(1)
     process: int = attribute(0)
-    _scaler: torch.amp.GradScaler | None = attribute(None)
+    _scaler: torch.amp.GradScaler = attribute(torch.amp.GradScaler("cpu", enabled=False))  # which does nothing
 
     def __post_init__(self) -> None:
         self.check_params()
@@ -244,7 +240,7 @@ class Engine(Parameterized):
         Engine(device='cpu', precision='no', accumulate=4)
         """
         engine = copy.copy(self)
-        engine.precision, engine._scaler = "no", None
+        engine.precision, engine._scaler = "no", Engine._scaler
         return engine
 
     # One step.
@@ -253,9 +249,7 @@ class Engine(Parameterized):
         """Add a loss's gradients, times ``weight``, to those that the parameters have."""
         if weight != 1.0:
             loss = loss * weight
-        if self._scaler is not None:
-            loss = self._scaler.scale(loss)
-        loss.backward()  # type: ignore[no-untyped-call]
+        self._scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
 
     def reduce_gradients(self, parameters: Iterable[Tensor]) -> None:
         """Replace gradients, dense and sparse, by their mean over the processes; the same bits in all of them."""
@@ -269,16 +263,12 @@ class Engine(Parameterized):
         parameters = [p for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]]
         self.reduce_gradients(parameters)
         scaler = self._scaler
-        if scaler is not None:  # an optimiser without any gradient has nothing to unscale, and the scaler minds
+        if scaler.is_enabled():  # an optimiser without any gradient has nothing to unscale, and the scaler minds
             optimizers = [o for o in optimizers if any(p.grad is not None for g in o.param_groups for p in g["params"])]
-            for optimizer in optimizers:
-                scaler.unscale_(optimizer)
+        for optimizer in optimizers:
+            scaler.unscale_(optimizer)
         if clip_norm is not None:
             clip_gradients(parameters, clip_norm)
-        if scaler is None:
-            for optimizer in optimizers:
-                optimizer.step()
-            return True
         before = scaler.get_scale()
         for optimizer in optimizers:
             scaler.step(optimizer)
@@ -288,11 +278,11 @@ class Engine(Parameterized):
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint has to hold: the loss's scale."""
-        return {} if self._scaler is None else {"scaler": self._scaler.state_dict()}
+        return {"scaler": self._scaler.state_dict()} if self._scaler.is_enabled() else {}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """What :meth:`state` gave, put back."""
-        if self._scaler is not None and "scaler" in state:
+        if "scaler" in state:
             self._scaler.load_state_dict(state["scaler"])
 
     # Several processes.
@@ -400,8 +390,8 @@ def _wanted(device: object) -> torch.device | None:
             "The 'device' parameter of Engine must be 'auto', 'cpu', 'cuda' or one of several CUDA devices, like "
             f"'cuda:1'. Got {str(device)!r} instead."
         )
-    if wanted.type == "cuda" and (wanted.index or 0) >= (torch.cuda.device_count() if torch.cuda.is_available() else 0):
-        n = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    n = torch.cuda.device_count()
+    if wanted.type == "cuda" and (wanted.index or 0) >= n:
         raise ParameterError(
             f"The 'device' parameter of Engine is {str(device)!r}, but PyTorch sees {n or 'no'} CUDA "
             f"device{'' if n == 1 else 's'} here. Take 'auto' or 'cpu', or install a PyTorch that knows your GPU."
@@ -566,11 +556,6 @@ def set_random_state(state: dict[str, Any]) -> None:
         torch.cuda.set_rng_state_all(state["cuda"][: torch.cuda.device_count()])
 
 
-@contextmanager
-def untouched_randomness() -> Iterator[None]:
+def untouched_randomness() -> contextlib.AbstractContextManager[None]:
     """Whatever the block draws, the generators stand afterwards where they stood before."""
-    before = random_state()
-    try:
-        yield
-    finally:
-        set_random_state(before)
+    return torch.random.fork_rng(range(torch.cuda.device_count()), device_type="cuda")

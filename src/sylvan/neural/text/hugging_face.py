@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import hashlib
-import importlib
 import json
 import logging
 import math
@@ -24,6 +23,7 @@ from torch import nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from sylvan.errors import ModelError, ParameterError
+from sylvan.lazy import need_extra
 
 Shapes = dict[str, tuple[str, tuple[int, ...]]]  # of each tensor: the file it is in, and its shape
 _WEIGHTS = "model.safetensors"
@@ -144,14 +144,8 @@ def _check_layers(model: Any, unexpected: Iterable[str], folder: str) -> None:
 
 def need(module: str) -> Any:
     """Import a module of an extra, or say how to get it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        package = module.split(".")[0]
-        extra = _EXTRAS.get(package, "transformers")
-        raise ImportError(
-            f'Encoders of this kind need {package}. Install it with: pip install "sylvan[{extra}]"'
-        ) from error
+    package = module.split(".")[0]
+    return need_extra(f"Encoders of this kind need {package}", _EXTRAS.get(package, "transformers"), module)
 
 
 @contextlib.contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -18,45 +18,6 @@ from sylvan.sampling.tensors import eagerly, need_floats, need_shape, without_gr
 
 # Distinct offsets are found among this many times as many draws with repetition.
 _SPARE = 4
-
-
-class CandidateModel(Parameterized, nn.Module):
-    """Base of selectors with parameters of their own. A selector without any may be a plain function instead. Called as
-    ``candidates(queries, class_embeddings) -> ids``, int64 (batch, c), places that hold none being -1."""
-
-    n_classes: int | None = None  # n_classes, dim: which class embeddings it is for; None for any
-    dim: int | None = None
-
-    def check_table(self, class_embeddings: Tensor) -> None:
-        """Hold that class embeddings are those that this was made for.
-
-        Raises
-        ------
-        DataError
-            When they aren't a tensor of floats, or of another shape.
-        """
-        what, rows, dim = f"The class embeddings given to {type(self).__name__}", self.n_classes, self.dim
-        need_floats(class_embeddings, what)
-        shape = class_embeddings.shape
-        fits = len(shape) == 2 and shape[0] == (rows or shape[0]) and shape[1] == (dim or shape[1])
-        wanted = f"({rows or 'n_classes'}, {dim or 'dim'}), which it was made for"
-        need_shape(fits, class_embeddings, what, wanted)
-
-    def forward(self, queries: Tensor, class_embeddings: Tensor) -> Tensor:
-        """Candidates of each query: int64 (batch, c), -1 where there is none."""
-        raise NotImplementedError
-
-    def path_scores(self, queries: Tensor, ids: Tensor) -> Tensor | None:
-        """What this selector's parameters add to the scores of ``ids`` (batch, m), (batch, m); None for nothing."""
-        return None
-
-    def selection_losses(self, queries: Tensor, positives: Positives) -> Tensor | None:
-        """A loss (batch,) that trains the selector beside the model, not through it; None for none."""
-        return None
-
-    def output_embeddings(self, class_embeddings: Tensor) -> Tensor:
-        """Class embeddings (n_classes, dim) whose inner products with queries are the whole scores."""
-        return class_embeddings
 
 
 @parameterized
@@ -165,6 +126,8 @@ class CANELoss(ClassLoss):
     together: bool = False
     sparse: bool = True  # type: ignore[misc]
 
+    _words_for_sampler: ClassVar[str] = "noise, {},"
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self.coverage = torch.tensor(float("nan"))
@@ -176,12 +139,12 @@ class CANELoss(ClassLoss):
 
     def output_embeddings(self, class_embeddings: Tensor) -> Tensor:
         """Class embeddings (n_classes, dim) whose inner products with queries are the model's whole scores."""
-        if isinstance(self.candidates, CandidateModel):
+        if isinstance(self.candidates, FrequencySubsets):
             return self.candidates.output_embeddings(class_embeddings)
         return class_embeddings
 
     def _losses(self, queries: Tensor, table: Tensor, wanted: Positives, bias: Tensor | None) -> Tensor:
-        selector = self.candidates if isinstance(self.candidates, CandidateModel) else None
+        selector = self.candidates if isinstance(self.candidates, FrequencySubsets) else None
         chosen = self._select(queries, table, wanted)
         # Places that hold nothing read a positive's row, so that no other row of the table gets a gradient.
         anything = wanted.ids[:, :1]
@@ -205,13 +168,7 @@ class CANELoss(ClassLoss):
     @eagerly
     def _check(self, queries: Tensor, table: Tensor, targets: Tensor | None, bias: Tensor | None) -> Tensor:
         checked = super()._check(queries, table, targets, bias)
-        if len(table) != self.noise.n_classes:
-            raise DataError(
-                f"The class embeddings given to {type(self).__name__} have {len(table)} rows, but its noise, "
-                f"{type(self.noise).__name__}, draws from {self.noise.n_classes} classes. Make the sampler for as many "
-                "classes as the table has rows."
-            )
-        if isinstance(self.candidates, CandidateModel):
+        if isinstance(self.candidates, FrequencySubsets):
             self.candidates.check_table(table)
         return checked
 
@@ -234,7 +191,7 @@ class CANELoss(ClassLoss):
 
 
 @parameterized
-class FrequencySubsets(CandidateModel):
+class FrequencySubsets(Parameterized, nn.Module):
     r"""Classes sorted by frequency, cut into a layer of subsets; candidates are drawn from the best-scoring subset.
 
     The tree of Section 5 has one layer under the root. Each subset :math:`n` has a vector :math:`\theta_n`, its score
@@ -337,6 +294,18 @@ class FrequencySubsets(CandidateModel):
         for name, buffer in (("order", order), ("starts", starts), ("subset_of", subset_of)):
             self.register_buffer(name, buffer)
         self.subset_vectors = nn.Parameter(torch.zeros(self.n_subsets, self.dim, device=order.device))
+
+    def check_table(self, class_embeddings: Tensor) -> None:
+        """Hold that class embeddings are those that this was made for.
+
+        Raises
+        ------
+        DataError
+            When they aren't a tensor of floats, or of another shape.
+        """
+        what, shape = f"The class embeddings given to {type(self).__name__}", (self.n_classes, self.dim)
+        need_floats(class_embeddings, what)
+        need_shape(class_embeddings.shape == shape, class_embeddings, what, f"{shape}, which it was made for")
 
     def forward(self, queries: Tensor, class_embeddings: Tensor) -> Tensor:
         """Candidates of each query: int64 (batch, n_candidates), -1 where there is none."""

@@ -105,6 +105,8 @@ class ClassLoss(ReducedLoss):
     ----------
     """
 
+    _words_for_sampler: ClassVar[str] = "{}"  # what errors call the sampler, where there is one
+
     def __post_init__(self) -> None:
         self.check_params()
 
@@ -178,8 +180,15 @@ class ClassLoss(ReducedLoss):
                 f"All that {name} is given must be on one device. Got queries, class embeddings, targets (and bias) "
                 f"on {', '.join(devices)}."
             )
-        numbered = "like the rows of the class embeddings"
-        return checked_targets(targets, queries, len(table), self.ignore_index, owner=name, numbered=numbered)
+        numbered, sampler = "like the rows of the class embeddings", getattr(self, "sampler", None)
+        checked = checked_targets(targets, queries, len(table), self.ignore_index, owner=name, numbered=numbered)
+        if sampler is not None and len(table) != sampler.n_classes:
+            raise DataError(
+                f"The class embeddings given to {name} have {len(table)} rows, but its "
+                f"{self._words_for_sampler.format(type(sampler).__name__)} draws from {sampler.n_classes} classes. Make "
+                "the sampler for as many classes as the table has rows."
+            )
+        return checked
 
 
 def checked_targets(

@@ -11,14 +11,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sylvan.errors import DataError, ParameterError
+from sylvan.errors import ParameterError
 from sylvan.params.fields import KW_ONLY, Instance, Number, Range, attribute, parameterized
 from sylvan.sampling.losses.full_softmax import FullSoftmaxLoss
 from sylvan.sampling.losses.logits import ABSENT, class_logits
 from sylvan.sampling.losses.loss import LOWEST_LOG_Q, ClassLoss, Positives, counted_rows, log_sums
 from sylvan.sampling.samplers.base import Draw, Sampler
 from sylvan.sampling.samplers.static import InBatch, Subset
-from sylvan.sampling.tensors import eagerly, without_gradient
+from sylvan.sampling.tensors import without_gradient
 
 
 @parameterized
@@ -78,17 +78,6 @@ class SampledLoss(ClassLoss):
         else:
             log_q = self.sampler.log_prob(wide, wanted.ids)
         return log_q.clamp(min=LOWEST_LOG_Q)
-
-    @eagerly
-    def _check(self, queries: Tensor, table: Tensor, targets: Tensor | None, bias: Tensor | None) -> Tensor:
-        checked = super()._check(queries, table, targets, bias)
-        if len(table) != self.sampler.n_classes:
-            raise DataError(
-                f"The class embeddings given to {type(self).__name__} have {len(table)} rows, but its "
-                f"{type(self.sampler).__name__} draws from {self.sampler.n_classes} classes. Make the sampler for as "
-                "many classes as the table has rows."
-            )
-        return checked
 
 
 def accidental_hits(drawn: Tensor, positives: Positives) -> Tensor:

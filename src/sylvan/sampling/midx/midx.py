@@ -12,10 +12,17 @@ from torch import Tensor, nn
 from sylvan.errors import ParameterError, UnsupportedError
 from sylvan.indexing.codebooks import Quantizer, reconstruct
 from sylvan.params.fields import KW_ONLY, Range, parameterized
-from sylvan.sampling.midx import codeword_learning as learning
 from sylvan.sampling.midx import multi_index
-from sylvan.sampling.midx.codeword_learning import GUMBEL, JOINT, CodewordLearner, Learnable, Learning, codeword_masses
-from sylvan.sampling.midx.multi_index import THIN, FirstStage, MultiIndex, MultiIndexSampler
+from sylvan.sampling.midx.multi_index import (
+    GUMBEL,
+    JOINT,
+    THIN,
+    Learnable,
+    Learning,
+    MultiIndex,
+    MultiIndexSampler,
+    codeword_masses,
+)  # fmt: skip
 from sylvan.sampling.samplers.base import Draw
 from sylvan.sampling.tensors import blocks, invert, product
 
@@ -216,13 +223,13 @@ class MIDX(MultiIndexSampler):
     n_steps : int
         Steps of L-BFGS at each refresh, in [1, inf).
     native : bool, optional
-        Whether draws on a CPU go through Sylvan's compiled code; when None, where it is there. The same draws come
-        out of PyTorch's operations, more slowly.
+        Whether draws on a CPU go through Sylvan's compiled code; when None, they do. The same draws come out of
+        PyTorch's operations, more slowly.
 
     Raises
     ------
     ParameterError
-        When a parameter is out of its range, or ``native`` is True and the compiled code isn't there.
+        When a parameter is out of its range.
     DataError
         When the class weights are negative, not finite, all zero or not ``n_classes`` in number.
 
@@ -267,8 +274,6 @@ class MIDX(MultiIndexSampler):
     def __post_init__(self) -> None:
         super().__post_init__()
         learnable, query_aware = self.learnable, self.query_aware
-        if self.native and not multi_index.kernel_is_there():
-            raise ParameterError("The 'native' parameter of MIDX is True, but Sylvan's compiled code isn't there.")
         joint = learnable in JOINT
         if joint and query_aware:
             raise ParameterError(
@@ -286,20 +291,17 @@ class MIDX(MultiIndexSampler):
         )  # fmt: skip
         if learnable == GUMBEL:
             for words in self.index.codewords:
-                nn.init.normal_(words, std=learning.START_DEVIATION)
+                nn.init.normal_(words, std=multi_index.START_DEVIATION)
         self.space = QuerySpace(self.dim) if query_aware else None
-        self.recent: RecentQueries | None = None
-        self.learner: CodewordLearner | None = None
-        if query_aware or (learnable and not joint):
-            self.recent = RecentQueries(self.n_queries, self.dim)
-        if learnable and not joint:
-            self.learner = CodewordLearner(self.n_steps, self.index.sizes, self.n_codewords)
+        learns, sizes = bool(learnable) and not joint, self.index.sizes
+        self.recent = RecentQueries(self.n_queries, self.dim) if query_aware or learns else None
+        self.learner = multi_index.CodewordLearner(self.n_steps, sizes, self.n_codewords) if learns else None
 
     # The index.
 
     def _refresh(self, table: Tensor) -> None:
         if self.learnable == GUMBEL or (self._refreshed and self.learnable == "joint"):
-            assign = learning.largest_products if self.learnable == GUMBEL else learning.heaviest_codes
+            assign = multi_index.largest_products if self.learnable == GUMBEL else multi_index.heaviest_codes
             self.index.rebuild(assign(table, self.index.codewords, self.index))
             return
         means = self.index.codewords if self.learner is None else self.learner.means
@@ -373,7 +375,7 @@ class MIDX(MultiIndexSampler):
         self._check_table(class_embeddings, "learning_loss")
         self._check_refreshed()
         noisy = self.learnable == GUMBEL
-        return learning.joint_loss(queries, class_embeddings, self.index, reconstruction_weight, noisy=noisy)
+        return multi_index.joint_loss(queries, class_embeddings, self.index, reconstruction_weight, noisy=noisy)
 
     def get_extra_state(self) -> dict[str, Any]:
         """The state of the base, and how many queries are stored to learn from."""
@@ -395,9 +397,8 @@ class MIDX(MultiIndexSampler):
             return self._draw_from_list(scores, coins)
         counts = self.index.masses().view(self.n_codewords, self.n_codewords)
         stage = multi_index.first_stage(scores, counts)
-        kernel = self._kernel(queries)
-        if kernel is not None:
-            draw = kernel(stage, scores, self.index, coins)
+        if self.native is not False and queries.is_cpu:
+            draw = multi_index.native_draw(stage, scores, self.index, coins)
         else:
             cells, rest = multi_index.draw_in_stages(stage, counts, coins)
             ids = self._classes(cells, rest)
@@ -421,14 +422,6 @@ class MIDX(MultiIndexSampler):
             ids.append(self._classes(cells, rest))
             log_q.append(self._log_q(cell_scores.gather(1, cells) - log_partition[:, None], ids[-1]))
         return Draw(torch.cat(ids), torch.cat(log_q))
-
-    def _kernel(self, queries: Tensor) -> Callable[[FirstStage, list[Tensor], MultiIndex, Tensor], Draw] | None:
-        """The compiled way to draw, where it is there, wanted and able to."""
-        return (
-            multi_index.native_draw
-            if self.native is not False and queries.is_cpu and multi_index.kernel_is_there()
-            else None
-        )
 
     def _classes(self, cells: Tensor, rest: Tensor) -> Tensor:
         return self.index.order[multi_index.within(rest, cells, self.index.offsets, self.index.heights)].long()
