@@ -57,10 +57,9 @@ _TESTS = {
     "sampling/beam_tree_head.py": "sampling/heads/test_beam_tree_ranking sampling/heads/test_beam_tree_head",
     "sampling/losses/cane.py": f"{_LOSSES}/test_cane {_LOSSES}/test_cane_theory {_LOSSES}/test_frequency_subsets "
     f"{_LOSSES}/test_wrong_inputs",
-    "sampling/losses/full_softmax.py": f"{_LOSSES}/test_full_softmax {_LOSSES}/test_wrong_inputs",
     "sampling/losses/sampled_softmax.py": f"reference/test_softmax_losses {_LOSSES}/test_sampled_softmax "
     f"{_LOSSES}/test_head_and_tail {_LOSSES}/test_noise_losses {_LOSSES}/test_compiled_losses "
-    f"{_LOSSES}/test_consistency {_LOSSES}/test_wrong_inputs",
+    f"{_LOSSES}/test_consistency {_LOSSES}/test_wrong_inputs {_LOSSES}/test_full_softmax",
     "sampling/losses/*": f"{_LOSSES}/test_logits reference/test_softmax_losses {_LOSSES}/test_sampled_softmax "
     f"{_LOSSES}/test_head_and_tail {_LOSSES}/test_noise_losses {_LOSSES}/test_cane {_LOSSES}/test_wrong_inputs "
     f"{_LOSSES}/test_compiled_losses",

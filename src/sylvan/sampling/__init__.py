@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from sylvan.sampling.beam_tree_head import BeamTreeHead, BestClasses
     from sylvan.sampling.by_name import make_head, make_loss, make_sampler, make_tail_sampler
     from sylvan.sampling.losses.cane import CANELoss, FrequencySubsets
-    from sylvan.sampling.losses.full_softmax import FullSoftmaxLoss
     from sylvan.sampling.losses.loss import ClassLoss
     from sylvan.sampling.losses.sampled_softmax import (
         BlackOutLoss,
+        FullSoftmaxLoss,
         HeadAndTailLoss,
         LossCheck,
         NCELoss,

@@ -183,10 +183,10 @@ class ClassLoss(ReducedLoss):
         numbered, sampler = "like the rows of the class embeddings", getattr(self, "sampler", None)
         checked = checked_targets(targets, queries, len(table), self.ignore_index, owner=name, numbered=numbered)
         if sampler is not None and len(table) != sampler.n_classes:
+            its = self._words_for_sampler.format(type(sampler).__name__)
             raise DataError(
-                f"The class embeddings given to {name} have {len(table)} rows, but its "
-                f"{self._words_for_sampler.format(type(sampler).__name__)} draws from {sampler.n_classes} classes. Make "
-                "the sampler for as many classes as the table has rows."
+                f"The class embeddings given to {name} have {len(table)} rows, but its {its} draws from "
+                f"{sampler.n_classes} classes. Make the sampler for as many classes as the table has rows."
             )
         return checked
 
