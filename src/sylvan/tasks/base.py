@@ -165,11 +165,6 @@ class ClassObjective(nn.Module):
         """The layer whose weights stand for the class table; None where the loss works on the table."""
         return self.loss if isinstance(self.loss, BeamTreeHead) else None
 
-    @property
-    def sparse(self) -> bool:
-        """Whether the class table, or what stands for it, has sparse gradients."""
-        return self.loss.sparse
-
     def tables(self) -> list[nn.Parameter]:
         """Vectors that score classes as the class table does, and want its optimiser: a head's or of subsets."""
         if isinstance(self.loss, BeamTreeHead):
@@ -380,7 +375,7 @@ class Task(Parameterized, Job):
         self.optimizers = [torch.optim.Adam([*inner, *objective.inner_parameters()], lr=self.learning_rate)]
         for table, its_rate in tables:
             # The table of the answers has dense gradients under the full softmax, and is no place for Adam.
-            sparse, warn = (objective.sparse, sampled) if table is classes else (True, False)
+            sparse, warn = (objective.loss.sparse, sampled) if table is classes else (True, False)
             self.optimizers.append(table_optimizer(self.optimizer, [table], its_rate, sparse=sparse, warn=warn))
         if beside := objective.tables():
             self.optimizers.append(table_optimizer(self.optimizer, beside, rate, sparse=headed, warn=headed))

@@ -302,7 +302,7 @@ def test_distinct_positives_and_hits() -> None:
     assert known == [[1, 3], [0], [2, 7, 8], [3, 5]]
     assert all(set(row.tolist()) == set(labels) for row, labels in zip(wanted.ids, known, strict=True))
     assert wanted.present[:, 0].all()
-    assert wanted.shares.sum(dim=1).tolist() == pytest.approx([1, 1, 1, 1])
+    assert wanted.shares().sum(dim=1).tolist() == pytest.approx([1, 1, 1, 1])
     hits = accidental_hits(DRAWS, wanted)
     assert hits.tolist() == [[k in labels for k in row] for row, labels in zip(DRAWS.tolist(), known, strict=True)]
     assert accidental_hits(DRAWS[0], wanted).tolist() == [[k in labels for k in DRAWS[0].tolist()] for labels in known]

@@ -36,10 +36,7 @@ class EachLayer(Constraint):
 
     def accepts(self, value: Any) -> bool:
         values = value if isinstance(value, (list, tuple)) else [value]
-        return len(values) > 0 and all(self._accepts_one(number) for number in values)
-
-    def _accepts_one(self, value: Any) -> bool:
-        return self.optional if value is None else self.number.accepts(value)
+        return len(values) > 0 and all(self.optional if v is None else self.number.accepts(v) for v in values)
 
     def describe(self) -> str:
         words = f"{self.number.describe()}, or a list of them, one a layer that is trained"

@@ -30,7 +30,7 @@ from sylvan.models.transformer.presets import PARTS, Preset, TransformerMatcher,
 from sylvan.models.xr.params import Scale
 from sylvan.models.xr.xr_linear import XRLinear
 from sylvan.parallel import all_at_once, of_one_state, resolve_jobs
-from sylvan.params.fields import Range, Seed, Threads, attribute, check_value, parameterized
+from sylvan.params.fields import Range, Seed, Threads, attribute, check_value, construct, parameterized
 from sylvan.runtime import Runner
 from sylvan.runtime.checkpoint import Checkpoint
 from sylvan.runtime.plan import Plan, UpdatePlan
@@ -53,7 +53,36 @@ _Self = TypeVar("_Self", bound="TransformerEstimator")
 
 @parameterized
 class TransformerEstimator(TextEstimator):
-    """Base of the models with a text encoder; a concrete one says how its encoder and rankers are trained."""
+    """Base of the models with a text encoder; a concrete one says how its encoder and rankers are trained.
+
+    Parameters
+    ----------
+    encoder : str, path or TextEncoder, optional
+        A folder that Hugging Face's ``AutoModel`` or sentence-transformers reads, a name on the hub, ``"bag"`` (a bag
+        of hashed words, which learns without any weights beforehand), or an encoder of :mod:`sylvan.neural`, which is
+        left as it is. None for the preset's.
+    vectorizer : TfidfVectorizer, optional
+        Makes the features of words; a copy of it is fitted. None for the preset's.
+    max_length : int, optional
+        The most tokens of a text that the encoder sees; None for 128, for 256 words of a new bag, and for what a
+        bag's folder says. This and ``pooling`` are set in the encoder itself where an object is given.
+    pooling : {"mean", "cls", "pooler", "last"}, optional
+        How the vectors of tokens become the text's; None for what the encoder's folder says, or the preset, or "mean".
+        Not for a bag.
+    dense_scale : float, optional
+        Length of the encoder's vectors beside TF-IDF's, whose is 1; None for what suits the encoder.
+    device : str, default "auto"
+        "cpu", "cuda" or "cuda:1", and for a frozen encoder and in ranking "mps" or "xpu"; "auto" is CUDA where there
+        is some. It isn't saved.
+    cache : path, optional
+        A folder in which vectors are stored by the content of their texts. It isn't saved.
+    n_jobs : int, optional
+        Threads, of the parts too; None or -1 for every core.
+    seed : int, default 0
+        Of the parts too.
+    unknown : {"none", "prior"}, default "none"
+        As in :class:`~sylvan.TextModel`.
+    """
 
     encoder: Annotated[Any | None, encoding.ENCODER_SOURCE] = None
     preset: Preset = "base"
@@ -402,12 +431,10 @@ class TransformerEstimator(TextEstimator):
                 "The 'encoders' parameter of ensemble must be a list of encoders. Got "
                 f"{encoders!r} instead: put it into a list."
             )
-        of_model = {name: value for name, value in params.items() if "__" not in name}
-        of_parts = {name: value for name, value in params.items() if "__" in name}
-        preset = of_model.get("preset", "base")
+        preset = params.get("preset", "base")
         check_value("preset", preset, cls.constraints["preset"], cls.__name__)
         pairs = ensemble_of(preset, cls.kind, encoders, seeds)
-        members = [cls(encoder, seed=seed, **of_model).set_params(**of_parts) for encoder, seed in pairs]
+        members = [construct(cls, dict(encoder=encoder, seed=seed, **params)) for encoder, seed in pairs]
         return Ensemble(members, n_jobs=params.get("n_jobs"))
 
     # ---------------------------------------- copies and files
@@ -497,14 +524,8 @@ class XTransformer(TransformerEstimator):
 
     Parameters
     ----------
-    encoder : str, path or TextEncoder, optional
-        A folder that Hugging Face's ``AutoModel`` or sentence-transformers reads, a name on the hub, ``"bag"`` (a bag
-        of hashed words, which learns without any weights beforehand), or an encoder of :mod:`sylvan.neural`, which is
-        left as it is. None for the preset's.
     preset : {"base", "tiny", "paper"}, default "base"
         What stands for None; see :class:`~sylvan.XRTransformer`.
-    vectorizer : TfidfVectorizer, optional
-        Makes the features of words; a copy of it is fitted. None for the preset's.
     matcher : TransformerMatcher, optional
         How the encoder is fine-tuned, on one layer of clusters: ``beam``, ``negatives_from`` and ``refresh`` have no
         use, as every cluster is a candidate of every text. None for the preset's.
@@ -513,25 +534,6 @@ class XTransformer(TransformerEstimator):
         and so how many clusters there are. None for the preset's.
     frozen : bool, default False
         Leave the encoder as it is: a linear matcher over [TF-IDF, vectors] then finds the clusters.
-    max_length : int, optional
-        The most tokens of a text that the encoder sees; None for 128, for 256 words of a new bag, and for what a
-        bag's folder says. This and ``pooling`` are set in the encoder itself where an object is given.
-    pooling : {"mean", "cls", "pooler", "last"}, optional
-        How the vectors of tokens become the text's; None for what the encoder's folder says, or the preset, or "mean".
-        Not for a bag.
-    dense_scale : float, optional
-        Length of the encoder's vectors beside TF-IDF's, whose is 1; None for what suits the encoder.
-    device : str, default "auto"
-        "cpu", "cuda" or "cuda:1", and for a frozen encoder and in ranking "mps" or "xpu"; "auto" is CUDA where there
-        is some. It isn't saved.
-    cache : path, optional
-        A folder in which vectors are stored by the content of their texts. It isn't saved.
-    n_jobs : int, optional
-        Threads, of the parts too; None or -1 for every core.
-    seed : int, default 0
-        Of the parts too.
-    unknown : {"none", "prior"}, default "none"
-        As in :class:`~sylvan.TextModel`.
 
     Attributes
     ----------
@@ -629,18 +631,12 @@ class XRTransformer(TransformerEstimator):
 
     Parameters
     ----------
-    encoder : str, path or TextEncoder, optional
-        A folder that Hugging Face's ``AutoModel`` or sentence-transformers reads, a name on the hub, ``"bag"`` (a bag
-        of hashed words, which learns without any weights beforehand), or an encoder of :mod:`sylvan.neural`, which is
-        left as it is. None for the preset's.
     preset : {"base", "tiny", "paper"}, default "base"
         What stands for None: ``"base"`` a small sentence encoder, one pass a layer, and what has proved good since;
         ``"tiny"`` a bag of words, for tests and for processors alone; ``"paper"`` the papers' settings for Eurlex-4K,
         each with its source in ``sylvan/models/transformer/presets.py``. What belongs to a kind of encoder goes
         with the encoder, whatever the preset: a bag has learning rates of its own, and the paper's pooling is for
         networks that sentence-transformers hasn't trained.
-    vectorizer : TfidfVectorizer, optional
-        Makes the features of words; a copy of it is fitted. None for the preset's.
     matcher : TransformerMatcher, optional
         How the encoder is fine-tuned. None for the preset's.
     ranker : XRLinear, optional
@@ -649,25 +645,6 @@ class XRTransformer(TransformerEstimator):
         that is frozen: probabilities are then somewhat too high. None for the preset's.
     frozen : bool, default False
         Leave the encoder as it is: rankers over [TF-IDF, vectors] without any fine-tuning.
-    max_length : int, optional
-        The most tokens of a text that the encoder sees; None for 128, for 256 words of a new bag, and for what a
-        bag's folder says. This and ``pooling`` are set in the encoder itself where an object is given.
-    pooling : {"mean", "cls", "pooler", "last"}, optional
-        How the vectors of tokens become the text's; None for what the encoder's folder says, or the preset, or "mean".
-        Not for a bag.
-    dense_scale : float, optional
-        Length of the encoder's vectors beside TF-IDF's, whose is 1; None for what suits the encoder.
-    device : str, default "auto"
-        "cpu", "cuda" or "cuda:1", and for a frozen encoder and in ranking "mps" or "xpu"; "auto" is CUDA where there
-        is some. It isn't saved.
-    cache : path, optional
-        A folder in which vectors are stored by the content of their texts. It isn't saved.
-    n_jobs : int, optional
-        Threads, of the parts too; None or -1 for every core.
-    seed : int, default 0
-        Of the parts too.
-    unknown : {"none", "prior"}, default "none"
-        As in :class:`~sylvan.TextModel`.
 
     Attributes
     ----------

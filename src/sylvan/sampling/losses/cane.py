@@ -345,7 +345,7 @@ class FrequencySubsets(Parameterized, nn.Module):
             return None
         with torch.autocast(queries.device.type, enabled=False):
             log_p = F.log_softmax(queries.float() @ self.subset_vectors.float().t(), dim=1)
-        return -(log_p.gather(1, self.subset_of[positives.ids]) * positives.shares).sum(dim=1)
+        return -(log_p.gather(1, self.subset_of[positives.ids]) * positives.shares()).sum(dim=1)
 
     def output_embeddings(self, class_embeddings: Tensor) -> Tensor:
         """Class embeddings (n_classes, dim) whose inner products with queries are the whole scores."""

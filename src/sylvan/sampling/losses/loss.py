@@ -33,13 +33,8 @@ class Positives(NamedTuple):
     ids: Tensor
     present: Tensor  # shape (batch, p): which places hold a positive; the first of each row does
 
-    @property
-    def shares(self) -> Tensor:
-        """Float32 (batch, p): one over the number of the row's positives where there is one, else zero."""
-        return self.mass(torch.float32)
-
-    def mass(self, dtype: torch.dtype) -> Tensor:
-        """:attr:`shares` in another dtype."""
+    def shares(self, dtype: torch.dtype = torch.float32) -> Tensor:
+        """One over the number of the row's positives where there is one, else zero, (batch, p)."""
         return self.present.to(dtype) / self.present.sum(dim=1, keepdim=True)
 
 
@@ -285,7 +280,7 @@ def cane_losses(chosen: Selection, scores: Tensor, wanted: Positives, *, togethe
     ours = scores[:, c + n :]  # (batch, p)
     sums = log_sums(total, of_noises, ours - chosen.positive_log_q, together=together)
     losses = torch.where(chosen.covered, *sums) - ours
-    return (losses * wanted.shares).sum(dim=1)
+    return (losses * wanted.shares()).sum(dim=1)
 
 
 def log_sums(total: Tensor, of_noises: Tensor, as_noise: Tensor, *, together: bool) -> tuple[Tensor, Tensor]:

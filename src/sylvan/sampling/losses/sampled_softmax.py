@@ -76,7 +76,7 @@ class FullSoftmaxLoss(ClassLoss):
     def _losses(self, queries: Tensor, table: Tensor, wanted: Positives, bias: Tensor | None) -> Tensor:
         limit = _SCORES_AT_ONCE.get(queries.device.type, _DEVICE_SCORES_AT_ONCE)
         chunk = self.chunk_size or max(1, limit // len(queries))
-        shares = wanted.mass(at_least_single(queries, table))
+        shares = wanted.shares(at_least_single(queries, table))
         apply: Any = _ChunkedCrossEntropy.apply
         return cast(Tensor, apply(queries, table, bias, wanted.ids, shares, chunk))
 
@@ -352,7 +352,7 @@ class NoiseLoss(SampledLoss):
         if self.accidental == "remove":
             ignored = accidental_hits(draw.ids, wanted)
         contrast = Contrast(ours, noise, of_positives, draw.log_q.clamp(min=LOWEST_LOG_Q), ignored)
-        return (self._of_each_positive(contrast) * wanted.shares).sum(dim=1)
+        return (self._of_each_positive(contrast) * wanted.shares()).sum(dim=1)
 
     def _of_each_positive(self, contrast: Contrast) -> Tensor:
         """The loss (batch, p) of every positive with the noise of its query."""
@@ -754,7 +754,7 @@ class SampledSoftmaxLoss(CrossEntropyEstimate):
             log_q = self._positive_log_q(queries, wanted)  # (batch, p)
             weight = torch.where(log_q > LOWEST_LOG_Q, log_q + share, 0.0)  # none is right for what is never drawn
             losses = torch.logaddexp(of_draws, ours - weight) - ours
-            return (losses * wanted.mass(ours.dtype)).sum(dim=1)
+            return (losses * wanted.shares(ours.dtype)).sum(dim=1)
         hits = accidental_hits(draw.ids, wanted)
         if self.correction == "drawn":
             correction = draw.log_q + math.log(self.n_samples)
@@ -769,7 +769,7 @@ class SampledSoftmaxLoss(CrossEntropyEstimate):
         single = ours.shape[1] == 1
         in_sum = ours if single else ours.masked_fill(~wanted.present, -math.inf)
         total = torch.logsumexp(torch.cat([in_sum, drawn], dim=1), dim=1)
-        return total - (ours.squeeze(1) if single else (ours * wanted.mass(ours.dtype)).sum(dim=1))
+        return total - (ours.squeeze(1) if single else (ours * wanted.shares(ours.dtype)).sum(dim=1))
 
 
 @parameterized
@@ -874,4 +874,4 @@ class HeadAndTailLoss(CrossEntropyEstimate):
             as_drawn = ours - self._positive_log_q(queries, wanted)
             sums = log_sums(total, drawn - draw.log_q, as_drawn, together=True)
             losses = torch.where(in_head, *sums) - ours  # (batch, p)
-        return (losses * wanted.mass(ours.dtype)).sum(dim=1)
+        return (losses * wanted.shares(ours.dtype)).sum(dim=1)

@@ -503,8 +503,6 @@ class ExactMIDX(MultiIndexSampler):
     True
     """
 
-    residuals: Tensor = attribute()
-
     def __post_init__(self) -> None:
         super().__post_init__()
         self.index = MultiIndex(self.n_classes, self.dim, self.n_codewords, self.n_codebooks, self.quantizer)

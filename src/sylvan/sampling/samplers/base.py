@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -93,6 +93,10 @@ class Sampler(Parameterized, nn.Module):
     adaptive: ClassVar[bool] = False
     dim: int | None = attribute(None)
     stale_after: int | None = attribute(None)
+
+    if TYPE_CHECKING:  # what isn't declared is a buffer
+
+        def __getattr__(self, name: str) -> Tensor: ...
 
     def __post_init__(self) -> None:
         self.check_params()

@@ -386,7 +386,6 @@ class RFF(KernelSampler):
     temperature: Annotated[float, Range(0, open_low=True)] = 4.0
     floor: Annotated[float | None, Range(0, 1, open_low=True)] = None
     seed: Annotated[int | None, Range(0)] = None
-    frequencies: Tensor = attribute()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -462,8 +461,6 @@ class Sphere(KernelSampler):
 
     _: KW_ONLY
     alpha: Annotated[float, Range(0)] = 100.0
-    upper: Tensor = attribute()
-    moment: Tensor = attribute()
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from sylvan.errors import DataError, NotFittedError
-from sylvan.params.fields import KW_ONLY, Instance, Range, attribute, parameterized
+from sylvan.params.fields import KW_ONLY, Instance, Range, parameterized
 from sylvan.sampling.samplers.base import AdaptiveSampler, Draw, Sampler, class_counts
 from sylvan.sampling.tensors import invert, need_integers, outsider, product, slices, without_gradient
 
@@ -162,9 +162,6 @@ class Unigram(Sampler):
 
     counts: Any
     power: Annotated[float, Range(0)] = 1.0
-    threshold: Tensor = attribute()
-    alias: Tensor = attribute()
-    log_probabilities: Tensor = attribute()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -213,7 +210,6 @@ class Softmax(AdaptiveSampler):
 
     _: KW_ONLY
     chunk_size: Annotated[int, Range(1)] = 1 << 22
-    table: Tensor = attribute()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -276,8 +272,6 @@ class Subset(Sampler):
 
     sampler: Annotated[Sampler, Instance(words="a sampler of sylvan.sampling")]
     classes: Any
-    drawn: Tensor = attribute()
-    places: Tensor = attribute()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -390,13 +384,6 @@ class InBatch(Sampler):
     counts: Any = None
     _: KW_ONLY
     step_size: Annotated[float, Range(0, 1, open_low=True)] = 0.01
-    batch: Tensor = attribute()
-    log_probabilities: Tensor = attribute()
-    interval: Tensor = attribute()
-    seen_at: Tensor = attribute()
-    occurrences: Tensor = attribute()
-    position: Tensor = attribute()
-    total_rate: Tensor = attribute()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -532,10 +519,6 @@ class LSH(AdaptiveSampler):
     uniform_share: Annotated[float, Range(0, 1)] = 0.3
     augment: bool = False
     seed: Annotated[int | None, Range(0)] = None
-    planes: Tensor = attribute()
-    codes: Tensor = attribute()
-    members: Tensor = attribute()
-    starts: Tensor = attribute()
 
     def __post_init__(self) -> None:
         super().__post_init__()
