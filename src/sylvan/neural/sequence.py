@@ -99,32 +99,28 @@ class SequenceEncoder(Parameterized, nn.Module):
         DataError
             When the shape doesn't fit.
         """
-        aligned, places = self._aligned(items)
-        encoded = self._encode_aligned(aligned)
+        encoded, places = self._encoded(items)
         index = places.unsqueeze(-1).expand_as(encoded)
         return torch.zeros_like(encoded).scatter(1, index, encoded)
 
     def last(self, items: Tensor) -> Tensor:
         """The query that follows all items of each row, shape (batch, dim); zero for a row of padding alone."""
-        aligned, _ = self._aligned(items)
-        encoded = self._encode_aligned(aligned)
-        last = ((aligned != PADDING).sum(dim=1) - 1).clamp(min=0)
+        encoded, _ = self._encoded(items)
+        last = ((items != PADDING).sum(dim=1) - 1).clamp(min=0)
         return encoded[torch.arange(len(last), device=last.device), last]
 
-    def _aligned(self, items: Tensor) -> tuple[Tensor, Tensor]:
-        """Rows with their padding moved to the right, and where each entry was."""
+    def _encoded(self, items: Tensor) -> tuple[Tensor, Tensor]:
+        """Queries of rows whose padding is moved to the right, and where each entry was."""
         if items.dim() != 2 or not 0 < items.shape[1] <= self.max_length:
             raise DataError(
                 f"The items given to {type(self).__name__} must have the shape (batch, length) with a length in "
                 f"[1, {self.max_length}]. Got {tuple(items.shape)} instead."
             )
         places = (items == PADDING).to(torch.uint8).argsort(dim=1, stable=True)
-        return items.gather(1, places), places
-
-    def _encode_aligned(self, aligned: Tensor) -> Tensor:
+        aligned = items.gather(1, places)
         present = (aligned != PADDING).unsqueeze(-1)  # (batch, length, 1)
         embedded = F.embedding(aligned.clamp(min=0), self.items, sparse=True) * present
-        return self._encode(embedded) * present
+        return self._encode(embedded) * present, places
 
     def _encode(self, embedded: Tensor) -> Tensor:
         """Queries (batch, length, dim) of embedded items of that shape; rows are padded on the right with zeros."""

@@ -6,7 +6,7 @@ import math
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +23,11 @@ from sylvan.neural.loop.training import train
 from sylvan.neural.text.embedding import embed
 from sylvan.neural.text.text_encoder import TextEncoder, TokenRows
 from sylvan.ranking.training import cost_weights, relevance_layers
-from sylvan.runtime import Job, Packing, Runner
-from sylvan.runtime.jobs import Arrays
+from sylvan.runtime import Job, Runner
 from sylvan.weights.layer import LayerWeights
+
+# How far a training is: the finished "layers", and "encoder" and "engine" as the last of them left these.
+_State = dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,15 +88,15 @@ class _Training:
 
     def run(self) -> FineTuned:
         state = self._stored_state()
-        for number in range(len(state.layers), len(self.layers)):
-            t, before = self.layers[number], [f"layer{layer.layer}" for layer in state.layers[-1:]]
+        for t in self.layers[len(state["layers"]) :]:
+            before = [f"layer{layer['layer']}" for layer in state["layers"][-1:]]
             title, work = f"fine-tuning on layer {t + 1} of {self.depth}", self.runner.folder(f"training{t}")
             folder = None
             if work is not None:
                 work.begin()
                 folder = work.path
             inputs = {"training": self, "before": state, "folder": folder}
-            job = Job(f"layer{t}", _tune_layer, inputs, packing=_STATE, title=title)
+            job = Job(f"layer{t}", _tune_layer, inputs, packing=NESTED, title=title)
             state = self.runner.one(job, lambda stored: False)
             self.runner.flush()  # before the weights that wait to be written are trained further
             self.runner.forget(before)
@@ -103,19 +105,25 @@ class _Training:
             self.engine.wait()
         self.encoder.eval()  # nobody who asks it, from several threads perhaps, is to meet dropout
         self.encoder.fold()
-        return FineTuned(self.encoder, list(state.layers))
+        return FineTuned(self.encoder, [TunedLayer(**layer) for layer in state["layers"]])
 
     def _stored_state(self) -> _State:
         """Where the training that the checkpoint is of has come to; encoder and engine are then as it left them."""
-        state = _State((), {}, {})
+        state: _State = {"layers": []}
         for t in reversed(self.layers):
-            stored = self.runner.load([f"layer{t}"], _STATE)
+            stored = self.runner.load([f"layer{t}"], NESTED)
             if stored is not None:
                 (state,) = stored
-                self.encoder.load_state_dict(state.encoder)
-                self.engine.load_state(state.engine)  # the loss's scale goes from layer to layer
+                try:
+                    for layer in state["layers"]:
+                        TunedLayer(**layer)
+                    weights, engine = state["encoder"], state["engine"]
+                except (KeyError, TypeError) as error:
+                    raise ModelError(f"The finished layers in the checkpoint are damaged: {error}.") from error
+                self.encoder.load_state_dict(weights)
+                self.engine.load_state(engine)  # the loss's scale goes from layer to layer
                 break
-        if len(set(self.engine.everyone(len(state.layers)))) > 1:
+        if len(set(self.engine.everyone(len(state["layers"])))) > 1:
             raise ModelError("Not every process sees the checkpoint's finished layers: they must share a folder.")
         return state
 
@@ -223,31 +231,7 @@ def fine_tune(
     return _Training(encoder, rows, labels, tree, layers, matcher, row_weight, engine, runner, seed).run()
 
 
-class _State(NamedTuple):
-    """How far a training is: the finished layers, and the encoder and the engine as the last of them left these."""
-
-    layers: tuple[TunedLayer, ...]
-    encoder: dict[str, Any]
-    engine: dict[str, Any]
-
-
 def _tune_layer(training: _Training, before: _State, folder: str | None) -> _State:
-    layer = training.train_layer(before.layers, folder)
-    return _State((*before.layers, layer), training.encoder.state_dict(), training.engine.state())
-
-
-def _unpack(arrays: Arrays) -> _State:
-    nested = NESTED.unpack(arrays)
-    try:
-        layers = tuple(TunedLayer(**layer) for layer in nested["layers"])
-        return _State(layers, nested["encoder"], nested["engine"])
-    except (KeyError, TypeError) as error:
-        raise ModelError(f"The finished layers in the checkpoint are damaged: {error}.") from error
-
-
-_STATE: Packing[_State] = Packing(
-    lambda state: NESTED.pack(
-        {"layers": [vars(layer) for layer in state.layers], "encoder": dict(state.encoder), "engine": state.engine}
-    ),
-    _unpack,
-)
+    layer = training.train_layer([TunedLayer(**each) for each in before["layers"]], folder)
+    encoder, engine = training.encoder.state_dict(), training.engine.state()
+    return {"layers": [*before["layers"], vars(layer)], "encoder": encoder, "engine": engine}

@@ -15,7 +15,7 @@ import shutil
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -74,7 +74,7 @@ def check_counts(folder: str, stored: Shapes) -> None:
             )
 
 
-def check_network(load: Callable[[], tuple[Any, dict[str, Any]]], folder: str, stored: Shapes) -> list[str]:
+def check_network(kind: Any, folder: str, stored: Shapes, **settings: Any) -> list[str]:
     """Have the network loaded without memory behind its weights, and check what it reports."""
     limit = 4 * len(stored) + 1000  # files may have one tensor where the network has the three of an attention
     thread, n_made = threading.get_ident(), 0
@@ -91,7 +91,8 @@ def check_network(load: Callable[[], tuple[Any, dict[str, Any]]], folder: str, s
     hook = register_module_parameter_registration_hook(count)
     try:
         with torch.device("meta"):  # whatever the network computes of its settings takes no memory either
-            model, report = load()
+            settings.update(device_map="meta", output_loading_info=True, ignore_mismatched_sizes=True)
+            model, report = kind.from_pretrained(folder, **settings)
     finally:
         hook.remove()
     differing = {name: (tuple(shape), tuple(wanted)) for name, shape, wanted in report["mismatched_keys"]}
@@ -223,13 +224,7 @@ def load_network(folder: str) -> tuple[Any, list[str]]:
         )
     weights = {**settings, "use_safetensors": True}
     with explained(folder, "network"):
-        missing = check_network(
-            lambda: kind.from_pretrained(
-                folder, config=config, device_map="meta", output_loading_info=True, ignore_mismatched_sizes=True,
-                **weights,
-            ),
-            folder, stored,
-        )  # fmt: skip
+        missing = check_network(kind, folder, stored, config=config, **weights)
     try:
         with explained(folder, "network"):
             module = modules.Transformer(

@@ -268,14 +268,14 @@ class KernelSampler(AdaptiveSampler):
     # What a subclass writes.
 
     def _rows(self, embeddings: Tensor) -> Tensor:
-        raise NotImplementedError
+        return embeddings
 
     def _class_mass(self, dots: Tensor) -> Tensor:
         """Masses from inner products; may change ``dots``."""
         raise NotImplementedError
 
     def _features(self, rows: Tensor) -> Tensor:
-        raise NotImplementedError
+        return rows
 
     def _feature_sums(self, blocks: Tensor) -> Tensor:
         raise NotImplementedError
@@ -407,9 +407,6 @@ class RFF(KernelSampler):
     def _class_mass(self, dots: Tensor) -> Tensor:
         return dots.clamp_min_(self._floor)
 
-    def _features(self, rows: Tensor) -> Tensor:
-        return rows
-
     def _feature_sums(self, blocks: Tensor) -> Tensor:
         return blocks.sum(dim=1)
 
@@ -471,9 +468,6 @@ class Sphere(KernelSampler):
         self._build(dim, len(self.upper), leaf, additive=True, dense_nodes=256)
         if self.tree is not None:
             self.register_buffer("moment", torch.zeros(len(self.upper), dtype=torch.float64))
-
-    def _rows(self, embeddings: Tensor) -> Tensor:
-        return embeddings
 
     def _class_mass(self, dots: Tensor) -> Tensor:
         return dots.square_().mul_(self.alpha).add_(1)
