@@ -11,7 +11,7 @@ from sylvan import LabelTree, TfidfVectorizer, data
 from sylvan.arrays import validate
 from sylvan.arrays.validate import Csr
 from sylvan.indexing import pifa
-from sylvan.models.transformer.fine_tuning import FineTuned, fine_tune
+from sylvan.models.transformer.fine_tuning import FineTuned, FineTuning
 from sylvan.models.transformer.presets import TransformerMatcher
 from sylvan.neural import BagTextEncoder
 from sylvan.runtime import Checkpoint, opened_runner
@@ -61,8 +61,8 @@ def tuned(
     n_jobs: int = 1,
     **options: Any,
 ) -> FineTuned:
-    """What ``fine_tune`` gives; the checkpoint stays."""
+    """What a ``FineTuning`` gives; the checkpoint stays."""
     given = books() if given is None else given
     rows = encoder.tokenize(given.texts)
     with opened_runner(n_jobs, checkpoint=None if checkpoint is None else Checkpoint(checkpoint)) as runner:
-        return fine_tune(encoder, rows, given.Y, given.tree, layers, matcher, runner=runner, **options)
+        return FineTuning(encoder, rows, given.Y, given.tree, layers, matcher, runner=runner, **options).run()

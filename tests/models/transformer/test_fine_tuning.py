@@ -16,8 +16,7 @@ from fine_tuned_books import QUICK, Set, bag, books, tuned
 from sylvan import XRLinear, metrics
 from sylvan.arrays import validate
 from sylvan.errors import DataError, ParameterError
-from sylvan.models.transformer import fine_tuning
-from sylvan.models.transformer.fine_tuning import FineTuned, fine_tune
+from sylvan.models.transformer.fine_tuning import FineTuned, FineTuning
 from sylvan.models.transformer.layer_job import (
     LabelLayer,
     LayerCandidates,
@@ -237,16 +236,17 @@ def test_rows_of_no_weight_teach_nothing() -> None:
             wrong.indices[wrong.indptr[row]] = (wrong.indices[wrong.indptr[row]] + 1) % wrong.shape[1]
     encoder = bag()
     rows = encoder.tokenize(given.texts)
-    second = fine_tune(encoder, rows, wrong, given.tree, [0, 1], replace(QUICK, max_steps=20), row_weight=weight)
+    training = FineTuning(encoder, rows, wrong, given.tree, [0, 1], replace(QUICK, max_steps=20), row_weight=weight)
+    second = training.run()
     for a, b in zip(first.layers, second.layers, strict=True):
         np.testing.assert_array_equal(a.table, b.table)
 
 
 def test_candidates_are_refreshed_within_a_layer(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[np.ndarray] = []
-    look = fine_tuning._Training._look
+    look = FineTuning._look
     monkeypatch.setattr(
-        fine_tuning._Training, "_look", lambda self, *args: looked.append(look(self, *args)) or looked[-1]
+        FineTuning, "_look", lambda self, *args: looked.append(look(self, *args)) or looked[-1]
     )
     tuned(bag(), [2], matcher=replace(QUICK, max_steps=25, refresh=10))
     assert len(looked) == 2 and not np.array_equal(*looked)
@@ -418,7 +418,7 @@ def test_data_without_any_label() -> None:
     rows = encoder.tokenize(given.texts)
     nobody = given.Y._replace(indptr=np.zeros_like(given.Y.indptr), indices=given.Y.indices[:0], data=given.Y.data[:0])
     with pytest.raises(DataError, match="No row has a label"):
-        fine_tune(encoder, rows, nobody, given.tree, [0], QUICK)
+        FineTuning(encoder, rows, nobody, given.tree, [0], QUICK).run()
 
 
 def test_dense_rows_share_the_values() -> None:

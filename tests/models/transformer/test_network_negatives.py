@@ -34,7 +34,7 @@ class Begun:
 def training(monkeypatch: pytest.MonkeyPatch, matcher: TransformerMatcher, noise: float = 0.0) -> list[Begun]:
     """Train all layers; the vectors of each are replaced by noise once it is trained, where ``noise`` isn't 0."""
     begun: list[Begun] = []
-    make, train_layer = LayerJob.__init__, fine_tuning._Training.train_layer
+    make, train_layer = LayerJob.__init__, fine_tuning.FineTuning.train_layer
 
     def watched(self: LayerJob, encoder: Any, layer: Any, data: Any, *given: Any, **more: Any) -> None:
         batch_of_each = [data.candidates.take(np.array([row]))[0] for row in range(len(SMALL.texts))]
@@ -51,7 +51,7 @@ def training(monkeypatch: pytest.MonkeyPatch, matcher: TransformerMatcher, noise
 
     with monkeypatch.context() as patch:
         patch.setattr(LayerJob, "__init__", watched)
-        patch.setattr(fine_tuning._Training, "train_layer", noisy)
+        patch.setattr(fine_tuning.FineTuning, "train_layer", noisy)
         tuned(bag(), range(SMALL.tree.depth), SMALL, matcher)
     return begun
 
@@ -72,9 +72,9 @@ def slow_beam(vectors: np.ndarray, layers: Sequence[TunedLayer], width: int) -> 
 def test_candidates_are_those_of_the_networks_own_beam(monkeypatch: pytest.MonkeyPatch) -> None:
     assert SMALL.tree.depth == 3
     layers: list[TunedLayer] = []
-    train_layer = fine_tuning._Training.train_layer
+    train_layer = fine_tuning.FineTuning.train_layer
     monkeypatch.setattr(
-        fine_tuning._Training, "train_layer",
+        fine_tuning.FineTuning, "train_layer",
         lambda self, before, folder: layers.append(train_layer(self, before, folder)) or layers[-1],
     )  # fmt: skip
     begun = training(monkeypatch, NETWORK)

@@ -38,7 +38,7 @@ def test_as_many_values_as_layers_before_anything_is_learned(
     plain = small(kind, frozen=True).fit(TEXTS, LABELS)
     trained = {XTransformer: "1 is", XRTransformer: f"{plain.tree_.depth} are"}[kind]
     expected = f"The '{name.partition('__')[2]}' parameter {words.format(trained=trained, depth=plain.tree_.depth)}"
-    monkeypatch.setattr(fine_tuning, "fine_tune", None)  # a call would fail otherwise
+    monkeypatch.setattr(fine_tuning, "FineTuning", None)  # a call would fail otherwise
     assert _sentence_of(small(kind, **{name: value}).plan, TEXTS, LABELS) == expected
     model = small(kind, **{name: value})
     assert _sentence_of(lambda: model.fit(TEXTS, LABELS, checkpoint=tmp_path / "work")) == expected

@@ -36,9 +36,9 @@ def test_the_encoder_s_tree_is_made_of_the_words_alone(matched: Any, monkeypatch
     from sylvan.models.transformer import fine_tuning
 
     learned: list[Any] = []
-    fine_tune = fine_tuning.fine_tune
+    fine_tune = fine_tuning.FineTuning
     monkeypatch.setattr(
-        fine_tuning, "fine_tune", lambda *given, **more: learned.append(given[3]) or fine_tune(*given, **more)
+        fine_tuning, "FineTuning", lambda *given, **more: learned.append(given[3]) or fine_tune(*given, **more)
     )
     model = small(ranker__n_trees=2).fit(TEXTS, LABELS)
     X, Y = model.vectorizer_.transform(TEXTS), model.vocabulary_.encode(LABELS)

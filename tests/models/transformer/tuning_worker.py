@@ -14,7 +14,7 @@ import numpy as np
 
 from sylvan import LabelTree
 from sylvan.arrays import validate
-from sylvan.models.transformer.fine_tuning import fine_tune
+from sylvan.models.transformer.fine_tuning import FineTuning
 from sylvan.models.transformer.layer_job import LayerJob
 from sylvan.models.transformer.presets import TransformerMatcher
 from sylvan.neural import Engine, embed, open_encoder
@@ -53,7 +53,7 @@ def training(bert: Path, engine: Engine | None, checkpoint: Path | None = None) 
         rows, labels = encoder.tokenize(TEXTS), validate.labels(LABELS)
         place = None if checkpoint is None else Checkpoint(checkpoint)
         with opened_runner(1, checkpoint=place, writes=engine is None or engine.is_main) as runner:
-            matcher = fine_tune(encoder, rows, labels, TREE, range(3), SETTINGS, engine=engine, runner=runner)
+            matcher = FineTuning(encoder, rows, labels, TREE, range(3), SETTINGS, engine=engine, runner=runner).run()
     finally:
         LayerJob.prepare = prepare  # type: ignore[method-assign]
     found = {f"table{layer.layer}": layer.table for layer in matcher.layers}

@@ -46,7 +46,7 @@ class TunedLayer:
 
 @dataclass(frozen=True, eq=False)
 class FineTuned:
-    """What :func:`fine_tune` gives."""
+    """What a :class:`FineTuning` gives."""
 
     encoder: TextEncoder  # the one that was given, trained, and in evaluation mode
     layers: list[TunedLayer]  # in the order of training. The encoder went on learning after all but the last
@@ -56,14 +56,18 @@ class FineTuned:
         return [{"layer": layer.layer, **layer.record} for layer in self.layers]
 
 
-class _Training:
-    """The layers' training on its way."""
+class FineTuning:
+    """The training of an encoder on some layers of a label tree, one after the other. For each: embed all texts; solve
+    linear rankers on the embeddings down to this layer, whose weights the layer's vectors begin with; take as a row's
+    candidates the children of nodes that hold a positive (TFN) or that a beam search reaches (MAN, ``negatives_from``);
+    minimise their squared hinge loss over the encoder and the vectors."""
 
     def __init__(
         self, encoder: TextEncoder, rows: TokenRows, labels: Csr, tree: LabelTree, layers: Sequence[int],
-        matcher: TransformerMatcher, row_weight: npt.NDArray[np.float32] | None, engine: Engine | None,
-        runner: Runner | None, seed: int,
+        matcher: TransformerMatcher, *, row_weight: npt.NDArray[np.float32] | None = None,
+        engine: Engine | None = None, runner: Runner | None = None, seed: int = 0,
     ) -> None:  # fmt: skip
+        # Shapes: labels (n, n_labels); row_weight (n,)
         matcher.check_params()
         self.encoder, self.rows, self.labels, self.tree = encoder.load(), rows, labels, tree
         self.matcher, self.row_weight, self.seed = matcher.suited(kind_of(self.encoder)), row_weight, seed
@@ -87,6 +91,7 @@ class _Training:
         )  # fmt: skip
 
     def run(self) -> FineTuned:
+        """Train what the checkpoint doesn't hold."""
         state = self._stored_state()
         for t in self.layers[len(state["layers"]) :]:
             before = [f"layer{layer['layer']}" for layer in state["layers"][-1:]]
@@ -217,21 +222,7 @@ class _Training:
         )
 
 
-def fine_tune(
-    encoder: TextEncoder, rows: TokenRows, labels: Csr, tree: LabelTree, layers: Sequence[int],
-    matcher: TransformerMatcher | None = None, *, row_weight: npt.NDArray[np.float32] | None = None,
-    engine: Engine | None = None, runner: Runner | None = None, seed: int = 0,
-) -> FineTuned:  # fmt: skip
-    """Train an encoder on some layers of a label tree, one after the other. For each: embed all texts; solve linear
-    rankers on the embeddings down to this layer, whose weights the layer's vectors begin with; take as a row's
-    candidates the children of nodes that hold a positive (TFN) or that a beam search reaches (MAN, ``negatives_from``);
-    minimise their squared hinge loss over the encoder and the vectors."""
-    # Shapes: labels (n, n_labels); row_weight (n,)
-    matcher = TransformerMatcher() if matcher is None else matcher
-    return _Training(encoder, rows, labels, tree, layers, matcher, row_weight, engine, runner, seed).run()
-
-
-def _tune_layer(training: _Training, before: _State, folder: str | None) -> _State:
+def _tune_layer(training: FineTuning, before: _State, folder: str | None) -> _State:
     layer = training.train_layer([TunedLayer(**each) for each in before["layers"]], folder)
     encoder, engine = training.encoder.state_dict(), training.engine.state()
     return {"layers": [*before["layers"], vars(layer)], "encoder": encoder, "engine": engine}

@@ -303,17 +303,17 @@ class TransformerTraining:
         return layer_plan(self.labels.shape[1], ranker.branching, ranker.max_leaf)
 
     def _fine_tune(self, encoder: TextEncoder, rows: Any, tree: LabelTree, engine: Any, runner: Runner) -> FineTuned:
-        from sylvan.models.transformer.fine_tuning import fine_tune
+        from sylvan.models.transformer.fine_tuning import FineTuning
         from sylvan.neural.loop.engine import memory_sentences, untouched_randomness
 
         model, layers = self.model, self.tuned_layers(tree.layer_sizes)
         most = "beam" if layers[-1] > 0 else "max_nodes"  # what decides how many candidates a step has
         sentences = memory_sentences("Fine-tuning", model.device, _REMEDY.format(most))
         with untouched_randomness(), torch_threads(model.n_jobs), sentences:  # the caller's draws are its own
-            return fine_tune(
+            return FineTuning(
                 encoder, rows, self.labels, tree, layers, self.suited_matcher(encoder), row_weight=self.weight,
                 engine=engine, runner=runner, seed=int(model.seed),
-            )  # fmt: skip
+            ).run()  # fmt: skip
 
     def estimate(self, encoder: TextEncoder) -> memory.EncoderSizes:
         """The sizes that the memory follows from, before anything is made."""
