@@ -12,7 +12,7 @@ import numpy as np
 
 from sylvan.errors import ParameterError
 from sylvan.models.xr.xr_linear import XRLinear
-from sylvan.params.fields import Constraint, Number, Parameterized, Range, parameterized
+from sylvan.params.fields import Parameterized, Range, parameterized
 from sylvan.params.wording import are, counted
 from sylvan.ranking.training import Cost
 from sylvan.text import TfidfVectorizer
@@ -29,22 +29,19 @@ KINDS: Mapping[str, Mapping[str, float]] = MappingProxyType({
 
 
 @dataclass(frozen=True)
-class EachLayer(Constraint):
+class EachLayer(Range):
     """A number for every layer, or a list of them, one a layer."""
 
-    number: Range
-
     def accepts(self, value: Any) -> bool:
-        values = value if isinstance(value, (list, tuple)) else [value]
-        return len(values) > 0 and all(self.optional if v is None else self.number.accepts(v) for v in values)
+        values, accepts = value if isinstance(value, (list, tuple)) else [value], super().accepts
+        return len(values) > 0 and all(self.optional if v is None else accepts(v) for v in values)
 
     def describe(self) -> str:
-        words = f"{self.number.describe()}, or a list of them, one a layer that is trained"
+        words = f"{super().describe().removesuffix(' or None')}, or a list of them, one a layer that is trained"
         return f"{words}, or None" if self.optional else words
 
     def _parse(self, text: str) -> Any:
-        words = text.split(",")
-        return [self.number.kind(word) for word in words] if len(words) > 1 else self.number.kind(text)
+        return [self.kind(word) for word in text.split(",")] if "," in text else self.kind(text)
 
 
 @parameterized
@@ -139,8 +136,8 @@ class TransformerMatcher(Parameterized):
     weight_decay: Annotated[float, Range(0)] = 0.01
     batch_size: Annotated[int, Range(1)] = 32
     accumulate: Annotated[int, Range(1)] = 1
-    epochs: Annotated[float | Sequence[float], EachLayer(Number(float, 0, open_low=True))] = 1.0
-    max_steps: Annotated[int | Sequence[int] | None, EachLayer(Number(int, 1))] = None
+    epochs: Annotated[float | Sequence[float], EachLayer(0, open_low=True)] = 1.0
+    max_steps: Annotated[int | Sequence[int] | None, EachLayer(1)] = None
     warmup: Annotated[float, Range(0, 1)] = 0.1
     clip_norm: Annotated[float | None, Range(0, open_low=True)] = 1.0
     precision: Literal["auto", "no", "bf16", "fp16"] = "auto"
