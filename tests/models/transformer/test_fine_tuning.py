@@ -22,7 +22,6 @@ from sylvan.models.transformer.layer_job import (
     LayerCandidates,
     LayerData,
     LayerJob,
-    LinearStart,
     dense_rows,
     dense_table,
     upper_tree,
@@ -121,18 +120,18 @@ def test_batches_hold_what_the_teacher_and_the_beam_open_with_their_costs(
 ) -> None:
     """Each batch against slow counts: candidates below positives and below the beam, and the factor of each one."""
     given, batches, beams = books(), [], []
-    batch_of, search = LayerJob._batch, LinearStart.search
+    batch_of, search = LayerJob._batch, FineTuning.search
 
     def watched(self: LayerJob, rows: Any) -> Any:
         batches.append((rows, batch := batch_of(self, rows)))
         return batch
 
-    def searched(self: LinearStart, *args: Any) -> Any:
+    def searched(self: FineTuning, *args: Any) -> Any:
         beams.append(found := search(self, *args))
         return found
 
     monkeypatch.setattr(LayerJob, "_batch", watched)
-    monkeypatch.setattr(LinearStart, "search", searched)
+    monkeypatch.setattr(FineTuning, "search", searched)
     tuned(bag(), [layer], matcher=replace(QUICK, max_steps=3, negative_cost=0.3, refresh=None))
     assert len(beams) == (layer > 0) and len(batches) == 3
     leaf_of, tree = np.argsort(given.tree.leaf_labels), given.tree

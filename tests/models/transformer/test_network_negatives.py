@@ -15,7 +15,7 @@ from sylvan import XTransformer
 from sylvan.errors import ParameterError
 from sylvan.models.transformer import fine_tuning
 from sylvan.models.transformer.fine_tuning import TunedLayer
-from sylvan.models.transformer.layer_job import LayerJob, LinearStart
+from sylvan.models.transformer.layer_job import LayerJob
 from sylvan.models.transformer.presets import TransformerMatcher
 from sylvan.neural import embed
 
@@ -108,9 +108,9 @@ def test_layers_that_are_not_trained_have_rankers_in_either_case(monkeypatch: py
 
 def test_within_a_layer_the_network_looks_again(monkeypatch: pytest.MonkeyPatch) -> None:
     looked = []
-    search = LinearStart.search
+    search = fine_tuning.FineTuning.search
     monkeypatch.setattr(
-        LinearStart, "search",
+        fine_tuning.FineTuning, "search",
         lambda self, embeddings, layers: looked.append(layers) or search(self, embeddings, layers),
     )  # fmt: skip
     found = tuned(bag(), [0, 1], SMALL, replace(NETWORK, refresh=8))

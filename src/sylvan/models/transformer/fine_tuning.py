@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sylvan.arrays.canonical import take_rows
 from sylvan.arrays.validate import Csr
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.indexing import LabelTree
+from sylvan.matching import beam as matching
 from sylvan.matching.negatives import layer_positives
 from sylvan.models.transformer import layer_job
 from sylvan.models.transformer.presets import TransformerMatcher, kind_of
@@ -22,9 +24,13 @@ from sylvan.neural.loop.engine import AsItIs, Engine, finite
 from sylvan.neural.loop.training import train
 from sylvan.neural.text.embedding import embed
 from sylvan.neural.text.text_encoder import TextEncoder, TokenRows
-from sylvan.ranking.training import cost_weights, relevance_layers
+from sylvan.ranking.linear import LinearOptions
+from sylvan.ranking.training import TreeTraining, cost_weights, relevance_layers, train_rankers
 from sylvan.runtime import Job, Runner
+from sylvan.runtime.jobs import current_runner
 from sylvan.weights.layer import LayerWeights
+
+_COMBINE = "l3_hinge"
 
 # How far a training is: the finished "layers", and "encoder" and "engine" as the last of them left these.
 _State = dict[str, Any]
@@ -85,10 +91,6 @@ class FineTuning:
         n_holdout = min(matcher.holdout, len(labelled) // 10)
         self.holdout, self.learned = np.sort(order[:n_holdout]), np.sort(order[n_holdout:])
         self.positives, self.relevance = layer_positives(tree, labels), relevance_layers(tree, labels)
-        self.start = layer_job.LinearStart(
-            tree, self.relevance, self.learned, matcher.beam, matcher.bootstrap_cost, matcher.bootstrap_relevance,
-            seed, self.runner.n_jobs, row_weight,
-        )  # fmt: skip
 
     def run(self) -> FineTuned:
         """Train what the checkpoint doesn't hold."""
@@ -177,18 +179,55 @@ class FineTuning:
         if t == 0 and not self.matcher.bootstrap:
             return None, record
         embeddings = self._embed()
-        solved = self.start.solve(embeddings, t if self.matcher.bootstrap else t - 1, known)
+        solved = self.solve(embeddings, t if self.matcher.bootstrap else t - 1, known)
         if self.matcher.bootstrap:
             layer.begin_with(*layer_job.dense_table(solved[t]))
         if t == 0:
             return None, record
-        beam = self.start.search(embeddings, solved[:t])
+        beam = self.search(embeddings, solved[:t])
         return beam, {**record, "coverage": layer_job.coverage(self.positives[t - 1], beam)}
+
+    def solve(self, embeddings: layer_job.Float32, layer: int, known: Mapping[int, LayerWeights]) -> list[LayerWeights]:
+        """The linear rankers of all layers down to ``layer``, on embeddings (n, dim); no weight is dropped. ``known``
+        are weights of layers that are taken as they are, and searched."""
+        matcher, above = self.matcher, layer_job.upper_tree(self.tree, layer)
+        options = LinearOptions(cost=matcher.bootstrap_cost, threshold=0.0, seed=self.seed)
+        words = ["tfn"] * layer + ["tfn+man"]
+        costs = None if matcher.bootstrap_relevance == "none" else matcher.bootstrap_relevance
+        training = TreeTraining(words, [_COMBINE] * above.depth, matcher.beam, options, "float32", relevance=costs)
+        features = take_rows(layer_job.dense_rows(embeddings), self.learned)
+        positives = take_rows(self._labels_of(layer), self.learned)
+        weight = None if self.row_weight is None else self.row_weight[self.learned]
+        # Without the checkpoint: each time other embeddings have the same names.
+        run = current_runner(self.runner.n_jobs)
+        return train_rankers(features, positives, above, training, weight, runner=run, known=known)[0].layers
+
+    def _labels_of(self, layer: int) -> Csr:
+        """Y of the tree down to ``layer``, each positive once; of the last layer by label, not by leaf."""
+        labels = self.relevance[layer]
+        if self.matcher.bootstrap_relevance == "none":
+            labels = labels._replace(data=np.ones_like(labels.data))
+        if layer < self.tree.depth - 1:
+            return labels
+        ids = self.tree.leaf_labels[labels.indices].astype(np.int64)
+        rows = np.repeat(np.arange(labels.shape[0], dtype=np.int64), np.diff(labels.indptr))
+        keys, first = np.unique(rows * self.tree.n_labels + ids, return_index=True)
+        indptr = np.searchsorted(keys, np.arange(labels.shape[0] + 1, dtype=np.int64) * self.tree.n_labels)
+        columns = (keys % self.tree.n_labels).astype(np.int32)
+        return Csr(indptr.astype(np.int64), columns, labels.data[first], (labels.shape[0], self.tree.n_labels))
+
+    def search(self, embeddings: layer_job.Float32, layers: list[LayerWeights]) -> layer_job.Beam:
+        """The best nodes of the last of ``layers`` for every row, shape (n, beam or fewer), -1 for none."""
+        features = layer_job.dense_rows(embeddings)
+        beam = matching.root_beam(len(embeddings))
+        for weights in layers:
+            beam = matching.next_beam(features, weights, beam, self.matcher.beam, _COMBINE, self.runner.n_jobs)
+        return beam[0]
 
     def _look(self, t: int, known: Mapping[int, LayerWeights]) -> npt.NDArray[np.int32]:
         """The beam of the layer above ``t``, as the encoder is now."""
         embeddings = self._embed()
-        return self.start.search(embeddings, self.start.solve(embeddings, t - 1, known))
+        return self.search(embeddings, self.solve(embeddings, t - 1, known))
 
     def _embed(self) -> npt.NDArray[np.float32]:
         vectors = embed(

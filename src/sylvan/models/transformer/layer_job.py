@@ -15,20 +15,15 @@ from torch import Tensor, nn
 from sylvan.arrays.canonical import take_rows
 from sylvan.arrays.validate import Csr
 from sylvan.indexing import LabelTree
-from sylvan.matching import beam as matching
 from sylvan.models.transformer.presets import TransformerMatcher
 from sylvan.neural.loop.engine import AsItIs, Engine
 from sylvan.neural.loop.training import Job, WarmupSchedule
 from sylvan.neural.text.embedding import embed
 from sylvan.neural.text.text_encoder import TextEncoder, TokenRows
-from sylvan.ranking.linear import LinearOptions
-from sylvan.ranking.training import TreeTraining, train_rankers
-from sylvan.runtime.jobs import current_runner
 from sylvan.sampling.rowwise_adagrad import RowwiseAdagrad
 from sylvan.weights.layer import ClusterRows, LayerWeights
 
 Float32 = npt.NDArray[np.float32]
-_COMBINE = "l3_hinge"
 
 
 class LabelLayer(nn.Module):
@@ -108,59 +103,6 @@ def dense_rows(embeddings: Float32) -> Csr:
     n, dim = embeddings.shape
     columns = np.tile(np.arange(dim, dtype=np.int32), n)
     return Csr(np.arange(n + 1, dtype=np.int64) * dim, columns, np.ascontiguousarray(embeddings).reshape(-1), (n, dim))
-
-
-@dataclass(frozen=True, eq=False)
-class LinearStart:
-    """Solves the layers of a tree on embeddings, and searches them."""
-
-    tree: LabelTree
-    relevance: list[Csr]  # of each layer, for every row: its positives, and how much lies below each
-    learned: npt.NDArray[np.int64]  # the rows to learn from; the others are only searched for
-    beam: int
-    cost: float = 1.0
-    costs: str = "none"  # of the positives; see `cost_weights`
-    seed: int = 0
-    n_jobs: int = 1
-    row_weight: Float32 | None = None  # shape (n,): factor of each row's losses
-
-    def solve(
-        self, embeddings: Float32, layer: int, known: Mapping[int, LayerWeights] | None = None
-    ) -> list[LayerWeights]:
-        """The linear rankers of all layers down to ``layer``, on embeddings (n, dim); no weight is dropped. ``known``
-        are weights of layers that are taken as they are, and searched."""
-        above = upper_tree(self.tree, layer)
-        options = LinearOptions(cost=self.cost, threshold=0.0, seed=self.seed)
-        words = ["tfn"] * layer + ["tfn+man"]
-        combines, costs = [_COMBINE] * above.depth, None if self.costs == "none" else self.costs
-        training = TreeTraining(words, combines, self.beam, options, "float32", relevance=costs)
-        features = take_rows(dense_rows(embeddings), self.learned)
-        positives = take_rows(self._labels(layer), self.learned)
-        weight = None if self.row_weight is None else self.row_weight[self.learned]
-        run = current_runner(self.n_jobs)  # without the checkpoint: each time other embeddings have the same names
-        return train_rankers(features, positives, above, training, weight, runner=run, known=known)[0].layers
-
-    def _labels(self, layer: int) -> Csr:
-        """Y of the tree down to ``layer``, each positive once; of the last layer by label, not by leaf."""
-        labels = self.relevance[layer]
-        if self.costs == "none":
-            labels = labels._replace(data=np.ones_like(labels.data))
-        if layer < self.tree.depth - 1:
-            return labels
-        ids = self.tree.leaf_labels[labels.indices].astype(np.int64)
-        rows = np.repeat(np.arange(labels.shape[0], dtype=np.int64), np.diff(labels.indptr))
-        keys, first = np.unique(rows * self.tree.n_labels + ids, return_index=True)
-        indptr = np.searchsorted(keys, np.arange(labels.shape[0] + 1, dtype=np.int64) * self.tree.n_labels)
-        columns = (keys % self.tree.n_labels).astype(np.int32)
-        return Csr(indptr.astype(np.int64), columns, labels.data[first], (labels.shape[0], self.tree.n_labels))
-
-    def search(self, embeddings: Float32, layers: list[LayerWeights]) -> npt.NDArray[np.int32]:
-        """The best nodes of the last of ``layers`` for every row, shape (n, beam or fewer), -1 for none."""
-        features = dense_rows(embeddings)
-        beam = matching.root_beam(len(embeddings))
-        for weights in layers:
-            beam = matching.next_beam(features, weights, beam, self.beam, _COMBINE, self.n_jobs)
-        return beam[0]
 
 
 Beam = npt.NDArray[np.int32]
