@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from sylvan.arrays.topk import TopK
 from sylvan.errors import DataError, ParameterError
 from sylvan.neural.loop.checkpoint import draw_convergence, results_of, to_json, write_json
+from sylvan.neural.loop.engine import untouched_randomness
 from sylvan.neural.loop.training import Job, RefreshSchedule, train
 from sylvan.params.fields import KW_ONLY, Parameterized, Range, parameterized
 from sylvan.sampling import (
@@ -335,10 +336,12 @@ class Task(Parameterized, Job):
 
     def __post_init__(self) -> None:
         self.check_params()
-        self._prepare()
+        with untouched_randomness():
+            torch.manual_seed(self.seed)
+            self._prepare()
 
     def _prepare(self) -> None:
-        """Make what is trained, and its optimisers, of checked parameters."""
+        """Make what is trained, and its optimisers, of checked parameters; random numbers are those of the seed."""
         raise TypeError(f"{type(self).__name__} is abstract: it prepares nothing.")
 
     def make_objective(

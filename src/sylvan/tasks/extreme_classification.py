@@ -131,13 +131,11 @@ class ExtremeClassification(Task):
         if self.test is not None:
             self._parts["test"] = self._holdout(*self.test, X.shape[1], "test")
             self._checksums["test"] = checksum_of_matrices(*self._parts["test"])
-        with torch.random.fork_rng():
-            torch.manual_seed(self.seed)
-            self.encoder_ = BagEncoder(self._X.shape[1], self.dim, hidden=self.hidden, dropout=self.dropout)
-            self.classes_ = nn.Parameter(torch.randn(self.n_classes_, self.dim) / np.sqrt(self.dim))
-            counts = np.bincount(self._Y.indices, minlength=self.n_classes_)
-            self.make_objective(self.n_classes_, self.dim, counts, lambda: pifa(self._X, self._Y))
-        self.classes_ = self.make_module(self.encoder_, "classes", self.classes_)
+        self.encoder_ = BagEncoder(self._X.shape[1], self.dim, hidden=self.hidden, dropout=self.dropout)
+        classes = nn.Parameter(torch.randn(self.n_classes_, self.dim) / np.sqrt(self.dim))
+        counts = np.bincount(self._Y.indices, minlength=self.n_classes_)
+        self.make_objective(self.n_classes_, self.dim, counts, lambda: pifa(self._X, self._Y))
+        self.classes_ = self.make_module(self.encoder_, "classes", classes)
         features = [(self.encoder_.features, self.table_learning_rate)]
         self.make_optimizers(self.encoder_.inner_parameters(), features, self.classes_)
 

@@ -264,13 +264,11 @@ class LanguageModel(Task):
 
     def _prepare(self) -> None:
         n_words = len(self.corpus.words)
-        with torch.random.fork_rng():
-            torch.manual_seed(self.seed)
-            self.encoder_ = self._make_encoder(n_words)
-            dim = self.encoder_.dim_out
-            self.table_ = nn.Parameter(torch.randn(n_words, dim) * dim**-0.5)
-            self.make_objective(n_words, dim, self.corpus.counts(), self._contexts)
-        self.table_ = self.make_module(self.encoder_, "table", self.table_)
+        self.encoder_ = self._make_encoder(n_words)
+        dim = self.encoder_.dim_out
+        table = nn.Parameter(torch.randn(n_words, dim) * dim**-0.5)
+        self.make_objective(n_words, dim, self.corpus.counts(), self._contexts)
+        self.table_ = self.make_module(self.encoder_, "table", table)
         words = cast(nn.Parameter, self.encoder_.inputs.weight)
         inner = [parameter for parameter in self.encoder_.parameters() if parameter is not words]
         self.make_optimizers(inner, [(words, self.embedding_learning_rate)], self.table_)

@@ -255,15 +255,13 @@ class SequentialRecommendation(Task):
         data = self.sequences
         self._checksum = checksum(data.offsets, data.ids, any_integer=True)
         self.split_ = split_sequences(data, self.split, self.seed)
-        with torch.random.fork_rng():
-            torch.manual_seed(self.seed)
-            names = ("hidden", "max_length", "dropout", "tied")
-            self.encoder_ = self.encoder if isinstance(self.encoder, SequenceEncoder) else ENCODERS[self.encoder](
-                data.n_items, self.dim, **{name: getattr(self, name) for name in names}
-            )  # fmt: skip
-            items, targets = windows(data, self.split_.train_ends, self.encoder_.max_length)
-            counts = self.split_.train_counts(data)
-            self.make_objective(data.n_items, self.encoder_.dim, counts, lambda: self._contexts(items, targets))
+        names = ("hidden", "max_length", "dropout", "tied")
+        self.encoder_ = self.encoder if isinstance(self.encoder, SequenceEncoder) else ENCODERS[self.encoder](
+            data.n_items, self.dim, **{name: getattr(self, name) for name in names}
+        )  # fmt: skip
+        items, targets = windows(data, self.split_.train_ends, self.encoder_.max_length)
+        counts = self.split_.train_counts(data)
+        self.make_objective(data.n_items, self.encoder_.dim, counts, lambda: self._contexts(items, targets))
         self.module = nn.ModuleDict({"encoder": self.encoder_, "objective": self._objective}).to(self.device)
         self._items = torch.from_numpy(items.astype(np.int32))
         self._targets = torch.from_numpy(np.where(targets == PADDING, _IGNORED, targets).astype(np.int32))
