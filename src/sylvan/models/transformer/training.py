@@ -306,12 +306,13 @@ class TransformerTraining:
         from sylvan.models.transformer.fine_tuning import FineTuning
         from sylvan.neural.loop.engine import memory_sentences, untouched_randomness
 
-        model, layers = self.model, self.tuned_layers(tree.layer_sizes)
+        model, layers, matcher = self.model, self.tuned_layers(tree.layer_sizes), self.suited_matcher(encoder)
+        assert matcher is not None
         most = "beam" if layers[-1] > 0 else "max_nodes"  # what decides how many candidates a step has
         sentences = memory_sentences("Fine-tuning", model.device, _REMEDY.format(most))
         with untouched_randomness(), torch_threads(model.n_jobs), sentences:  # the caller's draws are its own
             return FineTuning(
-                encoder, rows, self.labels, tree, layers, self.suited_matcher(encoder), row_weight=self.weight,
+                encoder, rows, self.labels, tree, layers, matcher, row_weight=self.weight,
                 engine=engine, runner=runner, seed=int(model.seed),
             ).run()  # fmt: skip
 
