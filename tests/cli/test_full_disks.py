@@ -10,6 +10,7 @@ import tempfile
 from collections import namedtuple
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -110,18 +111,18 @@ def test_a_long_training_needs_room_for_its_checkpoint_too(
             assert set(options) == {"label_texts"}
             return Plan(seconds, 0, 6_000_000, None)
 
-    folders = {"model": str(tmp_path / "m"), "checkpoint": str(tmp_path / "m.training")}
-    options = {"label_texts": {}, "checkpoint": object(), "report": print}
+    folder, checkpoint = str(tmp_path / "m"), SimpleNamespace(folder=tmp_path / "m.training")
+    options = {"label_texts": {}, "report": print}
     free(10_000_000)
     seconds = 59.0
-    cli_models.need_disk(Planned(), ["a"], [["b"]], options, folders)
+    cli_models.need_disk(Planned(), ["a"], [["b"]], {**options, "checkpoint": checkpoint}, folder)
     seconds = 61.0
     words = r"the model in '.*m' about 6.* and its checkpoint in '.*training' about 6"
     with pytest.raises(DiskSpaceError, match=words):
-        cli_models.need_disk(Planned(), ["a"], [["b"]], options, folders)
-    cli_models.need_disk(Planned(), ["a"], [["b"]], options, {"model": folders["model"]})
-    monkeypatch.setattr(plan, "disk_of", lambda folder: len(folder))  # on two disks
-    cli_models.need_disk(Planned(), ["a"], [["b"]], options, folders)
+        cli_models.need_disk(Planned(), ["a"], [["b"]], {**options, "checkpoint": checkpoint}, folder)
+    cli_models.need_disk(Planned(), ["a"], [["b"]], options, folder)
+    monkeypatch.setattr(disk, "disk_of", lambda folder: len(folder))  # on two disks
+    cli_models.need_disk(Planned(), ["a"], [["b"]], {**options, "checkpoint": checkpoint}, folder)
 
 
 def test_a_system_that_doesnt_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from sylvan import metrics
 from sylvan.cli import options as of
-from sylvan.cli.measure import Measured, measure, probabilities_of, slice_table, threshold_line
+from sylvan.cli.measure import Measured, measure, probabilities_of
 from sylvan.cli.models import input_for, learned_rows, load_model, training_name
 from sylvan.cli.session import quietly, write_text
 from sylvan.errors import DataError
@@ -147,11 +147,5 @@ def command(model: str, test: str, at: tuple[int, ...], json_: str | None, **giv
         write_text(json_, json.dumps(result.as_json(), indent=2) + "\n")
     if given["figures"]:
         draw_evaluation(given["figures"], loaded, result, model, source.name)
-    if json_ == "-":
-        return
-    result.show(at)
-    if result.slices:
-        click.echo(slice_table(result.slices, at))
-    if result.threshold:
-        click.echo(threshold_line(result.threshold))
-    click.echo("\n".join(result.notes()))
+    if json_ != "-":
+        result.show(at, all_tables=True)

@@ -95,20 +95,14 @@ class Measured:
 
     def coverage(self) -> str:
         """Which rows and labels the numbers are over, and what was left out: to be read before them."""
-        learned = ""
-        n_learned, n_compared = self.learned
+        n_left, (n_learned, n_compared), learned = self.n_rows - self.n_measured, self.learned, ""
         if self.learned_from is not None:
-            learned = (
-                f"The model has learned from these rows ({self.learned_from}): the figures say nothing of others.\n"
-            )
+            learned = f"The model has learned from these rows ({self.learned_from}): the figures say nothing of others."
         elif n_learned > _LEARNED * n_compared:
-            learned = (
-                f"The model has learned from {n_learned:,} of the first {counted(n_compared, 'row')}, which it keeps: "
-                "the figures say little of others.\n"
-            )
-        n_left = self.n_rows - self.n_measured
+            rows = f"{n_learned:,} of the first {counted(n_compared, 'row')}, which it keeps"
+            learned = f"The model has learned from {rows}: the figures say little of others."
         unknown = f"{counted(self.unknown, 'label')} ({self.n_unknown:,} different) that the model doesn't know"
-        over = f"{learned}Measured over {counted(self.n_measured, 'row')} and "
+        over = (f"{learned}\n" if learned else "") + f"Measured over {counted(self.n_measured, 'row')} and "
         if self.known_labels:
             left = [unknown] if self.unknown else []
             left += [f"{counted(n_left, 'row')} without a label that it knows"] if n_left else []
@@ -121,8 +115,14 @@ class Measured:
             sentences.append(f"{unknown} {count} as missed; --known-labels leaves them out.")
         return " ".join(sentences)
 
-    def notes(self) -> list[str]:
-        """What a reader has to know beside the numbers."""
+    def show(self, at: Sequence[int], all_tables: bool = False) -> None:
+        """Print the figures, with what has to be known of them before and after."""
+        click.echo(self.coverage())
+        click.echo(metric_table(self.measures, at, self.intervals))
+        if all_tables and self.slices:
+            click.echo(slice_table(self.slices, at))
+        if all_tables and self.threshold:
+            click.echo(threshold_line(self.threshold))
         notes = [unknown_words(counted(self.n_unknown_texts, "text"))] if self.n_unknown_texts else []
         interval = "; after ±: half the width of a 95% confidence interval, for other rows of the same kind"
         notes.append(f"Percentages{interval if self.intervals else ''}.")
@@ -136,25 +136,11 @@ class Measured:
                 f"Warning: the probabilities promise too {much} for these rows. Those of the {_PROMISED} best labels "
                 f"add up to {self.promise.expected:,.0f} right answers, {self.promise.right:,} are right."
             )
-        return notes
-
-    def show(self, at: Sequence[int]) -> None:
-        """Print the figures, with what has to be known of them before and after."""
-        click.echo(self.coverage())
-        click.echo(metric_table(self.measures, at, self.intervals))
+        click.echo("\n".join(notes))
 
     def as_json(self) -> dict[str, Any]:
         """The same as plain values."""
-        result: dict[str, Any] = {
-            "measures": {name: _by_word(values) for name, values in self.measures.items()},
-            "intervals": {
-                name: {str(k): list(ends) for k, ends in values.items()} for name, values in self.intervals.items()
-            },
-            "slices": {
-                name: {what: _by_word(value) if isinstance(value, dict) else value for what, value in values.items()}
-                for name, values in self.slices.items()
-            },
-        }
+        result: dict[str, Any] = {"measures": self.measures, "intervals": self.intervals, "slices": self.slices}
         if self.threshold:
             result["threshold"] = self.threshold
         if self.promise is not None:
@@ -164,10 +150,6 @@ class Measured:
             "learned_from": self.learned_from, "rows_learned": self.learned[0], "labels_unknown": self.unknown,
             "distinct_labels_unknown": self.n_unknown, "texts_unknown": self.n_unknown_texts,
         }  # fmt: skip
-
-
-def _by_word(values: Mapping[int, float]) -> dict[str, float]:
-    return {str(k): value for k, value in values.items()}
 
 
 def unknown_words(texts: str) -> str:
@@ -207,23 +189,29 @@ def measure(
     truth.check(source.name)
     Y = sp.vstack([widened(rows, truth.n_columns) for rows in truths], format="csr")
     top = TopK(np.concatenate([t.labels for t in tops]), np.concatenate([t.scores for t in tops]))
-    promise = None
-    if likely and has_probabilities(model):
-        promise = metrics.expected_hits(Y, probabilities_of(model, top), k=_PROMISED)
+    promises = likely and has_probabilities(model)
+    promise = metrics.expected_hits(Y, probabilities_of(model, top), k=_PROMISED) if promises else None
     counts = _label_counts(model, Y.shape[1])
     slices = {} if counts is None else metrics.slices(Y, top, counts, at)
-    intervals: dict[str, dict[int, tuple[float, float]]] = {}
-    for name, ends in metrics.intervals(Y, top, at, _propensities(model, a, b, truth.n_columns)).items():
-        kind, _, k = name.rpartition("@")
-        intervals.setdefault(kind, {})[int(k)] = ends
+    intervals = metrics.intervals(Y, top, at, _propensities(model, a, b, truth.n_columns))
     return Measured(
-        score(model, Y, top, at, a, b), n_rows, len(top), len(truth.others), truth.n_missing, known_labels, intervals,
-        {name: {"labels": values["labels"], "rows": values["rows"],
-                **{kind: {k: values[f"{kind}@{k}"] for k in at} for kind in ("P", "R")}}
-         for name, values in slices.items()},
+        score(model, Y, top, at, a, b), n_rows, len(top), len(truth.others), truth.n_missing, known_labels,
+        _by_cutoff(intervals), {name: _by_cutoff(values) for name, values in slices.items()},
         {"threshold": threshold, **chosen.result()} if likely else {}, Y, top, promise=promise,
         n_unknown_texts=n_unknown,
     )  # fmt: skip
+
+
+def _by_cutoff(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What is called as ``P@5`` by its name and then its cut-off; all else as it is."""
+    result: dict[str, Any] = {}
+    for name, value in values.items():
+        kind, cut, k = name.partition("@")
+        if cut:
+            result.setdefault(kind, {})[int(k)] = value
+        else:
+            result[name] = value
+    return result
 
 
 class _Truth:
@@ -302,14 +290,12 @@ def score(
     model: Any, Y: sp.csr_matrix, top: TopK, at: Sequence[int], a: float = 0.55, b: float = 1.5
 ) -> dict[str, dict[int, float]]:
     """P, R, nDCG, F1, PSP, PSnDCG and ECE of answers; PSP and PSnDCG only for a model that holds its label counts."""
-    measures = {
-        "P": metrics.precision(Y, top, at=at), "R": metrics.recall(Y, top, at=at), "nDCG": metrics.ndcg(Y, top, at=at),
-        "F1": metrics.f1(Y, top, at=at),
-    }  # fmt: skip
+    plain = {"P": metrics.precision, "R": metrics.recall, "nDCG": metrics.ndcg, "F1": metrics.f1}
+    measures = {name: function(Y, top, at=at) for name, function in plain.items()}
     likely = _propensities(model, a, b, Y.shape[1])
     if likely is not None:
-        measures["PSP"] = metrics.psp(Y, top, likely, at=at)
-        measures["PSnDCG"] = metrics.psndcg(Y, top, likely, at=at)
+        weighed = {"PSP": metrics.psp, "PSnDCG": metrics.psndcg}
+        measures |= {name: function(Y, top, likely, at=at) for name, function in weighed.items()}
     inner = inner_of(model)
     if getattr(inner, "tail", None) is None:
         raw = metrics.calibration_error(Y, model.bounded(top), at)
@@ -352,4 +338,3 @@ def save_trained(
     store.annotate(folder, {MEASURED: {"on": name, **result.as_json()}})
     if not given["quiet"]:
         result.show(AT)
-        click.echo("\n".join(result.notes()))

@@ -42,8 +42,8 @@ def training_files(folders: Iterable[str], paths: Iterable[str | None] = ()) -> 
 def training_name(folder: str, path: str) -> str | None:
     """The name that a file had when the model in ``folder`` learned from it; None where it hasn't, or isn't known."""
     records = training_files([folder]) if os.path.isfile(path) else []
-    names = {str(record.get("sha256")): str(record.get("name")) for record in records}
-    return names.get(_record(path)["sha256"]) if names else None
+    checksum = _record(path)["sha256"] if records else None
+    return next((str(record.get("name")) for record in records if record.get("sha256") == checksum), None)
 
 
 def learned_rows(model: Any, source: Source) -> tuple[int, int]:
@@ -114,23 +114,22 @@ def input_for(
     return source
 
 
-def need_disk(model: Any, inputs: Any, labels: Any, options: Mapping[str, Any], folders: Mapping[str, str]) -> None:
-    """Refuse a training whose model, or whose checkpoint, has no room."""
+def need_disk(model: Any, inputs: Any, labels: Any, options: Mapping[str, Any], folder: str) -> None:
+    """Refuse a training whose model, which goes into ``folder``, or whose checkpoint has no room."""
     if not hasattr(getattr(model, "model", model), "plan"):
         return
-    n_bytes = sum(map(len, inputs)) if isinstance(inputs, list) else sum(
-        int(getattr(part, "nbytes", 0))
-        for part in ((inputs.data, inputs.indices) if hasattr(inputs, "indices") else (inputs,))
-    )  # fmt: skip
-    free = [known for known in map(free_bytes, folders.values()) if known is not None]
+    parts = (inputs.data, inputs.indices) if hasattr(inputs, "indices") else (inputs,)
+    n_bytes = sum(map(len, inputs) if isinstance(inputs, list) else (getattr(part, "nbytes", 0) for part in parts))
+    checkpoint = None if "checkpoint" not in options else os.fspath(options["checkpoint"].folder)
+    free = [known for known in map(free_bytes, filter(None, (folder, checkpoint))) if known is not None]
     if not free or min(free) > AMPLE * n_bytes + BESIDE:
         return
     from sylvan.runtime.checkpointed import SECONDS
 
     plan = model.plan(inputs, labels, **{name: it for name, it in options.items() if name not in _OF_THE_RUN})
-    needs = [Need("the model", folders["model"], plan.model_bytes)]
-    if "checkpoint" in folders and plan.seconds > SECONDS:  # a shorter training writes none
-        needs.append(Need("its checkpoint", folders["checkpoint"], plan.model_bytes))
+    needs = [Need("the model", folder, plan.model_bytes)]
+    if checkpoint is not None and plan.seconds > SECONDS:  # a shorter training writes none
+        needs.append(Need("its checkpoint", checkpoint, plan.model_bytes))
     need_room(needs)
 
 
@@ -158,18 +157,16 @@ def save_model(
 
 def _saved_elsewhere(model: Any, folder: str) -> str | None:
     """Where the model could be saved on another disk; None for nowhere."""
-    full, name = {disk_of(folder)}, os.path.basename(os.path.normpath(folder)) or "model"
+    name, places = os.path.basename(os.path.normpath(folder)) or "model", {disk_of(folder): ""}
     for place in (tempfile.gettempdir(), os.getcwd(), os.path.expanduser("~")):
-        if disk_of(place) in full:
-            continue
-        full.add(disk_of(place))
+        places.setdefault(disk_of(place), place)  # the first of each disk
+    for place in filter(None, places.values()):
         with contextlib.suppress(ModelError, OSError):
             parent = tempfile.mkdtemp(prefix="sylvan-", dir=place)
             try:
                 model.save(os.path.join(parent, name))
-            except BaseException:
-                with contextlib.suppress(OSError):
+                return os.path.join(parent, name)
+            finally:
+                with contextlib.suppress(OSError):  # which holds the model, unless that failed
                     os.rmdir(parent)
-                raise
-            return os.path.join(parent, name)
     return None

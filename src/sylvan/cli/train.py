@@ -160,9 +160,7 @@ def _model_command(name: str, planning: bool = False) -> click.Command:
 
 
 _PLAN_HELP = """Say how long training {1.name} on the file TRAIN would take, how much memory, and how large the model \
-would be, from a small part of the work; options as for 'sylvan train'.
-
-\b
+would be, from a small part of the work; options as for 'sylvan train'.\n\n\b
 Example:
   sylvan plan {0} train.jsonl --set {1.setting} --threads 2"""
 _MATRICES = """, or a matrix: the XMC repository's text format, svmlight, .npz or .npy with --labels Y.npz, or a \
@@ -329,9 +327,8 @@ def _show_plan(model: Any, source: Any, options: dict[str, Any], given: dict[str
         if given.get(option):
             flag = f"--{option.replace('_', '-')}"
             raise ParameterError(f"A plan is of a training in one piece, without {flag}: leave it out.")
-    options.pop("report", None)
     need_plan(model)
-    click.echo(model.plan(*source.read(), **options).text())
+    click.echo(model.plan(*source.read(), **{name: options[name] for name in options if name != "report"}).text())
 
 
 def _read_and_fit(model: Any, source: Any, options: dict[str, Any], given: dict[str, Any]) -> float:
@@ -342,10 +339,7 @@ def _read_and_fit(model: Any, source: Any, options: dict[str, Any], given: dict[
     inputs, labels = source.read()
     read = time.perf_counter()
     if _writes() and not given["force"]:
-        folders = {"model": given["folder"]}
-        if "checkpoint" in options:
-            folders["checkpoint"] = os.fspath(options["checkpoint"].folder)
-        need_disk(model, inputs, labels, options, folders)
+        need_disk(model, inputs, labels, options, given["folder"])
     if model.least_rows and "label_texts" in options:
         options["label_texts"] = plain_texts(options["label_texts"], labels)
     if isinstance(inputs, list):
