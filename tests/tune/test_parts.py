@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -239,7 +240,7 @@ def test_the_default_point_is_the_model_without_arguments() -> None:
 def test_settings_build_what_they_say() -> None:
     one = Setting("xr-linear", {"beam": 7}, {"ngrams": [1, 2]})
     two = Setting("neighbors", {"n_neighbors": 9}, {})
-    assert Setting.of_key(one.key) == one and one.key != two.key
+    assert Setting(*json.loads(one.key)) == one and one.key != two.key
     model = one.build(True, n_jobs=1)
     assert isinstance(model, TextModel) and model.vectorizer.ngrams == (1, 2)
     assert isinstance(model.model, XRLinear) and model.model.beam == 7 and model.model.n_jobs == 1

@@ -22,7 +22,7 @@ _FOLDERS = {"DIR", "INDEX", "MODEL", "FOLDER"}
 _FILES = {"BASE", "QUERIES", "TRAIN", "TEST", "INPUT", "[INPUT]...", "IN", "OUT", "FILE", "Y.npz", "Z.npz"}
 
 
-@click.command("completion", short_help="Print the shell completion script.")
+@click.command("completion")
 @click.argument("shell", metavar="SHELL", type=click.Choice(tuple(_START)))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:

@@ -13,12 +13,12 @@ from sylvan.params.wording import size_words
 from sylvan.weights.layer import WEIGHT_DTYPES
 
 if TYPE_CHECKING:
-    from sylvan.cli.measure import Measured
+    from sylvan.cli.evaluate import Measured
 
 _NOTES, _FIGURES = 512, 4096  # bytes of the manifest for what was done and learned from, and for what was measured
 
 
-@click.command("compress", short_help="Make a saved model smaller.")
+@click.command("compress")
 @click.argument("model", metavar="MODEL")
 @click.option("--output", "-o", "target", required=True, metavar="FOLDER", help="Where to save the smaller model.")
 @click.option("--max-size", metavar="SIZE", help="What it may take on disk, such as 5MB.")
@@ -39,7 +39,7 @@ def command(model: str, target: str, max_size: str | None, rows: str | None, **g
       sylvan compress runs/m --output runs/small --max-size 5MB --rows dev.jsonl
     """
     from sylvan import store
-    from sylvan.cli.measure import AT, measure
+    from sylvan.cli.evaluate import AT, measure
     from sylvan.cli.models import TRAINED_ON, input_for, load_model, training_files
     from sylvan.errors import ParameterError
     from sylvan.hub.card import COMPRESSED, MEASURED

@@ -12,6 +12,7 @@ import click
 
 from sylvan.cli.io.formats import FORMATS, MATRIX_FORMATS, TEXT_FORMATS, format_of_name
 from sylvan.cli.options import input_options, output_fields_option, subjects_options
+from sylvan.cli.session import say_once
 from sylvan.errors import DataError
 
 _PAIR = "pair"
@@ -24,7 +25,7 @@ _REFUSED = {
 }
 
 
-@click.command("convert", short_help="Convert a file of texts or a matrix to another format.")
+@click.command("convert")
 @click.argument("input_", metavar="IN")
 @click.argument("output", metavar="OUT")
 @click.option("--to", type=click.Choice((*_TARGETS, _PAIR)),
@@ -116,7 +117,6 @@ def _convert_texts(source: Any, output: str, target: str, given: dict[str, Any])
 def _other_fields(source: Any, target: str, output: str, given: dict[str, Any]) -> Any:
     """Which other fields of its rows OUT has; a sentence says which it can't have."""
     from sylvan.cli.io.inputs import COLUMNS
-    from sylvan.cli.session import say_once
     from sylvan.data.other_fields import OtherFields
 
     names = given["output_fields"]
@@ -137,7 +137,6 @@ def _other_fields(source: Any, target: str, output: str, given: dict[str, Any]) 
 
 def _convert_matrix(source: Any, output: str, target: str, given: dict[str, Any]) -> None:
     from sylvan import data
-    from sylvan.cli.session import say_once
 
     X, Y = source.matrices()
     apart = given["output_labels"]

@@ -18,7 +18,7 @@ _AT = (1, 3, 5)
 _EXAMPLES = 5
 
 
-@click.command("demo", short_help="Train, measure and try a model on the bundled sample.")
+@click.command("demo")
 @click.option("--model", "folder", default="sylvan-demo", show_default=True, metavar="DIR", help="Where to save it.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N")
 @shared_options
@@ -91,7 +91,7 @@ def _train(train: Any, seed: int, threads: int | None) -> Any:
 
 
 def _show_results(model: Any, test: Any, named: Any) -> None:
-    from sylvan.cli.measure import metric_table, score, shortened
+    from sylvan.cli.evaluate import metric_table, score, shortened
 
     measures = score(model, model.vocabulary_.encode(test.labels), named, _AT)
     click.echo("\nOn books that it has not seen, in percent:")

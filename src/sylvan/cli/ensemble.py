@@ -14,7 +14,7 @@ from sylvan.ranking.calibrate import METHODS
 from sylvan.ranking.ensemble import WAYS
 
 
-@click.command("ensemble", short_help="Combine saved models into an ensemble.")
+@click.command("ensemble")
 @click.argument("models", metavar="MODEL...", nargs=-1, required=True)
 @click.option("--model", "target", required=True, metavar="FOLDER", help="Where to save the ensemble.")
 @click.option("--weights", metavar="W,W,...", help="A weight for each model; equal ones by default.")

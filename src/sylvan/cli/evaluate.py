@@ -4,22 +4,335 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import click
 import numpy as np
+import scipy.sparse as sp
 
-from sylvan import metrics
+from sylvan import metrics, store
+from sylvan.arrays.topk import TopK, resized
 from sylvan.cli import options as of
-from sylvan.cli.measure import Measured, measure, probabilities_of
-from sylvan.cli.models import input_for, learned_rows, load_model, training_name
-from sylvan.cli.session import quietly, write_text
+from sylvan.cli.io.inputs import NO_LABELS, MatrixInput, TextInput
+from sylvan.cli.io.label_files import FilteredPairs
+from sylvan.cli.io.matrices import widened
+from sylvan.cli.models import codes_of, input_for, learned_rows, load_model, save_model, training_name
+from sylvan.cli.session import Session, folder_size, quietly, say, write_text
 from sylvan.errors import DataError
+from sylvan.hub.card import MEASURED
+from sylvan.labels.targets import true_labels
+from sylvan.labels.vocabulary import Numbers
 from sylvan.metrics import figures
-from sylvan.models.blocks import inner_of
+from sylvan.models.blocks import has_probabilities, inner_of, rank_blocks
+from sylvan.parallel import progress
+from sylvan.params.wording import counted
+from sylvan.ranking.stopping import DEPTH, StoppingRule
+
+AT = (1, 3, 5)  # cut-offs of the figures of training
+_PROMISED = 5  # answers a row whose probabilities are compared with how many of them are right
+_LEARNED = 0.1  # share of rows, above which it is said; short texts are there twice by chance
+THRESHOLD = 0.5  # that of predict
+# Lower and upper ends, by measure and cut-off.
+Intervals = Mapping[str, Mapping[int, tuple[float, float]]]
+
+
+def metric_table(
+    measures: Mapping[str, Mapping[int, float]], at: Sequence[int], intervals: Intervals | None = None
+) -> str:
+    """Percentages, a row a measure and a column a cut-off; after each ± half of its interval, where there is one."""
+    width = 8 if intervals is None else 14
+    lines = [" " * 8 + "".join(f"{f'@{k}':>8}".ljust(width) for k in at).rstrip()]
+    for name, values in measures.items():
+        cells = []
+        for k in at:
+            low, high = (intervals or {}).get(name, {}).get(k, (np.nan, np.nan))
+            half = 100 * max(values[k] - low, high - values[k])
+            cells.append(f"{100 * values[k]:8.2f}" + ("" if np.isnan(half) else f" ±{half:<4.2f}"))
+        lines.append(f"{name:<8}" + "".join(cell.ljust(width) for cell in cells).rstrip())
+    return "\n".join(lines)
+
+
+def shortened(text: str, length: int) -> str:
+    """``text`` on one line, cut to ``length`` characters."""
+    text = " ".join(text.split())
+    return text if len(text) <= length else text[: length - 1].rstrip() + "…"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Measures by name and cut-off, as fractions, and what they were taken over: ``truth`` and ``top``, row by row."""
+
+    measures: dict[str, dict[int, float]]
+    n_rows: int
+    n_measured: int
+    n_unknown: int  # different labels that the model doesn't know
+    unknown: int  # and how often the rows have them
+    known_labels: bool = False  # whether these were left out
+    intervals: Intervals = field(default_factory=dict)
+    slices: dict[str, dict[str, Any]] = field(default_factory=dict)
+    threshold: dict[str, float] = field(default_factory=dict)
+    truth: Any = field(default=None, repr=False)
+    top: TopK | None = field(default=None, repr=False)
+    learned_from: str | None = None  # the name of the file, where the model has learned from it
+    learned: tuple[int, int] = (0, 0)  # rows that the model keeps from its training, and so many were compared
+    promise: metrics.ExpectedHits | None = None  # of the first answers, where probabilities are calibrated
+    n_unknown_texts: int = 0  # those of which the model knows no word, which have no answers
+
+    def coverage(self) -> str:
+        """Which rows and labels the numbers are over, and what was left out: to be read before them."""
+        n_left, (n_learned, n_compared), learned = self.n_rows - self.n_measured, self.learned, ""
+        if self.learned_from is not None:
+            learned = f"The model has learned from these rows ({self.learned_from}): the figures say nothing of others."
+        elif n_learned > _LEARNED * n_compared:
+            rows = f"{n_learned:,} of the first {counted(n_compared, 'row')}, which it keeps"
+            learned = f"The model has learned from {rows}: the figures say little of others."
+        unknown = f"{counted(self.unknown, 'label')} ({self.n_unknown:,} different) that the model doesn't know"
+        over = (f"{learned}\n" if learned else "") + f"Measured over {counted(self.n_measured, 'row')} and "
+        if self.known_labels:
+            left = [unknown] if self.unknown else []
+            left += [f"{counted(n_left, 'row')} without a label that it knows"] if n_left else []
+            return f"{over}the labels that the model knows." + (f" Left out: {', and '.join(left)}." if left else "")
+        sentences = [f"{over}all their labels."]
+        if n_left:
+            sentences.append(f"Left out: {counted(n_left, 'row')} without any label.")
+        if self.unknown:
+            count = "counts" if self.unknown == 1 else "count"
+            sentences.append(f"{unknown} {count} as missed; --known-labels leaves them out.")
+        return " ".join(sentences)
+
+    def show(self, at: Sequence[int], all_tables: bool = False) -> None:
+        """Print the figures, with what has to be known of them before and after."""
+        click.echo(self.coverage())
+        click.echo(metric_table(self.measures, at, self.intervals))
+        if all_tables and self.slices:  # recall of labels by how often they were in training
+            click.echo(f"{'recall':<8}" + "".join(f"{f'@{k}':>8}" for k in at) + f"{'labels':>12}{'rows':>10}")
+            for name, values in self.slices.items():
+                cells = "".join(f"{100 * values['R'][k]:8.2f}" for k in at)
+                click.echo(f"{name:<8}{cells}{values['labels']:>12,}{values['rows']:>10,}")
+        if all_tables and self.threshold:  # F1 of the labels with at least some probability
+            kinds = (("by rows", "F1"), ("micro", "micro-F1"), ("macro", "macro-F1"))
+            shares = ", ".join(f"{name} {100 * self.threshold[key]:.2f}" for name, key in kinds)
+            words = f"{self.threshold['threshold']:g} or more, {self.threshold['labels']:.2f} a row"
+            click.echo(f"Labels with a probability of {words}: F1 {shares}.")
+        notes = [unknown_words(counted(self.n_unknown_texts, "text"))] if self.n_unknown_texts else []
+        interval = "; after ±: half the width of a 95% confidence interval, for other rows of the same kind"
+        notes.append(f"Percentages{interval if self.intervals else ''}.")
+        if "PSP" not in self.measures:
+            notes.append(
+                "PSP and slices are missing: the model does not hold how often each label occurred in training."
+            )
+        if self.promise is not None and not self.promise.holds():
+            much = "much" if self.promise.ratio > 1 else "little"
+            notes.append(
+                f"Warning: the probabilities promise too {much} for these rows. Those of the {_PROMISED} best labels "
+                f"add up to {self.promise.expected:,.0f} right answers, {self.promise.right:,} are right."
+            )
+        click.echo("\n".join(notes))
+
+    def as_json(self) -> dict[str, Any]:
+        """The same as plain values."""
+        result: dict[str, Any] = {"measures": self.measures, "intervals": self.intervals, "slices": self.slices}
+        if self.threshold:
+            result["threshold"] = self.threshold
+        if self.promise is not None:
+            result["expected_hits"] = {"expected": self.promise.expected, "right": self.promise.right}
+        return result | {
+            "rows": self.n_rows, "rows_measured": self.n_measured, "known_labels": self.known_labels,
+            "learned_from": self.learned_from, "rows_learned": self.learned[0], "labels_unknown": self.unknown,
+            "distinct_labels_unknown": self.n_unknown, "texts_unknown": self.n_unknown_texts,
+        }  # fmt: skip
+
+
+def unknown_words(texts: str) -> str:
+    """That a model can say nothing of some texts."""
+    words = f"The model knows no word of {texts}, so there are no labels for them"
+    return f"{words}; --set unknown=prior gives the usual ones."
+
+
+def measure(
+    model: Any, source: TextInput | MatrixInput, at: Sequence[int], a: float = 0.55, b: float = 1.5, depth: int = 0,
+    filter_labels: str | None = None, threshold: float = THRESHOLD, known_labels: bool = False,
+) -> Measured:  # fmt: skip
+    """Rank every row of ``source`` and compare the answers with its labels."""
+    tops, truths, depth = [], [], max(*at, depth, _PROMISED)
+    # A ``tail`` orders by gains, of which no probability can be made: no F1 of a threshold, no ECE, no promise.
+    likely = getattr(inner_of(model), "tail", None) is None
+    rule, chosen = StoppingRule.of(None, threshold, None, None, model.n_labels_), metrics.SetF1(model.n_labels_)
+    deep = max(depth, DEPTH if likely else 0)
+    filtered = FilteredPairs(filter_labels, model)
+    truth, n_rows, n_unknown = _Truth(model, known_labels), 0, 0
+    apart = source.read_labels() if isinstance(source, MatrixInput) else None
+    with progress("ranking", None, "row") as bar:
+        for top, _, labels, unknown in rank_blocks(model, source, deep + filtered.most, with_labels=True):
+            n_unknown += unknown
+            top = filtered.apply(top, n_rows, deep)
+            Y = truth.matrix(labels if apart is None else apart[n_rows : n_rows + len(top)])
+            n_rows += len(top)
+            if likely:
+                chosen.add(Y, rule(model.probabilities(top)))
+            labelled = np.diff(Y.indptr) > 0
+            tops.append(resized(TopK(top.labels[labelled], top.scores[labelled]), depth))
+            truths.append(Y[labelled])
+            bar.update(len(top))
+    if apart is not None and apart.shape[0] != n_rows:
+        raise DataError(f"{source.name} has {counted(n_rows, 'row')}, but its labels {apart.shape[0]}.")
+    filtered.check(n_rows)
+    truth.check(source.name)
+    Y = sp.vstack([widened(rows, truth.n_columns) for rows in truths], format="csr")
+    top = TopK(np.concatenate([t.labels for t in tops]), np.concatenate([t.scores for t in tops]))
+    promises = likely and has_probabilities(model)
+    promise = metrics.expected_hits(Y, probabilities_of(model, top), k=_PROMISED) if promises else None
+    counts = _label_counts(model, Y.shape[1])
+    slices = {} if counts is None else metrics.slices(Y, top, counts, at)
+    intervals = metrics.intervals(Y, top, at, _propensities(model, a, b, truth.n_columns))
+    return Measured(
+        score(model, Y, top, at, a, b), n_rows, len(top), len(truth.others), truth.n_missing, known_labels,
+        _by_cutoff(intervals), {name: _by_cutoff(values) for name, values in slices.items()},
+        {"threshold": threshold, **chosen.result()} if likely else {}, Y, top, promise=promise,
+        n_unknown_texts=n_unknown,
+    )  # fmt: skip
+
+
+def _by_cutoff(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What is called as ``P@5`` by its name and then its cut-off; all else as it is."""
+    result: dict[str, Any] = {}
+    for name, value in values.items():
+        kind, cut, k = name.partition("@")
+        if cut:
+            result.setdefault(kind, {})[int(k)] = value
+        else:
+            result[name] = value
+    return result
+
+
+class _Truth:
+    """The true labels of rows, block by block: the model's by their ids, and after these all others of the file."""
+
+    def __init__(self, model: Any, known_labels: bool) -> None:
+        self._model, self._known_labels = model, known_labels
+        self.others: dict[Any, int] = {}  # columns of labels that the model doesn't know
+        self._n_known = self.n_missing = 0
+
+    @property
+    def n_columns(self) -> int:
+        """Of the matrix of all rows."""
+        return int(self._model.n_labels_) + (0 if self._known_labels else len(self.others))
+
+    def matrix(self, labels: Any) -> sp.csr_matrix:
+        """The labels of a block of rows."""
+        known, rows, others = _split(self._model, labels)
+        self._n_known, self.n_missing = self._n_known + known.nnz, self.n_missing + len(others)
+        columns = [self.others.setdefault(label, self._model.n_labels_ + len(self.others)) for label in others]
+        if self._known_labels or not others:
+            return known
+        beside = sp.csr_matrix((np.ones(len(rows), np.float32), (rows, columns)), (known.shape[0], self.n_columns))
+        beside.data[:] = 1  # also where a row names a label twice
+        return sp.csr_matrix(widened(known, self.n_columns) + beside)
+
+    def check(self, name: str) -> None:
+        """Refuse a file without any label of the model: it is of other labels, or calls them otherwise."""
+        if self._n_known:
+            return
+        if not self.others:
+            raise DataError(f"{name}: no row has a label.")
+        example, codes = next(iter(self.others)), codes_of(self._model)
+        raise DataError(
+            f"{name}: no row has a label that the model knows. The file has {counted(len(self.others), 'label')} such "
+            f"as {str(example)!r:.80}, the model {counted(len(codes), 'label')} such as {codes[0]!r:.80}."
+        )
+
+
+def probabilities_of(model: Any, top: TopK) -> TopK:
+    """Probabilities for scores, by the ids of labels: the truth has columns behind those that have names."""
+    likely = model.probabilities(top)
+    return TopK(likely.labels, likely.scores)
+
+
+def _label_counts(model: Any, n_columns: int) -> Any:
+    """How many training rows each label had: none those after the model's own; None where the model doesn't know."""
+    counts = getattr(inner_of(model), "label_counts_", None)
+    return None if counts is None else np.pad(counts, (0, n_columns - len(counts)))
+
+
+def _propensities(model: Any, a: float, b: float, n_columns: int) -> Any:
+    """How likely each label is to be named where it is true; None where label counts are unknown."""
+    counts, n_rows = _label_counts(model, n_columns), getattr(inner_of(model), "n_rows_", None)
+    return None if counts is None or not n_rows else metrics.propensities_of_counts(counts, n_rows, a, b)
+
+
+def _split(model: Any, labels: Any) -> tuple[sp.csr_matrix, list[int], list[Any]]:
+    """The labels that the model has, as a matrix, and the rows and names (or ids) of all others."""
+    if model.takes_texts:
+        vocabulary = model.vocabulary_
+        others = [(row, name) for row, names in enumerate(labels) for name in names if name not in vocabulary]
+        return vocabulary.encode(labels, unknown="ignore"), [row for row, _ in others], [name for _, name in others]
+    if isinstance(model.vocabulary_, Numbers):
+        numbers = np.split(labels.indices, labels.indptr[1:-1])  # those of columns are names
+        known = true_labels(numbers, model.vocabulary_, unknown="drop").to_scipy()
+        missing = np.array([str(number) not in model.vocabulary_ for number in labels.indices.tolist()], bool)
+    else:
+        Y = widened(labels, model.n_labels_)
+        known, missing = sp.csr_matrix(Y[:, : model.n_labels_]), labels.indices >= model.n_labels_
+    row_of = np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr))
+    return known, row_of[missing].tolist(), labels.indices[missing].tolist()
+
+
+def score(
+    model: Any, Y: sp.csr_matrix, top: TopK, at: Sequence[int], a: float = 0.55, b: float = 1.5
+) -> dict[str, dict[int, float]]:
+    """P, R, nDCG, F1, PSP, PSnDCG and ECE of answers; PSP and PSnDCG only for a model that holds its label counts."""
+    plain = {"P": metrics.precision, "R": metrics.recall, "nDCG": metrics.ndcg, "F1": metrics.f1}
+    measures = {name: function(Y, top, at=at) for name, function in plain.items()}
+    likely = _propensities(model, a, b, Y.shape[1])
+    if likely is not None:
+        weighed = {"PSP": metrics.psp, "PSnDCG": metrics.psndcg}
+        measures |= {name: function(Y, top, likely, at=at) for name, function in weighed.items()}
+    inner = inner_of(model)
+    if getattr(inner, "tail", None) is None:
+        raw = metrics.calibration_error(Y, model.bounded(top), at)
+        if inner.calibrator_ is None:
+            return measures | {"ECE": raw}
+        measures["ECE raw"] = raw
+        measures["ECE cal."] = metrics.calibration_error(Y, probabilities_of(model, top), at)
+    return measures
+
+
+def open_test(model: Any, given: Mapping[str, Any]) -> TextInput | MatrixInput | None:
+    """What ``--test`` names, refused before the work of training where it can be; None without the option."""
+    path = given["test"]
+    if path is None:
+        if given["test_labels"] is not None:
+            raise DataError("--test-labels goes with --test, which was not given.")
+        return None
+    if path == "-" == given["train"]:
+        raise DataError("stdin can't be both the training file and the --test file.")
+    source = input_for(model, given["folder"], path, {**given, "labels": given["test_labels"], "format_": None})
+    if isinstance(source, MatrixInput):
+        source.read_labels()
+    elif source.format in NO_LABELS:
+        source.read()  # which says that such a file holds no labels
+    return source
+
+
+def save_trained(
+    session: Session, model: Any, given: Mapping[str, Any], test: TextInput | MatrixInput | None, words: str,
+    checkpoint: Any = None,
+) -> None:  # fmt: skip
+    """Save a trained model, say so, and measure it on a ``--test`` file; the figures go into its manifest."""
+    folder = given["folder"]
+    save_model(session, model, folder, checkpoint, given["train"])
+    say(given, f"{words} {folder} ({folder_size(folder)}).")
+    if test is None:
+        return
+    result = replace(measure(model, test, AT), learned_from=training_name(folder, test.path))
+    name = os.path.basename(os.path.abspath(test.path)) if test.path != "-" else "stdin"
+    store.annotate(folder, {MEASURED: {"on": name, **result.as_json()}})
+    if not given["quiet"]:
+        result.show(AT)
+
 
 CURVES_TO = 10  # the k that curves go to, at least
 
@@ -88,7 +401,7 @@ def _draw_slices(slices: dict[str, dict[int, float]], axes: Any) -> None:
     axes.legend(frameon=False)
 
 
-@click.command("evaluate", short_help="Measure a saved model on a file with known labels.")
+@click.command("evaluate")
 @click.argument("model", metavar="MODEL")
 @click.argument("test", metavar="TEST")
 @click.option("-k", "at", multiple=True, default=("1", "3", "5"), callback=of.cutoffs, metavar="K",

@@ -63,7 +63,7 @@ class TitledModel:
         return result if code is None else replace(result, name=result.name.removesuffix(f" ({code})"), code=code)
 
 
-@click.command("explain", short_help="Explain why a saved model gives a label to a row, or doesn't.")
+@click.command("explain")
 @click.argument("model", metavar="MODEL")
 @click.argument("input_", metavar="[INPUT]", required=False)
 @click.option("--text", metavar="TEXT", help="The text to explain, instead of a row of INPUT.")

@@ -12,7 +12,7 @@ from sylvan.cli.session import say
 from sylvan.params.wording import size_words
 
 
-@click.command("push", short_help="Push a saved model to the Hugging Face Hub.")
+@click.command("push")
 @click.argument("model", metavar="MODEL")
 @click.argument("repository", metavar="OWNER/NAME")
 @click.option("--revision", metavar="BRANCH", help="Branch to push to; made if it isn't there. [default: the main one]")
@@ -42,24 +42,18 @@ def push_command(model: str, repository: str, revision: str | None, license_: st
     Repository.parse(repository, revision)
     contents(model)  # says that there is no model before anything is asked
     if license_ is None and license_of(model) is None:
-        license_ = _ask(given["quiet"])
+        if sys.stdin is not None and sys.stdin.isatty() and not given["quiet"]:
+            words = "License of the model, as the Hub calls it, such as apache-2.0 (nothing for none)"
+            license_ = str(click.prompt(words, default="", show_default=False, err=True)).strip() or None
+        else:
+            say(given, "The card names no license: give one with --license.", err=True)
     options = {"private": given["private"], "license": license_, "message": given["message"]}
     pushed = hub.push(model, repository, revision=revision, **options)
     click.echo(pushed.url)
     say(given, f"Pushed {model} to {pushed.repository}, commit {pushed.revision}.", err=True)
 
 
-def _ask(quiet: bool) -> str | None:
-    """The license, where somebody is there to answer."""
-    if sys.stdin is not None and sys.stdin.isatty() and not quiet:
-        words = "License of the model, as the Hub calls it, such as apache-2.0 (nothing for none)"
-        return str(click.prompt(words, default="", show_default=False, err=True)).strip() or None
-    if not quiet:
-        click.echo("The card names no license: give one with --license.", err=True)
-    return None
-
-
-@click.command("pull", short_help="Bring a model from the Hugging Face Hub.")
+@click.command("pull")
 @click.argument("repository", metavar="OWNER/NAME[@REVISION]")
 @click.argument("folder", metavar="[FOLDER]", required=False)
 @click.option("--revision", metavar="NAME", help="Branch, tag or commit. [default: the main branch]")

@@ -17,7 +17,7 @@ _LIBRARIES = ("libpecos", "omikuji", "napkinxc")
 _TITLES = {"libpecos": "libpecos", "omikuji": "omikuji", "napkinxc": "napkinXC"}
 
 
-@click.command("import", short_help="Import a model of libpecos, omikuji or napkinXC.")
+@click.command("import")
 @click.argument("source", metavar="FOLDER")
 @click.option("--model", "folder", required=True, metavar="DIR", help="Where to save the model.")
 @click.option("--from", "library", type=click.Choice(_LIBRARIES), help="The library; by default recognised.")

@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import click
+import numpy as np
 
+from sylvan import data
 from sylvan.cli import options as of
-from sylvan.cli.resume import resume_options, working
+from sylvan.cli.options import resume_options, working
 from sylvan.cli.session import Session, folder_size, quietly, say
 from sylvan.errors import ModelError, ParameterError
+from sylvan.models.irli.index import IRLIIndex
+from sylvan.models.irli.shards import ShardedIRLIIndex
 from sylvan.params.wording import counted
 
 _ROWS = 4096  # queries between two movements of the progress bar
 
 
-def _parameters() -> Iterator[tuple[str, Any]]:
-    """The parameters that ``--set`` takes, for the help."""
-    from sylvan.models.irli.index import IRLIIndex
-
-    yield "Parameters of IRLIIndex, for --set", of.describe_parameters(IRLIIndex)
-
-
-@click.command("index", cls=of.DescribedCommand, sections=_parameters,
-               short_help="Index vectors for nearest-neighbour search.")  # fmt: skip
+@click.command("index", cls=of.DescribedCommand,
+               sections=lambda: [("Parameters of IRLIIndex, for --set", of.describe_parameters(IRLIIndex))])  # fmt: skip
 @click.argument("base", metavar="BASE")
 @click.option("--index", "folder", required=True, metavar="DIR", help="Where to save the index.")
 @click.option("--metric", metavar="NAME", help="The same as --set metric=NAME: euclidean, angular or inner_product.")
@@ -60,8 +56,6 @@ def command(ctx: click.Context, /, base: str, folder: str, **given: Any) -> None
       sylvan index base.npy --index runs/titles --config titles.toml
     """
     from sylvan.cli.evaluate import check_figures
-    from sylvan.models.irli.index import IRLIIndex
-    from sylvan.models.irli.shards import ShardedIRLIIndex
     from sylvan.store import check_target
 
     index: Any = IRLIIndex(**_settings(ctx, given))
@@ -89,8 +83,6 @@ def command(ctx: click.Context, /, base: str, folder: str, **given: Any) -> None
 
 def _settings(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any]:
     """The parameters of the index; one error for everything that is wrong with them."""
-    from sylvan.models.irli.index import IRLIIndex
-
     config = of.config_of(ctx)
     shortcuts = [f"{name}={given[name]}" for name in ("metric", "seed") if given[name] is not None]
     parameters = config.read(IRLIIndex, config.typed([*given["settings"], *shortcuts]), config.parameters)
@@ -101,12 +93,11 @@ def _settings(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _build(session: Session, index: Any, base: str, folder: str, given: dict[str, Any]) -> None:
-    from sylvan import data
 
     vectors = data.load_vectors(base)
-    queries = None if given["queries"] is None else data.load_vectors(given["queries"])
+    paths = (given[name] for name in ("queries", "tune_on"))
+    queries, tune_on = (None if path is None else data.load_vectors(path) for path in paths)
     neighbors = None if given["neighbors"] is None else data.load_numbers(given["neighbors"])
-    tune_on = None if given["tune_on"] is None else data.load_vectors(given["tune_on"])
     say(given, f"Read {counted(len(vectors), 'vector')} of {counted(vectors.shape[1], 'dimension')} from {base}.")
     if given["planning"]:
         click.echo(index.plan(vectors, queries, neighbors).text())
@@ -115,12 +106,9 @@ def _build(session: Session, index: Any, base: str, folder: str, given: dict[str
     checkpoint, work = working(session, index, {**given, "folder": folder})
     index.fit(vectors, queries, neighbors, **work)
     say(given, f"Indexed them in {time.perf_counter() - start:.1f} s.")
-    if given["recall"] is not None:
-        tuned = index.tune(tune_on, given["recall"])
-        for shard, tuning in enumerate(tuned if isinstance(tuned, list) else [tuned]):
-            say(given, f"{f'Shard {shard}: ' if isinstance(tuned, list) else ''}{tuning.text()}")
-    elif getattr(index, "tuning_", None) is not None:
-        say(given, index.tuning_.text())
+    tuned = getattr(index, "tuning_", None) if given["recall"] is None else index.tune(tune_on, given["recall"])
+    for shard, tuning in enumerate(tuned if isinstance(tuned, list) else [tuned] * (tuned is not None)):
+        say(given, f"{f'Shard {shard}: ' if isinstance(tuned, list) else ''}{tuning.text()}")
     index.save(folder)
     if checkpoint is not None:
         checkpoint.remove()
@@ -136,7 +124,7 @@ def _build(session: Session, index: Any, base: str, folder: str, given: dict[str
             report.save(path if len(reports) == 1 else f"{stem}-{shard}{dot}{suffix}")
 
 
-@click.command("search", short_help="Find the nearest vectors in a saved index.")
+@click.command("search")
 @click.argument("index", metavar="INDEX")
 @click.argument("queries", metavar="QUERIES")
 @click.option("-k", type=click.IntRange(min=1), default=10, show_default=True, metavar="N", help="Vectors per query.")
@@ -162,11 +150,7 @@ def search_command(index: str, queries: str, output: str, **given: Any) -> None:
       sylvan search runs/titles queries.npy -k 5
       sylvan search runs/titles queries.npy --probes 16 --candidates 500 -o nearest.npz
     """
-    import numpy as np
 
-    from sylvan import data
-    from sylvan.models.irli.index import IRLIIndex
-    from sylvan.models.irli.shards import ShardedIRLIIndex
     from sylvan.parallel import progress, split_ranges
     from sylvan.store.registry import load
 
@@ -177,8 +161,12 @@ def search_command(index: str, queries: str, output: str, **given: Any) -> None:
         loaded.set_params(n_jobs=given["threads"])
     else:
         raise ModelError(f"{index!r} holds a {type(loaded).__name__}, which is no index of vectors.")
-    settings: dict[str, Any] = {name: given[name] for name in ("probes", "min_votes", "order")}
-    settings["candidates"] = _candidates(given["candidates"])
+    settings: dict[str, Any] = {name: given[name] for name in ("probes", "min_votes", "order", "candidates")}
+    if settings["candidates"] not in (None, "all"):
+        try:
+            settings["candidates"] = int(settings["candidates"])
+        except ValueError:
+            raise click.UsageError(f"--candidates takes an int or all. Got {given['candidates']!r} instead.") from None
     vectors = data.load_vectors(queries)
     results = []
     try:
@@ -193,17 +181,7 @@ def search_command(index: str, queries: str, output: str, **given: Any) -> None:
     _write(output, ids, distances, counts if given["counts"] else None)
 
 
-def _candidates(text: str | None) -> int | str | None:
-    if text is None or text == "all":
-        return text
-    try:
-        return int(text)
-    except ValueError:
-        raise click.UsageError(f"--candidates takes an int or all. Got {text!r} instead.") from None
-
-
 def _write(output: str, ids: Any, distances: Any, counts: Any) -> None:
-    import numpy as np
 
     from sylvan.data.streams import check_ending, open_write
 
@@ -215,12 +193,8 @@ def _write(output: str, ids: Any, distances: Any, counts: Any) -> None:
         elif name.endswith(".npz"):
             np.savez(stream, ids=ids, distances=distances, **({} if counts is None else {"candidates": counts}))
         else:
-            for row in range(len(ids)):
-                n = int(np.count_nonzero(ids[row] >= 0))
-                line: dict[str, Any] = {
-                    "ids": ids[row, :n].tolist(),
-                    "distances": [float(f"{value:.6g}") for value in distances[row, :n]],
-                }
-                if counts is not None:
-                    line["candidates"] = int(counts[row])
-                stream.write((json.dumps(line) + "\n").encode())
+            for row, n in enumerate(np.count_nonzero(ids >= 0, axis=1).tolist()):
+                shown = [float(f"{value:.6g}") for value in distances[row, :n]]
+                line = {"ids": ids[row, :n].tolist(), "distances": shown}
+                more = {} if counts is None else {"candidates": int(counts[row])}
+                stream.write((json.dumps(line | more) + "\n").encode())

@@ -11,7 +11,7 @@ from sylvan.cli.options import label_names_option, shared_options, vocabulary_op
 from sylvan.cli.session import say, write_text
 
 
-@click.command("inspect", short_help="Show what a saved model contains.")
+@click.command("inspect")
 @click.argument("model", metavar="MODEL")
 @click.option("--labels", "n_labels", type=click.IntRange(0), default=0, metavar="N", help="List the N most frequent.")
 @click.option("--levels", type=click.IntRange(0, 64), default=2, show_default=True, metavar="N",

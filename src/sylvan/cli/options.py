@@ -15,10 +15,62 @@ import click
 from click.shell_completion import CompletionItem
 
 from sylvan.cli.io.formats import FORMATS
-from sylvan.cli.session import OPTIONS, Session
-from sylvan.errors import DataError, ParameterError
+from sylvan.cli.session import OPTIONS, Session, say
+from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.params.fields import Constraint, Instance, Jobs, Parameterized, check_value
 from sylvan.params.wording import counted
+
+
+@contextlib.contextmanager
+def on_cluster(address: str | None, threads: int | None) -> Iterator[None]:
+    """Trainings within the block run on a Ray cluster, where ``--ray`` was given."""
+    if address is None:
+        yield
+        return
+    from sylvan.distributed import ray
+
+    with ray(None if address == "local" else address, n_jobs=threads):
+        yield
+
+
+def resumes(
+    session: Session, given: Mapping[str, Any], folder: str, before: str | None, remains: Callable[[], bool]
+) -> bool:
+    """Whether to go on with an earlier training; an interruption then says what remains of this one."""
+    if before is not None and given["resume"] is None:
+        raise ModelError(f"{before}: --resume goes on with it, --no-resume starts over.")
+    if before is None and given["resume"]:
+        say(given, f"There is nothing to resume in {folder}: training from the beginning.")
+    sentence = f"what is trained so far lies in {folder!r}: the same command with --resume goes on from there"
+    session.remains = lambda: sentence if remains() else None
+    return before is not None and bool(given["resume"])
+
+
+def working(session: Session, model: Any, given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The checkpoint of this command, or None for a model that has none, and options for the model's ``fit``."""
+    from sylvan.runtime.checkpoint import Checkpoint
+    from sylvan.runtime.memory import parse_bytes
+
+    known = inspect.signature(type(model).fit).parameters
+    for option in ("memory_limit", "checkpoint", "resume"):
+        needed = "memory_limit" if option == "memory_limit" else "checkpoint"
+        if given.get(option) is not None and needed not in known:
+            name = option.replace("_", "-")
+            raise ParameterError(f"--{name} is not for {type(model).__name__}, which is trained in one piece.")
+    options: dict[str, Any] = {}
+    if given.get("force") and "force" in known:
+        options["force"] = True
+    if "checkpoint" not in known:
+        return None, options
+    if given.get("memory_limit") is not None:
+        options["memory_limit"] = parse_bytes(given["memory_limit"], "--memory-limit")
+    folder = given["checkpoint"] or given["folder"].rstrip("/\\") + ".training"
+    checkpoint = Checkpoint(folder)
+    before = f"An interrupted training lies in {folder!r}" if checkpoint.remains() else None
+    if not resumes(session, given, folder, before, checkpoint.remains):
+        checkpoint.remove()
+    return checkpoint, {**options, "checkpoint": checkpoint}
+
 
 TABLES = {
     "options": "what the command line takes after two dashes",
@@ -74,9 +126,12 @@ class Config:
         from sylvan.models.text_estimator import TextEstimator
 
         apart = {OF_TEXTS} - set(owner.parameter_names()) if not issubclass(owner, TextEstimator) else set()
-        sources = (typed, self.parameters)
-        values = self.read(owner, *({name: each[name] for name in each if name not in apart} for each in sources))
-        return values, self.read(TextModel, *({name: each[name] for name in each if name in apart} for each in sources))
+
+        def chosen(values: Mapping[str, Any], of_texts: bool) -> dict[str, Any]:
+            return {name: value for name, value in values.items() if (name in apart) == of_texts}
+
+        parameters = self.read(owner, chosen(typed, False), chosen(self.parameters, False))
+        return parameters, self.read(TextModel, chosen(typed, True), chosen(self.parameters, True))
 
     def refuse(self) -> None:
         """One error for everything that is wrong."""
@@ -228,6 +283,25 @@ label_names_option = click.option("--label-names", metavar="FILE", help="For mat
                                   "line.")  # fmt: skip
 test_labels_option = click.option("--test-labels", metavar="Y.npz", help="Labels of a --test file without labels (CSR "
                                   ".npz).")  # fmt: skip
+# ``--checkpoint`` and ``--resume``.
+resume_options = together(
+    click.option("--resume/--no-resume", default=None,
+                 help="Go on from where an interrupted training stopped, or start over although there is one."),
+    click.option("--checkpoint", metavar="DIR", help="Where finished parts lie until the model is saved. "
+                 "[default: the model's folder with .training]"),
+)  # fmt: skip
+# ``--ray``.
+ray_option = click.option("--ray", "ray_address", metavar="ADDRESS",
+                          help="Train on a Ray cluster: its address, auto for the one that this machine belongs to, or "
+                          "local to start one here.")  # fmt: skip
+# ``--memory-limit``, ``--force``, ``--checkpoint`` and ``--resume``.
+work_options = together(
+    resume_options,
+    click.option("--force", is_flag=True,
+                 help="Train even where the plan says that there is too little memory, or room on the disk."),
+    click.option("--memory-limit", metavar="SIZE",
+                 help="Train within so much memory, as in 2GB or 500MB; what is finished then lies in files."),
+)  # fmt: skip
 # What is measured after a training.
 test_options = together(
     test_labels_option,

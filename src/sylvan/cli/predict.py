@@ -12,12 +12,12 @@ import click
 
 from sylvan.arrays.topk import TopK
 from sylvan.cli import options as of
+from sylvan.cli.evaluate import unknown_words
 from sylvan.cli.io.inputs import with_fields
 from sylvan.cli.io.label_files import LabelTitles
 from sylvan.cli.io.matrices import MatrixInput
-from sylvan.cli.measure import unknown_words
 from sylvan.cli.models import input_for, ranking_parameters
-from sylvan.cli.resume import on_cluster
+from sylvan.cli.options import on_cluster
 from sylvan.cli.session import Session, quietly, say
 from sylvan.data.formats.rankings import columns_of_output
 from sylvan.distributed.ranking import Ranker, rank_sources
@@ -72,7 +72,7 @@ def say_unknown(given: Mapping[str, Any], n_unknown: int, n_rows: int) -> None:
         say(given, unknown_words(f"{n_unknown:,} of {counted(n_rows, 'text')}"), err=True)
 
 
-@click.command("predict", short_help="Rank the labels of each row of a file with a saved model.")
+@click.command("predict")
 @click.argument("model", metavar="MODEL")
 @click.argument("inputs", metavar="[INPUT]...", nargs=-1)
 @click.option("-k", "k", type=click.IntRange(min=1),

@@ -14,7 +14,7 @@ from sylvan.cli.session import Session
 _KEYS = (("SYLVAN_API_KEY", False), ("SYLVAN_ADMIN_KEY", True))
 
 
-@click.command("serve", short_help="Answer over HTTP, with a page for people.")
+@click.command("serve")
 @click.argument("models", metavar="[NAME=]MODEL...", nargs=-1)
 @click.option("--host", metavar="ADDRESS", help="Where to listen. [default: 127.0.0.1, this machine alone]")
 @click.option("--port", type=int, metavar="N", help="Where to listen; 0 takes a free port. [default: 8000]")

@@ -152,6 +152,7 @@ class LazyGroup(click.Group):
         if cmd_name not in self.lines:
             return None
         command = self.make(cmd_name)
+        command.short_help = self.lines[cmd_name]
         if ctx.resilient_parsing:  # a shell asks what may follow
             LazyGroup.completed(command, self.owners(cmd_name))
         return command

@@ -298,8 +298,7 @@ _model_options = of.together(
 def _task_command(task: str) -> click.Command:
     kind = TASKS[task]
 
-    @click.command(task, cls=of.DescribedCommand, sections=partial(_sections, task), short_help=kind.summary,
-                   help=kind.make_job.__doc__)  # fmt: skip
+    @click.command(task, cls=of.DescribedCommand, sections=partial(_sections, task), help=kind.make_job.__doc__)
     @click.argument("data", metavar="DATA...", nargs=-1, required=True)
     @click.option("--out", "folder", required=True, metavar="FOLDER",
                   help="Folder for results.json, convergence.png and .svg, checkpoint and best model.")  # fmt: skip

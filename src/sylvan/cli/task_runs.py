@@ -10,8 +10,7 @@ from typing import Any
 import click
 import torch
 
-from sylvan.cli.options import Config
-from sylvan.cli.resume import resumes
+from sylvan.cli.options import Config, resumes
 from sylvan.cli.session import Session, quietly, say, spoken_warnings
 from sylvan.errors import ParameterError
 from sylvan.neural import RefreshSchedule

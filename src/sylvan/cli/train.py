@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from sylvan.cli import options as of
-from sylvan.cli.resume import on_cluster, ray_option, work_options, working
+from sylvan.cli.options import on_cluster, ray_option, work_options, working
 from sylvan.cli.session import LazyGroup, Session, need_subcommand, quietly, say, spoken_warnings
 from sylvan.errors import DataError, ParameterError
 from sylvan.indexing.tree import LabelTree
@@ -105,7 +105,7 @@ def _model_command(name: str, planning: bool = False) -> click.Command:
     """``train NAME``, or ``plan NAME``, which only says what it would take."""
     kind = COMMANDS[name]
 
-    @click.command(name, cls=of.DescribedCommand, sections=partial(_parameters, name), short_help=kind.help)
+    @click.command(name, cls=of.DescribedCommand, sections=partial(_parameters, name))
     @click.argument("train", metavar="TRAIN", required=False)
     @click.option("--model", "folder", metavar="DIR", help="Where to save the model.")
     @of.setting_option("--set", "A parameter of the model (below); repeat it for several.")
@@ -253,9 +253,9 @@ def _preset(config: of.Config, owner: Any, name: str, parameters: dict[str, Any]
 def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str, Any]) -> None:
     """Train a model on the rows of TRAIN, or without it on the texts of labels alone, and save it; or show its plan."""
     from sylvan import data
+    from sylvan.cli.evaluate import open_test, save_trained
     from sylvan.cli.io.inputs import open_input, remember_base
     from sylvan.cli.io.label_files import read_given_texts
-    from sylvan.cli.measure import open_test, save_trained
     from sylvan.models.text import TextModel
     from sylvan.store import check_target
 

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from sylvan.cli import options as of
-from sylvan.cli.resume import on_cluster, ray_option, resume_options, working
+from sylvan.cli.options import on_cluster, ray_option, resume_options, working
 from sylvan.cli.session import Session, quietly, spoken_warnings
 from sylvan.errors import ParameterError
 from sylvan.models.ensembles.ensemble import PRESETS
@@ -55,7 +55,7 @@ def joined_command(kind: str) -> click.Command:
         click.argument("train", metavar="TRAIN"),
     )  # fmt: skip
 
-    @click.command(kind, short_help=COMMANDS[kind].help)
+    @click.command(kind)
     @all_options
     @click.pass_context
     def command(ctx: click.Context, /, **given: Any) -> None:
@@ -80,9 +80,9 @@ def joined_command(kind: str) -> click.Command:
 
 
 def _train(ctx: click.Context, kind: str, given: Values) -> None:
+    from sylvan.cli.evaluate import open_test, save_trained
     from sylvan.cli.io.inputs import open_input, remember_base
     from sylvan.cli.io.label_files import read_given_texts
-    from sylvan.cli.measure import open_test, save_trained
     from sylvan.store import check_target
 
     config = of.config_of(ctx)

@@ -10,8 +10,7 @@ from typing import Any
 
 import click
 
-from sylvan.cli.options import config_of, config_option, input_options
-from sylvan.cli.resume import on_cluster, ray_option
+from sylvan.cli.options import config_of, config_option, input_options, on_cluster, ray_option
 from sylvan.cli.session import Session, folder_size, quietly, say, spoken_warnings
 from sylvan.errors import DataError
 
@@ -22,7 +21,7 @@ _OF_TUNE = (
 )  # fmt: skip
 
 
-@click.command("tune", short_help="Find the best model within a budget of time, and train it.")
+@click.command("tune")
 @click.argument("train", metavar="TRAIN")
 @click.option("--model", "folder", required=True, metavar="DIR", help="Where to save the model.")
 @click.option("--budget", metavar="TIME", help="Time for everything, the final training included, such as 10m or 1h. "

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from sylvan import store
 from sylvan.cli.options import input_options, subjects_options
 from sylvan.cli.session import quietly, say, spoken_warnings
 from sylvan.data.streams import open_read
@@ -15,7 +16,7 @@ from sylvan.params.wording import are
 _CHANGES = ("new", "renames", "remove", "merges", "forget", "label_texts")
 
 
-@click.command("update", short_help="Teach a saved model new rows and labels, or take some from it.")
+@click.command("update")
 @click.argument("model", metavar="MODEL")
 @click.argument("new", metavar="NEW", required=False)
 @click.option("--rename", "renames", multiple=True, metavar="OLD=NEW", help="Give a label another name.")
@@ -54,8 +55,6 @@ def command(model: str, keep: int, only_plan: bool, undo: bool, **given: Any) ->
       sylvan update runs/m --label-texts new-labels.tsv
       sylvan update runs/m --undo
     """
-    from sylvan import store
-
     changes = any(given[name] not in (None, ()) for name in _CHANGES)
     if undo and (changes or only_plan):
         raise click.UsageError("--undo goes alone: it changes nothing but the version.")
@@ -78,7 +77,6 @@ def command(model: str, keep: int, only_plan: bool, undo: bool, **given: Any) ->
 
 def _changed(folder: str, given: dict[str, Any], keep: int | None) -> str:
     """Change the model and save it, where ``keep`` is given; what was done, in words."""
-    from sylvan import store
     from sylvan.cli.io.label_files import read_labels
     from sylvan.cli.models import TRAINED_ON, load_model, training_files
     from sylvan.hub.card import HISTORY, history_of, noted, words_of
@@ -164,23 +162,23 @@ def _read_label_texts(path: str, model: Any, language: str | None) -> Any:
     return plain_texts(texts, [list(model.vocabulary_)]) if isinstance(model, TextModel) else texts
 
 
-def _signs(word: str) -> list[int]:
-    """Where the equals signs of a word are."""
-    return [place for place, character in enumerate(word) if character == "="]
+def _splits(word: str) -> list[tuple[str, str]]:
+    """What stands before and behind each equals sign of a word."""
+    return [(word[:place], word[place + 1 :]) for place, character in enumerate(word) if character == "="]
 
 
 def _read_merges(words: tuple[str, ...], model: Any) -> dict[Any, list[Any]]:
     """What ``A,B=C`` says; where names hold signs or commas themselves, those that divide known names count."""
     merges: dict[Any, list[Any]] = {}
     for word in words:
-        for sign in _signs(word):
-            into, labels = _label(word[sign + 1 :], model), _labels(word[:sign].split(","), model)
+        for before, behind in _splits(word):
+            into, labels = _label(behind, model), _labels(before.split(","), model)
             if into is not None and labels:
                 break
         else:
             raise ParameterError(f"--merge takes A,B=C, labels and the one that they become. Got {word!r} instead.")
         if into in merges:
-            raise ParameterError(f"--merge gives {word[sign + 1 :]!r} twice.")
+            raise ParameterError(f"--merge gives {behind!r} twice.")
         merges[into] = labels
     return merges
 
@@ -208,11 +206,11 @@ def _read_renames(words: tuple[str, ...], model: Any) -> dict[str, str]:
     """What ``OLD=NEW`` says; where names hold signs themselves, the first that ends a label's name divides them."""
     names: dict[str, str] = {}
     for word in words:
-        signs = _signs(word)
-        sign = next((at for at in signs if word[:at] in (model.vocabulary_ or ())), signs[0] if signs else -1)
-        if sign < 1 or sign == len(word) - 1:
+        splits = _splits(word) or [("", "")]
+        old, new = next((split for split in splits if split[0] in (model.vocabulary_ or ())), splits[0])
+        if not (old and new):
             raise ParameterError(f"--rename takes OLD=NEW, the name of a label and its new name. Got {word!r} instead.")
-        if word[:sign] in names:
-            raise ParameterError(f"--rename gives {word[:sign]!r} twice.")
-        names[word[:sign]] = word[sign + 1 :]
+        if old in names:
+            raise ParameterError(f"--rename gives {old!r} twice.")
+        names[old] = new
     return names

@@ -46,11 +46,6 @@ class Setting:
         """The same text for the same features."""
         return json.dumps(dict(self.text), sort_keys=True)
 
-    @classmethod
-    def of_key(cls, key: str) -> Setting:
-        """The setting of :attr:`key`."""
-        return cls(*json.loads(key))
-
     @property
     def takes_texts(self) -> bool:
         """Whether its model makes features of texts itself."""
