@@ -21,7 +21,7 @@ from sylvan.cli import models as cli_models
 from sylvan.errors import DiskSpaceError, ModelError
 from sylvan.models.text import TextModel
 from sylvan.ranking import linear
-from sylvan.runtime import checkpointed, plan
+from sylvan.runtime import checkpointed
 from sylvan.runtime.plan import Need, Plan, free_bytes, need_room
 
 Usage = namedtuple("Usage", "total used free")

@@ -19,7 +19,7 @@ FIXTURES = Path(__file__).parents[1] / "importers" / "fixtures"
 
 
 def test_the_verb_knows_every_importer() -> None:
-    assert _LIBRARIES == LIBRARIES
+    assert tuple(_LIBRARIES) == LIBRARIES
 
 
 @pytest.mark.parametrize("name", LIBRARIES)

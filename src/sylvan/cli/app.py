@@ -101,8 +101,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
                 sys.stdout.flush()
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
-    except BrokenPipeError:
-        _discard_stdout()  # the reader of our output has had enough: no fault of anybody's
+    except BrokenPipeError:  # the reader of our output has had enough: no fault of anybody's
+        with contextlib.suppress(OSError, ValueError, AttributeError), open(os.devnull, "wb") as nothing:
+            os.dup2(nothing.fileno(), sys.stdout.fileno())  # so that the interpreter's last flush doesn't fail aloud
         return 0
     except (KeyboardInterrupt, click.Abort):
         return _interrupted(session)
@@ -135,11 +136,15 @@ def _follows_interrupt(error: BaseException | None) -> bool:
 def _explain(error: Exception) -> tuple[int, str]:
     """The exit code and the sentence of an error."""
     if isinstance(error, click.ClickException):
-        return BAD_USAGE, _usage(error)
-    if isinstance(error, MemoryError):
-        return FAILURE, str(error) if isinstance(error, MemoryLimitError) else "there is not enough memory for this."
-    if isinstance(error, DiskSpaceError):
+        sentence = error.format_message().strip()
+        if sentence and sentence[-1] not in ".!?":
+            sentence += "."
+        ctx = error.ctx if isinstance(error, click.UsageError) else None
+        return BAD_USAGE, f"{sentence} See '{ctx.command_path} --help'." if ctx is not None else sentence
+    if isinstance(error, MemoryLimitError | DiskSpaceError):
         return FAILURE, str(error)
+    if isinstance(error, MemoryError):
+        return FAILURE, "there is not enough memory for this."
     if isinstance(error, SylvanError):
         cause = error.__cause__
         full = isinstance(cause, MemoryError) or (isinstance(cause, OSError) and cause.errno in _MACHINE_ERRNOS)
@@ -156,23 +161,7 @@ def _explain(error: Exception) -> tuple[int, str]:
     )
 
 
-def _usage(error: click.ClickException) -> str:
-    sentence = error.format_message().strip()
-    if sentence and sentence[-1] not in ".!?":
-        sentence += "."
-    ctx = error.ctx if isinstance(error, click.UsageError) else None
-    return f"{sentence} See '{ctx.command_path} --help'." if ctx is not None else sentence
-
-
 def _say(sentence: str) -> None:
     if sys.stderr is not None:
         with contextlib.suppress(OSError):
             print(sentence, file=sys.stderr, flush=True)
-
-
-def _discard_stdout() -> None:
-    """Point stdout at nothing, so that the interpreter's last flush does not fail aloud."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        nothing = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nothing, sys.stdout.fileno())
-        os.close(nothing)

@@ -57,7 +57,7 @@ def command(input_: str, output: str, **given: Any) -> None:
       sylvan convert train.xmc data/ --to pair
       zcat titles.tsv.gz | sylvan convert - - --to jsonl | head
     """
-    from sylvan.cli.io.inputs import TextInput, open_input
+    from sylvan.cli.io.inputs import open_input
     from sylvan.parallel import quiet
 
     if given["from_"] is not None:
@@ -65,27 +65,16 @@ def command(input_: str, output: str, **given: Any) -> None:
             raise click.UsageError("--from and --format say the same thing: give one of them.")
         given["format_"] = given["from_"]
     source = open_input(input_, given, part=given["split"], says_unread=False)
-    target = given["to"] or _target(output, source)
-    text = isinstance(source, TextInput)
-    if text != (target in TEXT_FORMATS):
-        words = FORMATS.get(target, "a pair of matrices in .npz")
-        raise DataError(f"{source.name} is {source.words}, and {words} holds {_REFUSED[text]}")
-    with quiet(given["quiet"] or output == "-"):
-        if isinstance(source, TextInput):
-            _convert_texts(source, output, target, given)
-        else:
-            _convert_matrix(source, output, target, given)
-
-
-def _target(output: str, source: Any) -> str:
-    """The format that the name of OUT tells; refuses one that tells none."""
-    result = format_of_name(output)
-    if result is None and not source.is_text and (output.endswith(os.sep) or os.path.isdir(output)):
-        return _PAIR
-    if result is None:
+    of_folder = _PAIR if not source.is_text and (output.endswith(os.sep) or os.path.isdir(output)) else None
+    target = given["to"] or format_of_name(output) or of_folder
+    if target is None:
         known = ", ".join((*_TARGETS, _PAIR))
         raise DataError(f"{output!r} doesn't tell its format: say it with --to, one of {known}.")
-    return result
+    if source.is_text != (target in TEXT_FORMATS):
+        words = FORMATS.get(target, "a pair of matrices in .npz")
+        raise DataError(f"{source.name} is {source.words}, and {words} holds {_REFUSED[source.is_text]}")
+    with quiet(given["quiet"] or output == "-"):
+        (_convert_texts if source.is_text else _convert_matrix)(source, output, target, given)
 
 
 def _convert_texts(source: Any, output: str, target: str, given: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import resources
 from typing import Any
 
 import click
@@ -50,8 +51,18 @@ def command(ctx: click.Context, folder: str, seed: int, threads: int | None, qui
             words.append(f"in {folder} ({folder_size(folder)})")
         with _phase(f"Ranking the headings of the {len(test.texts):,} test books"):
             named = model.rank(test.texts, k=max(_AT))
-        _show_results(model, test, named)
-        _show_commands(folder)
+    _show_results(model, test, named)
+    # Three commands that work as they stand, in the folder where the demo ran.
+    sample = resources.files("sylvan.data") / "sample"
+    rows, others = (shlex.quote(str(sample / f"{part}.jsonl.xz")) for part in ("train", "test"))
+    place = shlex.quote(folder)
+    removing = f'rmdir /s /q "{folder}"' if os.name == "nt" else f"rm -r {place}"
+    click.echo(
+        f'\nWhat to try next:\n  echo "Whale hunting in the south seas" | sylvan predict {place} -k 3\n'
+        f"  sylvan evaluate {place} {others} -k 1,3,5,10\n"
+        f"  sylvan train xr-linear {rows} --text-field title --text-field author --model {place}-2 --set beam=20\n"
+        f"\nThe model stays in the folder {folder}. To remove it:\n  {removing}"
+    )
 
 
 @contextmanager
@@ -104,19 +115,3 @@ def _show_results(model: Any, test: Any, named: Any) -> None:
         click.echo(f"  {shortened(test.texts[row], 76)}")
         click.echo(f"    found: {shortened('; '.join(results), 96)}")
         click.echo(f"    true:  {shortened('; '.join(true), 96)}")
-
-
-def _show_commands(folder: str) -> None:
-    """Three commands that work as they stand, in the folder where the demo ran."""
-    from importlib import resources
-
-    sample = resources.files("sylvan.data") / "sample"
-    train, test = (shlex.quote(str(sample / f"{part}.jsonl.xz")) for part in ("train", "test"))
-    fields = "--text-field title --text-field author"
-    model = shlex.quote(folder)
-    click.echo("\nWhat to try next:")
-    click.echo(f'  echo "Whale hunting in the south seas" | sylvan predict {model} -k 3')
-    click.echo(f"  sylvan evaluate {model} {test} -k 1,3,5,10")
-    click.echo(f"  sylvan train xr-linear {train} {fields} --model {model}-2 --set beam=20")
-    removing = f'rmdir /s /q "{folder}"' if os.name == "nt" else f"rm -r {model}"
-    click.echo(f"\nThe model stays in the folder {folder}. To remove it:\n  {removing}")

@@ -54,7 +54,12 @@ def command(models: tuple[str, ...], target: str, holdout: str | None, **given: 
         )
     loaded = [load_model(folder, (), given["threads"]) for folder in models]
     options = {"how": given["how"], "n_jobs": given["threads"], "calibration": given["calibration"]}
-    joined = Ensemble.of_fitted(loaded, _numbers(weights), **options)
+    try:
+        numbers = None if weights is None else [float(word) for word in weights.split(",")]
+    except ValueError:
+        words = f"--weights takes numbers with commas between them. Got {weights!r} instead."
+        raise click.UsageError(words) from None
+    joined = Ensemble.of_fitted(loaded, numbers, **options)
     with quietly(given):
         if holdout is not None:
             joined.fit_weights(*_labelled(joined, holdout, given))
@@ -73,13 +78,6 @@ def command(models: tuple[str, ...], target: str, holdout: str | None, **given: 
     else:
         words = "not calibrated: --calibrate FILE does it, with rows not used for training."
     say(given, f"Its probabilities are {words}", err=True)
-
-
-def _numbers(weights: str | None) -> list[float] | None:
-    try:
-        return None if weights is None else [float(word) for word in weights.split(",")]
-    except ValueError:
-        raise click.UsageError(f"--weights takes numbers with commas between them. Got {weights!r} instead.") from None
 
 
 def _labelled(joined: Any, path: str, given: dict[str, Any]) -> tuple[Any, Any]:

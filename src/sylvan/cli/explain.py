@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -24,41 +24,31 @@ from sylvan.store.registry import load
 _WIDTH = 100
 
 
-@dataclass(frozen=True)
 class TitledModel:
     """A model, what its labels are called, and which code each title stands for; without titles, the model as it is.
     ``names`` are the labels' names where the model itself has none."""
 
-    model: Any
-    names: Vocabulary | None = None
-    title_of: Mapping[str, str] = field(default_factory=dict)
-
-    @staticmethod
-    def of(model: Any, titles: LabelTitles | None, names: Vocabulary | None = None) -> TitledModel:
-        """The model with ``titles`` for its labels, which have ``names`` unless it knows some itself."""
+    def __init__(self, model: Any, titles: LabelTitles | None, names: Vocabulary | None = None) -> None:
+        self.model, self.names = model, names
+        self.title_of: dict[str, str] = {}
         if titles is None:
-            return TitledModel(model, names)
+            return
         codes = codes_of(model) if names is None else names
         titles.check(codes)
         listed = distinct_titles(codes, titles)
-        title_of = {code: title for code, title in zip(codes, listed, strict=True) if title != code}
+        self.title_of = {code: title for code, title in zip(codes, listed, strict=True) if title != code}
         if model.vocabulary_ is not None and names is None:
-            return TitledModel(model.with_label_names(title_of), None, title_of)
-        return TitledModel(model, Vocabulary.verbatim(listed), title_of)
+            self.model = model.with_label_names(self.title_of)
+        else:
+            self.names = Vocabulary.verbatim(listed)
 
     def title(self, name: str) -> str:
         """What a label is called here that was given by its code or by its title."""
         return self.title_of.get(name, name)
 
-    def rows(self, texts: Any, labels: list[list[Any]]) -> tuple[Any, list[list[Any]]]:
-        """Texts and labels (or pairs of label and relevance), which are codes, with the titles of the labels."""
-        return texts, [
-            [(self.title(str(one[0])), one[1]) if isinstance(one, tuple) else self.title(str(one)) for one in row]
-            for row in labels
-        ]
-
-    def with_code(self, result: Explanation) -> Explanation:
-        """The explanation with the label's code beside its title."""
+    def explain(self, x: Any, label: Any, options: Mapping[str, Any]) -> Explanation:
+        """An explanation with the label's code beside its title."""
+        result: Explanation = self.model.explain(x, label, **options)
         code = next((code for code, title in self.title_of.items() if title == result.name), None)
         return result if code is None else replace(result, name=result.name.removesuffix(f" ({code})"), code=code)
 
@@ -103,8 +93,12 @@ def command(model: str, input_: str | None, settings: tuple[str, ...], **given: 
     loaded = load_model(model, settings, given["threads"])
     with quietly(given):
         x = _row(loaded, model, input_, given)
-        names = _names(given, loaded.takes_texts)
-        titled = TitledModel.of(loaded, titles, names.get("label_names"))
+        names: dict[str, Any] = {}  # of features and labels of a model over matrices
+        for name in ("feature_names", "label_names"):
+            if given[name] is not None and loaded.takes_texts:
+                raise DataError(f"--{name.replace('_', '-')} is for matrices: a model over text knows its names.")
+            names[name] = None if given[name] is None else read_names(given[name])
+        titled = TitledModel(loaded, titles, names["label_names"] and Vocabulary(names["label_names"]))
         loaded, names["label_names"] = titled.model, titled.names
         options: dict[str, Any] = {"top": given["top"], **{name: value for name, value in names.items() if value}}
         if given["examples"] is not None:
@@ -113,7 +107,7 @@ def command(model: str, input_: str | None, settings: tuple[str, ...], **given: 
         if not labels:
             result = loaded.rank(x, k=min(given["k"], loaded.n_labels_)).labels[0]
             labels = [i if loaded.vocabulary_ is None else loaded.vocabulary_[i] for i in result.tolist() if i >= 0]
-        explanations = [titled.with_code(loaded.explain(x, label, **options)) for label in labels]
+        explanations = [titled.explain(x, label, options) for label in labels]
     html, json_ = given["html"], given["json_"]
     if html is not None:
         write_text(html, as_page(explanations))
@@ -142,19 +136,6 @@ def _row(model: Any, folder: str, path: str | None, given: dict[str, Any]) -> An
     raise DataError(f"{source.name} has {counted(n_read, 'row')}: there is no row {number:,}, as the first is row 0.")
 
 
-def _names(given: dict[str, Any], text_model: bool) -> dict[str, Any]:
-    """What features and labels of a model over matrices are called."""
-    results: dict[str, Any] = {}
-    for name in ("feature_names", "label_names"):
-        if given[name] is None:
-            continue
-        if text_model:
-            raise DataError(f"--{name.replace('_', '-')} is for matrices: a model over text knows its names.")
-        lines = read_names(given[name])
-        results[name] = Vocabulary(lines) if name == "label_names" else lines
-    return results
-
-
 def _label(word: str, titled: TitledModel) -> str | int:
     """A label as it was typed: a name where labels have names, else an id."""
     names = titled.model.vocabulary_ if titled.names is None else titled.names
@@ -174,5 +155,10 @@ def _examples(titled: TitledModel, folder: str, given: dict[str, Any]) -> Any:
             known = {code: title for code, title in titled.title_of.items() if code in saved.vocabulary_}
             return saved.with_label_names(known)
         return saved
-    rows: Any = input_for(titled.model, folder, given["examples"], {**given, "format_": None}, part="trn").read()
-    return titled.rows(*rows) if titled.model.takes_texts and titled.title_of else rows
+    source: Any = input_for(titled.model, folder, given["examples"], {**given, "format_": None}, part="trn")
+    rows, labels = source.read()
+    if titled.model.takes_texts and titled.title_of:  # labels, or pairs of label and relevance, are codes
+        pairs = ([each if isinstance(each, tuple) else (each,) for each in row] for row in labels)
+        named = ([(titled.title(str(code)), *relevance) for code, *relevance in row] for row in pairs)
+        labels = [[each if len(each) > 1 else each[0] for each in row] for row in named]
+    return rows, labels

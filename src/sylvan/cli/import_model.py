@@ -13,14 +13,13 @@ from sylvan.params.wording import counted
 from sylvan.weights.layer import WEIGHT_DTYPES
 
 # Not taken from sylvan.importers, so that --help is quick; a test holds them equal.
-_LIBRARIES = ("libpecos", "omikuji", "napkinxc")
-_TITLES = {"libpecos": "libpecos", "omikuji": "omikuji", "napkinxc": "napkinXC"}
+_LIBRARIES = {"libpecos": "libpecos", "omikuji": "omikuji", "napkinxc": "napkinXC"}
 
 
 @click.command("import")
 @click.argument("source", metavar="FOLDER")
 @click.option("--model", "folder", required=True, metavar="DIR", help="Where to save the model.")
-@click.option("--from", "library", type=click.Choice(_LIBRARIES), help="The library; by default recognised.")
+@click.option("--from", "library", type=click.Choice(tuple(_LIBRARIES)), help="The library; by default recognised.")
 @click.option("--weight-dtype", type=click.Choice(tuple(reversed(WEIGHT_DTYPES))), default="float32", show_default=True,
               help="How weights are stored; uint8 rounds them and halves the model, uint4 leaves a third.")  # fmt: skip
 @click.option("--beam", type=click.IntRange(min=1), metavar="N", help="Nodes followed per layer, instead of its own.")
@@ -45,6 +44,8 @@ def command(ctx: click.Context, /, source: str, folder: str, labels: str | None,
     from sylvan import importers
     from sylvan.models.text import TextModel
     from sylvan.store import check_target
+    from sylvan.store.registry import load
+    from sylvan.text import TfidfVectorizer
 
     if (labels is None) != (given["vectorizer"] is None):
         raise click.UsageError("--labels and --vectorizer go together: names need texts, and texts names.", ctx)
@@ -59,11 +60,15 @@ def command(ctx: click.Context, /, source: str, folder: str, labels: str | None,
         model.set_params(beam=given["beam"])
     whole: Any = model
     if names is not None:
-        whole = TextModel.from_parts(_load_vectorizer(given["vectorizer"]), model, names)
+        vectorizer: Any = load(given["vectorizer"])
+        if not isinstance(vectorizer, TfidfVectorizer):
+            kind = type(vectorizer).__name__
+            raise ParameterError(f"{given['vectorizer']!r} holds a {kind}, not a TfidfVectorizer.")
+        whole = TextModel.from_parts(vectorizer, model, names)
     whole.save(folder)
     Session.of(ctx).written = f"the model was saved in {folder}"
     if not quiet:
-        click.echo(f"Read {source}, a model of {_TITLES[library]}: {counted(model.n_features_, 'feature')}")
+        click.echo(f"Read {source}, a model of {_LIBRARIES[library]}: {counted(model.n_features_, 'feature')}")
         for ranker in model.rankers_:
             click.echo(f"  {ranker.tree!r}")
         combine = model.combine if isinstance(model.combine, str) else ", ".join(model.combine)
@@ -85,13 +90,3 @@ def _read_names(path: str) -> Any:
     if lines and not lines[-1]:
         lines.pop()
     return Vocabulary(line.rstrip("\r") for line in lines)
-
-
-def _load_vectorizer(folder: str) -> Any:
-    from sylvan.store.registry import load
-    from sylvan.text import TfidfVectorizer
-
-    result = load(folder)
-    if not isinstance(result, TfidfVectorizer):
-        raise ParameterError(f"{folder!r} holds a {type(result).__name__}, not a TfidfVectorizer.")
-    return result

@@ -52,14 +52,10 @@ def working(session: Session, model: Any, given: dict[str, Any]) -> tuple[Any, d
     from sylvan.runtime.memory import parse_bytes
 
     known = inspect.signature(type(model).fit).parameters
-    for option in ("memory_limit", "checkpoint", "resume"):
-        needed = "memory_limit" if option == "memory_limit" else "checkpoint"
-        if given.get(option) is not None and needed not in known:
-            name = option.replace("_", "-")
-            raise ParameterError(f"--{name} is not for {type(model).__name__}, which is trained in one piece.")
-    options: dict[str, Any] = {}
-    if given.get("force") and "force" in known:
-        options["force"] = True
+    for option, needed in (("memory-limit", "memory_limit"), ("checkpoint", "checkpoint"), ("resume", "checkpoint")):
+        if given.get(option.replace("-", "_")) is not None and needed not in known:
+            raise ParameterError(f"--{option} is not for {type(model).__name__}, which is trained in one piece.")
+    options: dict[str, Any] = {"force": True} if given.get("force") and "force" in known else {}
     if "checkpoint" not in known:
         return None, options
     if given.get("memory_limit") is not None:
@@ -151,7 +147,19 @@ def config_of(ctx: click.Context) -> Config:
 def _preset(ctx: click.Context, _: click.Parameter, path: str | None) -> None:
     if path is None:
         return
-    tables = _read_toml(path)
+    if not path.lower().endswith(".toml"):
+        raise DataError(f"--config takes a .toml file. Got {path!r} instead.")
+    if not os.path.isfile(path):
+        raise DataError(f"There is no file {path!r} to read options from.")
+    try:
+        import tomllib
+    except ImportError:  # Python 3.10
+        import tomli as tomllib
+    with open(path, "rb") as stream:
+        try:
+            tables: dict[str, Any] = tomllib.load(stream)
+        except ValueError as error:  # so is bad UTF-8
+            raise DataError(f"{path} is not TOML: {' '.join(str(error).split())}.") from error
     options, parameters, text = (_named(tables.get(name)) for name in TABLES)
     ctx.meta[_KEY] = config = Config(path, parameters, text)
     for name, table in tables.items():
@@ -209,24 +217,6 @@ def _options(ctx: click.Context, config: Config, table: Mapping[str, Any]) -> di
 def _guess(name: str, known: Any) -> str:
     near = difflib.get_close_matches(name, list(known), n=1)
     return f" Did you mean {near[0]!r}?" if near else ""
-
-
-def _read_toml(path: str) -> dict[str, Any]:
-    """The file's tables."""
-    if not path.lower().endswith(".toml"):
-        raise DataError(f"--config takes a .toml file. Got {path!r} instead.")
-    if not os.path.isfile(path):
-        raise DataError(f"There is no file {path!r} to read options from.")
-    try:
-        import tomllib
-    except ImportError:  # Python 3.10
-        import tomli as tomllib
-    with open(path, "rb") as stream:
-        try:
-            tables: dict[str, Any] = tomllib.load(stream)
-        except ValueError as error:  # so is bad UTF-8
-            raise DataError(f"{path} is not TOML: {' '.join(str(error).split())}.") from error
-    return tables
 
 
 OF_TEXTS = "unknown"  # the parameter of a TextModel that is set as if it were its model's

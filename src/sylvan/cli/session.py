@@ -47,18 +47,18 @@ def in_options(sentence: str, command: click.Command | None, names: Collection[s
     """A sentence of the library as one who typed ``command`` reads it. ``rows=(X, Y)`` becomes ``--rows TRAIN`` where
     the command has that option, and any other argument a setting, as ``--set keep_rows=true``. ``names`` are those of
     files, which stay as they are."""
-    known = [] if command is None else [one for one in command.params if isinstance(one, click.Option)]
-    options = {one.opts[0].lstrip("-").replace("-", "_"): one for one in known} | {one.name: one for one in known}
+    taken = [each for each in ([] if command is None else command.params) if isinstance(each, click.Option)]
+    options = {each.opts[0].lstrip("-").replace("-", "_"): each for each in taken} | {each.name: each for each in taken}
 
-    def of_parameter(found: re.Match[str]) -> str:
-        return options[found[1]].opts[0] if found[1] in options else found[0]
+    def of_parameter(match: re.Match[str], group: str | int = 1) -> str:
+        return options[match[group]].opts[0] if match[group] in options else match[0]
 
-    def of_word(found: re.Match[str]) -> str:
-        bare, name, value = found["bare"], found["name"], found["value"]
-        if found[0] in names or not (bare or name):
-            return found[0]
-        if bare:
-            return options[bare].opts[0] if bare in options else found[0]
+    def of_word(match: re.Match[str]) -> str:
+        name, value = match["name"], match["value"]
+        if match[0] in names or not (match["bare"] or name):
+            return match[0]
+        if match["bare"]:
+            return of_parameter(match, "bare")
         if name in options:
             return _option(options[name], value)
         return f"{OPTIONS[name]} {_typed(value)}" if name in OPTIONS else f"--set {name}={_typed(value)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import statistics
 from collections.abc import Sequence
@@ -86,10 +87,8 @@ def _value(text: str) -> Any:
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
     for kind in (int, float):
-        try:
+        with contextlib.suppress(ValueError):
             return kind(text)
-        except ValueError:
-            pass
     return text
 
 
@@ -134,11 +133,10 @@ def _measures(values: dict[str, Any]) -> str:
 
 def _summarise(result: Sequence[dict[str, Any]], seeds: Sequence[int], given: dict[str, Any]) -> None:
     """Write mean and standard deviation of the test measures over the seeds."""
-    tested = [results["test"] for results in result]
     summary: dict[str, Any] = {}
-    for name in tested[0]:
-        values = [test.get(name) for test in tested]
-        if all(value is not None for value in values):
+    for name in result[0]["test"]:
+        values = [results["test"].get(name) for results in result]
+        if None not in values:
             summary[name] = {"mean": statistics.fmean(values), "std": statistics.stdev(values), "values": values}
     path = os.path.join(given["folder"], "results.json")
     write_json(path, {"settings": result[0]["settings"], "seeds": list(seeds), "test": summary})

@@ -284,8 +284,12 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str
         model.text_fields_, model.labels_field_ = source.text_fields, source.labels_field
     elif model.takes_texts:
         raise DataError(f"{type(model).__name__} learns from texts, but {given['train']} is {source.words}.")
-    else:
-        _refuse_text_options(given, source.words)
+    for option in () if source.is_text else (*_TEXT_SHORTCUTS, "text_settings", "text_fields"):
+        if given[option] not in (None, ()):
+            name = {"text_settings": "set-text", "text_fields": "text-field"}.get(option, option.replace("_", "-"))
+            raise DataError(f"--{name} is for text, but {given['train']} is a matrix.")
+    if given[of.OF_TEXTS] and not source.is_text:
+        raise ParameterError(f"The {of.OF_TEXTS!r} parameter is for texts, and {given['train']} is {source.words}.")
     if "label_texts" in options and "label_texts" not in inspect.signature(model.fit).parameters:
         raise DataError(f"--label-texts is not for {type(model).__name__} over {source.words}.")
     if given["label_encoder"] is not None and "label_texts" not in options:
@@ -346,12 +350,3 @@ def _read_and_fit(model: Any, source: Any, options: dict[str, Any], given: dict[
         inputs = iter(inputs)  # which gives the texts up once they are features
     model.fit(inputs, labels, **options)
     return read
-
-
-def _refuse_text_options(given: dict[str, Any], words: str) -> None:
-    names = [f"--{name.replace('_', '-')}" for name in _TEXT_SHORTCUTS if given[name] is not None]
-    names += ["--set-text"] * bool(given["text_settings"]) + ["--text-field"] * bool(given["text_fields"])
-    if names:
-        raise DataError(f"{names[0]} is for text, but {given['train']} is a matrix.")
-    if given[of.OF_TEXTS]:
-        raise ParameterError(f"The {of.OF_TEXTS!r} parameter is for texts, and {given['train']} is {words}.")

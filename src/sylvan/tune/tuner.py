@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from sylvan import store
 from sylvan.arrays import validate
-from sylvan.arrays.canonical import Csr, take_rows
+from sylvan.arrays.canonical import Csr
 from sylvan.arrays.frames import holds_texts, texts_of
 from sylvan.arrays.topk import TopK
 from sylvan.data import Vocabulary
@@ -33,7 +33,7 @@ from sylvan.ranking.ensemble import Way, combine_rankings
 from sylvan.tune.result import COSTS, Budget, Limits, Trial, TuneResult, leaders, parse_seconds
 from sylvan.tune.search import JOINING, SAFETY, Search, Study, data_identity, need_optuna, ranked
 from sylvan.tune.space import Space, joined
-from sylvan.tune.workbench import QUERIES, SUBLINEAR, Metric, Scores, Workbench, bootstrap, median_latency
+from sylvan.tune.workbench import SUBLINEAR, Metric, Scores, Workbench, bootstrap
 
 MEMBERS = 6  # at most
 NOTHING = 0.0005  # as a share of the score: by so little more draws needn't be better
@@ -380,7 +380,7 @@ class _Finish:
             except (SylvanError, MemoryError) as error:
                 broken.append(f"#{candidate.number}: its training failed: {error}")
                 continue
-            latency, n_bytes = self._measure(model)
+            latency, n_bytes = self.bench.latency(model), store.saved_bytes(model.to_state())
             final = replace(candidate, latency=latency, n_bytes=n_bytes, seconds=seconds)
             if final.holds(self.limits):
                 return self._described(model, final, broken, pruned_to)
@@ -421,14 +421,6 @@ class _Finish:
         if limit is None or not has_weights(model) or store.saved_bytes(model.to_state()) <= limit:
             return model, seconds, None
         return model.compress(limit, room=ROOM), seconds, limit
-
-    def _measure(self, model: Estimator) -> tuple[float, int]:
-        """The latency of single queries, and the bytes of the saved model."""
-        k, X = self.bench.metric.k or 10, self.bench.X
-        holdout = self.bench.holdout[:QUERIES]
-        queries = [[X[row]] if self.bench.texts else take_rows(X, np.array([row])) for row in holdout]
-        latency = median_latency(lambda query: model.rank(query, k), queries, self.bench.clock)
-        return latency, store.saved_bytes(model.to_state())
 
     def _described(self, model: Estimator, final: Trial, broken: list[str], pruned_to: int | None) -> TuneResult:
         records = self.search.records

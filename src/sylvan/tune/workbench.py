@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -156,25 +156,13 @@ def rungs_of(n_rows: int) -> list[int]:
     return [n_rows // share for share in SHARES if share == 1 or n_rows // share >= LEAST_ROWS]
 
 
-def median_latency(rank: Callable[[Any], Any], queries: Sequence[Any], clock: Callable[[], float]) -> float:
-    """The median seconds of single queries, after a few that only warm up."""
-    for query in queries[:5]:
-        rank(query)
-    times = []
-    for query in queries:
-        start = clock()
-        rank(query)
-        times.append(clock() - start)
-    return float(np.median(times))
-
-
 @dataclass(frozen=True)
 class Features:
     """What the rows of a rung and the holdout became."""
 
     train: Csr
     holdout: Csr
-    transform: Callable[[Any], Any] | None  # of one text, where there are texts
+    transform: Callable[[Any], Any]  # of rows as they were given
     seconds: float
     n_bytes: int  # of the fitted vectoriser, saved
 
@@ -214,8 +202,8 @@ class Workbench:
         steps = [max(1, min(round(1 / (rows / len(train))), len(holdout) // JUDGED)) for rows in self.rungs]
         self.judged = [holdout[::step] for step in steps]
         self.truths = [take_rows(labels, judged) for judged in self.judged]
-        known = take_rows(labels, train)
-        self.label_counts = np.bincount(known.indices, minlength=labels.shape[1]).astype(np.int64)
+        trained_on = take_rows(labels, train).indices
+        self.label_counts = np.bincount(trained_on, minlength=labels.shape[1]).astype(np.int64)
         self.vectors = TemporaryDirectory()  # of texts, by a frozen encoder
         self._encoded, self._encoding = 0, 0.0  # rows so far, and seconds of each
         self._cache: OrderedDict[str, Any] = OrderedDict()
@@ -241,7 +229,7 @@ class Workbench:
 
         def make() -> Features:
             if not self.texts:
-                return Features(take_rows(self.X, rows), take_rows(self.X, judged), None, 0.0, 0)
+                return Features(take_rows(self.X, rows), take_rows(self.X, judged), lambda rows: rows, 0.0, 0)
             vectorizer, start = setting.vectorizer(self.n_jobs), self.clock()
             train = vectorizer.fit_transform_blocks([[self.X[row] for row in rows]])
             seconds = self.clock() - start
@@ -272,11 +260,10 @@ class Workbench:
         if setting.takes_texts:
             return None
         features, (labels, _) = self.features(setting, rung), self.rung_labels(rung)
-        model, _ = self._model(setting, features, labels, rung)
+        model: Any = self._model(setting, features, labels, rung)[0]
         if not isinstance(model, XRLinear):
             return None
-        trees = None if model.tree is None else [model.tree]
-        return model.plan(features.train, labels, trees=trees)
+        return model.plan(features.train, labels, trees=None if model.tree is None else [model.tree])
 
     def measure(self, setting: Setting, rung: int) -> Measured:
         """Train on a rung's rows and rank its rows of the holdout."""
@@ -297,7 +284,7 @@ class Workbench:
         if self.max_bytes is not None and rung == len(self.rungs) - 1:
             model, n_bytes = self._pruned(model, n_bytes, self.max_bytes - others)
         top = self._answers(model, features.holdout, used)
-        scores, latency = self.scores(top, rung), self._latency(model, features)
+        scores, latency = self.scores(top, rung), self.latency(model, features.transform)
         whole, least = (others + round(size * growth**SUBLINEAR) for size in (n_bytes, least_bytes))
         return Measured(scores, seconds, whole, least, latency, top, self.clock() - begin)
 
@@ -305,24 +292,21 @@ class Workbench:
         """As :meth:`measure`, of a model with a frozen encoder, which encodes each text once in all trials."""
         begin = self.clock()
         rows, (labels, used) = self.train[: self.rungs[rung]], self.rung_labels(rung)
-        texts, holdout = [self.X[row] for row in rows], [self.X[row] for row in self.judged[rung]]
+        texts, holdout = ([self.X[row] for row in part] for part in (rows, self.judged[rung]))
         model = setting.build(True, self.n_jobs).set_params(cache=self.vectors.name)
-        start = self.clock()
-        model.fit(texts, labels.to_scipy())
-        seconds = self.clock() - start
-        if not self._encoded:  # the same once more, without encoding: what encoding takes
+        times = []  # the first setting is trained once more, without encoding: the difference is what encoding takes
+        for _ in range(1 if self._encoded else 2):
             start = self.clock()
             model.fit(texts, labels.to_scipy())
-            warm = self.clock() - start
-            self._encoding, seconds = max(0.0, seconds - warm) / len(rows), max(seconds, warm)
-        else:
-            seconds += self._encoding * min(self._encoded, len(rows))
+            times.append(self.clock() - start)
+        if not self._encoded:
+            self._encoding = max(0.0, times[0] - times[1]) / len(rows)
+        seconds = max(times) + self._encoding * min(self._encoded, len(rows))
         self._encoded = max(self._encoded, len(rows))
         top = self._answers(model, holdout, used)
         scores = self.scores(top, rung)
         model.set_params(cache=None)
-        k = self.metric.k or 10
-        latency = median_latency(lambda text: model.rank([text], k), holdout[:QUERIES], self.clock)
+        latency = self.latency(model)
         with TemporaryDirectory() as folder:
             model.save(os.path.join(folder, "model"))
             n_bytes = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
@@ -340,11 +324,8 @@ class Workbench:
 
     def _answers(self, model: Estimator, holdout: Any, used: npt.NDArray[np.int32]) -> TopK:
         """A ranking of the holdout by the ids of all labels, with probabilities unless a ``tail`` orders it."""
-        depth = min(CANDIDATES, model.n_labels_)
-        if getattr(model, "tail", None) is None:
-            top = model.probabilities(model.rank_plainly(holdout, depth))
-        else:
-            top = model.rank(holdout, depth)
+        depth, ordered = min(CANDIDATES, model.n_labels_), getattr(model, "tail", None) is not None
+        top = model.rank(holdout, depth) if ordered else model.probabilities(model.rank_plainly(holdout, depth))
         labels = np.where(top.labels >= 0, used[top.labels], np.int32(-1)).astype(np.int32)
         return TopK(labels, np.asarray(top.scores, np.float32))
 
@@ -352,11 +333,15 @@ class Workbench:
         """The metric of answers to the rows of the holdout that a rung looks at, by default the last: all."""
         return self.metric.scores(self.truths[rung], top, self.label_counts, len(self.train))
 
-    def _latency(self, model: Estimator, features: Features) -> float:
-        k, transform = self.metric.k or 10, features.transform
-        if transform is None:
-            n_queries = min(QUERIES, features.holdout.shape[0])
-            rows = [take_rows(features.holdout, np.array([row])) for row in range(n_queries)]
-            return median_latency(lambda row: model.rank(row, k), rows, self.clock)
-        texts = [self.X[row] for row in self.holdout[:QUERIES]]
-        return median_latency(lambda text: model.rank(transform([text]), k), texts, self.clock)
+    def latency(self, model: Estimator, transform: Callable[[Any], Any] = lambda rows: rows) -> float:
+        """The median seconds of single queries; ``transform`` makes features of one."""
+        k, rows = self.metric.k or 10, self.holdout[:QUERIES]
+        queries = [[self.X[row]] if self.texts else take_rows(self.X, np.array([row])) for row in rows]
+        for query in queries[:5]:  # which only warm up
+            model.rank(transform(query), k)
+        times = []
+        for query in queries:
+            start = self.clock()
+            model.rank(transform(query), k)
+            times.append(self.clock() - start)
+        return float(np.median(times))

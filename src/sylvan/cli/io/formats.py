@@ -102,9 +102,8 @@ _ANNIF = re.compile(rb"[^\t]*\t\s*(?:<[^<>\s]+>\s*)*$")
 
 def _foreign(head: bytes, format_: str | None) -> tuple[str, str] | None:
     """What a file is that is none of Sylvan's formats, and what to do; None for any other."""
-    for beginning, what, way_out in _BEGINNINGS:
-        if head.startswith(beginning):
-            return what, way_out
+    if known := next((known for known in _BEGINNINGS if head.startswith(known[0])), None):
+        return known[1:]
     if head.startswith(b"PK\x03\x04"):
         if b".npy" in head[:200] or format_ == "npz":
             return None
@@ -113,11 +112,10 @@ def _foreign(head: bytes, format_: str | None) -> tuple[str, str] | None:
         return "a tar archive", _UNPACK
     if head.startswith((b"\x93NUMPY", b"PAR1")):
         return None
-    start = head.lstrip()[:4096]
-    if start.startswith(b"<") and format_ not in ("lines", "text"):
-        for pattern, what, way_out in _MARKUP:
-            if pattern.search(start):
-                return what, way_out
+    start = head.lstrip()[:4096] if format_ not in ("lines", "text") else b""
+    for pattern, what, way_out in _MARKUP if start.startswith(b"<") else ():
+        if pattern.search(start):
+            return what, way_out
     if _MARC.match(head):
         return "records in MARC 21 (ISO 2709)", _RECORDS
     if b"\x00" in head:
@@ -152,9 +150,10 @@ def detect(path: str, given: str | None) -> str:
     result = given or ours or _named(path, head) or _sniff(head, "lines" if path == "-" else "text")
     if result == "pecos" and given is None:
         _doubt_pecos(name, head)
-    if result in ("npz", "npy") and path == "-":
+    begins = {"npz": b"PK", "npy": b"\x93NUMPY"}.get(result)
+    if begins and path == "-":
         raise DataError(f"stdin carries text formats only, not {result}: give the path of a file.")
-    if result in ("npz", "npy") and not head.startswith(b"PK" if result == "npz" else b"\x93NUMPY"):
+    if begins and not head.startswith(begins):
         raise DataError(f"{path}: this is no .{result} file.")
     return result
 
@@ -181,7 +180,7 @@ def _folder(path: str) -> str:
 def _named(path: str, head: bytes) -> str | None:
     """The format that the name tells, or the kind of it that the content tells."""
     result = format_of_name(path)
-    if result == "csv" and b"subject_uris" in _first_line(head):
+    if result == "csv" and b"subject_uris" in head.partition(b"\n")[0]:
         return "annif-csv"
     if result == "tsv":
         lines = _whole_lines(head)
@@ -206,21 +205,16 @@ def _all(form: re.Pattern[bytes], lines: list[bytes]) -> bool:
 
 def has_header(path: str) -> bool:
     """Whether the first line of a sparse matrix in text is three bare numbers: its rows, features and labels."""
-    return bool(_HEADER.match(_first_line(head_of(path))))
-
-
-def _first_line(head: bytes) -> bytes:
-    return head.split(b"\n", 1)[0]
+    return bool(_HEADER.match(head_of(path).partition(b"\n")[0]))
 
 
 def _doubt_pecos(name: str, head: bytes) -> None:
     """Refuse lines of one number, a tab and text where the numbers rise from line to line, as ids of rows do."""
-    numbers = [line.split(b"\t", 1)[0] for line in _whole_lines(head)]
-    values = [int(number) for number in numbers if number.isdigit()]
-    steps = [second - first for first, second in pairwise(values)]
-    if len(values) < len(numbers) or len(steps) < 3:
-        return
-    if set(steps) == {1} or (len(steps) > 6 and min(steps) > 0):
+    numbers = [line.partition(b"\t")[0] for line in _whole_lines(head)]
+    steps = (
+        {int(second) - int(first) for first, second in pairwise(numbers)} if all(map(bytes.isdigit, numbers)) else ()
+    )
+    if len(numbers) > 3 and steps and (steps == {1} or (len(numbers) > 7 and min(steps) > 0)):
         raise DataError(
             f"{name}: its lines look like ids and texts, as their numbers rise from line to line: say --format pecos "
             "if they are ids of labels, or --format tsv --text-field 2 for the texts."
@@ -234,7 +228,7 @@ def _sniff(head: bytes, plain: str) -> str:
     lines = [line for line in head.split(b"\n") if line.strip()]
     if len(head) >= _HEAD and lines:  # the last line, or pair of the only one, may be cut off
         lines = lines[:-1] or [lines[0].rpartition(b" ")[0]]
-    if _HEADER.match(_first_line(head)) or all(_SPARSE.match(line) for line in lines[:20]):
+    if _HEADER.match(head.partition(b"\n")[0]) or all(_SPARSE.match(line) for line in lines[:20]):
         return "xmc"
     whole = _whole_lines(head)
     if any(line.lstrip().startswith(b"__label__") for line in whole):

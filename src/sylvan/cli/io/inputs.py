@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sylvan import data
-from sylvan.cli.io.formats import FORMATS, TEXT_FORMATS, detect, format_of_name
+from sylvan.cli.io.formats import FORMATS, MATRIX_FORMATS, TEXT_FORMATS, detect, format_of_name
 from sylvan.cli.io.label_files import need_language
 from sylvan.cli.io.matrices import FileInput, MatrixInput
 from sylvan.cli.session import say_once
@@ -43,9 +43,11 @@ LABELS = ("labels", "label", "subjects", "subject_uris", "weights")  # fields of
 _IDS = {"id", "_id", "uid", "uuid", "doc_id", "document_id", "uri", "url"}  # fields that nobody means as text
 COLUMNS = ("jsonl", *_TABLES, "parquet", "dataset")  # formats whose fields have names
 NO_LABELS = ("lines", "text")
-_MATRIX_OPTIONS = {"--labels": "labels", "--first-feature": "first_feature", "--weighted-labels": "weighted_labels"}
-# Options of texts: the formats that each is for, and what is said when it is given for another.
-_TEXT_OPTIONS: dict[str, tuple[str, tuple[str, ...], str]] = {
+# Options: the formats that each is for, and what is said when it is given for another.
+_OPTIONS: dict[str, tuple[str, tuple[str, ...], str]] = {
+    "--labels": ("labels", MATRIX_FORMATS, "matrices"),
+    "--first-feature": ("first_feature", MATRIX_FORMATS, "matrices"),
+    "--weighted-labels": ("weighted_labels", MATRIX_FORMATS, "matrices"),
     "--text-field": ("text_fields", COLUMNS, "fields with names"),
     "--labels-field": ("labels_field", COLUMNS, "fields with names"),
     "--label-separator": ("label_separator", COLUMNS, "fields with names"),
@@ -53,11 +55,8 @@ _TEXT_OPTIONS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "--header": ("header", _TABLES, "tables"),
     "--quoting": ("quoting", _TABLES, "tables"),
     "--items": ("items", ("pecos",), "PECOS's files"),
-    "--encoding": (
-        "encoding", tuple(name for name in TEXTS if name not in ("parquet", "dataset", "annif-folder")),
-        "files of text",
-    ),
-}  # fmt: skip
+    "--encoding": ("encoding", tuple({*TEXTS} - {"parquet", "dataset", "annif-folder"}), "files of text"),
+}
 
 
 @dataclass(frozen=True)
@@ -75,15 +74,15 @@ class TextInput(FileInput):
 
     is_text = True
 
-    def training_blocks(self) -> Iterator[Any]:
+    def training_blocks(self) -> Iterator[data.TextData]:
         """As :meth:`read`, a few thousand rows at a time."""
-        self._need_labels()
-        yield from self.stream()
+        if self.format in NO_LABELS:
+            raise DataError(f"{self.name} is {self.words} and holds no labels: give JSON lines with a field of labels.")
+        return self.stream()
 
     def read(self) -> tuple[list[str], list[list[Any]]]:
         """All texts and their labels, as pairs of label and relevance where the file weighs them."""
-        self._need_labels()
-        result = collect(row for block in self.stream() for row in block.rows())
+        result = collect(row for block in self.training_blocks() for row in block.rows())
         if not any(result.labels):
             raise DataError(f"{self.name}: no row has a label in the field {self.labels_field!r}.")
         if result.weights is None:
@@ -92,14 +91,8 @@ class TextInput(FileInput):
 
     def blocks(self, with_labels: bool = False) -> Iterator[tuple[list[str], list[list[Any]] | None]]:
         """Texts, and labels if asked for, a few thousand rows at a time."""
-        if with_labels:
-            self._need_labels()
-        for block in self.stream(with_labels):
+        for block in self.training_blocks() if with_labels else self.stream(False):
             yield block.texts, block.labels if with_labels else None
-
-    def _need_labels(self) -> None:
-        if self.format in NO_LABELS:
-            raise DataError(f"{self.name} is {self.words} and holds no labels: give JSON lines with a field of labels.")
 
     def fields(self, texts: bool = False) -> list[str]:
         """The names of the file's fields, in its order; with ``texts`` those of text alone, as far as that is known."""
@@ -179,17 +172,14 @@ def open_input(
     if all(map(os.path.isfile, pair)):
         path, labels = pair[0], labels or pair[1]
     format_ = "csr" if is_csr_folder(path) else detect(path, given["format_"])
-    if format_ in TEXT_FORMATS:
-        for option, name in _MATRIX_OPTIONS.items():
-            if given[name] is not None:
-                raise DataError(f"{option} is for matrices, but {path} is {FORMATS[format_]}.")
+    is_text = format_ in TEXT_FORMATS
+    for option, (name, formats, words) in _OPTIONS.items():
+        if given.get(name) not in (None, ()) and format_ not in formats and (is_text or option != "--labels-field"):
+            raise DataError(f"{option} is for {words if is_text else 'text'}, but {path} is {FORMATS[format_]}.")
+    if is_text:
         return _text_input(path, format_, given, model, says_unread)
-    for option, (name, _, _) in _TEXT_OPTIONS.items():
-        if option != "--labels-field" and given.get(name) not in (None, ()):
-            raise DataError(f"{option} is for text, but {path} is {FORMATS[format_]}.")
-    first, of_model = given["first_feature"], None
-    if format_ == "svmlight" and first is None:
-        of_model = getattr(model, "first_feature_", None)
+    first = given["first_feature"]
+    of_model = getattr(model, "first_feature_", None) if format_ == "svmlight" and first is None else None
     return MatrixInput(
         path, format_, labels, of_model if first is None else int(first), given["threads"],
         bool(given["weighted_labels"]), bool(given.get("quiet")), of_model is not None,
@@ -218,9 +208,6 @@ def with_fields(
 
 
 def _text_input(path: str, format_: str, given: Mapping[str, Any], model: object, says_unread: bool) -> TextInput:
-    for option, (name, formats, words) in _TEXT_OPTIONS.items():
-        if given.get(name) not in (None, ()) and format_ not in formats:
-            raise DataError(f"{option} is for {words}, but {path} is {FORMATS[format_]}.")
     known = tuple(getattr(model, "text_fields_", ("text",))), str(getattr(model, "labels_field_", "labels"))
     delimiter, usual, labels = given.get("delimiter"), TEXTS[format_].delimiter, given["labels_field"]
     if delimiter is None and usual:
@@ -259,13 +246,10 @@ def _text_input(path: str, format_: str, given: Mapping[str, Any], model: object
 
 def _delimiter_of(path: str, usual: str, columns: Sequence[str], header: bool | None) -> str:
     """The separator of a table's cells: what its format usually has, or another mark if only that gives the columns."""
-    numbers = [int(column) for column in columns if column.isdecimal()]
+    n_columns = max((int(column) for column in columns if column.isdecimal()), default=1)
     names = set() if header is False else {column for column in columns if not column.isdecimal()}
-    for mark in (usual, *_MARKS):
-        row = first_row(path, mark)
-        if names <= set(row) and len(row) >= max(numbers, default=1):
-            return mark
-    return usual
+    rows = ((mark, first_row(path, mark)) for mark in (usual, *_MARKS))
+    return next((mark for mark, row in rows if names <= set(row) and len(row) >= n_columns), usual)
 
 
 def _split_names(names: Iterable[str], fields: Sequence[str]) -> tuple[str, ...]:

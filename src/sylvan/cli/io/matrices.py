@@ -122,29 +122,23 @@ class MatrixInput(FileInput):
 
     def blocks(self, n_features: int) -> Iterator[tuple[Any, sp.csr_matrix | None]]:
         """Features, and labels where the file holds them, a few thousand rows at a time."""
+        of_arrays = self.format == "parts" or self.format in _WITHOUT_LABELS
         n_rows = 0
-        for X, Y in self._blocks(n_features):
+        for X, Y in self._array_blocks(n_features) if of_arrays else self._text_blocks(n_features):
             n_rows += X.shape[0]
             yield X, Y
         self._say(n_rows, counted(n_features, "feature"))
 
-    def _blocks(self, n_features: int) -> Iterator[tuple[Any, sp.csr_matrix | None]]:
-        if self.format == "parts":
-            X, Y = data.open_parts(self.path)
-            self._check_width(X.shape[1], n_features)
-            for first, last in split_ranges(X.shape[0], _ROWS):
-                rows = np.arange(first, last)
-                yield X.take(rows).to_scipy(), None if Y is None else Y.take(rows).to_scipy()
-        elif self.format in _WITHOUT_LABELS:
-            whole = self._features()[0]
-            whole = _scipy(whole) if self.format == "csr" else whole
-            self._check_width(whole.shape[1], n_features)
-            if not whole.shape[0]:
-                raise DataError(f"{self.name}: the matrix has no rows.")
-            for first, last in split_ranges(whole.shape[0], _ROWS):
-                yield whole[first:last], None
-        else:
-            yield from self._text_blocks(n_features)
+    def _array_blocks(self, n_features: int) -> Iterator[tuple[Any, sp.csr_matrix | None]]:
+        X, Y = self._features()
+        X = _scipy(X) if self.format == "csr" else X
+        self._check_width(X.shape[1], n_features)
+        if self.format != "parts" and not X.shape[0]:
+            raise DataError(f"{self.name}: the matrix has no rows.")
+        for first, last in split_ranges(X.shape[0], _ROWS):
+            rows = np.arange(first, last)
+            block = X.take(rows).to_scipy() if self.format == "parts" else X[first:last]
+            yield block, None if Y is None else Y.take(rows).to_scipy()
 
     def _check_width(self, width: int, n_features: int) -> None:
         if width != n_features:
@@ -183,14 +177,12 @@ class MatrixInput(FileInput):
                 waiting += empty
                 block = next(blocks, b"")
         # Only a header can say that the empty lines at the end are rows.
-        if promised is None:
-            if not given:
-                raise DataError(f"{self.name}: the file holds no instances.")
-        elif not given <= promised <= given + waiting:
-            raise DataError(
-                f"{self.name}, line 1: the header promises {counted(promised, 'row')}, but {given + waiting} follow."
-            )
-        elif promised > given:
+        if promised is None and not given:
+            raise DataError(f"{self.name}: the file holds no instances.")
+        if promised is not None and not given <= promised <= given + waiting:
+            words = f"the header promises {counted(promised, 'row')}, but {given + waiting} follow"
+            raise DataError(f"{self.name}, line 1: {words}.")
+        if promised is not None and promised > given:
             yield _empty(promised - given, n_features), _empty(promised - given, 0)
 
     def _first_feature(self, stream: Any, block: bytes, n_features: int) -> int:
@@ -209,11 +201,9 @@ class MatrixInput(FileInput):
 def _slices(
     rows: Rows, n: int, n_features: int, before: int, shift: int
 ) -> Iterator[tuple[sp.csr_matrix, sp.csr_matrix]]:
-    if shift and rows.min_feature == 0:
-        X, Y = rows.matrices(n, n_features + shift, rows.max_label + 1)
-        X = X[:, shift:]
-    else:
-        X, Y = rows.matrices(n, n_features, rows.max_label + 1, shift)
+    cut = shift if rows.min_feature == 0 else 0
+    X, Y = rows.matrices(n, n_features + cut, rows.max_label + 1, shift - cut)
+    X = X[:, cut:] if cut else X
     if before:
         X, Y = (sp.vstack([_empty(before, matrix.shape[1]), matrix], format="csr") for matrix in (X, Y))
     for first, last in split_ranges(X.shape[0], _ROWS):
