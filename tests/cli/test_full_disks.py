@@ -21,7 +21,7 @@ from sylvan.cli import models as cli_models
 from sylvan.errors import DiskSpaceError, ModelError
 from sylvan.models.text import TextModel
 from sylvan.ranking import linear
-from sylvan.runtime import checkpointed
+from sylvan.runtime import checkpointed, plan
 from sylvan.runtime.plan import Need, Plan, free_bytes, need_room
 
 Usage = namedtuple("Usage", "total used free")
@@ -121,7 +121,7 @@ def test_a_long_training_needs_room_for_its_checkpoint_too(
     with pytest.raises(DiskSpaceError, match=words):
         cli_models.need_disk(Planned(), ["a"], [["b"]], {**options, "checkpoint": checkpoint}, folder)
     cli_models.need_disk(Planned(), ["a"], [["b"]], options, folder)
-    monkeypatch.setattr(disk, "disk_of", lambda folder: len(folder))  # on two disks
+    monkeypatch.setattr(plan, "disk_of", lambda folder: len(folder))  # on two disks
     cli_models.need_disk(Planned(), ["a"], [["b"]], {**options, "checkpoint": checkpoint}, folder)
 
 
