@@ -14,16 +14,19 @@ from sylvan.arrays.topk import TopK
 from sylvan.cli import options as of
 from sylvan.cli.evaluate import unknown_words
 from sylvan.cli.io.inputs import with_fields
-from sylvan.cli.io.label_files import LabelTitles
+from sylvan.cli.io.label_files import LabelTitles, read_labels, read_titles
 from sylvan.cli.io.matrices import MatrixInput
-from sylvan.cli.models import input_for, ranking_parameters
+from sylvan.cli.models import codes_of, input_for, load_model, ranking_parameters
 from sylvan.cli.options import on_cluster
 from sylvan.cli.session import Session, quietly, say
-from sylvan.data.formats.rankings import columns_of_output
+from sylvan.data.formats.rankings import columns_of_output, open_rankings
+from sylvan.data.other_fields import RecordSource
+from sylvan.distributed.cluster import need_ray
 from sylvan.distributed.ranking import Ranker, rank_sources
-from sylvan.distributed.ray_runner import RayRunner, need_ray
-from sylvan.errors import DataError
-from sylvan.models.blocks import Source
+from sylvan.distributed.ray_runner import RayRunner
+from sylvan.errors import DataError, ParameterError
+from sylvan.models.blocks import Source, has_probabilities, inner_of, rank_blocks
+from sylvan.parallel import progress
 from sylvan.params.wording import counted
 from sylvan.ranking.stopping import StoppingRule
 from sylvan.runtime.jobs import Job, current_runner
@@ -126,13 +129,6 @@ def command(model: str, inputs: tuple[str, ...], k: int | None, proba: bool | No
       sylvan predict runs/m X.tst.npz -k 100 --set beam=50 -o top.npz
       sylvan predict runs/m texts/*.jsonl --ray auto -o tags
     """
-    from sylvan.cli.io.label_files import read_lists, read_titles
-    from sylvan.cli.models import codes_of, load_model
-    from sylvan.data.formats.rankings import open_rankings
-    from sylvan.data.other_fields import RecordSource
-    from sylvan.models.blocks import has_probabilities, inner_of, rank_blocks
-    from sylvan.parallel import progress
-
     inputs, address = inputs or ("-",), given["ray_address"]
     into_folder = _into_folder(inputs, output, address, given["output_format"])
     titles = read_titles(given)
@@ -152,25 +148,27 @@ def command(model: str, inputs: tuple[str, ...], k: int | None, proba: bool | No
             say(given, "The model is not calibrated: its probabilities are scores brought into [0, 1].", err=True)
     else:
         rule = None
-    lists = read_lists(loaded, given["allowed"], given["denied"], inputs[0])
+    paths = {name: given[name] for name in ("allowed", "denied") if given[name] is not None}
+    if [*paths.values(), inputs[0]].count("-") > 1:
+        raise ParameterError("Only one of INPUT, --allowed and --denied can be read from stdin.")
+    lists = {name: read_labels(path, loaded) for name, path in paths.items()}
     key, ranker = "scores" if rule is None else "probabilities", None
     if address is not None:  # workers open the model as this command has set it
         parameters = tuple(sorted(ranking_parameters(loaded, given["settings"]).items()))
         ranker = Ranker.of(model, k, {"rule": rule, **lists}, parameters=parameters, device=given["device"])
-    if ranker is not None and into_folder:
-        with quietly(given), on_cluster(address, given["threads"]):
-            rank_into_folder(ranker, loaded, inputs, titles, key, {**given, "output": output})
-        return
+        if into_folder:
+            with quietly(given), on_cluster(address, given["threads"]):
+                rank_into_folder(ranker, loaded, inputs, titles, key, {**given, "output": output})
+            return
     source = input_for(loaded, model, inputs[0], given)
     rows = with_fields(source, columns_of_output(output, key, titles is not None), output, given)
     if inputs[0] == "-" and sys.stdin.isatty():
         say(given, "Reading from the terminal, one row per line, until Ctrl-D.", err=True)
+    of_table = given["output_delimiter"], given["guard_formulas"]
     with (
         quietly(given),
         on_cluster(address, given["threads"]),
-        open_rankings(
-            output, loaded.n_labels_, titles, key, given["output_delimiter"], given["guard_formulas"]
-        ) as writer,
+        open_rankings(output, loaded.n_labels_, titles, key, *of_table) as writer,
         progress("ranking", None, "row") as bar,
     ):
         blocks = rank_blocks(loaded, rows, k, rule=rule, **lists) if ranker is None else rank_on_cluster(ranker, rows)

@@ -136,9 +136,9 @@ class Trial:
 
     def broken(self, limits: Limits) -> list[str]:
         """A few words for each limit that isn't held."""
-        over = [cost for cost in COSTS if self.excesses(limits).get(cost.limit, 0) > 0]
-        pairs = [(cost.shown(getattr(self, cost.attribute)), cost.shown(getattr(limits, cost.limit))) for cost in over]
-        return [f"{c.words} {value}, which is more than {limit}" for c, (value, limit) in zip(over, pairs, strict=True)]
+        over = ((cost, cost.shown) for cost in COSTS if self.excesses(limits).get(cost.limit, 0) > 0)
+        words = "{} {}, which is more than {}".format
+        return [words(c.words, shown(getattr(self, c.attribute)), shown(getattr(limits, c.limit))) for c, shown in over]
 
     def holds(self, limits: Limits) -> bool:
         """Whether it is within all limits, as far as is known."""

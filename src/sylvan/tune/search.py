@@ -6,10 +6,10 @@ import contextlib
 import json
 import logging
 import os
-import warnings
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -47,29 +47,17 @@ def data_identity(X: Any, labels: Csr, holdout: npt.NDArray[np.int32], **choices
     """What a study's trials depend on beside their settings; studies of different identities can't be joined."""
 
     def checksum(parts: Iterable[Any]) -> int:
-        total = 0
-        for part in parts:
-            total = zlib.crc32(part if isinstance(part, bytes) else np.ascontiguousarray(part).tobytes(), total)
-        return total
+        return reduce(lambda total, part: zlib.crc32(part, total), parts, 0)
 
-    texts = isinstance(X, list)
-    features = (text.encode("utf-8", "surrogatepass") for text in X) if texts else (X.indptr, X.indices, X.data)
-    rows = checksum((labels.indptr, labels.indices, labels.data, holdout))
+    matrix = () if isinstance(X, list) else map(np.ascontiguousarray, (X.indptr, X.indices, X.data))
+    features = matrix or (text.encode("utf-8", "surrogatepass") for text in X)
+    rows = checksum(map(np.ascontiguousarray, (labels.indptr, labels.indices, labels.data, holdout)))
     return {"labels": rows, "features": checksum(features), "rows": labels.shape[0], **choices}
-
-
-@contextlib.contextmanager
-def _without_warnings() -> Iterator[None]:
-    """Without Optuna's remarks on what is experimental in it."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 class Study:
     """Trials by number, asked for and told; in memory, or in a folder that several processes may share."""
 
-    @_without_warnings()
     def __init__(self, space: Space, seed: int, identity: dict[str, Any], folder: str | None = None) -> None:
         self.optuna = need_optuna()
         self.optuna.logging.set_verbosity(logging.ERROR)
@@ -88,7 +76,6 @@ class Study:
         for start in () if self._study.get_trials(deepcopy=False) else space.starts():
             self._study.enqueue_trial(space.point(start), user_attrs={"whole": start.whole}, skip_if_exists=True)
 
-    @_without_warnings()
     def ask(self, best: Sequence[int] = ()) -> Any:
         """The next trial of the engine: a start, or in turns a variation of the best and what the sampler draws."""
         trials = self._study.get_trials(deepcopy=False)
@@ -105,7 +92,6 @@ class Study:
         )  # fmt: skip
         return self._study.ask()
 
-    @_without_warnings()
     def tell(self, trial: Any, record: Trial, top: TopK | None = None) -> None:
         """The end of a trial; the answers of one that is complete are stored beside the study."""
         if top is not None:
@@ -113,7 +99,7 @@ class Study:
             if self.folder is not None:
                 part = self.folder / f"answers-{record.number}.{os.getpid()}.npz"
                 np.savez(part, labels=top.labels, scores=top.scores)
-                os.replace(part, self._answers(record.number))
+                os.replace(part, self.folder / f"answers-{record.number}.npz")
         trial.set_user_attr("record", json.dumps(record.as_json()))
         state = self.optuna.trial.TrialState
         if record.state == "complete":
@@ -122,7 +108,6 @@ class Study:
             learned = record.state == "pruned" or record.score is not None
             self._study.tell(trial, state=state.PRUNED if learned else state.FAIL)
 
-    @_without_warnings()
     def give_back(self, trial: Any) -> None:
         """A trial that was interrupted will be tried again when the study resumes."""
         self._study.tell(trial, state=self.optuna.trial.TrialState.FAIL)
@@ -134,15 +119,11 @@ class Study:
         written = [trial.user_attrs["record"] for trial in ended if trial.user_attrs.get("record") is not None]
         return [Trial.of_json(json.loads(record)) for record in written]
 
-    def _answers(self, number: int) -> Path:
-        assert self.folder is not None
-        return self.folder / f"answers-{number}.npz"
-
     def top(self, number: int) -> TopK | None:
         """The answers of a complete trial; None where they are lost."""
         if number not in self._tops and self.folder is not None:
             lost = contextlib.suppress(OSError, KeyError, ValueError)
-            with lost, np.load(self._answers(number), allow_pickle=False) as arrays:
+            with lost, np.load(self.folder / f"answers-{number}.npz", allow_pickle=False) as arrays:
                 self._tops[number] = TopK(arrays["labels"], arrays["scores"])
         return self._tops.get(number)
 
@@ -246,7 +227,7 @@ class Search:
                 self._first_rungs.append(measured[0].elapsed)
             if first:
                 self._usual = measured
-                self._need_time(record)
+                self._need_time(record.seconds or 0.0)
             excess = max([0.0, *record.excesses(self.limits).values()])
             trial.set_user_attr("excess", excess)  # for the sampler
             if rung == self.last:
@@ -306,23 +287,20 @@ class Search:
             return f"no time is left: it would take {shown_time(plan.seconds)}"
         return "" if plan.fits else "there is too little memory for its training"
 
-    def _need_time(self, record: Trial) -> None:
+    def _need_time(self, needed: float) -> None:
         """Refuse to go on when the budget isn't enough for one training of the default model."""
-        seconds = self.budget.seconds
-        if seconds is not None and record.seconds is not None and record.seconds > seconds:
+        if self.budget.seconds is not None and needed > self.budget.seconds:
             raise TuningError(
-                f"The budget of {shown_time(seconds)} is too short: training the default model once on all "
-                f"{counted(self.bench.labels.shape[0], 'row')} takes about {shown_time(record.seconds)}, and a search "
-                "several times as long."
+                f"The budget of {shown_time(self.budget.seconds)} is too short: training the default model once on all "
+                f"{counted(self.bench.labels.shape[0], 'row')} takes about {shown_time(needed)}, and a search several "
+                "times as long."
             )
 
     def _say(self, record: Trial) -> None:
-        ending = {"complete": "", "pruned": f" with {counted(record.n_rows, 'row')}, pruned"}.get(record.state)
-        if ending is None:
-            ending = f"{record.state}: {record.note}"
-        score = " "
-        if record.score is not None and record.state != "skipped":
-            score = f" {self.bench.metric.name} {100 * record.score:.2f}"
+        endings = {"complete": "", "pruned": f" with {counted(record.n_rows, 'row')}, pruned"}
+        ending = endings.get(record.state, f"{record.state}: {record.note}")
+        scored = record.score is not None and record.state != "skipped"
+        score = f" {self.bench.metric.name} {100 * (record.score or 0):.2f}" if scored else " "
         best = self.best()
         so_far = f"; best {100 * (best[0].score or 0):.2f} (#{best[0].number})" if best else ""
         remaining = self.budget.remaining

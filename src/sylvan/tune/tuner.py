@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -287,7 +288,7 @@ def tune(
     >>> result.trials[0].number, len(result.model.rank(["a voyage to the south seas"], k=3).names[0])
     (0, 3)
     """
-    need_optuna()
+    optuna = need_optuna()
     chosen = Metric.of(metric)
     limits = Limits.of(max_latency, max_size, max_train_time)
     if max_trials is not None:
@@ -307,16 +308,22 @@ def tune(
         )
     least = None if limits.size is None else int(limits.size * (len(train) / labels.shape[0]) ** SUBLINEAR) - ROOM
     bench = Workbench(rows, labels, train, apart, chosen, name_bytes, n_jobs, clock, least)
-    with_encoder = None if encoder is None else _encoder(encoder, bench.texts)
+    with_encoder = None if encoder is None else os.fspath(encoder)
+    if with_encoder is not None:
+        if not bench.texts:
+            raise ParameterError("The 'encoder' parameter of tune is for texts, but X is a matrix.")
+        need_torch("sylvan.tune with an encoder")
+        encoder_of(XRTransformer(with_encoder, frozen=True))  # which says why it can't be opened
     long = isinstance(rows, list) and sum(map(len, rows)) > LONG * len(rows)
     space = Space(bench.texts, chosen.tail, limits.size is not None, seed, with_encoder, long)
     identity = data_identity(rows, labels, apart, metric=chosen.name, seed=seed, encoder=with_encoder) | {
         "size limit": limits.size is not None, "ranges": space.checksum()
     }  # fmt: skip
-    trials = Study(space, seed, identity, None if study is None else os.fspath(study))
-    search = Search(bench, trials, limits, allowed, max_trials, report or (lambda line: None))
     notes = []
-    with quiet():
+    with quiet(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        trials = Study(space, seed, identity, None if study is None else os.fspath(study))
+        search = Search(bench, trials, limits, allowed, max_trials, report or (lambda line: None))
         try:
             search.run()
         except KeyboardInterrupt:
@@ -341,16 +348,6 @@ def _training_rows(X: Any, Y: Any) -> tuple[list[str] | Csr, Csr, Vocabulary | N
     if labels.nnz == 0:
         raise DataError("No text has a label: there is nothing to learn.")
     return texts, labels, vocabulary, texts
-
-
-def _encoder(encoder: str | os.PathLike[str], texts: bool) -> str:
-    """The encoder's name, when it can be opened."""
-    if not texts:
-        raise ParameterError("The 'encoder' parameter of tune is for texts, but X is a matrix.")
-    need_torch("sylvan.tune with an encoder")
-    name = os.fspath(encoder)
-    encoder_of(XRTransformer(name, frozen=True))
-    return name
 
 
 class _Finish:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,17 +18,9 @@ from sylvan.data.formats.rdf import RDF_FORMS
 from sylvan.data.formats.subjects import header_separator
 from sylvan.data.label_terms import label_terms
 from sylvan.data.streams import head_of, open_read, unpacked_name
-from sylvan.errors import DataError, DataWarning, ParameterError
+from sylvan.errors import DataError, DataWarning
 from sylvan.labels.vocabulary import Numbers, ids_of_names
 from sylvan.params.wording import counted
-
-
-def read_lists(model: Any, allowed: str | None, denied: str | None, input_: str) -> dict[str, Any]:
-    """What ``rank`` is to be given besides: the label ids of the files that were named."""
-    if [allowed, denied, input_].count("-") > 1:
-        raise ParameterError("Only one of INPUT, --allowed and --denied can be read from stdin.")
-    paths = {"allowed": allowed, "denied": denied}
-    return {name: read_labels(path, model) for name, path in paths.items() if path is not None}
 
 
 def read_labels(path: str, model: Any) -> list[Any]:
@@ -41,15 +33,16 @@ def read_labels(path: str, model: Any) -> list[Any]:
                 word = line.decode().rstrip("\r\n")
             except UnicodeDecodeError as error:
                 raise DataError(f"{where}: the label is not UTF-8.") from error
-            bare = word.strip()
-            if bare and model.vocabulary_ is not None:
+            if not (bare := word.strip()):
+                continue
+            if model.vocabulary_ is not None:
                 (label,) = ids_of_names([word], model.vocabulary_, f"{where}: the list")
                 labels.append(model.vocabulary_[label])
-            elif bare and not (bare.isascii() and bare.isdigit() and int(bare) < model.n_labels_):
+            elif bare.isascii() and bare.isdigit() and int(bare) < model.n_labels_:
+                labels.append(int(bare))
+            else:
                 last = model.n_labels_ - 1
                 raise DataError(f"{where}: a label of this model is an id in [0, {last}]. Got {bare!r:.60} instead.")
-            elif bare:
-                labels.append(int(bare))
     return labels
 
 
@@ -93,10 +86,8 @@ class FilteredPairs:
 
 def read_given_texts(path: str | None, language: str | None = None) -> dict[str, Any]:
     """The option ``label_texts`` of a model's ``fit``; nothing without a path."""
-    if path is None:
-        return {}
-    if path == "names":
-        return {"label_texts": path}
+    if path is None or path == "names":
+        return {} if path is None else {"label_texts": path}
     if not is_vocabulary(path):
         return {"label_texts": data.read_label_texts(path)}
     subjects = data.read_subjects(path)
@@ -151,19 +142,13 @@ class LabelTitles:
     def __call__(self, code: str) -> str | None:
         return self.vocabulary.label(code, self.language)
 
-    def check(self, codes: Iterable[str]) -> None:
+    def check(self, codes: Sequence[str]) -> None:
         """Refuse a file that names none of a model's labels."""
-        first = None
-        for code in codes:
-            if code in self.vocabulary:
-                return
-            first = code if first is None else first
-        if first is None:
+        if not len(codes):
             raise DataError(f"{self.path} names labels, of which there are none here: leave --vocabulary out.")
-        other = next(iter(self.vocabulary))
-        raise DataError(
-            f"{self.path} names none of the model's labels: it has {other!r}, for instance, and the model {first!r}."
-        )
+        if not any(code in self.vocabulary for code in codes):
+            words = f"it has {next(iter(self.vocabulary))!r}, for instance, and the model {codes[0]!r}"
+            raise DataError(f"{self.path} names none of the model's labels: {words}.")
 
 
 def read_titles(given: Mapping[str, Any]) -> LabelTitles | None:
