@@ -54,19 +54,16 @@ _USAGE_ERRNOS = {
 }  # fmt: skip
 
 
-class _Verbs(LazyGroup):
-    """Imports a verb's module when the verb is used, so that ``sylvan --help`` is quick."""
-
-    title, lines = "Commands", VERBS
-
-    def make(self, name: str) -> click.Command:
-        module, attribute = _PLACES.get(name, (name, "command"))
-        command = getattr(importlib.import_module(f"sylvan.cli.{module}"), attribute)
-        assert isinstance(command, click.Command)
-        return command
+def _verb(name: str) -> click.Command:
+    """The command of a verb, whose module is imported when it is used, so that ``sylvan --help`` is quick."""
+    module, attribute = _PLACES.get(name, (name, "command"))
+    command = getattr(importlib.import_module(f"sylvan.cli.{module}"), attribute)
+    assert isinstance(command, click.Command)
+    return command
 
 
-@click.group(cls=_Verbs, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, title="Commands", lines=VERBS, make=_verb,
+             context_settings={"help_option_names": ["-h", "--help"]})  # fmt: skip
 @click.version_option(__version__, prog_name="sylvan", message="%(prog)s %(version)s")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.pass_context

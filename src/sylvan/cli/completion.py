@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from functools import partial
-from typing import Any
 
 import click
 from click.shell_completion import CompletionItem, get_completion_class
@@ -52,14 +51,15 @@ def answer(cli: click.Group) -> int:
     return 0
 
 
-def _complete_values(command: click.Command, owners: dict[str, Any]) -> None:
+def _complete_values(command: click.Command) -> None:
     """Let the values of a command's options and arguments be completed: files, folders, names of parameters."""
+    owners = getattr(command, "owners", {})
 
     def complete(parameter: click.Parameter, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        if str(parameter.name) in owners:
-            return completions(describe_parameters(owners[str(parameter.name)]), incomplete)
+        if parameter.opts[0] in owners:
+            return completions(describe_parameters(owners[parameter.opts[0]]), incomplete)
         return [CompletionItem(incomplete, type="dir" if parameter.metavar in _FOLDERS else "file")]
 
     for parameter in command.params:  # the shell itself lists files and folders better than anybody
-        if parameter.metavar in _FOLDERS or parameter.metavar in _FILES or parameter.name in owners:
+        if parameter.metavar in _FOLDERS or parameter.metavar in _FILES or parameter.opts[0] in owners:
             setattr(parameter, "shell_complete", partial(complete, parameter))  # noqa: B010  # of the instance alone

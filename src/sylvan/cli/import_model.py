@@ -82,11 +82,9 @@ def _read_names(path: str) -> Any:
     from sylvan.data import Vocabulary
 
     try:
-        lines = Path(path).read_text("utf-8").split("\n")
+        text = Path(path).read_text("utf-8")  # in which a line ends in a line feed alone
     except OSError as error:
         raise DataError(f"{path!r} can't be read ({error.strerror}).") from error
     except UnicodeDecodeError as error:
         raise DataError(f"{path!r} is not UTF-8 text ({error}).") from error
-    if lines and not lines[-1]:
-        lines.pop()
-    return Vocabulary(line.rstrip("\r") for line in lines)
+    return Vocabulary(text.removesuffix("\n").split("\n") if text else ())

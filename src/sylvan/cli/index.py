@@ -21,9 +21,7 @@ from sylvan.params.wording import counted
 _ROWS = 4096  # queries between two movements of the progress bar
 
 
-@click.command("index", cls=of.DescribedCommand,
-               sections=lambda: [("Parameters of IRLIIndex, for --set", of.describe_parameters(IRLIIndex))]
-               )  # fmt: skip
+@click.command("index", cls=of.DescribedCommand, owners={"--set": IRLIIndex})
 @click.argument("base", metavar="BASE")
 @click.option("--index", "folder", required=True, metavar="DIR", help="Where to save the index.")
 @click.option("--metric", metavar="NAME", help="The same as --set metric=NAME: euclidean, angular or inner_product.")

@@ -422,15 +422,22 @@ def settable_parameters(owner: type[Parameterized]) -> Iterator[tuple[str, Any, 
 
 
 class DescribedCommand(click.Command):
-    """Lists below its options what ``sections`` gives: titles with names and words, or a sentence. Only then are the
-    modules imported that have them."""
+    """Lists below its options the parameters of ``owners``, by the option that sets them, after what ``sections``
+    gives, titles with names and words, or a sentence. Only for the help are the modules imported that have them."""
 
-    def __init__(self, *args: Any, sections: Callable[[], Iterable[tuple[str, Any]]], **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._sections = sections
+    def __init__(
+        self, *args: Any, owners: Mapping[str, type[Parameterized]] | None = None,
+        sections: Callable[[], Iterable[tuple[str, Any]]] = lambda: (), **more: Any,
+    ) -> None:  # fmt: skip
+        super().__init__(*args, **more)
+        self.owners, self._sections = owners or {}, sections
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for title, lines in self._sections():
+        sections: list[tuple[str, Any]] = [*self._sections()]
+        for option, owner in self.owners.items():  # those of a vectorizer have an option of their own
+            lines = [line for line in describe_parameters(owner) if not line[0].startswith("vectorizer__")]
+            sections.append((f"Parameters of {owner.__name__}, for {option}", lines))
+        for title, lines in sections:
             if isinstance(lines, str):
                 formatter.write_paragraph()
                 formatter.write_text(lines)

@@ -120,20 +120,16 @@ class Session:
 
 
 class LazyGroup(click.Group):
-    """Commands that are made when they are used, so that the help of the group is quick."""
+    """Commands that ``make`` makes when they are used, so that the help of the group is quick."""
 
-    title: ClassVar[str]  # of the section that lists them
-    lines: ClassVar[Mapping[str, str]]  # what each does, by name
     # What makes a command's values complete, set where a shell asks for it.
-    completed: ClassVar[Callable[[click.Command, dict[str, type]], None]] = staticmethod(lambda command, owners: None)
+    completed: ClassVar[Callable[[click.Command], None]] = staticmethod(lambda command: None)
 
-    def make(self, name: str) -> click.Command:
-        """The command of that name."""
-        raise NotImplementedError
-
-    def owners(self, name: str) -> dict[str, type]:
-        """The classes whose parameters the values of its options name, by option."""
-        return {}
+    def __init__(
+        self, *args: Any, title: str, lines: Mapping[str, str], make: Callable[[str], click.Command], **more: Any
+    ) -> None:
+        super().__init__(*args, invoke_without_command=True, **more)
+        self.title, self.lines, self.make = title, lines, make  # of the section that lists them; what each does
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.lines)
@@ -154,7 +150,7 @@ class LazyGroup(click.Group):
         command = self.make(cmd_name)
         command.short_help = self.lines[cmd_name]
         if ctx.resilient_parsing:  # a shell asks what may follow
-            LazyGroup.completed(command, self.owners(cmd_name))
+            LazyGroup.completed(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -251,16 +251,8 @@ class _RefreshEvery(click.Option):
         return None if record is None else (record[0], f"{record[1]} [default: {usual}]")
 
 
-class _Tasks(LazyGroup):
-    """One command a task."""
-
-    title, lines = "Tasks", {name: task.summary for name, task in TASKS.items()}
-
-    def make(self, name: str) -> click.Command:
-        return _task_command(name)
-
-
-@click.group("task", cls=_Tasks, invoke_without_command=True)
+@click.group("task", cls=LazyGroup, title="Tasks", lines={name: task.summary for name, task in TASKS.items()},
+             make=lambda name: _task_command(name))  # fmt: skip
 @click.pass_context
 def command(ctx: click.Context) -> None:
     """Train a network with a softmax over many classes, by any sampler and loss, and measure it.

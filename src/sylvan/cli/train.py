@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import os
 import time
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -24,34 +23,19 @@ from sylvan.text import TfidfVectorizer
 _TEXT_SHORTCUTS = ("ngrams", "analyzer", "min_df", "max_df", "max_features", "sublinear_tf", "stem", "lemmatize")
 
 
-class _Models(LazyGroup):
-    """One command a model; they differ in their parameters alone."""
+def _command(name: str, planning: bool) -> click.Command:
+    """The command of a model; they differ in their parameters alone."""
+    if name in JOINED:
+        from sylvan.cli.train_joined import joined_command
 
-    title, lines = "Models", {name: kind.help for name, kind in COMMANDS.items() if name not in JOINED}
-    planning = False
-
-    def make(self, name: str) -> click.Command:
-        if name in JOINED:
-            from sylvan.cli.train_joined import joined_command
-
-            return joined_command(name)
-        return _model_command(name, self.planning)
-
-    def owners(self, name: str) -> dict[str, type]:
-        if name in JOINED:
-            return {}
-        return {"settings": class_of(name), "text_settings": TfidfVectorizer}
+        return joined_command(name)
+    return _model_command(name, planning)
 
 
-class _Trainings(_Models):
-    lines = {name: kind.help for name, kind in COMMANDS.items()}  # noqa: RUF012
+_LINES = {name: kind.help for name, kind in COMMANDS.items()}
 
 
-class _Plans(_Models):
-    planning = True
-
-
-@click.group("train", cls=_Trainings, invoke_without_command=True)
+@click.group("train", cls=LazyGroup, title="Models", lines=_LINES, make=partial(_command, planning=False))
 @click.pass_context
 def command(ctx: click.Context) -> None:
     """Train a model on text or matrices and save it in a folder.
@@ -63,7 +47,8 @@ def command(ctx: click.Context) -> None:
     need_subcommand(ctx)
 
 
-@click.group("plan", cls=_Plans, invoke_without_command=True)
+@click.group("plan", cls=LazyGroup, title="Models", make=partial(_command, planning=True),
+             lines={name: words for name, words in _LINES.items() if name not in JOINED})  # fmt: skip
 @click.pass_context
 def plan_command(ctx: click.Context) -> None:
     """Estimate the time and memory of a training, and the size of the model.
@@ -73,16 +58,6 @@ def plan_command(ctx: click.Context) -> None:
       sylvan plan xr-linear train.jsonl --threads 2
     """
     need_subcommand(ctx)
-
-
-def _parameters(name: str) -> Iterator[tuple[str, Any]]:
-    """The parameters that ``--set`` and ``--set-text`` take, for the help."""
-    owner = class_of(name)
-    # Those of the vectorizer follow.
-    lines = [line for line in of.describe_parameters(owner) if not line[0].startswith("vectorizer__")]
-    yield f"Parameters of {owner.__name__}, for --set", lines
-    if not COMMANDS[name].texts_alone or "vectorizer" in owner.parameter_names():
-        yield "Parameters of TfidfVectorizer, for --set-text", of.describe_parameters(TfidfVectorizer)
 
 
 _text_options = of.together(
@@ -101,11 +76,13 @@ _text_options = of.together(
 )  # fmt: skip
 
 
-def _model_command(name: str, planning: bool = False) -> click.Command:
+def _model_command(name: str, planning: bool) -> click.Command:
     """``train NAME``, or ``plan NAME``, which only says what it would take."""
-    kind = COMMANDS[name]
+    kind, owners = COMMANDS[name], {"--set": class_of(name)}
+    if not kind.texts_alone or "vectorizer" in owners["--set"].parameter_names():
+        owners["--set-text"] = TfidfVectorizer
 
-    @click.command(name, cls=of.DescribedCommand, sections=partial(_parameters, name))
+    @click.command(name, cls=of.DescribedCommand, owners=owners)
     @click.argument("train", metavar="TRAIN", required=False)
     @click.option("--model", "folder", metavar="DIR", help="Where to save the model.")
     @of.setting_option("--set", "A parameter of the model (below); repeat it for several.")
