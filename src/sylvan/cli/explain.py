@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from sylvan.cli.io.label_files import LabelTitles, read_names, read_titles
+from sylvan.cli.io.inputs import LabelTitles, read_names, read_titles
 from sylvan.cli.models import codes_of, input_for, load_model
 from sylvan.cli.options import input_options, label_names_option, ranking_option, vocabulary_options
 from sylvan.cli.session import quietly, write_text

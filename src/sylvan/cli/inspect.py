@@ -36,7 +36,7 @@ def command(model: str, label_names: str | None, **given: Any) -> None:
       sylvan inspect runs/m --labels 20 --card
       sylvan inspect runs/m --labels 20 --vocabulary subjects.tsv
     """
-    from sylvan.cli.io.label_files import read_names, read_titles
+    from sylvan.cli.io.inputs import read_names, read_titles
     from sylvan.data import Vocabulary
     from sylvan.hub.card import read_card
     from sylvan.hub.card_text import as_text, card_state, write_card

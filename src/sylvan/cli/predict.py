@@ -13,8 +13,7 @@ import click
 from sylvan.arrays.topk import TopK
 from sylvan.cli import options as of
 from sylvan.cli.evaluate import unknown_words
-from sylvan.cli.io.inputs import with_fields
-from sylvan.cli.io.label_files import LabelTitles, read_labels, read_titles
+from sylvan.cli.io.inputs import LabelTitles, read_labels, read_titles, with_fields
 from sylvan.cli.io.matrices import MatrixInput
 from sylvan.cli.models import codes_of, input_for, load_model, ranking_parameters
 from sylvan.cli.options import on_cluster

@@ -231,8 +231,7 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str
     """Train a model on the rows of TRAIN, or without it on the texts of labels alone, and save it; or show its plan."""
     from sylvan import data
     from sylvan.cli.evaluate import open_test, save_trained
-    from sylvan.cli.io.inputs import open_input, remember_base
-    from sylvan.cli.io.label_files import read_given_texts
+    from sylvan.cli.io.inputs import open_input, read_given_texts, remember_base
     from sylvan.models.text import TextModel
     from sylvan.store import check_target
 
@@ -314,7 +313,7 @@ def _show_plan(model: Any, source: Any, options: dict[str, Any], given: dict[str
 
 def _read_and_fit(model: Any, source: Any, options: dict[str, Any], given: dict[str, Any]) -> float:
     """Train on all that the source holds; when it had been read."""
-    from sylvan.cli.io.label_files import plain_texts
+    from sylvan.cli.io.inputs import plain_texts
     from sylvan.cli.models import need_disk
 
     inputs, labels = source.read()

@@ -81,8 +81,7 @@ def joined_command(kind: str) -> click.Command:
 
 def _train(ctx: click.Context, kind: str, given: Values) -> None:
     from sylvan.cli.evaluate import open_test, save_trained
-    from sylvan.cli.io.inputs import open_input, remember_base
-    from sylvan.cli.io.label_files import read_given_texts
+    from sylvan.cli.io.inputs import open_input, read_given_texts, remember_base
     from sylvan.store import check_target
 
     config = of.config_of(ctx)

@@ -77,7 +77,7 @@ def command(model: str, keep: int, only_plan: bool, undo: bool, **given: Any) ->
 
 def _changed(folder: str, given: dict[str, Any], keep: int | None) -> str:
     """Change the model and save it, where ``keep`` is given; what was done, in words."""
-    from sylvan.cli.io.label_files import read_labels
+    from sylvan.cli.io.inputs import read_labels
     from sylvan.cli.models import TRAINED_ON, load_model, training_files
     from sylvan.hub.card import HISTORY, history_of, noted, words_of
 
@@ -151,7 +151,7 @@ def _read_ids(path: str) -> list[int]:
 
 def _read_label_texts(path: str, model: Any, language: str | None) -> Any:
     """Texts of labels, for a model that has use for them."""
-    from sylvan.cli.io.label_files import plain_texts, read_given_texts
+    from sylvan.cli.io.inputs import plain_texts, read_given_texts
     from sylvan.data import read_label_texts
     from sylvan.models.lexical.lexical_matcher import LexicalMatcher
     from sylvan.models.text import TextModel
