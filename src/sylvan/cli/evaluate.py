@@ -16,8 +16,8 @@ import scipy.sparse as sp
 from sylvan import metrics, store
 from sylvan.arrays.topk import TopK, resized
 from sylvan.cli import options as of
-from sylvan.cli.io.inputs import NO_LABELS, FilteredPairs, MatrixInput, TextInput
-from sylvan.cli.io.matrices import widened
+from sylvan.cli.io.inputs import NO_LABELS, FilteredPairs, TextInput
+from sylvan.cli.io.matrices import MatrixInput, widened
 from sylvan.cli.models import codes_of, input_for, learned_rows, load_model, save_model, training_name
 from sylvan.cli.session import Session, folder_size, quietly, say, write_text
 from sylvan.errors import DataError

@@ -12,7 +12,8 @@ from typing import Any
 import click
 
 from sylvan import store
-from sylvan.cli.io.inputs import MatrixInput, TextInput, open_input
+from sylvan.cli.io.inputs import TextInput, open_input
+from sylvan.cli.io.matrices import MatrixInput
 from sylvan.cli.options import OF_TEXTS, Config, config_of, settable_parameters
 from sylvan.cli.session import Session
 from sylvan.data.streams import open_read

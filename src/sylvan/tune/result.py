@@ -193,9 +193,7 @@ def _paint(result: TuneResult, trials: Sequence[Trial], cost: Cost, axes: Any) -
     """One panel: the score of trials against what they cost, the default (a square) and the best (a star) marked."""
     from matplotlib.ticker import FuncFormatter, LogLocator
 
-    points = [
-        (cost.unit * getattr(trial, cost.attribute), 100 * (trial.score or 0.0), trial.number) for trial in trials
-    ]
+    points = [(cost.unit * getattr(each, cost.attribute), 100 * (each.score or 0.0), each.number) for each in trials]
     front: list[tuple[float, float]] = []
     for price, score, _ in sorted(points, key=lambda point: (point[0], -point[1])):
         if not front or score > front[-1][1]:

@@ -211,10 +211,10 @@ def has_header(path: str) -> bool:
 def _doubt_pecos(name: str, head: bytes) -> None:
     """Refuse lines of one number, a tab and text where the numbers rise from line to line, as ids of rows do."""
     numbers = [line.partition(b"\t")[0] for line in _whole_lines(head)]
-    steps = (
-        {int(second) - int(first) for first, second in pairwise(numbers)} if all(map(bytes.isdigit, numbers)) else ()
-    )
-    if len(numbers) > 3 and steps and (steps == {1} or (len(numbers) > 7 and min(steps) > 0)):
+    if len(numbers) < 4 or not all(map(bytes.isdigit, numbers)):
+        return
+    steps = {int(second) - int(first) for first, second in pairwise(numbers)}
+    if steps == {1} or (len(numbers) > 7 and min(steps) > 0):
         raise DataError(
             f"{name}: its lines look like ids and texts, as their numbers rise from line to line: say --format pecos "
             "if they are ids of labels, or --format tsv --text-field 2 for the texts."
