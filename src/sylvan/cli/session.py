@@ -128,7 +128,7 @@ class LazyGroup(click.Group):
     def __init__(
         self, *args: Any, title: str, lines: Mapping[str, str], make: Callable[[str], click.Command], **more: Any
     ) -> None:
-        super().__init__(*args, invoke_without_command=True, **more)
+        super().__init__(*args, **{**more, "invoke_without_command": True})
         self.title, self.lines, self.make = title, lines, make  # of the section that lists them; what each does
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -288,7 +288,7 @@ def tune(
     >>> result.trials[0].number, len(result.model.rank(["a voyage to the south seas"], k=3).names[0])
     (0, 3)
     """
-    optuna = need_optuna()
+    need_optuna()
     chosen = Metric.of(metric)
     limits = Limits.of(max_latency, max_size, max_train_time)
     if max_trials is not None:
@@ -321,7 +321,7 @@ def tune(
     }  # fmt: skip
     notes = []
     with quiet(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        warnings.filterwarnings("ignore", module=r"optuna|sylvan\.tune\.search")  # on what is new or old in Optuna
         trials = Study(space, seed, identity, None if study is None else os.fspath(study))
         search = Search(bench, trials, limits, allowed, max_trials, report or (lambda line: None))
         try:
