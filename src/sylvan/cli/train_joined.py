@@ -95,9 +95,12 @@ def _train(ctx: click.Context, kind: str, given: Values) -> None:
             raise click.MissingParameter(ctx=ctx, param=next(one for one in ctx.command.params if one.name == "folder"))
         check_target(folder)
     source: Any = open_input(given["train"], given, part="trn")
-    model = class_of(kind)(
-        [_built(member, source.is_text, given["threads"]) for member in members], n_jobs=given["threads"], **values
-    )
+    for member in members if not source.is_text else ():
+        if member.text or member.takes_texts:
+            words = "parameters of vectorisers" if member.text else "an encoder of texts"
+            raise ParameterError(f"The members have {words}, but the training file is a matrix.")
+    threads = given["threads"]
+    model = class_of(kind)([each.build(source.is_text, threads) for each in members], n_jobs=threads, **values)
     for each in (model, *model.members) if source.is_text else ():
         each.text_fields_, each.labels_field_ = source.text_fields, source.labels_field
     model.check_params()
@@ -171,10 +174,3 @@ def _read(config: of.Config, kind: str, settings: Sequence[str], preset: Any) ->
             config.read(TfidfVectorizer, typed[of_text], configured[of_text], f"member{number}: "),
         ))  # fmt: skip
     return values, members
-
-
-def _built(member: Setting, texts: bool, n_jobs: int | None) -> Any:
-    if not texts and (member.text or member.takes_texts):
-        words = "parameters of vectorisers" if member.text else "an encoder of texts"
-        raise ParameterError(f"The members have {words}, but the training file is a matrix.")
-    return member.build(texts, n_jobs)

@@ -83,14 +83,18 @@ def _changed(folder: str, given: dict[str, Any], keep: int | None) -> str:
 
     history = history_of(store.load(folder))
     model = load_model(folder, (), given["threads"])
-    rows, options, counts = _row_changes(folder, model, given)
-    counts, plan = {"renamed": 0, "removed": 0, **counts}, ""
-    if rows[0] is not None or {"forget", "merge", "label_texts"} & set(options):
+    (X, Y), options = _row_changes(folder, model, given)
+    n_labels, plan, merge = model.n_labels_, "", options.get("merge", {})
+    counts = {
+        "learned": 0 if X is None else len(X) if isinstance(X, list) else X.shape[0],
+        "forgotten": len(set(options.get("forget", ()))), "described": len(options.get("label_texts", ())),
+        "merged": sum(len(set(labels) - {into}) for into, labels in merge.items()),
+    }  # fmt: skip
+    if X is not None or {"forget", "merge", "label_texts"} & set(options):
         if keep is None:
-            plan = f" {model.plan_update(*rows, **options).text()}"
+            plan = f" {model.plan_update(X, Y, **options).text()}"
         else:
-            n_labels = model.n_labels_
-            model.update(*rows, **options)
+            model.update(X, Y, **options)
             counts["added"] = model.n_labels_ - n_labels
     if given["remove"] is not None:
         gone = read_labels(given["remove"], model)
@@ -107,32 +111,23 @@ def _changed(folder: str, given: dict[str, Any], keep: int | None) -> str:
     return f"Updated {folder}: {words_of(counts)}."
 
 
-def _row_changes(
-    folder: str, model: Any, given: dict[str, Any]
-) -> tuple[tuple[Any, Any], dict[str, Any], dict[str, int]]:
-    """New rows, the other arguments of the model's ``update``, and how many of what will be changed."""
+def _row_changes(folder: str, model: Any, given: dict[str, Any]) -> tuple[tuple[Any, Any], dict[str, Any]]:
+    """New rows, and the other arguments of the model's ``update``."""
     from sylvan.cli.models import input_for
 
-    options: dict[str, Any] = {}
-    counts: dict[str, int] = {}
-    X = Y = None
+    rows: tuple[Any, Any] = (None, None)
     if given["new"] is not None:
-        X, Y = input_for(model, folder, given["new"], given, "trn").read()
-        counts["learned"] = len(X) if isinstance(X, list) else X.shape[0]
+        rows = input_for(model, folder, given["new"], given, "trn").read()
+    options: dict[str, Any] = {} if given["precise"] is None else {"precise": given["precise"]}
     if given["forget"] is not None:
         options["forget"] = _read_ids(given["forget"])
-        counts["forgotten"] = len(set(options["forget"]))
     if given["merges"]:
         options["merge"] = _read_merges(given["merges"], model)
-        counts["merged"] = sum(len(set(labels) - {into}) for into, labels in options["merge"].items())
     if given["label_texts"] is not None:
         options["label_texts"] = _read_label_texts(given["label_texts"], model, given["language"])
-        counts["described"] = len(options["label_texts"])
     if given["rows"] is not None:
         options["rows"] = input_for(model, folder, given["rows"], {**given, "labels": None}, "trn").read()
-    if given["precise"] is not None:
-        options["precise"] = given["precise"]
-    return (X, Y), options, counts
+    return rows, options
 
 
 def _read_ids(path: str) -> list[int]:
