@@ -20,9 +20,8 @@ from sylvan.cli.options import on_cluster
 from sylvan.cli.session import Session, quietly, say
 from sylvan.data.formats.rankings import columns_of_output, open_rankings
 from sylvan.data.other_fields import RecordSource
-from sylvan.distributed.cluster import need_ray
 from sylvan.distributed.ranking import Ranker, rank_sources
-from sylvan.distributed.ray_runner import RayRunner
+from sylvan.distributed.ray_runner import RayRunner, need_ray
 from sylvan.errors import DataError, ParameterError
 from sylvan.models.blocks import Source, has_probabilities, inner_of, rank_blocks
 from sylvan.parallel import progress
@@ -150,7 +149,7 @@ def command(model: str, inputs: tuple[str, ...], k: int | None, proba: bool | No
     paths = {name: given[name] for name in ("allowed", "denied") if given[name] is not None}
     if [*paths.values(), inputs[0]].count("-") > 1:
         raise ParameterError("Only one of INPUT, --allowed and --denied can be read from stdin.")
-    lists = {name: read_labels(path, loaded) for name, path in paths.items()}
+    lists: dict[str, Any] = {name: read_labels(path, loaded) for name, path in paths.items()}
     key, ranker = "scores" if rule is None else "probabilities", None
     if address is not None:  # workers open the model as this command has set it
         parameters = tuple(sorted(ranking_parameters(loaded, given["settings"]).items()))

@@ -130,6 +130,7 @@ class MatrixInput(FileInput):
         self._say(n_rows, counted(n_features, "feature"))
 
     def _array_blocks(self, n_features: int) -> Iterator[tuple[Any, sp.csr_matrix | None]]:
+        X: Any
         X, Y = self._features()
         X = _scipy(X) if self.format == "csr" else X
         self._check_width(X.shape[1], n_features)
