@@ -122,16 +122,23 @@ def distinct(values: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
     ordered = np.sort(values)
     different = np.ones(len(ordered), bool)
     np.not_equal(ordered[1:], ordered[:-1], out=different[1:])
-    result: npt.NDArray[np.int32] = ordered[different]
-    return result
+    return ordered[different]
 
 
 def take_rows(matrix: Csr, rows: npt.NDArray[np.integer[Any]]) -> Csr:
     """Some rows of a matrix, in the order of ``rows``."""
     lengths = matrix.indptr[1:][rows] - matrix.indptr[rows]  # not of all rows: these may be a few of very many
-    indptr = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-    entries = np.arange(int(indptr[-1])) + np.repeat(matrix.indptr[rows] - indptr[:-1], lengths)
+    indptr = np.append(0, np.cumsum(lengths)).astype(np.int64)
+    entries = runs_of(matrix.indptr[rows], lengths)
     return Csr(indptr, matrix.indices[entries], matrix.data[entries], (len(rows), matrix.shape[1]))
+
+
+def runs_of(begins: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Every number of some runs of numbers: from 2 and 7, of lengths 2 and 1, it is [2, 3, 7]."""
+    stops = np.cumsum(lengths)
+    total = int(stops[-1]) if len(stops) else 0
+    numbers: npt.NDArray[np.int64] = np.arange(total) + np.repeat(begins - (stops - lengths), lengths)
+    return numbers
 
 
 def stacked(above: Csr, below: Csr) -> Csr:
@@ -165,8 +172,7 @@ def beside(left: Csr, right: npt.NDArray[np.float32]) -> Csr:
     for start in range(0, n_rows, step):
         counts[start : start + step] = np.count_nonzero(right[start : start + step], axis=1)
     n_left = np.diff(left.indptr)
-    indptr = np.zeros(n_rows + 1, _INT64)
-    np.cumsum(n_left + counts, out=indptr[1:])
+    indptr = np.append(0, np.cumsum(n_left + counts))
     indices, data = np.empty(indptr[-1], _INT32), np.empty(indptr[-1], _FLOAT32)
     for start in range(0, n_rows, step):
         rows = slice(start, min(start + step, n_rows))
@@ -175,12 +181,11 @@ def beside(left: Csr, right: npt.NDArray[np.float32]) -> Csr:
             row = start + int((~np.isfinite(block)).any(axis=1).argmax())
             raise DataError(f"The dense features hold NaN or infinity (inf) in row {row}. Every value must be finite.")
         first, last = int(left.indptr[rows.start]), int(left.indptr[rows.stop])
-        at = np.arange(first, last) + np.repeat(begins - left.indptr[rows], n_left[rows])
-        indices[at], data[at] = left.indices[first:last], left.data[first:last]
+        places = runs_of(begins, n_left[rows])
+        indices[places], data[places] = left.indices[first:last], left.data[first:last]
         in_block, columns = np.nonzero(block)
-        before = np.cumsum(counts[rows]) - counts[rows]
-        at = np.arange(columns.size) + np.repeat(begins + n_left[rows] - before, counts[rows])
-        indices[at], data[at] = columns + width, block[in_block, columns]
+        places = runs_of(begins + n_left[rows], counts[rows])
+        indices[places], data[places] = columns + width, block[in_block, columns]
     return Csr(indptr, indices, data, (n_rows, width + n_dense))
 
 
@@ -227,9 +232,8 @@ def real_numbers(values: Any, name: str) -> npt.NDArray[Any]:
         try:
             array = array.astype(_FLOAT64)
         except (ValueError, TypeError) as error:
-            raise DataError(
-                f"{name} must hold numbers, but holds {type(flat[0]).__name__} objects: {error}."
-            ) from error
+            kind = type(flat[0]).__name__
+            raise DataError(f"{name} must hold numbers, but holds {kind} objects: {error}.") from error
     return array.astype(_FLOAT64) if needs_double(array.dtype, name) else array
 
 
@@ -345,16 +349,13 @@ def _dense(array: npt.NDArray[Any], name: str) -> Csr:
         block: npt.NDArray[Any] = np.ascontiguousarray(array[start : start + step], dtype=as_type)
         fault, row = kernels.count_dense(block, counts[start : start + step])
         _raise_value_fault(fault, start + row, name)
-        offsets = np.zeros(len(block) + 1, _INT64)
-        np.cumsum(counts[start : start + step], out=offsets[1:])
+        offsets = np.append(0, np.cumsum(counts[start : start + step]))
         indices, data = np.empty(offsets[-1], _INT32), np.empty(offsets[-1], _FLOAT32)
         if not kernels.fill_dense(block, offsets, indices, data):
             raise DataError(f"{name} was changed while it was read.")
         parts.append((indices, data))
-    indptr = np.zeros(n_rows + 1, _INT64)
-    np.cumsum(counts, out=indptr[1:])
-    if len(parts) == 1:
-        return Csr(indptr, *parts[0], (n_rows, n_columns))
-    empty = (np.empty(0, _INT32), np.empty(0, _FLOAT32))
-    indices, data = (np.concatenate([p[i] for p in parts] or [empty[i]]) for i in (0, 1))
+    indptr = np.append(0, np.cumsum(counts))
+    if len(parts) != 1:
+        empty = (np.empty(0, _INT32), np.empty(0, _FLOAT32))
+        indices, data = (np.concatenate([p[i] for p in parts] or [empty[i]]) for i in (0, 1))
     return Csr(indptr, indices, data, (n_rows, n_columns))

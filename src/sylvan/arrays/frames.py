@@ -22,6 +22,9 @@ NUMBERS, TEXTS, LISTS, OTHER = "numbers", "texts", "lists", "other"
 _SHOWN = 5  # columns that an error names
 _LISTS = (list, tuple, np.ndarray)
 _PLAIN = (np.ndarray, list, tuple, str, bytes, dict)
+# Arrow's types, of which an older pyarrow hasn't got all.
+_TEXT_TYPES = ("string", "large_string", "string_view")
+_LIST_TYPES = ("list", "large_list", "fixed_size_list", "list_view", "large_list_view")
 
 
 def setting(name: str) -> Any:
@@ -145,10 +148,16 @@ def feature_names(value: Any, name: str) -> list[str] | None:
             f"The columns of {name} must be called by strings, or none of them. Got {unnamed[0]!r} beside strings: "
             f"{name}.columns = {name}.columns.astype(str) makes names of all."
         )
-    if len(set(names)) < len(names):
-        twice = next(each for each in names if names.count(each) > 1)
-        raise DataError(f"{name} has two columns called {twice!r}: give each feature a name of its own.")
-    return [str(each) for each in names]
+    return _different(names, name, "feature")
+
+
+def _different(names: list[Any], name: str, what: str) -> list[str]:
+    """The names of columns as strings, refused where two are the same."""
+    listed = [str(each) for each in names]
+    if len(set(listed)) < len(listed):
+        twice = next(each for each in listed if listed.count(each) > 1)
+        raise DataError(f"{name} has two columns called {twice!r}: give each {what} a name of its own.")
+    return listed
 
 
 def read_frame(value: Any, name: str) -> Table | Column:
@@ -255,11 +264,7 @@ def label_columns(value: Any) -> list[str] | None:
         frame = read_frame(value, "Y")
         if isinstance(frame, Column) or (frame.matrix is None and frame.columns[0].kind != NUMBERS):
             return None
-    listed = [str(name) for name in names]
-    if len(set(listed)) < len(listed):
-        twice = next(name for name in listed if listed.count(name) > 1)
-        raise DataError(f"Y has two columns called {twice!r}: give each label a name of its own.")
-    return listed
+    return _different(names, "Y", "label")
 
 
 def labels_of(value: Any, name: str = "Y") -> Any:
@@ -351,12 +356,7 @@ def _arrow_kind(kind: Any, types: Any) -> str:
         return TEXTS if _arrow_kind(kind, types) == TEXTS else OTHER
     if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind):
         return NUMBERS
-    if types.is_string(kind) or types.is_large_string(kind) or getattr(types, "is_string_view", _never)(kind):
-        return TEXTS
-    names = ("is_list", "is_large_list", "is_fixed_size_list", "is_list_view", "is_large_list_view")
-    return LISTS if any(getattr(types, name, _never)(kind) for name in names) else OTHER
-
-
-def _never(kind: Any) -> bool:
-    """In the place of a test that an older pyarrow hasn't got."""
-    return False
+    for result, names in ((TEXTS, _TEXT_TYPES), (LISTS, _LIST_TYPES)):
+        if any(hasattr(types, f"is_{name}") and getattr(types, f"is_{name}")(kind) for name in names):
+            return result
+    return OTHER

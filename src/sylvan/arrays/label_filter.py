@@ -82,17 +82,14 @@ class LabelFilter:
 
     def mask(self, row: int) -> npt.NDArray[np.bool_]:
         """The labels that a row may be answered with, as a mask of shape (n_labels,)."""
-        listed = np.zeros(self.n_labels, bool)
-        listed[self.shared] = True
+        listed = _mask(self.shared, self.n_labels)
         if self.rows is not None:
             listed[self.rows.indices[self.rows.indptr[row] : self.rows.indptr[row + 1]]] = True
         return listed if self.allows else ~listed
 
     def opens(self, labels: _Ids, of_row: npt.NDArray[np.integer[Any]], rows: tuple[int, int]) -> npt.NDArray[np.bool_]:
         """Whether labels may be answered, each for its row, counted from the first of ``rows``; -1 never may."""
-        listed = np.zeros(self.n_labels, bool)
-        listed[self.shared] = True
-        named: npt.NDArray[np.bool_] = listed[np.maximum(labels, 0)]
+        named = _mask(self.shared, self.n_labels)[np.maximum(labels, 0)]
         if self.rows is not None:
             keys = _keys(take_rows(self.rows, np.arange(*rows)))
             named |= np.isin(of_row.astype(np.int64) * self.n_labels + labels, keys)
@@ -138,31 +135,31 @@ def _ids(listed: npt.NDArray[Any], name: str, n_labels: int) -> _Ids:
             raise DataError(f"{name} is a mask of {counted(len(listed), 'label')}, but the model has {n_labels}.")
         return np.flatnonzero(listed).astype(_INT32)
     if listed.dtype.kind not in "iu":
-        if listed.dtype.kind in "OUS":
-            word = next((item for item in listed.tolist() if not isinstance(item, numbers.Integral)), None)
-            if isinstance(word, str):
-                ids = f"0 to {n_labels - 1}"
-                raise DataError(
-                    f"{name} holds the name {word!r}, but this model knows labels by their ids alone, {ids}."
-                )
-        raise DataError(
-            f"{name} must hold label ids, ints in [0, {n_labels - 1}]. Got {listed.tolist()!r:.60} instead."
-        )
+        items, last = listed.tolist(), n_labels - 1
+        word = next((item for item in items if not isinstance(item, numbers.Integral)), None)
+        if isinstance(word, str):
+            raise DataError(
+                f"{name} holds the name {word!r}, but this model knows labels by their ids alone, 0 to {last}."
+            )
+        raise DataError(f"{name} must hold label ids, ints in [0, {last}]. Got {items!r:.60} instead.")
     wrong = listed[(listed < 0) | (listed >= n_labels)]
     if wrong.size:
         raise DataError(f"{name} holds label {wrong[0]}, but label ids must be in [0, {n_labels - 1}].")
     if len(listed) < n_labels // 16:
         return np.unique(listed).astype(_INT32)
-    mask = np.zeros(n_labels, bool)  # a long list is sorted sooner so
-    mask[listed] = True
-    return np.flatnonzero(mask).astype(_INT32)
+    return np.flatnonzero(_mask(listed, n_labels)).astype(_INT32)  # a long list is sorted sooner so
 
 
 def _others(listed: _Ids, n_labels: int) -> _Ids:
     """The labels that aren't listed."""
-    mask = np.ones(n_labels, bool)
-    mask[listed] = False
-    return np.flatnonzero(mask).astype(_INT32)
+    return np.flatnonzero(~_mask(listed, n_labels)).astype(_INT32)
+
+
+def _mask(listed: npt.NDArray[Any], n_labels: int) -> npt.NDArray[np.bool_]:
+    """Which labels are listed, as a mask of shape (n_labels,)."""
+    mask = np.zeros(n_labels, bool)
+    mask[listed] = True
+    return mask
 
 
 def _need_shape(shape: tuple[int, ...], name: str, n_rows: int, n_labels: int) -> None:
@@ -178,9 +175,7 @@ def _without(rows: Csr, no: _Ids | Csr) -> Csr:
         keys = _keys(rows)
         stays = ~np.isin(keys, _keys(no), assume_unique=True)
     elif len(no):
-        denied = np.zeros(rows.shape[1], bool)
-        denied[no] = True
-        stays = ~denied[rows.indices]
+        stays = ~_mask(no, rows.shape[1])[rows.indices]
     else:
         return rows
     ends = np.concatenate(([0], np.cumsum(stays)))

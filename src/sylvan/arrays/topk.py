@@ -13,7 +13,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan import kernels
-from sylvan.errors import DataError, ParameterError
+from sylvan.errors import DataError
+from sylvan.params.fields import Choice, check_value
 
 Library = Literal["pandas", "polars", "arrow"]
 LIBRARIES: dict[Library, str] = {"pandas": "pandas", "polars": "polars", "arrow": "pyarrow"}  # their packages
@@ -150,11 +151,7 @@ class TopK:
         >>> top.to_frame("arrow", rows=["a", "b"]).to_pylist()[2]
         {'row': 'b', 'rank': 1, 'label': 1, 'score': 1.0}
         """
-        if library not in LIBRARIES:
-            choices = ", ".join(map(repr, LIBRARIES))
-            raise ParameterError(
-                f"The 'library' parameter of to_frame must be one of {choices}. Got {library!r} instead."
-            )
+        check_value("library", library, Choice(LIBRARIES), "to_frame")
         package = LIBRARIES[library]
         try:
             module = importlib.import_module(package)

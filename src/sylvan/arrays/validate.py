@@ -17,7 +17,8 @@ from sylvan.arrays.canonical import MAX_COLUMNS as MAX_COLUMNS
 from sylvan.arrays.canonical import Csr as Csr
 from sylvan.arrays.canonical import real_numbers as real_numbers
 from sylvan.arrays.frames import labels_of, numpy_of
-from sylvan.errors import DataError, ParameterError
+from sylvan.errors import DataError
+from sylvan.params.fields import Number, check_value
 from sylvan.params.wording import are, counted
 
 LARGEST_TRAINED = 1e15  # the squared norm of a row of such values still fits float32
@@ -208,11 +209,7 @@ def row_numbers(values: Any, n_rows: int, *, name: str, least: int = 0, what: st
     array = real_numbers(values, name)
     if array.dtype.kind == "b" and array.size:
         raise DataError(f"{name} must hold whole numbers, but is of dtype bool.")
-    with np.errstate(invalid="ignore"):
-        bad = ~((array >= least) & (array < n_rows))
-        if array.dtype.kind == "f":
-            bad |= array != np.floor(array)
-    if bad.any():
+    if (bad := _not_whole(array, least, n_rows - 1)).any():
         place = tuple(int(i) for i in np.unravel_index(int(np.argmax(bad)), array.shape))
         raise DataError(
             f"{name} holds {array[place].item()!r} in row {place[0] if place else 0}, but {what} are numbered in "
@@ -224,11 +221,7 @@ def row_numbers(values: Any, n_rows: int, *, name: str, least: int = 0, what: st
 def count(value: Any, name: str, *, owner: str = "rank", high: int = MAX_COLUMNS) -> int:
     """``value`` as an int in [1, high], such as ``k`` or ``beam``."""
     if type(value) is not int or not 1 <= value <= high:  # exact ints, the usual case, skip the slow isinstance
-        whole = isinstance(value, numbers.Integral) and not isinstance(value, bool | np.bool_)
-        if not whole or not 1 <= int(value) <= high:
-            raise ParameterError(
-                f"The {name!r} parameter of {owner} must be an int in [1, {high}]. Got {value!r} instead."
-            )
+        check_value(name, value, Number(int, 1, high), owner)
     return int(value)
 
 
@@ -295,17 +288,20 @@ def _whole(
         flat = flat.astype(np.float64)
     if needs_double(flat.dtype, name) or flat.dtype.kind == "b":
         flat = flat.astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        bad = ~((flat >= low) & (flat <= high))
-        if flat.dtype.kind == "f":
-            bad |= flat != np.floor(flat)
-    if bad.any():
+    if (bad := _not_whole(flat, low, high)).any():
         place = int(np.argmax(bad))
         raise DataError(
             f"{name} holds {flat[place].item()!r} in row {_row_of(place, lengths)}; "
             f"label ids must be whole numbers in [{low}, {high}], and a continuous target is no label."
         )
     return flat.astype(_INT64)
+
+
+def _not_whole(values: npt.NDArray[Any], low: int, high: int) -> npt.NDArray[np.bool_]:
+    """Which of some numbers aren't whole ones in [``low``, ``high``]."""
+    with np.errstate(invalid="ignore"):
+        bad: npt.NDArray[np.bool_] = ~((values >= low) & (values <= high))
+        return bad | (values != np.floor(values)) if values.dtype.kind == "f" else bad
 
 
 def _row_of(entry: int, lengths: npt.NDArray[np.int64]) -> int:

@@ -18,6 +18,7 @@ from sylvan.data.text_rows import encoded, text_lines, token, unexpected
 from sylvan.errors import DataError, DataWarning, ParameterError
 from sylvan.labels.vocabulary import Vocabulary
 from sylvan.parallel import progress
+from sylvan.params.fields import Constraint, Flag, Number, check_values
 from sylvan.params.wording import counted
 
 _Ids = npt.NDArray[np.int64]
@@ -30,7 +31,9 @@ _SHOWN = 20  # names of columns in an error
 _WHOLE = re.compile(r"[-+]?[0-9]+")
 _DECIMAL = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 _BREAK = re.compile(r"[\n\r]")
+_RANGES: dict[str, Constraint] = {"min_interactions": Number(int, 1), "until_stable": Flag()}
 _Row = tuple[str, list[str]]
+_Interaction = tuple[str, str, float | None]  # user, item and perhaps the time
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,19 +134,15 @@ def build_sequences(
     >>> [found.items[i] for i in found[0]]
     ['b', 'a']
     """
-    user_names, user_codes = _coded(users)
-    item_names, item_codes = _coded(items)
+    coded_users, coded_items = _coded(users), _coded(items)
+    n_users, n_items = len(coded_users[1]), len(coded_items[1])
     when = None if times is None else np.asarray(times)
-    if len(user_codes) != len(item_codes) or (when is not None and when.shape != user_codes.shape):
-        raise DataError(
-            "users, items and times must be of one length. Got "
-            f"{len(user_codes)}, {len(item_codes)}{'' if when is None else f' and shape {when.shape}'} instead."
-        )
+    if n_users != n_items or (when is not None and when.shape != (n_users,)):
+        got = f"{n_users}, {n_items}{'' if when is None else f' and shape {when.shape}'}"
+        raise DataError(f"users, items and times must be of one length. Got {got} instead.")
     if when is not None and (when.dtype.kind not in "iuf" or not np.isfinite(when).all()):
         raise DataError(f"times must be finite numbers. Got an array of dtype {when.dtype} instead.")
-    return from_codes(
-        (user_names, user_codes), (item_names, item_codes), when, min_interactions, until_stable, "The data"
-    )
+    return from_codes(coded_users, coded_items, when, min_interactions, until_stable, "The data")
 
 
 def _coded(names: Iterable[Any]) -> tuple[list[str], _Ids]:
@@ -158,21 +157,14 @@ def from_codes(
     until_stable: bool, source: str,
 ) -> SequenceData:  # fmt: skip
     """As :func:`build_sequences`, from names and places among them; ``source`` is what messages call the data."""
-    if isinstance(min_interactions, bool) or not isinstance(min_interactions, int) or min_interactions < 1:
-        raise ParameterError(
-            f"The 'min_interactions' parameter must be an int in [1, inf). Got {min_interactions!r} instead."
-        )
-    if not isinstance(until_stable, bool):
-        raise ParameterError(f"The 'until_stable' parameter must be True or False. Got {until_stable!r} instead.")
+    check_values(_RANGES, min_interactions=min_interactions, until_stable=until_stable)
     (user_names, user_of), (item_names, item_of) = users, items
     places = np.arange(len(user_of))  # of the interactions whose user and item have enough of them
     while len(places):
         user, item = user_of[places], item_of[places]
         enough = (np.bincount(user)[user] >= min_interactions) & (np.bincount(item)[item] >= min_interactions)
-        if enough.all():
-            break
         places = places[enough]
-        if not until_stable:
+        if enough.all() or not until_stable:
             break
     if not len(places):
         if not len(user_of):
@@ -188,7 +180,7 @@ def from_codes(
     user_of, item_of = user_rank[user_of], item_rank[item_of]
     # lexsort is stable: equal times stay in the order of the lines.
     order = np.argsort(user_of, kind="stable") if times is None else np.lexsort((times[places], user_of))
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(user_of, minlength=len(user_order)))])
+    offsets = np.append(0, np.cumsum(np.bincount(user_of, minlength=len(user_order))))
     return SequenceData(
         Vocabulary.verbatim(user_names[i] for i in user_order.tolist()),
         Vocabulary.verbatim(item_names[i] for i in item_order.tolist()),
@@ -267,7 +259,9 @@ def read_sequences(
     if columns is not None:
         _check_columns(columns, layout)
         header, layout = header or isinstance(columns[0], str), "interactions"
-    result = _Interactions()
+    users: dict[str, int] = {}  # by first occurrence
+    items: dict[str, int] = {}
+    user_of, item_of, times = array("q"), array("q"), list[float]()
     with open_read(path) as stream:
         name = stream.name
         lines: Iterator[tuple[str, str]] = (each for each in text_lines(stream) if each[1].strip())
@@ -277,15 +271,20 @@ def read_sequences(
         rows = _rows(chain(first, lines), mark, None if columns is None else _places(columns, titles, name))
         head = list(islice(rows, _HEAD))
         rows = chain(head, rows)
-        if (layout or _layout(head)) == "interactions":
-            _read_interactions(rows, result)
-            if columns is None:
-                _doubt_ratings(head, name)
-        else:
-            _read_users(rows, result)
-    users = list(result.users), np.array(result.user_of, np.int64)
-    items = list(result.items), np.array(result.item_of, np.int64)
-    return from_codes(users, items, result.stamps() if order == "time" else None, min_interactions, until_stable, name)
+        of_interactions = (layout or _layout(head)) == "interactions"
+        for user, item, time in (_interactions if of_interactions else _interactions_of_users)(rows):
+            user_of.append(users.setdefault(user, len(users)))
+            item_of.append(items.setdefault(item, len(items)))
+            if time is not None:
+                times.append(time)
+        if of_interactions and columns is None:
+            _doubt_ratings(head, name)
+    stamps = None
+    if times and order == "time":  # of int64 where all are whole, so that nanoseconds keep their order
+        whole = all(type(time) is int and -(2**63) <= time < 2**63 for time in times)
+        stamps = np.array(times, np.int64 if whole else np.float64)
+    coded_users, coded_items = (list(users), np.array(user_of, np.int64)), (list(items), np.array(item_of, np.int64))
+    return from_codes(coded_users, coded_items, stamps, min_interactions, until_stable, name)
 
 
 def write_sequences(path: PathLike, sequences: SequenceData, *, layout: Layout = "users", separator: str = " ") -> None:
@@ -329,27 +328,6 @@ def write_sequences(path: PathLike, sequences: SequenceData, *, layout: Layout =
             else:
                 stream.write(encoded(number, "".join(f"{user}{separator}{item}\n" for item in names)))
             bar.update(1)
-
-
-class _Interactions:
-    """What has been read so far: names by first occurrence, and a place among them an interaction."""
-
-    def __init__(self) -> None:
-        self.users: dict[str, int] = {}
-        self.items: dict[str, int] = {}
-        self.user_of, self.item_of = array("q"), array("q")
-        self.times: list[float] = []
-
-    def add(self, user: str, item: str) -> None:
-        self.user_of.append(self.users.setdefault(user, len(self.users)))
-        self.item_of.append(self.items.setdefault(item, len(self.items)))
-
-    def stamps(self) -> npt.NDArray[Any] | None:
-        """The timestamps: of int64 where all are whole, so that nanoseconds keep their order."""
-        if not self.times:
-            return None
-        whole = all(type(time) is int and -(2**63) <= time < 2**63 for time in self.times)
-        return np.array(self.times, np.int64 if whole else np.float64)
 
 
 def _check_columns(columns: Sequence[int | str], layout: Layout | None) -> None:
@@ -437,7 +415,7 @@ def _doubt_ratings(head: list[_Row], name: str) -> None:
     )  # fmt: skip
 
 
-def _read_interactions(rows: Iterator[_Row], result: _Interactions) -> None:
+def _interactions(rows: Iterator[_Row]) -> Iterator[_Interaction]:
     width = 0
     for place, fields in rows:
         if len(fields) not in (2, 3) or (width and len(fields) != width):
@@ -448,9 +426,7 @@ def _read_interactions(rows: Iterator[_Row], result: _Interactions) -> None:
                 "(--columns 1,2,4), or names of columns, says which of more fields are the user, the item and the time."
             )
         width = len(fields)
-        result.add(fields[0], fields[1])
-        if width == 3:
-            result.times.append(_time(place, fields[2]))
+        yield fields[0], fields[1], _time(place, fields[2]) if width == 3 else None
 
 
 def _time(place: str, text: str) -> float:
@@ -463,17 +439,18 @@ def _time(place: str, text: str) -> float:
     return time
 
 
-def _read_users(rows: Iterator[_Row], result: _Interactions) -> None:
+def _interactions_of_users(rows: Iterator[_Row]) -> Iterator[_Interaction]:
+    users = set()
     for place, (user, *items) in rows:
         if not items:
             raise DataError(f"{place}: a line must be a user and at least one item. Got {token(user.encode())} alone.")
-        if user in result.users:
+        if user in users:
             raise DataError(
                 f"{place}: the user {token(user.encode())} has had a line before. Lines of one interaction each are "
                 "read with columns=(1, 2, 3) (--columns 1,2,3), the third with the time, or with the first two alone."
             )
-        for item in items:
-            result.add(user, item)
+        users.add(user)
+        yield from ((user, item, None) for item in items)
 
 
 def _writable(name: str, what: str, separator: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 from sylvan.data.streams import InputStream
 from sylvan.errors import DataError, ParameterError
 from sylvan.parallel import progress
+from sylvan.params.fields import Number, check_value
 from sylvan.params.wording import counted
 
 _T = TypeVar("_T")
@@ -60,14 +61,8 @@ def collect(rows: Iterable[Row]) -> TextData:
 
 def in_blocks(records: Iterator[Row], rows: int) -> Iterator[TextData]:
     """Blocks of ``rows`` rows; a bad number of rows is refused now, not at the first block."""
-    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
-        raise ParameterError(f"The 'rows' parameter must be an int in [1, inf). Got {rows!r} instead.")
-    return _blocks(records, rows)
-
-
-def _blocks(records: Iterator[Row], rows: int) -> Iterator[TextData]:
-    while block := list(islice(records, rows)):
-        yield collect(block)
+    check_value("rows", rows, Number(int, 1))
+    return map(collect, iter(lambda: list(islice(records, rows)), []))
 
 
 def complete_rows(records: Iterator[_T], name: str, what: str = "rows") -> Iterator[_T]:

@@ -214,7 +214,7 @@ class _Actor:
         _check_columns(table.column_names, self._inputs, self._outputs)
         if self._model.takes_texts:
             records = table.select(list(dict.fromkeys(self._inputs))).to_pylist()
-            rows: Any = [row[0] for row in columnar.records_as_rows(_NAME, records, self._inputs, None, None, " ")]
+            rows: Any = [row[0] for row in columnar.records_as_rows(_NAME, records, self._inputs, None, None)]
         else:
             rows = columnar.features_of_table(_NAME, table, self._inputs, self._model.n_features_)
         top, names, _ = self._ranker.rank(rows)

@@ -50,7 +50,12 @@ class Targets:
             given = as_array(given, name)
         if sp.issparse(given) or getattr(given, "ndim", 1) == 2:
             _say_of_column(given, name)
-            return cls._of_matrix(validate.labels(given, name=name))
+            matrix = validate.labels(given, name=name)
+            if matrix.shape[1] >= _MANY_COLUMNS:
+                used = _by_number(matrix)
+                if _PER_LABEL * used.matrix.shape[1] <= matrix.shape[1]:
+                    return used
+            return cls(matrix, None, False)
         if not hasattr(given, "__len__") and hasattr(given, "__iter__"):
             given = list(given)
         if (named := rows_of_names(given)) is not None:
@@ -59,18 +64,6 @@ class Targets:
             return cls._of_names(list(given))
         ids, lengths = validate.listed_ids(given, name, low=-_LARGEST_NUMBER, high=_LARGEST_NUMBER)
         validate.refuse_indicator(ids, lengths, name)
-        return cls._of_ids(ids, lengths, name)
-
-    @classmethod
-    def _of_matrix(cls, matrix: Csr) -> Targets:
-        if matrix.shape[1] >= _MANY_COLUMNS:
-            used = _by_number(matrix)
-            if _PER_LABEL * used.matrix.shape[1] <= matrix.shape[1]:
-                return used
-        return cls(matrix, None, False)
-
-    @classmethod
-    def _of_ids(cls, ids: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], name: str) -> Targets:
         numbers, places = _different(ids)
         matrix = validate.rows_of_ids(places, lengths, len(numbers), name)
         contiguous = not len(numbers) or (numbers[0] == 0 and numbers[-1] == len(numbers) - 1)

@@ -231,11 +231,7 @@ class Vocabulary(Sequence[str]):
             raise ParameterError(f"The 'unknown' parameter must be 'error' or 'ignore'. Got {unknown!r} instead.")
         rows = [list(row) for row in labels]
         counts = np.fromiter(map(len, rows), np.int64, len(rows))
-        row_of, flat, table = (
-            np.repeat(np.arange(len(rows)), counts),
-            [name for row in rows for name in row],
-            self._table(),
-        )
+        row_of, flat, table = np.repeat(np.arange(len(rows)), counts), list(itertools.chain(*rows)), self._table()
         found = (table.get(name if type(name) is str else str(name), -1) for name in flat)
         ids, blank = np.fromiter(found, np.int64, len(flat)), np.zeros(len(flat), bool)
         for at in np.flatnonzero(ids < 0).tolist():  # perhaps a name in another form
@@ -253,12 +249,12 @@ class Vocabulary(Sequence[str]):
             listed = [list(row) for row in weights]
             if [len(row) for row in listed] != counts.tolist():
                 raise DataError("labels and weights must have as many rows, and as many items in each.")
-            values = np.array([weight for row in listed for weight in row], np.float32)
+            values = np.array(list(itertools.chain(*listed)), np.float32)
             if (len(values) and not (values >= 0).all()) or not np.isfinite(values).all():
                 raise DataError("A label's weight must be a finite number of at least 0.")
         known = ids >= 0
-        matrix = sp.coo_matrix((values[known], (row_of[known], ids[known])), shape=(len(rows), len(self)))
-        csr = sp.csr_matrix(matrix, dtype=np.float32)
+        entries = values[known], (row_of[known], ids[known])
+        csr = sp.csr_matrix(entries, shape=(len(rows), len(self)), dtype=np.float32)
         csr.sum_duplicates()
         if weights is None:
             csr.data[:] = 1

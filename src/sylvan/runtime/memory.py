@@ -25,7 +25,10 @@ INTERPRETER = 100_000_000
 PRIVATE_INTERPRETER = 60_000_000  # without the libraries' files
 _Result = TypeVar("_Result")
 _Value = TypeVar("_Value")
-_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+_UNITS = {
+    "": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "k": 10**3, "m": 10**6, "g": 10**9,
+    "t": 10**12, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30,
+}  # fmt: skip
 _AMOUNT = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?)\s*([a-z]*)\s*", re.IGNORECASE)
 # Shares of the memory that is free under a limit: jobs in work, and arrays that stay in memory rather than in files.
 # Results that wait to be written take another sixteenth, and once more while they are; the rest is for what isn't
@@ -53,13 +56,8 @@ def return_freed_memory() -> None:
 
 
 def _status_bytes(field: str, otherwise: int) -> int:
-    try:
-        with open("/proc/self/status", encoding="ascii") as lines:
-            for line in lines:
-                if line.startswith(field + ":"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
+    with contextlib.suppress(OSError), open("/proc/self/status", encoding="ascii") as lines:
+        return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(field + ":")), otherwise)
     return otherwise
 
 
@@ -102,9 +100,6 @@ def _room(folder: str) -> int | None:
         except (OSError, ValueError):  # no such file, or "max" for a limit
             continue
     return None
-
-
-_UNITS |= {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 
 
 def parse_bytes(value: Any, name: str = "memory_limit") -> int:

@@ -34,6 +34,9 @@ _FOLDER = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*\.[0-9a-f]{8}\.files")
 _MOST_LEVELS = 3  # of a foreign file's name
 _CHECKSUM = re.compile(r"crc32:[0-9a-f]{8}")
 _RELEASE = re.compile(r"([0-9]{1,6})\.([0-9]{1,6})[0-9A-Za-z.+-]{0,40}")
+_MODEL: dict[str, type] = {"kind": str, "version": int, "params": dict, "meta": dict, "arrays": dict, "parts": dict}
+_FILE_ENTRY: dict[str, type] = {"file": str, "bytes": int, "checksum": str}
+_ARRAY_ENTRY: dict[str, type] = {**_FILE_ENTRY, "dtype": str, "shape": list}
 _WORDS = {int: "an int", str: "a string", list: "a list", dict: "an object"}
 
 
@@ -226,29 +229,25 @@ def shortened(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _field(fields: dict[str, Any], key: str, wanted: type, path: str, where: str) -> Any:
-    value = fields.get(key)
-    if key not in fields or not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
-        got = shortened(value) if key in fields else "nothing"
-        raise ModelError(f"{path!r} is damaged: {where}.{key} must be {_WORDS[wanted]}. Got {got} instead.")
-    return value
-
-
-def _need_object(value: Any, path: str, where: str) -> None:
+def _fields(value: Any, wanted: dict[str, type], path: str, where: str) -> list[Any]:
+    """The values of an object's fields, each of its type."""
     if not isinstance(value, dict):
         raise ModelError(f"{path!r} is damaged: {where} must be an object. Got {shortened(value)} instead.")
+    for key, kind in wanted.items():
+        if type(value.get(key)) is not kind:
+            got = shortened(value[key]) if key in value else "nothing"
+            raise ModelError(f"{path!r} is damaged: {where}.{key} must be {_WORDS[kind]}. Got {got} instead.")
+    return [value[key] for key in wanted]
 
 
 def _node(value: Any, path: str, where: str) -> Node:
-    _need_object(value, path, where)
-    kind = _field(value, "kind", str, path, where)
+    kind, version, params, meta, arrays, parts = _fields(value, _MODEL, path, where)
+    # One without any has no such field.
+    files = _fields(value, {"files": dict}, path, where)[0] if "files" in value else {}
     if not _KIND.fullmatch(kind) or len(kind) > 60:
         raise ModelError(f"{path!r} is damaged: {where}.kind is {shortened(kind)}, which no kind of model is called.")
-    version = _field(value, "version", int, path, where)
     if not 1 <= version < 2**31:
         raise ModelError(f"{path!r} is damaged: {where}.version must be an int from 1. Got {version} instead.")
-    arrays, parts = _field(value, "arrays", dict, path, where), _field(value, "parts", dict, path, where)
-    files = _field(value, "files", dict, path, where) if "files" in value else {}  # one without any has no such field
     for what, names, allowed in (
         ("array", arrays, array_name),
         ("part", parts, part_name),
@@ -258,7 +257,7 @@ def _node(value: Any, path: str, where: str) -> Node:
             if not allowed(name):
                 raise ModelError(f"{path!r} is damaged: no {what} may be called {shortened(name)}.")
     return Node(
-        kind, version, _field(value, "params", dict, path, where), _field(value, "meta", dict, path, where),
+        kind, version, params, meta,
         {name: _array(entry, path, f"{where}.arrays[{name!r}]") for name, entry in arrays.items()},
         {name: _node(part, path, f"{where}.parts[{name!r}]") for name, part in parts.items()},
         {name: _foreign(entry, name, path, f"{where}.files[{shortened(name)}]") for name, entry in files.items()},
@@ -267,29 +266,25 @@ def _node(value: Any, path: str, where: str) -> Node:
 
 def _foreign(value: Any, name: str, path: str, where: str) -> Entry:
     """A foreign file: in a folder of files, under its own name."""
-    _need_object(value, path, where)
-    place, size = _field(value, "file", str, path, where), _field(value, "bytes", int, path, where)
+    place, size, checksum = _fields(value, _FILE_ENTRY, path, where)
     if not is_folder_of_files(folder_of_files(place)) or place.partition("/")[2] != name.partition("/")[2]:
         raise ModelError(f"{path!r} is damaged: {where}.file is {shortened(place)}, where no such file is written.")
-    return Entry(place, size, _sum(value, path, where))
+    _check_sum(checksum, path, where)
+    return Entry(place, size, checksum)
 
 
-def _sum(entry: dict[str, Any], path: str, where: str) -> str:
-    checksum: str = _field(entry, "checksum", str, path, where)
+def _check_sum(checksum: str, path: str, where: str) -> None:
     if not _CHECKSUM.fullmatch(checksum):
         raise ModelError(f"{path!r} is damaged: {where}.checksum is {shortened(checksum)}, not 'crc32:' and 8 digits.")
-    return checksum
 
 
 def _array(value: Any, path: str, where: str) -> Entry:
-    _need_object(value, path, where)
-    file = _field(value, "file", str, path, where)
+    file, size, checksum, dtype, shape = _fields(value, _ARRAY_ENTRY, path, where)
     if len(file) > 240 or not _FILE.fullmatch(file):  # no way leads out of the folder
         raise ModelError(f"{path!r} is damaged: {where}.file is {shortened(file)}, not a plain name that ends in .npy.")
-    dtype = _field(value, "dtype", str, path, where)
     if dtype not in DTYPES:
         raise ModelError(f"{path!r} is damaged: {where}.dtype is {shortened(dtype)}, not one of {', '.join(DTYPES)}.")
-    shape = _field(value, "shape", list, path, where)
-    if len(shape) > 8 or not all(type(size) is int and size >= 0 for size in shape):
+    if len(shape) > 8 or not all(type(length) is int and length >= 0 for length in shape):
         raise ModelError(f"{path!r} is damaged: {where}.shape is {shortened(shape)}, not a list of ints from 0.")
-    return Entry(file, _field(value, "bytes", int, path, where), _sum(value, path, where), dtype, tuple(shape))
+    _check_sum(checksum, path, where)
+    return Entry(file, size, checksum, dtype, tuple(shape))

@@ -30,6 +30,7 @@ import numpy.typing as npt
 from sylvan import kernels
 from sylvan.arrays.canonical import Csr
 from sylvan.errors import MemoryLimitError, ModelError, ParameterError
+from sylvan.params.fields import Number
 from sylvan.store import manifest
 from sylvan.store.npy import ALIGNMENT, DTYPES, HeaderError, parse_header
 from sylvan.store.state import JSON, Entry, State, folder_path
@@ -152,13 +153,8 @@ def _value(state: State, key: str, wanted: str, fits: Callable[[Any], bool]) -> 
 
 def need_int(state: State, key: str, low: int | None = None, high: int | None = None) -> int:
     """The int ``key`` of ``meta`` (or else of ``params``) in [``low``, ``high``]."""
-    left, right = "(-inf" if low is None else f"[{low}", "inf)" if high is None else f"{high}]"
-    least, most = -math.inf if low is None else low, math.inf if high is None else high
-
-    def fits(value: Any) -> bool:
-        return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
-
-    return int(_value(state, key, f"an int in {left}, {right}", fits))
+    wanted = Number(int, low, high)
+    return int(_value(state, key, wanted.describe(), wanted.accepts))
 
 
 def need_float(state: State, key: str, low: float = -math.inf, high: float = math.inf) -> float:

@@ -321,7 +321,7 @@ def _write_into(path: Path, plan: _Plan, keep: int = 0) -> None:
         keep_current(path, keep)
         _put_manifest(waiting, plan.model, __version__)
     except BaseException:
-        if not _committed(path, plan.token):  # a Ctrl-C can arrive just after the rename
+        if plan.token.encode() not in _bytes(path / manifest.NAME):  # a Ctrl-C can arrive just after the rename
             for name in [*plan.files, waiting.name]:
                 with contextlib.suppress(OSError):
                     os.unlink(path / name)
@@ -343,14 +343,6 @@ def _put_manifest(waiting: Path, model: dict[str, JSON], version: str) -> None:
     with _naming(waiting):
         _sync_folder(waiting.parent)
         os.replace(waiting, waiting.parent / manifest.NAME)
-
-
-def _committed(path: Path, token: str) -> bool:
-    """Whether the manifest in place is the one of this save."""
-    try:
-        return token.encode() in (path / manifest.NAME).read_bytes()
-    except OSError:
-        return False
 
 
 def _write_new(path: Path, plan: _Plan) -> bool:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan import kernels, store
+from sylvan.arrays.canonical import runs_of
 from sylvan.arrays.frames import texts_of
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.parallel import map_parallel
@@ -49,11 +50,10 @@ class NgramRange(Constraint):
     def _parse(self, text: str) -> Any:
         if text.strip() == AUTO:
             return AUTO
-        parts = text.strip("()[] ").replace("-", ",").split(",")
-        low, high = int(parts[0]), int(parts[-1])
-        if len(parts) > 2:
+        low, *more = map(int, text.strip("()[] ").replace("-", ",").split(","))
+        if len(more) > 1:
             raise ValueError("not one or two ints")
-        return (low, high)
+        return (low, *more) if more else (low, low)
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def need_one_form(owner: str, analyzer: str, **forms: str | None) -> None:
         )
 
 
-_NONE = np.zeros(0, np.int64)
+_NONE, _FIRST = np.zeros(0, np.int64), np.zeros(1, np.int64)
 _FAULTS = {
     1: ("term_offsets", "must rise from 0 to the end of the terms' bytes, each term at least one byte long"),
     2: ("term_bytes", "must hold the terms in rising order, each of them once"),
@@ -129,7 +129,7 @@ class Terms:
     # shape (a power of two,): hash table: the high half of a term's hash and its place plus one, or 0
     slots: npt.NDArray[np.uint64]
     # where each lot of added terms begins, rising
-    runs: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    runs: npt.NDArray[np.int64] = field(default_factory=lambda: _NONE)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -142,9 +142,9 @@ class Terms:
 
     def decode(self) -> list[str]:
         """The terms as strings, in the order of their columns."""
-        data, offsets = self.data.tobytes(), self.offsets.tolist()
+        data = self.data.tobytes()
         try:
-            return [data[offsets[i] : offsets[i + 1]].decode("utf-8", "surrogatepass") for i in range(len(self))]
+            return [data[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(self.offsets.tolist())]
         except UnicodeDecodeError as error:
             raise ModelError(f"A term of the vocabulary is not UTF-8 text: {error}.") from None
 
@@ -159,10 +159,8 @@ class Terms:
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The arrays by the names that they are stored under."""
-        arrays: dict[str, npt.NDArray[Any]] = {
-            "term_bytes": self.data, "term_offsets": self.offsets, "slots": self.slots.view(np.int64),
-        }  # fmt: skip
-        return {**arrays, "term_runs": self.runs} if len(self.runs) else arrays
+        runs = {"term_runs": self.runs} if len(self.runs) else {}
+        return {"term_bytes": self.data, "term_offsets": self.offsets, "slots": self.slots.view(np.int64), **runs}
 
     def followed_by(self, further: Terms) -> Terms:
         """With sorted terms that aren't among these, behind these."""
@@ -175,10 +173,9 @@ class Terms:
     def some(self, places: npt.NDArray[np.integer[Any]]) -> Terms:
         """Those at some rising places, without the means to find them."""
         lengths = np.diff(self.offsets)[places]
-        offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-        positions = np.arange(int(offsets[-1])) + np.repeat(self.offsets[places] - offsets[:-1], lengths)
-        data = np.concatenate((self.data[positions], np.zeros(PADDING, np.uint8)))
-        return Terms(data, offsets, np.zeros(0, np.uint64))
+        letters = self.data[runs_of(self.offsets[places], lengths)]
+        data = np.concatenate((letters, np.zeros(PADDING, np.uint8)))
+        return Terms(data, np.append(0, np.cumsum(lengths)), np.zeros(0, np.uint64))
 
     @classmethod
     def from_state(cls, state: store.State) -> Terms:
@@ -214,9 +211,8 @@ def as_documents(texts: Iterable[str]) -> tuple[str, ...]:
     try:
         documents = tuple(texts)
     except TypeError:
-        raise DataError(
-            f"texts must be a list of strings, one a document, but is of type {type(texts).__name__}."
-        ) from None
+        kind = type(texts).__name__
+        raise DataError(f"texts must be a list of strings, one a document, but is of type {kind}.") from None
     bad = kernels.tfidf_first_non_text(documents)
     if bad >= 0:
         kind = type(documents[bad]).__name__
@@ -245,11 +241,8 @@ def apart(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
 def stacked_rows(parts: list[tuple[Any, Any, Any]]) -> tuple[Any, Any, Any]:
     """One matrix of consecutive parts, which are let go one by one."""
     starts = np.cumsum([0, *(len(part[1]) for part in parts)])
-    indices = np.empty(starts[-1], dtype=np.int32)
-    data = np.empty(starts[-1], dtype=np.float32)
-    indptr = np.concatenate(
-        [np.zeros(1, dtype=np.int64), *(part[0][1:] + start for part, start in zip(parts, starts, strict=False))]
-    )
+    indices, data = np.empty(starts[-1], np.int32), np.empty(starts[-1], np.float32)
+    indptr = np.concatenate([_FIRST, *(part[0][1:] + start for part, start in zip(parts, starts, strict=False))])
     for i, (start, stop) in enumerate(pairwise(starts)):
         indices[start:stop], data[start:stop] = parts[i][1], parts[i][2]
         parts[i] = (None, None, None)
@@ -297,8 +290,7 @@ def chunks(texts: tuple[str, ...]) -> list[tuple[int, int]]:
     ranges, start = [], 0
     while start < len(texts):
         done = int(ends[start - 1]) if start else 0
-        stop = int(np.searchsorted(ends, done + size, side="left")) + 1
-        stop = min(stop, start + _MOST_DOCUMENTS, len(texts))
+        stop = min(int(np.searchsorted(ends, done + size)) + 1, start + _MOST_DOCUMENTS, len(texts))
         ranges.append((start, stop))
         start = stop
     return ranges
@@ -441,12 +433,9 @@ WORDS, PAIRS = Phrases((1, 1)), Phrases((1, 2), 0.5, 2)
 
 def chosen_phrases(blocks: Iterable[tuple[str, ...]], scan: Scan) -> tuple[Phrases, Iterator[tuple[str, ...]]]:
     """What ``ngrams="auto"`` is for texts, by the first of them, and all of them again."""
-    blocks, first, n_texts = iter(blocks), [], 0
-    for block in blocks:
-        first.append(block)
-        n_texts += len(block)
-        if n_texts >= FIRST_TEXTS:
-            break
+    blocks, first = iter(blocks), list[tuple[str, ...]]()
+    while sum(len(block) for block in first) < FIRST_TEXTS and (following := next(blocks, None)) is not None:
+        first.append(following)
     texts = tuple(itertools.islice(itertools.chain.from_iterable(first), FIRST_TEXTS))
     counts = []  # how many words each has; as many as are counted
     for start, stop in chunks(texts):

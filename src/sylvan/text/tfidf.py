@@ -19,7 +19,7 @@ from sylvan.arrays.canonical import Csr
 from sylvan.arrays.frames import setting, sparse_as_set
 from sylvan.errors import DataError, MemoryLimitError, ModelError, NotFittedError, OtherReleaseWarning, ParameterError
 from sylvan.parallel import map_parallel, resolve_jobs
-from sylvan.params.fields import Choice, Range, Threads, attribute, parameterized
+from sylvan.params.fields import Choice, Range, Threads, attribute, check_value, parameterized
 from sylvan.params.wording import counted
 from sylvan.remote.fitted import Fitted
 from sylvan.text import counting
@@ -29,15 +29,6 @@ from sylvan.text.word_forms import LEMMA_LANGUAGES, STEM_LANGUAGES, WordForms, f
 Output = Literal["default", "pandas", "polars"]
 _OUTPUTS: tuple[Output, ...] = get_args(Output)
 _MOST_DENSE = 1 << 28  # values of a polars frame, which has no sparse columns: a gigabyte
-
-
-def check_output(transform: Any) -> None:
-    """Refuse what ``set_output`` doesn't know."""
-    if transform not in _OUTPUTS:
-        choices = ", ".join(map(repr, _OUTPUTS))
-        raise ParameterError(
-            f"The 'transform' parameter of set_output must be one of {choices} or None. Got {transform!r} instead."
-        )
 
 
 def in_output(
@@ -305,12 +296,10 @@ class TfidfVectorizer(Fitted):
 
     def _phrases(self, blocks: Iterable[tuple[str, ...]]) -> tuple[counting.Phrases, Iterable[tuple[str, ...]]]:
         """What is counted beside words, and the documents, by which ``"auto"`` is chosen."""
-        chosen = (
-            counting.WORDS
-            if isinstance(self.ngrams, str)
-            else counting.Phrases((int(self.ngrams[0]), int(self.ngrams[1])))
-        )
-        if isinstance(self.ngrams, str) and self.analyzer == "word":
+        chosen = counting.WORDS
+        if not isinstance(self.ngrams, str):
+            chosen = counting.Phrases((int(self.ngrams[0]), int(self.ngrams[1])))
+        elif self.analyzer == "word":
             chosen, blocks = counting.chosen_phrases(blocks, self._scan((1, 1), None, RULES))
         if chosen.ngrams[1] == 1:  # there are no phrases, whatever is said of them
             return chosen, blocks
@@ -460,10 +449,8 @@ class TfidfVectorizer(Fitted):
                 indptr, indices, data = work(chunk)
                 return indptr, counting.apart(indices), counting.apart(data)
 
-            n_jobs = resolve_jobs(self.n_jobs)
-            indptr, indices, data = counting.stacked_rows(
-                map_parallel(part, ranges, n_jobs, description="Transforming texts")
-            )
+            parts = map_parallel(part, ranges, resolve_jobs(self.n_jobs), description="Transforming texts")
+            indptr, indices, data = counting.stacked_rows(parts)
         return Csr(indptr, indices, data, (len(documents), len(terms)))
 
     def _check_once(self) -> None:
@@ -476,17 +463,11 @@ class TfidfVectorizer(Fitted):
             self._checked = copy.deepcopy(values)  # of a list, which may change
 
     def _scan(self, ngrams: tuple[int, int], forms: WordForms | None, rules: int) -> counting.Scan:
-        shortest, longest = ngrams
+        (shortest, longest), least = ngrams, min(int(self.min_token_length), counting.MOST_CHARACTERS)
         lowercase = self.lowercase and not (forms is not None and forms.by_case)  # whose forms are in lower case
         return counting.Scan(
             character_table(lowercase, rules, keeps_unseen=forms is not None),  # which dictionaries know
-            (
-                _ANALYZERS.index(self.analyzer),
-                _CJK.index(self.cjk),
-                int(shortest),
-                int(longest),
-                min(int(self.min_token_length), counting.MOST_CHARACTERS),
-            ),
+            (_ANALYZERS.index(self.analyzer), _CJK.index(self.cjk), int(shortest), int(longest), least),
             forms,
         )
 
@@ -529,9 +510,8 @@ class TfidfVectorizer(Fitted):
 
     def _need_terms(self) -> FittedTerms:
         if self.fitted_ is None:
-            raise NotFittedError(
-                f"This {type(self).__name__} is not fitted yet: call fit or fit_transform before transform."
-            )
+            name = type(self).__name__
+            raise NotFittedError(f"This {name} is not fitted yet: call fit or fit_transform before transform.")
         return self.fitted_
 
     @property
@@ -607,8 +587,8 @@ class TfidfVectorizer(Fitted):
         >>> TfidfVectorizer().set_output(transform="pandas").fit_transform(["red tea", "tea"]).columns.tolist()
         ['red', 'tea']
         """
+        check_value("transform", transform, Choice(_OUTPUTS, optional=True), "set_output")
         if transform is not None:
-            check_output(transform)
             self._sklearn_output_config = {"transform": transform}  # what scikit-learn's clone takes along
         return self
 
@@ -649,34 +629,27 @@ class TfidfVectorizer(Fitted):
         if isinstance(params["ngrams"], list):
             params["ngrams"] = tuple(params["ngrams"])
         vectorizer = cls(**params)
+        damaged = f"{state.where or 'The model'!r} is damaged"
         try:
             vectorizer.check_params()
         except ValueError as error:
-            raise ModelError(f"{state.where or 'The model'!r} is damaged: {error}") from error
+            raise ModelError(f"{damaged}: {error}") from error
         terms = counting.Terms.from_state(state)
         n_terms = store.need_int(state, "n_terms", 1, 2**31 - 1)
         if len(terms) != n_terms:
             raise ModelError(
-                f"{state.where or 'The model'!r} is damaged: it says that it has {counted(n_terms, 'term')}, but its "
-                f"arrays hold {len(terms)}."
+                f"{damaged}: it says that it has {counted(n_terms, 'term')}, but its arrays hold {len(terms)}."
             )
         library = None
         if vectorizer.stem is not None or vectorizer.lemmatize is not None:
             library = state.meta.get(_FORMS_BY)
             if not isinstance(library, str) or not library:
-                raise ModelError(
-                    f"{state.where or 'The model'!r} is damaged: it doesn't say which library gave the forms of its "
-                    "words."
-                )
+                raise ModelError(f"{damaged}: it doesn't say which library gave the forms of its words.")
         idf = None
         if "idf" in state.arrays:
             store.need_array(state, "idf", np.float32, (n_terms,))
             idf = store.need_finite(state, "idf")
-        weight, min_df = vectorizer.phrase_weight, vectorizer.phrase_min_df
-        ngrams = (
-            counting.WORDS.ngrams if isinstance(vectorizer.ngrams, str) else vectorizer.ngrams
-        )  # "auto" is never saved
-        phrases = counting.Phrases(ngrams, 1.0 if weight is None else weight, 1 if min_df is None else min_df)
+        phrases, _ = vectorizer._phrases(())  # "auto" is never saved
         rules = RULES if state.version >= _WITH_RULES else FIRST_RULES
         vectorizer.fitted_ = FittedTerms(terms, idf, phrases, rules, library)
         return vectorizer

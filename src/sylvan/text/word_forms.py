@@ -74,15 +74,12 @@ class WordForms:
         forms_known = self._known
         new = [word for word in words if word not in forms_known]
         if new:
-            forms = self._asked(new)
+            with self._lock:
+                forms = [self._form(word) for word in new]
             if len(forms_known) + len(new) > _MOST_KNOWN:
                 forms_known = self._known = dict(zip(words, map(forms_known.get, words), strict=True))  # type: ignore[arg-type]
             forms_known.update(zip(new, forms, strict=True))
         return [forms_known[word] for word in words]
-
-    def _asked(self, words: Sequence[bytes]) -> list[bytes]:
-        with self._lock:
-            return [self._form(word) for word in words]
 
     def _form(self, word: bytes) -> bytes:
         """One word: never empty, and without the spaces that part the words of a phrase."""

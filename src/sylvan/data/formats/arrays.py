@@ -69,6 +69,14 @@ def label_csr(matrix: Any, name: str) -> sp.csr_matrix:
     return csr
 
 
+def sound_pair(X: Any, Y: Any) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+    """Features and labels of as many rows, on their way to a file."""
+    x, y = sound_csr(X, "X"), label_csr(Y, "Y")
+    if x.shape[0] != y.shape[0]:
+        raise DataError(f"X and Y must have as many rows. Got shapes {x.shape} and {y.shape} instead.")
+    return x, y
+
+
 def load_npz(path: PathLike) -> sp.csr_matrix:
     """Read a sparse matrix that ``scipy.sparse.save_npz`` wrote (CSR, CSC or COO).
 
@@ -163,9 +171,7 @@ def save_npz_pair(folder: PathLike, X: Any, Y: Any, split: str = "trn", *, compr
     DataError
         As :func:`save_npz`, and when the two differ in length.
     """
-    x, y = sound_csr(X, "X"), label_csr(Y, "Y")
-    if x.shape[0] != y.shape[0]:
-        raise DataError(f"X and Y must have as many rows. Got shapes {x.shape} and {y.shape} instead.")
+    x, y = sound_pair(X, Y)
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:

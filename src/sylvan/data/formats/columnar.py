@@ -32,12 +32,14 @@ from sylvan.data.text_rows import (
     quoted,
     refuse_repeated,
     sound_weight,
+    unexpected,
 )
 from sylvan.errors import DataError
 from sylvan.parallel import progress
 from sylvan.params.wording import counted
 
 _INDICES, _VALUES = "indices", "values"
+_USUAL = Layout()
 
 
 class FeatureRows(NamedTuple):
@@ -84,11 +86,9 @@ def read_feature_columns(path: PathLike, labels_field: str = "labels") -> Featur
     labels = [[] if row is None else row for row in table[labels_field].to_pylist()]
     if not all(isinstance(row, list) for row in labels):
         raise DataError(f"{name}: the column {labels_field!r} must hold lists of strings or of ints.")
-    return FeatureRows(_offsets(lengths), indices.astype(np.int64), values.astype(np.float32), labels, name)
-
-
-def _offsets(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    return np.concatenate(([0], np.cumsum(lengths)))
+    return FeatureRows(
+        np.append(0, np.cumsum(lengths)), indices.astype(np.int64), values.astype(np.float32), labels, name
+    )
 
 
 def stream_features(path: str, columns: Sequence[str], n_features: int, rows: int) -> Iterator[Any]:
@@ -110,12 +110,12 @@ def _json_tables(path: str, columns: Sequence[str], rows: int) -> Iterator[tuple
     records = read_records(path)
     while block := list(islice(records, rows)):
         for number, record in enumerate(block, first):
-            columns_of(f"{path}, object {number}", list(record), columns, None, "")
+            place = f"{path}, object {number}"
+            columns_of(place, list(record), columns, None, "")
             for name in columns:
                 value = record[name]
                 if type(value) is not list or not {*map(type, value)} <= {int, float}:
-                    place = f"{path}, object {number}"
-                    raise DataError(f"{place}: {name!r} must be a list of numbers. Got {quoted(value)} instead.")
+                    raise unexpected(place, f"{name!r} must be a list of numbers", quoted(value))
         place = f"{path}, objects {first} to {first + len(block) - 1}"
         try:
             yield place, pa.table({name: pa.array([record[name] for record in block]) for name in columns})
@@ -140,14 +140,13 @@ def features_of_table(name: str, table: Any, columns: Sequence[str], n_features:
         return numbers.reshape(len(lengths), n_features)
     others, values = _flat(table[columns[1]], name, columns[1])
     for row in np.flatnonzero(lengths != others).tolist():
-        got = f"{lengths[row]} and {others[row]}"
-        raise DataError(
-            f"{name}: {columns[0]!r} and {columns[1]!r} must be of one length in each row. Got {got} instead."
-        )
+        what = f"{columns[0]!r} and {columns[1]!r} must be of one length in each row"
+        raise unexpected(name, what, f"{lengths[row]} and {others[row]}")
     outside = numbers[(numbers < 0) | (numbers >= n_features)]
     if len(outside):
         raise DataError(f"{name}: {columns[0]!r} must be in [0, {n_features - 1}]. Got {int(outside[0])} instead.")
-    return sp.csr_matrix((values, numbers.astype(np.int64), _offsets(lengths)), shape=(len(lengths), n_features))
+    entries = values, numbers.astype(np.int64), np.append(0, np.cumsum(lengths))
+    return sp.csr_matrix(entries, shape=(len(lengths), n_features))
 
 
 def _flat(column: Any, name: str, field: str, integers: bool = False) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
@@ -188,9 +187,8 @@ def columns_of(
         labels = "label"
     for wanted in (*texts, labels):
         if wanted is not None and wanted not in columns:
-            what = "text with text_fields (--text-field)"
-            if wanted == labels:
-                what = "labels with labels_field (--labels-field)"
+            has_labels = wanted == labels
+            what = "labels with labels_field (--labels-field)" if has_labels else "text with text_fields (--text-field)"
             advice = f" Say which has the {what}." if advises else ""
             raise DataError(f"{name}: there is no column {wanted!r}. Its columns are: {', '.join(columns)}.{advice}")
     return labels, weights if labels is not None and weights in columns else None
@@ -198,18 +196,17 @@ def columns_of(
 
 def records_as_rows(
     name: str, records: Iterable[Mapping[str, Any]], texts: Sequence[str], labels: str | None, weights: str | None,
-    separator: str, n: int | None = None, taken: Records | None = None, label_separator: str | None = AUTO,
+    layout: Layout = _USUAL, n: int | None = None, taken: Records | None = None,
 ) -> Iterator[Row]:  # fmt: skip
     """Records with a column of lists as rows, their types checked; each record is appended to ``taken``."""
-    cells = LabelCells(name, label_separator)
+    cells = LabelCells(name, layout.label_separator)
     with progress(f"reading {name}", n, "row") as bar:
         for number, record in enumerate(cells.watched(records)):
             place = f"{name}, row {number}"
             for field in texts:
                 if record[field] is not None and not isinstance(record[field], str):
-                    got = quoted(record[field])
-                    raise DataError(f"{place}: the column {field!r} must hold strings. Got {got} instead.")
-            text = separator.join(filter(None, (record[field] for field in texts)))
+                    raise unexpected(place, f"the column {field!r} must hold strings", quoted(record[field]))
+            text = layout.separator.join(filter(None, (record[field] for field in texts)))
             row = [] if labels is None else _labels(place, record[labels], labels, cells, weights is None)
             cells.need_one_kind(place, row)
             if taken is not None:
@@ -282,8 +279,7 @@ def read_parquet(
     >>> data.read_parquet(path)
     TextData(texts=['Moby Dick'], labels=[['Whaling']], weights=None)
     """
-    layout = Layout(text_fields, labels_field, weights_field, True, label_separator, separator)
-    return PARQUET.read(path, layout)
+    return PARQUET.read(path, Layout(text_fields, labels_field, weights_field, True, label_separator, separator))
 
 
 def stream_parquet(
@@ -327,12 +323,10 @@ def _parquet_rows(path: PathLike, layout: Layout, taken: Records | None = None) 
     need_pyarrow()
     texts = field_names(layout.text_fields)
     with open_parquet(path) as (name, file):
-        columns = file.schema_arrow.names
-        fields = columns_of(name, columns, texts, layout.labels_field, layout.weights_field, True)
+        fields = columns_of(name, file.schema_arrow.names, texts, layout.labels_field, layout.weights_field, True)
         wanted = list(dict.fromkeys([*texts, *filter(None, fields)])) if taken is None else None
         records = (record for batch in file.iter_batches(_GROUP, columns=wanted) for record in batch.to_pylist())
-        n, separator = file.metadata.num_rows, layout.separator
-        rows = records_as_rows(name, records, texts, *fields, separator, n, taken, layout.label_separator)
+        rows = records_as_rows(name, records, texts, *fields, layout, file.metadata.num_rows, taken)
         yield from complete_rows(rows, name)
 
 
@@ -362,8 +356,7 @@ def read_dataset(
         As :func:`read_parquet`; for a dictionary of datasets, of which one has to be chosen; when a folder is no
         dataset or the library is missing.
     """
-    layout = Layout(text_fields, labels_field, weights_field, True, label_separator, separator)
-    return DATASET.read(dataset, layout)
+    return DATASET.read(dataset, Layout(text_fields, labels_field, weights_field, True, label_separator, separator))
 
 
 def stream_dataset(
@@ -411,9 +404,7 @@ def _dataset_rows(dataset: Any, layout: Layout, taken: Records | None = None) ->
         return [to_name(number) for number in listed]
 
     records = dataset if to_name is None else ({**record, labels: named(record[labels])} for record in dataset)
-    separators = layout.separator, layout.label_separator
-    rows = records_as_rows(name, records, texts, labels, weights, separators[0], None, taken, separators[1])
-    yield from complete_rows(rows, name)
+    yield from complete_rows(records_as_rows(name, records, texts, labels, weights, layout, None, taken), name)
 
 
 def write_parquet(

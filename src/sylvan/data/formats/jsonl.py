@@ -80,8 +80,7 @@ def read_jsonl(
     >>> data.read_jsonl(path, text_fields=("title", "author"))
     TextData(texts=['Moby Dick Melville'], labels=[['Whaling']], weights=None)
     """
-    layout = Layout(text_fields, labels_field, "", require_labels, label_separator, separator)
-    return JSONL.read(path, layout)
+    return JSONL.read(path, Layout(text_fields, labels_field, "", require_labels, label_separator, separator))
 
 
 def stream_jsonl(
@@ -155,8 +154,7 @@ def read_records(path: PathLike) -> Iterator[dict[str, Any]]:
     [{'id': 1}, {'id': 2}]
     """
     with open_read(path) as stream:
-        for _, record in _objects(stream):
-            yield record
+        yield from (record for _, record in _objects(stream))
 
 
 def write_jsonl(
@@ -297,17 +295,15 @@ def _labels(
             raise _missing(place, record, name, "labels", "labels_field (--labels-field)")
         return [], None
     weighted = isinstance(value, dict)
-    pairs: Iterable[Any] = [value]
-    if isinstance(value, dict):
-        pairs = map(list, value.items())
-    elif isinstance(value, list | str):
+    pairs: Iterable[Any] = map(list, value.items()) if weighted else [value]
+    if isinstance(value, list | str):
         pairs = cells.list_of(place, value) if isinstance(value, list) else cells.split(place, value)
     results: dict[Label, float] = {}
     for item in pairs:
         label, weight = item, None
         if isinstance(item, dict):
             label = next((item[name] for name in ("uri", "label") if item.get(name) is not None), item)
-        if isinstance(item, list):
+        elif isinstance(item, list):
             if len(item) != 2:
                 raise unexpected(place, "a label must be a name or a pair [label, weight]", quoted(item))
             label, weight, weighted = item[0], sound_weight(place, item[1]), True
@@ -315,11 +311,10 @@ def _labels(
             raise unexpected(place, "a label must be a string or an int", quoted(label))
         if not (named := cells.named([label])):
             continue
-        label = named[0]
         if weight is None:
-            results.setdefault(label, 1.0)
+            results.setdefault(named[0], 1.0)
         else:
-            results[label] = results.get(label, 0.0) + weight
+            results[named[0]] = results.get(named[0], 0.0) + weight
     if weighted and not all(math.isfinite(weight) for weight in results.values()):
         raise DataError(f"{place}: the weights of a repeated label sum to no finite number.")
     return list(results), list(results.values()) if weighted else None

@@ -12,11 +12,12 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan import kernels
-from sylvan.data.formats.arrays import label_csr, sound_csr
+from sylvan.data.formats.arrays import sound_pair
 from sylvan.data.streams import InputStream, PathLike, open_read, open_write
 from sylvan.data.text_rows import MAX_ID, quoted, text_lines, token, unexpected
 from sylvan.errors import DataError, ParameterError
 from sylvan.parallel import map_parallel, progress, resolve_jobs
+from sylvan.params.fields import Number, check_values
 from sylvan.params.wording import counted
 
 
@@ -55,7 +56,7 @@ def _parse(text: bytes, form: LineFormat) -> _Block:
     n_rows, n_features, n_labels = kernels.bound_lines(buffer)
     feature_counts, label_counts = np.empty(n_rows, np.int64), np.empty(n_rows, np.int64)
     features, values = np.empty(n_features, np.int32), np.empty(n_features, np.float32)
-    labels, weights = (np.empty(n_labels, np.int32), np.empty(n_labels if form.weighted_labels else 0, np.float32))
+    labels, weights = np.empty(n_labels, np.int32), np.empty(n_labels if form.weighted_labels else 0, np.float32)
     result = kernels.parse_lines(buffer, *form, feature_counts, features, values, label_counts, labels, weights)
     rows, lines, n_features, n_labels, low, high, label, empty, first, fault, line, begin, end = result
     return _Block(
@@ -185,6 +186,7 @@ def _sentence(block: _Block, form: LineFormat) -> str:
 
 _ENTRIES_A_BLOCK = 1 << 19
 _BYTES_AN_ENTRY = 32
+_SIZES = dict.fromkeys(("n_features", "n_labels"), Number(int, 0, MAX_ID + 1, optional=True))
 
 
 def load_xmc(
@@ -241,8 +243,7 @@ def load_xmc(
     """
     if header not in (True, False, "auto"):
         raise ParameterError(f"The 'header' parameter must be True, False or 'auto'. Got {header!r} instead.")
-    _check_size("n_features", n_features)
-    _check_size("n_labels", n_labels)
+    check_values(_SIZES, n_features=n_features, n_labels=n_labels)
     jobs = resolve_jobs(n_jobs)
     with open_read(path) as stream:
         blocks = stream.blocks()
@@ -308,8 +309,7 @@ def read_svmlight(
     """What :func:`load_svmlight` gives, and the number that the first feature has in the file."""
     if zero_based not in (True, False, "auto"):
         raise ParameterError(f"The 'zero_based' parameter must be True, False or 'auto'. Got {zero_based!r} instead.")
-    _check_size("n_features", n_features)
-    _check_size("n_labels", n_labels)
+    check_values(_SIZES, n_features=n_features, n_labels=n_labels)
     jobs = resolve_jobs(n_jobs)
     lowest = 1 if zero_based is False else 0
     # Until a 0 is seen, "auto" must allow the last feature in either way of counting.
@@ -327,8 +327,7 @@ def read_svmlight(
             what = f"feature ids must be in [0, {n_features - 1}], as the file counts from 0 (feature 0 occurs)"
             raise unexpected(f"{stream.name}, line {rows.first_highest}", what, str(rows.max_feature))
     base = lowest + shift
-    result = max(rows.max_feature + 1 - base, 0)
-    n_features = result if n_features is None else n_features
+    n_features = max(rows.max_feature + 1 - base, 0) if n_features is None else n_features
     n_labels = rows.max_label + 1 if n_labels is None else n_labels
     return *rows.matrices(rows.n_rows, n_features, n_labels, shift), base
 
@@ -388,14 +387,6 @@ def save_svmlight(
     _save(path, X, Y, header=False, lowest=0 if zero_based else 1, weighted_labels=weighted_labels)
 
 
-def _check_size(name: str, value: int | None) -> None:
-    good = value is None or (isinstance(value, (int, np.integer)) and not isinstance(value, bool))
-    if not good or (value is not None and not 0 <= value <= MAX_ID + 1):
-        raise ParameterError(
-            f"The {name!r} parameter must be an int in [0, {MAX_ID + 1}] or None. Got {value!r} instead."
-        )
-
-
 def _highest(size: int | None) -> int:
     return MAX_ID if size is None else int(size) - 1
 
@@ -436,11 +427,8 @@ def _count_rows(stream: InputStream, rows: Rows, promised: int | None) -> int:
 
 
 def _save(path: PathLike, X: Any, Y: Any, *, header: bool, lowest: int, weighted_labels: bool | None) -> None:
-    x = sound_csr(X, "X")
-    y = label_csr(Y, "Y")
+    x, y = sound_pair(X, Y)
     n = x.shape[0]
-    if y.shape[0] != n:
-        raise DataError(f"X and Y must have as many rows. Got shapes {x.shape} and {y.shape} instead.")
     if weighted_labels is None:
         weighted_labels = bool((y.data != 1).any())
     x_offsets, y_offsets = x.indptr.astype(np.int64), y.indptr.astype(np.int64)
@@ -492,12 +480,10 @@ def load_filter_labels(path: PathLike, shape: tuple[int, int] | None = None) -> 
     [[0, 0, 0, 1], [0, 0, 0, 0], [0, 1, 0, 0]]
     """
     highest = (MAX_ID, MAX_ID) if shape is None else (shape[0] - 1, shape[1] - 1)
-    rows: list[int] = []
-    labels: list[int] = []
+    pairs: list[tuple[int, int]] = []
     with open_read(path) as stream:
         for place, line in text_lines(stream):
-            words = line.split()
-            if not words:
+            if not (words := line.split()):
                 continue
             if len(words) != 2 or not all(word.isascii() and word.isdecimal() for word in words):
                 raise unexpected(place, "a line must be a row and a label, both ints from 0", quoted(line))
@@ -505,8 +491,8 @@ def load_filter_labels(path: PathLike, shape: tuple[int, int] | None = None) -> 
             for number, limit, what in zip(pair, highest, ("row", "label"), strict=True):
                 if number > limit:
                     raise DataError(f"{place}: a {what} must be in [0, {limit}]. Got {number} instead.")
-            rows.append(pair[0])
-            labels.append(pair[1])
+            pairs.append(pair)
+    rows, labels = zip(*pairs, strict=True) if pairs else ((), ())
     size = shape or (max(rows, default=-1) + 1, max(labels, default=-1) + 1)
     result = sp.csr_matrix((np.ones(len(rows), np.float32), (rows, labels)), shape=size)
     result.sum_duplicates()

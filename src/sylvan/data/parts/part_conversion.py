@@ -90,10 +90,14 @@ def write_parts(
     runner, paths = current_runner(n_jobs), [os.fspath(path) for path in inputs]
     if not paths:
         raise DataError("There is no file: at least one is needed.")
+
+    def cost(path: str) -> float:
+        return _status(path).st_size + 1.0
+
     read: dict[str, Any] = {"text_fields": text_fields, "labels_field": labels_field}
     if vocabulary is None or (vectorizer is None and n_features is None):
         looked = {"texts": vectorizer is not None, **read}
-        jobs = [Job(f"look{at}", _looked, {"path": path, **looked}, _size(path)) for at, path in enumerate(paths)]
+        jobs = [Job(f"look{at}", _looked, {"path": path, **looked}, cost(path)) for at, path in enumerate(paths)]
         seen = runner.run(jobs, "Looking for labels")
         if vocabulary is None:
             vocabulary = Vocabulary.from_labels(names for names, _ in seen)
@@ -107,7 +111,7 @@ def write_parts(
     if others:
         raise DataError(f"{place!r} holds other parts, such as {min(others)!r}: choose another folder.")
     written = [
-        Job(f"part{at}", _write, {**given, "path": path, "target": target, "settings": settings}, _size(path))
+        Job(f"part{at}", _write_from, {**given, "path": path, "target": target, "settings": settings}, cost(path))
         for at, (path, target) in enumerate(zip(paths, targets, strict=True))
         if not _done(path, target, settings)
     ]
@@ -131,14 +135,9 @@ def _status(path: str) -> os.stat_result:
         raise DataError(f"{path!r} can't be read: {error.strerror or error}.") from error
 
 
-def _size(path: str) -> float:
-    return float(_status(path).st_size) + 1.0
-
-
 def _source(path: str, settings: str) -> dict[str, Any]:
     """What tells a part from those of other files, of the same one before it was changed, and of other settings."""
-    status = _status(path)
-    name = os.path.basename(path)
+    status, name = _status(path), os.path.basename(path)
     return {"file": name, "bytes": status.st_size, "changed": status.st_mtime_ns, "settings": settings}
 
 
@@ -179,7 +178,7 @@ def _looked(path: str, texts: bool, text_fields: str | Sequence[str], labels_fie
     return list(labels), width
 
 
-def _write(
+def _write_from(
     path: str, target: str, vectorizer: _Vectorizer | None, vocabulary: Vocabulary, n_features: int | None,
     text_fields: str | Sequence[str], labels_field: str, settings: str,
 ) -> None:  # fmt: skip

@@ -18,7 +18,16 @@ from sylvan import kernels
 from sylvan.arrays import validate
 from sylvan.arrays.canonical import Csr, matrix
 from sylvan.arrays.validate import MAX_COLUMNS
-from sylvan.data.parts.row_parts import PartFiles, RowParts, exists, is_url, joined_path, listed, part_files
+from sylvan.data.parts.row_parts import (
+    PartFiles,
+    RowParts,
+    exists,
+    is_url,
+    joined_path,
+    listed,
+    part_files,
+    sound_shape,
+)
 from sylvan.data.streams import PathLike
 from sylvan.errors import DataError
 from sylvan.parallel import split_ranges
@@ -74,23 +83,15 @@ def open_csr(folder: PathLike) -> Csr:
     """
     name = os.fspath(folder)
     arrays = {key: _mapped(name, key, dtype) for key, dtype in _DTYPES.items()}
-    shape = _mapped(name, "shape", np.dtype("<i8"))
-    if shape.shape != (2,) or (shape < 0).any() or int(shape[1]) > MAX_COLUMNS:
-        raise DataError(f"{name!r}: 'shape' must be two ints from 0, the second at most {MAX_COLUMNS}.")
-    n_rows, n_columns = (int(size) for size in shape)
-    indptr, indices, values = arrays["indptr"], arrays["indices"], arrays["data"]
-    if len(indptr) != n_rows + 1 or len(indices) != len(values):
-        raise DataError(
-            f"{name!r}: 'indptr' must have {n_rows + 1} entries, and 'indices' and 'data' as many as each other. "
-            f"Got {len(indptr)}, {len(indices)} and {len(values)} instead."
-        )
-    fault, row = kernels.check_compressed(indptr, indices, values, n_columns)
+    shape = sound_shape(name, _mapped(name, "shape", np.dtype("<i8")).tolist(), *map(len, arrays.values()))
+    indptr, indices, values = arrays.values()
+    fault, row = kernels.check_compressed(indptr, indices, values, shape[1])
     if not fault and int(indptr[-1]) != len(indices):
         fault = 1
     if fault:
-        words = _FAULTS.get(fault, "row {row} is not canonical").format(row=row, last=n_columns - 1)
+        words = _FAULTS.get(fault, "row {row} is not canonical").format(row=row, last=shape[1] - 1)
         raise DataError(f"{name!r}: {words}.")
-    return Csr(indptr, indices, values, (n_rows, n_columns))
+    return Csr(indptr, indices, values, shape)
 
 
 def _mapped(folder: str, name: str, dtype: np.dtype[Any]) -> npt.NDArray[Any]:

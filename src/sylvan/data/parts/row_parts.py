@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import kernels
-from sylvan.arrays.canonical import Csr
+from sylvan.arrays.canonical import Csr, runs_of
 from sylvan.arrays.validate import MAX_COLUMNS, learnable
 from sylvan.errors import DataError
 from sylvan.params.wording import counted
@@ -85,6 +85,18 @@ def _reason(error: Exception) -> str:
     return str(getattr(error, "strerror", None) or error).strip().rstrip(".") or type(error).__name__
 
 
+def sound_shape(path: str, shape: list[int], n_offsets: int, n_ids: int, n_values: int) -> tuple[int, int]:
+    """The shape of a matrix in a folder, refused where it isn't that of its arrays, which have so many numbers."""
+    if len(shape) != 2 or min(shape) < 0 or shape[1] > MAX_COLUMNS:
+        raise DataError(f"{path!r}: 'shape' must be two ints from 0, the second at most {MAX_COLUMNS}.")
+    if n_offsets != shape[0] + 1 or n_ids != n_values:
+        raise DataError(
+            f"{path!r}: 'indptr' must have {shape[0] + 1} entries, and 'indices' and 'data' as many as each other. "
+            f"Got {n_offsets}, {n_ids} and {n_values} instead."
+        )
+    return shape[0], shape[1]
+
+
 class PartFiles(abc.ABC):
     """Base of a part in a folder and of one at a URL: its files, verified when they are opened."""
 
@@ -92,15 +104,8 @@ class PartFiles(abc.ABC):
         self.path = path
         self._places = {name: self._opened(name, dtype) for name, dtype in _DTYPES.items()}
         numbers = self.whole("shape").tolist() if self._places["shape"][0] == 2 else []
-        if len(numbers) != 2 or min(numbers) < 0 or numbers[1] > MAX_COLUMNS:
-            raise DataError(f"{path!r}: 'shape' must be two ints from 0, the second at most {MAX_COLUMNS}.")
-        offsets, ids, values = (self._places[name][0] for name in ("indptr", "indices", "data"))
-        if offsets != numbers[0] + 1 or ids != values:
-            raise DataError(
-                f"{path!r}: 'indptr' must have {numbers[0] + 1} entries, and 'indices' and 'data' as many as each "
-                f"other. Got {offsets}, {ids} and {values} instead."
-            )
-        self.shape, self.n_values = (numbers[0], numbers[1]), ids
+        sizes = [self._places[name][0] for name in ("indptr", "indices", "data")]
+        self.shape, self.n_values = sound_shape(path, numbers, *sizes), sizes[1]
 
     @abc.abstractmethod
     def _opened(self, name: str, dtype: np.dtype[Any]) -> tuple[int, int]:
@@ -168,7 +173,7 @@ class _LocalPart(PartFiles):
         array = self._arrays[name]
         first, last = _runs(begins, ends, 0)
         if len(out) < _LONG * len(first):
-            np.take(array, _positions(begins, ends), out=out)
+            np.take(array, runs_of(begins, ends - begins), out=out)
         elif len(first):
             pieces = [array[a:b] for a, b in zip(begins[first].tolist(), ends[last - 1].tolist(), strict=True)]
             np.concatenate(pieces, out=out)
@@ -214,7 +219,7 @@ class _RemotePart(PartFiles):
             for chunk, a, b, start, stop in zip(chunks, first, last, low, high, strict=True):
                 if len(chunk) != (stop - start) * dtype.itemsize:
                     raise self._unreadable(name, "it ends before its last value")
-                values = np.frombuffer(chunk, dtype)[_positions(begins[a:b] - start, ends[a:b] - start)]
+                values = np.frombuffer(chunk, dtype)[runs_of(begins[a:b] - start, ends[a:b] - begins[a:b])]
                 out[done : done + len(values)] = values
                 done += len(values)
 
@@ -224,15 +229,6 @@ def _runs(begins: Ranges, ends: Ranges, gap: int) -> tuple[Ranges, Ranges]:
     cuts = np.flatnonzero(begins[1:] - ends[:-1] > gap) + 1
     some = min(1, len(begins))
     return np.concatenate((np.zeros(some, np.int64), cuts)), np.concatenate((cuts, np.full(some, len(begins))))
-
-
-def _positions(begins: Ranges, ends: Ranges) -> Ranges:
-    """Every number of some ranges: [2, 7] to [4, 8] gives [2, 3, 7]."""
-    lengths = ends - begins
-    stops = np.cumsum(lengths)
-    total = int(stops[-1]) if len(stops) else 0
-    result: Ranges = np.arange(total) + np.repeat(begins - (stops - lengths), lengths)
-    return result
 
 
 def _file_system(url: str) -> tuple[Any, str]:
