@@ -17,9 +17,8 @@ from sylvan.cli.options import parse_settings
 from sylvan.errors import MemoryLimitError
 from sylvan.hub.card import distinct_titles
 from sylvan.indexing.tree import node_title
-from sylvan.labels.names import bare_label, composed, similar_names
 from sylvan.labels.targets import Targets, rows_of_names, true_labels
-from sylvan.labels.vocabulary import Vocabulary, ids_of_names
+from sylvan.labels.vocabulary import Vocabulary, bare_label, composed, ids_of_names, similar_names
 from sylvan.matching.class_beam import log_sums_of
 from sylvan.models.irli.buckets import least_loaded_at_random
 from sylvan.neural.loop.engine import memory_sentences, out_of_memory

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sylvan import store
 from sylvan.data import Vocabulary, load_sample
 from sylvan.errors import DataError, ModelError, ParameterError
-from sylvan.labels.names import label_name
+from sylvan.labels.vocabulary import label_name
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 names = st.lists(texts.map(label_name).filter(bool), unique=True, max_size=8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sylvan.labels.names import label_name
+from sylvan.labels.vocabulary import label_name
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta
 
 from sylvan.data import SubjectVocabulary
-from sylvan.labels.names import looks_like_uri
+from sylvan.labels.vocabulary import looks_like_uri
 from sylvan.serve.answers import RankedRow, answers
 from sylvan.serve.bodies import Asked
 from sylvan.serve.calls import JSON, Call, Operation, Parameter, Reply, convert, decode, fields_of

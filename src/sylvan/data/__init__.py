@@ -52,8 +52,7 @@ if TYPE_CHECKING:
         save_xmc,
     )
     from sylvan.data.label_terms import LabelTerms
-    from sylvan.data.parts.part_conversion import write_parts
-    from sylvan.data.parts.part_folders import open_csr, open_parts, save_csr, save_parts
+    from sylvan.data.parts.part_folders import open_csr, open_parts, save_csr, save_parts, write_parts
     from sylvan.data.parts.row_parts import RowParts
     from sylvan.data.samples import Sample, load_sample
     from sylvan.data.sequences import SequenceData, build_sequences, read_sequences, write_sequences

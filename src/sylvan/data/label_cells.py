@@ -12,7 +12,7 @@ from typing import Any
 
 from sylvan.data.text_rows import one_kind
 from sylvan.errors import DataWarning, ParameterError
-from sylvan.labels.names import label_name
+from sylvan.labels.vocabulary import label_name
 from sylvan.params.wording import counted
 
 AUTO = "auto"  # the label separator that is found by the format and the cells
@@ -59,14 +59,9 @@ class LabelCells:
 
     def named(self, labels: Iterable[Any]) -> list[Any]:
         """Labels that are apart already, without empty ones, which are counted."""
-        results = []
-        for label in labels:
-            name = label_name(label) if isinstance(label, str) else label
-            if name == "":
-                self._n_empty += 1
-            else:
-                results.append(name)
-        return results
+        names = [label_name(label) if isinstance(label, str) else label for label in labels]
+        self._n_empty += names.count("")
+        return [name for name in names if name != ""]
 
     def need_one_kind(self, place: str, labels: Iterable[Any]) -> None:
         """Refuse labels of another type than those before: all are strings, or all ints."""

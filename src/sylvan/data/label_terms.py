@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sylvan.errors import DataError, DataWarning
-from sylvan.labels.names import label_name
+from sylvan.labels.vocabulary import label_name
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,7 @@ from sylvan.arrays import validate
 from sylvan.arrays.canonical import Csr, as_array
 from sylvan.arrays.frames import label_columns, labels_of, numpy_of
 from sylvan.errors import DataError, DataWarning
-from sylvan.labels.names import label_name
-from sylvan.labels.vocabulary import Numbers, Vocabulary, warn_of_blanks
+from sylvan.labels.vocabulary import Numbers, Vocabulary, label_name, warn_of_blanks
 from sylvan.params.wording import counted
 
 _MANY_COLUMNS, _PER_LABEL = 1 << 24, 100  # a wide matrix of which few columns occur costs what occurs

@@ -80,8 +80,7 @@ def need_array(
     if array.dtype not in wanted:
         words = " or ".join(str(kind) for kind in wanted)
         _refuse_array(state, name, f"must hold {words}. Got {array.dtype} instead")
-    fits = len(shape) == array.ndim
-    if not fits or any(want not in (None, got) for want, got in zip(shape, array.shape, strict=True)):
+    if len(shape) != array.ndim or any(want not in (None, got) for want, got in zip(shape, array.shape, strict=True)):
         words = ", ".join("any" if want is None else str(want) for want in shape)
         _refuse_array(state, name, f"must have shape ({words}). Got {array.shape} instead")
     return array
@@ -94,8 +93,7 @@ def need_offsets(state: State, name: str, total: int | None = None, length: int 
         _refuse_array(state, name, "must hold at least one offset")
     if array[0] != 0:
         _refuse_array(state, name, f"must start at 0. Got {array[0]} instead")
-    falling = array[1:] < array[:-1]
-    if falling.any():
+    if (falling := array[1:] < array[:-1]).any():
         _refuse_array(state, name, f"holds offsets that fall at position {int(falling.argmax()) + 1}")
     if total is not None and int(array[-1]) != total:
         _refuse_array(state, name, f"must end at {total}. Got {int(array[-1])} instead")
@@ -124,8 +122,7 @@ def need_rising(
 ) -> npt.NDArray[Any]:
     """Ids of one dimension in [``low``, ``high``], each greater than the one before it."""
     array = need_range(state, name, low, high, dtype, (None,))
-    falling = array[1:] <= array[:-1]
-    if falling.any():
+    if (falling := array[1:] <= array[:-1]).any():
         _refuse_array(state, name, f"must rise, but doesn't at position {int(falling.argmax()) + 1}")
     return array
 
@@ -134,10 +131,8 @@ def need_finite(state: State, name: str) -> npt.NDArray[Any]:
     """The array ``name`` without NaN or infinity."""
     array = _stored(state, name)
     # min and max carry a NaN through and keep an infinity: two passes without a temporary.
-    if array.size and array.dtype.kind == "f":
-        least, most = array.min(), array.max()
-        if not (math.isfinite(least) and math.isfinite(most)):
-            _refuse_array(state, name, "holds a NaN or an infinity")
+    if array.size and array.dtype.kind == "f" and not (math.isfinite(array.min()) and math.isfinite(array.max())):
+        _refuse_array(state, name, "holds a NaN or an infinity")
     return array
 
 
@@ -220,8 +215,7 @@ def need_part(state: State, name: str, kind: str | None = None) -> State:
     if part is None:
         _refuse(state, f"the {state.kind} needs a part {name!r}")
     if kind is not None and part.kind != kind:
-        words = f"part {name!r} of the {state.kind} must be of kind {kind!r}"
-        _refuse(state, f"{words}, not {part.kind!r}")
+        _refuse(state, f"part {name!r} of the {state.kind} must be of kind {kind!r}, not {part.kind!r}")
     return part
 
 
@@ -426,8 +420,7 @@ def contents(folder: str | os.PathLike[str]) -> dict[str, Any]:
     path = folder_path(folder)
     data = read_manifest(path)
     _parsed(data, path)
-    result: dict[str, Any] = json.loads(data)
-    return result
+    return dict(json.loads(data))
 
 
 class ScratchFiles:

@@ -233,9 +233,9 @@ def _check_state(state: State) -> None:
     for name, array in state.arrays.items():
         if not manifest.array_name(name):
             raise ModelError(f"No array of a model may be called {name!r}.")
-        if not isinstance(array, np.ndarray) or array.dtype.newbyteorder("<").str not in DTYPES:
-            got = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
-            wanted = "ints of 8 to 64 bits or floats of 16 to 64 bits"
+        dtype = array.dtype if isinstance(array, np.ndarray) else None
+        if dtype is None or dtype.newbyteorder("<").str not in DTYPES:
+            wanted, got = "ints of 8 to 64 bits or floats of 16 to 64 bits", dtype or type(array).__name__
             raise ModelError(f"Array {name!r} of a model must hold {wanted}. Got {got} instead.")
     for name, source in state.files.items():
         if not manifest.foreign_name(name):

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import kernels
-from sylvan.labels.names import composed
+from sylvan.labels.vocabulary import composed
 
 # No letter, digit or space lies beyond the first four planes, so the table ends there.
 SIZE = 0x40000

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from sylvan import kernels
 from sylvan.data import Vocabulary
 from sylvan.errors import OtherReleaseWarning
-from sylvan.labels.names import composed
+from sylvan.labels.vocabulary import composed
 from sylvan.text.characters import PADDING, RULES, ScannedWords, scan_words, without_unseen
 
 # By ISO 639-1, as simplemma has them too; some are in the library from a certain release on.

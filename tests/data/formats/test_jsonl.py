@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sylvan import data
 from sylvan.errors import DataError, ParameterError
-from sylvan.labels.names import label_name
+from sylvan.labels.vocabulary import label_name
 
 
 @pytest.fixture

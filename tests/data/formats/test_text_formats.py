@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sylvan import data
 from sylvan.errors import DataError, DataWarning, ParameterError
-from sylvan.labels.names import label_name
+from sylvan.labels.vocabulary import label_name
 
 URI = "http://example.org/"
 

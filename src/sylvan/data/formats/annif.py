@@ -19,7 +19,7 @@ from sylvan.data.other_fields import with_others
 from sylvan.data.streams import PathLike, open_read, shown
 from sylvan.data.text_rows import Label, Row, TextData, encoded, on_one_line, quoted, text_lines, unexpected, unweighted
 from sylvan.errors import DataError, DataWarning
-from sylvan.labels.names import bare_uri, label_name, looks_like_uri
+from sylvan.labels.vocabulary import bare_uri, label_name, looks_like_uri
 from sylvan.parallel import progress
 from sylvan.params.wording import counted
 
@@ -199,8 +199,7 @@ def stream_annif_folder(
     Without ``labels`` no file of subjects is read. To ``records`` the name of each text's file is appended as it is
     read, as ``{"file": "name.txt"}``.
     """
-    field = "labels" if labels else None
-    layout = Layout(labels_field=field, require_labels=require_labels, subjects=lambda: vocabulary)
+    layout = Layout((), "labels" if labels else None, "", require_labels, subjects=lambda: vocabulary)
     return ANNIF_FOLDER.stream(folder, rows, layout, records)
 
 
@@ -389,14 +388,13 @@ def _write_documents(
                 if not name.strip() or name != name.strip() or "\n" in name or "\r" in name or (uri and "\t" in name):
                     what = "a subject must stand on one line, without blanks around it"
                     raise unexpected(f"Row {number}", what, quoted(name))
-            lines = names
             if kind:
-                lines = [f"<{name}>\t{(vocabulary.label(name) if vocabulary else None) or ''}" for name in names]
+                names = [f"<{name}>\t{(vocabulary.label(name) if vocabulary else None) or ''}" for name in names]
             stem = os.path.splitext(str(other.get("file") or f"{number + 1:07d}.txt"))[0]
             if os.path.basename(stem) != stem or (folder / f"{stem}.txt").exists():
                 raise DataError(f"Row {number}: there can't be a second file {quoted(stem)}, or one elsewhere.")
             (folder / f"{stem}.txt").write_bytes(encoded(number, text))
-            content = "".join(line + "\n" for line in lines)
+            content = "".join(name + "\n" for name in names)
             (folder / f"{stem}{'.tsv' if kind else '.key'}").write_bytes(encoded(number, content))
             bar.update(1)
 

@@ -365,21 +365,19 @@ def _assemble(name: str, arrays: dict[str, npt.NDArray[Any]]) -> Any:
             )
         return arrays[key]
 
-    def vector(key: str, kinds: str = "iu") -> npt.NDArray[Any]:
+    def vector(key: str, kinds: str = "iu", limit: int | None = None) -> npt.NDArray[Any]:
         array = need(key)
         if array.ndim != 1 or array.dtype.kind not in kinds:
             what = "numbers" if kinds == _NUMBERS else "ints"
             raise DataError(
                 f"{name}: {key!r} must be a row of {what}. Got dtype {array.dtype} and shape {array.shape} instead."
             )
+        if limit is not None and len(array):
+            least, most = int(array.min()), int(array.max())
+            if least < 0 or most >= limit:
+                worst = least if least < 0 else most
+                raise DataError(f"{name}: {key!r} must be in [0, {limit - 1}]. Got {worst} instead.")
         return array
-
-    def ids_below(key: str, limit: int) -> npt.NDArray[Any]:
-        ids = vector(key)
-        if len(ids) and (int(ids.min()) < 0 or int(ids.max()) >= limit):
-            worst = int(ids.min()) if int(ids.min()) < 0 else int(ids.max())
-            raise DataError(f"{name}: {key!r} must be in [0, {limit - 1}]. Got {worst} instead.")
-        return ids
 
     word = need("format")
     layout = word.reshape(-1)[0] if word.size == 1 else repr(word.tolist())
@@ -392,7 +390,7 @@ def _assemble(name: str, arrays: dict[str, npt.NDArray[Any]]) -> Any:
     if layout == "coo":
         if not len(vector("row")) == len(vector("col")) == len(values):
             raise DataError(f"{name}: 'row', 'col' and 'data' must be of one length.")
-        entries = values, (ids_below("row", n_rows), ids_below("col", n_columns))
+        entries = values, (vector("row", limit=n_rows), vector("col", limit=n_columns))
         return sp.coo_matrix(entries, shape=(n_rows, n_columns))
     if layout not in ("csr", "csc"):
         raise DataError(f"{name}: 'format' must be 'csr', 'csc' or 'coo'. Got {layout!r:.40} instead.")
@@ -406,7 +404,7 @@ def _assemble(name: str, arrays: dict[str, npt.NDArray[Any]]) -> Any:
         )
     if int(offsets[0]) != 0 or int(offsets[-1]) != len(ids) or (offsets[1:] < offsets[:-1]).any():
         raise DataError(f"{name}: 'indptr' must start at 0, never fall, and end at {len(ids)}, the number of entries.")
-    ids = ids_below("indices", n_minor)
+    ids = vector("indices", limit=n_minor)
     kind = sp.csr_matrix if layout == "csr" else sp.csc_matrix
     # Not the constructor's own choice of index type, which may differ between the two arrays.
     wide = np.int32 if len(ids) < 2**31 else np.int64

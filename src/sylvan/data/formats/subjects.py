@@ -18,7 +18,7 @@ from sylvan.data.label_terms import LabelTerms
 from sylvan.data.streams import PathLike, open_read, open_write, shown
 from sylvan.data.text_rows import Row, complete_rows, encoded, quoted, text_lines, unexpected
 from sylvan.errors import DataError, DataWarning
-from sylvan.labels.names import bare_uri, label_name, looks_like_uri
+from sylvan.labels.vocabulary import bare_uri, label_name, looks_like_uri
 from sylvan.params.wording import are, counted
 
 _SEPARATORS = (",", ";", "\t")

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from sylvan import store
 from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError
-from sylvan.labels.names import composed
+from sylvan.labels.vocabulary import composed
 from sylvan.neural.text.encoder_files import read_json, read_tensors, tensor_bytes, written_beside
 from sylvan.neural.text.hugging_face import reason_of
 from sylvan.neural.text.text_encoder import TextEncoder, TokenRows, as_tensor, checksum_of_tensors
