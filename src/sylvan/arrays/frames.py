@@ -4,7 +4,6 @@ here: a frame of theirs comes from somebody who has."""
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan.errors import DataError
+from sylvan.lazy import need_extra
 
 _CPU, _PINNED = 1, (3, 11, 13)  # the numbers that DLPack has for memory that a CPU reads
 _DEVICES = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm", 14: "oneAPI", 15: "WebGPU"}
@@ -168,7 +168,8 @@ def read_frame(value: Any, name: str) -> Table | Column:
         matrix = _pandas_matrix(value)  # columns one by one would take long where there are very many
         places = range(value.shape[1] if matrix is None else 0)
         return Table([_pandas_column(value.iloc[:, place]) for place in places], len(value), matrix)
-    pyarrow = need_pyarrow(f"A {type(value).__module__.partition('.')[0]} {type(value).__name__}")
+    kind = f"{type(value).__module__.partition('.')[0]} {type(value).__name__}"
+    pyarrow = need_extra(f"A {kind} needs pyarrow", "frames", "pyarrow")
     try:
         values = pyarrow.chunked_array(value)
         if not pyarrow.types.is_struct(values.type):
@@ -178,14 +179,6 @@ def read_frame(value: Any, name: str) -> Table | Column:
         raise DataError(f"{name} is a data frame that can't be read: {error}.") from error
     parts = zip(table.column_names, table.columns, strict=True)
     return Table([_arrow_column(title, column, pyarrow.types) for title, column in parts], table.num_rows)
-
-
-def need_pyarrow(what: str) -> Any:
-    """pyarrow, or a sentence that says how to get it."""
-    try:
-        return importlib.import_module("pyarrow")
-    except ImportError as error:
-        raise ImportError(f'{what} needs pyarrow. Install it with: pip install "sylvan[frames]"') from error
 
 
 def numbers_of(value: Any, name: str) -> Any:

@@ -8,7 +8,7 @@ import unicodedata
 import warnings
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from importlib import import_module, metadata
+from importlib import metadata
 from itertools import pairwise, repeat
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from sylvan import kernels
 from sylvan.data import Vocabulary
 from sylvan.errors import OtherReleaseWarning
 from sylvan.labels.vocabulary import composed
+from sylvan.lazy import need_extra
 from sylvan.text.characters import PADDING, RULES, ScannedWords, scan_words, without_unseen
 
 # By ISO 639-1, as simplemma has them too; some are in the library from a certain release on.
@@ -74,12 +75,15 @@ class WordForms:
         forms_known = self._known
         new = [word for word in words if word not in forms_known]
         if new:
-            with self._lock:
-                forms = [self._form(word) for word in new]
+            forms = self._asked(new)
             if len(forms_known) + len(new) > _MOST_KNOWN:
                 forms_known = self._known = dict(zip(words, map(forms_known.get, words), strict=True))  # type: ignore[arg-type]
             forms_known.update(zip(new, forms, strict=True))
         return [forms_known[word] for word in words]
+
+    def _asked(self, words: Sequence[bytes]) -> list[bytes]:
+        with self._lock:
+            return [self._form(word) for word in words]
 
     def _form(self, word: bytes) -> bytes:
         """One word: never empty, and without the spaces that part the words of a phrase."""
@@ -93,7 +97,8 @@ class WordForms:
 
 def _stemmer(language: str) -> tuple[str, Callable[[str], str]]:
     """The Snowball stemmer of a language (Porter 2001), which takes words in lower case."""
-    library, name = _library("snowballstemmer", "Stemming"), STEM_LANGUAGES[language]
+    library = need_extra("Stemming needs snowballstemmer", "languages", "snowballstemmer")
+    name = STEM_LANGUAGES[language]
     try:
         stemmer = library.stemmer(name)
     except KeyError as error:
@@ -108,7 +113,7 @@ def _stemmer(language: str) -> tuple[str, Callable[[str], str]]:
 
 def _lemmatizer(language: str, lowercase: bool) -> tuple[str, Callable[[str], str]]:
     """simplemma's dictionary of a language, in which German nouns are capitalised."""
-    library = _library("simplemma", "Lemmatizing")
+    library = need_extra("Lemmatizing needs simplemma", "languages", "simplemma")
     release = f"simplemma {metadata.version('simplemma')}"
     try:
         library.lemmatize("a", lang=language)  # reads the dictionary
@@ -120,13 +125,6 @@ def _lemmatizer(language: str, lowercase: bool) -> tuple[str, Callable[[str], st
         return str(library.lemmatize(word.lower() if shouted else word, lang=language))
 
     return release, ask
-
-
-def _library(name: str, what: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise ImportError(f"{what} needs {name}. {_INSTALL}") from error
 
 
 @lru_cache(maxsize=8)
