@@ -31,83 +31,69 @@ class LineFormat(NamedTuple):
     svmlight: bool
 
 
-class _Block(NamedTuple):
-    """The content of one block of lines: row lengths, ids and values, and the fault that ended it, if any."""
-
-    feature_counts: npt.NDArray[np.int64]
-    features: npt.NDArray[np.int32]
-    values: npt.NDArray[np.float32]
-    label_counts: npt.NDArray[np.int64]
-    labels: npt.NDArray[np.int32]
-    label_weights: npt.NDArray[np.float32]
-    lines: int
-    min_feature: int
-    max_feature: int
-    max_label: int
-    empty_at_end: int
-    first_highest: int
-    fault: int
-    fault_line: int
-    fault_token: bytes
-
-
-def _parse(text: bytes, form: LineFormat) -> _Block:
-    buffer = np.frombuffer(text, np.uint8)
-    n_rows, n_features, n_labels = kernels.bound_lines(buffer)
-    feature_counts, label_counts = np.empty(n_rows, np.int64), np.empty(n_rows, np.int64)
-    features, values = np.empty(n_features, np.int32), np.empty(n_features, np.float32)
-    labels, weights = np.empty(n_labels, np.int32), np.empty(n_labels if form.weighted_labels else 0, np.float32)
-    result = kernels.parse_lines(buffer, *form, feature_counts, features, values, label_counts, labels, weights)
-    rows, lines, n_features, n_labels, low, high, label, empty, first, fault, line, begin, end = result
-    return _Block(
-        feature_counts[:rows], features[:n_features], values[:n_features], label_counts[:rows], labels[:n_labels],
-        weights[:n_labels], lines, low, high, label, empty, first, fault, line, text[begin:end],
-    )  # fmt: skip
-
-
 @dataclass
 class Rows:
-    """All rows of a file, in pieces that :meth:`matrices` joins."""
+    """The rows of a block of lines, or of all blocks of a file, in pieces that :meth:`matrices` joins."""
 
-    blocks: list[_Block] = field(default_factory=list)
+    # by block: row lengths, ids and values
+    feature_counts: list[npt.NDArray[np.int64]] = field(default_factory=list)
+    features: list[npt.NDArray[np.int32]] = field(default_factory=list)
+    values: list[npt.NDArray[np.float32]] = field(default_factory=list)
+    label_counts: list[npt.NDArray[np.int64]] = field(default_factory=list)
+    labels: list[npt.NDArray[np.int32]] = field(default_factory=list)
+    label_weights: list[npt.NDArray[np.float32]] = field(default_factory=list)
     n_rows: int = 0
     n_lines: int = 0
-    empty_at_end: int = 0
     min_feature: int = -1
     max_feature: int = -1
     max_label: int = -1
+    empty_at_end: int = 0
     first_highest: int = -1
+    fault: int = 0  # which ended the block, if any, in this line of it
+    fault_line: int = 0
+    fault_token: bytes = b""
 
-    def add(self, block: _Block, lines_before: int) -> None:
+    @classmethod
+    def parse(cls, text: bytes, form: LineFormat) -> Rows:
+        """Those of one block."""
+        buffer = np.frombuffer(text, np.uint8)
+        n_rows, n_features, n_labels = kernels.bound_lines(buffer)
+        feature_counts, label_counts = np.empty(n_rows, np.int64), np.empty(n_rows, np.int64)
+        features, values = np.empty(n_features, np.int32), np.empty(n_features, np.float32)
+        labels, weights = np.empty(n_labels, np.int32), np.empty(n_labels if form.weighted_labels else 0, np.float32)
+        result = kernels.parse_lines(buffer, *form, feature_counts, features, values, label_counts, labels, weights)
+        n_rows, n_lines, n_features, n_labels, *limits, fault, line, begin, end = result
+        return cls(
+            [feature_counts[:n_rows]], [features[:n_features]], [values[:n_features]], [label_counts[:n_rows]],
+            [labels[:n_labels]], [weights[:n_labels]], n_rows, n_lines, *limits, fault, line, text[begin:end],
+        )  # fmt: skip
+
+    def add(self, block: Rows, lines_before: int) -> None:
         """Take in the next block, whose first line follows ``lines_before`` others."""
-        rows = len(block.feature_counts)
-        self.empty_at_end = block.empty_at_end + (self.empty_at_end if block.empty_at_end == rows else 0)
+        for name in ("feature_counts", "features", "values", "label_counts", "labels", "label_weights"):
+            getattr(self, name).extend(getattr(block, name))
+        self.empty_at_end = block.empty_at_end + (self.empty_at_end if block.empty_at_end == block.n_rows else 0)
         self.min_feature = min((low for low in (self.min_feature, block.min_feature) if low >= 0), default=-1)
         self.max_feature = max(self.max_feature, block.max_feature)
         self.max_label = max(self.max_label, block.max_label)
         if block.first_highest >= 0 and self.first_highest < 0:
             self.first_highest = lines_before + block.first_highest + 1
-        self.n_rows += rows
-        self.n_lines += block.lines
-        self.blocks.append(block)
+        self.n_rows += block.n_rows
+        self.n_lines += block.n_lines
 
     def matrices(
         self, n_rows: int, n_features: int, n_labels: int, shift: int = 0
     ) -> tuple[sp.csr_matrix, sp.csr_matrix]:
         """The first ``n_rows`` rows as X and Y, feature ids lowered by ``shift``; the pieces are used up."""
-        blocks, self.blocks = self.blocks, []
-        x_offsets = _offsets([block.feature_counts for block in blocks], n_rows)
-        y_offsets = _offsets([block.label_counts for block in blocks], n_rows)
-        features, values = [block.features for block in blocks], [block.values for block in blocks]
-        labels, weights = [block.labels for block in blocks], [block.label_weights for block in blocks]
-        blocks.clear()  # each list now owns its arrays alone, and gives them up while they are joined
-        x_ids = _concatenated(features, np.int32)
+        x_offsets, y_offsets = _offsets(self.feature_counts, n_rows), _offsets(self.label_counts, n_rows)
+        self.feature_counts, self.label_counts = [], []
+        weighted = any(map(len, self.label_weights))
+        x_ids = _concatenated(self.features, np.int32)
         if shift:
             x_ids -= np.int32(shift)
-        x = _csr(_concatenated(values, np.float32), x_ids, x_offsets, n_features)
-        y_ids = _concatenated(labels, np.int32)
-        weighted = any(map(len, weights))
-        relevances = _concatenated(weights, np.float32) if weighted else np.ones(len(y_ids), np.float32)
+        x = _csr(_concatenated(self.values, np.float32), x_ids, x_offsets, n_features)
+        y_ids = _concatenated(self.labels, np.int32)
+        relevances = _concatenated(self.label_weights, np.float32) if weighted else np.ones(len(y_ids), np.float32)
         return x, _csr(relevances, y_ids, y_offsets, n_labels)
 
 
@@ -152,7 +138,7 @@ def read_rows(
                 wave.append(block)
             if not wave:
                 return rows
-            for block_rows in map_parallel(lambda text: _parse(text, form), wave, n_jobs):
+            for block_rows in map_parallel(lambda text: Rows.parse(text, form), wave, n_jobs):
                 before = lines_before + rows.n_lines
                 if block_rows.fault:
                     place = f"{stream.name}, line {before + block_rows.fault_line + 1}"
@@ -162,7 +148,7 @@ def read_rows(
             stream.report(bar)
 
 
-def _sentence(block: _Block, form: LineFormat) -> str:
+def _sentence(block: Rows, form: LineFormat) -> str:
     """What is wrong with the line that ended a block."""
     got = token(block.fault_token)
     features = f"[{form.lowest_feature}, {form.highest_feature}]"
