@@ -21,16 +21,8 @@ from sylvan.arrays.canonical import Csr, matrix
 from sylvan.arrays.validate import MAX_COLUMNS
 from sylvan.data.formats.columnar import read_feature_columns, read_parquet
 from sylvan.data.formats.jsonl import read_jsonl
-from sylvan.data.parts.row_parts import (
-    PartFiles,
-    RowParts,
-    exists,
-    is_url,
-    joined_path,
-    listed,
-    part_files,
-    sound_shape,
-)
+from sylvan.data.parts import row_parts
+from sylvan.data.parts.row_parts import RowParts, joined_path
 from sylvan.data.streams import PathLike
 from sylvan.data.text_rows import TextData
 from sylvan.errors import DataError
@@ -268,7 +260,7 @@ def open_csr(folder: PathLike) -> Csr:
     """
     name = os.fspath(folder)
     arrays = {key: _mapped(name, key, dtype) for key, dtype in _DTYPES.items()}
-    shape = sound_shape(name, _mapped(name, "shape", np.dtype("<i8")).tolist(), *map(len, arrays.values()))
+    shape = row_parts.sound_shape(name, _mapped(name, "shape", np.dtype("<i8")).tolist(), *map(len, arrays.values()))
     indptr, indices, values = arrays.values()
     fault, row = kernels.check_compressed(indptr, indices, values, shape[1])
     if not fault and int(indptr[-1]) != len(indices):
@@ -414,7 +406,7 @@ def save_parts(folder: PathLike, X: Any, Y: Any = None, *, rows_per_part: int | 
 def make_folders(paths: Sequence[str]) -> None:
     """Folders for parts: those that stay empty, where writing is interrupted, tell that not all are there."""
     for path in paths:
-        if is_url(path):
+        if row_parts.is_url(path):
             raise DataError(f"Parts can't be written to {path!r}: write them into a folder, and copy it there.")
         try:
             os.makedirs(path, exist_ok=True)
@@ -485,7 +477,7 @@ def open_parts(folder: PathLike | Sequence[PathLike]) -> tuple[RowParts, Csr | N
         paths = [os.fspath(path) for path in folder]
         if not paths:
             raise DataError("There is no part: at least one is needed.")
-    files = [part_files(path) for path in paths]
+    files = [row_parts.part_files(path) for path in paths]
     offsets = [_offsets(path, part) for path, part in zip(paths, files, strict=True)]
     for path, part in zip(paths, files, strict=True):
         if part.shape[1] != files[0].shape[1]:
@@ -504,9 +496,9 @@ def open_parts(folder: PathLike | Sequence[PathLike]) -> tuple[RowParts, Csr | N
 
 def _listed(folder: str) -> list[str]:
     """The parts of a folder, in their order."""
-    if not is_url(folder) and is_csr_folder(folder):
+    if not row_parts.is_url(folder) and is_csr_folder(folder):
         return [folder]
-    names = listed(folder)
+    names = row_parts.listed(folder)
     paths = [joined_path(folder, name) for name in _parts_among(names)]
     if not paths:
         raise DataError(f"{folder!r} holds no parts: folders such as 'part-00000', as save_parts writes them.")
@@ -518,7 +510,7 @@ def _listed(folder: str) -> list[str]:
     return paths
 
 
-def _offsets(path: str, part: PartFiles) -> npt.NDArray[np.int64]:
+def _offsets(path: str, part: row_parts.PartFiles) -> npt.NDArray[np.int64]:
     """Where a part's rows begin, verified."""
     offsets = part.whole("indptr")
     if offsets[0] != 0 or offsets[-1] != part.n_values or bool((np.diff(offsets) < 0).any()):
@@ -529,12 +521,12 @@ def _offsets(path: str, part: PartFiles) -> npt.NDArray[np.int64]:
 def _labels(paths: Sequence[str], first_rows: list[int]) -> Csr | None:
     """The labels of all parts, or None where they have none."""
     places = [joined_path(path, _LABELS) for path in paths]
-    if not exists(joined_path(places[0], "shape.npy")):
+    if not row_parts.exists(joined_path(places[0], "shape.npy")):
         for place in places[1:]:
-            if exists(joined_path(place, "shape.npy")):
+            if row_parts.exists(joined_path(place, "shape.npy")):
                 raise DataError(f"{place!r} holds labels, but {paths[0]!r} has none: all parts have them, or none has.")
         return None
-    files = [part_files(place) for place in places]
+    files = [row_parts.part_files(place) for place in places]
     n_rows, n_values = first_rows[-1], sum(part.n_values for part in files)
     indptr, indices, data = np.zeros(n_rows + 1, np.int64), np.empty(n_values, np.int32), np.empty(n_values, np.float32)
     begin = 0
