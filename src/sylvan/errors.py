@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 __all__ = [
     "CheckpointWarning",
     "DataError",
@@ -66,6 +68,11 @@ class RowsUnknownWarning(UserWarning):
 
 class DataWarning(UserWarning):
     """Data are read in a way that may not be meant; the sentence shows an example and the way out."""
+
+
+def warn_data(sentence: str, stacklevel: int = 2) -> None:
+    """Give a :class:`DataWarning`, as ``warnings.warn`` would where this is called."""
+    warnings.warn(sentence, DataWarning, stacklevel=stacklevel + 1)
 
 
 class CheckpointWarning(UserWarning):

@@ -5,13 +5,12 @@ from __future__ import annotations
 import ast
 import json
 import re
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from sylvan.data.text_rows import one_kind
-from sylvan.errors import DataWarning, ParameterError
+from sylvan.errors import ParameterError, warn_data
 from sylvan.labels.vocabulary import label_name
 from sylvan.params.wording import counted
 
@@ -85,7 +84,7 @@ class LabelCells:
         if self._open:
             self._doubt()
         if self._n_empty:
-            self._warn(f'{self._name}: {counted(self._n_empty, "empty label")} left out, as "" names none.')
+            warn_data(f'{self._name}: {counted(self._n_empty, "empty label")} left out, as "" names none.')
 
     def _look(self, place: str, names: list[Any]) -> None:
         if not self._open or not names:
@@ -104,7 +103,7 @@ class LabelCells:
             return
         for cell, place in cells.items():
             if cell.startswith(_OPENING) and cell.endswith(_CLOSING) and any(mark in cell for mark in "'\",;"):
-                self._warn(
+                warn_data(
                     f"{place}: {cell!r:.80} is read as one label, but looks like a list of a form that isn't read: "
                     "write its labels with ; between them, or say label_separator=None (--label-separator none) if "
                     "each cell is one label."
@@ -114,16 +113,12 @@ class LabelCells:
             marked = [cell for cell in cells if mark in cell and not (mark in "/#" and "://" in cell)]
             if mark != self._mark and marked and (mark in _STRONG or _looks_split(mark, marked, cells)):
                 word = {"\t": "tab", "\n": "newline"}.get(mark, mark)
-                self._warn(
+                warn_data(
                     f"{cells[marked[0]]}: {marked[0]!r:.80} is read as one label, but looks like several with {mark!r} "
                     f'between them: say label_separator={mark!r} (--label-separator "{word}"), or label_separator=None '
                     "(--label-separator none) if each cell is one label."
                 )
                 return
-
-    @staticmethod
-    def _warn(sentence: str) -> None:
-        warnings.warn(sentence, DataWarning, stacklevel=2)
 
 
 def _listed(cell: str) -> list[Any] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -10,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sylvan.errors import DataError, DataWarning
+from sylvan.errors import DataError, warn_data
 from sylvan.labels.vocabulary import label_name
 
 
@@ -107,8 +106,8 @@ def _say_languages(subjects: Any) -> None:
             other, known = first.setdefault(name, (uri, language))
             if not clash and other != uri and known != language:
                 clash = f" ({name!r} names {other} and {uri})"
-    warnings.warn(
+    warn_data(
         f"The vocabulary names its labels in several languages ({subjects.several_languages}), and the words of all "
         f"count{clash}: name the language of the texts by --language, or in Python by in_language.",
-        DataWarning, stacklevel=4,
-    )  # fmt: skip
+        4,
+    )

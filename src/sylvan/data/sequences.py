@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ import numpy.typing as npt
 
 from sylvan.data.streams import PathLike, open_read, open_write
 from sylvan.data.text_rows import encoded, text_lines, token, unexpected
-from sylvan.errors import DataError, DataWarning, ParameterError
+from sylvan.errors import DataError, ParameterError, warn_data
 from sylvan.labels.vocabulary import Vocabulary
 from sylvan.parallel import progress
 from sylvan.params.fields import Constraint, Flag, Number, check_values
@@ -408,11 +407,11 @@ def _doubt_ratings(head: list[_Row], name: str) -> None:
     values = {value for _, value in pairs}
     if len(values) > _RATINGS or len(head) < _FEWEST or 2 * len(set(pairs)) > len(pairs):
         return
-    warnings.warn(
+    warn_data(
         f"{name}: the third field is read as the time, but holds only {counted(len(values), 'different number')}, such "
         f"as {pairs[0][1]}, like ratings. columns=(1, 2) (--columns 1,2) reads users and items in the order of lines.",
-        DataWarning, stacklevel=3,
-    )  # fmt: skip
+        3,
+    )
 
 
 def _interactions(rows: Iterator[_Row]) -> Iterator[_Interaction]:

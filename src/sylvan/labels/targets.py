@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import numbers
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +15,7 @@ import scipy.sparse as sp
 from sylvan.arrays import validate
 from sylvan.arrays.canonical import Csr, as_array
 from sylvan.arrays.frames import label_columns, labels_of, numpy_of
-from sylvan.errors import DataError, DataWarning
+from sylvan.errors import DataError, warn_data
 from sylvan.labels.vocabulary import Numbers, Vocabulary, label_name, warn_of_blanks
 from sylvan.params.wording import counted
 
@@ -115,11 +114,11 @@ def _by_rows(listed: Iterable[Any]) -> bool:
 def _say_of_column(given: Any, name: str) -> None:
     """Warn of a column that may be one class a row, and is taken as a label that a row has or hasn't."""
     if isinstance(given, np.ndarray) and given.shape[1:] == (1,) and given.dtype.kind in "iuf" and len(given) > 1:
-        warnings.warn(
+        warn_data(
             f"{name} of shape {given.shape} is taken as a matrix with a column for one label, which a row has or "
             f"hasn't. Give {name}.ravel() for one class a row, or a column of bool for a label.",
-            DataWarning, stacklevel=4,
-        )  # fmt: skip
+            4,
+        )
 
 
 def true_labels(Y: Any, vocabulary: Vocabulary, *, unknown: str = "beyond") -> Csr:

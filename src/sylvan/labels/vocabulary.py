@@ -8,7 +8,6 @@ import numbers
 import os
 import re
 import unicodedata
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,7 +19,7 @@ import scipy.sparse as sp
 
 from sylvan import store
 from sylvan.arrays.topk import LabelNames, Library, TopK
-from sylvan.errors import DataError, DataWarning, ModelError, ParameterError
+from sylvan.errors import DataError, ModelError, ParameterError, warn_data
 from sylvan.params.wording import counted
 from sylvan.store import State, need_array, need_kind, need_offsets, register
 
@@ -368,7 +367,7 @@ def warn_of_blanks(n_blank: int) -> None:
     """Say how many labels were blank, and so are none."""
     if n_blank:
         were = "label is blank and was" if n_blank == 1 else "labels are blank and were"
-        warnings.warn(f"{n_blank:,} {were} left out: a blank string is no label.", DataWarning, stacklevel=3)
+        warn_data(f"{n_blank:,} {were} left out: a blank string is no label.", 3)
 
 
 register(_KIND, Vocabulary.from_state)

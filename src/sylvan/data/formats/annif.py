@@ -6,7 +6,6 @@ import json
 import os
 import secrets
 import shutil
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,7 +17,7 @@ from sylvan.data.formats.subjects import SubjectVocabulary, by_uris
 from sylvan.data.other_fields import with_others
 from sylvan.data.streams import PathLike, open_read, shown
 from sylvan.data.text_rows import Label, Row, TextData, encoded, on_one_line, quoted, text_lines, unexpected, unweighted
-from sylvan.errors import DataError, DataWarning
+from sylvan.errors import DataError, warn_data
 from sylvan.labels.vocabulary import bare_uri, label_name, looks_like_uri
 from sylvan.parallel import progress
 from sylvan.params.wording import counted
@@ -268,10 +267,10 @@ def _document_files(folder: PathLike) -> list[tuple[str, str]]:
     used |= {file for (stem, suffix), file in files.items() if suffix in (".json", *_KINDS) and stem in texts}
     passed_over = [file for file in listed if file not in used]
     if passed_over:
-        warnings.warn(
+        warn_data(
             f"{name}: {counted(len(passed_over), 'file')} passed over, such as {passed_over[0]}: texts are files named "
-            ".txt or .json, their subjects files of the same name with .tsv or .key.", DataWarning, stacklevel=2,
-        )  # fmt: skip
+            ".txt or .json, their subjects files of the same name with .tsv or .key."
+        )
     return sorted(result)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ from sylvan.data.formats.annif import read_document
 from sylvan.data.formats.format import Columns, Format, Layout, Records, rows_of_lines, write_lines
 from sylvan.data.streams import PathLike, open_read, shown
 from sylvan.data.text_rows import MAX_ID, Label, Row, TextData, on_one_line, paired, quoted, text_lines, unweighted
-from sylvan.errors import DataError, DataWarning, ParameterError
+from sylvan.errors import DataError, ParameterError, warn_data
 from sylvan.params.wording import counted
 
 _BLANKS = " \t\v\f\0"  # what parts words in fastText, line ends apart
@@ -134,13 +133,12 @@ def _fasttext_rows(path: PathLike, prefix: str) -> Iterator[Row]:
     doubtful = {label: hit[0] for label in places if (hit := mark.search(label))}
     if doubtful:
         label, sign = next(iter(doubtful.items()))
-        warnings.warn(
+        warn_data(
             f"{places[label]}: {prefix + label!r:.80} is read as one label, {sign!r} included, as blanks alone part "
             f"labels and words in fastText's files. Write a blank there if the text or another label begins. Of "
             f"{counted(len(places), 'different label')}, {len(doubtful):,} {'has' if len(doubtful) == 1 else 'have'} "
-            "such a mark.",
-            DataWarning, stacklevel=2,
-        )  # fmt: skip
+            "such a mark."
+        )
 
 
 def _labels_and_text(line: str, prefix: str) -> tuple[list[str], str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import warnings
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
@@ -14,7 +13,7 @@ from typing import Any
 from xml.parsers import expat
 
 from sylvan.data.text_rows import quoted
-from sylvan.errors import DataError, DataWarning
+from sylvan.errors import DataError, warn_data
 from sylvan.params.wording import counted
 
 RDF_FORMS: Mapping[str, str] = MappingProxyType({
@@ -55,10 +54,10 @@ def read_graph(content: bytes, form: str, name: str) -> Any:
         raise DataError(f"{name}: not {form} ({' '.join(str(error).split())[:200]}).") from error
     imported = sorted(str(other) for other in graph.objects(predicate=rdflib.OWL.imports))
     if imported:
-        warnings.warn(
+        warn_data(
             f"{name} imports {imported[0]}{' and others' * (len(imported) > 1)}, which isn't fetched: only what stands "
-            "in the file counts.", DataWarning, stacklevel=2,
-        )  # fmt: skip
+            "in the file counts."
+        )
     return graph
 
 

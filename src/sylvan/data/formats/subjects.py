@@ -6,7 +6,6 @@ import csv
 import json
 import os
 import re
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, repeat
@@ -17,7 +16,7 @@ from sylvan.data.formats.rdf import RDF_FORMS, read_skos
 from sylvan.data.label_terms import LabelTerms
 from sylvan.data.streams import PathLike, open_read, open_write, shown
 from sylvan.data.text_rows import Row, complete_rows, encoded, quoted, text_lines, unexpected
-from sylvan.errors import DataError, DataWarning
+from sylvan.errors import DataError, warn_data
 from sylvan.labels.vocabulary import bare_uri, label_name, looks_like_uri
 from sylvan.params.wording import are, counted
 
@@ -321,11 +320,10 @@ def by_uris(rows: Iterable[Row], vocabulary: SubjectVocabulary, source: str) -> 
     for are_uris, what in ((False, "left out"), (True, "kept by URI")):
         lacking = {name: n for name, n in unknown.items() if looks_like_uri(name) == are_uris}
         if lacking:
-            warnings.warn(
+            warn_data(
                 f"{source}: {counted(len(lacking), 'subject')} (in {sum(lacking.values()):,} of the rows' labels) "
-                f"{are(len(lacking))} not in the vocabulary and {what}, such as {quoted(next(iter(lacking)))}.",
-                DataWarning, stacklevel=2,
-            )  # fmt: skip
+                f"{are(len(lacking))} not in the vocabulary and {what}, such as {quoted(next(iter(lacking)))}."
+            )
 
 
 def read_subjects(path: PathLike) -> SubjectVocabulary:
@@ -491,10 +489,10 @@ def _has_notations(rows: list[tuple[str, list[str]]], name: str) -> bool:
     if other is None:
         say = f"holds notations, such as {quoted(third[0])}, which are no words of the labels"
     if other is None or bracketed:
-        warnings.warn(
+        warn_data(
             f"{name}: the third column {say}. A CSV with the columns uri, label, alternative and notation says which "
-            "is which.", DataWarning, stacklevel=2,
-        )  # fmt: skip
+            "is which."
+        )
     return other is None
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -30,7 +29,7 @@ from sylvan.data.text_rows import (
     unexpected,
     unweighted,
 )
-from sylvan.errors import DataError, DataWarning, ParameterError
+from sylvan.errors import DataError, ParameterError, warn_data
 from sylvan.parallel import progress
 from sylvan.params.wording import counted
 
@@ -81,17 +80,13 @@ def read_cells(stream: InputStream, delimiter: str, quoting: bool | None) -> Ite
             if cells:
                 yield place, cells
     if n_long:
-        _warn(f"{stream.name}: {counted(n_long, 'row')} with cells over several lines, {longest}: {_PLAIN}.")
+        warn_data(f"{stream.name}: {counted(n_long, 'row')} with cells over several lines, {longest}: {_PLAIN}.")
     if lines.plain:
-        _warn(
+        warn_data(
             f"{stream.name}: the quotation marks of {counted(len(lines.plain), 'line')} are read as they stand, as "
             f"they don't quote cells, the first at line {lines.plain[0]}: {_PLAIN} everywhere, "
             "and quoting=True (--quoting) as quotes."
         )
-
-
-def _warn(sentence: str) -> None:
-    warnings.warn(sentence, DataWarning, stacklevel=3)
 
 
 class _Lines:
