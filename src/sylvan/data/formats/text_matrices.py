@@ -62,10 +62,11 @@ class Rows:
         features, values = np.empty(n_features, np.int32), np.empty(n_features, np.float32)
         labels, weights = np.empty(n_labels, np.int32), np.empty(n_labels if form.weighted_labels else 0, np.float32)
         result = kernels.parse_lines(buffer, *form, feature_counts, features, values, label_counts, labels, weights)
-        n_rows, n_lines, n_features, n_labels, *limits, fault, line, begin, end = result
+        n_rows, n_lines, n_features, n_labels, low, high, label, empty, first, fault, line, begin, end = result
         return cls(
             [feature_counts[:n_rows]], [features[:n_features]], [values[:n_features]], [label_counts[:n_rows]],
-            [labels[:n_labels]], [weights[:n_labels]], n_rows, n_lines, *limits, fault, line, text[begin:end],
+            [labels[:n_labels]], [weights[:n_labels]], n_rows, n_lines, low, high, label, empty,
+            first, fault, line, text[begin:end],
         )  # fmt: skip
 
     def add(self, block: Rows, lines_before: int) -> None:
