@@ -25,11 +25,11 @@ _XR = "reference/test_algorithm2 reference/test_linear models/xr/test_xr_linear"
 # By the first pattern that a source's path below src/sylvan matches.
 _TESTS = {
     "models/irli/buckets.py": "models/irli/test_buckets models/irli/test_candidates",
-    "indexing/class_tree.py": "indexing/test_class_tree",
     "indexing/clustering.py": "indexing/test_clustering indexing/test_class_tree indexing/test_tree",
     "indexing/codebooks.py": "indexing/test_codebooks",
     "indexing/embeddings.py": "indexing/test_embeddings indexing/test_tree",
-    "indexing/tree.py": "indexing/test_tree indexing/test_tree_state indexing/test_clustering indexing/test_taxonomy",
+    "indexing/tree.py": "indexing/test_class_tree indexing/test_tree indexing/test_tree_state "
+    "indexing/test_clustering indexing/test_taxonomy",
     "matching/beam.py": "matching/test_changed_scores matching/test_best_columns reference/test_algorithm2 "
     "reference/test_label_filter reference/test_packed reference/test_paths ranking/test_solved",
     "models/irli/bucket_network.py": "models/irli/test_bucket_network",

@@ -22,7 +22,7 @@ from sylvan import IRLIIndex, ShardedIRLIIndex
 from sylvan.distributed import ray_shards
 from sylvan.distributed.ray_runner import array_bytes
 from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError, SylvanError
-from sylvan.models.irli.shard_workers import LostShardsError, SerialExecutor, ShardCall, run_calls
+from sylvan.models.irli.shards import LostShardsError, SerialExecutor, ShardCall, run_calls
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sylvan import LabelTree
 from sylvan.errors import DataError, ParameterError
 from sylvan.indexing import balanced_tree, class_centers, class_tree
-from sylvan.indexing.class_tree import check_class_tree, class_edges, first_edges
+from sylvan.indexing.tree import check_class_tree, class_edges, first_edges
 
 
 def fan_outs(tree: LabelTree) -> list[np.ndarray]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from sylvan.distributed.ray_runner import Connection, array_bytes, check_nodes, line_of, need_ray
 from sylvan.errors import ModelError, SylvanError
-from sylvan.models.irli.shard_workers import STARTING, LostShardsError, ShardCall, ShardWorker
+from sylvan.models.irli.shards import STARTING, LostShardsError, ShardCall, ShardWorker
 from sylvan.parallel import quiet
 from sylvan.params.fields import Range, check_values
 from sylvan.params.wording import counted, shown_bytes
@@ -101,7 +101,7 @@ class RayShards:
 
 class RayExecutor:
     """The executor that :class:`RayShards` makes, connected to its cluster until it is closed. See
-    :class:`~sylvan.models.irli.shard_workers.ShardExecutor`. A shard's actor is started by the call that gives it its
+    :class:`~sylvan.models.irli.shards.ShardExecutor`. A shard's actor is started by the call that gives it its
     index. Lists of calls may be run from several threads; a shard takes one call after another."""
 
     def __init__(self, n_shards: int, shards: RayShards) -> None:
@@ -118,7 +118,7 @@ class RayExecutor:
             raise
 
     def run(self, calls: Sequence[ShardCall | None]) -> list[Any]:
-        """The answers of the shards; see :class:`~sylvan.models.irli.shard_workers.ShardExecutor`."""
+        """The answers of the shards; see :class:`~sylvan.models.irli.shards.ShardExecutor`."""
         if self._closed or not self._connection.is_alive():
             raise SylvanError(
                 "The connection to the Ray cluster that has the shards was closed. Call the index's close(); if it was "

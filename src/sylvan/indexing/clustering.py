@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan import kernels
 from sylvan.arrays import validate
 from sylvan.arrays.canonical import real_numbers
+from sylvan.arrays.types import Array, Bool, Float32, Int32, Int64
 from sylvan.arrays.validate import Csr
 from sylvan.errors import DataError
 from sylvan.parallel import map_parallel, resolve_jobs
@@ -23,13 +23,13 @@ from sylvan.runtime.jobs import Job, Runner
 MAX_DEPTH = 64
 MAX_NODES = 2**31 - 1
 # The child offsets of each layer, and the label of each leaf.
-Placement: TypeAlias = "tuple[tuple[npt.NDArray[np.int64], ...], npt.NDArray[np.int32]]"
+Placement: TypeAlias = "tuple[tuple[Int64, ...], Int32]"
 LANES = 16  # children that the ranking kernels handle at once
 _BLOCK_VALUES = 1 << 22  # similarities in memory at once
 _SPARE = 2  # candidates a free place, as the nearest clusters may be full
-Embeddings: TypeAlias = "sp.spmatrix | sp.sparray | Csr | npt.NDArray[Any]"
+Embeddings: TypeAlias = "sp.spmatrix | sp.sparray | Csr | Array"
 Clustering = Literal["spherical", "kmeans", "random"]
-_Rows: TypeAlias = "Csr | npt.NDArray[np.float32]"
+_Rows: TypeAlias = "Csr | Float32"
 _Nodes: TypeAlias = "tuple[int, int, int]"  # layer, first node, one past the last
 _RANGES = {
     "n_labels": Number(int, 1, MAX_NODES), "branching": Number(int, 2), "max_leaf": Number(int, 1),
@@ -49,8 +49,7 @@ def layer_plan(n_labels: int, branching: int, max_leaf: int) -> tuple[int, ...]:
     the top, most of them even, kept the most precision on the sets measured."""
     if n_labels <= max_leaf:
         return (n_labels,)
-    fewest = -(-n_labels // max_leaf)
-    n_inner = 1
+    fewest, n_inner = -(-n_labels // max_leaf), 1
     while branching**n_inner < fewest:
         n_inner += 1
     most = min(branching**n_inner, n_labels)
@@ -74,32 +73,21 @@ def _plan_for(n_clusters: int, branching: int, n_inner: int) -> tuple[int, ...]:
 
 def _cost(plan: tuple[int, ...], n_labels: int) -> float:
     """Lanes that the kernels spend on a plan, full or empty, and a fine for a layer of uneven fan-outs."""
-    sizes = (1, *plan, n_labels)
     lanes = 0.0
-    for parents, children in itertools.pairwise(sizes):
-        groups = math.ceil(math.ceil(children / parents) / LANES)
-        lanes += parents * groups * LANES
+    for parents, children in itertools.pairwise((1, *plan, n_labels)):
+        lanes += parents * math.ceil(math.ceil(children / parents) / LANES) * LANES
         if children != n_labels and children % parents:
             lanes += 0.02 * n_labels
     return lanes
 
 
-def plan_offsets(plan: tuple[int, ...]) -> tuple[npt.NDArray[np.int64], ...]:
+def plan_offsets(plan: tuple[int, ...]) -> tuple[Int64, ...]:
     """``child_offsets`` of the plan: siblings' numbers of children differ by at most one within a layer."""
-    offsets = []
-    n_parents = 1
-    for n_children in plan:
-        offsets.append(np.arange(n_parents + 1, dtype=np.int64) * n_children // n_parents)
-        n_parents = n_children
-    return tuple(offsets)
+    pairs = itertools.pairwise((1, *plan))
+    return tuple(np.arange(parents + 1, dtype=np.int64) * children // parents for parents, children in pairs)
 
 
-def find_fault(
-    offsets: Sequence[npt.NDArray[np.int64]],
-    leaf_labels: npt.NDArray[np.int32],
-    n_labels: int,
-    removed: npt.NDArray[np.int32] | None = None,
-) -> str | None:
+def find_fault(offsets: Sequence[Int64], leaf_labels: Int32, n_labels: int, removed: Int32 | None = None) -> str | None:
     """What keeps these arrays from being a label tree, as the rest of a sentence; None when nothing does. Labels that
     were ``removed`` must stand in no leaf, and all others in one."""
     removed = np.zeros(0, np.int32) if removed is None else removed
@@ -126,8 +114,7 @@ def find_fault(
     if leaf_labels.ndim != 1 or leaf_labels.size != n_parents:
         return f"it needs a label for each of its {n_parents} leaves, but has {leaf_labels.size}"
     if int(leaf_labels.min()) < 0 or int(leaf_labels.max()) >= n_labels:
-        low, high = leaf_labels.min(), leaf_labels.max()
-        return f"label ids must lie in [0, {n_labels}), but range from {low} to {high}"
+        return f"label ids must lie in [0, {n_labels}), but range from {leaf_labels.min()} to {leaf_labels.max()}"
     counts = np.bincount(leaf_labels, minlength=n_labels)
     if counts[removed].any():
         return f"label {int(removed[counts[removed].argmax()])} is removed, but stands in a leaf"
@@ -144,13 +131,11 @@ def find_fault(
     return None
 
 
-def offsets_without(
-    offsets: Sequence[npt.NDArray[np.int64]], dropped: npt.NDArray[np.bool_]
-) -> tuple[tuple[npt.NDArray[np.int64], ...], list[npt.NDArray[np.bool_]]]:
+def offsets_without(offsets: Sequence[Int64], dropped: Bool) -> tuple[tuple[Int64, ...], list[Bool]]:
     """The child offsets of a tree without some of its leaves and the nodes that these leave empty."""
     # Shape: dropped (n_leaves,)
     stays = [~dropped]
-    results: list[npt.NDArray[np.int64]] = []
+    results: list[Int64] = []
     for layer in reversed(offsets):
         n_left = np.add.reduceat(stays[-1], layer[:-1], dtype=np.int64)  # of each parent's children
         results.append(np.concatenate(([0], np.cumsum(n_left[n_left > 0]))))
@@ -159,13 +144,11 @@ def offsets_without(
 
 
 def with_overlap(
-    offsets: tuple[npt.NDArray[np.int64], ...], leaf_labels: npt.NDArray[np.int32],
-    rows: sp.csr_matrix | npt.NDArray[np.float32], overlap: int, max_leaf: int,
-) -> Placement:  # fmt: skip
+    offsets: tuple[Int64, ...], leaf_labels: Int32, rows: sp.csr_matrix | Float32, overlap: int, max_leaf: int
+) -> Placement:
     """A tree of disjoint clusters with each label in up to ``overlap`` of them."""
     # Shape: rows (n_labels, dimensions)
-    sizes, n_labels = np.diff(offsets[-1]), leaf_labels.size
-    n_clusters = sizes.size
+    sizes, n_labels, n_clusters = np.diff(offsets[-1]), leaf_labels.size, len(offsets[-1]) - 1
     if overlap < 2 or n_clusters < 2:
         return offsets, leaf_labels
     home = np.empty(n_labels, np.int64)
@@ -185,9 +168,7 @@ def with_overlap(
     return (*offsets[:-1], ends), np.concatenate(merged)
 
 
-def _candidates(
-    rows: sp.csr_matrix | npt.NDArray[np.float32], home: npt.NDArray[np.int64], n_clusters: int, n_best: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _candidates(rows: sp.csr_matrix | Float32, home: Int64, n_clusters: int, n_best: int) -> tuple[Int64, Int64]:
     """Pairs of a label and one of its nearest other clusters, of highest cosine first."""
     n_labels = home.size
     indicator = sp.csr_matrix((np.ones(n_labels, np.float32), (home, np.arange(n_labels))), (n_clusters, n_labels))
@@ -201,8 +182,7 @@ def _candidates(
     lengths = np.sqrt(squares)
     scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
     centres = (sp.diags_array(scale) @ sums).T
-    results = []
-    step = max(1, _BLOCK_VALUES // n_clusters)
+    results, step = [], max(1, _BLOCK_VALUES // n_clusters)
     for start in range(0, n_labels, step):
         product: Any = rows[start : start + step] @ centres
         cosine: Any = product.toarray() if hasattr(product, "toarray") else np.array(product)
@@ -261,11 +241,10 @@ def checked_rows(embeddings: Embeddings, name: str) -> _Rows:
             raise DataError(f"{name} must have two dimensions (labels, dimensions), not shape {array.shape}.")
         with np.errstate(over="ignore"):
             rows = np.ascontiguousarray(array, dtype=np.float32)
-        finite = np.isfinite(rows).all(axis=1)
-        if not finite.all():
+        if not (finite := np.isfinite(rows).all(axis=1)).all():
+            row = int(np.argmin(finite))
             raise DataError(
-                f"{name} must be finite in float32, but row {int(np.argmin(finite))} holds NaN, infinity or "
-                "too large a value."
+                f"{name} must be finite in float32, but row {row} holds NaN, infinity or too large a value."
             )
     if rows.shape[0] == 0:
         raise DataError(f"{name} has shape {tuple(rows.shape)}: there is no label to place.")
@@ -282,9 +261,9 @@ def _unit_length(rows: _Rows) -> _Rows:
 
 
 def clustered_order(
-    rows: _Rows, offsets: tuple[npt.NDArray[np.int64], ...], *, seed: int, spherical: bool, max_iterations: int,
+    rows: _Rows, offsets: tuple[Int64, ...], *, seed: int, spherical: bool, max_iterations: int,
     n_jobs: int, runner: Runner | None = None,
-) -> npt.NDArray[np.int32]:  # fmt: skip
+) -> Int32:  # fmt: skip
     """Label ids in the order of the leaves of a tree of this shape, clusters of near rows below each of its nodes. A
     ``runner`` whose jobs run elsewhere is given what the first halvings leave, each part with its own rows."""
     order = np.arange(rows.shape[0], dtype=np.int32)
@@ -292,7 +271,7 @@ def clustered_order(
         "offsets": offsets, "seed": seed, "spherical": spherical, "max_iterations": max_iterations,
     }  # fmt: skip
 
-    def part(nodes: _Nodes) -> npt.NDArray[np.int32]:
+    def part(nodes: _Nodes) -> Int32:
         return order[_leaf(offsets, nodes[0], nodes[1]) : _leaf(offsets, nodes[0], nodes[2])]
 
     def split(steps: int) -> Callable[[_Nodes], None]:
@@ -305,8 +284,7 @@ def clustered_order(
     n_tasks = max(4 * n_jobs if n_jobs > 1 or elsewhere else 1, rows.shape[0] // _TASK_LABELS)
     while len(todo) < n_tasks:
         map_parallel(split(1), todo, n_jobs)
-        halves = [half for nodes in todo for half in _halves(offsets, nodes)]
-        if not halves:
+        if not (halves := [half for nodes in todo for half in _halves(offsets, nodes)]):
             return order
         todo = halves
     if runner is not None and elsewhere:
@@ -325,7 +303,7 @@ def clustered_order(
 
 
 def _split(
-    rows: _Rows, order: npt.NDArray[np.int32], nodes: _Nodes, steps: int, *, offsets: tuple[npt.NDArray[np.int64], ...],
+    rows: _Rows, order: Int32, nodes: _Nodes, steps: int, *, offsets: tuple[Int64, ...],
     seed: int, spherical: bool, max_iterations: int,
 ) -> None:  # fmt: skip
     """Put the labels of ``order``, those below some nodes, into the order of their leaves."""
@@ -345,16 +323,14 @@ def _own_labels(inputs: Mapping[str, Any]) -> dict[str, Any]:
     return {**inputs, "rows": label_rows, "labels": labels}
 
 
-def _split_apart(
-    rows: _Rows, labels: npt.NDArray[np.int32], order: npt.NDArray[np.int32], nodes: _Nodes, **arguments: Any
-) -> npt.NDArray[np.int32]:
+def _split_apart(rows: _Rows, labels: Int32, order: Int32, nodes: _Nodes, **arguments: Any) -> Int32:
     """The labels of some nodes in the order of their leaves, from the rows of these labels alone."""
     places = np.searchsorted(labels, order).astype(np.int32)
     _split(rows, places, nodes, _ALL_STEPS, **arguments)
     return labels[places]
 
 
-def _halves(offsets: tuple[npt.NDArray[np.int64], ...], nodes: _Nodes) -> list[_Nodes]:
+def _halves(offsets: tuple[Int64, ...], nodes: _Nodes) -> list[_Nodes]:
     """The two ranges of nodes that one halving leaves to split, as the kernel cuts them; none when it is done."""
     layer, first, last = nodes
     leaves = layer == len(offsets) - 1
@@ -368,7 +344,7 @@ def _halves(offsets: tuple[npt.NDArray[np.int64], ...], nodes: _Nodes) -> list[_
     return [(layer, first, middle), (layer, middle, last)]
 
 
-def _leaf(offsets: tuple[npt.NDArray[np.int64], ...], layer: int, node: int) -> int:
+def _leaf(offsets: tuple[Int64, ...], layer: int, node: int) -> int:
     """Number of leaves before a node."""
     for below in offsets[layer + 1 :]:
         node = int(below[node])

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from sylvan import kernels
 from sylvan.arrays import validate
 from sylvan.arrays.canonical import compressed, distinct
+from sylvan.arrays.types import Array, Float32, Float64, Int32, Int64
 from sylvan.arrays.validate import Csr
 from sylvan.data.parts.row_parts import RowParts, Rows
 from sylvan.errors import DataError, ModelError, ParameterError
@@ -30,18 +31,16 @@ def members_of(y: Csr) -> Csr:
     return Csr.of(y.to_scipy().tocsc().T)
 
 
-def task_edges(sizes: npt.NDArray[np.int64], n_columns: int) -> list[int]:
+def task_edges(sizes: Int64, n_columns: int) -> list[int]:
     """Where the labels of each task begin, by the number of feature values of each label's instances."""
     task = max(_TASK_VALUES, 8 * n_columns)  # a task clears an array of all columns first
     cuts = np.searchsorted(np.cumsum(sizes), np.arange(task, int(sizes.sum()), task)) + 1
-    edges: list[int] = np.unique(np.concatenate(([0], cuts, [len(sizes)]))).tolist()
-    return edges
+    return list(np.unique(np.concatenate(([0], cuts, [len(sizes)]))).tolist())
 
 
 def _pifa_of_parts(
-    x: RowParts, members: Csr, sizes: npt.NDArray[np.int64], keep: int | None, runner: Runner,
-    zeros: Callable[[int, Any], npt.NDArray[Any]],
-) -> Csr:  # fmt: skip
+    x: RowParts, members: Csr, sizes: Int64, keep: int | None, runner: Runner, zeros: Callable[[int, Any], Array]
+) -> Csr:
     """PIFA by jobs of some labels each, from the rows of these labels."""
     ranges = list(itertools.pairwise(task_edges(sizes, min(x.shape[1], _TASK_VALUES))))
     jobs = [
@@ -74,7 +73,7 @@ def _own_members(inputs: Mapping[str, Any]) -> dict[str, Any]:
     return {"features": inputs["features"], "keep": inputs["keep"], "members": local, "rows": rows}
 
 
-def _some_embedded(features: RowParts, rows: npt.NDArray[np.int32], members: Csr, keep: int | None) -> Csr:
+def _some_embedded(features: RowParts, rows: Int32, members: Csr, keep: int | None) -> Csr:
     """The embeddings of some labels, from the rows that have them."""
     block, used = features.take(rows).used_columns()
     sizes = np.add.reduceat(np.append(np.diff(block.indptr)[members.indices], 0), members.indptr[:-1])
@@ -98,8 +97,8 @@ def _pack(block: Csr) -> Arrays:
 def _unpack(arrays: Arrays) -> Csr:
     if set(arrays) != {"indptr", "indices", "data", "shape"} or arrays["shape"].shape != (2,):
         raise ModelError("A stored block of embeddings is damaged: its arrays don't agree.")
-    indptr, indices, data = np.array(arrays["indptr"]), np.array(arrays["indices"]), np.array(arrays["data"])
-    shape = (int(arrays["shape"][0]), int(arrays["shape"][1]))
+    indptr, indices, data = (np.array(arrays[name]) for name in ("indptr", "indices", "data"))
+    shape = int(arrays["shape"][0]), int(arrays["shape"][1])
     if len(indptr) != shape[0] + 1 or kernels.check_compressed(indptr, indices, data, shape[1])[0]:
         raise ModelError("A stored block of embeddings is damaged: its rows aren't sorted, or not finite.")
     return Csr(indptr, indices, data, shape)
@@ -191,12 +190,12 @@ def embedding_bytes(n_labels: int, n_entries: int, n_label_entries: int, most: i
 
 
 def pifa_rows(
-    x: Rows, y: Csr, keep: int | None, n_jobs: int, zeros: Callable[[int, Any], npt.NDArray[Any]] | None = None,
+    x: Rows, y: Csr, keep: int | None, n_jobs: int, zeros: Callable[[int, Any], Array] | None = None,
     runner: Runner | None = None,
 ) -> Csr:  # fmt: skip
     """:func:`pifa` of verified matrices; ``zeros(size, dtype)`` gives the arrays, those of a file for instance. Of rows
     in parts, each job of the ``runner`` reads those of its labels."""
-    allocate: Callable[[int, Any], npt.NDArray[Any]] = zeros or np.empty
+    allocate: Callable[[int, Any], Array] = zeros or np.empty
     members, n_features = members_of(y), x.shape[1]
     counts = np.concatenate(([0], np.cumsum(np.diff(x.indptr)[members.indices])))
     sizes = np.diff(counts[members.indptr])  # feature values of each label's instances
@@ -229,7 +228,7 @@ def pifa_rows(
     return Csr(indptr, columns, values, (y.shape[1], n_features))
 
 
-def _without_gaps(array: npt.NDArray[Any], moves: list[tuple[int, int]], total: int) -> npt.NDArray[Any]:
+def _without_gaps(array: Array, moves: list[tuple[int, int]], total: int) -> Array:
     """Each task's values moved up to the end of the one before, in place, and what is left cut off. Rows that share
     columns need less room than was there for them. That room was never written to, so it never cost memory; a copy
     would."""
@@ -285,9 +284,8 @@ def pifa_lf(
     instances = pifa(X, Y, max_features_per_label=max_features_per_label, n_jobs=n_jobs)
     n_labels, n_features = instances.shape
     features_of_labels = validate.features(label_features, n_features=n_features, name="label_features", owner="PIFA")
-    if features_of_labels.shape[0] != n_labels:
-        needed = f"one row for each label, of {n_labels:,}, is needed"
-        raise DataError(f"label_features has shape {features_of_labels.shape}, but {needed}.")
+    if (shape := features_of_labels.shape)[0] != n_labels:
+        raise DataError(f"label_features has shape {shape}, but one row for each label, of {n_labels:,}, is needed.")
     return _mixed(instances, features_of_labels, alpha)
 
 
@@ -305,7 +303,7 @@ def _mixed(instances: sp.csr_matrix, label_features: Csr, alpha: float | npt.Arr
     return Csr.of(sp.csr_matrix(mixed, dtype=np.float32)).unit_rows().to_scipy()
 
 
-def spectral(Y: Any, k: int = 64, *, seed: int = 0) -> npt.NDArray[np.float32]:
+def spectral(Y: Any, k: int = 64, *, seed: int = 0) -> Float32:
     """Spectral embeddings: co-clustering of the bipartite graph between instances and labels.
 
     Parameters
@@ -350,12 +348,11 @@ def spectral(Y: Any, k: int = 64, *, seed: int = 0) -> npt.NDArray[np.float32]:
     # A vector's sign is arbitrary; the largest entry is made positive so that the bits are one solver's own.
     signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])]) if vectors.size else 1.0
     embeddings = (vectors * np.where(signs == 0, 1.0, signs))[:, 1 : k + 1] * columns[:, None]
-    if embeddings.shape[1] == 0:
-        embeddings = np.zeros((y.shape[1], 1))
+    embeddings = embeddings if embeddings.shape[1] else np.zeros((y.shape[1], 1))
     return np.ascontiguousarray(embeddings, dtype=np.float32)
 
 
-def _right_singular_vectors(matrix: sp.csr_matrix, k: int, seed: int) -> npt.NDArray[np.float64]:
+def _right_singular_vectors(matrix: sp.csr_matrix, k: int, seed: int) -> Float64:
     """The leading right singular vectors in falling order of their singular values, one a column."""
     if k == 0:
         return np.zeros((matrix.shape[1], 0))
@@ -363,11 +360,10 @@ def _right_singular_vectors(matrix: sp.csr_matrix, k: int, seed: int) -> npt.NDA
         return np.asarray(np.linalg.svd(matrix.toarray(), full_matrices=False)[2][:k].T)
     from scipy.sparse.linalg import LinearOperator, eigsh  # loaded only here: `import sylvan` stays light
 
-    wide = matrix.shape[0] < matrix.shape[1]
+    wide, generator = matrix.shape[0] < matrix.shape[1], np.random.default_rng(seed)
     first = sp.csr_matrix(matrix.T) if wide else matrix
     second = sp.csr_matrix(first.T)
     gram = LinearOperator((second.shape[0],) * 2, matvec=lambda x: second @ (first @ x), dtype=np.float64)
-    generator = np.random.default_rng(seed)
     start = generator.standard_normal(gram.shape[0])
     # A graph of several parts has a singular value several times, which ARPACK finds by starting again at random.
     random: dict[str, Any] = {"rng": generator} if "rng" in inspect.signature(eigsh).parameters else {}
@@ -376,7 +372,7 @@ def _right_singular_vectors(matrix: sp.csr_matrix, k: int, seed: int) -> npt.NDA
     return np.asarray(left if wide else vectors @ turned.T)
 
 
-def _inverse_roots(degrees: Any) -> npt.NDArray[np.float64]:
+def _inverse_roots(degrees: Any) -> Float64:
     """Degrees to the power -1/2; 0 where the degree is 0."""
     flat = np.asarray(degrees, dtype=np.float64).ravel()
     return np.divide(1.0, np.sqrt(flat), out=np.zeros_like(flat), where=flat > 0)
@@ -386,7 +382,7 @@ def embed_labels(
     features: Rows, labels: Csr, embedding: str, *, alpha: float | npt.ArrayLike = 0.5,
     max_features_per_label: int | None = 1024, spectral_dimensions: int = 64, label_features: Any = None,
     label_embeddings: Any = None, seed: int = 0, n_jobs: int = 1,
-    zeros: Callable[[int, Any], npt.NDArray[Any]] | None = None, runner: Runner | None = None,
+    zeros: Callable[[int, Any], Array] | None = None, runner: Runner | None = None,
 ) -> Any:  # fmt: skip
     """Embeddings of shape (L, dimensions): ``label_embeddings``, or those that ``embedding`` names.
     ``zeros(size, dtype)`` gives PIFA its large arrays; a ``runner`` its jobs, where the features are in parts."""

@@ -13,6 +13,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan import store
+from sylvan.arrays import validate
+from sylvan.arrays.types import Array, Bool, Float32, Int32, Int64
+from sylvan.arrays.validate import Csr
 from sylvan.errors import DataError, ModelError
 from sylvan.indexing.clustering import (
     MAX_DEPTH,
@@ -20,11 +23,15 @@ from sylvan.indexing.clustering import (
     Clustering,
     Embeddings,
     Placement,
+    checked_rows,
     cluster_labels,
+    clustered_order,
     deal_labels,
     find_fault,
     offsets_without,
+    plan_offsets,
 )
+from sylvan.parallel import resolve_jobs
 from sylvan.params.fields import Number, check_value
 from sylvan.params.wording import counted, noun
 from sylvan.runtime.jobs import Arrays, Packing, Runner
@@ -124,18 +131,17 @@ class LabelTree:
     LabelTree(3 labels, depth 2: 2 > 3, clusters of 1 to 2 labels)
     """
 
-    child_offsets: tuple[npt.NDArray[np.int64], ...]
-    leaf_labels: npt.NDArray[np.int32]
+    child_offsets: tuple[Int64, ...]
+    leaf_labels: Int32
     n_labels: int
-    removed: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
+    removed: Int32 = field(default_factory=lambda: np.zeros(0, np.int32))
 
     def __post_init__(self) -> None:
         offsets = tuple(_frozen(layer, np.int64) for layer in self.child_offsets)
         leaf_labels, removed = _frozen(self.leaf_labels, np.int32), _frozen(self.removed, np.int32)
         n_labels = int(self.n_labels)
         self.__dict__.update(child_offsets=offsets, leaf_labels=leaf_labels, n_labels=n_labels, removed=removed)
-        fault = find_fault(offsets, leaf_labels, self.n_labels, removed)
-        if fault:
+        if fault := find_fault(offsets, leaf_labels, self.n_labels, removed):
             raise DataError(f"This is not a label tree: {fault}.")
 
     @property
@@ -156,16 +162,14 @@ class LabelTree:
     @cached_property
     def most_copies(self) -> int:
         """The largest number of leaves of one label: 1 unless clusters overlap."""
-        if self.n_leaves == self.n_placed:
-            return 1
-        return int(np.bincount(self.leaf_labels).max())
+        return 1 if self.n_leaves == self.n_placed else int(np.bincount(self.leaf_labels).max())
 
-    def leaves_of_labels(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+    def leaves_of_labels(self) -> tuple[Int64, Int32]:
         """Each label's leaves: offsets of shape (n_labels + 1,) into leaf positions, rising for each label."""
         copies = np.bincount(self.leaf_labels, minlength=self.n_labels)
         return np.concatenate(([0], np.cumsum(copies))), np.argsort(self.leaf_labels, kind="stable").astype(np.int32)
 
-    def parents(self, layer: int) -> npt.NDArray[np.int32]:
+    def parents(self, layer: int) -> Int32:
         """The parent of each node of a layer, in the layer above."""
         offsets = self.child_offsets[layer]
         return np.repeat(np.arange(offsets.size - 1, dtype=np.int32), np.diff(offsets))
@@ -176,7 +180,7 @@ class LabelTree:
         return tuple(int(layer[-1]) for layer in self.child_offsets)
 
     @property
-    def cluster_sizes(self) -> npt.NDArray[np.int64]:
+    def cluster_sizes(self) -> Int64:
         """Number of labels of each cluster (the parents of the last layer)."""
         return np.diff(self.child_offsets[-1])
 
@@ -226,13 +230,11 @@ class LabelTree:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, LabelTree):
             return NotImplemented
-        return (
-            self.n_labels == other.n_labels
-            and self.depth == other.depth
-            and all(np.array_equal(a, b) for a, b in zip(self.child_offsets, other.child_offsets, strict=True))
-            and np.array_equal(self.leaf_labels, other.leaf_labels)
-            and np.array_equal(self.removed, other.removed)
-        )
+        if (self.n_labels, self.depth) != (other.n_labels, other.depth):
+            return False
+        mine: list[Array] = [*self.child_offsets, self.leaf_labels, self.removed]
+        theirs: list[Array] = [*other.child_offsets, other.leaf_labels, other.removed]
+        return all(np.array_equal(a, b) for a, b in zip(mine, theirs, strict=True))
 
     def __hash__(self) -> int:
         return hash((self.n_labels, self.layer_sizes, self.leaf_labels[:16].tobytes()))
@@ -360,8 +362,7 @@ class LabelTree:
         >>> LabelTree.from_matrices([np.array([[1, 0], [0, 1], [1, 0]])]).leaf_labels.tolist()
         [0, 2, 1]
         """
-        chain = [_columns(matrix, t) for t, matrix in enumerate(matrices)]
-        if not chain:
+        if not (chain := [_columns(matrix, t) for t, matrix in enumerate(matrices)]):
             raise DataError("A label tree needs at least one indexing matrix. Got none.")
         if chain[0].shape[1] != 1:
             chain.insert(0, sp.csc_matrix(np.ones((chain[0].shape[1], 1), np.float32)))
@@ -442,7 +443,7 @@ class LabelTree:
                 term = name
             return paths[term]
 
-        limit = MAX_DEPTH - 1 if max_depth is None else max_depth - 1
+        limit = (max_depth or MAX_DEPTH) - 1
         placed: set[tuple[tuple[int, ...], int]] = set()
         for name, label in ids.items():
             terms = (name,) if name in inner else broader.get(name) or (None,)
@@ -451,8 +452,7 @@ class LabelTree:
         # A branch that ends early repeats its last term; one without any term gets a node of its own.
         full = sorted({((*path, *[path[-1] if path else -1] * (depth - len(path))), label) for path, label in placed})
         table = np.array([path for path, _ in full], np.int64).reshape(len(full), depth)
-        offsets = []
-        starts_above = np.array([0], np.int64)
+        offsets, starts_above = [], np.array([0], np.int64)
         for t in range(depth + 1):
             changed = np.ones(len(full), bool)  # the rows that differ from the row before them
             if t < depth:
@@ -462,7 +462,7 @@ class LabelTree:
             starts_above = starts
         return cls(tuple(offsets), np.array([label for _, label in full], np.int32), len(names))
 
-    def without(self, labels: npt.ArrayLike) -> tuple[LabelTree, list[npt.NDArray[np.bool_]]]:
+    def without(self, labels: npt.ArrayLike) -> tuple[LabelTree, list[Bool]]:
         """The tree without the leaves of some labels, and without the clusters that they leave empty.
 
         The ids of the other labels stay, and so does the order of the nodes.
@@ -506,7 +506,7 @@ class LabelTree:
 
     def to_state(self) -> store.State:
         """What the tree consists of, for :mod:`sylvan.store`."""
-        arrays: dict[str, npt.NDArray[Any]] = {f"layer{t}.offsets": layer for t, layer in enumerate(self.child_offsets)}
+        arrays: dict[str, Array] = {f"layer{t}.offsets": layer for t, layer in enumerate(self.child_offsets)}
         arrays["leaf_labels"] = self.leaf_labels
         if self.removed.size:
             arrays["removed"] = self.removed
@@ -520,30 +520,28 @@ class LabelTree:
         depth = store.need_int(state, "depth", 1, MAX_DEPTH)
         n_labels = store.need_int(state, "n_labels", 1, MAX_NODES)
         offsets = [store.need_array(state, f"layer{t}.offsets", np.int64, (None,)) for t in range(depth)]
-        leaf_labels, removed = store.need_array(state, "leaf_labels", np.int32, (None,)), np.zeros(0, np.int32)
-        if "removed" in state.arrays:
-            removed = store.need_array(state, "removed", np.int32, (None,))
-        fault = find_fault(offsets, leaf_labels, n_labels, removed)
-        if fault:
+        names = [name for name in ("leaf_labels", "removed") if name == "leaf_labels" or name in state.arrays]
+        leaf_labels, *removed = (store.need_array(state, name, np.int32, (None,)) for name in names)
+        if fault := find_fault(offsets, leaf_labels, n_labels, *removed):
             raise ModelError(f"{state.where or 'The model'!r} does not hold a label tree: {fault}.")
-        return cls(tuple(offsets), leaf_labels, n_labels, removed)
+        return cls(tuple(offsets), leaf_labels, n_labels, *removed)
 
 
-def _pack(tree: LabelTree) -> dict[str, npt.NDArray[Any]]:
+def _pack(tree: LabelTree) -> dict[str, Array]:
     return {**tree.to_state().arrays, "n_labels": np.array([tree.n_labels])}
 
 
 def _unpack(arrays: Arrays) -> LabelTree:
-    sizes, layers = arrays.get("n_labels", np.zeros(0)), {n: a for n, a in arrays.items() if n != "n_labels"}
-    depth = sum(name.endswith(".offsets") for name in layers)
-    meta: dict[str, store.JSON] = {"depth": depth, "n_labels": int(sizes[0]) if sizes.size else 0}
-    return LabelTree.from_state(store.State(_KIND, 1, meta=meta, arrays=layers))
+    layers = dict(arrays)
+    sizes = layers.pop("n_labels", np.zeros(0))
+    meta = {"depth": sum(n.endswith(".offsets") for n in layers), "n_labels": int(sizes[0]) if sizes.size else 0}
+    return LabelTree.from_state(store.State(_KIND, 1, meta=dict(meta), arrays=layers))
 
 
 TREE: Packing[LabelTree] = Packing(_pack, _unpack)
 
 
-def _frozen(values: Any, dtype: type[np.generic]) -> npt.NDArray[Any]:
+def _frozen(values: Any, dtype: type[np.generic]) -> Array:
     """``values`` as a read-only array of ``dtype``: a view where possible, the original left as it is."""
     array = np.asarray(values)
     if array.dtype != dtype:
@@ -553,7 +551,7 @@ def _frozen(values: Any, dtype: type[np.generic]) -> npt.NDArray[Any]:
         if not np.array_equal(converted, array):
             raise DataError(f"A label tree's {np.dtype(dtype)} arrays hold a value that does not fit.")
         array = converted
-    view: npt.NDArray[Any] = np.ascontiguousarray(array).view()
+    view: Array = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view
 
@@ -562,25 +560,207 @@ store.register(_KIND, LabelTree.from_state)
 
 
 def frequent_labels(
-    tree: LabelTree, layer: int, node: int, counts: npt.NDArray[Any] | None = None, n: int = SHOWN
+    tree: LabelTree, layer: int, node: int, counts: Array | None = None, n: int = SHOWN
 ) -> tuple[list[int], int]:
     """The ``n`` labels of highest count below a node, lower label first among equals, and how many there are. Without
     ``counts``, the labels with the lowest ids are used."""
     below = tree.leaves(layer, node)
     labels = np.unique(tree.leaf_labels[below.start : below.stop])
     if counts is not None:
-        order = np.argsort(-np.asarray(counts)[labels], kind="stable")
-        return labels[order[:n]].tolist(), len(labels)
+        labels = labels[np.argsort(-np.asarray(counts)[labels], kind="stable")]
     return labels[:n].tolist(), len(labels)
 
 
 def node_title(
-    tree: LabelTree, layer: int, node: int, name: Callable[[int], str] = str, counts: npt.NDArray[Any] | None = None
+    tree: LabelTree, layer: int, node: int, name: Callable[[int], str] = str, counts: Array | None = None
 ) -> str:
     """A node's name, such as "Whaling, Sea stories, Voyages, … (87 labels)"; a leaf is its label."""
     labels, n_labels = frequent_labels(tree, layer, node, counts)
     words = ", ".join(name(label) for label in labels)
-    if layer == tree.depth - 1:
-        return words
     ellipsis = ", …" if n_labels > len(labels) else ""
-    return f"{words}{ellipsis} ({n_labels:,} label{'' if n_labels == 1 else 's'})"
+    return words if layer == tree.depth - 1 else f"{words}{ellipsis} ({counted(n_labels, 'label')})"
+
+
+_BRANCHING = Number(int, 2)
+_MAX_CLASSES = 2**31 - 1
+_ITERATIONS = 20  # of a split at most; more moved next to nothing
+
+
+def balanced_tree(order: npt.ArrayLike, branching: int = 10) -> LabelTree:
+    """Classes assigned from left to right to the leaves of a balanced tree.
+
+    All leaves are in the last layer. The tree is as shallow as ``branching`` allows and has as few nodes as possible;
+    siblings differ by at most one child. Neighbouring classes in ``order`` share most of their path.
+
+    Parameters
+    ----------
+    order : array-like of int, shape (n_classes,)
+        Every class, 0 to n_classes - 1, once: by similarity (:func:`class_tree` finds such an order), by falling
+        frequency, or at random.
+    branching : int
+        Most children of a node (the papers' b).
+
+    Raises
+    ------
+    DataError
+        When ``order`` isn't a permutation of the classes, or is empty.
+    ParameterError
+        When ``branching`` is below 2.
+
+    Notes
+    -----
+    Han, Huang and Zhang (2018), "Candidates vs. Noises Estimation", appendix C.
+
+    Examples
+    --------
+    >>> from sylvan.indexing import balanced_tree
+    >>> tree = balanced_tree([4, 2, 0, 1, 3], branching=2)
+    >>> tree.layer_sizes, tree.leaf_labels.tolist()
+    ((2, 3, 5), [4, 2, 0, 1, 3])
+    """
+    check_value("branching", branching, _BRANCHING)
+    array = np.asarray(order)
+    if array.ndim != 1 or array.size == 0:
+        raise DataError(f"order must list each class once, in one dimension. Got shape {array.shape} instead.")
+    labels = validate.row_numbers(array, array.size, name="order", what="classes").astype(np.int32)
+    counts = np.bincount(labels, minlength=labels.size)
+    if int(counts.max()) > 1:
+        raise DataError(
+            f"order must list each class once, but class {int(np.argmax(counts))} stands in it {int(counts.max())} "
+            f"times and class {int(np.argmin(counts))} not at all."
+        )
+    return LabelTree(plan_offsets(_layer_sizes(labels.size, branching)), labels, labels.size)
+
+
+def class_tree(centers: Embeddings, branching: int = 10, *, seed: int = 0, n_jobs: int | None = 1) -> LabelTree:
+    """A balanced tree over classes in which those with near centres share most of their path.
+
+    The classes are split by k-means again and again; from left to right they are then dealt to a balanced tree, as
+    :func:`balanced_tree` does. Every split is a two-means whose shares are those that the balanced tree needs there,
+    so that dealing cuts no cluster in two.
+
+    Parameters
+    ----------
+    centers : sparse matrix or array of shape (n_classes, dimensions)
+        A row for each class, such as :func:`class_centers` gives.
+    branching : int
+        Maximum number of children of a node (the paper's b).
+    seed : int
+        Seed of the first centres. The same seed gives the same tree, whatever ``n_jobs``.
+    n_jobs : int, optional
+        Number of threads; None or -1 for every core.
+
+    Raises
+    ------
+    DataError
+        When the centres are not finite numbers in two dimensions, or there is none.
+    ParameterError
+        When a parameter is out of its range.
+
+    Notes
+    -----
+    Han, Huang and Zhang (2018), "Candidates vs. Noises Estimation", appendix C, Algorithm 4 and the fix below it.
+
+    Examples
+    --------
+    >>> from sylvan.indexing import class_tree
+    >>> tree = class_tree([[1.0, 0.0], [0.0, 1.0], [0.9, 0.1], [0.1, 0.9]], branching=2)
+    >>> sorted(sorted(tree.leaf_labels[i:i + 2].tolist()) for i in (0, 2))
+    [[0, 2], [1, 3]]
+    """
+    check_value("branching", branching, _BRANCHING)
+    check_value("seed", seed, Number(int, 0, 2**63 - 1))
+    jobs = resolve_jobs(n_jobs)
+    rows = checked_rows(centers, "centers")
+    offsets = plan_offsets(_layer_sizes(int(rows.shape[0]), branching))
+    order = clustered_order(rows, offsets, seed=seed, spherical=False, max_iterations=_ITERATIONS, n_jobs=jobs)
+    return LabelTree(offsets, order, int(rows.shape[0]))
+
+
+def class_centers(X: Any, y: npt.ArrayLike, n_classes: int) -> Float32 | sp.csr_matrix:
+    """The mean of each class's rows.
+
+    Parameters
+    ----------
+    X : sparse matrix or array of shape (n, dimensions)
+    y : array-like of int, shape (n,)
+        The class of each row.
+    n_classes : int
+
+    Returns
+    -------
+    ndarray of float32 or csr_matrix of float32, shape (n_classes, dimensions)
+        Sparse when ``X`` is. A class without rows has a row of zeros.
+
+    Raises
+    ------
+    DataError
+        When ``X`` isn't a matrix of finite numbers, or ``y`` isn't a class for each of its rows.
+    ParameterError
+        When ``n_classes`` isn't in [1, 2147483647].
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sylvan.indexing import class_centers
+    >>> class_centers(np.array([[1.0, 0.0], [3.0, 0.0], [0.0, 5.0]]), [0, 0, 2], n_classes=3).tolist()
+    [[2.0, 0.0], [0.0, 0.0], [0.0, 5.0]]
+    """
+    check_value("n_classes", n_classes, Number(int, 1, _MAX_CLASSES))
+    sparse = isinstance(X, Csr) or sp.issparse(X)
+    rows: Any = validate.features(X).to_scipy() if sparse else validate.vectors(X, name="X")
+    classes = validate.row_numbers(y, n_classes, name="y", what="classes")
+    if classes.shape != (rows.shape[0],):
+        raise DataError(f"y must have one class for each of the {rows.shape[0]} rows of X. Got shape {classes.shape}.")
+    counts = np.bincount(classes, minlength=n_classes)
+    order = np.argsort(classes, kind="stable")
+    starts = np.concatenate(([0], np.cumsum(counts)))
+    shares = (1.0 / counts[classes[order]]).astype(np.float32)
+    means = sp.csr_matrix((shares, order, starts), shape=(n_classes, rows.shape[0])) @ rows
+    if sparse:
+        means.sort_indices()
+    return means  # type: ignore[no-any-return]
+
+
+def check_class_tree(tree: LabelTree, n_classes: int, *, owner: str) -> None:
+    """Raise ``DataError`` unless each of ``n_classes`` classes stands in exactly one leaf of ``owner``'s tree."""
+    if tree.n_labels != n_classes:
+        raise DataError(
+            f"The 'tree' of {owner} must hold a leaf for each of the {n_classes} classes. Got a tree of "
+            f"{tree.n_labels} labels instead."
+        )
+    depth = len(tree.child_offsets)
+    if depth > MAX_DEPTH:
+        raise DataError(f"The 'tree' of {owner} must have {MAX_DEPTH} layers at most. Got {depth} instead.")
+    if len(tree.leaf_labels) != n_classes:
+        label = int(np.argmax(np.bincount(tree.leaf_labels)))
+        raise DataError(
+            f"The 'tree' of {owner} must hold each class in exactly one leaf. Got {tree.n_leaves} leaves for "
+            f"{n_classes} classes instead: class {label} stands in {tree.most_copies}."
+        )
+
+
+def first_edges(tree: LabelTree) -> Int64:
+    """The number of each layer's first edge, shape (depth + 1,); the last entry is the number of edges. An edge leads
+    to a node from its parent, so that edges are numbered as nodes are, layer after layer."""
+    return np.cumsum([0, *(offsets[-1] for offsets in tree.child_offsets)], dtype=np.int64)
+
+
+def class_edges(tree: LabelTree) -> Int64:
+    """The edges from the root to each class, shape (n_classes, depth), of a tree that holds each class once."""
+    first = first_edges(tree)
+    nodes = np.empty(tree.n_labels, np.int64)
+    nodes[tree.leaf_labels] = np.arange(tree.n_leaves)
+    edges = np.empty((tree.n_labels, tree.depth), np.int64)
+    for layer in range(tree.depth - 1, -1, -1):
+        edges[:, layer] = nodes + first[layer]
+        nodes = tree.parents(layer)[nodes].astype(np.int64)
+    return edges
+
+
+def _layer_sizes(n_classes: int, branching: int) -> tuple[int, ...]:
+    """Nodes of each layer, the classes last: each layer is as small as the one below allows."""
+    sizes = [n_classes]
+    while sizes[0] > branching:
+        sizes.insert(0, -(-sizes[0] // branching))
+    return tuple(sizes)

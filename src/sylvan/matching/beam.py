@@ -8,11 +8,11 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from sylvan import kernels
 from sylvan.arrays.label_filter import LabelFilter
 from sylvan.arrays.topk import TopK
+from sylvan.arrays.types import Array, Float32, Int32, Int64
 from sylvan.arrays.validate import Csr
 from sylvan.data.parts.row_parts import RowParts, Rows
 from sylvan.errors import ModelError, ParameterError
@@ -28,15 +28,15 @@ ROWS = 4096  # rows a thread takes at a time: clusters are unpacked once for all
 _JOB_ROWS = 1 << 15  # of a job that may go to another machine
 MOST_ROWS, CLUSTER_ROWS = 1 << 15, 50  # at most; and rows for each cluster, if that is more than ROWS
 
-Beam = tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]
+Beam = tuple[Int32, Float32]
 
 
 class RowChanges(NamedTuple):
     """What is added to single scores of a layer's nodes: CSR of rows by nodes."""
 
-    offsets: npt.NDArray[np.int64]
-    nodes: npt.NDArray[np.int32]
-    changes: npt.NDArray[np.float32]
+    offsets: Int64
+    nodes: Int32
+    changes: Float32
 
 
 @dataclass(frozen=True)
@@ -88,11 +88,10 @@ def hinge_power(combines: Sequence[str]) -> float:
     return float(hinges[0][1]) if hinges else 3.0
 
 
-def hinge_measure(margins: npt.NDArray[np.float32], power: float) -> npt.NDArray[np.float32]:
+def hinge_measure(margins: Float32, power: float) -> Float32:
     """Eq. 13's measure of rankers' own scores: exp(-max(0, 1 - s)^power), which is 1 from a margin of 1 on."""
     slack = np.clip(1 - margins, 0, 104)  # from 104 on all measures are 0 in float32, and powers might overflow
-    measure: npt.NDArray[np.float32] = np.exp(-(slack**power)).astype(np.float32)
-    return measure
+    return np.asarray(np.exp(-(slack**power)).astype(np.float32))
 
 
 def root_beam(n_rows: int) -> Beam:
@@ -158,7 +157,7 @@ def _own_beam(inputs: Mapping[str, Any]) -> dict[str, Any]:
     return {**inputs, "above": [part[slice(*inputs["rows"])] for part in inputs["above"]]}
 
 
-def _search_rows(features: Rows, rows: tuple[int, int], above: Sequence[npt.NDArray[Any]], **inputs: Any) -> Beam:
+def _search_rows(features: Rows, rows: tuple[int, int], above: Sequence[Array], **inputs: Any) -> Beam:
     """Read some rows, and search."""
     nodes, scores = map(np.array, above)  # the search asks for arrays that could be written to
     return next_beam(features.take(np.arange(*rows)), above=(nodes, scores), **inputs)
@@ -184,7 +183,7 @@ def beam_bytes(n_rows: int, width: int) -> int:
 
 
 def rank_changed(
-    features: Csr, layers: Sequence[LayerWeights], leaf_labels: npt.NDArray[np.int32],
+    features: Csr, layers: Sequence[LayerWeights], leaf_labels: Int32,
     changes: Sequence[RowChanges | None], *, k: int, beam: int, combines: Sequence[str], n_copies: int = 1,
     n_jobs: int = 1,
 ) -> TopK:  # fmt: skip
@@ -222,7 +221,7 @@ def label_paths(tree: LabelTree) -> kernels.LabelPaths:
 
 
 def rank(
-    features: Csr, layers: Sequence[LayerWeights], leaf_labels: npt.NDArray[np.int32], *, k: int, beam: int,
+    features: Csr, layers: Sequence[LayerWeights], leaf_labels: Int32, *, k: int, beam: int,
     combines: Sequence[str], n_copies: int = 1, labels: LabelFilter | None = None,
     paths: kernels.LabelPaths | None = None, n_jobs: int = 1, description: str | None = None,
 ) -> TopK:  # fmt: skip

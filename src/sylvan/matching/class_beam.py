@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from sylvan import kernels, store
 from sylvan.arrays.canonical import Csr
-from sylvan.arrays.topk import TopK, best_columns
-from sylvan.errors import DataError, ParameterError
-from sylvan.indexing.class_tree import check_class_tree, first_edges
-from sylvan.indexing.tree import LabelTree
+from sylvan.arrays.topk import TopK
+from sylvan.arrays.types import Float32, Int64
+from sylvan.errors import DataError
+from sylvan.indexing.tree import LabelTree, check_class_tree, first_edges
 from sylvan.parallel import map_parallel, split_ranges
 from sylvan.params.fields import Choice, Number, check_value
 
 ROWS = 1024  # rows a thread searches for at a time
 BLOCK = 1 << 22  # scores that are computed at once
 
-Float32 = npt.NDArray[np.float32]
 Scores = Literal["own", "path"]
 SCORES: tuple[Scores, ...] = get_args(Scores)
 
@@ -29,7 +26,7 @@ SCORES: tuple[Scores, ...] = get_args(Scores)
 @dataclass(frozen=True, eq=False)
 class ClassWeights:
     """A row of weights for every edge of a tree of classes, and what of them is a class's score (Eq. 9 of Candidates
-    vs. Noises Estimation). Edges are numbered as :func:`sylvan.indexing.class_tree.first_edges` says. A flat tree's
+    vs. Noises Estimation). Edges are numbered as :func:`sylvan.indexing.tree.first_edges` says. A flat tree's
     edges are the classes."""
 
     tree: LabelTree  # every class in exactly one leaf
@@ -49,7 +46,6 @@ class ClassWeights:
         check_value("scores", self.scores, Choice(SCORES), type(self).__name__)
         check_class_tree(tree, tree.n_labels, owner=type(self).__name__)
         object.__setattr__(self, "first_edges", tuple(first_edges(tree).tolist()))
-        n_edges = self.n_edges
         beside = {"squares": self.squares, "delays": self.delays}
         arrays = {"weights": self.weights, **{name: array for name, array in beside.items() if array is not None}}
         for name, array in arrays.items():
@@ -59,19 +55,18 @@ class ClassWeights:
                 raise DataError(
                     f"The {name} of classes must lie in C order, or the weights and squares in Fortran order."
                 )
-        if self.weights.shape[0] != n_edges or self.weights.shape[1] < 1:
+        shape = self.weights.shape
+        if shape[0] != self.n_edges or shape[1] < 1:
             raise DataError(
-                f"The weights of classes must have a row for each of the tree's {n_edges} edges and a column for "
-                f"the intercept. Got the shape {self.weights.shape} instead."
+                f"The weights of classes must have a row for each of the tree's {self.n_edges} edges and a column for "
+                f"the intercept. Got the shape {shape} instead."
             )
-        for name, array in arrays.items():
-            if array.shape != self.weights.shape:
-                raise DataError(
-                    f"The {name} of classes must have the weights' shape, {self.weights.shape}. Got {array.shape} "
-                    "instead."
-                )
+        if wrong := next((name for name, array in arrays.items() if array.shape != shape), None):
+            raise DataError(
+                f"The {wrong} of classes must have the weights' shape, {shape}. Got {arrays[wrong].shape} instead."
+            )
         starts = [offsets[:-1] + first for offsets, first in zip(tree.child_offsets, self.first_edges, strict=False)]
-        starts.append(np.array([n_edges], np.int64))
+        starts.append(np.array([self.n_edges], np.int64))
         object.__setattr__(self, "handle", kernels.ClassTree(np.concatenate(starts), tree.leaf_labels))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -89,8 +84,7 @@ class ClassWeights:
         """Weights of 0, which training begins with. ``squares`` are for AdaGrad, ``delays`` for averaging;
         ``by_feature`` suits compressed rows."""
         weights = np.zeros((sum(tree.layer_sizes), n_features + 1), np.float32, order="F" if by_feature else "C")
-        beside = [np.zeros_like(weights) if wanted else None for wanted in (squares, delays)]
-        return cls(tree, weights, beside[0], beside[1], scores)
+        return cls(tree, weights, scores=scores).trainable(squares=squares, delays=delays)
 
     def trainable(self, *, squares: bool = False, delays: bool = False) -> ClassWeights:
         """The same weights to go on with, and what training needs beside: copies of what can't be written to."""
@@ -116,7 +110,7 @@ class ClassWeights:
         """The weights without what training needs beside."""
         return replace(self, squares=None, delays=None)
 
-    def regrown(self, tree: LabelTree, was: npt.NDArray[np.int64], n_features: int) -> ClassWeights:
+    def regrown(self, tree: LabelTree, was: Int64, n_features: int) -> ClassWeights:
         """Copies for a tree that has grown and for more features."""
         # Shape: was (n_edges,)
 
@@ -148,10 +142,8 @@ class ClassWeights:
         by_feature: bool = False, scores: Scores = "path",
     ) -> ClassWeights:  # fmt: skip
         """What :attr:`stored` gave."""
-        if not by_feature:
-            return cls(tree, weights, squares, delays, scores)
-        squares, delays = (None if array is None else array.T for array in (squares, delays))
-        return cls(tree, weights.T, squares, delays, scores)
+        beside = [array if array is None or not by_feature else array.T for array in (squares, delays)]
+        return cls(tree, weights.T if by_feature else weights, beside[0], beside[1], scores)
 
     def to_arrays(self, *, by_feature: bool) -> dict[str, Float32]:
         """Arrays of a saved model, by their names here: as they lie in memory, which a mapped file then is too."""
@@ -210,23 +202,13 @@ def rank_classes(
     log_probabilities: bool = False, log_sums: Float32 | None = None, description: str | None = None,
 ) -> TopK:  # fmt: skip
     """The ``k`` best classes of each row among those that a beam of ``beam`` nodes a layer reaches (Algorithm 3 of
-    Candidates vs. Noises Estimation). A flat tree and dense rows: all scores in one product of matrices, then the
-    best."""
+    Candidates vs. Noises Estimation)."""
     # Shapes: X (n, n_features); log_sums (n,)
     check_value("k", k, Number(int, 1, 2**31 - 1))
     check_value("beam", beam, Number(int, 1))
     n_rows, k, beam = int(X.shape[0]), int(k), min(int(beam), weights.n_edges)
     features = class_features(X, weights.n_features)
     classes, scores = np.full((n_rows, k), -1, np.int32), np.full((n_rows, k), -np.inf, np.float32)
-    if weights.is_flat and not isinstance(X, Csr):
-        for first, block in score_blocks(weights, X, bias, log_probabilities=log_probabilities):
-            best, values = best_columns(block, k)
-            rows, width = slice(first, first + len(block)), best.shape[1]
-            classes[rows, :width], scores[rows, :width] = best, values
-            if log_sums is not None:
-                log_sums[rows] = log_sums_of(block, values[:, 0])
-        return TopK(classes, scores)
-
     stored = weights.stored[0]
 
     def search(rows: tuple[int, int]) -> None:
@@ -247,38 +229,24 @@ def all_scores(
 ) -> Float32:
     """The exact score of every class for every row, float32 of shape (n, K). Parameters are :func:`rank_classes`'s;
     with ``log_probabilities`` each row is a normalised log-distribution."""
-    out = np.empty((int(X.shape[0]), weights.n_classes), np.float32)
-    for start, scores in score_blocks(weights, X, bias, log_probabilities=log_probabilities):
-        out[start : start + len(scores)] = scores
-    return out
-
-
-def score_blocks(
-    weights: ClassWeights, X: Csr | Float32, bias: float = 1.0, *, log_probabilities: bool = False
-) -> Iterator[tuple[int, Float32]]:
-    """Blocks of what :func:`all_scores` gives: the first row of each and the scores of its rows."""
-    features, stored = class_features(X, weights.n_features), weights.stored[0]
-    labels = weights.tree.leaf_labels
-    straight = weights.is_flat and bool((np.diff(labels) == 1).all())
+    features, stored, labels = class_features(X, weights.n_features), weights.stored[0], weights.tree.leaf_labels
+    scores = np.empty((int(X.shape[0]), weights.n_classes), np.float32)
     for first, last in split_ranges(int(X.shape[0]), max(1, BLOCK // weights.n_edges)):
         if isinstance(X, Csr):
-            block_scores = np.empty((last - first, weights.n_edges), np.float32)
-            kernels.score_class_edges(stored, weights.by_feature, features, float(bias), first, last, block_scores)
+            of_edges = np.empty((last - first, weights.n_edges), np.float32)
+            kernels.score_class_edges(stored, weights.by_feature, features, float(bias), first, last, of_edges)
         else:
             counted = weights.weights[weights.first_edges[-2] if weights.scores == "own" else 0 :]
-            block_scores = X[first:last] @ counted[:, :-1].T
-            block_scores += np.float32(bias) * counted[:, -1]
-        scores = leaves = _sums(weights, block_scores, log_probabilities)
-        if not straight:
-            scores = np.empty_like(leaves)
-            scores[:, labels] = leaves
-        yield first, scores
+            of_edges = X[first:last] @ counted[:, :-1].T
+            of_edges += np.float32(bias) * counted[:, -1]
+        scores[first:last, labels] = _sums(weights, of_edges, log_probabilities)
+    return scores
 
 
 def _sums(weights: ClassWeights, scores: Float32, log_probabilities: bool) -> Float32:
     """The score of each leaf (n, n_leaves) from those of the edges (n, n_edges)."""
     if weights.scores == "own":
-        return np.ascontiguousarray(scores[:, -weights.n_classes :])
+        return scores[:, -weights.n_classes :]
     above: Float32 | None = None
     for offsets, first in zip(weights.tree.child_offsets, weights.first_edges, strict=False):
         layer = scores[:, first : first + int(offsets[-1])]
@@ -288,9 +256,8 @@ def _sums(weights: ClassWeights, scores: Float32, log_probabilities: bool) -> Fl
             layer = layer - np.repeat(np.maximum.reduceat(layer, starts, axis=1), counts, axis=1)
             layer -= np.repeat(np.log(np.add.reduceat(np.exp(layer), starts, axis=1)), counts, axis=1)
         above = layer if above is None else np.repeat(above, counts, axis=1) + layer
-    if above is None:
-        raise ParameterError("A tree of classes has at least one layer.")
-    return np.ascontiguousarray(above)
+    assert above is not None  # a tree has at least one layer
+    return above
 
 
 def log_sums_of(scores: Float32, most: Float32) -> Float32:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from sylvan.arrays.types import Float32, Int32, Int64
 from sylvan.arrays.validate import Csr
 from sylvan.indexing import LabelTree
 from sylvan.runtime.jobs import Job
@@ -41,8 +41,7 @@ def layer_positives(tree: LabelTree, labels: Csr, join: np.ufunc = np.maximum, f
     """For each layer of the tree from layer ``first`` on, the nodes that each row is a positive of (M of Algorithm 2,
     line 3). A row is a positive of a leaf that holds one of its labels, and of every node above it; the relevance of a
     node is the highest of the labels below it, or what else ``join`` makes of them."""
-    leaves = _leaves_of_labels(tree, labels)
-    results = [leaves]
+    results = [_leaves_of_labels(tree, labels)]
     for offsets in reversed(tree.child_offsets[first + 1 :]):
         results.append(_parents_of(results[-1], offsets, join))
     return results[::-1]
@@ -64,21 +63,20 @@ def _leaves_of_labels(tree: LabelTree, labels: Csr) -> Csr:
     if copies.min(initial=1) == copies.max(initial=1) == 1:
         leaves, relevance = order[first[labels.indices]], labels.data
     else:
-        places = np.repeat(first[labels.indices], n_leaves) + counting(n_leaves)
-        leaves, rows = order[places], np.repeat(rows, n_leaves)
-        relevance = np.repeat(labels.data, n_leaves)
+        leaves = order[np.repeat(first[labels.indices], n_leaves) + counting(n_leaves)]
+        rows, relevance = np.repeat(rows, n_leaves), np.repeat(labels.data, n_leaves)
     keys = np.argsort(rows * np.int64(max(1, tree.n_leaves)) + leaves, kind="stable")
     indptr = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=labels.shape[0])))).astype(np.int64)
     return Csr(indptr, leaves[keys], relevance[keys], (labels.shape[0], tree.n_leaves))
 
 
-def counting(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def counting(lengths: Int64) -> Int64:
     """0, 1, ... within each run: [2, 3] gives [0, 1, 0, 1, 2]."""
     ends = np.cumsum(lengths)
     return np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - lengths, lengths)
 
 
-def _parents_of(nodes: Csr, child_offsets: npt.NDArray[np.int64], join: np.ufunc) -> Csr:
+def _parents_of(nodes: Csr, child_offsets: Int64, join: np.ufunc) -> Csr:
     """Nodes to their parents, each once a row; siblings are neighbours, so a row's parents come sorted."""
     n_rows, n_parents = nodes.shape[0], len(child_offsets) - 1
     parent_of = np.repeat(np.arange(n_parents, dtype=np.int32), np.diff(child_offsets))
@@ -92,9 +90,7 @@ def _parents_of(nodes: Csr, child_offsets: npt.NDArray[np.int64], join: np.ufunc
     return Csr(indptr, parents[starts], relevance.astype(np.float32), (n_rows, n_parents))
 
 
-def near_best(
-    beam: tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]], share: float, combine: str
-) -> npt.NDArray[np.int32]:
+def near_best(beam: tuple[Int32, Float32], share: float, combine: str) -> Int32:
     """The clusters of each row's beam whose score is at least a ``share`` of the row's best, and -1 for the others.
     What lies far below the best cluster hardly enters the ranking, and is most of what the beam holds: a ranker learns
     nothing from rows that never come near it. Rankers' own scores (``combine="ranker"``) aren't shares of anything, so
@@ -106,20 +102,16 @@ def near_best(
 
 
 def rows_job(
-    t: int, negatives: str, n_clusters: int, n_rows: int, parents: Csr, beam: npt.NDArray[np.int32] | None
-) -> Job[tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]]:
+    t: int, negatives: str, n_clusters: int, n_rows: int, parents: Csr, beam: Int32 | None
+) -> Job[tuple[Int64, Int32]]:
     """:func:`cluster_rows` of layer t as a job."""
     n_pairs = len(parents.indices) + (0 if beam is None else beam.size)
-    inputs = {
-        "negatives": negatives, "parents": parents, "beam": beam, "n_clusters": n_clusters, "n_rows": n_rows,
-    }  # fmt: skip
+    inputs = {"negatives": negatives, "parents": parents, "beam": beam, "n_clusters": n_clusters, "n_rows": n_rows}
     title = f"gathering the rows of layer {t + 1}"
     return Job(f"layer{t}.rows", cluster_rows, inputs, peak_bytes=pairing_bytes(n_pairs), title=title, shared=True)
 
 
-def cluster_rows(
-    negatives: str, parents: Csr, beam: npt.NDArray[np.int32] | None, n_clusters: int, n_rows: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+def cluster_rows(negatives: str, parents: Csr, beam: Int32 | None, n_clusters: int, n_rows: int) -> tuple[Int64, Int32]:
     """The training rows of each cluster: offsets of shape (n_clusters + 1,) and rising row ids."""
     # Shapes: parents (n, n_clusters); beam (n, width)
     n_parents = np.diff(parents.indptr)

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan import kernels, store
+from sylvan.arrays.types import Array, Bool, Float32, Int32, Int64
 from sylvan.arrays.validate import Csr
 from sylvan.parallel import map_parallel, split_ranges
 
@@ -20,7 +20,7 @@ _NAMES = (
     "row_lengths",
 )  # fmt: skip
 
-Nearest = tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]
+Nearest = tuple[Int32, Float32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,16 +28,16 @@ class NeighborIndex:
     """Rows scaled to length one, by feature where few rows have it and by row where many do."""
 
     n_features: int
-    rare: npt.NDArray[np.int32]  # the features with a list of postings, rising
-    posting_offsets: npt.NDArray[np.int64]  # shape (len(rare) + 1,)
-    posting_rows: npt.NDArray[np.int32]  # the rows of each, rising
-    posting_values: npt.NDArray[np.float32]  # the values there
+    rare: Int32  # the features with a list of postings, rising
+    posting_offsets: Int64  # shape (len(rare) + 1,)
+    posting_rows: Int32  # the rows of each, rising
+    posting_values: Float32  # the values there
     # the features that are stored row by row, rising; a place is a position in this array
-    frequent: npt.NDArray[np.int32]
-    row_offsets: npt.NDArray[np.int64]  # shape (n_rows + 1,)
-    row_places: npt.NDArray[np.int32]  # the places of each row in `frequent`, rising
-    row_values: npt.NDArray[np.float32]  # the values there
-    row_lengths: npt.NDArray[np.float32]  # shape (n_rows,): length of each row's frequent part, never rounded down
+    frequent: Int32
+    row_offsets: Int64  # shape (n_rows + 1,)
+    row_places: Int32  # the places of each row in `frequent`, rising
+    row_values: Float32  # the values there
+    row_lengths: Float32  # shape (n_rows,): length of each row's frequent part, never rounded down
     handle: Any = field(init=False, default=None)  # the same arrays as the kernel sees them
 
     def __post_init__(self) -> None:
@@ -56,7 +56,7 @@ class NeighborIndex:
         return len(self.row_lengths)
 
     @classmethod
-    def build(cls, features: Csr, used: npt.NDArray[np.bool_] | None = None, *, scaled: bool = True) -> NeighborIndex:
+    def build(cls, features: Csr, used: Bool | None = None, *, scaled: bool = True) -> NeighborIndex:
         """Index the rows of a matrix; those not ``used`` are nobody's neighbours. Every value is stored once: in its
         feature's list, or in its row. If not ``scaled``, rows stay as long as they are, and what is searched for isn't
         the cosine but its product with a row's length."""
@@ -81,20 +81,17 @@ class NeighborIndex:
 
     def rows(self) -> Csr:
         """The indexed rows, at length one, feature by feature again."""
-        names = self.frequent[self.row_places]
         row_of_entry = np.repeat(np.arange(self.n_rows, dtype=np.int32), np.diff(self.row_offsets))
         row = np.concatenate((row_of_entry, self.posting_rows))
-        columns = np.concatenate((names, np.repeat(self.rare, np.diff(self.posting_offsets))))
+        names = self.frequent[self.row_places], np.repeat(self.rare, np.diff(self.posting_offsets))
         values = np.concatenate((self.row_values, self.posting_values))
-        triples: Any = values, (row, columns)
-        matrix: Any = sp.csr_matrix(triples, shape=(self.n_rows, self.n_features))
+        matrix = sp.csr_matrix((values, (row, np.concatenate(names))), shape=(self.n_rows, self.n_features))
         matrix.sort_indices()
         return Csr.of(matrix)
 
     def nearest(
-        self, queries: Csr, n: int, *, only: npt.NDArray[np.bool_] | None = None, n_jobs: int = 1,
-        description: str | None = None,
-    ) -> Nearest:  # fmt: skip
+        self, queries: Csr, n: int, *, only: Bool | None = None, n_jobs: int = 1, description: str | None = None
+    ) -> Nearest:
         """The ``n`` rows of highest cosine with each query, best first, lower row first among equals. Only rows with a
         cosine above 0 are neighbours; -1 and -inf fill what is left. ``only`` flags the rows that may be named."""
         shape = (queries.shape[0], n)
@@ -113,12 +110,11 @@ class NeighborIndex:
             map_parallel(search, parts, n_jobs, description=description)
         return rows, similarities
 
-    def values_of(self, number: int, features: npt.NDArray[np.int32]) -> npt.NDArray[np.float32]:
+    def values_of(self, number: int, features: Int32) -> Float32:
         """What an indexed row, scaled to length one, holds of some features; 0 where it lacks one."""
         first, last = int(self.row_offsets[number]), int(self.row_offsets[number + 1])
-        frequent = dict(
-            zip(self.frequent[self.row_places[first:last]].tolist(), self.row_values[first:last], strict=True)
-        )
+        names = self.frequent[self.row_places[first:last]].tolist()
+        frequent = dict(zip(names, self.row_values[first:last], strict=True))
         values = np.array([frequent.get(feature, 0) for feature in features.tolist()], np.float32)
         places = np.searchsorted(self.rare, features)
         for i in np.flatnonzero(places < len(self.rare)).tolist():
@@ -129,19 +125,18 @@ class NeighborIndex:
                     values[i] = self.posting_values[place]
         return values
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self) -> dict[str, Array]:
         """The arrays to be saved, by name."""
         return {name: getattr(self, name) for name in _NAMES}
 
     @classmethod
     def from_state(cls, state: store.State, n_features: int, n_rows: int) -> NeighborIndex:
         """From arrays that :meth:`to_arrays` gave, verified."""
-        arrays: dict[str, npt.NDArray[Any]] = {}
+        arrays: dict[str, Array] = {}
         for name in ("rare", "frequent"):
             arrays[name] = store.need_rising(state, name, 0, n_features - 1, np.int32)
-        for prefix, ids, length in (
-            ("posting", "posting_rows", len(arrays["rare"]) + 1), ("row", "row_places", n_rows + 1)
-        ):  # fmt: skip
+        sizes = ("posting", "posting_rows", len(arrays["rare"]) + 1), ("row", "row_places", n_rows + 1)
+        for prefix, ids, length in sizes:
             arrays[ids] = store.need_array(state, ids, np.int32, (None,))
             n = len(arrays[ids])
             arrays[f"{prefix}_offsets"] = store.need_offsets(state, f"{prefix}_offsets", total=n, length=length)
@@ -150,7 +145,7 @@ class NeighborIndex:
         return cls(n_features, **arrays)
 
 
-def _part(matrix: Csr, values: npt.NDArray[np.float32], chosen: npt.NDArray[np.bool_]) -> sp.csr_matrix:
+def _part(matrix: Csr, values: Float32, chosen: Bool) -> sp.csr_matrix:
     """The chosen columns of a matrix of these values, numbered from 0; zeros are dropped."""
     numbers = np.cumsum(chosen, dtype=np.int32) - 1
     stored = chosen[matrix.indices] & (values != 0)

@@ -7,14 +7,14 @@ from types import MappingProxyType
 from typing import Annotated, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sylvan import store
 from sylvan.arrays import validate
 from sylvan.arrays.canonical import stacked, take_rows
 from sylvan.arrays.topk import TopK
+from sylvan.arrays.types import Array, Bool, Float32, Int32, Int64
 from sylvan.arrays.validate import Csr
-from sylvan.errors import DataError, ModelError, ParameterError
+from sylvan.errors import DataError, ModelError
 from sylvan.explain.explanation import Example
 from sylvan.explain.question import strongest
 from sylvan.labels.targets import one_class_a_row
@@ -22,7 +22,7 @@ from sylvan.matching.neighbors import Nearest, NeighborIndex
 from sylvan.models.base import CANDIDATES, MOST_ANSWERS, Estimator, has_new_rows
 from sylvan.models.label_changes import merged_labels
 from sylvan.parallel import all_at_once, of_one_state, resolve_jobs
-from sylvan.params.fields import Range, Threads, attribute, parameterized
+from sylvan.params.fields import Number, Range, Threads, attribute, check_value, parameterized
 from sylvan.params.wording import counted
 from sylvan.ranking.calibrate import Method, calibrated, crosswise, holdout_folds
 from sylvan.ranking.tail import Tail, tail_of
@@ -94,7 +94,7 @@ class NeighborRanker(Estimator):
 
     index_: NeighborIndex = attribute()
     row_labels_: LabelRows = attribute()
-    _row_ids: npt.NDArray[np.int64] = attribute()
+    _row_ids: Int64 = attribute()
     _next_id: int = attribute()
 
     def fit(self, X: Any, Y: Any, sample_weight: Any = None) -> NeighborRanker:
@@ -118,13 +118,11 @@ class NeighborRanker(Estimator):
         self._fit(X, Y, sample_weight, None)
         return self
 
-    def fit_holding_out(
-        self, X: Any, Y: Any, rows: npt.NDArray[np.int32], sample_weight: Any = None, **options: Any
-    ) -> TopK | None:
+    def fit_holding_out(self, X: Any, Y: Any, rows: Int32, sample_weight: Any = None, **options: Any) -> TopK | None:
         """As :meth:`fit`; see :meth:`Estimator.fit_holding_out`."""
         return self._fit(X, Y, sample_weight, rows, **options)
 
-    def _fit(self, X: Any, Y: Any, sample_weight: Any, rows: npt.NDArray[np.int32] | None) -> TopK | None:
+    def _fit(self, X: Any, Y: Any, sample_weight: Any, rows: Int32 | None) -> TopK | None:
         """Store the rows, and answer with probabilities for some of them: those given, or what calibrates the model."""
         self.check_params()
         features, labels, vocabulary = self._training_pair(X, Y)
@@ -136,9 +134,7 @@ class NeighborRanker(Estimator):
         self._next_id = features.shape[0]
         return self._store(features, labels, weight, rows)
 
-    def _store(
-        self, features: Csr, labels: Csr, weight: npt.NDArray[np.float32] | None, rows: npt.NDArray[np.int32] | None
-    ) -> Voted | None:
+    def _store(self, features: Csr, labels: Csr, weight: Float32 | None, rows: Int32 | None) -> Voted | None:
         """All rows; with answers to some of them, as :meth:`_fit`."""
         index = NeighborIndex.build(features, None if weight is None else weight > 0)
         self.index_, self.row_labels_ = index, LabelRows.build(labels, weight)
@@ -218,23 +214,21 @@ class NeighborRanker(Estimator):
             raise DataError("No row with a label would be left: there is nothing to learn.")
         self._row_ids = ids
         self._store(features, labels, weights, None)
-        gone = {label for into, sources in merged.items() for label in sources if label != into}
-        if gone:
+        if gone := {label for into, sources in merged.items() for label in sources if label != into}:
             removed = np.array(sorted(gone), np.int32)
             self._drop_labels(removed)
             self._free_names(removed)
         return self
 
     @property
-    def row_ids_(self) -> npt.NDArray[np.int64]:
+    def row_ids_(self) -> Int64:
         """The ids of the rows, rising; the first training's are 0 to its number of rows - 1."""
         self._need_fit("row_ids_")
         return self._row_ids
 
-    def _known_ids(self, ids: Any) -> npt.NDArray[np.int64]:
+    def _known_ids(self, ids: Any) -> Int64:
         wanted = np.unique(validate.row_numbers(ids, self._next_id, name="forget", what="ids of rows"))
-        gone = np.setdiff1d(wanted, self._row_ids)
-        if len(gone):
+        if len(gone := np.setdiff1d(wanted, self._row_ids)):
             raise DataError(f"There is no row {gone[0]}: it was forgotten before.")
         return wanted
 
@@ -243,15 +237,14 @@ class NeighborRanker(Estimator):
         """Fewer than of other models: each costs as much as a row that is ranked later."""
         return 1_000
 
-    def _rank_held_out(self, features: Csr, rows: npt.NDArray[np.int32]) -> Voted:
+    def _rank_held_out(self, features: Csr, rows: Int32) -> Voted:
         """The best labels of training rows by their neighbours, among whom a row itself doesn't count."""
         jobs = resolve_jobs(self.n_jobs)
         n = min(self.n_neighbors + 1, self.n_rows_)
         neighbors, similarities = self.index_.nearest(take_rows(features, rows), n, n_jobs=jobs)
-        same = neighbors == rows[:, None]
+        same, shape = neighbors == rows[:, None], (len(rows), n - 1)
         dropped = np.where(same.any(axis=1), same.argmax(axis=1), n - 1)  # behind many equal rows, it isn't there
         others = np.arange(n) != dropped[:, None]
-        shape = (len(rows), n - 1)
         nearest = neighbors[others].reshape(shape), similarities[others].reshape(shape)
         top = self.row_labels_.vote(nearest, self.power, min(CANDIDATES, self.n_labels_), n_jobs=jobs)
         return Voted.of(top, nearest)
@@ -310,9 +303,7 @@ class NeighborRanker(Estimator):
         top = self.row_labels_.vote(nearest, self.power, k, labels=labels, n_jobs=resolve_jobs(self.n_jobs))
         return Voted.of(top, nearest)
 
-    def neighbors(
-        self, X: Any, n: int = 10, *, label: int | None = None
-    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
+    def neighbors(self, X: Any, n: int = 10, *, label: int | None = None) -> tuple[Int32, Float32]:
         """The training rows most similar to each row.
 
         Parameters
@@ -351,11 +342,7 @@ class NeighborRanker(Estimator):
         n = validate.count(n, "n", owner="neighbors", high=max(self.n_rows_, MOST_ANSWERS))
         only = None
         if label is not None:
-            if not isinstance(label, (int, np.integer)) or isinstance(label, bool) or not 0 <= label < self.n_labels_:
-                raise ParameterError(
-                    f"The 'label' parameter of neighbors must be an int in [0, {self.n_labels_ - 1}] or None. "
-                    f"Got {label!r} instead."
-                )
+            check_value("label", label, Number(int, 0, self.n_labels_ - 1, optional=True), "neighbors")
             only = self.row_labels_.having(int(label))
         return self._nearest(X, n, only=only, description="Searching")
 
@@ -364,8 +351,7 @@ class NeighborRanker(Estimator):
     ) -> tuple[Example, ...]:
         """The training rows with a label that are most similar to one row, and what they share, for explanations."""
         results = []
-        rows, similarities = self.neighbors(row, n, label=label)
-        for number, similarity in zip(rows[0].tolist(), similarities[0].tolist(), strict=True):
+        for number, similarity in zip(*(part[0].tolist() for part in self.neighbors(row, n, label=label)), strict=True):
             if number >= 0:
                 shared = row.data * self.index_.values_of(number, row.indices)
                 results.append(Example(number, similarity, strongest(row.indices, shared, feature_name)))
@@ -374,21 +360,20 @@ class NeighborRanker(Estimator):
     def _explain_notes(self, row: Csr, label: int) -> tuple[str, ...]:
         voters = self.neighbors(row, min(self.n_neighbors, self.n_rows_))[0][0]
         voters = voters[voters >= 0]
-        places = np.flatnonzero(self.row_labels_.having(label)[voters])
-        if not len(places):
+        if not len(places := np.flatnonzero(self.row_labels_.having(label)[voters])):
             return (f"None of the {len(voters)} nearest training rows has this label.",)
         words = f"{len(places)} of the {len(voters)} nearest training rows have this label; the first of them stands at"
         return (f"{words} place {places[0] + 1}.",)
 
-    def _nearest(self, X: Any, n: int, *, description: str, only: npt.NDArray[np.bool_] | None = None) -> Nearest:
+    def _nearest(self, X: Any, n: int, *, description: str, only: Bool | None = None) -> Nearest:
         jobs = resolve_jobs(self.n_jobs)
         return self.index_.nearest(self._features(X), n, only=only, n_jobs=jobs, description=description)
 
-    def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
+    def _drop_labels(self, ids: Int32) -> None:
         self.row_labels_ = self.row_labels_.without(ids)
         self._note_dropped(ids)
 
-    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
+    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, Array], dict[str, store.State]]:
         meta, arrays, parts = super()._fitted_state()
 
         if self._next_id != self.n_rows_:  # some were forgotten

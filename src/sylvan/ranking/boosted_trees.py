@@ -65,7 +65,7 @@ class BoostedTrees:
                 scores += leaves[leaf_of]
                 trees.append((features, thresholds, leaves, sums[2].astype(np.float32)))
                 bar.update()
-        parts = [np.stack(list(part)) for part in zip(*trees, strict=True)]
+        parts = [np.stack(part) for part in zip(*trees, strict=True)]
         return cls(parts[0], parts[1], parts[2], float(base), parts[3])
 
     def scores(self, columns: Float32) -> Float32:
@@ -96,9 +96,8 @@ class BoostedTrees:
         leaves = store.need_range(state, "trees.leaves", -1e3, 1e3, np.float32, (n_trees, n_splits + 1))
         store.need_finite(state, "trees.thresholds")
         base = store.need_range(state, "trees.base", -1e3, 1e3, np.float32, (1,))
-        covers = None
-        if "trees.covers" in state.arrays:
-            covers = store.need_range(state, "trees.covers", 0, 1e30, np.float32, leaves.shape)
+        has_covers = "trees.covers" in state.arrays
+        covers = store.need_range(state, "trees.covers", 0, 1e30, np.float32, leaves.shape) if has_covers else None
         return cls(features, thresholds, leaves, float(base[0]), covers)
 
 
@@ -209,7 +208,7 @@ def _complete(roots: Sequence[Mapping[str, Any]], depth: int) -> BoostedTrees:
             read(number, 2 * place + 1, node["left_child"])
             read(number, 2 * place + 2, node["right_child"])
             return
-        first, last = place, place
+        first = last = place
         while first < n_splits:
             first, last = 2 * first + 1, 2 * last + 2
         leaves[number, first - n_splits : last - n_splits + 1] = node["leaf_value"]
@@ -225,10 +224,9 @@ def _threshold(value: float) -> np.float32:
     neither; and that has all that LightGBM takes for 0 on the side of 0."""
     near = np.float32(value)
     below: np.float32 = near if float(near) <= value else np.nextafter(near, np.float32(-np.inf))
-    if abs(below) > _ZERO:
-        return below
-    lowest: np.float32 = np.nextafter(-_ZERO, np.float32(-np.inf))
-    return _ZERO if below >= 0 else lowest
+    if abs(below) <= _ZERO:
+        below = _ZERO if below >= 0 else np.nextafter(-_ZERO, np.float32(-np.inf))
+    return below
 
 
 def need_library(name: str) -> Any:

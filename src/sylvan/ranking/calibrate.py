@@ -107,8 +107,7 @@ class Calibrator:
         """The same answers with probabilities instead of scores, strictly decreasing within a row."""
         # Shape: top (n, k)
         result = np.full(top.scores.shape, LEAST, np.float64)
-        ends = [*self.places[1:].tolist(), top.k]
-        for group, (first, last) in enumerate(zip(self.places.tolist(), ends, strict=True)):
+        for group, (first, last) in enumerate(itertools.pairwise([*self.places.tolist(), top.k])):
             if first >= top.k:
                 break
             knots = slice(int(self.offsets[group]), int(self.offsets[group + 1]))
@@ -131,13 +130,11 @@ class Calibrator:
         method = store.need_choice(state, "method", METHODS)
         places = store.need_offsets(state, "places")
         offsets = store.need_offsets(state, "offsets", length=len(places) + 1)
-        rising = bool((np.diff(places) > 0).all())
-        lengths = np.diff(offsets)
+        rising, lengths = (np.diff(places) > 0).all(), np.diff(offsets)
         if not rising or not (lengths >= 1).all() or (method == "platt" and not (lengths == 1).all()):
             raise _damage(state, "'places' and 'offsets' must rise at every place")
-        inputs = store.need_array(state, "inputs", np.float64, (int(offsets[-1]),))
+        inputs, outputs = (store.need_array(state, n, np.float64, (int(offsets[-1]),)) for n in ("inputs", "outputs"))
         store.need_finite(state, "inputs")
-        outputs = store.need_array(state, "outputs", np.float64, (int(offsets[-1]),))
         if method == "platt":
             store.need_finite(state, "outputs")
             store.need_range(state, "inputs", 0, np.finfo(np.float64).max, np.float64, (None,))
@@ -163,8 +160,7 @@ def falling(probabilities: Array) -> Float32:
     bits = np.clip(probabilities, LEAST, 1 - LEAST).astype(np.float32).view(np.int32).astype(np.int64)
     steps = np.arange(bits.shape[1])
     lowered = np.minimum.accumulate(bits + steps, axis=1) - steps
-    result: Float32 = np.maximum(lowered, 1).astype(np.int32).view(np.float32)
-    return result
+    return np.asarray(np.maximum(lowered, 1).astype(np.int32).view(np.float32))
 
 
 def isotonic(scores: Float64, right: Bool, weight: Float32 | None = None) -> tuple[Float64, Float64]:
@@ -248,13 +244,11 @@ def platt(scores: Float64, right: Bool, weight: Float32 | None = None) -> tuple[
 
 def _logit(scores: Float64) -> Float64:
     clipped = np.clip(scores, 1e-6, 1 - 1e-6)
-    result: Float64 = np.log(clipped / (1 - clipped))
-    return result
+    return np.asarray(np.log(clipped / (1 - clipped)))
 
 
 def _sigmoid(values: Float64) -> Float64:
-    result: Float64 = 1 / (1 + np.exp(-np.clip(values, -80, 80)))
-    return result
+    return np.asarray(1 / (1 + np.exp(-np.clip(values, -80, 80))))
 
 
 store.register(KIND, Calibrator.from_state)

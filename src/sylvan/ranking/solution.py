@@ -73,8 +73,7 @@ class SolvedBlock:
         result = np.zeros(len(self.arrays["ends"]), ClusterRows.SIZES)
         result["rows"], result["entries"] = np.diff(self.arrays["ends"], axis=0, prepend=0).T
         result["least"] = np.inf
-        filled = result["entries"] > 0
-        if filled.any():
+        if (filled := result["entries"] > 0).any():
             starts = (self.arrays["ends"][:, 1] - result["entries"])[filled]
             magnitudes = np.abs(self.arrays["weights"])
             result["least"][filled] = np.minimum.reduceat(magnitudes, starts)
@@ -88,8 +87,7 @@ class SolvedBlock:
 
     def multipliers(self) -> Float16 | None:
         """Those that are kept, in memory of their own."""
-        stored = self.arrays.get("multipliers")
-        return None if stored is None else np.array(stored)
+        return np.array(self.arrays["multipliers"]) if "multipliers" in self.arrays else None
 
     def __iter__(self) -> Iterator[ClusterRows]:
         """One cluster after the other."""
@@ -111,34 +109,29 @@ def solved_bytes(n_weights: int, n_rows: int, n_children: int) -> int:
 
 
 def block_packing(n_children: Int64, most_children: int, n_rows: Int64 | None = None) -> Packing[SolvedBlock]:
-    """How a block of clusters with so many children each is stored, and what is verified of it when it is read. With
-    ``n_rows`` of each cluster, it holds multipliers."""
-    n_multipliers = None if n_rows is None else int((n_rows * n_children).sum())
+    """How a block of clusters with so many children each is stored, and what is verified of it when it is read: that
+    its arrays agree as far as laying it out needs it. With ``n_rows`` of each cluster, it holds multipliers."""
 
     def unpack(arrays: Arrays) -> SolvedBlock:
-        return _verified(SolvedBlock(n_children, arrays), most_children, n_multipliers)
+        narrow, n = child_dtype(most_children), len(n_children)
+        types: dict[str, Any] = {"features": _INT32, "lengths": narrow, "children": narrow}
+        types |= {"weights": _FLOAT32, "intercepts": _FLOAT32, **dict(CHANGES)}
+        sizes = {"intercepts": int(n_children.sum())}
+        if n_rows is not None:
+            types["multipliers"], sizes["multipliers"] = np.dtype(np.float16), int((n_rows * n_children).sum())
+        ends = arrays.get("ends", np.zeros(0, np.int64))
+        sound = ends.shape == (n, 2) and ends.dtype == np.int64 and bool((np.diff(ends, axis=0, prepend=0) >= 0).all())
+        sizes |= dict.fromkeys((name for name, _ in CHANGES), len(arrays.get("changes", ())))
+        if sound:
+            sizes |= dict.fromkeys(_ROWS, int(ends[-1, 0])) | dict.fromkeys(_ENTRIES, int(ends[-1, 1]))
+        if not sound or any(
+            name not in arrays or arrays[name].dtype != dtype or arrays[name].shape != (sizes[name],)
+            for name, dtype in types.items()
+        ):
+            raise ModelError("A stored block of clusters is damaged: its arrays don't agree.")
+        return SolvedBlock(n_children, arrays)
 
     return Packing(attrgetter("arrays"), unpack)
-
-
-def _verified(block: SolvedBlock, most_children: int, n_multipliers: int | None) -> SolvedBlock:
-    """The block, when its arrays agree as far as laying it out needs it."""
-    arrays, narrow = block.arrays, child_dtype(most_children)
-    types: dict[str, Any] = {"features": _INT32, "lengths": narrow, "children": narrow}
-    types |= {"weights": _FLOAT32, "intercepts": _FLOAT32, **dict(CHANGES)}
-    ends, n = arrays.get("ends", np.zeros(0, np.int64)), len(block.n_children)
-    sound = ends.shape == (n, 2) and ends.dtype == np.int64 and bool((np.diff(ends, axis=0, prepend=0) >= 0).all())
-    sizes = {name: ends[-1, 0] if name in _ROWS else ends[-1, 1] for name in (*_ROWS, *_ENTRIES)} if sound else {}
-    sizes["intercepts"] = int(block.n_children.sum())
-    sizes |= dict.fromkeys((name for name, _ in CHANGES), len(arrays.get("changes", ())))
-    if n_multipliers is not None:
-        types["multipliers"], sizes["multipliers"] = np.dtype(np.float16), n_multipliers
-    if not sound or any(
-        name not in arrays or arrays[name].dtype != dtype or arrays[name].shape != (sizes[name],)
-        for name, dtype in types.items()
-    ):
-        raise ModelError("A stored block of clusters is damaged: its arrays don't agree.")
-    return block
 
 
 def _joined(parts: Sequence[Array], dtype: np.dtype[Any]) -> Array:
@@ -247,8 +240,7 @@ class LayerSolution:
 
     def to_arrays(self, prefix: str) -> dict[str, Array]:
         """The arrays to store, named with ``prefix``; ``child_offsets`` belong to the tree."""
-        names = ("row_offsets", "rows", "multipliers", "pending")
-        return {f"{prefix}.{name}": getattr(self, name) for name in names}
+        return {f"{prefix}.{name}": getattr(self, name) for name in ("row_offsets", "rows", "multipliers", "pending")}
 
     @classmethod
     def from_arrays(cls, state: store.State, prefix: str, child_offsets: Int64) -> LayerSolution:
@@ -303,5 +295,4 @@ def column_sums(multipliers: Float16) -> Float32:
         sums = np.cumsum(floats, dtype=np.float32)[-1:] if len(floats) else np.zeros(1, np.float32)
     else:
         sums = floats.sum(axis=0)
-    result: Float32 = sums * WIDENED
-    return result
+    return np.asarray(sums * WIDENED)

@@ -47,8 +47,7 @@ class StoppingRule:
             precision = float(precision)
         if threshold is not None or not (named or k):
             threshold = _threshold(0.5 if threshold is None else threshold, n_labels)
-        only_k = k is not None and not named
-        depth = min(k if only_k else max(DEPTH, k or 0), n_labels)
+        depth = min(k if k is not None and not named else max(DEPTH, k or 0), n_labels)
         return cls(max(1, depth), k, threshold, expected == "f1", precision)
 
     def __call__(self, top: TopK) -> TopK:
@@ -100,8 +99,7 @@ def lengths_for_precision(probabilities: Array, precision: float) -> Int64:
     places = np.arange(1, probabilities.shape[1] + 1)
     # Sums of float32 values in double precision: a mean that is the bound itself must not fall short of it.
     enough = np.cumsum(probabilities, axis=1, dtype=np.float64) >= precision * places * (1 - 1e-9)
-    lengths: Int64 = np.where(enough & (probabilities > 0), places, 0).max(axis=1, initial=0)
-    return lengths
+    return np.asarray(np.where(enough & (probabilities > 0), places, 0).max(axis=1, initial=0))
 
 
 def lengths_for_f1(probabilities: Array, most: int | None = None) -> Int64:

@@ -22,9 +22,7 @@ class Tail(Constraint):
     optional: bool = True
 
     def accepts(self, value: Any) -> bool:
-        if not isinstance(value, str):
-            return False
-        return value in ("psp", "macro_recall", "none") or _numbers(value) is not None
+        return isinstance(value, str) and (value in ("psp", "macro_recall", "none") or _numbers(value) is not None)
 
     def describe(self) -> str:
         return "one of 'psp', 'psp:A,B' with A from 0 and B above 0, 'macro_recall', 'none' or None"
@@ -35,15 +33,12 @@ class Tail(Constraint):
 
 def _numbers(tail: str) -> tuple[float, float] | None:
     """A and B of ``"psp:A,B"``, or None where they are no such numbers."""
-    word, colon, text = tail.partition(":")
-    parts = text.split(",")
-    if word != "psp" or not colon or len(parts) != 2:
-        return None
+    word, _, text = tail.partition(":")
     try:
-        a, b = float(parts[0]), float(parts[1])
+        a, b = map(float, text.split(","))
     except ValueError:
         return None
-    return (a, b) if math.isfinite(a) and math.isfinite(b) and a >= 0 and b > 0 else None
+    return (a, b) if word == "psp" and math.isfinite(a) and math.isfinite(b) and a >= 0 and b > 0 else None
 
 
 def tail_of(of_model: str | None, of_call: Any) -> str | None:
@@ -63,8 +58,7 @@ def label_gains(tail: str, counts: Int64, n_rows: int) -> Float32:
         chance = np.maximum(counts, 1).astype(np.float64)
     else:
         chance = propensities_of_counts(counts, n_rows, *(_numbers(tail) or ()))
-    gains: Float32 = (chance.min() / chance).astype(np.float32)
-    return gains
+    return np.asarray((chance.min() / chance).astype(np.float32))
 
 
 def reweigh(top: TopK, gains: Float32, k: int) -> TopK:

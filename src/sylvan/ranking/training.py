@@ -127,9 +127,8 @@ def train_rankers(
     positives = training.positives(tree, labels) if training.relevance else runner.one(positives_job(tree, labels))
     weighted = training.weighs(labels)
     solve = partial(
-        block_jobs, features, squared_norms(features), options=training.linear, folds=folds,
-        sample_weight=sample_weight,
-    )  # fmt: skip
+        block_jobs, features, squared_norms(features), options=training.linear, folds=folds, sample_weight=sample_weight
+    )
     layers: dict[int, LayerWeights] = {}
     changes: dict[int, RowChanges] = {}
     solutions: dict[int, LayerSolution] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -29,25 +29,21 @@ def prune_layer(weights: LayerWeights, share: float, weight_dtype: str, n_jobs: 
     if share >= 1 and weight_dtype == weights.weight_dtype:
         return weights
     n_clusters = len(weights.row_offsets) - 1
-    sizes = np.zeros(n_clusters, ClusterRows.SIZES)
+    sizes, shares = np.zeros(n_clusters, ClusterRows.SIZES), split_ranges(n_clusters, -(-n_clusters // (4 * n_jobs)))
 
-    def left(c: int) -> ClusterRows:
-        with readable(c):
-            return largest_weights(weights.cluster(c), share)
+    def each(work: Callable[[int, ClusterRows], None]) -> None:
+        def run(clusters: tuple[int, int]) -> None:
+            for c in range(*clusters):
+                with readable(c):
+                    left = largest_weights(weights.cluster(c), share)
+                work(c, left)
 
-    def count(clusters: tuple[int, int]) -> None:
-        for c in range(*clusters):
-            sizes[c] = left(c).sizes(weight_dtype)
-
-    def place(clusters: tuple[int, int]) -> None:
-        for c in range(*clusters):
-            layout.place(c, left(c))
+        map_parallel(run, shares, n_jobs)
 
     # A cluster is unpacked twice, so that no more than a few are in memory at once.
-    shares = split_ranges(n_clusters, -(-n_clusters // (4 * n_jobs)))
-    map_parallel(count, shares, n_jobs)
+    each(lambda c, left: sizes.__setitem__(c, left.sizes(weight_dtype)))
     layout = Layout(sizes, weights.child_offsets, weights.n_features, weight_dtype)
-    map_parallel(place, shares, n_jobs)
+    each(layout.place)
     return layout.finish()
 
 
@@ -105,9 +101,7 @@ class TreeRanker:
         tree, kept = self.tree.without(labels)
         clusters = [np.ones(1, bool), *kept[:-1]]
         layers = []
-        for layer, stays, in_clusters, child_offsets in zip(
-            self.layers, kept, clusters, tree.child_offsets, strict=True
-        ):
+        for layer, stays, in_clusters, offsets in zip(self.layers, kept, clusters, tree.child_offsets, strict=True):
             parts = []  # all other nodes keep their weights, bit for bit
             for c, (first, last) in enumerate(itertools.pairwise(layer.child_offsets.tolist())):
                 if in_clusters[c]:
@@ -115,14 +109,13 @@ class TreeRanker:
                         rows = layer.cluster(c)
                         parts.append(rows if stays[first:last].all() else rows.of_children(stays[first:last]))
             width, dtype, codebook = layer.n_features, layer.weight_dtype, layer.codebook
-            layers.append(LayerWeights.from_clusters(parts, child_offsets, width, dtype, codebook=codebook))
+            layers.append(LayerWeights.from_clusters(parts, offsets, width, dtype, codebook=codebook))
         return TreeRanker(tree, layers)
 
     def to_state(self) -> store.State:
         """The tree and the arrays of all layers."""
-        arrays: dict[str, Any] = {}
-        for t, weights in enumerate(self.layers):
-            arrays.update(weights.to_arrays(f"layer{t}"))
+        parts = (weights.to_arrays(f"layer{t}") for t, weights in enumerate(self.layers))
+        arrays: dict[str, Any] = {name: array for part in parts for name, array in part.items()}
         meta = {"block_bits": [weights.block_bits for weights in self.layers]}
         return store.State(KIND, 1, {}, meta, arrays, {"tree": self.tree.to_state()})
 
@@ -137,8 +130,5 @@ class TreeRanker:
                 f"{state.where!r} is damaged: in manifest.json, 'block_bits' must be {tree.depth} ints in [0, 16]. "
                 f"Got {bits!r} instead."
             )
-        layers = [
-            LayerWeights.from_arrays(state, f"layer{t}", tree.child_offsets[t], n_features, bits[t])
-            for t in range(tree.depth)
-        ]
-        return cls(tree, layers)
+        offsets = enumerate(tree.child_offsets)
+        return cls(tree, [LayerWeights.from_arrays(state, f"layer{t}", o, n_features, bits[t]) for t, o in offsets])

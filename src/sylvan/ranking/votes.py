@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -86,7 +86,7 @@ class LabelRows:
         left = ~np.isin(self.labels, labels)
         offsets = np.concatenate(([0], np.cumsum(left)))[self.offsets].astype(np.int64)
         relevance = None if self.relevance is None else self.relevance[left]
-        return LabelRows(offsets, self.labels[left], self.n_labels, relevance, self.row_weights)
+        return replace(self, offsets=offsets, labels=self.labels[left], relevance=relevance)
 
     def to_csr(self) -> Csr:
         """The labels as a matrix, with relevances beside the largest of all."""
@@ -95,9 +95,9 @@ class LabelRows:
 
     def to_arrays(self) -> dict[str, Array]:
         """The arrays to be saved, by name."""
-        arrays: dict[str, Array | None] = {"label_offsets": self.offsets, "labels": self.labels}
-        arrays |= {"relevance": self.relevance, "row_weights": self.row_weights}
-        return {name: array for name, array in arrays.items() if array is not None}
+        each = self.offsets, self.labels, self.relevance, self.row_weights
+        names = ("label_offsets", "labels", "relevance", "row_weights")
+        return {name: array for name, array in zip(names, each, strict=True) if array is not None}
 
     @classmethod
     def from_state(cls, state: store.State, n_rows: int, n_labels: int) -> LabelRows:

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from sylvan.errors import DataError, ParameterError
-from sylvan.indexing.class_tree import check_class_tree, class_edges, first_edges
-from sylvan.indexing.tree import LabelTree
+from sylvan.indexing.tree import LabelTree, check_class_tree, class_edges, first_edges
 from sylvan.params.fields import KW_ONLY, Flag, Instance, Number, Range, check_value, parameterized
 from sylvan.sampling import tensors
 from sylvan.sampling.losses import loss as class_loss
@@ -27,7 +26,7 @@ _MOST_ANSWERS = 1_000_000  # k beyond the number of classes only pads; what pads
 
 class TreePaths(nn.Module):
     """A tree's shape as buffers, and the sums over its edges: a class's score is the sum along its path (Eq. 9). Edges
-    are numbered layer after layer, as :func:`sylvan.indexing.class_tree.first_edges` says; the edge weights ``table``
+    are numbered layer after layer, as :func:`sylvan.indexing.tree.first_edges` says; the edge weights ``table``
     (n_edges, dim) and biases (n_edges,) are handed to every method."""
 
     edges: Tensor  # (n_classes, depth), the edges of each class's path

@@ -12,7 +12,7 @@ import pytest
 from sylvan import LabelTree
 from sylvan.arrays import validate
 from sylvan.errors import DataError, ParameterError
-from sylvan.indexing.class_tree import balanced_tree, class_centers, class_tree
+from sylvan.indexing.tree import balanced_tree, class_centers, class_tree
 from sylvan.matching.class_beam import ClassWeights, all_scores, rank_classes
 from sylvan.models.beam_tree.solver import LOSSES, TREE_LOSSES, ClassTrainer, ClassTraining
 

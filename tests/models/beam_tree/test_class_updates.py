@@ -14,7 +14,7 @@ import scipy.sparse as sp
 import sylvan
 from sylvan import BeamTreeClassifier, LabelTree, TextModel
 from sylvan.errors import DataError, NotFittedError, ParameterError, UnsupportedError
-from sylvan.indexing.class_tree import check_class_tree
+from sylvan.indexing.tree import check_class_tree
 from sylvan.matching.class_beam import ClassWeights, all_scores
 from sylvan.models.beam_tree.updates import GrowingClassTree
 

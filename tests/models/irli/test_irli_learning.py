@@ -21,11 +21,14 @@ from sylvan.models.irli.buckets import (  # noqa: E402
 )
 from sylvan.models.irli.learning import LearnedPartitions, learn_partitions  # noqa: E402
 from sylvan.models.irli.rounds import (  # noqa: E402
+    InputScale,
     LearningSettings,
+    Lesson,
     RecallJudge,
     candidate_recall,
+    network_of,
 )
-from sylvan.models.irli.training import GroupTrainer, InputScale, network_of  # noqa: E402
+from sylvan.models.irli.training import GroupTrainer  # noqa: E402
 from sylvan.runtime import Job, Runner  # noqa: E402
 
 
@@ -104,7 +107,7 @@ def test_steps_are_those_of_pytorchs_gradients(sparse: bool) -> None:
     features: Any = sp.csr_matrix(X) if sparse else X
     scale = InputScale.of(features)
     own = LearningSettings(7, hidden=6, learning_rate=0.01, batch_size=60, row_learning_rate=0.05)
-    trainer = GroupTrainer(features, truths, range(2, 5), own, scale)
+    trainer = GroupTrainer(Lesson(features, truths, own, scale), range(2, 5))
     assignment = hash_partition(truths.shape[1], 7, 3)
     targets = np.zeros((3, 60, 7), np.float32)
     for r in range(3):
@@ -125,7 +128,7 @@ def test_the_trained_network_computes_what_was_trained(sparse: bool) -> None:
     X = np.abs(X) * 100
     features: Any = sp.csr_matrix(X) if sparse else X
     own = LearningSettings(7, hidden=6, learning_rate=0.01, batch_size=16)
-    trainer = GroupTrainer(features, truths, range(3), own, InputScale.of(features))
+    trainer = GroupTrainer(Lesson(features, truths, own, InputScale.of(features)), range(3))
     trainer.train(hash_partition(truths.shape[1], 7, 3), 2)
     inputs = (features if sparse else X - trainer.scale.mean) * np.float32(trainer.scale.factor)
     values = torch.relu(torch.from_numpy(np.asarray(inputs @ trainer.first.numpy())) + trainer.first_bias)
@@ -138,8 +141,8 @@ def test_a_repetition_learns_the_same_in_any_group() -> None:
     X, truths = clusters(100)
     own = LearningSettings(7, hidden=8, learning_rate=0.01, batch_size=16, dropout=0.2, seed=3)
     assignment = hash_partition(truths.shape[1], 7, 4)
-    together = GroupTrainer(X, truths, range(4), own, InputScale.of(X))
-    alone = GroupTrainer(X, truths, range(2, 3), own, InputScale.of(X))
+    together = GroupTrainer(Lesson(X, truths, own, InputScale.of(X)), range(4))
+    alone = GroupTrainer(Lesson(X, truths, own, InputScale.of(X)), range(2, 3))
     together.train(assignment, 2)
     alone.train(assignment[2:3], 2)
     np.testing.assert_allclose(trained(alone).second[0], trained(together).second[2], rtol=1e-3, atol=1e-5)
@@ -151,12 +154,12 @@ def test_training_goes_on_from_a_state(sparse: bool) -> None:
     features: Any = sp.csr_matrix(X) if sparse else X
     assignment, scale = hash_partition(truths.shape[1], 7, 2), InputScale.of(features)
     own = LearningSettings(7, hidden=8, learning_rate=0.01, batch_size=16, dropout=0.1)
-    trainer = GroupTrainer(features, truths, range(2), own, scale)
+    trainer = GroupTrainer(Lesson(features, truths, own, scale), range(2))
     trainer.train(assignment, 1)
     state = copy.deepcopy(trainer.state())
     trainer.train(assignment, 2)
     once = trained(trainer)
-    trainer = GroupTrainer(features, truths, range(2), own, scale, state=state)
+    trainer = GroupTrainer(Lesson(features, truths, own, scale), range(2), state)
     trainer.train(assignment, 2)
     again = trained(trainer)
     assert again.first.tobytes() == once.first.tobytes()

@@ -20,7 +20,7 @@ from waiting import alive, until, used_seconds
 import sylvan
 from sylvan import IRLIIndex, ShardedIRLIIndex
 from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError, SylvanError
-from sylvan.models.irli.shard_workers import SerialExecutor, ShardCall
+from sylvan.models.irli.shards import SerialExecutor, ShardCall
 from sylvan.models.irli.vectors import exact_neighbors
 
 BASE = np.random.default_rng(0).normal(size=(301, 5)).astype(np.float32)
@@ -134,7 +134,7 @@ def test_processes_answer_alike_and_outlive_what_goes_wrong(index: ShardedIRLIIn
 def test_processes_end_with_a_parent_that_is_killed() -> None:
     code = """
 import sys, numpy as np
-from sylvan.models.irli.shard_workers import ProcessExecutor, ShardCall
+from sylvan.models.irli.shards import ProcessExecutor, ShardCall
 if __name__ == "__main__":
     there = ProcessExecutor(1)
     params = {"n_buckets": 4, "n_repetitions": 1, "hidden": 8, "epochs_per_round": 10000, "n_jobs": 1}

@@ -18,7 +18,7 @@ import sylvan
 from sylvan import IRLIClassifier, TextModel, metrics
 from sylvan.errors import DataError, NotFittedError, ParameterError, RowsUnknownWarning, UnsupportedError
 from sylvan.models.irli import fitted as irli_fitted
-from sylvan.models.irli import training
+from sylvan.models.irli import rounds, training
 from sylvan.models.irli.fitted import WIDER
 
 N, FIRST = 40, 34
@@ -147,18 +147,18 @@ def test_features_that_no_row_has_keep_their_weights(first: IRLIClassifier, mode
 def test_what_training_goes_on_from_is_what_it_came_to(first: IRLIClassifier) -> None:
     dense = IRLIClassifier(**{**SMALL, "rounds": 0}).fit(BEFORE[0].toarray() + 3, BEFORE[1])
     for fitted, inputs in ((first, X), (dense, X.toarray().astype(np.float32) + 3)):
-        scale = training.InputScale.of(inputs)
+        scale = rounds.InputScale.of(inputs)
         groups = [range(2), range(2, 6)]
-        states = training.states_of(fitted.network_, groups, scale, fitted.fitted_.row_sums)
-        again = training.network_of(states, scale)
+        states = rounds.states_of(fitted.network_, groups, scale, fitted.fitted_.row_sums)
+        again = rounds.network_of(states, scale)
         np.testing.assert_allclose(again.logits(inputs[:50]), fitted.network_.logits(inputs[:50]), atol=1e-3)
         if fitted is first:
-            np.testing.assert_array_equal(training.row_sums_of(states), first.fitted_.row_sums)
+            np.testing.assert_array_equal(rounds.row_sums_of(states), first.fitted_.row_sums)
             assert first.fitted_.row_sums.max() > 0
 
 
 def test_each_epoch_has_its_own_rows() -> None:
-    settings = training.LearningSettings(4, n_repetitions=1, hidden=8, batch_size=2)
+    settings = rounds.LearningSettings(4, n_repetitions=1, hidden=8, batch_size=2)
     seen: list[list[int]] = []
 
     class Watched(training.GroupTrainer):
@@ -166,8 +166,9 @@ def test_each_epoch_has_its_own_rows() -> None:
             seen.append(sorted(rows.tolist()))
             return 0.0
 
-    trainer = Watched(np.eye(6, dtype=np.float32), sp.csr_matrix(np.eye(6)), range(1), settings,
-                      training.InputScale(None, 1.0))  # fmt: skip
+    scale = rounds.InputScale(None, 1.0)
+    lesson = rounds.Lesson(np.eye(6, dtype=np.float32), sp.csr_matrix(np.eye(6)), settings, scale)
+    trainer = Watched(lesson, range(1))
     trainer.train(np.zeros((1, 6), np.int32), 2, rows=np.array([[0, 1], [4, 5]]))
     assert seen == [[0, 1], [4, 5]]
 

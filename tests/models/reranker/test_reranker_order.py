@@ -108,9 +108,9 @@ def test_an_order_that_is_worse_than_the_mean_is_dropped() -> None:
     right = np.zeros((n, 2), bool)
     right[check, 0] = right[~check, 1] = True
     weight = np.ones(n, np.float32)
-    assert learned(Candidates(top, columns, right, weight), "trees", growing, None).scorer is None
+    assert learned(Candidates(top, columns, right, weight), "trees", growing, None)[0] is None
     right[check] = right[check][:, ::-1]
-    assert learned(Candidates(top, columns, right, weight), "trees", growing, None).scorer is not None
+    assert learned(Candidates(top, columns, right, weight), "trees", growing, None)[0] is not None
 
 
 def test_fit_order_of_fitted_members() -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import numbers
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan import store
@@ -19,6 +19,7 @@ from sylvan.arrays import validate
 from sylvan.arrays.canonical import Csr
 from sylvan.arrays.frames import label_columns
 from sylvan.arrays.topk import TopK
+from sylvan.arrays.types import Array, Float64
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ParameterError, UnsupportedError
 from sylvan.explain.explanation import Names, TreeVote
@@ -75,12 +76,8 @@ class ClassWeight(Constraint):
 
 
 def _is_weight(weight: Any) -> bool:
-    if not isinstance(weight, numbers.Real) or isinstance(weight, bool):
-        return False
-    try:
-        return math.isfinite(float(weight)) and float(weight) >= 0
-    except OverflowError:
-        return False
+    is_number = isinstance(weight, numbers.Real) and not isinstance(weight, bool)
+    return is_number and bool(0 <= weight <= sys.float_info.max)
 
 
 @parameterized
@@ -357,11 +354,10 @@ class BeamTreeClassifier(Estimator):
         """
         self._need_fit("update")
         self.check_params()
-        others = [name for name, value in options.items() if value is not None]
-        if others:
+        if other := next((name for name, value in options.items() if value is not None), None):
             raise UnsupportedError(
-                f"{type(self).__name__} keeps no rows: its update learns new ones and takes no {others[0]!r}. For "
-                "that, train it again."
+                f"{type(self).__name__} keeps no rows: its update learns new ones and takes no {other!r}. For that, "
+                "train it again."
             )
         if X is None or Y is None:
             raise DataError("update takes X and Y together: the new rows, and their classes.")
@@ -420,7 +416,7 @@ class BeamTreeClassifier(Estimator):
         return plan_training(Learning.of(self, examples, examples.counts()), Runner(self.n_jobs))
 
     @property
-    def classes_(self) -> npt.NDArray[Any]:
+    def classes_(self) -> Array:
         """The classes in the order of their ids."""
         self._need_fit("classes_")
         return self.fitted_.classes.array
@@ -441,7 +437,7 @@ class BeamTreeClassifier(Estimator):
         return self.fitted_.learning_rate
 
     @property
-    def history_(self) -> npt.NDArray[np.float64]:
+    def history_(self) -> Float64:
         """Each pass's mean loss, and for "cane" its coverage, shape (n_epochs, 2)."""
         return self.fitted_.history
 
@@ -487,7 +483,7 @@ class BeamTreeClassifier(Estimator):
         return self.fitted_.rank(rows, k, beam, labels, raw=raw, n_jobs=resolve_jobs(self.n_jobs))
 
     @of_one_state
-    def predict(self, X: Any, *, beam: int | None = None) -> npt.NDArray[Any]:  # type: ignore[override]  # no matrix
+    def predict(self, X: Any, *, beam: int | None = None) -> Array:  # type: ignore[override]  # no matrix
         """The best class of each row, as it was called in ``fit``.
 
         Parameters
@@ -502,8 +498,7 @@ class BeamTreeClassifier(Estimator):
             Of the dtype of :attr:`classes_`.
         """
         self._need_fit("predict")
-        best: npt.NDArray[Any] = self.classes_[np.maximum(self._search(X, 1, beam, raw=True).labels[:, 0], 0)]
-        return best
+        return np.asarray(self.classes_[np.maximum(self._search(X, 1, beam, raw=True).labels[:, 0], 0)])
 
     @property
     def _has_one_class(self) -> bool:
@@ -545,9 +540,8 @@ class BeamTreeClassifier(Estimator):
         if name := next(iter(options), None):
             raise ParameterError(f"predict_proba with exact=True scores every class: it takes no {name!r}.")
         k = validate.count(self._proba_width(k), "k", owner="predict_proba")
-        fitted, rows, jobs = self.fitted_, self._rows(X), resolve_jobs(self.n_jobs)
-        bound = fitted.bound
-        return self._proba(rank_exactly(fitted.weights, rows, k, loss=bound.loss, bias=bound.bias, n_jobs=jobs))
+        rows, jobs, bound = self._rows(X), resolve_jobs(self.n_jobs), self.fitted_.bound
+        return self._proba(rank_exactly(self.weights_, rows, k, loss=bound.loss, bias=bound.bias, n_jobs=jobs))
 
     def coverage(self, X: Any, y: Any, n_candidates: int | None = None) -> float:
         """The share of rows whose class is among the candidates of training, which are found without knowing it.
@@ -645,8 +639,7 @@ class BeamTreeClassifier(Estimator):
         tree: Any = None if isinstance(self.tree, LabelTree) else self.tree
         weights: Any = self.class_weight
         if isinstance(weights, Mapping):  # the keys of a manifest's objects are strings alone
-            pairs = weights.items()
-            weights = [[key if isinstance(key, str) else int(key), float(weight)] for key, weight in pairs]
+            weights = [[key if isinstance(key, str) else int(key), float(each)] for key, each in weights.items()]
         return {**super()._plain_params(), "class_weight": weights, "tree": tree}
 
     @classmethod
@@ -660,7 +653,7 @@ class BeamTreeClassifier(Estimator):
         params["tree"] = saved_tree(state) if params["tree"] is None else params["tree"]
         return params
 
-    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
+    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, Array], dict[str, store.State]]:
         base, learned = super()._fitted_state(), self.fitted_.to_parts()
         return base[0] | learned[0], base[1] | learned[1], base[2] | learned[2]
 

@@ -9,20 +9,17 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan import store
 from sylvan.arrays import validate
 from sylvan.arrays.canonical import Csr, shape_text, take_rows
 from sylvan.arrays.frames import label_columns, labels_of
+from sylvan.arrays.types import Array, Float32, Int32, Int64
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.labels.targets import Targets, rows_of_names
 from sylvan.labels.vocabulary import Numbers, Vocabulary
 from sylvan.params.wording import counted
-
-Ids = npt.NDArray[np.int32]
-Float32 = npt.NDArray[np.float32]
 
 _DENSE = 0.25  # share of stored values from which rows are taken as dense ones
 
@@ -36,7 +33,7 @@ class Classes:
     listed: bool = True  # whether they were named, and are not the columns of a matrix
 
     @cached_property
-    def array(self) -> npt.NDArray[Any]:
+    def array(self) -> Array:
         """The classes as an array of shape (n,), as scikit-learn has them."""
         if self.vocabulary is None:
             return np.arange(self.n)
@@ -51,7 +48,7 @@ class Classes:
         """What the classes are called: those without names by their ids."""
         return Numbers.of(range(self.n)) if self.vocabulary is None else self.vocabulary
 
-    def find(self, y: Any, *, owner: str | None = None) -> Ids:
+    def find(self, y: Any, *, owner: str | None = None) -> Int32:
         """The id of each row's class; -1 for one that isn't here, or a DataError where there is an ``owner``."""
         others, ids = classes_of(y)
         numbers_ = ids.astype(np.int64)
@@ -106,15 +103,14 @@ class Classes:
         return Classes(self.n, Numbers.of(values.tolist()))
 
 
-def classes_of(y: Any, *, name: str = "y") -> tuple[Classes, Ids]:
+def classes_of(y: Any, *, name: str = "y") -> tuple[Classes, Int32]:
     """The classes of a target and the id of each row's."""
     # Shape: y (n,); returns (n,)
     if label_columns(y) is None:
         y = labels_of(y, name)
         if not sp.issparse(y) and not isinstance(y, Csr) and getattr(y, "ndim", 1) == 2 and y.shape[1] == 1:
             y = np.asarray(y).ravel()  # a column of classes, as tools hand it on
-        named = None if isinstance(y, dict) else rows_of_names(y)
-        if named is not None:
+        if (named := None if isinstance(y, dict) else rows_of_names(y)) is not None:
             y = [_one_word(row, number, name) for number, row in enumerate(named)]
         else:
             _refuse_mixed(y, name)
@@ -160,26 +156,24 @@ class Examples:
     """What is learned from: rows, the id of each one's class, and weights."""
 
     X: Any  # shape (n, d)
-    ids: npt.NDArray[np.int32]  # shape (n,)
+    ids: Int32  # shape (n,)
     n_classes: int
-    weight: npt.NDArray[np.float32] | None = None  # shape (n,), or None
+    weight: Float32 | None = None  # shape (n,), or None
 
     @property
     def n_features(self) -> int:
         """Columns of X."""
         return int(self.X.shape[1])
 
-    def counts(self) -> npt.NDArray[np.int64]:
+    def counts(self) -> Int64:
         """How many rows each class has."""
         return np.bincount(self.ids, minlength=self.n_classes).astype(np.int64)
 
-    def weighted(self) -> npt.NDArray[np.int64]:
+    def weighted(self) -> Int64:
         """The rows that have a weight above 0."""
-        if self.weight is None:
-            return np.arange(len(self.ids), dtype=np.int64)
-        return np.flatnonzero(self.weight > 0)
+        return np.arange(len(self.ids), dtype=np.int64) if self.weight is None else np.flatnonzero(self.weight > 0)
 
-    def only(self, rows: npt.NDArray[np.int64]) -> Examples:
+    def only(self, rows: Int64) -> Examples:
         """Some of them, in the order of ``rows``."""
         weight = None if self.weight is None else self.weight[rows]
         X = take_rows(self.X, rows) if isinstance(self.X, Csr) else self.X[rows]
@@ -192,15 +186,10 @@ class Examples:
         names: Vocabulary | None = None,
     ) -> tuple[Examples, Classes]:  # fmt: skip
         """What ``fit`` or ``partial_fit`` was given, verified, and the classes."""
-        verified: Any = rows
-        if rows is None:
-            verified = validate.dense_features(X)
+        verified: Any = validate.dense_features(X) if rows is None else rows
         if verified is None:
             verified = validate.features(X, min_rows=1, owner=owner)
-        if classes is None:
-            classes, ids = classes_of(y)
-        else:
-            ids = classes.find(y, owner=owner)
+        classes, ids = classes_of(y) if classes is None else (classes, classes.find(y, owner=owner))
         if verified.shape[0] != len(ids):
             has = (len(ids), classes.n) if getattr(y, "ndim", 1) == 2 else (len(ids),)
             raise DataError(
@@ -223,9 +212,8 @@ class Examples:
 
 
 def _row_weights(
-    class_weight: Any, classes: Classes, ids: npt.NDArray[np.int32], weight: npt.NDArray[np.float32] | None,
-    names: Vocabulary | None = None,
-) -> npt.NDArray[np.float32] | None:  # fmt: skip
+    class_weight: Any, classes: Classes, ids: Int32, weight: Float32 | None, names: Vocabulary | None = None
+) -> Float32 | None:
     """The weight of each row: its own times its class's; None where all are 1. With ``names``, classes are called by
     these, ints by their digits."""
     if class_weight is None:
@@ -237,14 +225,13 @@ def _row_weights(
     else:
         each = np.ones(len(present))
         for label, factor in class_weight.items():
-            number = classes.id_of(label) if names is None else names.get(str(label))
-            if number is None:
+            if (number := classes.id_of(label) if names is None else names.get(str(label))) is None:
                 raise ParameterError(
                     f"class_weight names {label!r}, which is none of the {counted(classes.n, 'class')} of y."
                 )
             each[present == number] = factor
     with np.errstate(over="ignore"):
-        rows: npt.NDArray[np.float32] = (each[place] * (1.0 if weight is None else weight)).astype(np.float32)
+        rows: Float32 = (each[place] * (1.0 if weight is None else weight)).astype(np.float32)
     if not np.isfinite(rows).all():
         raise ParameterError("class_weight makes a row's weight larger than a float32 can be: take smaller ones.")
     if not rows.any():
@@ -254,11 +241,9 @@ def _row_weights(
 
 def _refuse_mixed(y: Any, name: str) -> None:
     """Refuse words after numbers; words that come first are refused by the number's row."""
-    if not isinstance(y, list | tuple) and not (isinstance(y, np.ndarray) and y.dtype == object and y.ndim == 1):
-        return
-    for number, row in enumerate(y):
-        item = row[0] if isinstance(row, list | tuple) and len(row) == 1 else row
-        if isinstance(item, str):
+    is_list = isinstance(y, list | tuple) or (isinstance(y, np.ndarray) and y.dtype == object and y.ndim == 1)
+    for number, row in enumerate(y if is_list else ()):
+        if isinstance(row[0] if isinstance(row, list | tuple) and len(row) == 1 else row, str):
             raise DataError(
                 f"{name} must name one class in each row, all by strings or all by ints. Got {y[0]!r:.60} in row 0 "
                 f"and {row!r:.60} in row {number} instead."
@@ -266,9 +251,7 @@ def _refuse_mixed(y: Any, name: str) -> None:
 
 
 def _one_word(row: Any, number: int, name: str) -> str:
-    if isinstance(row, str):
-        return str(row)
-    items = list(row) if hasattr(row, "__iter__") else [row]
+    items = list(row) if hasattr(row, "__iter__") and not isinstance(row, str) else [row]
     if len(items) == 1 and isinstance(items[0], str):
         return str(items[0])
     raise DataError(
@@ -287,8 +270,7 @@ def _refuse_fractions(y: Any, name: str) -> None:
         return
     if array.ndim != 1 or array.dtype.kind != "f" or not np.isfinite(array).all():
         return
-    fractions = array != np.floor(array)
-    if fractions.any():
+    if (fractions := array != np.floor(array)).any():
         row = int(np.argmax(fractions))
         raise DataError(
             f"Unknown label type: continuous. {name} holds {array[row].item()!r} in row {row}, but a class is an "

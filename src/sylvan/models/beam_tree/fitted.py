@@ -7,12 +7,12 @@ from functools import partial
 from typing import Any, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from sylvan import store
 from sylvan.arrays.canonical import Csr
 from sylvan.arrays.label_filter import LabelFilter
 from sylvan.arrays.topk import TopK, best_columns
+from sylvan.arrays.types import Array, Float32, Float64, Int32
 from sylvan.arrays.validate import LARGEST_TRAINED
 from sylvan.errors import ModelError, ParameterError
 from sylvan.indexing import LabelTree
@@ -26,7 +26,6 @@ _BLOCK_SCORES = 1 << 22  # that one thread has at once
 _MOST_ROWS = 4096
 GIVEN = "given"  # what a tree is called that was a parameter
 Tree = Literal["kmeans", "random", "frequency"]
-Float32 = npt.NDArray[np.float32]
 
 
 def scores_of(model: Any) -> Scores:
@@ -106,7 +105,7 @@ class FittedBeamTree:
     learning_rate: float
     n_shown: int  # examples so far
     n_averaged: int  # of these, the last ones that are in the averages
-    history: npt.NDArray[np.float64]  # shape (n_epochs, 2)
+    history: Float64  # shape (n_epochs, 2)
 
     def rank(
         self, X: Csr | Float32, k: int, beam: int, labels: LabelFilter | None = None, *, raw: bool = False, n_jobs: int
@@ -115,7 +114,7 @@ class FittedBeamTree:
         loss, bias = self.bound.loss, self.bound.bias
         return rank_by_beam(self.weights, X, k, beam, loss=loss, bias=bias, labels=labels, raw=raw, n_jobs=n_jobs)
 
-    def to_parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, Array], dict[str, store.State]]:
         """Values, arrays and parts for a saved model: the weights it ranks by, and, under other names, what training
         goes on from."""
         arrays = self.trained.to_arrays(by_feature=not self.dense)
@@ -230,7 +229,7 @@ def _ranges(X: Csr | Float32, width: int) -> list[tuple[int, int]]:
     return split_ranges(X.shape[0], int(min(max(_BLOCK_SCORES // width, 16), _MOST_ROWS)))
 
 
-def _put(top: TopK, rows: tuple[int, int], classes: npt.NDArray[np.int32], scores: Float32) -> None:
+def _put(top: TopK, rows: tuple[int, int], classes: Int32, scores: Float32) -> None:
     """The first k of a block's classes, best first."""
     part, width = slice(*rows), min(top.labels.shape[1], classes.shape[1])
     top.labels[part, :width] = classes[:, :width]

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from sylvan import kernels
 from sylvan.arrays.canonical import Csr
+from sylvan.arrays.types import Float32, Float64, Int32, Int64
 from sylvan.matching.class_beam import ClassWeights, class_features
 from sylvan.parallel import advance, split_ranges
 from sylvan.params.fields import Parameterized, Range, check_values, parameterized
@@ -20,7 +21,6 @@ LOSSES: dict[Loss, int] = {loss: code for code, loss in enumerate(get_args(Loss)
 TREE_LOSSES = ("cane", "hsm")  # the others are meant for a flat tree
 _WORK = 3e8  # products between two looks at Ctrl-C: some hundredths of a second
 
-Float32 = npt.NDArray[np.float32]
 
 # The ranges of the settings, whose defaults each model chooses for itself.
 Selected = Annotated[int, Range(1, 1 << 20)]  # classes for each example
@@ -81,10 +81,10 @@ class ClassNoise:
     """A distribution over classes, prepared for draws."""
 
     # probabilities, sums: shape (K,): probabilities that add up to 1, and their running sums
-    probabilities: npt.NDArray[np.float64]
-    sums: npt.NDArray[np.float64]
+    probabilities: Float64
+    sums: Float64
     # shape (K,): the class that a coin of `i / K` falls on: where the search for one a little higher begins
-    guide: npt.NDArray[np.int32]
+    guide: Int32
 
     @classmethod
     def of(cls, noise: npt.ArrayLike) -> ClassNoise:
@@ -108,7 +108,7 @@ class ClassTrainer:
         self,
         weights: ClassWeights,  # with `squares` for AdaGrad, with `delays` for averaging
         X: Csr | Float32,  # shape (n, n_features)
-        y: npt.NDArray[np.int32],  # shape (n,): the class of each row
+        y: Int32,  # shape (n,): the class of each row
         training: ClassTraining,
         *,
         # shape (K,): what the noises' probabilities are proportional to; None for all alike
@@ -136,7 +136,7 @@ class ClassTrainer:
         if noise is not None:
             self._noise = noise.probabilities, noise.sums, noise.guide
 
-    def run(self, order: npt.NDArray[np.int64]) -> Pass:
+    def run(self, order: Int64) -> Pass:
         """One step for each row of ``order``, in this order; a row may be shown again."""
         rows = np.ascontiguousarray(order, np.int64)
         rate, sums = float(self.training.learning_rate), np.zeros(3)

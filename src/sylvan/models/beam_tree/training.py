@@ -10,14 +10,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sylvan import store
 from sylvan.arrays.canonical import Csr
+from sylvan.arrays.types import Float32, Float64, Int64
 from sylvan.errors import DataError, MemoryLimitError, ModelError
 from sylvan.indexing import LabelTree, balanced_tree, class_centers, class_tree
-from sylvan.indexing.class_tree import check_class_tree
-from sylvan.indexing.tree import TREE
+from sylvan.indexing.tree import TREE, check_class_tree
 from sylvan.matching.class_beam import ClassWeights, Scores
 from sylvan.models.beam_tree.examples import Examples
 from sylvan.models.beam_tree.fitted import rank_by_beam, scores_of
@@ -29,7 +28,7 @@ from sylvan.models.beam_tree.solver import (
     Optimizer,
     going_on,
     ranked_by,
-)  # fmt: skip
+)
 from sylvan.parallel import map_parallel
 from sylvan.params.wording import counted, shown_bytes
 from sylvan.runtime import ARRAY, Folder, Job, Runner, checkpointed
@@ -46,7 +45,7 @@ _PLACES = 10  # of a ranking, that count
 # size of the rate, and of plain gradient descent. Averages bear larger steps.
 _STEPS = {"adagrad": (1.0, 3.0, 10.0), "sgd": (0.3, 1.0, 3.0, 10.0, 30.0), "averaged_sgd": (2.0, 5.0, 15.0)}
 _N_FINALS = 2  # of an optimiser's rates are tried to the end: one pass favours larger ones than are best later
-Marks = npt.NDArray[np.float64]
+Marks = Float64
 Tried = tuple[ClassTraining, Marks]
 AUTOMATIC: tuple[Optimizer, ...] = ("averaged_sgd", "adagrad")  # what "auto" tries; without trials it is the first
 _TREE_BYTES = 16  # of a finished tree and the class counts, a class
@@ -64,7 +63,7 @@ class Learned:
     weights: ClassWeights  # with what training goes on from
     training: ClassTraining  # with the optimiser and the learning rate that were chosen
     # shape (n_epochs, 2): each pass's mean loss, and the share of rows whose class was among the candidates
-    history: npt.NDArray[np.float64]
+    history: Float64
     n_shown: int  # examples shown
 
 
@@ -88,7 +87,7 @@ class Learning:
 
     @classmethod
     def of(
-        cls, model: Any, examples: Examples, counts: npt.NDArray[np.int64],
+        cls, model: Any, examples: Examples, counts: Int64,
         continued: tuple[Optimizer, float] | None = None, epochs: int | None = None,
     ) -> Learning:  # fmt: skip
         """By the parameters of a BeamTreeClassifier, where so many rows have been of each class. ``continued`` are the
@@ -97,14 +96,12 @@ class Learning:
         automatic = AUTOMATIC if model.optimizer == "auto" else (model.optimizer,)
         tried = isinstance(model.learning_rate, str) and continued is None
         optimizer, rate = continued or (automatic[0], 1.0 if tried else float(model.learning_rate))
-        same = ("loss", "n_noises", "together", "l2", "bias", "seed")
+        same = {name: getattr(model, name) for name in ("loss", "n_noises", "together", "l2", "bias", "seed")}
+        # Noise-contrastive estimation takes sums of shares for as many as there are classes, as they are at first.
+        log_normalizer = math.log(examples.n_classes) if model.loss == "nce" else 0.0
+        selected = min(model.n_candidates, examples.n_classes)
         training = ClassTraining(
-            **{name: getattr(model, name) for name in same},
-            n_candidates=min(model.n_candidates, examples.n_classes),
-            optimizer=optimizer,
-            learning_rate=rate,
-            # Noise-contrastive estimation takes sums of shares for as many as there are classes, as they are at first.
-            log_normalizer=math.log(examples.n_classes) if model.loss == "nce" else 0.0,
+            **same, n_candidates=selected, optimizer=optimizer, learning_rate=rate, log_normalizer=log_normalizer
         )
         noise = None
         if model.noise != "uniform":  # a class without rows counts as one row
@@ -214,7 +211,7 @@ def _train(learning: Learning, training: ClassTraining, tree: LabelTree, epochs:
     return Learned(trainer.weights, training, np.array(history, np.float64).reshape(-1, 2), trainer.step)
 
 
-def _restored(folder: str, arrays: Mapping[str, npt.NDArray[np.float32]]) -> list[tuple[float, float]]:
+def _restored(folder: str, arrays: Mapping[str, Float32]) -> list[tuple[float, float]]:
     """Fill the arrays with those of the folder; the history of the passes, empty where nothing whole lies there."""
     try:
         state = store.load(folder, mmap=False, verify=True)
@@ -228,7 +225,7 @@ def _restored(folder: str, arrays: Mapping[str, npt.NDArray[np.float32]]) -> lis
     return [(loss, coverage) for loss, coverage in history.tolist()]
 
 
-def train_pass(trainer: ClassTrainer, rows: npt.NDArray[np.int64], in_order: bool = False) -> tuple[float, float]:
+def train_pass(trainer: ClassTrainer, rows: Int64, in_order: bool = False) -> tuple[float, float]:
     """A pass over ``rows``, in an order of its own or as they are."""
     if not in_order:
         rows = rows[np.random.default_rng([trainer.training.seed, 2, trainer.step]).permutation(len(rows))]
@@ -241,7 +238,7 @@ def train_pass(trainer: ClassTrainer, rows: npt.NDArray[np.int64], in_order: boo
     return done.mean_loss, done.coverage
 
 
-def learn_on(learning: Learning, weights: ClassWeights, step: int, n_averaged: int) -> npt.NDArray[np.float64]:
+def learn_on(learning: Learning, weights: ClassWeights, step: int, n_averaged: int) -> Float64:
     """One more pass, which changes the weights where they are. ``step`` examples were shown before, of which the last
     ``n_averaged`` are in the averages."""
     # Returns shape (1, 2)
@@ -258,7 +255,7 @@ class Trials:
     learning: Learning
     tree: LabelTree
     holdout: Examples
-    shown: npt.NDArray[np.int64]  # the examples of a pass
+    shown: Int64  # the examples of a pass
     stops_early: bool  # whether enough rows judge to tell the best number of passes
     n_jobs: int
 
@@ -297,8 +294,7 @@ class Trials:
             return self._rates(optimizers[0])[0], epochs
         if epochs == 1:
             return _middle(first)[0], 1
-        finals = self._reached("final", [_finals(first, name) for name in optimizers], epochs, runner)
-        if not finals:
+        if not (finals := self._reached("final", [_finals(first, name) for name in optimizers], epochs, runner)):
             return _middle(first)[0], epochs
         training, marks = _middle(finals)
         return training, _best_pass(marks) if self.stops_early else epochs
@@ -316,9 +312,7 @@ class Trials:
         rates = [float(f"{step / max(size, 1e-30):.2g}") for step in _STEPS[optimizer]]
         return [replace(training, optimizer=optimizer, learning_rate=rate) for rate in rates]
 
-    def _reached(
-        self, name: str, trainings: list[list[ClassTraining]], n_passes: int, runner: Runner
-    ) -> list[Tried]:  # fmt: skip
+    def _reached(self, name: str, trainings: list[list[ClassTraining]], n_passes: int, runner: Runner) -> list[Tried]:
         """Each optimiser's trainings, by rising rates, and what they reached, up to its first without numbers."""
         shown = np.resize(self.shown, self._n_first) if name == "first" else self.shown
         size = self.learning.weight_bytes(sum(self.tree.layer_sizes))
@@ -333,8 +327,7 @@ class Trials:
         results, tried = iter(runner.each(jobs)), []
         for of_optimizer in trainings:
             for training, reached in [(training, next(results)) for training in of_optimizer]:
-                marks = reached()
-                if not np.isfinite(marks).all():
+                if not np.isfinite(marks := reached()).all():
                     break  # as with every higher one
                 tried.append((training, marks))
         return tried
@@ -362,7 +355,7 @@ def _best_pass(marks: Marks) -> int:
     return int(np.flatnonzero(smooth == smooth.max())[-1]) + 1
 
 
-def _smooth(marks: Marks) -> npt.NDArray[np.float64]:
+def _smooth(marks: Marks) -> Float64:
     """One mark a pass: the mean of both, of the pass and those beside it. What counts is the share of rows whose class
     is first, but of a few thousand rows it moves by chance, and the places of all classes and neighbouring passes move
     less together."""
@@ -370,7 +363,7 @@ def _smooth(marks: Marks) -> npt.NDArray[np.float64]:
     return np.array([round(float(means[max(i - 1, 0) : i + 2].mean()), 9) for i in range(len(means))])
 
 
-def _tried(trials: Trials, training: ClassTraining, n_passes: int, shown: npt.NDArray[np.int64]) -> Marks:
+def _tried(trials: Trials, training: ClassTraining, n_passes: int, shown: Int64) -> Marks:
     """After each pass the share of holdout rows whose class is ranked first, and the mean of 1 / its place. NaN where
     scores left the range of numbers."""
     trainer, marks = trials.learning.trainer(training, trials.tree), []

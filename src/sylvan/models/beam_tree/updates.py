@@ -7,21 +7,19 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from sylvan.indexing.class_tree import check_class_tree
-from sylvan.indexing.tree import LabelTree
+from sylvan.arrays.types import Int64
+from sylvan.indexing.tree import LabelTree, check_class_tree
 from sylvan.models.beam_tree.examples import Classes, Examples
 from sylvan.models.beam_tree.fitted import FittedBeamTree
 from sylvan.models.beam_tree.solver import TREE_LOSSES, Optimizer, going_on, ranked_by
 from sylvan.models.beam_tree.training import Learning, learn_on
 from sylvan.parallel import resolve_jobs
 
-_Ids = npt.NDArray[np.int64]
 ANSWERS = 5  # of each row of a new class, by which its place in the tree is chosen
 
 
-def shown_once(model: Any, fitted: FittedBeamTree, examples: Examples, counts: _Ids) -> FittedBeamTree:
+def shown_once(model: Any, fitted: FittedBeamTree, examples: Examples, counts: Int64) -> FittedBeamTree:
     """One more pass with a model's parameters, which changes the weights of the last step where they are."""
     if fitted.classes.n == 1:
         return fitted
@@ -39,7 +37,7 @@ def shown_once(model: Any, fitted: FittedBeamTree, examples: Examples, counts: _
 
 
 def updated(
-    model: Any, fitted: FittedBeamTree, examples: Examples, classes: Classes, counts: _Ids, epochs: int
+    model: Any, fitted: FittedBeamTree, examples: Examples, classes: Classes, counts: Int64, epochs: int
 ) -> FittedBeamTree:
     """The tree grown by the new ones of ``classes``, and some passes over the examples with a model's parameters."""
     optimizer, rate = _continued(model, fitted)
@@ -97,11 +95,11 @@ class GrowingClassTree:
 
     def __init__(self, tree: LabelTree, branching: int) -> None:
         self._branching = branching
-        self._offsets: list[_Ids] = [offsets.copy() for offsets in tree.child_offsets[::-1]]  # the leaves' first
+        self._offsets: list[Int64] = [offsets.copy() for offsets in tree.child_offsets[::-1]]  # the leaves' first
         self._leaves = tree.leaf_labels.astype(np.int64)
         ends = np.cumsum([0, *tree.layer_sizes])
         # of each layer's nodes, from the leaves up, the edge of the first tree whose weights it takes over; -1 for none
-        self.was: list[_Ids] = [np.arange(a, b) for a, b in itertools.pairwise(ends)][::-1]
+        self.was: list[Int64] = [np.arange(a, b) for a, b in itertools.pairwise(ends)][::-1]
 
     def add(self, beside: int) -> None:
         """A further class, next to the leaf of the class ``beside``."""
@@ -111,7 +109,7 @@ class GrowingClassTree:
         self.was[0] = np.insert(self.was[0], leaf + 1, -1)
         self._offsets[0][parent + 1 :] += 1
         layer = 0
-        while self._branching and self._size(layer, parent) > self._branching:
+        while self._branching and np.diff(self._offsets[layer])[parent] > self._branching:
             parent = self._divide(layer, parent)
             layer += 1
 
@@ -119,15 +117,12 @@ class GrowingClassTree:
         """The tree as it is by now."""
         return LabelTree(tuple(self._offsets[::-1]), self._leaves.astype(np.int32), len(self._leaves))
 
-    def edges_before(self) -> _Ids:
+    def edges_before(self) -> Int64:
         """For each edge by now the edge of the first tree that it takes over; -1 for one that is new."""
         return np.concatenate(self.was[::-1])
 
     def _parent(self, layer: int, node: int) -> int:
         return int(np.searchsorted(self._offsets[layer], node, side="right")) - 1
-
-    def _size(self, layer: int, parent: int) -> int:
-        return int(self._offsets[layer][parent + 1] - self._offsets[layer][parent])
 
     def _divide(self, layer: int, node: int) -> int:
         """Cut the children of a node in two, in the layer of these; the node's parent."""

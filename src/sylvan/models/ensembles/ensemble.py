@@ -5,17 +5,18 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan import store
 from sylvan.arrays import validate
 from sylvan.arrays.frames import label_columns, labels_of
 from sylvan.arrays.topk import TopK
+from sylvan.arrays.types import Array, Bool, Float32, Float64, Int32, Int64
 from sylvan.arrays.validate import Csr
 from sylvan.errors import DataError, ParameterError
 from sylvan.explain.explanation import Explanation, Names, TreeVote
@@ -45,7 +46,7 @@ class TrainingRows(NamedTuple):
     rows: Any
     labels: Any
     n_rows: int
-    weight: npt.NDArray[np.float32] | None
+    weight: Float32 | None
     named: Any  # the matrix whose columns may have names; None over texts
     single_label: Any
 
@@ -57,7 +58,7 @@ class JointModel(Estimator):
     candidates: int
     n_jobs: int | None
     unknown: str
-    weights_: _Weights
+    weights_: Float64
     text_fields_: tuple[str, ...]
     labels_field_: str
     _joined: joining.Joined
@@ -97,22 +98,24 @@ class JointModel(Estimator):
         if label_columns(Y) is not None:
             targets = Targets.read(Y)
             Y = named_rows(targets.vocabulary(), targets.matrix)
-        Y = labels_of(Y)
-        named = None
+        Y, named = labels_of(Y), None if self.takes_texts else X
         if self.takes_texts:
             X = check_texts(X)
             Y = Y if hasattr(Y, "__len__") or hasattr(Y, "shape") else list(Y)
-            n_rows = len(X)
         else:
-            named = X
             X, labels, vocabulary = self._training_pair(X, Y)
             if vocabulary is None:
                 Y = labels
             elif not sp.issparse(Y):
                 Y = np.asarray(Y).tolist() if hasattr(Y, "__array__") else list(Y)  # names, which every member learns
-            n_rows = X.shape[0]
+        n_rows = len(X) if self.takes_texts else X.shape[0]
         weight = None if sample_weight is None else validate.sample_weight(sample_weight, n_rows)
         return TrainingRows(X, Y, n_rows, weight, named, single_label)
+
+    def _identity(self, **more: Any) -> dict[str, Any]:
+        """What tells this training from others, for its checkpoint; each member's own part knows its data as well."""
+        kinds = ", ".join(type(member).__name__ for member in self.members)
+        return identity_of(type(self).__name__, {"members": kinds, **more})
 
     def _updated(self, X: Any, Y: Any, sample_weight: Any, options: Mapping[str, Any]) -> joining.Joined:
         """Copies of the members, brought up to date."""
@@ -142,7 +145,7 @@ class JointModel(Estimator):
         return first if ids is None else int(ids[first])
 
     @property
-    def label_counts_(self) -> npt.NDArray[np.int64]:  # type: ignore[override]  # those of the members, as they are now
+    def label_counts_(self) -> Int64:  # type: ignore[override]  # those of the members, as they are now
         """How many rows each label had in training: the most that a member has seen."""
         self._need_fit("label_counts_")
         return self._joined.counts()[0]
@@ -203,13 +206,12 @@ class JointModel(Estimator):
         top = self._combined(tops, k, X)
         return self._named(self._by_members_that_know(top, tops, X) if options.get("unknown") == "none" else top)
 
-    def known_texts(self, X: Any) -> npt.NDArray[np.bool_]:
+    def known_texts(self, X: Any) -> Bool:
         """Which texts any of the members that are used knows anything of; see :meth:`TextModel.known_texts`."""
         self._need_fit("known_texts")
         texts = check_texts(X, type(self).__name__)
         members: list[Any] = [self.members[number] for number in self._used_members]
-        is_known: npt.NDArray[np.bool_] = np.any([member.known_texts(texts) for member in members], axis=0)
-        return is_known
+        return np.asarray(np.any([member.known_texts(texts) for member in members], axis=0))
 
     def _by_members_that_know(self, top: TopK, tops: Mapping[int, TopK], texts: list[str]) -> TopK:
         """Joint scores as if there were no members that know nothing of a text."""
@@ -282,18 +284,18 @@ class JointModel(Estimator):
         return explanation
 
     def _explain_trees(self, row: Csr, label: int, top: int, names: Names, **options: Any) -> tuple[TreeVote, ...]:
-        used = [self.members[number] for number in self._used_members]
+        used = (self.members[number] for number in self._used_members)
         votes = [member._explain_trees(row, label, top, names, **joining.taken(member, options)) for member in used]
         return joining.numbered_votes(votes)
 
     # ---------------------------------------- labels and weights
 
     @property
-    def removed_labels_(self) -> npt.NDArray[np.int32]:
+    def removed_labels_(self) -> Int32:
         self._need_fit("removed_labels_")
         return self._joined.removed()
 
-    def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
+    def _drop_labels(self, ids: Int32) -> None:
         self._take(self._joined.without(ids))
 
     def _renamed(self: _Self, names: Mapping[int, str]) -> _Self:
@@ -357,9 +359,6 @@ def preset_members(name: Preset, n_jobs: int | None = None) -> list[TextModel]:
         TextModel(usual_vectorizer(**text, n_jobs=n_jobs), XRLinear(**parameters, n_jobs=n_jobs))
         for parameters, text in PRESETS[name]
     ]
-
-
-_Weights = npt.NDArray[np.float64]
 
 
 @parameterized
@@ -436,7 +435,7 @@ class Ensemble(JointModel):
     calibration: Method | None = "isotonic"
     unknown: Unknown = "none"
 
-    weights_: _Weights = attribute()
+    weights_: Float64 = attribute()
     _joined: joining.Joined = attribute()
     text_fields_: tuple[str, ...] = attribute(("text",))
     labels_field_: str = attribute("labels")
@@ -533,14 +532,13 @@ class Ensemble(JointModel):
             When a parameter is out of its range.
         """
         training = self._training_rows(X, Y, sample_weight)
-        X, Y, weight = training.rows, training.labels, training.weight
-        if weight is not None:
-            options["sample_weight"] = weight
-        rows = None
+        X, Y, weight, rows = training.rows, training.labels, training.weight, None
+        options |= {} if weight is None else {"sample_weight": weight}
         if self.calibration is not None:
             most = min(member.most_held_out for member in self.members)
             rows = next(iter(holdout_folds(training.n_rows, 1, weight, most)), None)
-        with opened(options.pop("checkpoint", None), self._identity) as checkpoint:
+        identity = partial(self._identity, **{"fits weights": isinstance(self.weights, str)})
+        with opened(options.pop("checkpoint", None), identity) as checkpoint:
             fitted, tops = joining.fit_members(self.members, X, Y, options, checkpoint, "member", rows)
             if isinstance(self.weights, str):  # "fit", by its range
                 weights = self._weights_by_holdout(X, Y, training.n_rows, options, checkpoint)
@@ -550,29 +548,20 @@ class Ensemble(JointModel):
         self._take(joined)
         self.weights_, self.calibrator_ = weights, None
         if rows is not None:
-            tops = [
-                None if top is None else joining.renumbered(top, ids) for top, ids in zip(tops, joined.ids, strict=True)
-            ]
-            self.calibrator_ = self._fitted_calibrator(
-                tops, joining.take(Y, rows), None if weight is None else weight[rows]
-            )
+            pairs = zip(tops, joined.ids, strict=True)
+            answers = [None if top is None else joining.renumbered(top, ids) for top, ids in pairs]
+            of_rows = None if weight is None else weight[rows]
+            self.calibrator_ = self._fitted_calibrator(answers, joining.take(Y, rows), of_rows)
         self._keep_names(training.named, joined.vocabulary, training.single_label)
         return self
 
-    def _identity(self) -> dict[str, Any]:
-        """What tells this training from others, for its checkpoint; each member's own part knows its data as well."""
-        kinds = ", ".join(type(member).__name__ for member in self.members)
-        return identity_of(type(self).__name__, {"members": kinds, "fits weights": isinstance(self.weights, str)})
-
     def _weights_by_holdout(
         self, X: Any, Y: Any, n_rows: int, options: Mapping[str, Any], checkpoint: Checkpoint | None
-    ) -> _Weights:
+    ) -> Float64:
         """Weights that are best on rows that the members haven't seen."""
-        equal = np.full(len(self.members), 1 / len(self.members))
         weight = options.get("sample_weight")
-        split = joining.split_rows(Y, n_rows, weight) if len(self.members) > 1 else None
-        if split is None:
-            return equal
+        if (split := joining.split_rows(Y, n_rows, weight) if len(self.members) > 1 else None) is None:
+            return joining.shares(None, len(self.members))
         rest, holdout = split
         part = dict(options) if weight is None else {**options, "sample_weight": weight[rest]}
         trained, _ = joining.fit_members(
@@ -649,7 +638,7 @@ class Ensemble(JointModel):
         return [self._member_top(number, X, {}) for number in range(len(self.members))], truth
 
     def _fitted_calibrator(
-        self, tops: Sequence[TopK | None], Y: Any, weight: npt.NDArray[np.float32] | None = None
+        self, tops: Sequence[TopK | None], Y: Any, weight: Float32 | None = None
     ) -> Calibrator | None:
         """By the members' answers to rows that they haven't seen, and these rows' labels and weights."""
         answers = {number: top for number in self._used_members if (top := tops[number]) is not None}
@@ -681,8 +670,7 @@ class Ensemble(JointModel):
 
     @property
     def _used_members(self) -> list[int]:
-        used: list[int] = np.flatnonzero(self.weights_ > 0).tolist()
-        return used
+        return list(np.flatnonzero(self.weights_ > 0).tolist())
 
     def _combined(self, tops: Mapping[int, TopK], k: int, X: Any) -> TopK:
         return combine_rankings(
@@ -711,7 +699,7 @@ class Ensemble(JointModel):
             params["weights"] = [w if type(w) in (int, float) else float(w) for w in params["weights"]]
         return params
 
-    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
+    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, Array], dict[str, store.State]]:
         return {"n_members": len(self.members)}, {"weights": self.weights_}, self._member_parts()
 
     def _restore(self, state: store.State) -> None:

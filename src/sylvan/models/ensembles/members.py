@@ -11,14 +11,13 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
-import scipy.sparse as sp
 
 from sylvan import store
 from sylvan.arrays import validate
-from sylvan.arrays.canonical import Csr, take_rows
+from sylvan.arrays.canonical import Csr, take_rows, within
 from sylvan.arrays.label_filter import LabelFilter
 from sylvan.arrays.topk import TopK
+from sylvan.arrays.types import Float32, Float64, Int32, Int64
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ParameterError
 from sylvan.explain.explanation import TreeVote
@@ -43,12 +42,12 @@ class Weights(Constraint):
         if isinstance(value, str):
             return value == "fit"
         try:
-            result = list(value)
+            weights = list(value)
         except TypeError:
             return False
-        if not all(isinstance(weight, numbers.Real) and not isinstance(weight, bool) for weight in result):
+        if not all(isinstance(weight, numbers.Real) and not isinstance(weight, bool) for weight in weights):
             return False
-        floats = [float(weight) for weight in result]
+        floats = [float(weight) for weight in weights]
         return all(math.isfinite(weight) and weight >= 0 for weight in floats) and any(floats)
 
     def _parse(self, text: str) -> Any:
@@ -85,7 +84,7 @@ def check_members(members: Sequence[Any], owner: str = "Ensemble") -> None:
         raise DataError(f"Some members of the {owner} take texts and some take matrices; they must all take one.")
 
 
-def shares(weights: Sequence[float] | str | None, n_members: int) -> npt.NDArray[np.float64]:
+def shares(weights: Sequence[float] | str | None, n_members: int) -> Float64:
     """The members' weights of sum 1, equal ones where the parameter names none."""
     if weights is None or isinstance(weights, str):
         return np.full(n_members, 1 / n_members)
@@ -96,13 +95,12 @@ def shares(weights: Sequence[float] | str | None, n_members: int) -> npt.NDArray
             f"{counted(n_members, 'member')}."
         )
     values /= values.max()  # so that no sum of large ones overflows
-    result: npt.NDArray[np.float64] = values / values.sum()
-    return result
+    return np.asarray(values / values.sum())
 
 
 def fit_members(
     members: Sequence[Estimator], X: Any, Y: Any, options: Mapping[str, Any], checkpoint: Checkpoint | None, name: str,
-    rows: npt.NDArray[np.int32] | None = None, own_options: Sequence[Mapping[str, Any]] = (),
+    rows: Int32 | None = None, own_options: Sequence[Mapping[str, Any]] = (),
 ) -> tuple[list[Estimator], list[TopK | None]]:  # fmt: skip
     """Fresh members, trained; each with a checkpoint of its own inside that of all. With ``rows`` to hold out, their
     answers too, where they have any. With ``own_options``, those of each member too."""
@@ -129,7 +127,7 @@ def _member_options(
 
 
 def held_out_answers(
-    member: Estimator, fitted: Estimator, X: Any, Y: Any, rows: npt.NDArray[np.int32], options: Mapping[str, Any],
+    member: Estimator, fitted: Estimator, X: Any, Y: Any, rows: Int32, options: Mapping[str, Any],
     checkpoint: Checkpoint | None, name: str,
 ) -> TopK:  # fmt: skip
     """Answers to some rows by another model of the member's parameters, trained without them. For models whose
@@ -159,13 +157,12 @@ def saved_members(state: store.State) -> list[Estimator]:
     """The members that a saved ensemble holds, verified."""
     n_members = store.need_int(state, "n_members", 1, MOST_MEMBERS)
     members = [rebuild(store.need_part(state, f"member{number}")) for number in range(n_members)]
-    wrong = next((type(member).__name__ for member in members if not isinstance(member, Estimator)), None)
-    if wrong is not None:
+    if wrong := next((type(member).__name__ for member in members if not isinstance(member, Estimator)), None):
         raise DataError(f"a member of the ensemble is a {wrong}, which ranks nothing.")
     return members
 
 
-def renumbered(top: TopK, ids: npt.NDArray[np.int32] | None) -> TopK:
+def renumbered(top: TopK, ids: Int32 | None) -> TopK:
     """A member's answers in the ensemble's label ids."""
     labels = top.labels if ids is None else np.where(top.labels >= 0, ids[top.labels], np.int32(-1))
     return replace(top, labels=labels) if isinstance(top, Voted) else TopK(labels, top.scores)
@@ -182,7 +179,7 @@ class Joined:
 
     members: Sequence[Estimator]
     owner: str  # the class that they are members of
-    ids: Sequence[npt.NDArray[np.int32] | None]  # the joint ids of each member's labels; None where they are the same
+    ids: Sequence[Int32 | None]  # the joint ids of each member's labels; None where they are the same
     vocabulary: Vocabulary | None  # all names that the members know
     n_features: int  # over texts, of all members together
     n_labels: int
@@ -208,7 +205,7 @@ class Joined:
             (fields,) = listed
         n_features = same("features", widths) if fields is None else sum(widths)
         vocabularies = [member.vocabulary_ for member in members if member.vocabulary_ is not None]
-        ids: list[npt.NDArray[np.int32] | None] = [None] * len(members)
+        ids: list[Int32 | None] = [None] * len(members)
         if not vocabularies:
             n_labels = same("labels", [member.n_labels_ for member in members])
             return cls(members, owner, ids, None, n_features, n_labels, fields)
@@ -222,21 +219,21 @@ class Joined:
         return cls(members, owner, ids, vocabulary, n_features, len(vocabulary), fields)
 
     @cached_property
-    def member_ids(self) -> list[npt.NDArray[np.int32] | None]:
+    def member_ids(self) -> list[Int32 | None]:
         """Each member's ids of the joint labels, -1 for those that it doesn't know; None where they are the same."""
-        result: list[npt.NDArray[np.int32] | None] = [None] * len(self.ids)
+        result: list[Int32 | None] = [None] * len(self.ids)
         for number, ids in enumerate(self.ids):
             if ids is not None:
                 inverse = result[number] = np.full(self.n_labels, -1, np.int32)
                 inverse[ids] = np.arange(len(ids), dtype=np.int32)
         return result
 
-    def _pairs(self) -> Iterator[tuple[Estimator, npt.NDArray[np.int32]]]:
+    def _pairs(self) -> Iterator[tuple[Estimator, Int32]]:
         """Each member with the joint ids of its labels."""
         every = np.arange(self.n_labels, dtype=np.int32)
         return ((member, every if ids is None else ids) for member, ids in zip(self.members, self.ids, strict=True))
 
-    def counts(self) -> tuple[npt.NDArray[np.int64], int]:
+    def counts(self) -> tuple[Int64, int]:
         """How many training rows have each label, and how many there are; of each the most that a member has seen."""
         counts, n_rows = np.zeros(self.n_labels, np.int64), 0
         for member, ids in self._pairs():
@@ -245,14 +242,14 @@ class Joined:
             n_rows = max(n_rows, ranker.n_rows_)
         return counts, n_rows
 
-    def removed(self) -> npt.NDArray[np.int32]:
+    def removed(self) -> Int32:
         """The labels that every member that knew them has lost."""
         left = np.zeros(self.n_labels, bool)
         for member, ids in self._pairs():
             left[np.delete(ids, member.removed_labels_)] = True
         return np.flatnonzero(~left).astype(np.int32)
 
-    def without(self, labels: npt.NDArray[np.int32]) -> Joined:
+    def without(self, labels: Int32) -> Joined:
         """The members without some labels, where they know them."""
         members = []
         for member, ids in self._pairs():
@@ -264,9 +261,8 @@ class Joined:
         """The members with other names for some labels, where they know them."""
         members = []
         for member, ids in self._pairs():
-            assert member.vocabulary_ is not None
-            listed = enumerate(ids.tolist())
-            new = {member.vocabulary_[own]: names[label] for own, label in listed if label in names}
+            known: Any = member.vocabulary_
+            new = {known[own]: names[label] for own, label in enumerate(ids.tolist()) if label in names}
             members.append(member.with_label_names(new))
         return Joined.of(members, self.owner)
 
@@ -274,8 +270,7 @@ class Joined:
         """The options of ``rank`` that hold a member to the labels that are open."""
         if labels is None:
             return {}
-        known = self.ids[number]
-        ids = np.arange(self.n_labels, dtype=np.int32) if known is None else known
+        ids = np.arange(self.n_labels, dtype=np.int32) if (known := self.ids[number]) is None else known
         shared = np.isin(ids, labels.shared)  # a mask: numbers may be names to a member
         if labels.rows is None:
             return {"allowed" if labels.allows else "denied": shared}
@@ -283,7 +278,7 @@ class Joined:
         return {"allowed": mask} if labels.allows else {"allowed": ~shared, "denied": mask}
 
 
-def take(inputs: Any, rows: npt.NDArray[np.int32]) -> Any:
+def take(inputs: Any, rows: Int32) -> Any:
     """Some rows of a matrix, or some of the texts or label lists."""
     if isinstance(inputs, Csr):
         return take_rows(inputs, rows)
@@ -294,12 +289,10 @@ def take(inputs: Any, rows: npt.NDArray[np.int32]) -> Any:
     return [inputs[row] for row in rows.tolist()]
 
 
-def split_rows(
-    Y: Any, n_rows: int, weight: npt.NDArray[np.float32] | None
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]] | None:
+def split_rows(Y: Any, n_rows: int, weight: Float32 | None) -> tuple[Int32, Int32] | None:
     """Rows to train on and rows to hold out, both with labels; None where there are too few."""
 
-    def has_labels(rows: npt.NDArray[np.int32]) -> bool:
+    def has_labels(rows: Int32) -> bool:
         labels = take(Y, rows)
         if isinstance(labels, list):
             return any(isinstance(row, str) or not hasattr(row, "__len__") or len(row) for row in labels)
@@ -316,7 +309,5 @@ def known_labels(Y: Any, n_rows: int, vocabulary: Vocabulary | None, n_labels: i
     """Labels in any form by an ensemble's ids, without those that no member knows."""
     if vocabulary is not None:
         return validate.labels(true_labels(Y, vocabulary, unknown="drop"), n_rows=n_rows)
-    truth = validate.labels(Y, n_rows=n_rows)
-    return validate.labels(
-        sp.csr_matrix(truth.to_scipy()[:, : min(n_labels, truth.shape[1])], shape=(n_rows, n_labels))
-    )
+    truth = within(validate.labels(Y, n_rows=n_rows), n_labels)
+    return truth._replace(shape=(n_rows, n_labels))

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from sylvan import store
 from sylvan.arrays.canonical import Csr
 from sylvan.arrays.topk import best_columns
+from sylvan.arrays.types import Array, Float32, Int32, UInt8
 from sylvan.errors import DataError
 from sylvan.parallel import map_parallel, split_ranges
 from sylvan.params.wording import counted
@@ -19,7 +20,6 @@ from sylvan.params.wording import counted
 LEAST, MOST = -8, 7
 CLIPPED = 2.7  # standard deviations from 0 beyond which weights are cut, which makes the others finer
 _ROWS = 4096  # rounded at once
-Float32 = npt.NDArray[np.float32]
 Inputs = Float32 | Csr | sp.csr_matrix
 _BLOCK_VALUES = 1 << 22  # logits in memory at once, a thread
 _AFFINITIES = 1 << 24  # and probabilities that are summed over a label's inputs
@@ -43,7 +43,7 @@ def rounded(layer: Float32, n_repetitions: int) -> tuple[Float32, Float32]:
     return result, scales
 
 
-def packed(layer: Float32, scales: Float32) -> npt.NDArray[np.uint8]:
+def packed(layer: Float32, scales: Float32) -> UInt8:
     """What :func:`rounded` gave, two weights in a byte, the first in its lower half; (n, half the width)."""
     n, width = layer.shape
     codes = np.empty((n, (width + 1) // 2), np.uint8)
@@ -56,7 +56,7 @@ def packed(layer: Float32, scales: Float32) -> npt.NDArray[np.uint8]:
     return codes
 
 
-def unpacked(codes: npt.NDArray[np.uint8], scales: Float32, width: int) -> Float32:
+def unpacked(codes: UInt8, scales: Float32, width: int) -> Float32:
     """The layer that :func:`packed` was given, to the last bit; its shape is (n, width)."""
     n, n_repetitions = scales.shape
     layer = np.empty((n, width), np.float32)
@@ -136,8 +136,7 @@ class BucketNetwork:
 
     def hidden_values(self, X: Inputs) -> Float32:
         """The hidden layers of all repetitions, (n, n_repetitions * hidden)."""
-        if isinstance(X, Csr):
-            X = X.to_scipy()
+        X = X.to_scipy() if isinstance(X, Csr) else X
         if X.shape[1] != self.n_inputs:
             raise DataError(f"X has {counted(X.shape[1], 'column')}, but the networks take {self.n_inputs}.")
         with np.errstate(all="ignore"):  # weights from a damaged file
@@ -174,16 +173,14 @@ class BucketNetwork:
             logits += self.second_bias[:, None]
         return logits[:, : len(hidden)]
 
-    def top(self, X: Inputs, m: int, n_jobs: int = 1) -> tuple[npt.NDArray[np.int32], Float32]:
+    def top(self, X: Inputs, m: int, n_jobs: int = 1) -> tuple[Int32, Float32]:
         """The ``m`` best buckets of every repetition."""
         # Shape: X (n, n_features); returns chosen (n, n_repetitions, m), probabilities (n, n_repetitions, m)
         if not 1 <= m <= self.n_buckets:
             raise DataError(f"The best {m} buckets were asked for, but a repetition has {self.n_buckets}.")
-        if isinstance(X, Csr):
-            X = X.to_scipy()
-        n = X.shape[0]
-        chosen = np.empty((n, self.n_repetitions, m), np.int32)
-        probabilities = np.empty((n, self.n_repetitions, m), np.float32)
+        X = X.to_scipy() if isinstance(X, Csr) else X
+        n, shape = X.shape[0], (X.shape[0], self.n_repetitions, m)
+        chosen, probabilities = np.empty(shape, np.int32), np.empty(shape, np.float32)
 
         def work(rows: tuple[int, int]) -> None:
             part = slice(*rows)
@@ -198,8 +195,7 @@ class BucketNetwork:
                     chosen[part, repetition], probabilities[part, repetition] = best
             probabilities[part] = sigmoid(probabilities[part])
 
-        size = self.block_rows()
-        if 0 < n <= size:
+        if 0 < n <= (size := self.block_rows()):
             work((0, n))
         else:
             map_parallel(work, split_ranges(n, size), n_jobs)
@@ -210,7 +206,7 @@ class BucketNetwork:
         widest = max(self.n_buckets, self.n_repetitions * self.hidden)
         return int(min(max(_BLOCK_VALUES // widest, 16), _MOST_ROWS))
 
-    def arrays(self, prefix: str = "network") -> dict[str, npt.NDArray[Any]]:
+    def arrays(self) -> dict[str, Array]:
         """The weights by name, for a :class:`~sylvan.store.State`."""
         arrays = {name: getattr(self, name) for name in ("first_bias", "second", "second_bias")}
         if self.projection is not None:
@@ -219,33 +215,30 @@ class BucketNetwork:
             arrays["first"] = self.first
         else:
             arrays |= {"first_codes": packed(self.first, self.scales), "first_scales": self.scales}
-        return {f"{prefix}.{name}": array for name, array in arrays.items()}
+        return {f"network.{name}": array for name, array in arrays.items()}
 
     @classmethod
-    def from_arrays(
-        cls, state: store.State, n_inputs: int, n_repetitions: int, n_buckets: int, prefix: str = "network"
-    ) -> BucketNetwork:
+    def from_arrays(cls, state: store.State, n_inputs: int, n_repetitions: int, n_buckets: int) -> BucketNetwork:
         """The networks that :meth:`arrays` gave to a State."""
-        second = store.need_array(state, f"{prefix}.second", np.float32, (n_repetitions, None, n_buckets))
-        width, n_features, projection = second.shape[1] * n_repetitions, n_inputs, None
-        if f"{prefix}.projection" in state.arrays:
-            projection = store.need_array(state, f"{prefix}.projection", np.float32, (n_inputs, None))
+
+        def need(name: str, *shape: int | None, dtype: type = np.float32) -> Array:
+            return store.need_array(state, f"network.{name}", dtype, shape)
+
+        second = need("second", n_repetitions, None, n_buckets)
+        width, n_features, projection, scales = second.shape[1] * n_repetitions, n_inputs, None, None
+        if "network.projection" in state.arrays:
+            projection = need("projection", n_inputs, None)
             n_features = projection.shape[1]
-        scales = None
-        if f"{prefix}.first_scales" in state.arrays:
-            scales = store.need_array(state, f"{prefix}.first_scales", np.float32, (n_features, n_repetitions))
-            shape = n_features, (width + 1) // 2
-            first = unpacked(store.need_array(state, f"{prefix}.first_codes", np.uint8, shape), scales, width)
+        if "network.first_scales" in state.arrays:
+            scales = need("first_scales", n_features, n_repetitions)
+            first = unpacked(need("first_codes", n_features, (width + 1) // 2, dtype=np.uint8), scales, width)
         else:
-            first = store.need_array(state, f"{prefix}.first", np.float32, (n_features, width))
-        return cls(
-            first, store.need_array(state, f"{prefix}.first_bias", np.float32, (width,)), second,
-            store.need_array(state, f"{prefix}.second_bias", np.float32, (n_repetitions, n_buckets)), projection,
-            scales,
-        )  # fmt: skip
+            first = need("first", n_features, width)
+        first_bias, second_bias = need("first_bias", width), need("second_bias", n_repetitions, n_buckets)
+        return cls(first, first_bias, second, second_bias, projection, scales)
 
 
-def best_buckets(network: BucketNetwork, X: Any, truths: sp.csr_matrix, choices: int) -> npt.NDArray[np.int32]:
+def best_buckets(network: BucketNetwork, X: Any, truths: sp.csr_matrix, choices: int) -> Int32:
     """The buckets that each label has most affinity to, by the IRLI paper's Definition 1: the sum over its instances.
     The sums of all labels to all buckets are never made: some buckets are computed at a time, and of these for some
     labels at a time, and each label's best so far are compared with them."""
@@ -254,8 +247,7 @@ def best_buckets(network: BucketNetwork, X: Any, truths: sp.csr_matrix, choices:
     by_label = sp.csr_matrix((np.ones(truths.nnz, np.float32), truths.indices, truths.indptr), truths.shape).T.tocsr()
     parts = [slice(start, start + network.block_rows()) for start in range(0, n, network.block_rows())]
     hidden = np.concatenate([network.hidden_values(X[part]) for part in parts])
-    best = np.full((n_labels, choices), -1, np.int32)
-    values = np.full((n_labels, choices), -np.inf, np.float32)
+    best, values = np.full((n_labels, choices), -1, np.int32), np.full((n_labels, choices), -np.inf, np.float32)
     width = max(_AFFINITIES // max(n, 1), 16)
     for start in range(0, network.n_buckets, width):
         second, second_bias = network.second[:, :, start : start + width], network.second_bias[:, start : start + width]
@@ -266,16 +258,16 @@ def best_buckets(network: BucketNetwork, X: Any, truths: sp.csr_matrix, choices:
             here = slice(first, first + height)
             sums = np.asarray(by_label[here] @ scores)
             columns, most = best_columns(sums, min(choices, some.n_buckets))
-            together = np.concatenate([values[here], most], axis=1)
             numbers = np.concatenate([best[here], columns + np.int32(start)], axis=1)
-            places, values[here] = best_columns(together, choices)  # those of lower buckets stand first
+            # those of lower buckets stand first
+            places, values[here] = best_columns(np.concatenate([values[here], most], axis=1), choices)
             best[here] = np.take_along_axis(numbers, places, axis=1)
     best[np.diff(by_label.indptr) == 0] = -1
     return best
 
 
 def expected_affinity(
-    network: BucketNetwork, X: Any, truths: sp.csr_matrix, assignment: npt.NDArray[np.int32], n_jobs: int = 1
+    network: BucketNetwork, X: Any, truths: sp.csr_matrix, assignment: Int32, n_jobs: int = 1
 ) -> float:
     """The mean probability of the bucket that a label is in, over inputs, their labels and repetitions. This is what
     Theorem 1 of the IRLI paper says grows by a re-partition and the training after it."""

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sylvan import kernels, store
+from sylvan.arrays.types import Array, Float32, Float64, Int32, Int64
 from sylvan.errors import DataError, ModelError
 from sylvan.parallel import map_parallel, split_ranges
 from sylvan.params.fields import Choice, Number, check_values
@@ -30,7 +31,7 @@ _RANGES = {
 }  # fmt: skip
 
 
-def hash_partition(n_labels: int, n_buckets: int, n_repetitions: int, seed: int = 0) -> npt.NDArray[np.int32]:
+def hash_partition(n_labels: int, n_buckets: int, n_repetitions: int, seed: int = 0) -> Int32:
     """Labels hashed into buckets, with a different function for each repetition: it draws a from 1 to p - 1 and b from
     0 to p - 1, where p is the prime 2^31 - 1, and puts label x into bucket ((a x + b) mod p) mod B (IRLI, section 3.1;
     Carter and Wegman 1979), so that two labels share a bucket with a probability of at most about 1 / B."""
@@ -44,9 +45,7 @@ def hash_partition(n_labels: int, n_buckets: int, n_repetitions: int, seed: int 
     return partition
 
 
-def least_loaded(
-    best: Any, n_buckets: int, *, current: Any = None, loads: Any = None, room: int = 0
-) -> npt.NDArray[np.int32]:
+def least_loaded(best: Any, n_buckets: int, *, current: Any = None, loads: Any = None, room: int = 0) -> Int32:
     """Place each label in turn into the least loaded of its ``best`` buckets (IRLI, section 3.2); -1 is no bucket.
     Loads are counted while labels are placed. Among buckets with equal loads, a label stays where it is if that is one
     of them, and otherwise goes to the best of them; a bucket with a load below ``room`` takes the labels that prefer it
@@ -56,10 +55,8 @@ def least_loaded(
     wishes = whole_numbers(best, "best", (None, None), -1, n_buckets - 1)
     n_labels = len(wishes)
     places = None if current is None else whole_numbers(current, "current", (n_labels,), -1, n_buckets - 1)
-    if loads is None:
-        counted = np.zeros(n_buckets, np.int64)
-    else:
-        counted = whole_numbers(loads, "loads", (n_buckets,), 0, 2**62, np.int64).copy()
+    loads = np.zeros(n_buckets, np.int64) if loads is None else loads
+    counted = whole_numbers(loads, "loads", (n_buckets,), 0, 2**62, np.int64).copy()
     placed = np.empty(n_labels, np.int32)
     fault, label = kernels.least_loaded(wishes, places, int(room), counted, placed)
     if fault:
@@ -70,7 +67,7 @@ def least_loaded(
     return placed
 
 
-def least_loaded_at_random(best: Any, n_buckets: int, seed: Sequence[int], **options: Any) -> npt.NDArray[np.int32]:
+def least_loaded_at_random(best: Any, n_buckets: int, seed: Sequence[int], **options: Any) -> Int32:
     """:func:`least_loaded`, placing the labels in a random order. In the order of their ids, labels that are alike and
     stand beside each other, as in sorted data, would be dealt out in the same way in every repetition, and what one
     repetition misses, the others would miss too."""
@@ -88,12 +85,12 @@ class Buckets:
     """R partitions of the labels into B buckets each, and the labels of every bucket."""
 
     # shape (R, L): bucket of each label; -1 for a label that was removed, in all repetitions at once
-    assignment: npt.NDArray[np.int32]
+    assignment: Int32
     n_buckets: int  # B
     # shape (R, B + 1): where each bucket's labels are in the repetition's row of `members`
-    offsets: npt.NDArray[np.int64]
+    offsets: Int64
     # shape (R, L'): the L' labels that are not removed, bucket by bucket, rising within a bucket
-    members: npt.NDArray[np.int32]
+    members: Int32
     n_repetitions: int = field(init=False)  # R
     n_labels: int = field(init=False)  # L, with the labels that were removed
     handle: Any = field(init=False, default=None, repr=False)  # the lists as the kernel sees them
@@ -141,16 +138,16 @@ class Buckets:
         assignment[:, labels] = -1
         return Buckets.from_assignment(assignment, self.n_buckets)
 
-    def members_of(self, repetition: int, bucket: int) -> npt.NDArray[np.int32]:
+    def members_of(self, repetition: int, bucket: int) -> Int32:
         """The labels of one bucket, rising."""
         first, last = self.offsets[repetition, bucket : bucket + 2].tolist()
         return self.members[repetition, first:last]
 
-    def loads(self) -> npt.NDArray[np.int64]:
+    def loads(self) -> Int64:
         """Number of labels in each bucket, shape (R, B)."""
         return np.diff(self.offsets, axis=1)
 
-    def load_deviation(self) -> npt.NDArray[np.float64]:
+    def load_deviation(self) -> Float64:
         """Standard deviation of each repetition's loads, shape (R,): Table 3's measure of balance."""
         return np.asarray(self.loads().std(axis=1))
 
@@ -164,7 +161,7 @@ class Buckets:
         yield counters
         self._free.append(counters)  # not after an error
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self) -> dict[str, Array]:
         """The arrays to be saved, by name."""
         return {"buckets": self.assignment, "bucket_offsets": self.offsets, "bucket_members": self.members}
 
@@ -191,17 +188,17 @@ class Buckets:
 class Candidates:
     """The candidates of queries; those of query i stand at ``offsets[i]:offsets[i + 1]``."""
 
-    offsets: npt.NDArray[np.int64]  # shape (n + 1,)
-    labels: npt.NDArray[np.int32]  # best first
-    votes: npt.NDArray[np.int32]  # in how many repetitions a bucket of the query holds the label
-    scores: npt.NDArray[np.float32]  # sum of the probabilities of these buckets
+    offsets: Int64  # shape (n + 1,)
+    labels: Int32  # best first
+    votes: Int32  # in how many repetitions a bucket of the query holds the label
+    scores: Float32  # sum of the probabilities of these buckets
     # shape (n,): how often a counter was increased: the labels of all chosen buckets, one by one
-    touched: npt.NDArray[np.int64]
+    touched: Int64
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def counts(self) -> npt.NDArray[np.int64]:
+    def counts(self) -> Int64:
         """How many candidates each query has, shape (n,)."""
         return np.diff(self.offsets)
 
@@ -221,10 +218,9 @@ def find_candidates(
             f"Candidates are found by buckets and probabilities of the shape (n, {buckets.n_repetitions}, m). "
             f"Got {places.shape} and {weights.shape} instead."
         )
-    n = len(places)
-    most = buckets.n_labels if limit is None else min(int(limit), buckets.n_labels)
+    n, most = len(places), buckets.n_labels if limit is None else min(int(limit), buckets.n_labels)
 
-    def count(part: tuple[int, int]) -> tuple[npt.NDArray[Any], ...]:
+    def count(part: tuple[int, int]) -> tuple[Array, ...]:
         counted: list[Any]
         with buckets.counters() as counters:
             fault, *counted = kernels.bucket_candidates(
@@ -250,7 +246,7 @@ def find_candidates(
 def whole_numbers(
     values: Any, name: str, shape: tuple[int | None, ...], low: int, high: int,
     dtype: type[np.signedinteger[Any]] = np.int32,
-) -> npt.NDArray[Any]:  # fmt: skip
+) -> Array:  # fmt: skip
     """``values`` as a contiguous array of whole numbers of this shape (None for any size), each in [low, high]."""
     try:
         array = np.asarray(values)

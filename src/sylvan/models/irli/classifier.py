@@ -9,24 +9,32 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sylvan import store
 from sylvan.arrays import validate
 from sylvan.arrays.canonical import Csr, take_rows
 from sylvan.arrays.topk import TopK
+from sylvan.arrays.types import Array, Int32
 from sylvan.data import Vocabulary
-from sylvan.errors import DataError, MemoryLimitError, ParameterError, RowsUnknownWarning, UnsupportedError
+from sylvan.errors import DataError, MemoryLimitError, RowsUnknownWarning, UnsupportedError
 from sylvan.labels.targets import one_class_a_row
 from sylvan.lazy import need_torch
 from sylvan.models.base import MOST_ANSWERS, Estimator
 from sylvan.models.irli.bucket_network import BucketNetwork
 from sylvan.models.irli.buckets import MOST_BUCKETS, Buckets
-from sylvan.models.irli.fitted import BucketOrder, BucketQuery, FittedIRLI, IRLIUpdatePlan, PrecisionJudge, UpdateRows
+from sylvan.models.irli.fitted import (
+    BucketOrder,
+    BucketQuery,
+    FittedIRLI,
+    IRLIUpdatePlan,
+    PrecisionJudge,
+    UpdateRows,
+    taught_rows,
+)
 from sylvan.models.irli.learning import fit_partitions
 from sylvan.models.irli.rounds import BucketReport, Choices, Hidden, NBucketsOrAuto, NumberOfRounds, Rate, Repetitions
 from sylvan.parallel import all_at_once, of_one_state, resolve_jobs
-from sylvan.params.fields import Range, Seed, Threads, attribute, parameterized
+from sylvan.params.fields import Range, Seed, Threads, attribute, check_values, parameterized
 from sylvan.params.wording import counted, shown_bytes
 from sylvan.ranking.tail import Tail, tail_of
 from sylvan.runtime import Checkpoint, Runner
@@ -180,10 +188,7 @@ class IRLIClassifier(Estimator):
                 f"there are only {shown_bytes(available)}. What takes less: fewer features (number those that occur), "
                 "or smaller n_repetitions and hidden."
             )
-        labelled = np.diff(labels.indptr) > 0
-        rows = np.flatnonzero(labelled if weight is None else labelled & (weight > 0))
-        if not len(rows):
-            raise DataError("No row of X has both a label and a weight above 0: there is nothing to learn.")
+        rows = taught_rows(labels, weight)
         dense = features.nnz >= _DENSE * features.shape[0] * max(n_features, 1)
         inputs: Any = take_rows(features, rows).to_scipy()
         inputs, truths = inputs.toarray() if dense else inputs, take_rows(labels, rows).to_scipy()
@@ -208,11 +213,8 @@ class IRLIClassifier(Estimator):
 
     def _query(self, **given: Any) -> BucketQuery:
         """How buckets are looked into and labels ranked."""
-        for name, value in given.items():
-            if value is not None and not self.constraints[name].accepts(value):
-                words = f"The {name!r} parameter of rank must be {self.constraints[name].describe()}"
-                raise ParameterError(f"{words}. Got {value!r} instead.")
         values = {name: value for name, value in given.items() if value is not None}
+        check_values(self.constraints, "rank", **values)
         return BucketQuery(**{"probes": self.probes, "min_votes": self.min_votes, "order": self.order, **values})
 
     @of_one_state
@@ -439,8 +441,7 @@ class IRLIClassifier(Estimator):
         if X is None or Y is None:
             raise DataError("update takes X and Y together: the new rows, and their labels.")
         new, vocabulary = self._given_rows(X, Y, sample_weight, width)
-        given = UpdateRows.of(new, known_rows, self.fitted_.dense, epochs, self.n_rows_, self.label_counts_)
-        return given, vocabulary
+        return UpdateRows.of(new, known_rows, self.fitted_.dense, epochs, self.n_rows_, self.label_counts_), vocabulary
 
     def _known_rows(self, rows: Any) -> tuple[Csr, Csr]:
         """Rows that are given again, those that have labels, without labels that were removed."""
@@ -461,11 +462,11 @@ class IRLIClassifier(Estimator):
 
     # ---------------------------------------- labels and files
 
-    def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
+    def _drop_labels(self, ids: Int32) -> None:
         self.fitted_ = replace(self.fitted_, buckets=self.fitted_.buckets.without(ids))
         self._note_dropped(ids)
 
-    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
+    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, Array], dict[str, store.State]]:
         (meta, arrays, parts), learned = super()._fitted_state(), self.fitted_.to_parts()
         return meta | learned[0], arrays | learned[1], parts
 

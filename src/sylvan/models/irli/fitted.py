@@ -4,18 +4,20 @@ it is brought up to date: new labels are put into buckets, and the networks go o
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan import store
 from sylvan.arrays.canonical import Csr, stacked, take_rows
 from sylvan.arrays.label_filter import LabelFilter
 from sylvan.arrays.topk import TopK
+from sylvan.arrays.types import Array, Float32, Int32, Int64
 from sylvan.errors import DataError
+from sylvan.metrics.tallies import hits
 from sylvan.models.base import GivenRows
+from sylvan.models.irli import rounds
 from sylvan.models.irli.bucket_network import BucketNetwork, best_buckets
 from sylvan.models.irli.buckets import (
     MOST_BUCKETS,
@@ -26,16 +28,13 @@ from sylvan.models.irli.buckets import (
     find_candidates,
     hash_partition,
     least_loaded_at_random,
-)  # fmt: skip
+)
 from sylvan.models.irli.learning import grouped, training_jobs
-from sylvan.models.irli.rounds import LearningSettings, Rounds, State
+from sylvan.models.irli.rounds import InputScale, LearningSettings, Lesson, Rounds, State
 from sylvan.parallel import map_parallel, resolve_jobs, split_ranges
 from sylvan.params.wording import shown_bytes, shown_seconds
 from sylvan.runtime import Job, Runner
 from sylvan.runtime.plan import timed
-
-if TYPE_CHECKING:
-    from sylvan.models.irli.training import InputScale
 
 BucketOrder = Literal["likelihood", "probability", "votes"]
 FLOOR = 1e-4  # probability of a bucket that wasn't looked into
@@ -67,7 +66,7 @@ class FittedIRLI:
     network: BucketNetwork
     rounds: Rounds
     dense: bool  # whether the networks take dense inputs
-    row_sums: npt.NDArray[np.float32] | None  # Adagrad's, shape (n_features, n_repetitions); None of dense inputs
+    row_sums: Float32 | None  # Adagrad's, shape (n_features, n_repetitions); None of dense inputs
 
     def candidates(self, X: Any, query: BucketQuery, limit: int | None = None) -> Candidates:
         """The labels of the chosen buckets; their scores are sums of what :meth:`_scores` takes."""
@@ -81,7 +80,7 @@ class FittedIRLI:
         order: Order = "votes" if query.order == "votes" else "probability"
         return find_candidates(self.buckets, chosen, probabilities, min_votes=query.min_votes, order=order, limit=limit)
 
-    def _scores(self, candidates: Candidates, order: BucketOrder) -> npt.NDArray[np.float32]:
+    def _scores(self, candidates: Candidates, order: BucketOrder) -> Float32:
         """Scores in [0, 1] of candidates, in their order."""
         n_repetitions = self.buckets.n_repetitions
         mean = candidates.scores / np.float32(n_repetitions)
@@ -120,7 +119,7 @@ class FittedIRLI:
         map_parallel(work, self._parts(matrix, query), n_jobs, description="Ranking")
         return top
 
-    def count(self, X: Csr, query: BucketQuery, n_jobs: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def count(self, X: Csr, query: BucketQuery, n_jobs: int) -> tuple[Int64, Int64]:
         """How many labels each row finds, and how many counters are raised for it."""
         matrix, totals = X.to_scipy(), np.zeros((2, X.shape[0]), np.int64)
 
@@ -133,21 +132,26 @@ class FittedIRLI:
 
     def updated(self, model: Any, given: UpdateRows) -> FittedIRLI:
         """New labels in buckets, and the networks trained on, with a model's parameters."""
-        return learned_on(model, _placed(model, self, given), given)
+        from sylvan.models.irli.training import one_thread
+
+        with one_thread():
+            return learned_on(model, _placed(model, self, given), given)
 
     def plan_update(self, model: Any, given: UpdateRows) -> IRLIUpdatePlan:
         """What placing the labels takes, and learning, by a few batches of one group."""
         from sylvan.models.irli.training import one_thread
 
-        with timed() as around:
-            known = _placed(model, self, given)
-            jobs, _ = _jobs(model, known, given)
-        rows, inputs = jobs[0].inputs["rows"], dict(jobs[0].inputs)
-        tried, spent = rows[:1, : _BATCHES * inputs["settings"].batch_size], []
-        for some in (tried[:, :1], tried[:, :1], tried):  # the first also takes what takes time once
-            with one_thread(), timed() as clock:
-                jobs[0].work(**{**inputs, "epochs": 1, "rows": some})
-            spent.append(clock.seconds)
+        with one_thread():
+            with timed() as around:
+                known = _placed(model, self, given)
+                jobs, lesson = _jobs(model, known, given)
+            inputs, spent = {**jobs[0].inputs, "epochs": 1}, []
+            rows = inputs["rows"]
+            tried = rows[:1, : _BATCHES * lesson.settings.batch_size]
+            for some in (tried[:, :1], tried[:, :1], tried):  # the first also takes what takes time once
+                with timed() as clock:
+                    jobs[0].work(**{**inputs, "rows": some})
+                spent.append(clock.seconds)
         each = max(spent[2] - spent[1], 0) * rows.size / tried.size + spent[1]
         seconds = each * len(jobs) / min(resolve_jobs(model.n_jobs), len(jobs))
         size = sum(array.nbytes for job in jobs for array in job.inputs["state"].values())
@@ -155,7 +159,7 @@ class FittedIRLI:
         beside = rows.shape[1] - given.n_new
         return IRLIUpdatePlan(given.epochs, given.n_new, beside, 2 * around.seconds + seconds, 2 * size + learned)
 
-    def to_parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Values and arrays for a saved model."""
         meta = {"n_buckets_used": self.buckets.n_buckets, "n_repetitions_used": self.buckets.n_repetitions}
         arrays = {} if self.row_sums is None else {"row_sums": self.row_sums}
@@ -167,12 +171,12 @@ class FittedIRLI:
         """What :meth:`to_parts` gave, verified."""
         n_buckets = store.need_int(state, "n_buckets_used", 1, MOST_BUCKETS)
         n_repetitions = store.need_int(state, "n_repetitions_used", 1, MOST_REPETITIONS)
-        dense, rounds, row_sums = store.need_bool(state, "dense"), Rounds.from_state(state), None
+        dense, record, row_sums = store.need_bool(state, "dense"), Rounds.from_state(state), None
         buckets = Buckets.from_arrays(state, n_buckets, n_repetitions, n_labels)
         network = BucketNetwork.from_arrays(state, n_features, n_repetitions, n_buckets)
         if "row_sums" in state.arrays:
             row_sums = store.need_array(state, "row_sums", np.float32, (n_features, n_repetitions))
-        return cls(buckets, network, rounds, dense, row_sums)
+        return cls(buckets, network, record, dense, row_sums)
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,9 +192,7 @@ class PrecisionJudge:
     def __call__(self, buckets: Buckets, network: BucketNetwork) -> dict[str, float]:
         fitted = FittedIRLI(buckets, network, Rounds((), 0), dense=False, row_sums=None)
         top = fitted.rank(self.X, 5, self.query, n_jobs=self.n_jobs)
-        rows, width = np.arange(self.X.shape[0], dtype=np.int64), self.truths.shape[1]
-        right_keys = np.repeat(rows, np.diff(self.truths.indptr)) * width + self.truths.indices
-        right = np.isin(rows[:, None] * width + top.labels, right_keys) & (top.labels >= 0)
+        right = hits(top, Csr.of(self.truths))
         precision = {f"P@{k}": float(right[:, :k].mean()) for k in (1, 3, 5)}
         return {"score": float(np.mean(list(precision.values()))), **precision}
 
@@ -220,28 +222,22 @@ class UpdateRows:
 
     X: Any  # shape (n, n_features): new rows, and known ones behind them; all have labels
     truths: sp.csr_matrix  # shape (n, n_labels): with new labels
-    weights: npt.NDArray[np.float32] | None  # shape (n,), or None
+    weights: Float32 | None  # shape (n,), or None
     n_new: int
     epochs: int
     n_rows: int  # that the model will have learned from
-    label_counts: npt.NDArray[np.int64]  # shape (n_labels,): of these
+    label_counts: Int64  # shape (n_labels,): of these
 
     @classmethod
     def of(
         cls, new: GivenRows, known_rows: tuple[Csr, Csr] | None, dense: bool, epochs: int | None, n_rows: int,
-        label_counts: npt.NDArray[np.int64],
+        label_counts: Int64,
     ) -> UpdateRows:  # fmt: skip
         """New rows that have a label and a weight, and known ones behind them; the counts are those before."""
         features, labels, weights, n_labels = new
-        has_label = np.diff(labels.indptr) > 0
-        rows = np.flatnonzero(has_label if weights is None else has_label & (weights > 0))
-        if not len(rows):
-            raise DataError("No row of X has both a label and a weight above 0: there is nothing to learn.")
-        X, truths, weights = (
-            take_rows(features, rows),
-            take_rows(labels, rows),
-            None if weights is None else weights[rows],
-        )
+        rows = taught_rows(labels, weights)
+        X, truths = take_rows(features, rows), take_rows(labels, rows)
+        weights = None if weights is None else weights[rows]
         if known_rows is not None:
             n_known = known_rows[0].shape[0]
             X = stacked(X, known_rows[0]._replace(shape=(n_known, features.shape[1])))
@@ -250,14 +246,12 @@ class UpdateRows:
                 weights = np.concatenate((weights, np.ones(n_known, np.float32)))
         counts = np.bincount(labels.indices, minlength=n_labels).astype(np.int64)
         counts[: len(label_counts)] += label_counts
-        inputs: Any = X.to_scipy()
+        inputs: Any = X.to_scipy().toarray() if dense else X.to_scipy()
         epochs = epochs or (EPOCHS_ALONE if known_rows is None else EPOCHS)
-        return cls(
-            inputs.toarray() if dense else inputs, truths.to_scipy(), weights, len(rows), epochs,
-            n_rows + features.shape[0], counts,
-        )  # fmt: skip
+        n_after = n_rows + features.shape[0]
+        return cls(inputs, truths.to_scipy(), weights, len(rows), epochs, n_after, counts)
 
-    def shown(self, seed: int) -> npt.NDArray[np.int64]:
+    def shown(self, seed: int) -> Int64:
         """The rows of each epoch, (epochs, m): all new ones, and known ones drawn again for each."""
         n_known = self.X.shape[0] - self.n_new
         n_beside = min(max(BESIDE * self.n_new, LEAST_BESIDE), n_known)
@@ -271,26 +265,21 @@ class UpdateRows:
 
 def learned_on(model: Any, fitted: FittedIRLI, rows: UpdateRows) -> FittedIRLI:
     """The networks trained on the rows."""
-    from sylvan.models.irli.training import network_of, one_thread, row_sums_of
-
-    jobs, scale = _jobs(model, fitted, rows)
-    with one_thread():
-        states = list(Runner(resolve_jobs(model.n_jobs)).run(jobs, "Learning on"))
+    jobs, lesson = _jobs(model, fitted, rows)
+    states = list(Runner(resolve_jobs(model.n_jobs)).run(jobs, "Learning on"))
     touched = np.arange(fitted.network.n_features) if fitted.dense else np.unique(rows.X.indices)
-    learned = network_of(states, scale)
+    learned = rounds.network_of(states, lesson.scale)
     layers = learned.first[touched], learned.first_bias, learned.second, learned.second_bias
     if not all(np.isfinite(layer).all() for layer in layers):
         raise DataError("The networks' weights have left the range of numbers: the learning rates are too high.")
-    return replace(fitted, network=learned.rounded_again(fitted.network, touched), row_sums=row_sums_of(states))
+    network = learned.rounded_again(fitted.network, touched)
+    return replace(fitted, network=network, row_sums=rounds.row_sums_of(states))
 
 
 def _placed(model: Any, known: FittedIRLI, given: UpdateRows) -> FittedIRLI:
     """Networks as wide as the rows, and new labels in buckets, in every repetition."""
-    from sylvan.models.irli.training import one_thread
-
     if new := given.X.shape[1] - known.network.n_features:
-        sums = known.row_sums
-        if sums is not None:
+        if (sums := known.row_sums) is not None:
             sums = np.concatenate((sums, np.zeros((new, sums.shape[1]), np.float32)))
         known = replace(known, network=known.network.widened(given.X.shape[1]), row_sums=sums)
     before, n_known, n_labels = known.buckets, known.buckets.n_labels, given.truths.shape[1]
@@ -302,33 +291,37 @@ def _placed(model: Any, known: FittedIRLI, given: UpdateRows) -> FittedIRLI:
     choices = min(WIDER * model.choices, before.n_buckets)
     hashed = hash_partition(n_labels, before.n_buckets, before.n_repetitions, model.seed)[:, n_known:]
 
-    def work(repetition: int) -> npt.NDArray[np.int32]:
+    def work(repetition: int) -> Int32:
         best = best_buckets(known.network.only(repetition), X, truths, choices)
         unknown = best[:, 0] < 0
         best[unknown] = hashed[repetition, unknown, None]
         seed = model.seed, _PLACES, n_known, repetition
         return least_loaded_at_random(best, before.n_buckets, seed, loads=loads[repetition])
 
-    with one_thread():
-        placed = map_parallel(work, range(before.n_repetitions), resolve_jobs(model.n_jobs), description="Placing")
+    placed = map_parallel(work, range(before.n_repetitions), resolve_jobs(model.n_jobs), description="Placing")
     assignment = np.hstack((before.assignment, np.stack(placed)))
     return replace(known, buckets=Buckets.from_assignment(assignment, before.n_buckets))
 
 
-def _jobs(model: Any, fitted: FittedIRLI, given: UpdateRows) -> tuple[list[Job[State]], InputScale]:
+def _jobs(model: Any, fitted: FittedIRLI, given: UpdateRows) -> tuple[list[Job[State]], Lesson]:
     """The training of each group of networks on the rows, from what they are."""
-    from sylvan.models.irli.training import InputScale, states_of
-
     network, weights = fitted.network, given.weights
     sizes = {"n_buckets": network.n_buckets, "n_repetitions": network.n_repetitions, "hidden": network.hidden}
     seed = np.random.SeedSequence([model.seed, _SHOWN, given.n_rows]).generate_state(1)[0] >> 1  # of this update
     settings = LearningSettings.of({**model.get_params(deep=False), **sizes, "seed": int(seed)})
-    rows, scale = given.shown(settings.seed), InputScale.of(given.X)
+    rows = given.shown(settings.seed)
     if weights is not None:
         weights = weights / weights[np.unique(rows)].mean(dtype=np.float64).astype(np.float32)
-    states = states_of(network, grouped(settings), scale, fitted.row_sums)
-    jobs = training_jobs(
-        "update", states, fitted.buckets.assignment, settings, rows.size, X=given.X, truths=given.truths, scale=scale,
-        epochs=given.epochs, rows=rows, row_weights=weights, fade=True,
-    )  # fmt: skip
-    return jobs, scale
+    lesson = Lesson(given.X, given.truths, settings, InputScale.of(given.X), weights)
+    states = rounds.states_of(network, grouped(settings), lesson.scale, fitted.row_sums)
+    how = {"epochs": given.epochs, "rows": rows, "fade": True}
+    return training_jobs("update", lesson, states, fitted.buckets.assignment, rows.size, **how), lesson
+
+
+def taught_rows(labels: Csr, weights: Float32 | None) -> Int64:
+    """The rows that networks learn from: those with a label and a weight above 0."""
+    has_label = np.diff(labels.indptr) > 0
+    rows = np.flatnonzero(has_label if weights is None else has_label & (weights > 0))
+    if not len(rows):
+        raise DataError("No row of X has both a label and a weight above 0: there is nothing to learn.")
+    return rows

@@ -7,12 +7,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan import store
 from sylvan.arrays import validate
-from sylvan.errors import ParameterError
+from sylvan.arrays.types import Array, Float32, Int32, Int64
 from sylvan.lazy import need_torch
 from sylvan.models.base import MOST_ANSWERS
 from sylvan.models.irli.bucket_network import BucketNetwork
@@ -21,14 +20,17 @@ from sylvan.models.irli.learning import fit_partitions, grouped
 from sylvan.models.irli.rounds import (
     BucketReport,
     Choices,
+    InputScale,
     LearningSettings,
+    Lesson,
     NBucketsOrAuto,
     NumberOfRounds,
     Rate,
     RecallJudge,
     Repetitions,
     Rounds,
-)  # fmt: skip
+    network_of,
+)
 from sylvan.models.irli.search import UNTUNED, BucketedVectors, SearchSettings, Tuning, choose_settings
 from sylvan.models.irli.vectors import (
     ROUGH_WIDTH,
@@ -43,9 +45,9 @@ from sylvan.models.irli.vectors import (
     nearest_of,
     owned,
     training_queries,
-)  # fmt: skip
+)
 from sylvan.parallel import one_at_a_time, resolve_jobs
-from sylvan.params.fields import Range, Seed, Threads, attribute, parameterized
+from sylvan.params.fields import Choice, Range, Seed, Threads, attribute, check_value, parameterized
 from sylvan.runtime import Checkpoint, Runner
 from sylvan.runtime.memory import available_bytes, resident_bytes
 from sylvan.runtime.plan import Phase, Plan, timed
@@ -78,11 +80,11 @@ class IndexSizes:
         numbers = {name: None if value == "auto" else value for name, value in parameters.items()}
         n_buckets = numbers["n_buckets"] or buckets_for(n_vectors)
         hidden = numbers["hidden"] or min(max(n_buckets // 2, _NARROWEST), _WIDEST)
-        n_components = numbers["n_components"]
-        if n_components is None:
-            n_components = hidden if n_dimensions >= 2 * hidden else 0
+        width = numbers["n_components"]
+        if width is None:
+            width = hidden if n_dimensions >= 2 * hidden else 0
         n_queries = numbers["n_queries"] or min(max(n_vectors // 3, _FEWEST_QUERIES), _MOST_QUERIES)
-        return cls(n_buckets, hidden, n_components if n_components < n_dimensions else 0, n_queries)
+        return cls(n_buckets, hidden, width if width < n_dimensions else 0, n_queries)
 
 
 def buckets_for(n_vectors: int) -> int:
@@ -90,7 +92,7 @@ def buckets_for(n_vectors: int) -> int:
     return int(min(2 ** round(np.log2(max(1.0, 0.8 * np.sqrt(n_vectors)))), MOST_BUCKETS))
 
 
-def principal_directions(vectors: npt.NDArray[np.float32], width: int, seed: int) -> npt.NDArray[np.float32]:
+def principal_directions(vectors: Float32, width: int, seed: int) -> Float32:
     """The orthonormal directions in which some of the vectors have the largest mean squares, largest first. The mean
     isn't taken away, so that inner products of projected vectors come near those of the vectors."""
     # Shape: vectors (n, d); returns (d, width)
@@ -111,8 +113,7 @@ def plan_index(
     n, width = vectors.shape
     sizes = IndexSizes.of(parameters, n, width)
     settings = LearningSettings.of({**parameters, "n_buckets": sizes.n_buckets, "hidden": sizes.hidden})
-    shown = sizes.n_components or width
-    n_queries = min(sizes.n_queries, n) if n_given is None else n_given
+    shown, n_queries = sizes.n_components or width, min(sizes.n_queries, n) if n_given is None else n_given
     now, available = resident_bytes(), available_bytes()
     with one_thread():
         training, moving, judging = _seconds_of_steps(n, int(parameters["n_neighbors"]), settings, shown)
@@ -151,27 +152,26 @@ def _seconds_of_distance(rows: Vectors, metric: Metric) -> float:
 
 def _seconds_of_steps(n: int, n_neighbors: int, settings: LearningSettings, shown: int) -> tuple[float, float, float]:
     """Seconds of training a group on a batch, of a vector's best buckets, and of judging a query; of one thread."""
-    from sylvan.models.irli.training import GroupTrainer, InputScale, network_of
+    from sylvan.models.irli.training import GroupTrainer
 
     size, random = _BATCHES * settings.batch_size, np.random.default_rng(0)
     inputs = random.standard_normal((size, shown), np.float32)
     ones, ids = np.ones(size * n_neighbors, np.float32), random.integers(n, size=size * n_neighbors, dtype=np.int32)
     truths = sp.csr_matrix((ones, ids, np.arange(0, size * n_neighbors + 1, n_neighbors)), shape=(size, n))
-    group, scale = grouped(settings)[0], InputScale.of(inputs)
+    group, lesson = grouped(settings)[0], Lesson(inputs, truths, settings, InputScale.of(inputs))
     assignment = hash_partition(n, settings.n_buckets, settings.n_repetitions, settings.seed)[group.start : group.stop]
-    trainer = GroupTrainer(inputs, truths, group, settings, scale)
+    trainer = GroupTrainer(lesson, group)
     trainer.train(assignment, 1)  # what happens once
     with timed() as training:
         trainer.train(assignment, 1)
-    network = network_of([trainer.state()], scale)
+    network = network_of([trainer.state()], lesson.scale)
     with timed() as moving:
         network.top(inputs, min(settings.choices, settings.n_buckets))
     buckets = Buckets.from_assignment(assignment, settings.n_buckets)
     with timed() as judging:
         RecallJudge(inputs[:_JUDGED], truths[:_JUDGED])(buckets, network)
     share = settings.n_repetitions / len(group)
-    judged = min(_JUDGED, size)
-    return training.seconds / _BATCHES, share * moving.seconds / size, share * judging.seconds / judged
+    return training.seconds / _BATCHES, share * moving.seconds / size, share * judging.seconds / min(_JUDGED, size)
 
 
 @parameterized
@@ -355,24 +355,20 @@ class IRLIIndex(VectorIndex):
             def seen(rows: Vectors) -> Vectors:
                 return rows if projection is None else rows @ projection
 
-            data = {"queries": queries, "neighbors": neighbors}
-            arrays = {name: None if array is None else np.asarray(array) for name, array in data.items()}
-            judge = None
-            if sample.holdout is not None:
-                judge = RecallJudge(seen(sample.holdout[0]), sample.holdout[1], n_jobs=n_jobs)
+            given = {"queries": queries, "neighbors": neighbors}
+            data = {name: None if array is None else np.asarray(array) for name, array in given.items()}
+            held, judge = sample.holdout, None
+            if held is not None:
+                judge = RecallJudge(seen(held[0]), held[1], n_jobs=n_jobs)
             learned = fit_partitions(
-                type(self).__name__, {**parameters, **asdict(sizes), "metric": metric}, {"base": vectors, **arrays},
+                type(self).__name__, {**parameters, **asdict(sizes), "metric": metric}, {"base": vectors, **data},
                 seen(sample.queries), sample.truths, n_jobs=n_jobs, checkpoint=checkpoint, runner=runner,
                 label_vectors=seen(vectors), judge=judge,
             )  # fmt: skip
             network = replace(learned.network, projection=projection)
             index = BucketedVectors(vectors, metric, learned.buckets, network)
-            if sample.holdout is not None and self.probes == "auto":  # the settings for the wished recall
-                judged, nearest = sample.holdout[0], nearest_of(sample.holdout[1])
-                recall, order = float(self.recall), self.order
-                tuning = choose_settings(
-                    network, index.buckets, judged, nearest, recall=recall, order=order, n_jobs=n_jobs
-                )
+            if held is not None and self.probes == "auto":  # the settings for the wished recall
+                tuning = choose_settings(index, held[0], nearest_of(held[1]), self.recall, self.order, n_jobs)
         self.metric, self._vectors, self._rounds, self.tuning_ = metric, index, learned.record, tuning
         return self
 
@@ -399,8 +395,7 @@ class IRLIIndex(VectorIndex):
         vectors, metric = self._verified(base, metric)
         checked_neighbors(queries, neighbors, len(vectors))
         need_torch("Planning an IRLIIndex")
-        n_given = None if queries is None else len(np.asarray(queries))
-        jobs = resolve_jobs(self.n_jobs)
+        n_given, jobs = None if queries is None else len(np.asarray(queries)), resolve_jobs(self.n_jobs)
         return plan_index(vectors, metric, self.get_params(deep=False), n_given, neighbors is None, jobs)
 
     def _verified(self, base: Any, metric: Metric | None) -> tuple[Vectors, Metric]:
@@ -413,7 +408,7 @@ class IRLIIndex(VectorIndex):
         return comparable(base, metric, name="base", min_rows=1), metric
 
     @one_at_a_time
-    def add(self, vectors: Any) -> npt.NDArray[np.int32]:
+    def add(self, vectors: Any) -> Int32:
         """Add vectors: in each repetition to the least full of the buckets that the networks like best for them.
 
         They are placed in a random order, another one in each repetition, so that the order in which they are given,
@@ -449,11 +444,10 @@ class IRLIIndex(VectorIndex):
             self._vectors = self._vectors.grown(new, self.choices, self.seed, resolve_jobs(self.n_jobs))
         return ids.astype(np.int32)
 
-    def removed(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        removed: npt.NDArray[np.int64] = ids[self._built("removed").buckets.assignment[0, ids] < 0]
-        return removed
+    def removed(self, ids: Int64) -> Int64:
+        return np.asarray(ids[self._built("removed").buckets.assignment[0, ids] < 0])
 
-    def _remove(self, ids: npt.NDArray[np.int64]) -> None:
+    def _remove(self, ids: Int64) -> None:
         self._vectors = self._vectors.without(ids)
 
     # ---------------------------------------- searching
@@ -500,16 +494,12 @@ class IRLIIndex(VectorIndex):
         NotFittedError, DataError, ParameterError
         """
         self._need_fit("tune")
-        if isinstance(recall, bool) or not isinstance(recall, (int, float, np.number)) or not 0 < recall <= 1:
-            raise ParameterError(f"The 'recall' parameter of tune must be a float in (0, 1]. Got {recall!r} instead.")
+        check_value("recall", recall, self.constraints["recall"], "tune")
         k = validate.count(k, "k", owner="tune", high=MOST_ANSWERS)
         order, n_jobs = self._settings("tune", order=order).order, resolve_jobs(self.n_jobs)
         vectors, ids = self._queries(queries, "tune")
-        index = self._vectors
-        nearest = index.nearest(vectors, k, ids, n_jobs)
-        tuning = choose_settings(
-            index.network, index.buckets, vectors, nearest, recall=float(recall), order=order, n_jobs=n_jobs
-        )
+        nearest = self._vectors.nearest(vectors, k, ids, n_jobs)
+        tuning = choose_settings(self._vectors, vectors, nearest, recall, order, n_jobs)
         self.set_params(probes="auto", min_votes="auto", candidates="auto", order=order)
         self.tuning_ = tuning
         return tuning
@@ -549,7 +539,7 @@ class IRLIIndex(VectorIndex):
     def _space(self) -> tuple[Metric, int, int]:
         return self._vectors.metric, int(self._vectors.base.shape[1]), len(self._vectors.base)
 
-    def _queries(self, queries: Any, action: str) -> tuple[Vectors, npt.NDArray[np.int32] | None]:
+    def _queries(self, queries: Any, action: str) -> tuple[Vectors, Int32 | None]:
         """Queries, or a sample of the index's own vectors with their ids."""
         if queries is not None:
             return self._comparable(queries, action, "queries"), None
@@ -561,9 +551,7 @@ class IRLIIndex(VectorIndex):
     ) -> SearchSettings:
         """The index's own settings, verified, with those of a call in their place, and no more probes than buckets."""
         self.check_params(("probes", "min_votes", "order", "candidates"))
-        if order is not None and (not isinstance(order, str) or order not in ORDERS):
-            words = ", ".join(map(repr, ORDERS))
-            raise ParameterError(f"The 'order' parameter of {owner} must be one of {words}. Got {order!r} instead.")
+        check_value("order", self.order if order is None else order, Choice(ORDERS), owner)
         n_probes_given, buckets = probes is not None or not isinstance(self.probes, str), self._vectors.buckets
         tuned = UNTUNED if n_probes_given or self.tuning_ is None else self.tuning_.settings
 
@@ -617,7 +605,7 @@ class IRLIIndex(VectorIndex):
     def _is_fitted(self) -> bool:
         return "_vectors" in self.__dict__
 
-    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
+    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, Array], dict[str, store.State]]:
         sizes, arrays = self._vectors.to_parts()
         tuning = None if self.tuning_ is None else self.tuning_.as_json()
         return {**sizes, **self._rounds.as_json(), "tuning": tuning}, arrays, {}

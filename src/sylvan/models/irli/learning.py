@@ -6,42 +6,28 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from sylvan.arrays.types import Float32, Int32, Int64
 from sylvan.errors import DataError
 from sylvan.lazy import need_torch
-from sylvan.models.irli.bucket_network import BucketNetwork, Float32, best_buckets, expected_affinity
+from sylvan.models.irli import rounds
+from sylvan.models.irli.bucket_network import BucketNetwork, best_buckets, expected_affinity
 from sylvan.models.irli.buckets import Buckets, hash_partition, least_loaded_at_random
-from sylvan.models.irli.rounds import (
-    PROGRESS,
-    Judge,
-    LearningSettings,
-    Partitions,
-    Progress,
-    RecallJudge,
-    Round,
-    Rounds,
-    State,
-)  # fmt: skip
+from sylvan.models.irli.rounds import InputScale, LearningSettings, Lesson, Partitions, Progress, Round, Rounds, State
 from sylvan.parallel import map_parallel
 from sylvan.runtime import ARRAY, Checkpoint, Job, Runner, opened_runner
 from sylvan.runtime.checkpoint import identity_of
-
-if TYPE_CHECKING:
-    from sylvan.models.irli.training import InputScale
 
 _MOST_ROUNDS = 10  # of rounds="auto"
 _GROUP_WIDTH = 512  # hidden values that are trained together, at least one repetition's
 _SAMPLE = 10_000  # labels or rows from which expected affinity is estimated
 _SETTLED = 0.001  # share of labels newly assigned below which nothing is to be gained by another round
 _FEWEST_HOLDOUT, _MOST_HOLDOUT = 20, 1000
-
-Int32 = npt.NDArray[np.int32]
-Rows = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,17 +48,15 @@ def fit_partitions(
     runner: Runner | None, **options: Any,
 ) -> LearnedPartitions:  # fmt: skip
     """What an estimator's ``fit`` learns, on the runner that it was given."""
-
-    def identity() -> dict[str, Any]:
-        return identity_of(estimator, {name: parameters[name] for name in parameters if name != "n_jobs"}, **data)
-
+    own = {name: value for name, value in parameters.items() if name != "n_jobs"}
+    identity = partial(identity_of, estimator, own, **data)
     with opened_runner(n_jobs, runner=runner, checkpoint=checkpoint, identity=identity) as opened:
         return learn_partitions(X, truths, LearningSettings.of(parameters), runner=opened, **options)
 
 
 def learn_partitions(
     X: Float32 | sp.csr_matrix, truths: sp.csr_matrix, settings: LearningSettings, *,
-    label_vectors: Float32 | None = None, judge: Judge | None = None, holdout: Rows | None = None,
+    label_vectors: Float32 | None = None, judge: rounds.Judge | None = None, holdout: Int64 | None = None,
     row_weights: Float32 | None = None, runner: Runner | None = None,
 ) -> LearnedPartitions:  # fmt: skip
     """Learn partitions of the labels and networks that predict an input's buckets, in turns (Algorithm 1). Labels are
@@ -81,7 +65,7 @@ def learn_partitions(
     that it has most affinity to."""
     # Shapes: X (n, n_features); truths (n, n_labels); label_vectors (n_labels, n_features); row_weights (n,)
     need_torch("Learning partitions")
-    from sylvan.models.irli.training import InputScale, one_thread
+    from sylvan.models.irli.training import one_thread
 
     runner, rows = Runner() if runner is None else runner, None
     labelled = np.flatnonzero(np.diff(truths.indptr))
@@ -101,7 +85,7 @@ def learn_partitions(
     if judge is None and settings.rounds == "auto" and size >= _FEWEST_HOLDOUT:
         order = np.random.default_rng([settings.seed, 0]).permutation(n)
         apart, rows = np.sort(order[:size]), np.sort(order[size:])
-        judge = RecallJudge(X[apart], truths[apart], n_jobs=runner.n_jobs)
+        judge = rounds.RecallJudge(X[apart], truths[apart], n_jobs=runner.n_jobs)
     random, n_labels = np.random.default_rng([settings.seed, 4]), truths.shape[1]
     if label_vectors is None:
         some = np.sort(random.permutation(np.arange(n) if rows is None else rows)[:_SAMPLE])
@@ -110,8 +94,8 @@ def learn_partitions(
         some = np.sort(random.permutation(n_labels)[:_SAMPLE])
         each_its_label = np.ones(len(some)), some, np.arange(len(some) + 1)
         sample = label_vectors[some], sp.csr_matrix(each_its_label, shape=(len(some), n_labels))
-    scale = InputScale.of(X)
-    learning = _Learning(X, truths, settings, label_vectors, judge, weights, rows, runner, scale, sample)
+    lesson = Lesson(X, truths, settings, InputScale.of(X), weights)
+    learning = _Learning(lesson, label_vectors, judge, rows, runner, sample)
     with one_thread():
         progress = learning.resume() or learning.begin()
         while not learning.is_over(progress):
@@ -126,20 +110,18 @@ def grouped(settings: LearningSettings) -> list[range]:
 
 
 def training_jobs(
-    name: str, states: Sequence[State], assignment: Int32, settings: LearningSettings, cost: float, **inputs: Any
+    name: str, lesson: Lesson, states: Sequence[State], assignment: Int32, cost: float, **how: Any
 ) -> list[Job[State]]:
     """The training of each group of networks from its state, as a job that :func:`train_group` is the work of."""
-    from sylvan.models.irli.training import STATE, train_group
+    from sylvan.models.irli.training import train_group
 
     jobs = []
-    for i, (group, state) in enumerate(zip(grouped(settings), states, strict=True)):
-        arguments = {
-            **inputs, "repetitions": group, "settings": settings, "state": state,
-            "assignment": assignment[group.start : group.stop],
-        }  # fmt: skip
+    for i, (group, state) in enumerate(zip(grouped(lesson.settings), states, strict=True)):
+        own = {"repetitions": group, "state": state, "assignment": assignment[group.start : group.stop]}
+        inputs = {"lesson": lesson, **own, **how}
         title = f"training the networks of repetitions {group[0]} to {group[-1]}"
         size = 2 * sum(array.nbytes for array in state.values())
-        jobs.append(Job(f"{name}.group{i}", train_group, arguments, cost, size, STATE, title))
+        jobs.append(Job(f"{name}.group{i}", train_group, inputs, cost, size, rounds.STATE, title))
     return jobs
 
 
@@ -147,39 +129,31 @@ def training_jobs(
 class _Learning:
     """What is learned from, and how: the rows that have labels, of all rows of a training set."""
 
-    X: Any  # (n, n_features)
-    truths: sp.csr_matrix  # (n, n_labels)
-    settings: LearningSettings
+    lesson: Lesson  # whose weights have a mean of 1
     label_vectors: Float32 | None  # (n_labels, n_features)
-    judge: Judge | None
-    weights: Float32 | None  # of a mean of 1
-    rows: Rows | None  # those that all epochs learn from but the final ones; None for all
+    judge: rounds.Judge | None
+    rows: Int64 | None  # those that all epochs learn from but the final ones; None for all
     runner: Runner
-    scale: InputScale
     sample: tuple[Any, sp.csr_matrix]  # inputs and their labels, by which affinity is measured
 
     def begin(self) -> Progress:
         """Labels hashed into buckets, and networks before any training."""
         from sylvan.models.irli.training import begin_group
 
-        settings, jobs = self.settings, []
-        assignment = hash_partition(self.truths.shape[1], settings.n_buckets, settings.n_repetitions, settings.seed)
-        for i, group in enumerate(grouped(settings)):
-            inputs = {
-                "X": self.X, "truths": self.truths, "repetitions": group, "settings": settings, "scale": self.scale,
-            }  # fmt: skip
-            jobs.append(Job(f"begin.group{i}", begin_group, inputs))
+        lesson, settings = self.lesson, self.lesson.settings
+        assignment = hash_partition(lesson.truths.shape[1], settings.n_buckets, settings.n_repetitions, settings.seed)
+        groups = enumerate(grouped(settings))
+        jobs = [Job(f"begin.group{i}", begin_group, {"lesson": lesson, "repetitions": group}) for i, group in groups]
         hashed = Partitions(Buckets.from_assignment(assignment, settings.n_buckets), self.runner.run(jobs))
-        affinity, _ = self._measure("begin", hashed)
-        return Progress(hashed, affinity, hashed)
+        return Progress(hashed, self._measure("begin", hashed)[0], hashed)
 
     def is_over(self, progress: Progress) -> bool:
         """Whether all rounds were made, or another would gain nothing."""
         if not progress.rounds:
             return False
         last = progress.rounds[-1]
-        if not isinstance(self.settings.rounds, str):
-            return last.number >= self.settings.rounds
+        if not isinstance(self.lesson.settings.rounds, str):
+            return last.number >= self.lesson.settings.rounds
         most = 1 if self.judge is None else _MOST_ROUNDS
         settled = last.number > 0 and float(np.mean(last.moved)) < _SETTLED
         return last.number >= most or progress.best_round < last.number or settled
@@ -189,14 +163,14 @@ class _Learning:
         number, start, before = len(progress.rounds), time.monotonic(), progress.last
         name = f"round{number}"
         buckets = self._repartition(number, before) if number else before.buckets
-        trained, loss = self._train(name, Partitions(buckets, before.states), self.settings.epochs_per_round)
+        trained, loss = self._train(name, Partitions(buckets, before.states), self.lesson.settings.epochs_per_round)
         affinity, measures = self._measure(name, trained, self.judge)
         moved = tuple((before.buckets.assignment != buckets.assignment).mean(axis=1).tolist())
         deviation, seconds = tuple(buckets.load_deviation().tolist()), time.monotonic() - start
         record = Round(number, moved, progress.affinity, affinity, deviation, loss, seconds, measures)
         progress = progress.after(record, trained)
         # The next round needs the last round's networks and the best one's; others are deleted.
-        self.runner.save("progress", progress, PROGRESS)
+        self.runner.save("progress", progress, rounds.PROGRESS)
         unused = {*range(number)} - {progress.best_round}
         groups = [group for old in unused for group in self._names(old)]
         self.runner.forget([*groups, *(f"round{old}.partition" for old in range(1, number + 1))])
@@ -204,61 +178,54 @@ class _Learning:
 
     def finish(self, progress: Progress) -> LearnedPartitions:
         """The best round's partitions, whose networks learn on at a falling rate, from holdout rows too."""
-        from sylvan.models.irli.training import network_of, row_sums_of
-
         best, record = progress.best, Rounds(progress.rounds, progress.best_round)
-        if self.settings.final_epochs:
-            best, _ = self._train("final", best, self.settings.final_epochs)
-        return LearnedPartitions(best.buckets, network_of(best.states, self.scale), record, row_sums_of(best.states))
+        if epochs := self.lesson.settings.final_epochs:
+            best, _ = self._train("final", best, epochs)
+        network, row_sums = rounds.network_of(best.states, self.lesson.scale), rounds.row_sums_of(best.states)
+        return LearnedPartitions(best.buckets, network, record, row_sums)
 
     def _train(self, name: str, partitions: Partitions, epochs: int) -> tuple[Partitions, float]:
         """Some epochs of all networks, and their mean loss; the "final" ones on all rows, at a falling rate."""
-        rows = None if name == "final" else self.rows
+        lesson, rows = self.lesson, None if name == "final" else self.rows
+        cost = epochs * -(-(lesson.X.shape[0] if rows is None else len(rows)) // lesson.settings.batch_size)
         jobs = training_jobs(
-            name, partitions.states, partitions.buckets.assignment, self.settings,
-            epochs * -(-(self.X.shape[0] if rows is None else len(rows)) // self.settings.batch_size),
-            X=self.X, truths=self.truths, scale=self.scale, epochs=epochs, rows=rows, row_weights=self.weights,
+            name, lesson, partitions.states, partitions.buckets.assignment, cost, epochs=epochs, rows=rows,
             fade=name == "final",
         )  # fmt: skip
         trained = dict(self.runner.run(jobs, f"Learning, {name}").scan())
-        states, sizes = [trained[i] for i in range(len(jobs))], [len(group) for group in grouped(self.settings)]
+        states, sizes = [trained[i] for i in range(len(jobs))], [len(group) for group in grouped(lesson.settings)]
         loss = np.average([float(state["loss"]) for state in states], weights=sizes)
         return Partitions(partitions.buckets, states), float(loss)
 
     def _repartition(self, number: int, partitions: Partitions) -> Buckets:
         """Each label to the least loaded of the K buckets that it has most affinity to, in every repetition."""
-        settings = self.settings
         inputs = {
-            "states": partitions.states, "scale": self.scale, "assignment": partitions.buckets.assignment,
-            "choices": min(settings.choices, settings.n_buckets),
-            "room": int(settings.room * self.truths.shape[1] / settings.n_buckets),
-            "label_vectors": self.label_vectors, "X": self.X, "truths": self.truths, "rows": self.rows,
-            "n_jobs": self.runner.n_jobs, "seed": (settings.seed, 6, number),
+            "lesson": self.lesson, "partitions": partitions, "label_vectors": self.label_vectors, "rows": self.rows,
+            "n_jobs": self.runner.n_jobs, "seed": (self.lesson.settings.seed, 6, number),
         }  # fmt: skip
         job = Job(f"round{number}.partition", _moved_labels, inputs, packing=ARRAY, title="moving the labels")
-        return Buckets.from_assignment(self.runner.one(job), settings.n_buckets)
+        return Buckets.from_assignment(self.runner.one(job), partitions.buckets.n_buckets)
 
-    def _measure(self, name: str, partitions: Partitions, judge: Judge | None = None) -> tuple[float, dict[str, float]]:
+    def _measure(
+        self, name: str, partitions: Partitions, judge: rounds.Judge | None = None
+    ) -> tuple[float, dict[str, float]]:
         """The affinity that Theorem 1 says grows, and what a judge measures."""
         inputs = {
-            "states": partitions.states, "scale": self.scale, "buckets": partitions.buckets, "X": self.sample[0],
-            "truths": self.sample[1], "judge": judge, "n_jobs": self.runner.n_jobs,
+            "scale": self.lesson.scale, "partitions": partitions, "sample": self.sample, "judge": judge,
+            "n_jobs": self.runner.n_jobs,
         }  # fmt: skip
         return self.runner.one(Job(f"{name}.measures", _measured, inputs, title="judging the round"))
 
     def _names(self, number: int) -> list[str]:
         """The jobs of a round whose results are its networks."""
-        return [f"round{number}.group{i}" for i in range(len(grouped(self.settings)))]
+        return [f"round{number}.group{i}" for i in range(len(grouped(self.lesson.settings)))]
 
     def resume(self) -> Progress | None:
         """The progress that :meth:`round` stored; None where it isn't there, or not whole."""
-        from sylvan.models.irli.training import STATE
-
-        stored = self.runner.load(["progress"], PROGRESS)
-        if stored is None:
+        if (stored := self.runner.load(["progress"], rounds.PROGRESS)) is None:
             return None
         progress, last = stored[0], stored[0].rounds[-1].number
-        states = {n: self.runner.load(self._names(n), STATE) for n in {last, progress.best_round}}
+        states = {n: self.runner.load(self._names(n), rounds.STATE) for n in {last, progress.best_round}}
         now, best = states[last], states[progress.best_round]
         if now is None or best is None:
             return None
@@ -266,14 +233,13 @@ class _Learning:
 
 
 def _moved_labels(
-    *, states: Sequence[State], scale: InputScale, assignment: Int32, choices: int, room: int,
-    label_vectors: Float32 | None, X: Any, truths: sp.csr_matrix, rows: Rows | None, n_jobs: int,
+    *, lesson: Lesson, partitions: Partitions, label_vectors: Float32 | None, rows: Int64 | None, n_jobs: int,
     seed: tuple[int, ...],
 ) -> Int32:  # fmt: skip
     """The buckets that labels move to, (n_repetitions, n_labels); placed in another random order every time."""
-    from sylvan.models.irli.training import network_of
-
-    network = network_of(states, scale)
+    settings, X, truths = lesson.settings, lesson.X, lesson.truths
+    network, assignment = rounds.network_of(partitions.states, lesson.scale), partitions.buckets.assignment
+    choices, room = min(settings.choices, settings.n_buckets), int(settings.room * truths.shape[1] / settings.n_buckets)
     if label_vectors is None and rows is not None:
         X, truths = X[rows], truths[rows]
 
@@ -290,11 +256,9 @@ def _moved_labels(
 
 
 def _measured(
-    *, states: Sequence[State], scale: InputScale, buckets: Buckets, X: Any, truths: sp.csr_matrix,
-    judge: Judge | None, n_jobs: int,
+    *, scale: InputScale, partitions: Partitions, sample: tuple[Any, sp.csr_matrix], judge: rounds.Judge | None,
+    n_jobs: int,
 ) -> tuple[float, dict[str, float]]:  # fmt: skip
-    from sylvan.models.irli.training import network_of
-
-    network = network_of(states, scale)
-    affinity = expected_affinity(network, X, truths, buckets.assignment, n_jobs)
-    return affinity, {} if judge is None else judge(buckets, network)
+    network = rounds.network_of(partitions.states, scale)
+    affinity = expected_affinity(network, *sample, partitions.buckets.assignment, n_jobs)
+    return affinity, {} if judge is None else judge(partitions.buckets, network)

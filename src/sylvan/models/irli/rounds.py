@@ -6,14 +6,14 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan import store
+from sylvan.arrays.types import Array, Float32, Float64, Int64
 from sylvan.errors import DataError, ModelError
 from sylvan.metrics import figures
 from sylvan.models.irli.bucket_network import BucketNetwork
@@ -24,7 +24,8 @@ from sylvan.params.wording import counted as counted_words
 from sylvan.runtime import Packing
 from sylvan.runtime.jobs import Arrays
 
-State = Mapping[str, npt.NDArray[Any]]  # everything that the training of a group goes on from, and its loss
+LAYERS = ("first", "first_bias", "second", "second_bias")
+State = Mapping[str, Array]  # everything that the training of a group goes on from, and its loss
 # Gives measures of which "score" decides, larger being better.
 Judge = Callable[[Buckets, BucketNetwork], dict[str, float]]
 _ROWS = 256
@@ -52,9 +53,8 @@ class LearningSettings(Parameterized):
     # judge, the round of the best score counts, otherwise the last
     rounds: NumberOfRounds = "auto"
     epochs_per_round: Annotated[int, Range(1)] = 5  # of training after each re-partition
-    final_epochs: Annotated[int, Range(0)] = (
-        5  # at last, on the best round's partitions, with a learning rate that falls to nothing
-    )
+    # at last, on the best round's partitions, with a learning rate that falls to nothing
+    final_epochs: Annotated[int, Range(0)] = 5
     learning_rate: Rate = 0.001  # of Adam
     row_learning_rate: Rate = 0.1  # of Adagrad, on the first layer of sparse inputs
     batch_size: Annotated[int, Range(1)] = 256
@@ -73,6 +73,37 @@ class LearningSettings(Parameterized):
         return cls(**{name: params[name] for name in cls.parameter_names() if name in params})
 
 
+@dataclass(frozen=True)
+class InputScale:
+    """What is taken from dense inputs, and what all inputs are multiplied with, before they reach a network. Networks
+    learn best from numbers around 1, whatever the unit of the inputs. Both are folded into the first layer of a network
+    once it is trained."""
+
+    mean: Float32 | None  # (n_features,); None for sparse inputs, whose zeros must stay
+    factor: float
+
+    @classmethod
+    def of(cls, X: Float32 | sp.csr_matrix) -> InputScale:
+        """The scale that gives features (sparse: rows) a mean square of 1."""
+        if sp.issparse(X):
+            square = float(np.square(X.data, dtype=np.float64).sum()) / max(X.shape[0], 1)
+            return cls(None, float(1 / np.sqrt(square)) if square > 0 else 1.0)
+        mean = X.mean(axis=0, dtype=np.float64).astype(np.float32)
+        total = sum(float(np.square(X[i : i + 4096] - mean, dtype=np.float64).sum()) for i in range(0, len(X), 4096))
+        return cls(mean, float(np.sqrt(X.size / total)) if total > 0 else 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """What networks learn from, and how."""
+
+    X: Any  # shape (n, n_features)
+    truths: sp.csr_matrix  # shape (n, n_labels)
+    settings: LearningSettings
+    scale: InputScale
+    weights: Float32 | None = None  # shape (n,): factor of each row's loss
+
+
 @dataclass(frozen=True, eq=False)
 class RecallJudge:
     """Scores by the recall of candidates, averaged over several numbers of them. Called with Buckets and a
@@ -86,20 +117,19 @@ class RecallJudge:
     n_jobs: int = 1  # threads
 
     def __call__(self, buckets: Buckets, network: BucketNetwork) -> dict[str, float]:
-        n, n_jobs = self.X.shape[0], self.n_jobs
-        limits = sorted({max(buckets.n_labels // share, 1) for share in _SHARES})
+        n, limits = self.X.shape[0], sorted({max(buckets.n_labels // share, 1) for share in _SHARES})
         m = min(max(network.n_buckets // 16, 10) if self.probes is None else self.probes, network.n_buckets)
         sums = np.zeros(len(limits))
         for start, stop in split_ranges(n, _ROWS):
-            probed = network.top(self.X[start:stop], m, n_jobs)
-            candidates = find_candidates(buckets, *probed, order=self.order, limit=limits[-1], n_jobs=n_jobs)
+            probed = network.top(self.X[start:stop], m, self.n_jobs)
+            candidates = find_candidates(buckets, *probed, order=self.order, limit=limits[-1], n_jobs=self.n_jobs)
             sums += candidate_recall(candidates, self.truths[start:stop], limits).sum(axis=0)
         recalls = sums / max(n, 1)
         named = {f"recall at {limit}": float(recall) for limit, recall in zip(limits, recalls, strict=True)}
         return {"score": float(recalls.mean()), **named}
 
 
-def candidate_recall(candidates: Candidates, truths: sp.csr_matrix, limits: list[int]) -> npt.NDArray[np.float64]:
+def candidate_recall(candidates: Candidates, truths: sp.csr_matrix, limits: list[int]) -> Float64:
     """Which share of its right labels each row has among its first candidates."""
     # Shape: truths (n, n_labels); returns (n, len(limits))
     n, n_labels = truths.shape
@@ -166,10 +196,8 @@ class Rounds:
                 raise TypeError("it is no list")
             return cls(tuple(map(_read_round, rounds)), best)
         except (TypeError, KeyError, ValueError) as error:
-            where = state.where or "The model"
-            raise ModelError(
-                f"{where!r} is damaged: 'rounds' of the {state.kind} is no record of a training."
-            ) from error
+            damaged = f"{state.where or 'The model'!r} is damaged"
+            raise ModelError(f"{damaged}: 'rounds' of the {state.kind} is no record of a training.") from error
 
 
 def _plain(value: Any) -> Any:
@@ -202,6 +230,52 @@ def _read(value: Any, kind: type) -> Any:
     return tuple(_read(number, float) for number in values)
 
 
+def _unpack_state(arrays: Arrays) -> State:
+    if not {*LAYERS, "epoch", "loss"} <= arrays.keys():
+        raise ModelError(f"Networks in training are stored with their loss. Got {sorted(arrays)} instead.")
+    return arrays
+
+
+STATE: Packing[State] = Packing(dict, _unpack_state)
+
+
+def network_of(states: Sequence[State], scale: InputScale) -> BucketNetwork:
+    """The networks of all groups, copied, for inputs that aren't scaled."""
+    first = [state["first"] * np.float32(scale.factor) for state in states]
+    biases = [state["first_bias"] for state in states]
+    if scale.mean is not None:
+        biases = [bias - scale.mean @ layer for bias, layer in zip(biases, first, strict=True)]
+    second, second_bias = (np.concatenate([state[name] for state in states]) for name in LAYERS[2:])
+    return BucketNetwork(np.concatenate(first, axis=1), np.concatenate(biases), second, second_bias)
+
+
+def row_sums_of(states: Sequence[State]) -> Float32 | None:
+    """Adagrad's sums of squares of all groups, (n_features, n_repetitions), copied; None of dense inputs."""
+    return np.concatenate([state["sums"] for state in states], axis=1) if "sums" in states[0] else None
+
+
+def states_of(
+    network: BucketNetwork, groups: Sequence[range], scale: InputScale, row_sums: Float32 | None
+) -> list[State]:
+    """What training goes on from once it is over, of each group: :func:`network_of` undone; Adam begins again."""
+    states: list[State] = []
+    for group in groups:
+        columns = slice(group.start * network.hidden, group.stop * network.hidden)
+        part, bias = network.first[:, columns], network.first_bias[columns]
+        state = {
+            "first": part / np.float32(scale.factor),
+            "first_bias": bias if scale.mean is None else bias + scale.mean @ part,
+            "second": network.second[group.start : group.stop],
+            "second_bias": network.second_bias[group.start : group.stop],
+            "epoch": np.array(0),
+        }
+        if scale.mean is None:
+            sums = np.zeros((network.n_features, network.n_repetitions), np.float32) if row_sums is None else row_sums
+            state["sums"] = sums[:, group.start : group.stop]
+        states.append(state)
+    return states
+
+
 @dataclass(frozen=True, eq=False)
 class Partitions:
     """Labels in buckets, and the networks in training on these, group by group."""
@@ -222,10 +296,9 @@ class Progress:
 
     def after(self, record: Round, partitions: Partitions) -> Progress:
         """The progress once a round is made."""
-        progress = replace(self, last=partitions, affinity=record.affinity_after, rounds=(*self.rounds, record))
-        if not self.rounds or record.score > self.rounds[self.best_round].score:
-            progress = replace(progress, best=partitions, best_round=record.number)
-        return progress
+        is_best = not self.rounds or record.score > self.rounds[self.best_round].score
+        best, number = (partitions, record.number) if is_best else (self.best, self.best_round)
+        return Progress(partitions, record.affinity_after, best, (*self.rounds, record), number)
 
 
 def _pack_progress(progress: Progress) -> Arrays:
@@ -258,18 +331,16 @@ class BucketReport:
     n_buckets: int
     n_repetitions: int
     # shape (n_repetitions,): standard deviation of the number of labels in a bucket; Table 3 of the paper
-    load_deviation: npt.NDArray[np.float64]
-    largest_load: npt.NDArray[np.int64]  # shape (n_repetitions,)
+    load_deviation: Float64
+    largest_load: Int64  # shape (n_repetitions,)
     # each with the share of labels that moved, and the affinity that Theorem 1 of the paper says grows
     rounds: tuple[Round, ...]
     best_round: int  # the number of the one whose partitions the model has
-    candidates: npt.NDArray[np.int64]  # shape (n_queries,): candidates that the model's own settings leave a query
-    counted: npt.NDArray[np.int64]  # shape (n_queries,): counters raised for them
+    candidates: Int64  # shape (n_queries,): candidates that the model's own settings leave a query
+    counted: Int64  # shape (n_queries,): counters raised for them
 
     @classmethod
-    def of(
-        cls, buckets: Buckets, rounds: Rounds, candidates: npt.NDArray[np.int64], counted: npt.NDArray[np.int64]
-    ) -> BucketReport:
+    def of(cls, buckets: Buckets, rounds: Rounds, candidates: Int64, counted: Int64) -> BucketReport:
         """From a model's parts, and what was counted of queries."""
         return cls(
             int(buckets.members.shape[1]), buckets.n_buckets, buckets.n_repetitions, buckets.load_deviation(),
@@ -361,7 +432,7 @@ class BucketReport:
         figures.whole_numbers(axes)
 
 
-def _summary(counts: npt.NDArray[np.int64]) -> dict[str, float]:
+def _summary(counts: Int64) -> dict[str, float]:
     if not len(counts):
         return dict.fromkeys(("mean", "median", "p95"), math.nan)
     return {"mean": float(counts.mean()), "median": float(np.median(counts)), "p95": float(np.percentile(counts, 95))}

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 import torch
 
@@ -17,17 +15,14 @@ try:
 except ImportError:  # slower, no different: it comes with Sylvan's extra "neural", not with PyTorch
     threadpool_limits = None
 
-from sylvan.errors import ModelError
-from sylvan.models.irli.bucket_network import BucketNetwork, Float32
-from sylvan.models.irli.rounds import LearningSettings, State
+
+from sylvan.arrays.types import Float32, Int32, Int64
+from sylvan.models.irli.rounds import LAYERS, Lesson, State
 from sylvan.parallel import advance
-from sylvan.runtime import Packing
-from sylvan.runtime.jobs import Arrays
 
 _MEASURED = 10  # the loss is computed on one batch of so many, and progress shown
 _EPSILON = 1e-10
 _SPARSE_SIZE = np.float32(0.1)
-_LAYERS = ("first", "first_bias", "second", "second_bias")
 _MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 
@@ -44,26 +39,6 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-@dataclass(frozen=True)
-class InputScale:
-    """What is taken from dense inputs, and what all inputs are multiplied with, before they reach a network. Networks
-    learn best from numbers around 1, whatever the unit of the inputs. Both are folded into the first layer of a network
-    once it is trained."""
-
-    mean: Float32 | None  # (n_features,); None for sparse inputs, whose zeros must stay
-    factor: float
-
-    @classmethod
-    def of(cls, X: Float32 | sp.csr_matrix) -> InputScale:
-        """The scale that gives features (sparse: rows) a mean square of 1."""
-        if sp.issparse(X):
-            square = float(np.square(X.data, dtype=np.float64).sum()) / max(X.shape[0], 1)
-            return cls(None, float(1 / np.sqrt(square)) if square > 0 else 1.0)
-        mean = X.mean(axis=0, dtype=np.float64).astype(np.float32)
-        total = sum(float(np.square(X[i : i + 4096] - mean, dtype=np.float64).sum()) for i in range(0, len(X), 4096))
-        return cls(mean, float(np.sqrt(X.size / total)) if total > 0 else 1.0)
-
-
 class GroupTrainer:
     """The networks of some repetitions in training. The loss of a row and a repetition is the binary cross-entropy of
     all buckets, summed, against 1 for those that hold a label of the row. The first layer of sparse inputs is moved by
@@ -72,23 +47,20 @@ class GroupTrainer:
 
     def __init__(
         self,
-        X: Float32 | sp.csr_matrix,  # shape (n, n_features)
-        truths: sp.csr_matrix,  # shape (n, n_labels)
+        lesson: Lesson,
         repetitions: range,  # which repetitions these are, of all
-        settings: LearningSettings,
-        scale: InputScale,
-        row_weights: npt.NDArray[Any] | None = None,  # shape (n,): factor of each row's loss
         state: State | None = None,  # what `state` gave, to go on from; it is copied
     ) -> None:
-        self.weights = None if row_weights is None else torch.from_numpy(np.ascontiguousarray(row_weights, np.float32))
-        self.X, self.truths, self.repetitions = X, truths, repetitions
-        self.settings, self.scale, self.sparse = settings, scale, sp.issparse(X)
+        weights, self.repetitions = lesson.weights, repetitions
+        self.weights = None if weights is None else torch.from_numpy(np.ascontiguousarray(weights, np.float32))
+        self.X, self.truths, self.settings, self.scale = lesson.X, lesson.truths, lesson.settings, lesson.scale
+        settings, self.sparse = lesson.settings, sp.issparse(lesson.X)
         begun = self._begin() if state is None else {name: np.array(array) for name, array in state.items()}
         self.epoch = int(begun["epoch"])
-        tensors = {name: torch.from_numpy(begun[name]) for name in _LAYERS}
+        tensors = {name: torch.from_numpy(begun[name]) for name in LAYERS}
         self.first, self.first_bias = tensors["first"], tensors["first_bias"]  # (n_features, G * hidden)
         self.second, self.second_bias = tensors["second"], tensors["second_bias"]  # (G, hidden, n_buckets)
-        self.by_adam = [name for name in _LAYERS if name != "first" or not self.sparse]
+        self.by_adam = [name for name in LAYERS if name != "first" or not self.sparse]
         if self.sparse:
             self.sums = torch.from_numpy(begun["sums"])  # (n_features, G)
         adam = torch.optim.Adam([tensors[name] for name in self.by_adam], lr=settings.learning_rate, fused=True)
@@ -124,15 +96,12 @@ class GroupTrainer:
 
     def state(self) -> State:
         """Everything that training goes on from, in the memory that this trainer works in."""
-        state = {name: getattr(self, name).numpy() for name in (*_LAYERS, *["sums"] * self.sparse)}
+        state = {name: getattr(self, name).numpy() for name in (*LAYERS, *["sums"] * self.sparse)}
         for i, moments in self.adam.state_dict()["state"].items():
             state |= {f"{self.by_adam[i]}.{key}": moments[key].numpy() for key in _MOMENTS}
         return {**state, "epoch": np.array(self.epoch)}
 
-    def train(
-        self, assignment: npt.NDArray[np.int32], epochs: int, *, rows: npt.NDArray[np.int64] | None = None,
-        fade: bool = False,
-    ) -> float:  # fmt: skip
+    def train(self, assignment: Int32, epochs: int, *, rows: Int64 | None = None, fade: bool = False) -> float:
         """Train for some epochs against the buckets of the labels."""
         # Shapes: assignment (G, n_labels); rows (m,)
         rows = np.arange(self.X.shape[0]) if rows is None else rows
@@ -148,15 +117,14 @@ class GroupTrainer:
             for number, start in enumerate(starts):
                 rate = 1 - done / total if fade else 1.0
                 batch = np.sort(order[start : start + self.settings.batch_size])
-                loss = self._step(batch, assignment, rate, measure=number % _MEASURED == 0)
-                if loss is not None:
+                if (loss := self._step(batch, assignment, rate, measure=number % _MEASURED == 0)) is not None:
                     losses.append(loss)
                     advance(min(_MEASURED, len(starts) - number))
                 done += 1
             self.epoch += 1
         return float(np.mean(losses))
 
-    def _step(self, rows: Any, assignment: npt.NDArray[np.int32], rate: float, measure: bool) -> float | None:
+    def _step(self, rows: Any, assignment: Int32, rate: float, measure: bool) -> float | None:
         n, n_group = len(rows), len(self.repetitions)
         hits = torch.from_numpy(self._hits(rows, assignment))
         inputs = self.X[rows]
@@ -200,13 +168,12 @@ class GroupTrainer:
         self.adam.step()
         return loss
 
-    def _hits(self, rows: Any, assignment: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+    def _hits(self, rows: Any, assignment: Int32) -> Int64:
         """Where in (G, n, n_buckets) there is a label of the row, flat; places may be named twice."""
         labels = self.truths[rows]
         starts = np.repeat(np.arange(len(rows), dtype=np.int64), np.diff(labels.indptr)) * self.settings.n_buckets
         groups = np.arange(len(assignment), dtype=np.int64)[:, None] * (len(rows) * self.settings.n_buckets)
-        places: npt.NDArray[np.int64] = (groups + starts + assignment[:, labels.indices]).ravel()
-        return places
+        return np.asarray((groups + starts + assignment[:, labels.indices]).ravel())
 
     def _move_rows(self, inputs: sp.csr_matrix, back: Float32, rate: float) -> None:
         """Adagrad on the rows of the first layer that a batch has."""
@@ -221,68 +188,13 @@ class GroupTrainer:
         self.first.index_add_(0, features, gradient.view(len(ids), self.first.shape[1]))
 
 
-def begin_group(
-    X: Any, truths: sp.csr_matrix, repetitions: range, settings: LearningSettings, scale: InputScale
-) -> State:
+def begin_group(lesson: Lesson, repetitions: range) -> State:
     """The networks of some repetitions as they are before any training."""
-    return GroupTrainer(X, truths, repetitions, settings, scale).state()
+    return GroupTrainer(lesson, repetitions).state()
 
 
-def train_group(
-    X: Any, truths: sp.csr_matrix, repetitions: range, settings: LearningSettings, scale: InputScale, *, state: State,
-    assignment: npt.NDArray[np.int32], epochs: int, rows: npt.NDArray[np.int64] | None, row_weights: Float32 | None,
-    fade: bool,
-) -> State:  # fmt: skip
+def train_group(lesson: Lesson, repetitions: range, state: State, assignment: Int32, epochs: int, **how: Any) -> State:
     """Some epochs of the networks of some repetitions; parameters as of :class:`GroupTrainer` and its ``train``."""
-    trainer = GroupTrainer(X, truths, repetitions, settings, scale, row_weights, state)
-    loss = trainer.train(assignment, epochs, rows=rows, fade=fade)
+    trainer = GroupTrainer(lesson, repetitions, state)
+    loss = trainer.train(assignment, epochs, **how)
     return {**trainer.state(), "loss": np.array(loss)}
-
-
-def _unpack_state(arrays: Arrays) -> State:
-    if not {*_LAYERS, "epoch", "loss"} <= arrays.keys():
-        raise ModelError(f"Networks in training are stored with their loss. Got {sorted(arrays)} instead.")
-    return arrays
-
-
-STATE: Packing[State] = Packing(dict, _unpack_state)
-
-
-def network_of(states: Sequence[State], scale: InputScale) -> BucketNetwork:
-    """The networks of all groups, copied, for inputs that aren't scaled."""
-    layers = [[state[name] for name in _LAYERS] for state in states]
-    for group in layers:
-        group[0] = group[0] * np.float32(scale.factor)
-        if scale.mean is not None:
-            group[1] = group[1] - scale.mean @ group[0]
-    first, first_bias, second, second_bias = zip(*layers, strict=True)
-    return BucketNetwork(
-        np.concatenate(first, axis=1), np.concatenate(first_bias), np.concatenate(second), np.concatenate(second_bias)
-    )
-
-
-def row_sums_of(states: Sequence[State]) -> Float32 | None:
-    """Adagrad's sums of squares of all groups, (n_features, n_repetitions), copied; None of dense inputs."""
-    return np.concatenate([state["sums"] for state in states], axis=1) if "sums" in states[0] else None
-
-
-def states_of(
-    network: BucketNetwork, groups: Sequence[range], scale: InputScale, row_sums: Float32 | None
-) -> list[State]:
-    """What training goes on from once it is over, of each group: :func:`network_of` undone; Adam begins again."""
-    states: list[State] = []
-    for group in groups:
-        part = network.first[:, group.start * network.hidden : group.stop * network.hidden]
-        bias = network.first_bias[group.start * network.hidden : group.stop * network.hidden]
-        state = {
-            "first": part / np.float32(scale.factor),
-            "first_bias": bias if scale.mean is None else bias + scale.mean @ part,
-            "second": network.second[group.start : group.stop],
-            "second_bias": network.second_bias[group.start : group.stop],
-            "epoch": np.array(0),
-        }
-        if scale.mean is None:
-            sums = np.zeros((network.n_features, network.n_repetitions), np.float32) if row_sums is None else row_sums
-            state["sums"] = sums[:, group.start : group.stop]
-        states.append(state)
-    return states

@@ -12,11 +12,12 @@ import scipy.sparse as sp
 
 from sylvan import kernels
 from sylvan.arrays import validate
-from sylvan.errors import DataError, ParameterError
+from sylvan.arrays.types import Array, Float32, Float64, Int32, Int64
+from sylvan.errors import DataError
 from sylvan.models.base import MOST_ANSWERS
 from sylvan.models.irli.buckets import ROWS, Candidates, Order, whole_numbers
 from sylvan.parallel import map_parallel, one_at_a_time, split_ranges
-from sylvan.params.fields import Choice, Number, check_values
+from sylvan.params.fields import Choice, Number, check_value, check_values
 from sylvan.remote.fitted import Fitted
 
 Metric = Literal["euclidean", "angular", "inner_product"]
@@ -29,10 +30,10 @@ _SHARE, _MOST = 10, 1000  # one query in so many is a holdout query, and no more
 ROUGH_WIDTH = 64  # directions by which the nearest are found first,
 _ROUGHLY = 8  # so many times as are wished
 
-Vectors = npt.NDArray[np.float32]
+Vectors = Float32
 Ids = npt.NDArray[np.integer[Any]]
-Nearest = tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]  # ids, distances
-Answers = tuple[npt.NDArray[np.int32], npt.NDArray[np.float32], npt.NDArray[np.int64]]  # ids, distances, counts
+Nearest = tuple[Int32, Float32]  # ids, distances
+Answers = tuple[Int32, Float32, Int64]  # ids, distances, counts
 
 
 def nearest_candidates(
@@ -64,9 +65,8 @@ def exact_neighbors(
     :func:`nearest_candidates`."""
     # Shapes: queries (n, dim); base (L, dim); excluded (n,); returns ids (n, k), distances (n, k)
     kind, rows, vectors, ids, distances = _prepared(queries, base, k, metric)
-    left_out = None
-    if excluded is not None:
-        left_out = whole_numbers(excluded, "excluded", (len(rows),), -1, len(vectors) - 1)
+    most = len(vectors) - 1
+    left_out = None if excluded is None else whole_numbers(excluded, "excluded", (len(rows),), -1, most)
 
     def search(part: tuple[int, int]) -> None:
         kernels.nearest_vectors(rows, vectors, left_out, *part, kind, ids, distances)
@@ -75,9 +75,7 @@ def exact_neighbors(
     return ids, distances
 
 
-def _prepared(
-    queries: Any, base: Any, k: int, metric: str
-) -> tuple[int, npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.int32], npt.NDArray[np.float32]]:
+def _prepared(queries: Any, base: Any, k: int, metric: str) -> tuple[int, Float32, Float32, Int32, Float32]:
     """The kernel's number of a metric, queries and base as contiguous matrices, and what takes ids and distances."""
     check_values(_RANGES, k=k, metric=metric)
     rows, vectors = np.ascontiguousarray(queries, np.float32), np.ascontiguousarray(base, np.float32)
@@ -103,9 +101,7 @@ def comparable(vectors: Any, metric: Metric, **checks: Any) -> Vectors:
 
 def check_metric(metric: Any) -> Metric:
     """``metric``, if there is one of that name."""
-    if not isinstance(metric, str) or metric not in METRICS:
-        words = ", ".join(map(repr, METRICS))
-        raise ParameterError(f"The 'metric' parameter of fit must be one of {words} or None. Got {metric!r} instead.")
+    check_value("metric", metric, Choice(METRICS, optional=True), "fit")
     return METRICS[METRICS.index(metric)]
 
 
@@ -116,7 +112,7 @@ def need_directions(rows: Vectors, metric: Metric, name: str) -> None:
             pass
 
 
-def _lengths(rows: Vectors, name: str) -> Iterator[tuple[slice, npt.NDArray[np.float64]]]:
+def _lengths(rows: Vectors, name: str) -> Iterator[tuple[slice, Float64]]:
     """The vectors' lengths, some rows at a time."""
     for start in range(0, len(rows), _ROWS):
         block = rows[start : start + _ROWS].astype(np.float64)  # squares of small values vanish in float32
@@ -133,9 +129,7 @@ def owned(rows: Vectors, given: Any) -> Vectors:
     """``rows`` for an index: a copy where they are a user's, who may change them, unless mapped for reading."""
     plain: Vectors = rows.view(np.ndarray)  # not NumPy's own class of mapped arrays, whose every slice is another such
     theirs = isinstance(given, np.ndarray) and np.may_share_memory(plain, given)
-    if theirs and plain.flags.writeable:
-        plain = plain.copy()
-    return plain
+    return plain.copy() if theirs and plain.flags.writeable else plain
 
 
 def checked_neighbors(queries: Any, neighbors: Any, n_base: int) -> Ids | None:
@@ -159,7 +153,7 @@ class VectorIndex(Fitted):
         metric, n_dimensions, _ = self._space()
         return comparable(vectors, metric, n_dimensions=n_dimensions, name=name)
 
-    def _numbered(self, vectors: Any) -> tuple[Vectors, npt.NDArray[np.int64]]:
+    def _numbered(self, vectors: Any) -> tuple[Vectors, Int64]:
         """Vectors to be added, and their ids."""
         new, n_before = self._comparable(vectors, "add", "vectors"), self._space()[2]
         if n_before + len(new) > validate.MAX_COLUMNS:
@@ -194,17 +188,17 @@ class VectorIndex(Fitted):
                 raise DataError(f"ids holds {int(numbers[times.argmax()])} more than once.")
             self._remove(wanted)
 
-    def removed(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def removed(self, ids: Int64) -> Int64:
         """Those of ``ids``, each below the number of ids there are, that were removed."""
         raise TypeError(f"{type(self).__name__} is abstract: it has no vectors.")
 
-    def _remove(self, ids: npt.NDArray[np.int64]) -> None:
+    def _remove(self, ids: Int64) -> None:
         raise TypeError(f"{type(self).__name__} is abstract: it has no vectors.")
 
     def search(
         self, queries: Any, k: int = 10, probes: int | None = None, min_votes: int | None = None,
         order: Order | None = None, candidates: int | str | None = None, return_counts: bool = False,
-    ) -> tuple[npt.NDArray[Any], ...]:  # fmt: skip
+    ) -> tuple[Array, ...]:  # fmt: skip
         """The ``k`` nearest vectors to each query among its candidates.
 
         Parameters
@@ -292,21 +286,17 @@ def training_queries(
     return TrainingQueries(shown, _indicator(learned, len(base)), judged)
 
 
-def _near(
-    queries: Vectors, base: Vectors, k: int, metric: Metric, n_jobs: int, projection: Vectors | None
-) -> npt.NDArray[np.int32]:
+def _near(queries: Vectors, base: Vectors, k: int, metric: Metric, n_jobs: int, projection: Vectors | None) -> Int32:
     """The ``k`` nearest; with a projection to be learned from, so that a few may be others that are about as near."""
     words = "Finding the nearest"
     if projection is None or _ROUGHLY * k >= len(base):
         return exact_neighbors(queries, base, k, metric, n_jobs=n_jobs, description=words)[0]
     few = np.ascontiguousarray(projection[:, :ROUGH_WIDTH])
     rough_metric = "euclidean" if metric == "euclidean" else "inner_product"  # projected, lengths are no longer one
-    wanted = _ROUGHLY * k
-    rough, _ = exact_neighbors(queries @ few, base @ few, wanted, rough_metric, n_jobs=n_jobs, description=words)
-    nearest = np.sort(rough, axis=1).ravel()
+    rough, _ = exact_neighbors(queries @ few, base @ few, _ROUGHLY * k, rough_metric, n_jobs=n_jobs, description=words)
     offsets = np.arange(len(queries) + 1, dtype=np.int64) * rough.shape[1]
-    none = np.zeros(0)
-    candidates = Candidates(offsets, nearest, none.astype(np.int32), none.astype(np.float32), none.astype(np.int64))
+    unused = np.zeros(0, np.int32), np.zeros(0, np.float32), np.zeros(0, np.int64)
+    candidates = Candidates(offsets, np.sort(rough, axis=1).ravel(), *unused)
     return nearest_candidates(queries, base, candidates, k, metric, n_jobs=n_jobs)[0]
 
 
@@ -323,7 +313,7 @@ def _indicator(ids: Ids, n_columns: int) -> sp.csr_matrix:
     return sp.csr_matrix((np.ones(len(keys), np.float32), columns, indptr), shape=(len(ids), n_columns))
 
 
-def nearest_of(truths: sp.csr_matrix) -> npt.NDArray[np.int32]:
+def nearest_of(truths: sp.csr_matrix) -> Int32:
     """:func:`_indicator` undone: the columns of each row's ones, and -1 where a row has fewer than others."""
     counts = np.diff(truths.indptr)
     nearest = np.full((len(counts), int(counts.max(initial=1))), -1, np.int32)

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan import store
@@ -16,6 +15,7 @@ from sylvan.arrays import validate
 from sylvan.arrays.canonical import Csr, stacked, take_rows
 from sylvan.arrays.label_filter import LabelFilter
 from sylvan.arrays.topk import TopK, answers_of
+from sylvan.arrays.types import Array, Bool, Float16, Float32, Float64, Int32, Int64
 from sylvan.data import Vocabulary
 from sylvan.data.label_terms import named_texts
 from sylvan.errors import DataError
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 KIND = "label-texts"
 _OF_ENCODER = ("vectors.labels", "vectors.judged", "vectors.rows")  # the arrays of a model with an encoder
 MOST_JUDGED = 2_000  # rows that the curve is fitted to, of which it takes four numbers
-_Ids = npt.NDArray[np.int32]
 NamedTexts = dict[str, str]
 
 
@@ -54,23 +53,23 @@ class LabelTexts:
     # shape (n_labels, n_features): the features of each label's text; empty where it has none, or no known word
     texts: Csr
     # shape (m,): the ids of the training rows that are labels' texts; -1 in a model that keeps no rows
-    rows: npt.NDArray[np.int64]
+    rows: Int64
     # shape (m,): the labels of these rows; of several rows of a label, which is then merged, the first is its own text
-    labels: _Ids
+    labels: Int32
     contexts: text_evidence.WordContexts  # what rows look like whose labels have a word in their texts
     # shape (4,) or with vectors (6,), or None: what makes probabilities of `TextScorer`'s evidence; None where there
     # were too few rows to learn it from
-    curve: npt.NDArray[np.float64] | None = None
+    curve: Float64 | None = None
     encoded: EncodedLabels | None = None  # of a model with a text encoder for its labels
     # shape (j,): the ids of the training rows that the curve is fitted to, rising; none in a model that keeps no rows,
     # whose curve stays as it is
-    judged: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    judged: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
     # shape (j, dim): the encoder's, of these rows' texts
-    judged_vectors: npt.NDArray[np.float16] = field(default_factory=lambda: np.zeros((0, 0), np.float16))
+    judged_vectors: Float16 = field(default_factory=lambda: np.zeros((0, 0), np.float16))
 
     def learned_from(
-        self, features: Csr, truth: Csr, weight: npt.NDArray[np.float32] | None, judged: _Ids,
-        vectors: npt.NDArray[np.float16] | None, n_jobs: int | None,
+        self, features: Csr, truth: Csr, weight: Float32 | None, judged: Int32,
+        vectors: Float16 | None, n_jobs: int | None,
     ) -> LabelTexts:  # fmt: skip
         """With contexts and curve of training rows, of which none is a label's text."""
         # Shapes: features, truth (n, d); weight (n,); judged (m,); vectors (m, dim)
@@ -86,16 +85,15 @@ class LabelTexts:
         return cls(none, np.zeros(0, np.int64), np.zeros(0, np.int32), text_evidence.WordContexts.none(n_features))
 
     @property
-    def label_vectors(self) -> npt.NDArray[np.float16] | None:
+    def label_vectors(self) -> Float16 | None:
         """The encoder's vectors of labels' texts, where there is one."""
         return None if self.encoded is None else self.encoded.vectors
 
-    def unlearned(self, counts: npt.NDArray[np.int64]) -> _Ids:
+    def unlearned(self, counts: Int64) -> Int32:
         """The labels that are known by their texts alone, by how many training rows each has; rising."""
         of_texts = np.bincount(self.labels, minlength=self.texts.shape[0])
-        return np.flatnonzero(text_evidence.has_text(self.texts, self.label_vectors) & (counts <= of_texts)).astype(
-            np.int32
-        )
+        alone = text_evidence.has_text(self.texts, self.label_vectors) & (counts <= of_texts)
+        return np.flatnonzero(alone).astype(np.int32)
 
     def grown(self, n_labels: int, n_features: int) -> LabelTexts:
         """With more labels, without texts, and more columns."""
@@ -104,13 +102,11 @@ class LabelTexts:
         encoded = None if self.encoded is None else self.encoded.grown(n_labels)
         return replace(self, texts=texts, contexts=self.contexts.widened(n_features), encoded=encoded)
 
-    def with_texts(self, texts: Csr, labels: _Ids, rows: npt.NDArray[np.int64]) -> LabelTexts:
+    def with_texts(self, texts: Csr, labels: Int32, rows: Int64) -> LabelTexts:
         """With other texts for some labels, one a row of ``texts``, and the ids of these rows."""
         left = self._less(labels)
-        order = np.argsort(labels, kind="stable")
-        place = sp.csr_matrix(
-            (np.ones(len(labels), np.float32), (labels[order], order)), shape=(left.texts.shape[0], len(labels))
-        )
+        entries = np.ones(len(labels), np.float32), (labels, np.arange(len(labels)))
+        place = sp.csr_matrix(entries, shape=(left.texts.shape[0], len(labels)))
         both = sp.csr_matrix(left.texts.to_scipy() + place @ texts.to_scipy())
         both.sort_indices()
         ids = np.concatenate((left.labels, labels)).astype(np.int32)
@@ -124,7 +120,7 @@ class LabelTexts:
         order = np.argsort(becomes[self.labels] != self.labels, kind="stable")  # a label's own text comes first
         return replace(self, rows=self.rows[order], labels=becomes[self.labels][order])
 
-    def left_with(self, ids: npt.NDArray[np.int64]) -> LabelTexts:
+    def left_with(self, ids: Int64) -> LabelTexts:
         """When other training rows are forgotten: a text goes with its row, and what is known of its words."""
         stays = np.isin(self.rows, ids)
         labels, first = np.unique(self.labels, return_index=True)
@@ -134,14 +130,12 @@ class LabelTexts:
             left = replace(left, judged=self.judged[judged], judged_vectors=self.judged_vectors[judged])
         return replace(left, rows=self.rows[stays], labels=self.labels[stays])
 
-    def without(self, labels: npt.NDArray[Any]) -> LabelTexts:
+    def without(self, labels: Array) -> LabelTexts:
         """Without the texts of some labels, and without what is known of their words."""
-        gone = np.isin(np.arange(self.texts.shape[0]), labels)
-        words = self.texts.indices[np.repeat(gone, np.diff(self.texts.indptr))]
-        left = self._less(labels)
-        return replace(left, contexts=left.contexts.without(np.unique(words)))
+        words = take_rows(self.texts, np.unique(labels)).indices
+        return replace(self._less(labels), contexts=self.contexts.without(words))
 
-    def _less(self, labels: npt.NDArray[Any]) -> LabelTexts:
+    def _less(self, labels: Array) -> LabelTexts:
         """Without the texts of some labels, and their rows."""
         stays_there = np.repeat(~np.isin(np.arange(self.texts.shape[0]), labels), np.diff(self.texts.indptr))
         indptr = np.concatenate(([0], np.cumsum(stays_there)))[self.texts.indptr].astype(np.int64)
@@ -152,8 +146,8 @@ class LabelTexts:
 
     def to_state(self) -> store.State:
         """All of it as arrays."""
-        arrays: dict[str, npt.NDArray[Any]] = {"rows": self.rows, "labels": self.labels, **self.contexts.to_arrays()}
-        arrays |= zip(("texts.indptr", "texts.indices", "texts.data"), self.texts[:3], strict=True)
+        arrays: dict[str, Array] = {"rows": self.rows, "labels": self.labels, **self.contexts.to_arrays()}
+        arrays |= {f"texts.{name}": getattr(self.texts, name) for name in text_evidence.CSR_ARRAYS}
         if self.curve is not None:
             arrays["curve"] = self.curve
         if self.encoded is not None:
@@ -183,15 +177,15 @@ class LabelTexts:
         return replace(label_texts, encoded=encoded, judged=judged, judged_vectors=of_rows)
 
 
-def judged_rows(n: int, weight: npt.NDArray[np.float32] | None) -> _Ids:
+def judged_rows(n: int, weight: Float32 | None) -> Int32:
     """Which of n training rows the curve is fitted to, rising; none where there are too few rows."""
     folds = holdout_folds(n, 1, weight, MOST_JUDGED)
     return folds[0].astype(np.int32) if folds else np.zeros(0, np.int32)
 
 
 def with_text_rows(
-    features: Csr, labels: Csr, weight: npt.NDArray[np.float32] | None, texts: Csr, of: _Ids
-) -> tuple[Csr, Csr, npt.NDArray[np.float32] | None]:
+    features: Csr, labels: Csr, weight: Float32 | None, texts: Csr, of: Int32
+) -> tuple[Csr, Csr, Float32 | None]:
     """Training rows and, below them, labels' texts as rows of their labels, of weight 1."""
     below = Csr(
         np.arange(len(of) + 1, dtype=np.int64), of.astype(np.int32), np.ones(len(of), np.float32),
@@ -242,19 +236,18 @@ class LabelTextRanker:
     """Joins answers with labels that are known by their texts alone to those of a model that knows the others."""
 
     known: LabelTexts
-    counts: npt.NDArray[np.int64]  # how many training rows each label has
-    labels: _Ids  # those that are known by their texts alone, rising; at least one
+    counts: Int64  # how many training rows each label has
+    labels: Int32  # those that are known by their texts alone, rising; at least one
 
     @cached_property
     def scorer(self) -> text_evidence.TextScorer:
         """What scores these labels."""
-        return text_evidence.TextScorer(
-            self.known.texts, self.labels, self.known.contexts, vectors=self.known.label_vectors
-        )
+        known = self.known
+        return text_evidence.TextScorer(known.texts, self.labels, known.contexts, vectors=known.label_vectors)
 
     def rank(
-        self, model: Estimator, texts: list[str], rows: Csr, vectors: npt.NDArray[np.float32] | None,
-        answered: npt.NDArray[np.bool_], k: int, options: dict[str, Any],
+        self, model: Estimator, texts: list[str], rows: Csr, vectors: Float32 | None,
+        answered: Bool, k: int, options: dict[str, Any],
     ) -> TopK:  # fmt: skip
         """The ``k`` best labels of either kind for texts, of which some are ``answered`` with labels that rows have
         taught, by the options of the model's ``rank``."""
@@ -281,10 +274,9 @@ def rankers_of(model: Estimator) -> list[Estimator]:
     return list(getattr(model, "members", ())) or [model]
 
 
-def label_counts(model: Estimator) -> npt.NDArray[np.int64]:
+def label_counts(model: Estimator) -> Int64:
     """How many training rows each label has."""
-    counts: npt.NDArray[np.int64] = np.maximum.reduce([each.label_counts_ for each in rankers_of(model)])
-    return counts
+    return np.asarray(np.maximum.reduce([each.label_counts_ for each in rankers_of(model)]))
 
 
 @dataclass(frozen=True)
@@ -296,9 +288,9 @@ class Request:
     given: tuple[Any, Any, Any]  # X, Y and sample_weight of the model's update; texts of labels are their last rows
     options: dict[str, Any]  # of the model's update
     texts: Csr  # shape (m, d): the features of labels' texts that come
-    labels: npt.NDArray[np.int32]  # shape (m,): whose they are
+    labels: Int32  # shape (m,): whose they are
     # labels that are given texts, and the label encoder's vectors of these, in a model whose labels have such
-    vectors: tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]] | None
+    vectors: tuple[Int32, Float32] | None
 
 
 def requested(
@@ -320,14 +312,12 @@ def requested(
         vectorizer = vectorizer.with_terms_of(texts, n_rows)
         options = {**options, "n_features": vectorizer.n_terms_}
     labels, named = np.array([vocabulary.id(name) for name in described], np.int32), list(described.values())
-    gone = np.intersect1d(labels, removed)
-    if len(gone):
+    if len(gone := np.intersect1d(labels, removed)):
         raise DataError(f"label_texts has label {vocabulary[int(gone[0])]!r}, which was removed before.")
     rows = vectorizer.transform_rows(named)
     chosen = np.flatnonzero((np.diff(rows.indptr) > 0) | (labels >= model.model.n_labels_))  # a new label needs a row
-    vectors = None
-    if len(labels) and known is not None and known.encoded is not None:
-        vectors = labels, known.encoded.encode(named, vectorizer.n_jobs)
+    encodes = len(labels) and known is not None and known.encoded is not None
+    vectors = (labels, known.encoded.encode(named, vectorizer.n_jobs)) if encodes else None
     rows, labels = take_rows(rows, chosen), labels[chosen]
     features = None if texts is None else vectorizer.transform_rows(texts)
     rows_of_model: tuple[Any, Any, Any] = features, matrix, sample_weight
@@ -343,7 +333,7 @@ def requested(
     return Request(vectorizer, vocabulary, rows_of_model, options, rows, labels, vectors)
 
 
-def _forgotten(model: Any, labels: npt.NDArray[np.int32], options: dict[str, Any]) -> dict[str, Any]:
+def _forgotten(model: Any, labels: Int32, options: dict[str, Any]) -> dict[str, Any]:
     """What makes a model forget the texts that labels have had until now."""
     known = model.label_texts_
     old = np.zeros(0, np.int64) if known is None else known.rows[np.isin(known.labels, labels)]
@@ -368,18 +358,14 @@ def with_known_texts(known: LabelTexts, features: Csr, truth: Csr, n_labels: int
     return features, truth
 
 
-def texts_after(
-    known: LabelTexts | None, request: Request, model: Any, gone: npt.NDArray[np.int32]
-) -> LabelTexts | None:
+def texts_after(known: LabelTexts | None, request: Request, model: Any, gone: Int32) -> LabelTexts | None:
     """The texts of labels after an update; learned from the rows again where some are forgotten, or texts come."""
     if known is None and not len(request.labels):
         return None
     n_labels, n_features = model.n_labels_, model.n_features_
     stored = getattr(model, "training_rows_", None)
     ids = np.full(len(request.labels), -1) if stored is None else stored.ids[len(stored.ids) - len(request.labels) :]
-    if known is None:
-        known = LabelTexts.empty(n_labels, n_features)
-    known = known.grown(n_labels, n_features)
+    known = (LabelTexts.empty(n_labels, n_features) if known is None else known).grown(n_labels, n_features)
     if len(request.labels):
         known = known.with_texts(request.texts, request.labels, ids.astype(np.int64))
     if request.vectors is not None and known.encoded is not None:

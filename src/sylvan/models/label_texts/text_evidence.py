@@ -6,6 +6,7 @@ rows were left out, makes a probability of them."""
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,10 +18,12 @@ from sylvan import store
 from sylvan.arrays.canonical import Csr, take_rows
 from sylvan.arrays.label_filter import LabelFilter
 from sylvan.arrays.topk import TopK
+from sylvan.arrays.types import Array, Bool, Float32, Float64, Int32, Int64
 from sylvan.indexing import pifa
 from sylvan.matching.neighbors import NeighborIndex
 from sylvan.models.label_changes import best_of_pairs, rows_of
 
+CSR_ARRAYS = ("indptr", "indices", "data")
 PER_LABEL, PER_WORD, PER_TEXT = 256, 32, 300  # largest values kept of a label's rows, of a word and of a prediction
 BLOCK_PRODUCTS = 1 << 24
 
@@ -29,7 +32,7 @@ BLOCK_PRODUCTS = 1 << 24
 class WordContexts:
     """What rows look like whose labels have a word in their texts."""
 
-    words: _Ids  # shape (w,): features, rising
+    words: Int32  # shape (w,): features, rising
     # shape (w, d): of each word, the weighted mean of its labels' rows, at length 1 before all but its largest values
     # are dropped
     means: Csr
@@ -44,10 +47,10 @@ class WordContexts:
         work = np.concatenate(([0], np.cumsum(of_entry)))[by_word.indptr]
         cuts = np.searchsorted(work, np.arange(BLOCK_PRODUCTS, int(work[-1]), BLOCK_PRODUCTS))
         edges = np.unique(np.concatenate(([0], cuts, [len(words)])))
-        parts = [Csr.empty(0, texts.shape[1]).to_scipy()]
-        for first, last in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-            parts.append(_largest(_unit(by_word[first:last] @ label_rows), PER_WORD))
-        return cls(words, sorted_csr(sp.vstack(parts, format="csr")))
+        blocks = itertools.pairwise(edges.tolist())
+        parts = [_largest(_unit(by_word[first:last] @ label_rows), PER_WORD) for first, last in blocks]
+        none = Csr.empty(0, texts.shape[1]).to_scipy()
+        return cls(words, sorted_csr(sp.vstack([none, *parts], format="csr")))
 
     @classmethod
     def none(cls, n_features: int) -> WordContexts:
@@ -58,13 +61,12 @@ class WordContexts:
         """What rows of labels with these texts, of shape (n, d), would look like; rows of length 1, or empty."""
         place = np.full(texts.shape[1], -1, np.int32)
         place[self.words] = np.arange(len(self.words), dtype=np.int32)
-        is_known = place[texts.indices] >= 0
-        indptr = np.concatenate(([0], np.cumsum(is_known)))[texts.indptr]
-        by_word = (texts.data[is_known], place[texts.indices[is_known]], indptr)
+        known = place[texts.indices] >= 0
+        by_word = texts.data[known], place[texts.indices[known]], np.append(0, np.cumsum(known))[texts.indptr]
         words = sp.csr_matrix(by_word, shape=(texts.shape[0], len(self.words)))
         return _unit(_largest(sp.csr_matrix(words @ self.means.to_scipy()), PER_TEXT))
 
-    def without(self, words: npt.NDArray[Any]) -> WordContexts:
+    def without(self, words: Array) -> WordContexts:
         """Without what is known of some words."""
         left = np.flatnonzero(~np.isin(self.words, words))
         return WordContexts(self.words[left], take_rows(self.means, left))
@@ -73,10 +75,9 @@ class WordContexts:
         """With more columns, of which nothing is known."""
         return WordContexts(self.words, self.means._replace(shape=(len(self.words), n_features)))
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self) -> dict[str, Array]:
         """The arrays to store."""
-        names = ("contexts.indptr", "contexts.indices", "contexts.data")
-        return {"words": self.words, **dict(zip(names, self.means[:3], strict=True))}
+        return {"words": self.words, **{f"contexts.{name}": getattr(self.means, name) for name in CSR_ARRAYS}}
 
     @classmethod
     def from_state(cls, state: store.State, n_features: int) -> WordContexts:
@@ -125,9 +126,6 @@ FOLDS, FEWEST_RIGHT = 5, 20
 JUDGED = 20  # labels of a row that the curve is fitted to
 BLOCK_COSINES = 1 << 23  # computed at once
 TIED = 1e-6  # where a vector stands in a product decides on the last bits of its cosine: so near to another it is equal
-_Ids = npt.NDArray[np.int32]
-_Places = npt.NDArray[np.int64]
-_Floats = npt.NDArray[np.float64]
 _Vectors = npt.NDArray[np.floating[Any]]
 # Chosen by trials on eurlex57k and gutenberg, for recall of labels without rows.
 CONTEXT = 0.5  # what predicted rows count for, where the label's own text counts for 1
@@ -139,9 +137,9 @@ BLOCK_ROWS = 4_096
 
 
 def fitted_curve(
-    features: Csr, labels: Csr, texts: Csr, held_out: _Ids, weight: npt.NDArray[np.float32] | None = None,
+    features: Csr, labels: Csr, texts: Csr, held_out: Int32, weight: Float32 | None = None,
     n_jobs: int | None = 1, vectors: tuple[_Vectors, _Vectors] | None = None,
-) -> _Floats | None:  # fmt: skip
+) -> Float64 | None:  # fmt: skip
     """The curve that makes probabilities of evidence. Fitted to labels that have rows as if they had none: a fifth of
     them at a time is left out of what the others' words say of rows, and so are the rows ``held_out``, for which they
     are judged."""
@@ -170,7 +168,7 @@ def fitted_curve(
     return _logistic(evidence, right, weighed)
 
 
-def _logistic(evidence: _Floats, right: npt.NDArray[np.bool_], weight: npt.NDArray[Any]) -> _Floats:
+def _logistic(evidence: Float64, right: Bool, weight: Array) -> Float64:
     """Logistic regression by Newton's method, with a ridge that keeps it finite where classes can be divided."""
     X = np.concatenate((np.ones((len(evidence), 1)), evidence), axis=1)
     beta = np.zeros(X.shape[1])
@@ -191,27 +189,28 @@ def _logistic(evidence: _Floats, right: npt.NDArray[np.bool_], weight: npt.NDArr
 class Near(NamedTuple):
     """Candidates of rows."""
 
-    row: npt.NDArray[np.int64]  # shape (m,): rising
-    place: _Ids  # shape (m,): of labels among those that are scored; rising in each row
-    cosine: npt.NDArray[np.float32]  # shape (m,)
+    row: Int64  # shape (m,): rising
+    place: Int32  # shape (m,): of labels among those that are scored; rising in each row
+    cosine: Float32  # shape (m,)
     # shape (n,): of each row, the mean of its highest cosines with any label, those below 0 counting as 0
-    usual: npt.NDArray[np.float64]
+    usual: Float64
 
 
 class LabelCosines:
     """The cosines of rows with some labels."""
 
-    def __init__(self, vectors: _Vectors, labels: _Ids, n_usual: int) -> None:
+    def __init__(self, vectors: _Vectors, labels: Int32, n_usual: int) -> None:
         # Shape: vectors (n_labels, dim)
         self._vectors = np.ascontiguousarray(vectors, np.float32)
         self._labels, self._n_usual = labels, n_usual
 
-    def near(self, rows: _Vectors, places: _Ids, n: int, masks: list[npt.NDArray[np.bool_]] | None = None) -> Near:
+    def near(self, rows: _Vectors, places: Int32, n: int, masks: list[Bool] | None = None) -> Near:
         """The ``n`` nearest labels of each row, with those that are as near as the last, beside its candidates."""
         # Shapes: rows (n_rows, dim); places (n_rows, c)
         rows = np.asarray(rows, np.float32)
         n_block = max(1, BLOCK_COSINES // max(1, len(self._vectors)))
-        blocks, usual = [], np.zeros(len(rows))
+        blocks = [(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32))]
+        usual = np.zeros(len(rows))
         for first in range(0, len(rows), n_block):
             last = min(first + n_block, len(rows))
             every = rows[first:last] @ self._vectors.T
@@ -225,18 +224,15 @@ class LabelCosines:
             wanted[row, places[first:last][row, column]] = True
             row, place = np.nonzero(wanted)
             blocks.append((row + first, place.astype(np.int32), of_labels[row, place]))
-        if not blocks:
-            return Near(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32), usual)
-        rows_of, places_of, cosines = zip(*blocks, strict=True)
-        return Near(np.concatenate(rows_of), np.concatenate(places_of), np.concatenate(cosines), usual)
+        rows_of, places_of, cosines = (np.concatenate(part) for part in zip(*blocks, strict=True))
+        return Near(rows_of, places_of, cosines, usual)
 
 
-def _nearest(cosines: npt.NDArray[np.float32], n: int) -> npt.NDArray[np.bool_]:
+def _nearest(cosines: Float32, n: int) -> Bool:
     """Flags of the ``n`` highest of each row, and of those equal to the last of them; none at or below 0."""
     if n < cosines.shape[1]:
         least = np.partition(cosines, cosines.shape[1] - n, axis=1)[:, cosines.shape[1] - n, None]
-        wanted: npt.NDArray[np.bool_] = (cosines >= least - np.float32(TIED)) & (cosines > 0)
-        return wanted
+        return np.asarray((cosines >= least - np.float32(TIED)) & (cosines > 0))
     return cosines > 0
 
 
@@ -245,17 +241,17 @@ def n_evidence(with_vectors: bool) -> int:
     return 5 if with_vectors else 3
 
 
-def has_text(texts: Csr, vectors: _Vectors | None) -> npt.NDArray[np.bool_]:
+def has_text(texts: Csr, vectors: _Vectors | None) -> Bool:
     """Which labels have a text with a known word, or a vector."""
-    described: npt.NDArray[np.bool_] = np.diff(texts.indptr) > 0
-    return described if vectors is None else described | vectors.any(axis=1)
+    described = np.diff(texts.indptr) > 0
+    return np.asarray(described if vectors is None else described | vectors.any(axis=1))
 
 
 class TextScorer:
     """How well some labels fit rows, by the labels' texts."""
 
     def __init__(
-        self, texts: Csr, labels: _Ids, contexts: WordContexts, index: NeighborIndex | None = None,
+        self, texts: Csr, labels: Int32, contexts: WordContexts, index: NeighborIndex | None = None,
         vectors: _Vectors | None = None,  # shape (n_labels, dim): an encoder's vectors of all texts, of length 1
     ) -> None:  # fmt: skip
         # Shape: texts (n_labels, d)
@@ -270,7 +266,7 @@ class TextScorer:
 
     def evidence(
         self, rows: Csr, n_candidates: int, allowed: LabelFilter | None = None, vectors: _Vectors | None = None
-    ) -> tuple[_Places, _Ids, _Floats]:
+    ) -> tuple[Int64, Int32, Float64]:
         """What speaks for the ``n_candidates`` most similar labels of each row. With ``vectors``, the encoder's of the
         rows, of shape (n, dim), as many labels of the highest cosines are candidates besides."""
         # Returns row (m,), label (m,), evidence (m, 3)
@@ -289,27 +285,23 @@ class TextScorer:
         by_words = np.stack((similarity, usual[row], _shared(rows, row, self._own, place)), axis=1)
         return row, self.labels[place], np.column_stack((np.log(np.maximum(by_words, LEAST)), *more))
 
-    def _masks(self, n_rows: int, allowed: LabelFilter | None) -> list[npt.NDArray[np.bool_]] | None:
+    def _masks(self, n_rows: int, allowed: LabelFilter | None) -> list[Bool] | None:
         """Which of the labels may be answered: one mask for all rows, or one a row."""
         if allowed is None:
             return None
         return [allowed.mask(row)[self.labels] for row in range(1 if allowed.rows is None else n_rows)]
 
-    def _similarities(self, rows: Csr, row: _Places, place: _Ids, known: _Places, similarity: Any) -> _Floats:
+    def _similarities(self, rows: Csr, row: Int64, place: Int32, known: Int64, similarity: Any) -> Float64:
         """The similarity of each pair, which is known for the pairs row · labels + place in ``known``."""
-        order = np.argsort(known)
-        pair = row * len(self.labels) + place
+        order, pair = np.argsort(known), row * len(self.labels) + place
         position = np.searchsorted(known[order], pair)
-        is_known = np.zeros(len(pair), bool)
-        inside = position < len(known)
-        is_known[inside] = known[order][position[inside]] == pair[inside]
-        result = np.empty(len(pair), np.float64)
+        is_known, result = np.isin(pair, known), np.empty(len(pair), np.float64)
         result[is_known] = similarity[order][position[is_known]]
         rest = np.flatnonzero(~is_known)
         result[rest] = _shared(rows.unit_rows(), row[rest], self._both, place[rest], weighed=True)
         return result
 
-    def _candidates(self, rows: Csr, n: int, allowed: LabelFilter | None) -> tuple[_Ids, npt.NDArray[np.float32]]:
+    def _candidates(self, rows: Csr, n: int, allowed: LabelFilter | None) -> tuple[Int32, Float32]:
         """The most similar of the labels, by their places among these, of each row."""
         masks = self._masks(rows.shape[0], allowed)
         if masks is None or len(masks) == 1:
@@ -322,7 +314,7 @@ class TextScorer:
         assert self._cosines is not None
         return float(np.asarray(vector, np.float32) @ self._cosines._vectors[label])
 
-    def shared_features(self, row: Csr, label: int) -> _Ids:
+    def shared_features(self, row: Csr, label: int) -> Int32:
         """The features that a label's text and one row have in common, those that count most in the text first."""
         place = int(np.searchsorted(self.labels, label))
         text = take_rows(self._own, np.array([place]))
@@ -330,7 +322,7 @@ class TextScorer:
         return text.indices[both][np.argsort(-text.data[both], kind="stable")]
 
     def rank(
-        self, rows: Csr, k: int, curve: _Floats, allowed: LabelFilter | None = None, vectors: _Vectors | None = None
+        self, rows: Csr, k: int, curve: Float64, allowed: LabelFilter | None = None, vectors: _Vectors | None = None
     ) -> TopK:
         """The ``k`` labels of highest probability for each row; fewer where fewer share anything with it."""
         n_rows, tops = rows.shape[0], []
@@ -345,13 +337,12 @@ class TextScorer:
         return rows_of(tops, k)
 
 
-def probabilities(curve: _Floats, evidence: _Floats) -> npt.NDArray[np.float32]:
+def probabilities(curve: Float64, evidence: Float64) -> Float32:
     """What a curve makes of evidence."""
     total = np.full(len(evidence), curve[0])
     for slope, values in zip(curve[1:], evidence.T, strict=True):  # a product's last bits depend on its rows' number
         total += slope * values
-    result: npt.NDArray[np.float32] = (1 / (1 + np.exp(-np.clip(total, -80, 80)))).astype(np.float32)
-    return result
+    return np.asarray((1 / (1 + np.exp(-np.clip(total, -80, 80)))).astype(np.float32))
 
 
 def joined(first: TopK, second: TopK, k: int) -> TopK:
@@ -362,7 +353,7 @@ def joined(first: TopK, second: TopK, k: int) -> TopK:
     return TopK(np.take_along_axis(labels, order, axis=1), np.take_along_axis(scores, order, axis=1))
 
 
-def _shared(rows: Csr, row: _Places, of: Csr, place: _Ids, weighed: bool = False) -> _Floats:
+def _shared(rows: Csr, row: Int64, of: Csr, place: Int32, weighed: bool = False) -> Float64:
     """The sum of what ``of[place]`` has of the features of the row beside it, times the row's values if ``weighed``."""
     if not rows.nnz or not len(row):
         return np.zeros(len(row))
@@ -374,5 +365,4 @@ def _shared(rows: Csr, row: _Places, of: Csr, place: _Ids, weighed: bool = False
     position = np.minimum(np.searchsorted(has, wanted), len(has) - 1)
     values = values_of.data * rows.data[position] if weighed else values_of.data
     shared = np.where(has[position] == wanted, values, np.float32(0))
-    result: _Floats = np.bincount(pair, shared, minlength=len(row)).astype(np.float64)
-    return result
+    return np.asarray(np.bincount(pair, shared, minlength=len(row)), np.float64)

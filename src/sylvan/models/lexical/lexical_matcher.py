@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from typing import Annotated, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sylvan import store
 from sylvan.arrays import validate
 from sylvan.arrays.canonical import Csr
 from sylvan.arrays.label_filter import LabelFilter
 from sylvan.arrays.topk import TopK
+from sylvan.arrays.types import Array, Bool, Float32, Int32
 from sylvan.data import Vocabulary
 from sylvan.data.label_terms import label_terms
 from sylvan.errors import DataError, ParameterError, UnsupportedError
@@ -157,14 +157,12 @@ class LexicalMatcher(TextEstimator):
         return self
 
     def fit_holding_out(  # type: ignore[override]  # the options that it takes are named
-        self, X: Any, Y: Any, rows: npt.NDArray[np.int32], sample_weight: Any = None, *, label_texts: Any = None
+        self, X: Any, Y: Any, rows: Int32, sample_weight: Any = None, *, label_texts: Any = None
     ) -> TopK | None:
         """As :meth:`fit`; see :meth:`Estimator.fit_holding_out`."""
         return self._fit(X, Y, sample_weight, label_texts, rows)
 
-    def _fit(
-        self, X: Any, Y: Any, sample_weight: Any, label_texts: Any, rows: npt.NDArray[np.int32] | None
-    ) -> TopK | None:
+    def _fit(self, X: Any, Y: Any, sample_weight: Any, label_texts: Any, rows: Int32 | None) -> TopK | None:
         self.check_params()
         texts, names, truth, weight = self._rows(X, Y, sample_weight)
         if not texts and label_texts is None:
@@ -181,9 +179,8 @@ class LexicalMatcher(TextEstimator):
             rows = next(iter(holdout_folds(len(texts), 1, weight)), None)
         if texts:
             each = np.ones(len(texts), np.float32) if weight is None else weight
-            scorer, top = matching.learned(
-                self, matching.TextMatcher(words, lexicon.kernel, self.partial), texts, truth, each, rows
-            )
+            matcher = matching.TextMatcher(words, lexicon.kernel, self.partial)
+            scorer, top = matching.learned(self, matcher, texts, truth, each, rows)
         self.vocabulary_, self.terms_, self._words, self._lexicon = vocabulary, stored, words, lexicon
         self._scorer, self._removed, self.calibrator_ = scorer, np.zeros(0, np.int32), None
         (self.n_rows_, self.n_labels_), self.n_features_ = truth.shape, lexicon.n_words
@@ -194,9 +191,7 @@ class LexicalMatcher(TextEstimator):
             self.calibrator_ = calibrated(self.calibration, top, rows, truth, weight)
         return self.probabilities(top)
 
-    def _rows(
-        self, X: Any, Y: Any, sample_weight: Any
-    ) -> tuple[tuple[str, ...], Vocabulary, Csr, npt.NDArray[np.float32] | None]:
+    def _rows(self, X: Any, Y: Any, sample_weight: Any) -> tuple[tuple[str, ...], Vocabulary, Csr, Float32 | None]:
         """Texts, names and matrix of labels, and weights."""
         if (X is None) != (Y is None):
             raise DataError("fit takes X and Y together: the texts, and their labels.")
@@ -256,8 +251,8 @@ class LexicalMatcher(TextEstimator):
         n_labels, stored = len(vocabulary), self.terms_.with_others(StoredTerms.of(terms, vocabulary))
         words, lexicon = stored.lexicon(n_labels, self.stem, self.lemmatize)
         ids = np.array([vocabulary.id(name) for name in names], np.int32)
-        moved = truth._replace(indices=ids[truth.indices], shape=(len(texts), n_labels)).to_scipy()
-        truth = validate.labels(moved)
+        moved = truth._replace(indices=ids[truth.indices], shape=(len(texts), n_labels))
+        truth = validate.labels(moved.to_scipy())
         rows = self._scorer.rows.plus(matching.MatchedRows.none(n_labels))
         if texts:
             matcher = matching.TextMatcher(words, lexicon.kernel, self.partial)
@@ -281,7 +276,7 @@ class LexicalMatcher(TextEstimator):
         """What names and relations tie labels to each other; made when it is first asked for."""
         return self._lexicon.ties
 
-    def known_texts(self, X: Iterable[str]) -> npt.NDArray[np.bool_]:
+    def known_texts(self, X: Iterable[str]) -> Bool:
         """Which texts have a word that a label has; no label is found in others.
 
         Parameters
@@ -315,7 +310,7 @@ class LexicalMatcher(TextEstimator):
 
         return rows_of(self.matcher_.each(as_documents(texts), work, self.n_jobs, "Ranking"), k)
 
-    def features(self, texts: Iterable[str], candidates: Any) -> npt.NDArray[np.float32]:
+    def features(self, texts: Iterable[str], candidates: Any) -> Float32:
         """What is known of some labels in some texts: the columns by which the matcher ranks.
 
         Parameters
@@ -353,14 +348,14 @@ class LexicalMatcher(TextEstimator):
         pairs = Csr(offsets, labels, np.ones(len(labels), np.float32), (len(documents), self.n_labels_))
         of_rows = self._scorer.rows
 
-        def work(first: int, last: int, found: Any) -> npt.NDArray[np.float32]:
+        def work(first: int, last: int, found: Any) -> Float32:
             return matching.feature_columns(found, of_rows)
 
         parts = self.matcher_.each(documents, work, self.n_jobs, given=pairs)
         columns = np.concatenate([np.zeros((0, len(matching.FEATURES)), np.float32), *parts])
-        result = np.zeros((listed.size, len(matching.FEATURES)), np.float32)
-        result[valid] = columns[back.ravel()]
-        return result.reshape(*listed.shape, len(matching.FEATURES))
+        result = np.zeros((*listed.shape, len(matching.FEATURES)), np.float32)
+        result[listed >= 0] = columns[back.ravel()]
+        return result
 
     def without_rows(self, texts: Iterable[str], Y: Any, sample_weight: Any = None) -> LexicalMatcher:
         """The same matcher, which counts how often labels were right without some of the rows that it counted.
@@ -446,7 +441,7 @@ class LexicalMatcher(TextEstimator):
     def rank_options(self) -> list[str]:
         return ["allowed", "denied"]
 
-    def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
+    def _drop_labels(self, ids: Int32) -> None:
         self.terms_ = self.terms_.without(ids)
         self._scorer = matching.LabelScorer(self._scorer.rows.without(ids), self._scorer.trees)
         self._note_dropped(ids)
@@ -458,7 +453,7 @@ class LexicalMatcher(TextEstimator):
         state.version = self.layout if self._words.rules == RULES else 1
         return state
 
-    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
+    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, Array], dict[str, store.State]]:
         meta, arrays, parts = super()._fitted_state()
         meta |= {"n_rows": self.n_rows_, "n_labels": self.n_labels_, "library": self._words.library}
         arrays |= {"label_counts": self.label_counts_, "rows": self._scorer.rows.to_array()}
@@ -501,7 +496,7 @@ def _with_names(vocabulary: Vocabulary, names: Iterable[str]) -> Vocabulary:
     return type(vocabulary)([*vocabulary, *new]) if new else vocabulary
 
 
-def _listed_labels(candidates: Any, n: int, n_labels: int) -> npt.NDArray[np.int32]:
+def _listed_labels(candidates: Any, n: int, n_labels: int) -> Int32:
     """Candidates as label ids of shape (n, k), verified."""
     listed = np.asarray(candidates.labels if isinstance(candidates, TopK) else candidates)
     if listed.ndim != 2 or len(listed) != n or listed.dtype.kind not in "iu":

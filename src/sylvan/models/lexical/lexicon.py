@@ -9,11 +9,11 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from sylvan import kernels, store
 from sylvan.arrays.canonical import Csr
+from sylvan.arrays.types import Array, Bool, Float32, Int32, Int64, UInt8
 from sylvan.errors import ModelError
 
 FORM_KINDS = ("preferred", "alternative", "hidden", "derived")
@@ -23,25 +23,23 @@ COUNTS = (
     *FORM_KINDS, "sentences", "inside", "first", "last", "words", "capitals", "others", "share", "bm25", "parts",
     "broader", "narrower", "related",
 )  # fmt: skip
+RELATIONS = ("broader", "narrower", "related")
 OF_COMPANY = ("words", "first_part", "last_part", "broader", "narrower", "related", "siblings")
 _MOST_SET_WORDS = 64  # larger sets aren't looked for
 _K1, _B = 1.2, 0.75  # of BM25, the usual ones
 
-_Ids = npt.NDArray[np.int32]
-_Columns = npt.NDArray[np.uint8]
-_Offsets = npt.NDArray[np.int64]
 _NO_LINKS = np.zeros(0, np.int32)
 
 
 class FormRows(NamedTuple):
     """The forms of labels as word ids."""
 
-    labels: _Ids  # shape (n_forms,)
-    kinds: npt.NDArray[np.uint8]  # shape (n_forms,): places in `FORM_KINDS`, or `DEFINITION`, or `PART`
-    offsets: _Offsets  # shape (n_forms + 1,)
-    words: _Ids
+    labels: Int32  # shape (n_forms,)
+    kinds: UInt8  # shape (n_forms,): places in `FORM_KINDS`, or `DEFINITION`, or `PART`
+    offsets: Int64  # shape (n_forms + 1,)
+    words: Int32
 
-    def some(self, which: npt.NDArray[np.bool_]) -> FormRows:
+    def some(self, which: Bool) -> FormRows:
         """Some of the forms."""
         lengths = np.diff(self.offsets)
         offsets = np.concatenate(([0], np.cumsum(lengths[which]))).astype(np.int64)
@@ -51,40 +49,24 @@ class FormRows(NamedTuple):
 class Candidates(NamedTuple):
     """Labels that may be those of some documents, and what was counted of them."""
 
-    offsets: _Offsets  # shape (n_documents + 1,)
-    labels: _Ids  # shape (n_candidates,): rising in each document
+    offsets: Int64  # shape (n_documents + 1,)
+    labels: Int32  # shape (n_candidates,): rising in each document
     # shape (n_candidates,): whether all words of one of the label's forms stand in one sentence
-    found: npt.NDArray[np.uint8]
-    counts: npt.NDArray[np.float32]  # shape (n_candidates, len(COUNTS))
-    best_bm25: npt.NDArray[np.float32]  # shape (n_documents,): the highest of any label
-    n_words: npt.NDArray[np.int64]  # shape (n_documents,)
+    found: UInt8
+    counts: Float32  # shape (n_candidates, len(COUNTS))
+    best_bm25: Float32  # shape (n_documents,): the highest of any label
+    n_words: Int64  # shape (n_documents,)
 
     @property
-    def documents(self) -> npt.NDArray[np.int64]:
+    def documents(self) -> Int64:
         """The document of each candidate."""
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
-    def some(self, which: npt.NDArray[np.bool_]) -> Candidates:
+    def some(self, which: Bool) -> Candidates:
         """Some of the candidates."""
         offsets = np.concatenate(([0], np.cumsum(which)))[self.offsets].astype(np.int64)
         return self._replace(
             offsets=offsets, labels=self.labels[which], found=self.found[which], counts=self.counts[which]
-        )
-
-    def of_documents(self, documents: npt.NDArray[np.bool_]) -> Candidates:
-        """Those of some of the documents."""
-        left = self.some(documents[self.documents])
-        offsets = np.concatenate(([0], np.cumsum(np.diff(self.offsets)[documents]))).astype(np.int64)
-        return left._replace(offsets=offsets, best_bm25=self.best_bm25[documents], n_words=self.n_words[documents])
-
-    @classmethod
-    def joined(cls, parts: Sequence[Candidates]) -> Candidates:
-        """Those of consecutive documents."""
-        starts = np.cumsum([0, *(len(part.labels) for part in parts)])
-        offsets = [part.offsets[1:] + start for part, start in zip(parts, starts[:-1], strict=True)]
-        return cls(
-            np.concatenate([np.zeros(1, np.int64), *offsets]),
-            *(np.concatenate([getattr(part, name) for part in parts]) for name in cls._fields[1:]),
         )
 
 
@@ -105,7 +87,7 @@ class LabelTies:
     related: Csr
 
     @cached_property
-    def items(self) -> tuple[Csr, _Columns]:
+    def items(self) -> tuple[Csr, UInt8]:
         """What labels may share, as one matrix, and of each item the place in OF_COMPANY."""
         parts = {
             "words": self.words, "first_part": self.first_part, "last_part": self.last_part, "siblings": self.broader
@@ -114,7 +96,7 @@ class LabelTies:
         return _side_by_side(*parts.values()), np.repeat(columns, [part.shape[1] for part in parts.values()])
 
     @cached_property
-    def pairs(self) -> tuple[Csr, _Columns]:
+    def pairs(self) -> tuple[Csr, UInt8]:
         """The labels that each is broader, narrower or related to, side by side, and the places in OF_COMPANY."""
         parts = {"broader": self.broader, "narrower": self.narrower, "related": self.related}
         return _side_by_side(*parts.values()), np.array([OF_COMPANY.index(name) for name in parts], np.uint8)
@@ -127,45 +109,42 @@ class Lexicon:
     # phrase_first, phrase_word, phrase_fail, phrase_next, phrase_ending: the automaton of all forms: where the children
     # of a node begin, the word that leads to a node, the node of the longest proper suffix, the next of these at which
     # a form ends, and the number of the form that ends at a node, -1 for none (Aho & Corasick 1975)
-    phrase_first: _Ids
-    phrase_word: _Ids
-    phrase_fail: _Ids
-    phrase_next: _Ids
-    phrase_ending: _Ids
+    phrase_first: Int32
+    phrase_word: Int32
+    phrase_fail: Int32
+    phrase_next: Int32
+    phrase_ending: Int32
     # phrase_offsets, phrase_labels, phrase_kinds: the labels of each distinct form, and of which kind it is of them
-    phrase_offsets: _Offsets
-    phrase_labels: _Ids
-    phrase_kinds: npt.NDArray[np.uint8]
+    phrase_offsets: Int64
+    phrase_labels: Int32
+    phrase_kinds: UInt8
     # part_offsets, part_phrases: the parts of each label's heading in their order, as numbers of distinct forms
-    part_offsets: _Offsets
-    part_phrases: _Ids
-    set_first: _Ids  # set_first, set_word, set_ending: the trie of the forms as sets of words, the rarest first
-    set_word: _Ids
-    set_ending: _Ids
-    set_offsets: _Offsets  # set_offsets, set_labels: the labels of each distinct set
-    set_labels: _Ids
+    part_offsets: Int64
+    part_phrases: Int32
+    set_first: Int32  # set_first, set_word, set_ending: the trie of the forms as sets of words, the rarest first
+    set_word: Int32
+    set_ending: Int32
+    set_offsets: Int64  # set_offsets, set_labels: the labels of each distinct set
+    set_labels: Int32
     # posting_offsets, posting_labels, posting_values, idf: the labels with each word, the parts of BM25 that don't
     # depend on a document, and the words' weights
-    posting_offsets: _Offsets
-    posting_labels: _Ids
-    posting_values: npt.NDArray[np.float32]
-    idf: npt.NDArray[np.float32]
-    form_offsets: _Offsets  # form_offsets, form_set_offsets, form_words: the sets of each label, and their words
-    form_set_offsets: _Offsets
-    form_words: _Ids
+    posting_offsets: Int64
+    posting_labels: Int32
+    posting_values: Float32
+    idf: Float32
+    form_offsets: Int64  # form_offsets, form_set_offsets, form_words: the sets of each label, and their words
+    form_set_offsets: Int64
+    form_words: Int32
     # how labels are related
-    broader_offsets: _Offsets
-    broader_labels: _Ids
-    narrower_offsets: _Offsets
-    narrower_labels: _Ids
-    related_offsets: _Offsets
-    related_labels: _Ids
+    broader_offsets: Int64
+    broader_labels: Int32
+    narrower_offsets: Int64
+    narrower_labels: Int32
+    related_offsets: Int64
+    related_labels: Int32
 
     @classmethod
-    def build(
-        cls, forms: FormRows, content: npt.NDArray[np.bool_], n_labels: int,
-        broader: npt.NDArray[np.int32], related: npt.NDArray[np.int32],
-    ) -> Lexicon:  # fmt: skip
+    def build(cls, forms: FormRows, content: Bool, n_labels: int, broader: Int32, related: Int32) -> Lexicon:
         """From the forms of labels."""
         # Shapes: content (n_words,); broader, related (n, 2)
         n_words, forms = len(content), forms.some(np.diff(forms.offsets) > 0)
@@ -199,7 +178,7 @@ class Lexicon:
         lexicon.sets(self.set_first, self.set_word, self.set_ending, self.set_offsets, self.set_labels)
         lexicon.postings(self.posting_offsets, self.posting_labels, self.posting_values, self.idf)
         lexicon.forms(self.form_offsets, self.form_set_offsets, self.form_words)
-        for which, name in enumerate(("broader", "narrower", "related")):
+        for which, name in enumerate(RELATIONS):
             lexicon.relations(which, getattr(self, f"{name}_offsets"), getattr(self, f"{name}_labels"))
         return lexicon
 
@@ -211,17 +190,14 @@ class Lexicon:
         by_word = sp.csr_matrix((idf, self.posting_labels, self.posting_offsets), (self.n_words, n_labels))
         words = Csr.of(by_word.T.tocsr().astype(np.float32)).unit_rows()
         n_phrases = len(self.phrase_offsets) - 1
-        return LabelTies(
-            words, _ones(*_one_part(self, False), n_phrases), _ones(*_one_part(self, True), n_phrases),
-            _ones(self.broader_offsets, self.broader_labels, n_labels),
-            _ones(self.narrower_offsets, self.narrower_labels, n_labels),
-            _ones(self.related_offsets, self.related_labels, n_labels),
-        )  # fmt: skip
+        parts = (_ones(*_one_part(self, last), n_phrases) for last in (False, True))
+        pairs = ((getattr(self, f"{name}_offsets"), getattr(self, f"{name}_labels")) for name in RELATIONS)
+        return LabelTies(words, *parts, *(_ones(*each, n_labels) for each in pairs))
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name not in ("kernel", "ties")}
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self) -> dict[str, Array]:
         """The arrays by the names that they are stored under."""
         return {f"lexicon.{field.name}": getattr(self, field.name) for field in fields(self)}
 
@@ -229,15 +205,15 @@ class Lexicon:
     def from_state(cls, state: store.State, n_labels: int, n_words: int) -> Lexicon:
         """From :meth:`to_arrays`' result, verified."""
 
-        def ids(name: str, n_ids: int, n: int | None = None, dtype: type = np.int32) -> npt.NDArray[Any]:
+        def ids(name: str, n_ids: int, n: int | None = None, dtype: type = np.int32) -> Array:
             return store.need_range(state, f"lexicon.{name}", 0, n_ids - 1, dtype, (n,))
 
-        def offsets(name: str, total: int, n: int | None = None) -> npt.NDArray[np.int64]:
+        def offsets(name: str, total: int, n: int | None = None) -> Int64:
             return store.need_offsets(state, f"lexicon.{name}_offsets", total, None if n is None else n + 1)
 
-        arrays: dict[str, npt.NDArray[Any]] = {}
-        lists: dict[str, int | None] = {"phrase": None, "set": None, "posting": n_words}
-        for name, n in (lists | dict.fromkeys(("broader", "narrower", "related"), n_labels)).items():
+        arrays: dict[str, Array] = {}
+        lists = {"phrase": None, "set": None, "posting": n_words, **dict.fromkeys(RELATIONS, n_labels)}
+        for name, n in lists.items():
             arrays[f"{name}_labels"] = ids(f"{name}_labels", n_labels)
             arrays[f"{name}_offsets"] = offsets(name, len(arrays[f"{name}_labels"]), n)
         for name, links in (("phrase", ("fail", "next")), ("set", ())):
@@ -255,9 +231,7 @@ class Lexicon:
         return cls(**arrays)
 
 
-def _need_trie(
-    state: store.State, name: str, fields: Sequence[str], n_words: int, n_endings: int
-) -> dict[str, npt.NDArray[Any]]:
+def _need_trie(state: store.State, name: str, fields: Sequence[str], n_words: int, n_endings: int) -> dict[str, Array]:
     """A trie of a loaded lexicon, verified."""
     first = store.need_array(state, f"lexicon.{name}_first", np.int32, (None,))
     shape = (max(len(first) - 1, 1),)
@@ -272,9 +246,7 @@ def _need_trie(
     return {f"{name}_first": first, **{f"{name}_{each}": array for each, array in arrays.items()}}
 
 
-def _lists(
-    name: str, keys: npt.NDArray[Any], labels: npt.NDArray[Any], n: int, rising: bool = True
-) -> Mapping[str, npt.NDArray[Any]]:
+def _lists(name: str, keys: Array, labels: Array, n: int, rising: bool = True) -> Mapping[str, Array]:
     """The labels of each key below n, each once, rising or in the order in which they come."""
     pairs = np.column_stack((keys, labels)).astype(np.int64).reshape(-1, 2)
     if rising:
@@ -286,7 +258,7 @@ def _lists(
     return {f"{name}_offsets": offsets, f"{name}_labels": pairs[:, 1].astype(np.int32)}
 
 
-def _phrases(forms: FormRows, n_words: int, n_labels: int) -> Mapping[str, npt.NDArray[Any]]:
+def _phrases(forms: FormRows, n_words: int, n_labels: int) -> Mapping[str, Array]:
     """The automaton of the forms; of a label's equal forms, the kind that comes first counts. And labels' parts."""
     *trie, number = kernels.build_trie(forms.offsets, forms.words, n_words, True)
     part = forms.kinds == PART
@@ -305,9 +277,7 @@ def _phrases(forms: FormRows, n_words: int, n_labels: int) -> Mapping[str, npt.N
     }  # fmt: skip
 
 
-def _sets(
-    forms: FormRows, content: npt.NDArray[np.bool_], n_words: int, n_labels: int
-) -> Mapping[str, npt.NDArray[Any]]:
+def _sets(forms: FormRows, content: Bool, n_words: int, n_labels: int) -> Mapping[str, Array]:
     """The trie of the forms' sets of words, and each label's sets."""
     form = np.repeat(np.arange(len(forms.labels)), np.diff(forms.offsets))  # in which each word stands
     counts = content[forms.words]
@@ -339,7 +309,7 @@ def _sets(
     }  # fmt: skip
 
 
-def _postings(forms: FormRows, n_words: int, n_labels: int) -> Mapping[str, npt.NDArray[Any]]:
+def _postings(forms: FormRows, n_words: int, n_labels: int) -> Mapping[str, Array]:
     """BM25 (Robertson & Walker 1994) of labels as documents: all their forms' words, and those of definitions."""
     labels = np.repeat(forms.labels, np.diff(forms.offsets)).astype(np.int64)
     keys, counts = np.unique(forms.words.astype(np.int64) * n_labels + labels, return_counts=True)
@@ -361,18 +331,18 @@ def _side_by_side(*matrices: Csr) -> Csr:
     return Csr.of(sp.hstack([matrix.to_scipy() for matrix in matrices], "csr").astype(np.float32))
 
 
-def _one_part(lexicon: Lexicon, last: bool) -> tuple[npt.NDArray[np.int64], _Ids]:
+def _one_part(lexicon: Lexicon, last: bool) -> tuple[Int64, Int32]:
     """The first or the last part of each label's heading, where it is one of several parts."""
     has = np.diff(lexicon.part_offsets) > 0
     at = lexicon.part_offsets[1:][has] - 1 if last else lexicon.part_offsets[:-1][has]
     return np.concatenate(([0], np.cumsum(has))).astype(np.int64), lexicon.part_phrases[at]
 
 
-def _ones(offsets: npt.NDArray[np.int64], ids: _Ids, n: int) -> Csr:
+def _ones(offsets: Int64, ids: Int32, n: int) -> Csr:
     return Csr(offsets, ids, np.ones(len(ids), np.float32), (len(offsets) - 1, n))
 
 
-def company_columns(labels: _Ids, mean: npt.NDArray[np.float32], ties: LabelTies) -> npt.NDArray[np.float32]:
+def company_columns(labels: Int32, mean: Float32, ties: LabelTies) -> Float32:
     """What the other candidates of a row, each by its mean score, say for a candidate."""
     # Shapes: labels (n, k); mean (n, k); returns (n, k, 7)
     n, k = labels.shape

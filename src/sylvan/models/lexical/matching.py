@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from sylvan import kernels, store
 from sylvan.arrays.canonical import Csr
 from sylvan.arrays.label_filter import LabelFilter
 from sylvan.arrays.topk import TopK
+from sylvan.arrays.types import Array, Bool, Float32, Float64, Int32
 from sylvan.models.base import CANDIDATES
-from sylvan.models.label_changes import best_of_pairs
-from sylvan.models.lexical.lexicon import COUNTS, Candidates
+from sylvan.models.label_changes import best_of_pairs, rows_of
+from sylvan.models.lexical.lexicon import COUNTS, FORM_KINDS, RELATIONS, Candidates
 from sylvan.parallel import map_parallel, resolve_jobs
 from sylvan.ranking.boosted_trees import BoostedTrees
 from sylvan.text.counting import chunks
@@ -28,7 +28,9 @@ FEATURES = (
     "label_rows", "keyphraseness", "tf_idf",
 )  # fmt: skip
 _PRIOR = 2.0  # rows' worth of what holds for all labels, in a label's keyphraseness
-_Doubles = npt.NDArray[np.float64]
+
+
+HAS, FOUND, FOUND_RIGHT, PARTIAL, PARTIAL_RIGHT = range(5)  # what MatchedRows counts of each label
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,115 +38,94 @@ class MatchedRows:
     """In how many rows labels were candidates, and in how many of these they were right; sums of rows' weights."""
 
     n_rows: float
-    labels: _Doubles  # shape (n_labels,): rows that have the label
-    # found, found_right: shape (n_labels,): rows in which all its words were found, and those of them that have it
-    found: _Doubles
-    found_right: _Doubles
-    # partial, partial_right: shape (n_labels,): the same of rows in which it was a candidate for some of its words
-    partial: _Doubles
-    partial_right: _Doubles
+    # shape (5, n_labels): rows that have the label; rows in which all its words were found, and those of them that have
+    # it; the same of rows in which it was a candidate for some of its words
+    sums: Float64
 
     @classmethod
     def none(cls, n_labels: int) -> MatchedRows:
         """Of no rows."""
-        return cls(0.0, *(np.zeros(n_labels) for _ in range(5)))
+        return cls(0.0, np.zeros((5, n_labels)))
 
     @classmethod
-    def having(cls, truth: Csr, weight: npt.NDArray[np.float32]) -> MatchedRows:
+    def having(cls, truth: Csr, weight: Float32) -> MatchedRows:
         """Of rows of whose labels alone is known, a matrix of shape (n, n_labels), and their weights."""
         of_entry = np.repeat(weight, np.diff(truth.indptr)).astype(np.float64)
-        n_with = np.bincount(truth.indices, of_entry, minlength=truth.shape[1]).astype(np.float64)
-        return replace(cls.none(truth.shape[1]), n_rows=float(weight.sum(dtype=np.float64)), labels=n_with)
+        rows = cls(float(weight.sum(dtype=np.float64)), np.zeros((5, truth.shape[1])))
+        rows.sums[HAS] = np.bincount(truth.indices, of_entry, minlength=truth.shape[1])
+        return rows
 
     @classmethod
-    def of(
-        cls, candidates: Candidates, right: npt.NDArray[np.bool_], n_labels: int, weight: npt.NDArray[np.float32]
-    ) -> MatchedRows:
+    def of(cls, candidates: Candidates, right: Bool, n_labels: int, weight: Float32) -> MatchedRows:
         """Of candidates of rows alone, which of them are right, and the rows' weights."""
-        of_candidate = weight.astype(np.float64)[candidates.documents]
-        is_found = candidates.found != 0
-
-        def total(which: npt.NDArray[np.bool_]) -> _Doubles:
-            return np.bincount(candidates.labels[which], of_candidate[which], minlength=n_labels).astype(np.float64)
-
-        parts = total(is_found), total(is_found & right), total(~is_found), total(~is_found & right)
-        return cls(0.0, np.zeros(n_labels), *parts)
+        labels, of_candidate = candidates.labels, weight.astype(np.float64)[candidates.documents]
+        rows, found = cls.none(n_labels), candidates.found != 0
+        for number, which in enumerate((found, found & right, ~found, ~found & right), FOUND):
+            rows.sums[number] = np.bincount(labels[which], of_candidate[which], minlength=n_labels)
+        return rows
 
     def plus(self, other: MatchedRows, sign: float = 1.0) -> MatchedRows:
         """With other rows, of as many labels or more; or without them, with -1."""
-        sums = []
-        for a, b in zip(self._parts(), other._parts(), strict=True):
-            wide = np.zeros(max(len(a), len(b)))
-            wide[: len(a)] = a
-            wide[: len(b)] += sign * b
-            sums.append(np.maximum(wide, 0))
-        return MatchedRows(max(self.n_rows + sign * other.n_rows, 0.0), *sums)
+        width, more = self.sums.shape[1], other.sums.shape[1]
+        sums = np.zeros((5, max(width, more)))
+        sums[:, :width] = self.sums
+        sums[:, :more] += sign * other.sums
+        return MatchedRows(max(self.n_rows + sign * other.n_rows, 0.0), np.maximum(sums, 0))
 
-    def without(self, labels: npt.NDArray[np.int32]) -> MatchedRows:
+    def without(self, labels: Int32) -> MatchedRows:
         """With nothing known of some labels."""
-        parts = [part.copy() for part in self._parts()]
-        for part in parts:
-            part[labels] = 0
-        return MatchedRows(self.n_rows, *parts)
+        sums = self.sums.copy()
+        sums[:, labels] = 0
+        return MatchedRows(self.n_rows, sums)
 
     @cached_property
     def usual_shares(self) -> tuple[float, float]:
         """Of all rows in which some label was found, or some of its words were, the share that has it."""
-        pairs = (self.found, self.found_right), (self.partial, self.partial_right)
-        of_found, of_partial = ((right.sum() + 1) / (tried.sum() + 10) for tried, right in pairs)
+        of_found, of_partial = (
+            (self.sums[kind + 1].sum() + 1) / (self.sums[kind].sum() + 10) for kind in (FOUND, PARTIAL)
+        )
         return float(of_found), float(of_partial)
 
-    def right_shares(self, labels: npt.NDArray[np.int32], found: npt.NDArray[np.bool_]) -> _Doubles:
+    def right_shares(self, labels: Int32, found: Bool) -> Float64:
         """Of the rows in which each label was found, or else some of its words were, the share that has it."""
-        of_found, of_partial = self.usual_shares
-        tried = np.where(found, self.found[labels], self.partial[labels])
-        right = np.where(found, self.found_right[labels], self.partial_right[labels])
-        shares: _Doubles = (right + _PRIOR * np.where(found, of_found, of_partial)) / (tried + _PRIOR)
-        return shares
+        kind = np.where(found, FOUND, PARTIAL)
+        tried, right = self.sums[kind, labels], self.sums[kind + 1, labels]
+        return np.asarray((right + _PRIOR * np.where(found, *self.usual_shares)) / (tried + _PRIOR))
 
-    def _parts(self) -> tuple[_Doubles, ...]:
-        return self.labels, self.found, self.found_right, self.partial, self.partial_right
-
-    def to_array(self) -> _Doubles:
+    def to_array(self) -> Float64:
         """As one array of shape (6, n_labels), for the store; the first row repeats the number of rows."""
-        return np.vstack((np.full(len(self.labels), self.n_rows), *self._parts()))
+        return np.vstack((np.full(self.sums.shape[1], self.n_rows), self.sums))
 
     @classmethod
     def from_state(cls, state: store.State, name: str, n_labels: int) -> MatchedRows:
         """From :meth:`to_array`'s result in a state, verified."""
         rows = store.need_range(state, name, 0, 1e15, np.float64, (6, n_labels))
-        return cls(float(rows[0, 0]), *rows[1:])
+        return cls(float(rows[0, 0]), rows[1:])
 
 
-def feature_columns(candidates: Candidates, rows: MatchedRows) -> npt.NDArray[np.float32]:
+def feature_columns(candidates: Candidates, rows: MatchedRows) -> Float32:
     """The columns of every candidate."""
     # Returns shape (n_candidates, len(FEATURES))
     counts = dict(zip(COUNTS, candidates.counts.T.astype(np.float64), strict=True))
     of = candidates.documents
     n_words = np.maximum(candidates.n_words, 1)[of]
     sentences, labels, is_found = counts["sentences"], candidates.labels, candidates.found != 0
-    matches = sum(counts[kind] for kind in ("preferred", "alternative", "hidden", "derived"))
-    found_rows = np.log((rows.found[labels] + 1) / (rows.n_rows + 2))
-    columns = {name: np.log1p(counts[name]) for name in ("preferred", "alternative", "hidden", "derived")}
+    matches = sum(counts[kind] for kind in FORM_KINDS)
+    found_rows = np.log((rows.sums[FOUND, labels] + 1) / (rows.n_rows + 2))
+    columns = {name: np.log1p(counts[name]) for name in (*FORM_KINDS, *RELATIONS, "sentences", "others")}
+    columns |= {name: counts[name] for name in ("words", "share", "bm25", "parts")}
     columns |= {
-        "sentences": np.log1p(sentences),
         "inside": counts["inside"] / np.maximum(sentences, 1),
         "first": np.where(is_found, counts["first"] / n_words, 1.0),
         "spread": np.where(is_found, (counts["last"] - counts["first"]) / n_words, 0.0),
-        "words": counts["words"],
         "capitals": counts["capitals"] / np.maximum(matches, 1),
-        "others": np.log1p(counts["others"]),
-        "share": counts["share"],
-        "bm25": counts["bm25"],
-        "parts": counts["parts"],
         "bm25_share": counts["bm25"] / np.maximum(candidates.best_bm25, 1e-9)[of],
         "length": np.log1p(candidates.n_words)[of],
         "found_rows": found_rows,
-        "label_rows": np.log((rows.labels[labels] + 1) / (rows.n_rows + 2)),
+        "label_rows": np.log((rows.sums[HAS, labels] + 1) / (rows.n_rows + 2)),
         "keyphraseness": rows.right_shares(labels, is_found),
         "tf_idf": np.log1p(sentences) * -found_rows,
     }
-    columns |= {name: np.log1p(counts[name]) for name in ("broader", "narrower", "related")}
     result = np.empty((len(labels), len(FEATURES)), np.float32)
     for number, name in enumerate(FEATURES):
         result[:, number] = columns[name]
@@ -161,15 +142,13 @@ _USUAL_BASE = -5.0
 _USUAL_WEIGHTS = np.array([_USUAL.get(name, 0.0) for name in FEATURES], np.float32)
 
 
-def usual_scores(columns: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+def usual_scores(columns: Float32) -> Float32:
     """Log odds of candidates as labels usually are, without any training row."""
     # Shape: columns (n_candidates, len(FEATURES))
     # A sum a row, whatever else is asked with it: a matrix product may add up in another order.
-    scores: npt.NDArray[np.float32] = (columns * _USUAL_WEIGHTS).sum(axis=1) + np.float32(_USUAL_BASE)
-    return scores.astype(np.float32)
+    return np.asarray((columns * _USUAL_WEIGHTS).sum(axis=1) + np.float32(_USUAL_BASE), np.float32)
 
 
-_Floats = npt.NDArray[np.float32]
 _T = TypeVar("_T")
 
 
@@ -210,27 +189,22 @@ class LabelScorer:
     rows: MatchedRows  # what training rows say of the labels
     trees: BoostedTrees | None  # None where too few rows have taught anything
 
-    def scores(self, candidates: Candidates) -> _Floats:
+    def scores(self, candidates: Candidates) -> Float32:
         """A number in (0, 1) for each."""
         columns = feature_columns(candidates, self.rows)
         odds = usual_scores(columns) if self.trees is None else self.trees.scores(columns)
-        scores: _Floats = (1 / (1 + np.exp(-odds.astype(np.float64)))).astype(np.float32)
-        return scores
+        return np.asarray((1 / (1 + np.exp(-odds.astype(np.float64)))).astype(np.float32))
 
 
-def right_ones(candidates: Candidates, truth: Csr, first: int) -> npt.NDArray[np.bool_]:
+def right_ones(candidates: Candidates, truth: Csr, first: int) -> Bool:
     """Which candidates the rows of ``truth`` from ``first`` on have."""
-    n = len(candidates.offsets) - 1
-    width = np.int64(truth.shape[1])
-    start, end = truth.indptr[first], truth.indptr[first + n]
-    rows = np.repeat(np.arange(n), np.diff(truth.indptr[first : first + n + 1]))
-    is_right: npt.NDArray[np.bool_] = np.isin(
-        candidates.documents * width + candidates.labels, rows * width + truth.indices[start:end]
-    )
-    return is_right
+    n, width = len(candidates.offsets) - 1, np.int64(truth.shape[1])
+    of_rows = truth.between(first, first + n)
+    keys = np.repeat(np.arange(n), np.diff(of_rows.indptr)) * width + of_rows.indices
+    return np.asarray(np.isin(candidates.documents * width + candidates.labels, keys))
 
 
-def best(candidates: Candidates, scores: _Floats, k: int, labels: LabelFilter | None, first: int = 0) -> TopK:
+def best(candidates: Candidates, scores: Float32, k: int, labels: LabelFilter | None, first: int = 0) -> TopK:
     """The ``k`` best candidates of each document, of those that may be answered; of equal ones the lower label."""
     # Shape: scores (n_candidates,)
     if labels is not None:
@@ -247,7 +221,6 @@ def best(candidates: Candidates, scores: _Floats, k: int, labels: LabelFilter | 
 _FOLDS = 5
 _MOST_CANDIDATES = 400_000  # that the trees are grown by
 _LEAST_RIGHT = 20  # candidates without which nothing can be learned
-_Weights = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,10 +229,10 @@ class _Part:
 
     first: int
     candidates: Candidates
-    right: npt.NDArray[np.bool_]
+    right: Bool
 
 
-def _counted(parts: list[_Part], truth: Csr, weight: _Weights, rows: npt.NDArray[np.bool_]) -> MatchedRows:
+def _counted(parts: list[_Part], truth: Csr, weight: Float32, rows: Bool) -> MatchedRows:
     """What some rows say of the labels."""
     chosen = (weight * rows).astype(np.float32)
     total = MatchedRows.having(truth, chosen)
@@ -270,7 +243,7 @@ def _counted(parts: list[_Part], truth: Csr, weight: _Weights, rows: npt.NDArray
 
 
 def matched_rows(
-    matcher: TextMatcher, texts: tuple[str, ...], truth: Csr, weight: _Weights | None, n_jobs: int | None
+    matcher: TextMatcher, texts: tuple[str, ...], truth: Csr, weight: Float32 | None, n_jobs: int | None
 ) -> MatchedRows:
     """What rows say of the labels."""
     # Shapes: truth (n, n_labels); weight (n,)
@@ -286,9 +259,8 @@ def _parts(matcher: TextMatcher, texts: tuple[str, ...], truth: Csr, n_jobs: int
 
 
 def learned(
-    params: Any, matcher: TextMatcher, texts: tuple[str, ...], truth: Csr, weight: _Weights,
-    held_out: npt.NDArray[np.int32] | None,
-) -> tuple[LabelScorer, TopK | None]:  # fmt: skip
+    params: Any, matcher: TextMatcher, texts: tuple[str, ...], truth: Csr, weight: Float32, held_out: Int32 | None
+) -> tuple[LabelScorer, TopK | None]:
     """What scores candidates, by a LexicalMatcher's parameters, and the answers to rows that are held out, where any
     are. How often a label was right where it was found says nothing of a row that was counted itself, so the trees
     learn from rows of which each has the counts of other rows alone: those of four folds of five."""
@@ -302,26 +274,27 @@ def learned(
         rows = _counted(parts, truth, weight, ~out)
     trees = _trees(params, parts, truth, weight, training, rows)
     if held_out is not None:
-        answered = Candidates.joined([part.candidates for part in parts]).of_documents(out)
-        top = best(answered, LabelScorer(rows, trees).scores(answered), min(CANDIDATES, truth.shape[1]), None)
+        k, scorer, tops = min(CANDIDATES, truth.shape[1]), LabelScorer(rows, trees), []
+        for part in parts:
+            answered = part.candidates.some(out[part.first + part.candidates.documents])
+            tops.append(best(answered, scorer.scores(answered), k, None))
+        top = rows_of(tops, k).of_rows(out)
     return LabelScorer(everything, trees), top
 
 
 def _trees(
-    params: Any, parts: list[_Part], truth: Csr, weight: _Weights, training: npt.NDArray[np.bool_], rows: MatchedRows
+    params: Any, parts: list[_Part], truth: Csr, weight: Float32, training: Bool, rows: MatchedRows
 ) -> BoostedTrees | None:
     """Trees grown by the candidates of training rows, each row's columns without what it says itself."""
     if not params.n_trees:
         return None
-    n = len(training)
-    rng = np.random.default_rng(params.seed)
+    n, rng = len(training), np.random.default_rng(params.seed)
     fold = rng.permutation(n) % _FOLDS
     sizes = np.concatenate([np.zeros(0, np.int64), *(np.diff(part.candidates.offsets) for part in parts)])
     order = rng.permutation(n)
     order = order[training[order]]
-    sampled = np.zeros(n, bool)
-    sampled[order[np.cumsum(sizes[order]) <= _MOST_CANDIDATES]] = True
-    taught: list[tuple[npt.NDArray[Any], ...]] = []  # columns, whether right, and weights
+    sampled = np.isin(np.arange(n), order[np.cumsum(sizes[order]) <= _MOST_CANDIDATES])
+    taught: list[tuple[Array, ...]] = []  # columns, whether right, and weights
     for number in range(_FOLDS):
         of_fold = training & (fold == number)
         if not (of_fold & sampled).any():
@@ -329,8 +302,7 @@ def _trees(
         others = rows.plus(_counted(parts, truth, weight, of_fold), -1)
         for part in parts:
             here = (of_fold & sampled)[part.first : part.first + len(part.candidates.offsets) - 1]
-            which = here[part.candidates.documents]
-            if which.any():
+            if (which := here[part.candidates.documents]).any():
                 candidates = part.candidates.some(which)
                 weights = weight[part.first + candidates.documents]
                 taught.append((feature_columns(candidates, others), part.right[which], weights))

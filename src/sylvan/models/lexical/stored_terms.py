@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, overload
+from typing import NamedTuple, overload
 
 import numpy as np
-import numpy.typing as npt
 
 from sylvan import store
+from sylvan.arrays.types import Array, Int32, Int64, UInt8
 from sylvan.data import Vocabulary
 from sylvan.data.label_terms import LabelTerms
 from sylvan.models.lexical.lexicon import DEFINITION, FORM_KINDS, PART, FormRows, Lexicon
@@ -44,7 +44,7 @@ def heading_parts(text: str) -> tuple[str, ...]:
 class _StoredTexts(Sequence[str]):
     """Texts that are decoded when they are asked for: a model of a million opens at once."""
 
-    def __init__(self, data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> None:
+    def __init__(self, data: UInt8, offsets: Int64) -> None:
         self._data, self._offsets = data, offsets
 
     def __len__(self) -> int:
@@ -67,22 +67,18 @@ class StoredTerms:
     """The texts of labels by label ids."""
 
     texts: Sequence[str]
-    labels: npt.NDArray[np.int32]  # shape (n_texts,): whose each is, rising
-    kinds: npt.NDArray[np.uint8]  # shape (n_texts,): 0 preferred, 1 alternative, 2 hidden, 3 definition
-    broader: npt.NDArray[np.int32]  # shape (n, 2): pairs of a label and one that is broader
-    related: npt.NDArray[np.int32]  # shape (n, 2): pairs of labels that are related
+    labels: Int32  # shape (n_texts,): whose each is, rising
+    kinds: UInt8  # shape (n_texts,): 0 preferred, 1 alternative, 2 hidden, 3 definition
+    broader: Int32  # shape (n, 2): pairs of a label and one that is broader
+    related: Int32  # shape (n, 2): pairs of labels that are related
 
     @classmethod
     def of(cls, terms: Mapping[str, LabelTerms], vocabulary: Vocabulary) -> StoredTerms:
         """The terms of the labels of a vocabulary; what is said of other labels is left out."""
-        texts: list[str] = []
-        labels: list[int] = []
-        kinds: list[int] = []
+        texts, labels, kinds = list[str](), list[int](), list[int]()
         pairs: dict[str, list[tuple[int, int]]] = {"broader": [], "related": []}
-        of_labels = sorted(
-            (number, term) for name, term in terms.items() if (number := vocabulary.get(name)) is not None
-        )
-        for label, of_label in of_labels:
+        known = ((number, term) for name, term in terms.items() if (number := vocabulary.get(name)) is not None)
+        for label, of_label in sorted(known):
             for kind, field in enumerate(_KINDS):
                 written = [text for text in getattr(of_label, field) if text.strip()]
                 texts += written
@@ -102,8 +98,6 @@ class StoredTerms:
                 continue
             parts = heading_parts(text) if "--" in text else ()
             derived = derived_names(text) if not parts and ("," in text or "(" in text) else ()
-            if not parts and not derived:
-                continue
             texts += [*derived, *parts]
             labels += [label] * (len(derived) + len(parts))
             kinds += [_DERIVED] * len(derived) + [PART] * len(parts)
@@ -126,7 +120,7 @@ class StoredTerms:
                     forms += [("derived", name) for name in derived_names(text)]
         return forms
 
-    def without(self, labels: npt.NDArray[np.int32]) -> StoredTerms:
+    def without(self, labels: Int32) -> StoredTerms:
         """Without the texts of some labels, and without what is said of them."""
         stays = ~np.isin(self.labels, labels)
         broader, related = (pairs[~np.isin(pairs, labels).any(axis=1)] for pairs in (self.broader, self.related))
@@ -135,7 +129,8 @@ class StoredTerms:
 
     def with_others(self, others: StoredTerms) -> StoredTerms:
         """With texts of other labels, or other texts of the same ones in the place of theirs."""
-        left = self.without_texts(np.unique(others.labels))
+        named = np.unique(others.labels)
+        left = replace(self.without(named), broader=self.broader, related=self.related)  # which stay related to others
         labels = np.concatenate((left.labels, others.labels))
         order = np.argsort(labels, kind="stable")
         texts = (*left.texts, *others.texts)
@@ -145,11 +140,7 @@ class StoredTerms:
             np.vstack((left.related, others.related)),
         )  # fmt: skip
 
-    def without_texts(self, labels: npt.NDArray[np.int32]) -> StoredTerms:
-        """Without the texts of some labels, which stay related to others."""
-        return replace(self.without(labels), broader=self.broader, related=self.related)
-
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self) -> dict[str, Array]:
         """The arrays by the names that they are stored under."""
         encoded = [text.encode("utf-8", "replace") for text in self.texts]
         return {
@@ -166,10 +157,8 @@ class StoredTerms:
         n = (len(offsets) - 1,)
         labels = store.need_range(state, "terms.labels", 0, n_labels - 1, np.int32, n)
         kinds = store.need_range(state, "terms.kinds", 0, len(_KINDS) - 1, np.uint8, n)
-        pairs = (
-            store.need_range(state, f"terms.{name}", 0, n_labels - 1, np.int32, (None, 2))
-            for name in ("broader", "related")
-        )
+        names = "terms.broader", "terms.related"
+        pairs = (store.need_range(state, name, 0, n_labels - 1, np.int32, (None, 2)) for name in names)
         return cls(_StoredTexts(data, offsets), labels, kinds, *pairs)
 
 
@@ -192,23 +181,20 @@ def label_notes(
 ) -> tuple[str, ...]:  # fmt: skip
     """Sentences about one label in one text."""
     read = _read(text, words)
-    notes = [note for kind, form in forms if (note := _form_note(read, kind, form, words, top))]
-    if not notes:
+    if not (notes := [note for kind, form in forms if (note := _form_note(read, kind, form, words, top))]):
         notes = [_partial_note(read, forms, words)]
-    n_found, right = rows.found[label], rows.found_right[label]
+    _, n_found, right, tried, ok = rows.sums[:, label].tolist()
     if columns["sentences"] > 0:
         notes.append(
             f"Its words were found in {_number(n_found)} training texts, of which {_number(right)} have it."
             if n_found else "Its words were found in no training text."
         )  # fmt: skip
     else:
-        tried, ok = rows.partial[label], rows.partial_right[label]
         notes.append(
             f"Some of its words made it a candidate in {_number(tried)} training texts, of which {_number(ok)} have it."
         )
     counts = {name: round(np.expm1(columns[name])) for name in ("broader", "narrower", "related")}
-    related = [f"{count} {name}" for name, count in counts.items() if count]
-    if related:
+    if related := [f"{count} {name}" for name, count in counts.items() if count]:
         notes.append(f"Labels that it is related to are found too: {', '.join(related)}.")
     notes.append(f"BM25 of its words is {columns['bm25']:.2f}, {columns['bm25_share']:.0%} of the best label's.")
     return tuple(notes)

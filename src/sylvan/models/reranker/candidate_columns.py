@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from sylvan import kernels, store
 from sylvan.arrays.canonical import Csr
 from sylvan.arrays.topk import TopK
+from sylvan.arrays.types import Array, Float32, Int32, Int64
 from sylvan.data import Vocabulary
 from sylvan.errors import DataError, ParameterError
 from sylvan.matching.neighbors import Nearest
@@ -27,7 +28,6 @@ from sylvan.ranking.boosted_trees import BoostedTrees
 from sylvan.ranking.votes import LabelRows, Voted
 
 OF_NEIGHBORS = ("similarity", "place", "votes")
-_Ids = npt.NDArray[np.int32]
 OF_MEMBER = ("score", "place", "share")  # a member's columns, each
 OF_ALL = (
     "mean", "mean_share", "mean_best", "mean_sum", "place", "members", "highest", "label_rows", "first_given",
@@ -36,10 +36,9 @@ OF_ALL = (
 _LEADERS = 10  # of a row's candidates, with which each candidate's rows are compared
 _MOST_TOGETHER = 100  # labels that are stored as those which occur with a label
 _BLOCK = 1_000_000  # label pairs that are counted at a time
-_Floats = npt.NDArray[np.float32]
 
 
-def neighbor_columns(labels: _Ids, nearest: Nearest, voters: LabelRows) -> _Floats:
+def neighbor_columns(labels: Int32, nearest: Nearest, voters: LabelRows) -> Float32:
     """Of every candidate, the nearest of the row's neighbours that has it, and how many have it."""
     # Shapes: labels (n, k); nearest (n, m); returns (n, k, 3)
     n, k = labels.shape
@@ -54,7 +53,7 @@ class LabelFacts:
     """What training rows say of labels by themselves: how often each occurs, and which occur together."""
 
     n_rows: int
-    counts: npt.NDArray[np.int64]  # shape (n_labels,): rows that have each label
+    counts: Int64  # shape (n_labels,): rows that have each label
     # shape (n_labels, n_labels): rows that have both labels, of the 100 labels that are most often with each
     together: Csr
 
@@ -81,31 +80,26 @@ class LabelFacts:
         pairs.resize((n_labels, n_labels))
         return LabelFacts(self.n_rows + other.n_rows, counts, _greatest((pairs + other.together.to_scipy()).tocsr()))
 
-    def without(self, labels: npt.NDArray[np.int32]) -> LabelFacts:
+    def without(self, labels: Int32) -> LabelFacts:
         """Without some labels, whose ids stay."""
-        counts, gone = self.counts.copy(), np.zeros(len(self.counts), bool)
-        counts[labels], gone[labels] = 0, True
-        pairs = self.together.to_scipy().tocoo()
-        left = ~(gone[pairs.row] | gone[pairs.col])
-        together = sp.csr_matrix((pairs.data[left], (pairs.row[left], pairs.col[left])), shape=pairs.shape)
-        return replace(self, counts=counts, together=_canonical(together))
+        counts, stays = self.counts.copy(), np.ones(len(self.counts), np.float32)
+        counts[labels] = stays[labels] = 0
+        together = sp.diags_array(stays) @ self.together.to_scipy() @ sp.diags_array(stays)
+        together.eliminate_zeros()
+        return replace(self, counts=counts, together=_canonical(sp.csr_matrix(together)))
 
-    def moved(self, ids: npt.NDArray[np.int32], n_labels: int) -> LabelFacts:
+    def moved(self, ids: Int32, n_labels: int) -> LabelFacts:
         """The same of labels by other ids, among more labels."""
         counts = np.zeros(n_labels, np.int64)
         counts[ids] = self.counts
         pairs = self.together.to_scipy().tocoo()
-        shape = (n_labels, n_labels)
-        together = sp.csr_matrix((pairs.data, (ids[pairs.row], ids[pairs.col])), shape=shape)
+        together = sp.csr_matrix((pairs.data, (ids[pairs.row], ids[pairs.col])), shape=(n_labels, n_labels))
         return LabelFacts(self.n_rows, counts, _canonical(together))
 
     def to_arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """The arrays by the names that they are stored under."""
-        return {
-            "facts.counts": self.counts, "facts.n_rows": np.array([self.n_rows], np.int64),
-            "facts.indptr": self.together.indptr, "facts.indices": self.together.indices,
-            "facts.data": self.together.data,
-        }  # fmt: skip
+        together = {f"facts.{name}": getattr(self.together, name) for name in ("indptr", "indices", "data")}
+        return {"facts.counts": self.counts, "facts.n_rows": np.array([self.n_rows], np.int64), **together}
 
     @classmethod
     def from_state(cls, state: store.State, n_labels: int) -> LabelFacts:
@@ -124,8 +118,7 @@ def _canonical(matrix: sp.csr_matrix) -> Csr:
 
 def _most_together(rows: sp.csr_matrix) -> Csr:
     """Of each label, how many rows it shares with the labels that it shares most with; in blocks of labels."""
-    columns = rows.T.tocsr()
-    n_labels = rows.shape[1]
+    columns, n_labels = rows.T.tocsr(), rows.shape[1]
     per_row = np.diff(rows.indptr).astype(np.float64)
     work = np.cumsum(np.append(0.0, columns @ per_row))
     parts, first = [], 0
@@ -150,12 +143,11 @@ def _greatest(matrix: sp.csr_matrix) -> Csr:
     return _canonical(sp.csr_matrix(entries, shape=matrix.shape))
 
 
-def candidate_columns(candidates: TopK, tops: Sequence[TopK], facts: LabelFacts) -> _Floats:
+def candidate_columns(candidates: TopK, tops: Sequence[TopK], facts: LabelFacts) -> Float32:
     """Of every candidate, what the members say, how it stands among the others, and how often labels occur."""
     # Shape: candidates (n, k); returns (n, k, 3 * n_members + 12)
     n, k = candidates.labels.shape
-    is_label = candidates.labels >= 0
-    n_own = len(OF_MEMBER) * len(tops)
+    is_label, n_own = candidates.labels >= 0, len(OF_MEMBER) * len(tops)
     result = np.zeros((n, k, n_own + len(OF_ALL)), np.float32)
     mean = np.where(is_label, candidates.scores, np.float32(0))
     best = mean[:, :1] if k else np.zeros((n, 1), np.float32)
@@ -187,7 +179,7 @@ class Order:
     """What is known of labels besides what members say of them, and the trees that order candidates by all of it."""
 
     facts: LabelFacts
-    values: npt.NDArray[np.float32]  # shape (n_labels, n_values): the caller's columns of labels
+    values: Float32  # shape (n_labels, n_values): the caller's columns of labels
     encoded: EncodedLabels | None  # the encoder, and its vectors of labels' texts
     n_own: int | None = None  # how many columns the caller's function gave; None where there was no function
     scorer: BoostedTrees | None = None  # None for the order of the mean probabilities
@@ -211,16 +203,16 @@ class Order:
         counts, n_rows = joined.counts()  # members may have forgotten rows
         return replace(self, facts=replace(facts, counts=counts, n_rows=n_rows), values=values, encoded=encoded)
 
-    def without(self, labels: npt.NDArray[np.int32]) -> Order:
+    def without(self, labels: Int32) -> Order:
         """Without what is known of some labels, whose ids stay."""
         values = self.values.copy()
         values[labels] = 0
         encoded = None if self.encoded is None else self.encoded.with_labels(labels)
         return replace(self, facts=self.facts.without(labels), values=values, encoded=encoded)
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self) -> dict[str, Array]:
         """The arrays by the names that they are stored under."""
-        arrays: dict[str, npt.NDArray[Any]] = {"label_columns": self.values, **self.facts.to_arrays()}
+        arrays: dict[str, Array] = {"label_columns": self.values, **self.facts.to_arrays()}
         for part in (self.scorer, self.encoded):
             arrays |= {} if part is None else part.to_arrays()
         return arrays
@@ -267,7 +259,7 @@ class ColumnMaker:
     order: Order
     function: Callable[[Any, TopK], Any] | None  # the caller's columns of rows and labels
 
-    def without_rows(self, rows: Any, truth: Csr, weight: npt.NDArray[np.float32] | None) -> ColumnMaker:
+    def without_rows(self, rows: Any, truth: Csr, weight: Float32 | None) -> ColumnMaker:
         """The same, where matchers of labels' words count nothing of some rows that they have learned from."""
         matrix, members = truth.to_scipy(), list(self.joined.members)
         for number, (member, ids) in enumerate(zip(members, self.joined.ids, strict=True)):
@@ -276,7 +268,7 @@ class ColumnMaker:
         return replace(self, joined=replace(self.joined, members=members))
 
     def blocks(
-        self, work: Callable[[TopK, _Floats], _Part], candidates: TopK, tops: Sequence[TopK], rows: Any,
+        self, work: Callable[[TopK, Float32], _Part], candidates: TopK, tops: Sequence[TopK], rows: Any,
         n_jobs: int | None,
     ) -> list[_Part]:  # fmt: skip
         """What ``work`` makes of candidates and their columns, some rows at a time."""
@@ -290,17 +282,17 @@ class ColumnMaker:
 
         return map_parallel(block, split_ranges(len(candidates.labels), _ROWS), resolve_jobs(n_jobs))
 
-    def columns(self, candidates: TopK, tops: Sequence[TopK], rows: Any, n_jobs: int | None) -> _Floats:
+    def columns(self, candidates: TopK, tops: Sequence[TopK], rows: Any, n_jobs: int | None) -> Float32:
         """The columns of all candidates, of shape (n, k, n_features); zeros where there is no candidate."""
         parts = self.blocks(lambda _, columns: columns, candidates, tops, rows, n_jobs)
         return np.concatenate(parts) if parts else self._columns(candidates, tops, rows, self._row_vectors(rows, 1))
 
-    def _row_vectors(self, rows: Any, n_jobs: int | None) -> _Floats | None:
+    def _row_vectors(self, rows: Any, n_jobs: int | None) -> Float32 | None:
         """The encoder's vectors of rows; None without an encoder."""
         encoded = self.order.encoded
         return None if encoded is None else encoded.encode(list(rows), n_jobs)
 
-    def _columns(self, candidates: TopK, tops: Sequence[TopK], rows: Any, vectors: _Floats | None) -> _Floats:
+    def _columns(self, candidates: TopK, tops: Sequence[TopK], rows: Any, vectors: Float32 | None) -> Float32:
         # Shapes: candidates (n, k); vectors (n, dim); returns (n, k, n_features)
         order, joined = self.order, self.joined
         parts = [candidate_columns(candidates, tops, order.facts)]
@@ -320,17 +312,16 @@ class ColumnMaker:
             parts.append(np.where(is_label[..., None], self._of_function(candidates, rows), np.float32(0)))
         return np.concatenate(parts, axis=2) if len(parts) > 1 else parts[0]
 
-    def _of_function(self, candidates: TopK, rows: Any) -> _Floats:
+    def _of_function(self, candidates: TopK, rows: Any) -> Float32:
         expected = self.order.n_own
         if self.function is None:
             raise ParameterError(
                 f"This Reranker learned from {counted(expected or 0, 'column')} of a function, which isn't stored: "
                 "give it again, as the parameter 'columns'."
             )
+        given = rows.to_scipy() if isinstance(rows, Csr) else rows
         try:
-            columns = np.asarray(
-                self.function(rows.to_scipy() if isinstance(rows, Csr) else rows, candidates), np.float32
-            )
+            columns = np.asarray(self.function(given, candidates), np.float32)
         except (TypeError, ValueError) as error:
             raise DataError(f"The 'columns' function of Reranker gives no array of numbers: {error}") from None
         shape = candidates.labels.shape
@@ -340,15 +331,15 @@ class ColumnMaker:
                 f"{expected or 'c'}), a number for each candidate and column. Got shape {columns.shape} instead."
             )
         if not 1 <= columns.shape[2] <= MOST_OWN or not np.isfinite(columns).all():
+            more = "" if np.isfinite(columns).all() else ", with infinite numbers or NaN"
             raise DataError(
                 f"The 'columns' function of Reranker must give 1 to {MOST_OWN:,} columns of finite numbers. Got "
-                f"{counted(columns.shape[2], 'column')}"
-                f"{'' if np.isfinite(columns).all() else ', with infinite numbers or NaN'} instead."
+                f"{counted(columns.shape[2], 'column')}{more} instead."
             )
         return columns
 
 
-def label_values(given: Any, n_labels: int, vocabulary: Vocabulary | None) -> _Floats:
+def label_values(given: Any, n_labels: int, vocabulary: Vocabulary | None) -> Float32:
     """The caller's columns of labels, a row a label; zeros for labels that a mapping doesn't name."""
     if given is None:
         return np.zeros((n_labels, 0), np.float32)
@@ -370,12 +361,12 @@ def label_values(given: Any, n_labels: int, vocabulary: Vocabulary | None) -> _F
     return np.ascontiguousarray(values)
 
 
-def _values_by_name(given: Mapping[Any, Any], n_labels: int, vocabulary: Vocabulary | None) -> _Floats:
+def _values_by_name(given: Mapping[Any, Any], n_labels: int, vocabulary: Vocabulary | None) -> Float32:
     if vocabulary is None:
         raise DataError("label_columns is a mapping from names, but the labels have none: give an array instead.")
     if not given:
         raise DataError("label_columns names no label.")
-    rows: dict[Any, _Floats] = {}
+    rows: dict[Any, Float32] = {}
     for name, value in given.items():
         try:
             rows[name] = np.atleast_1d(np.asarray(value, np.float32))

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from sylvan.arrays.topk import TopK, ranking_order
+from sylvan.arrays.types import Bool, Float32, Float64, Int32, Int64
 from sylvan.params.wording import counted
 from sylvan.ranking.boosted_trees import GROWERS, BoostedTrees, Growing, Rows, Scorer
 from sylvan.ranking.calibrate import Calibrator
@@ -21,18 +21,17 @@ _LEAST_CALIBRATING = 1_000  # rows: with fewer, curves are further from the trut
 _CHECKED = 5  # one row in so many checks what was learned, and calibrates it
 _CUTOFFS = (1, 3, 5)
 _ALL_WRONG = 5  # places of which all wrong candidates teach
-_Floats = npt.NDArray[np.float32]
 
 
 class Candidates(NamedTuple):
     """Candidates of rows that no member has seen."""
 
     top: TopK  # shape (n, k): by mean score; -1 where a row has no more
-    columns: _Floats  # shape (n, k, n_features)
-    right: npt.NDArray[np.bool_]  # shape (n, k)
-    weight: _Floats  # shape (n,)
+    columns: Float32  # shape (n, k, n_features)
+    right: Bool  # shape (n, k)
+    weight: Float32  # shape (n,)
 
-    def some(self, rows: npt.NDArray[np.bool_]) -> Candidates:
+    def some(self, rows: Bool) -> Candidates:
         """Those of some rows."""
         return Candidates(self.top.of_rows(rows), self.columns[rows], self.right[rows], self.weight[rows])
 
@@ -50,26 +49,19 @@ class Candidates(NamedTuple):
         return Rows(self.columns[is_taken], self.right[is_taken], weight[is_taken].astype(np.float32), sizes[sizes > 0])
 
 
-class Learned(NamedTuple):
-    """An order, None where the mean score's was better or nothing could be learned, and its probabilities' curves."""
-
-    scorer: BoostedTrees | None
-    calibrator: Calibrator | None
-
-
-def ordering_rows(n_rows: int, most: int, weight: npt.NDArray[np.float32] | None) -> npt.NDArray[np.int32] | None:
+def ordering_rows(n_rows: int, most: int, weight: Float32 | None) -> Int32 | None:
     """Rows from which the order is learned, a quarter at most; None where there are too few."""
     n_used = n_rows if weight is None else int((weight > 0).sum())
     size = min(most, n_used // 4)
     if size < LEAST_ROWS:
         return None
-    if weight is None:
-        return np.sort(np.random.default_rng(0).permutation(n_rows)[:size]).astype(np.int32)
-    used = np.flatnonzero(weight > 0)
+    used = np.arange(n_rows) if weight is None else np.flatnonzero(weight > 0)
     return np.sort(used[np.random.default_rng(0).permutation(len(used))[:size]]).astype(np.int32)
 
 
-def learned(given: Candidates, name: Scorer, growing: Growing, calibration: str | None) -> Learned:
+def learned(
+    given: Candidates, name: Scorer, growing: Growing, calibration: str | None
+) -> tuple[BoostedTrees | None, Calibrator | None]:
     """The order of candidates. Four rows in five teach it, and the fifth checks it: an order that puts fewer right
     labels first there than the mean score does, by more than the standard error of the difference, is dropped. The
     calibrator is fitted on the fifth, too, where it has a thousand rows or scores aren't probabilities. With fewer than
@@ -95,22 +87,21 @@ def learned(given: Candidates, name: Scorer, growing: Growing, calibration: str 
     probable = scorer is not None and growing.objective == "right"  # its scores are probabilities already
     if calibration is not None and not (probable and len(check.weight) < _LEAST_CALIBRATING):
         calibrator = Calibrator.fit(calibration, top, right, check.weight)
-    return Learned(scorer, calibrator)
+    return scorer, calibrator
 
 
-def _quality(right: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+def _quality(right: Bool) -> Float64:
     """The sum of P@1, P@3 and P@5 of each row."""
-    sums: npt.NDArray[np.float64] = np.sum([right[:, :k].sum(axis=1) / k for k in _CUTOFFS], axis=0, dtype=np.float64)
-    return sums
+    return np.asarray(np.sum([right[:, :k].sum(axis=1) / k for k in _CUTOFFS], axis=0, dtype=np.float64))
 
 
-def _worse(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64], weight: _Floats) -> bool:
+def _worse(one: Float64, other: Float64, weight: Float32) -> bool:
     """Whether the first is lower on the mean of the rows, by more than the standard error of the difference."""
     gains = (one - other) * weight
     return bool(gains.mean() + gains.std() / np.sqrt(len(gains)) < 0)
 
 
-def order_by(scorer: BoostedTrees | None, candidates: TopK, columns: _Floats) -> TopK:
+def order_by(scorer: BoostedTrees | None, candidates: TopK, columns: Float32) -> TopK:
     """Candidates in their learned order, with scores in [0, 1]; in that of their mean score without a scorer. Among
     equal scores the lower label comes first."""
     if scorer is None:
@@ -119,7 +110,7 @@ def order_by(scorer: BoostedTrees | None, candidates: TopK, columns: _Floats) ->
     return _in_order(candidates.labels, scores, ranking_order(candidates.labels, scores))
 
 
-def _scored(scorer: BoostedTrees, candidates: TopK, columns: _Floats) -> _Floats:
+def _scored(scorer: BoostedTrees, candidates: TopK, columns: Float32) -> Float32:
     """The score of each candidate in [0, 1]; -inf where there is none."""
     is_label = candidates.labels >= 0
     scores = np.full(is_label.shape, -np.inf, np.float32)
@@ -128,14 +119,11 @@ def _scored(scorer: BoostedTrees, candidates: TopK, columns: _Floats) -> _Floats
     return scores
 
 
-def _in_order(labels: npt.NDArray[np.int32], scores: _Floats, order: npt.NDArray[np.int64]) -> TopK:
+def _in_order(labels: Int32, scores: Float32, order: Int64) -> TopK:
     return TopK(np.take_along_axis(labels, order, axis=1), np.take_along_axis(scores, order, axis=1))
 
 
-_Doubles = npt.NDArray[np.float64]
-
-
-def contributions(trees: BoostedTrees, row: npt.NDArray[np.float32]) -> tuple[float, _Doubles]:
+def contributions(trees: BoostedTrees, row: Float32) -> tuple[float, Float64]:
     """The expected answer, and what each column of a row adds to it; together they are the row's answer. These are the
     path-dependent Shapley values of Lundberg, Erion & Lee (2018): where a column isn't known, a node sends a row both
     ways, by the shares of training rows."""
@@ -157,9 +145,7 @@ def contributions(trees: BoostedTrees, row: npt.NDArray[np.float32]) -> tuple[fl
     return expected, result
 
 
-def _paths(
-    trees: BoostedTrees, row: npt.NDArray[np.float32]
-) -> tuple[npt.NDArray[np.int64], _Doubles, _Doubles, _Doubles]:
+def _paths(trees: BoostedTrees, row: Float32) -> tuple[Int64, Float64, Float64, Float64]:
     """Of each leaf that counts: the columns on its path, whether the row goes it, shares of rows, and its value. A
     column that a path has twice is one factor; the second is 1 either way, which no column gains from. A leaf counts
     unless a split on its path sends neither the row nor any training row that way. Below a node that no training row
@@ -197,9 +183,8 @@ def _paths(
 
 
 def candidate_notes(
-    candidates: TopK, columns: npt.NDArray[np.float32], label: int, scorer: BoostedTrees | None, names: Sequence[str],
-    top: int,
-) -> tuple[str, ...]:  # fmt: skip
+    candidates: TopK, columns: Float32, label: int, scorer: BoostedTrees | None, names: Sequence[str], top: int
+) -> tuple[str, ...]:
     """Where a label stands among one row's candidates, and which columns move it."""
     # Shapes: candidates (1, k); columns (1, k, n_features)
     places = np.flatnonzero(candidates.labels[0] == label)

@@ -9,13 +9,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from sylvan import store
 from sylvan.arrays import validate
 from sylvan.arrays.canonical import take_rows
 from sylvan.arrays.frames import labels_of
 from sylvan.arrays.topk import TopK, resized
+from sylvan.arrays.types import Array, Float32, Float64, Int32
 from sylvan.arrays.validate import Csr
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.explain.explanation import Explanation
@@ -24,6 +24,7 @@ from sylvan.labels.vocabulary import find_label
 from sylvan.metrics.tallies import hits
 from sylvan.models import encoders
 from sylvan.models.base import MOST_ANSWERS, Estimator
+from sylvan.models.encoders import EncodedLabels
 from sylvan.models.ensembles import members as joining
 from sylvan.models.ensembles.ensemble import PRESETS, JointModel, TrainingRows
 from sylvan.models.label_changes import rows_of
@@ -42,7 +43,7 @@ from sylvan.ranking.boosted_trees import GROWERS, BoostedTrees, Growing, Scorer,
 from sylvan.ranking.calibrate import Calibrator, Method
 from sylvan.ranking.ensemble import combine_rankings, fit_weights
 from sylvan.ranking.tail import Tail, tail_of
-from sylvan.runtime.checkpoint import identity_of, opened
+from sylvan.runtime.checkpoint import opened
 from sylvan.runtime.memory import available_bytes, resident_bytes
 from sylvan.runtime.plan import Phase, Plan, state_bytes, timed
 
@@ -54,10 +55,9 @@ Member = tuple[str, Mapping[str, Any], Mapping[str, Any]]
 _TREES: tuple[Member, ...] = tuple(("xr-linear", parameters, text) for parameters, text in PRESETS["accurate"])
 _NEAREST: tuple[Member, ...] = (("neighbors", {}, {}), ("neighbors", {}, PRESETS["accurate"][2][1]))
 RerankerPreset = Literal["accurate", "words"]
-RERANKER_PRESETS: Mapping[RerankerPreset, tuple[Member, ...]] = MappingProxyType({
-    "accurate": (*_TREES, *_NEAREST),
-    "words": (*_TREES, *_NEAREST, ("lexical", {}, {})),
-})  # fmt: skip
+RERANKER_PRESETS: Mapping[RerankerPreset, tuple[Member, ...]] = MappingProxyType(
+    {"accurate": (*_TREES, *_NEAREST), "words": (*_TREES, *_NEAREST, ("lexical", {}, {}))}
+)
 Columns = Callable[[Any, TopK], Any]
 _WEIGHED = 20  # of a member's answers, by which it is weighed
 _LEAST_SHARE = 0.25  # of an equal weight
@@ -177,7 +177,7 @@ class Reranker(JointModel):
     seed: Seed = 0
     unknown: Unknown = "none"
 
-    weights_: npt.NDArray[np.float64] = attribute()
+    weights_: Float64 = attribute()
     _joined: joining.Joined = attribute()
     _order: Order = attribute()
     text_fields_: tuple[str, ...] = attribute(("text",))
@@ -255,35 +255,24 @@ class Reranker(JointModel):
         need_library(self.scorer)
         encoder = self._encoder()
         X, Y, weight = training.rows, training.labels, training.weight
-        if weight is not None:
-            options["sample_weight"] = weight
+        options |= {} if weight is None else {"sample_weight": weight}
         rows = learning.ordering_rows(training.n_rows, self.held_out, weight)
-        with opened(checkpoint, self._identity) as parts:
+        with opened(checkpoint, partial(self._identity, held_out=self.held_out)) as parts:
             extras = self._member_options(label_texts)
             fitted, tops = joining.fit_members(self.members, X, Y, options, parts, "member", rows, extras)
-            if rows is not None:
-                for number, (member, model) in enumerate(zip(self.members, fitted, strict=True)):
-                    if tops[number] is None:
-                        part = {**options, **extras[number]}
-                        tops[number] = joining.held_out_answers(
-                            member, model, X, Y, rows, part, parts, f"held_out{number}"
-                        )
+            for number, (member, model) in enumerate(zip(self.members, fitted, strict=True)):
+                if rows is not None and tops[number] is None:
+                    part, name = {**options, **extras[number]}, f"held_out{number}"
+                    tops[number] = joining.held_out_answers(member, model, X, Y, rows, part, parts, name)
             joined = joining.Joined.of(fitted, type(self).__name__)
             truth = joining.known_labels(Y, training.n_rows, joined.vocabulary, joined.n_labels)
             values = label_values(label_columns, joined.n_labels, joined.vocabulary)
-            encoded = None
-            if encoder is not None and joined.vocabulary is not None:
-                encoded = encoders.EncodedLabels.of(encoder, label_texts, joined.vocabulary, self.n_jobs)
-            order, weights, calibrator = (
-                Order(LabelFacts.of(truth), values, encoded),
-                joining.shares(None, len(fitted)),
-                None,
-            )
+            order = Order(LabelFacts.of(truth), values, self._encoded(encoder, label_texts, joined))
+            weights, calibrator = joining.shares(None, len(fitted)), None
             if rows is not None:
                 rest = np.setdiff1d(np.arange(training.n_rows, dtype=np.int32), rows)
-                moved = [
-                    joining.renumbered(top, ids) for top, ids in zip(tops, joined.ids, strict=True) if top is not None
-                ]
+                pairs = zip(tops, joined.ids, strict=True)
+                moved = [joining.renumbered(top, ids) for top, ids in pairs if top is not None]
                 order, weights, calibrator = self._learned(
                     joined, order, moved, joining.take(X, rows), take_rows(truth, rows),
                     None if weight is None else weight[rows], LabelFacts.of(take_rows(truth, rest)),
@@ -295,8 +284,8 @@ class Reranker(JointModel):
 
     def _learned(
         self, joined: joining.Joined, order: Order, tops: Sequence[TopK], rows: Any, truth: Csr,
-        weight: npt.NDArray[np.float32] | None, unseen: LabelFacts | None = None,
-    ) -> tuple[Order, npt.NDArray[np.float64], Calibrator | None]:  # fmt: skip
+        weight: Float32 | None, unseen: LabelFacts | None = None,
+    ) -> tuple[Order, Float64, Calibrator | None]:  # fmt: skip
         """The order, the members' weights and the curves, from answers to rows as by members that haven't seen them.
         Where members have seen the rows by now, ``unseen`` is what all others say of the labels."""
         jobs = resolve_jobs(self.n_jobs)
@@ -333,10 +322,11 @@ class Reranker(JointModel):
             raise ParameterError("The 'label_encoder' parameter of Reranker must be None for members over matrices.")
         return encoders.own_encoder(self.label_encoder)
 
-    def _identity(self) -> dict[str, Any]:
-        """What tells this training from others, for its checkpoint; each member's own part knows its data as well."""
-        kinds = ", ".join(type(member).__name__ for member in self.members)
-        return identity_of(type(self).__name__, {"members": kinds, "held_out": self.held_out})
+    def _encoded(self, encoder: TextEncoder | None, label_texts: Any, joined: joining.Joined) -> EncodedLabels | None:
+        """The labels' texts by the encoder, where there is one, and labels have names."""
+        if encoder is None or joined.vocabulary is None:
+            return None
+        return EncodedLabels.of(encoder, label_texts, joined.vocabulary, self.n_jobs)
 
     @classmethod
     def of_fitted(cls, members: Sequence[Estimator], *, label_texts: Any = None, **params: Any) -> Reranker:
@@ -374,9 +364,7 @@ class Reranker(JointModel):
         model._take_fitted()
         joined, (counts, n_rows) = model._joined, model._joined.counts()
         facts = replace(LabelFacts.none(joined.n_labels), n_rows=n_rows, counts=counts)
-        encoder, encoded = model._encoder(), None
-        if encoder is not None and joined.vocabulary is not None:
-            encoded = encoders.EncodedLabels.of(encoder, label_texts, joined.vocabulary, model.n_jobs)
+        encoded = model._encoded(model._encoder(), label_texts, joined)
         model._order = Order(facts, np.zeros((joined.n_labels, 0), np.float32), encoded)
         model.weights_ = joining.shares(None, len(members))
         return model
@@ -414,8 +402,8 @@ class Reranker(JointModel):
                 f"{counted(n_rows, 'row')} with {counted(len(truth.indices), 'such label')}."
             )
         tops = [self._member_top(number, X, {}) for number in self._used_members]
-        result = self._learned(self._joined, self._order, tops, X, truth, weight)
-        self._order, self.weights_, self.calibrator_ = result
+        learned = self._learned(self._joined, self._order, tops, X, truth, weight)
+        self._order, self.weights_, self.calibrator_ = learned
         return self
 
     @all_at_once
@@ -451,10 +439,8 @@ class Reranker(JointModel):
         2,000 of the rows, by which all are estimated. Parameters and errors as in :meth:`fit`.
         """
         training = self._training_rows(X, Y, sample_weight)
-        label_texts = options.pop("label_texts", None)
+        label_texts, *_ = (options.pop(name, None) for name in ("label_texts", "label_columns", "checkpoint"))
         extras = self._member_options(label_texts)
-        for name in ("label_columns", "checkpoint"):
-            options.pop(name, None)
         return reranker_plan(self, training, [{**options, **each} for each in extras], label_texts)
 
     # ---------------------------------------- answering
@@ -499,8 +485,7 @@ class Reranker(JointModel):
         ------
         NotFittedError, DataError, ParameterError
         """
-        weighing = tail_of(self.tail, tail)
-        if weighing is not None:
+        if (weighing := tail_of(self.tail, tail)) is not None:
             self._need_fit("rank")
             return self._rank_for_tail(X, k, weighing, allowed=allowed, denied=denied, **options)
         return super().rank(X, k, allowed=allowed, denied=denied, **options)
@@ -509,7 +494,7 @@ class Reranker(JointModel):
     def _used_members(self) -> list[int]:
         return list(range(len(self.members)))
 
-    def _candidates(self, tops: Sequence[TopK], weights: npt.NDArray[np.float64], n_labels: int) -> TopK:
+    def _candidates(self, tops: Sequence[TopK], weights: Float64, n_labels: int) -> TopK:
         """The labels of the highest mean probability, each member by its weight."""
         top = combine_rankings(tops, weights, min(self.candidates, n_labels), n_jobs=resolve_jobs(self.n_jobs))
         return TopK(top.labels, np.where(top.labels >= 0, top.scores, np.float32(-np.inf)))
@@ -526,7 +511,7 @@ class Reranker(JointModel):
         parts = self._column_maker().blocks(partial(learning.order_by, scorer), candidates, answers, X, self.n_jobs)
         return resized(rows_of(parts, candidates.k), k)
 
-    def candidate_columns(self, X: Any) -> tuple[TopK, npt.NDArray[np.float32]]:
+    def candidate_columns(self, X: Any) -> tuple[TopK, Float32]:
         """The candidates of each row, by their mean probability, and the columns by which they are ordered.
 
         Parameters
@@ -577,13 +562,13 @@ class Reranker(JointModel):
         notes = learning.candidate_notes(candidates, columns, number, self.scorer_, self.feature_names_, top)
         return replace(result, notes=(*notes, *result.notes))
 
-    def _drop_labels(self, ids: npt.NDArray[np.int32]) -> None:
+    def _drop_labels(self, ids: Int32) -> None:
         super()._drop_labels(ids)
         self._order = self._order.without(ids)
 
     # ---------------------------------------- storing
 
-    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, store.State]]:
+    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, Array], dict[str, store.State]]:
         order = self._order
         meta = {
             "n_members": len(self.members), "order": "mean" if order.scorer is None else "trees",
@@ -639,10 +624,8 @@ def reranker_plan(model: Any, training: TrainingRows, options: Sequence[Mapping[
             plans.append(_plan_by_some(member, training, extra))
     phases = [replace(phase, name=f"member{i} {phase.name}") for i, plan in enumerate(plans) for phase in plan.phases]
     models = sum(plan.model_bytes for plan in plans)
-    seconds, peak, available = sum(plan.seconds for plan in plans), max(plan.peak_bytes for plan in plans), None
-    limits = [plan.available_bytes for plan in plans if plan.available_bytes is not None]
-    if limits:
-        available = min(limits)
+    seconds, peak = sum(plan.seconds for plan in plans), max(plan.peak_bytes for plan in plans)
+    available = min((plan.available_bytes for plan in plans if plan.available_bytes is not None), default=None)
     trees = model.n_trees * 2 ** (model.depth + 2) * 4
     if rows is not None:
         n_columns = len(column_names(model.members, model.label_encoder is not None, 0, 0))
