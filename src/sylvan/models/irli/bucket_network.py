@@ -195,7 +195,8 @@ class BucketNetwork:
                     chosen[part, repetition], probabilities[part, repetition] = best
             probabilities[part] = sigmoid(probabilities[part])
 
-        if 0 < n <= (size := self.block_rows()):
+        size = self.block_rows()
+        if 0 < n <= size:
             work((0, n))
         else:
             map_parallel(work, split_ranges(n, size), n_jobs)
