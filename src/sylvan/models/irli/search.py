@@ -93,6 +93,22 @@ class Tuning:
         )
 
 
+def candidates_of(
+    network: BucketNetwork, buckets: Buckets, inputs: Vectors, settings: SearchSettings, n_jobs: int,
+    best_first: bool = False,
+) -> Iterator[tuple[slice, Candidates]]:  # fmt: skip
+    """Some queries at a time, whose candidates fit into memory, and these."""
+    n_labels = max(1, buckets.n_labels)
+    each = min(n_labels, buckets.n_repetitions * settings.probes * (1 + n_labels // buckets.n_buckets))
+    step = max(1, _COUNTED // (each if settings.candidates is None else min(each, settings.candidates)))
+    for start in range(0, len(inputs), step):
+        part = slice(start, min(start + step, len(inputs)))
+        yield part, find_candidates(
+            buckets, *network.top(inputs[part], settings.probes, n_jobs=n_jobs), min_votes=settings.min_votes,
+            order=settings.order, limit=settings.candidates, best_first=best_first, n_jobs=n_jobs,
+        )  # fmt: skip
+
+
 @dataclass(frozen=True, eq=False)
 class BucketedVectors:
     """What a search needs. Nothing here is ever changed: adding and removing make another one."""
@@ -107,26 +123,12 @@ class BucketedVectors:
         """Ids of the vectors that weren't removed."""
         return np.flatnonzero(self.buckets.assignment[0] >= 0).astype(np.int32)
 
-    def candidates(
-        self, inputs: Vectors, settings: SearchSettings, n_jobs: int, best_first: bool = False
-    ) -> Iterator[tuple[slice, Candidates]]:
-        """Some queries at a time, whose candidates fit into memory, and these."""
-        buckets, n_labels = self.buckets, max(1, len(self.base))
-        each = min(n_labels, buckets.n_repetitions * settings.probes * (1 + n_labels // buckets.n_buckets))
-        step = max(1, _COUNTED // (each if settings.candidates is None else min(each, settings.candidates)))
-        for start in range(0, len(inputs), step):
-            part = slice(start, min(start + step, len(inputs)))
-            yield part, find_candidates(
-                buckets, *self.network.top(inputs[part], settings.probes, n_jobs=n_jobs), min_votes=settings.min_votes,
-                order=settings.order, limit=settings.candidates, best_first=best_first, n_jobs=n_jobs,
-            )  # fmt: skip
-
     def search(self, queries: Vectors, k: int, settings: SearchSettings, n_jobs: int) -> Answers:
         """Ids and distances of the ``k`` nearest candidates, and how many candidates there were."""
         shape = (len(queries), k)
         ids, distances = np.full(shape, -1, np.int32), np.full(shape, FARTHEST[self.metric], np.float32)
         counts = np.zeros(len(queries), np.int64)
-        for part, candidates in self.candidates(queries, settings, n_jobs):
+        for part, candidates in candidates_of(self.network, self.buckets, queries, settings, n_jobs):
             counts[part] = candidates.counts()
             nearest = nearest_candidates(queries[part], self.base, candidates, k, self.metric, n_jobs=n_jobs)
             ids[part], distances[part] = nearest
@@ -135,7 +137,7 @@ class BucketedVectors:
     def count(self, queries: Vectors, settings: SearchSettings, n_jobs: int) -> tuple[Int64, Int64]:
         """Candidates of each query, and counters raised for it."""
         totals = np.zeros((2, len(queries)), np.int64)
-        for part, candidates in self.candidates(queries, settings, n_jobs):
+        for part, candidates in candidates_of(self.network, self.buckets, queries, settings, n_jobs):
             totals[:, part] = candidates.counts(), candidates.touched
         return totals[0], totals[1]
 
@@ -192,8 +194,8 @@ class BucketedVectors:
 
 
 def choose_settings(
-    index: BucketedVectors, inputs: Vectors, nearest: npt.NDArray[np.integer[Any]], recall: float, order: Order,
-    n_jobs: int,
+    network: BucketNetwork, buckets: Buckets, inputs: Vectors, nearest: npt.NDArray[np.integer[Any]], *,
+    recall: float, order: Order, n_jobs: int,
 ) -> Tuning:  # fmt: skip
     """The cheapest settings with which a search answers with ``nearest``. Every number of probes is tried in turn, up
     to where counting alone costs more than the best so far. By probability, the first candidates count, as few as hold
@@ -202,9 +204,9 @@ def choose_settings(
     if not (nearest >= 0).any():
         raise DataError("There is nothing to find: tune needs queries, and vectors beside them.")
     least, best = math.inf, None
-    for probes in _ladder(index.buckets.n_buckets):
-        n_counted, tuning = _measured(index, inputs, nearest, probes, float(recall), order, n_jobs)
-        counting = cost_of_counting(n_counted, len(index.base), order)
+    for probes in _ladder(buckets.n_buckets):
+        n_counted, tuning = _measured(network, buckets, inputs, nearest, probes, float(recall), order, n_jobs)
+        counting = cost_of_counting(n_counted, buckets.n_labels, order)
         if counting > least:
             break
         if tuning is not None and (cost := counting + inputs.shape[1] * tuning.n_candidates) < least:
@@ -232,17 +234,17 @@ def _ladder(n_buckets: int) -> Iterator[int]:
 
 
 def _measured(
-    index: BucketedVectors, inputs: Vectors, nearest: npt.NDArray[np.integer[Any]], probes: int, recall: float,
-    order: Order, n_jobs: int,
+    network: BucketNetwork, buckets: Buckets, inputs: Vectors, nearest: npt.NDArray[np.integer[Any]], probes: int,
+    recall: float, order: Order, n_jobs: int,
 ) -> tuple[float, Tuning | None]:  # fmt: skip
     """With one number of probes: the counters raised for a query, and the fewest candidates that hold enough of the
     nearest; None when all of them don't."""
-    place_of = np.full(len(index.base), -1, np.int64)
+    place_of = np.full(buckets.n_labels, -1, np.int64)
     places, votes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]  # where the nearest stand among the candidates
     sizes, n_counted = np.zeros(len(inputs), np.int64), 0
-    with_votes = np.zeros(index.buckets.n_repetitions + 1, np.int64)  # candidates of all queries by their votes
+    with_votes = np.zeros(buckets.n_repetitions + 1, np.int64)  # candidates of all queries by their votes
     settings = SearchSettings(probes, 1, order, None)
-    for part, candidates in index.candidates(inputs, settings, n_jobs, best_first=True):
+    for part, candidates in candidates_of(network, buckets, inputs, settings, n_jobs, best_first=True):
         sizes[part] = candidates.counts()
         n_counted += int(candidates.touched.sum())
         with_votes += np.bincount(candidates.votes, minlength=len(with_votes))
