@@ -9,7 +9,7 @@ import msgspec
 
 from sylvan.lazy import provided
 from sylvan.serve.calls import NDJSON, Operation, Parameter
-from sylvan.serve.routes import models, ranking, trees
+from sylvan.serve.routes import models, ranking
 from sylvan.serve.service import Service
 
 __all__ = ["all_operations"]
@@ -19,7 +19,7 @@ def all_operations(service: Service) -> list[Operation]:
     """Every route of a service, with the types of its bodies."""
     models.page_files()  # read now, so that nothing that happens to them later is seen
     annif: list[Operation] = provided["annif_operations"](service)
-    operations = (*ranking.OPERATIONS, *trees.OPERATIONS, *models.OPERATIONS, *annif, *models.HEALTH, *models.PAGE)
+    operations = (*ranking.OPERATIONS, *models.OPERATIONS, *annif, *models.HEALTH, *models.PAGE)
     return [_with_types(operation, service.bodies) for operation in operations]
 
 
