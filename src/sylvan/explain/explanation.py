@@ -315,12 +315,8 @@ class Explanation:
         """Write the explanation to a file: a page for ``.html``, data for ``.json``, text for anything else."""
         name = os.fspath(path).lower()
         check_ending(path, (".html", ".htm", ".json", ".txt", ".md", ""))
-        if name.endswith((".html", ".htm")):
-            content = self.html()
-        elif name.endswith(".json"):
-            content = json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n"
-        else:
-            content = self.text() + "\n"
+        data = json.dumps(self.to_dict(), ensure_ascii=False, indent=1) if name.endswith(".json") else self.text()
+        content = self.html() if name.endswith((".html", ".htm")) else data + "\n"
         with open_write(path) as stream:
             stream.write(content.encode("utf-8", "replace"))
 

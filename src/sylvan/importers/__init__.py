@@ -47,25 +47,17 @@ def detect(folder: str | os.PathLike[str]) -> Library:
     for library, (belongs, _) in _IMPORTERS.items():
         if belongs(where):
             return library
-    raise ModelError(f"{str(where)!r} {_what(where)}")
-
-
-def _what(where: Path) -> str:
-    """What is there instead, as the rest of a sentence."""
-    if not where.exists():
-        return "is missing."
-    if where.is_file():
-        if where.suffix in (".bin", ".ftz"):
-            return (
-                "is a file. fastText's models can't be imported: they average word vectors, which is another method. "
-                "Train on its __label__ lines instead."
-            )
-        return "is a file; the models of libpecos, omikuji and napkinXC are folders."
-    if (where / "manifest.json").is_file():
-        return "holds a model of Sylvan already."
-    if (where / "text_encoder").exists() or (where / "matcher").exists():
-        return "holds a model with a transformer, which can't be imported."
-    return "holds no model of libpecos, omikuji or napkinXC."
+    found = {
+        "is missing.": not where.exists(),
+        "is a file. fastText's models can't be imported: they average word vectors, which is another method. Train on "
+        "its __label__ lines instead.": where.is_file() and where.suffix in (".bin", ".ftz"),
+        "is a file; the models of libpecos, omikuji and napkinXC are folders.": where.is_file(),
+        "holds a model of Sylvan already.": (where / "manifest.json").is_file(),
+        "holds a model with a transformer, which can't be imported.":
+            (where / "text_encoder").exists() or (where / "matcher").exists(),
+        "holds no model of libpecos, omikuji or napkinXC.": True,
+    }  # fmt: skip
+    raise ModelError(f"{str(where)!r} {next(sentence for sentence, is_so in found.items() if is_so)}")
 
 
 def import_model(folder: str | os.PathLike[str], library: Library | None = None, **options: Any) -> XRLinear:
