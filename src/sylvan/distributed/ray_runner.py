@@ -29,7 +29,7 @@ from sylvan.version import __version__
 
 _CONNECTED_WITHIN = 10.0  # seconds in which an address must accept a connection
 # Ray's own setting for how often it looks for a cluster, some 40 seconds each time. It does so 20 times where nothing
-# is said, a quarter of an hour.
+# is said, a quarter of an hour; here once, unless the environment says otherwise.
 _TIMES = "RAY_gcs_server_port_wait_time_s"
 _ANSWERS = 60.0  # seconds in which every node must have answered
 _lock = threading.RLock()  # the garbage collector may close one connection while another is opened
@@ -52,11 +52,16 @@ def connect(module: Any, address: str | None, options: Mapping[str, Any]) -> Non
         where = f"The Ray cluster at {address!r} can't be reached"
         _check_address(address, where)
     place = "local" if address is None else address
+    once = place != "local" and _TIMES not in os.environ
+    if once:
+        os.environ[_TIMES] = "1"
     try:
-        with nullcontext() if place == "local" else _once():
-            module.init(address=place, log_to_driver=False, configure_logging=False, **options)
+        module.init(address=place, log_to_driver=False, configure_logging=False, **options)
     except Exception as error:
         raise SylvanError(f"{where}: {line_of(error, -1).rstrip('.: ')}.") from error
+    finally:
+        if once:
+            os.environ.pop(_TIMES, None)
 
 
 def line_of(error: Exception, number: int = 0) -> str:
@@ -80,18 +85,6 @@ def _check_address(address: str, where: str) -> None:
     except (OSError, OverflowError, UnicodeError) as error:
         of = "" if place == address else f" (RAY_ADDRESS is {place!r})"
         raise SylvanError(f"{where}{of}: {getattr(error, 'strerror', None) or error}.") from error
-
-
-@contextmanager
-def _once() -> Iterator[None]:
-    """Within it, Ray looks for a cluster once, unless the environment says otherwise."""
-    unset = _TIMES not in os.environ
-    os.environ.setdefault(_TIMES, "1")
-    try:
-        yield
-    finally:
-        if unset:
-            os.environ.pop(_TIMES, None)
 
 
 class Connection:

@@ -140,18 +140,13 @@ def blocks(truth: validate.Csr, answers: TopK | sp.csr_matrix, width: int) -> It
         if not used.all():
             offsets = np.concatenate((offsets[:-1][used], offsets[-1:]))
             labels = labels[used]
-        _check_distinct(labels, np.flatnonzero(used) + start)
+        ordered = np.sort(labels, axis=1)
+        twice = ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(axis=1)
+        if twice.any():  # it would be counted twice
+            raise DataError(f"The answers name a label twice in row {start + np.flatnonzero(used)[twice.argmax()]}.")
         if len(labels):
             yield Block(offsets, truth.indices[first:last], truth.data[first:last], labels)
         start = stop
-
-
-def _check_distinct(labels: npt.NDArray[np.integer[Any]], rows: npt.NDArray[np.int64]) -> None:
-    """No label twice in a row: it would be counted twice."""
-    ordered = np.sort(labels, axis=1)
-    twice = ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(axis=1)
-    if twice.any():
-        raise DataError(f"The answers name a label twice in row {rows[int(twice.argmax())]}.")
 
 
 def _top(answers: TopK | sp.csr_matrix, start: int, stop: int, width: int) -> npt.NDArray[np.integer[Any]]:
