@@ -173,7 +173,6 @@ class Service:
         self.openapi = b"{}"  # the OpenAPI document
         self.log: Log | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._versions: dict[str, tuple[str, str | None]] = {}  # of a model: what is current and what was refused
         self._ids = itertools.count()
         self._prefix = secrets.token_hex(4)
 
@@ -240,20 +239,18 @@ class Service:
             "ready": looked and self.has_open and not self.draining, "draining": self.draining, "models": models,
         }  # fmt: skip
 
-    def _changed(self, served: Served) -> None:
-        """A model's folder was looked at: say what is new."""
-        old, message = self._versions.get(served.name, ("", None))
-        now = served.checksum or ""
+    def _changed(self, served: Served, old: str | None, message: str | None) -> None:
+        """A model's folder was looked at: say what is new since it had that checksum and message."""
+        now = served.checksum
         if served.refused and served.refused != message:
             stays = f" The version {now} is still served." if now else ""
             say(f"The model {served.name!r} on disk can't be served: {served.refused}{stays}")
             self.metrics("model_reload_failures", served.name).inc()
-        if now != old:
+        if now is not None and now != old:
             say(f"Serving {served.name!r} from {served.folder.folder}, version {now}.")
-            self.metrics.version(served.name, old or None, now)
+            self.metrics.version(served.name, old, now)
         if served.message and not served.refused and served.message != message:
             say(f"The model {served.name!r} is served, but: {served.message}")
-        self._versions[served.name] = (now, served.message)
 
     async def _keep_house(self) -> None:
         """Write the log and set the gauges now and then."""

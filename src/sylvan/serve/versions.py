@@ -47,14 +47,15 @@ class Served:
     ``vocabulary`` are wrong is served without them."""
 
     def __init__(
-        self, folder: ServedFolder, limits: Limits, batched: Callable[[int], None], changed: Callable[[Served], None]
-    ) -> None:
+        self, folder: ServedFolder, limits: Limits, batched: Callable[[int], None],
+        looked: Callable[[Served, str | None, str | None], None],
+    ) -> None:  # fmt: skip
         self.folder, self.name = folder, folder.name  # what it is called in addresses
         self.current: Version | None = None  # None while the first one is being opened
         self.refused: str | None = None  # why the newest version on disk isn't served
         self.looked = False  # whether the folder was looked at at all
         self.engine = Engine(folder.name, limits.queue, limits.seconds, batched)
-        self._changed = changed
+        self._looked = looked  # called with the checksum and message from before
         self._stamp: tuple[int, ...] | None = None
         self._reloading = asyncio.Lock()
 
@@ -83,7 +84,7 @@ class Served:
             stamp = stamp_of(self.folder.folder)
             if stamp == self._stamp and self.looked and not force:
                 return False
-            before, old = self.current, self.checksum
+            before, old, message = self.current, self.checksum, self.message
             try:
                 new = await asyncio.to_thread(open_version, self.folder)
             except Exception as error:
@@ -94,7 +95,7 @@ class Served:
                 if not worse and (new.checksum != old or force):
                     self.current = new
             self._stamp, self.looked = stamp, True
-            self._changed(self)
+            self._looked(self, old, message)
             return self.checksum != old
 
     async def watch(self, seconds: float) -> None:
