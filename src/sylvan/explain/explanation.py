@@ -10,7 +10,6 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape as _escape
-from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
@@ -219,7 +218,10 @@ def escape(text: str) -> str:
 def page_head(title: str) -> str:
     """The beginning of a page up to its body, with its style: light and dark from the reader's own settings, and a
     policy that forbids whatever an escaped text might still try."""
-    return Path(__file__).with_name("page_head.html").read_text("utf-8").replace("{title}", escape(title))
+    from importlib import resources  # seldom needed
+
+    head = resources.files("sylvan.explain").joinpath("page_head.html").read_text("utf-8")
+    return head.replace("{title}", escape(title))
 
 
 def as_page(explanations: Sequence[Explanation]) -> str:
