@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from typing import Any
 
 from sylvan import store
@@ -78,16 +76,8 @@ def push(
     text = _readme(path, target.name, present, license)
     if reason := unreachable(library):
         raise HubError(f"{target} can't be pushed: the Hugging Face Hub can't be reached ({reason}).")
-    with tempfile.TemporaryDirectory(prefix="sylvan-push-") as stage, asking(target, token, "pushed") as api:
-        for place in (_MANIFEST, *places):  # links to the files that are pushed
-            source, link = os.path.realpath(os.path.join(path, place)), os.path.join(stage, place)
-            os.makedirs(os.path.dirname(link), exist_ok=True)
-            try:
-                os.symlink(source, link)
-            except OSError:  # where the system has none
-                shutil.copyfile(source, link)
-        with open(os.path.join(stage, readme.NAME), "w", encoding="utf-8", errors="replace", newline="") as stream:
-            stream.write(text)
+    files = {place: os.path.realpath(os.path.join(path, place)) for place in (_MANIFEST, *places)}
+    with asking(target, token, "pushed") as api:
         api.create_repo(target.name, private=private, exist_ok=True)
         if private and not api.model_info(target.name).private:
             raise HubError(
@@ -96,10 +86,14 @@ def push(
             )
         if target.revision is not None:
             api.create_branch(target.name, branch=target.revision, exist_ok=True)
-        commit = api.upload_folder(
-            repo_id=target.name, folder_path=stage, revision=target.revision,
-            commit_message=message or "A model of Sylvan", delete_patterns=_REPLACED,
-        )  # fmt: skip
+        before = api.list_repo_files(target.name, revision=target.revision)
+        replaced = library.utils.filter_repo_objects(before, allow_patterns=_REPLACED)
+        operations = [library.CommitOperationDelete(name) for name in replaced if name not in files]
+        operations += [library.CommitOperationAdd(place, source) for place, source in files.items()]
+        operations.append(library.CommitOperationAdd(readme.NAME, text.encode("utf-8", "replace")))
+        commit = api.create_commit(
+            target.name, operations, commit_message=message or "A model of Sylvan", revision=target.revision
+        )
     return Pushed(target.name, str(commit.oid), str(commit.commit_url))
 
 
