@@ -19,7 +19,7 @@ from waiting import PATIENCE
 import sylvan
 from sylvan import data
 from sylvan.cli import main
-from sylvan.distributed import cluster as cluster_module
+from sylvan.distributed import ray_runner
 from sylvan.distributed.ray_runner import connect
 from sylvan.errors import DataError, ParameterError, SylvanError
 from sylvan.runtime import Runner
@@ -124,8 +124,8 @@ def test_clusters_that_can_not_be_had() -> None:
 def test_a_node_with_another_version(
     cluster: Any, monkeypatch: pytest.MonkeyPatch, what: str, name: str, other: Any
 ) -> None:
-    own = cluster_module.versions()[what]
-    monkeypatch.setattr(cluster_module, name, other)  # in this process alone
+    own = ray_runner.versions()[what]
+    monkeypatch.setattr(ray_runner, name, other)  # in this process alone
     refused = pytest.raises(DataError, match=rf"^The node '.*' has {what} {own}, but this process has 0\.0\.1\.$")
     with refused, sylvan.distributed.ray():
         raise AssertionError
@@ -133,7 +133,7 @@ def test_a_node_with_another_version(
 
 
 def test_a_node_without_sylvan(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_module, "versions", lacking(os.getpid()))
+    monkeypatch.setattr(ray_runner, "versions", lacking(os.getpid()))
     refused = pytest.raises(DataError, match=r"can't run Sylvan: ModuleNotFoundError: No module named 'sylvan'$")
     with refused, sylvan.distributed.ray():
         raise AssertionError
