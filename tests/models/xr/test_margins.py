@@ -42,7 +42,8 @@ def test_several_trees_of_margins_answer_by_the_mean_of_their_measures(
     books: tuple, combine: str | list[str], loss: str
 ) -> None:
     X, Y, X_test, _ = books
-    model = XRLinear(n_trees=2, combine=combine, loss=loss, branching=32, calibration=None, n_jobs=2).fit(X[:2000], Y[:2000])
+    model = XRLinear(n_trees=2, combine=combine, loss=loss, branching=32, calibration=None, n_jobs=2)
+    model.fit(X[:2000], Y[:2000])
     alone = [copy.copy(model) for _ in range(2)]
     for number, one in enumerate(alone):
         one.fitted_ = replace(model.fitted_, rankers=[model.rankers_[number]])
