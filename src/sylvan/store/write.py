@@ -3,10 +3,9 @@ are written under names that no earlier save used (``layer0.keys.5f3a09c1.npy``)
 ``manifest.json``, written beside the old one, is renamed over it: the one moment at which the new model replaces the
 old. Files that the manifest doesn't name are then removed; processes that have the old model memory-mapped keep their
 pages. A folder that doesn't exist yet is written beside under a hidden name and renamed as a whole. Checksums are
-CRC-32: they are there to find accidents, not adversaries (what a kernel trusts is verified apart).
-
-An earlier version of a model is its manifest under another name, ``earlier.000001.json``, with the files that it names:
-saving never writes into a file that is there. Going back is one rename."""
+CRC-32: they are there to find accidents, not adversaries (what a kernel trusts is verified apart). An earlier version
+of a model is its manifest under another name, ``earlier.000001.json``, with the files that it names: saving never
+writes into a file that is there. Going back is one rename."""
 
 from __future__ import annotations
 

@@ -54,7 +54,6 @@ _Self = TypeVar("_Self", bound="TransformerEstimator")
 @parameterized
 class TransformerEstimator(TextEstimator):
     """Base of the models with a text encoder; a concrete one says how its encoder and rankers are trained.
-
     Parameters
     ----------
     encoder : str, path or TextEncoder, optional
