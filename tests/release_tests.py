@@ -20,6 +20,7 @@ RELEASE = {
     "architecture/test_source_distribution.py::test_a_wheel_is_built_from_it": "a wheel built from the sources",
     "benchmarks/test_scale_benchmark.py::test_a_size_is_measured": "benchmarks at their own sizes",
     "distributed/test_ray_": CLUSTER,
+    "distributed/test_recorded_jobs.py": CLUSTER,
     "docs/test_documents.py::test_blocks_run[docs/cluster.md]": CLUSTER,
     "models/transformer/test_tuning_processes.py": PROCESSES,
     "models/xr/test_estimate.py::test_sizes_are_near_the_real_ones": PLANS,
