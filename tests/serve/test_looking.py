@@ -131,6 +131,9 @@ def test_a_row_of_features_is_explained(asking: Asking, folder: Path) -> None:
     label = int(rows.rank(X, 1).labels[0, 0])
     answer = asking("POST", "/v1/models/rows/explain", {"row": row, "label": label}).json()
     assert answer["explanation"]["place"] == 1 and answer["spans"] == []
+    beyond = {"indices": [X.shape[1]], "values": [1.0]}
+    refused = asking("POST", "/v1/models/rows/explain", {"row": beyond, "label": label})
+    assert refused.status == 422 and f"The 'row' field has index {X.shape[1]}, but the model's are" in refused.detail
 
 
 def test_rank_with_explanations(asking: Asking, model: Any) -> None:

@@ -135,7 +135,7 @@ def _rows(version: Version, top: TopK, kind: str, x: Any) -> list[RankedRow]:
     return results
 
 
-def _matrix(version: Version, rows: Sequence[Any]) -> sp.csr_matrix:
+def _matrix(version: Version, rows: Sequence[Any], name: str = "features") -> sp.csr_matrix:
     """Rows of features as the model takes them; whatever is wrong with one is said by the model."""
     width = version.model.n_features_
     indptr = np.cumsum([0, *(len(indices) for indices, _ in rows)])
@@ -143,7 +143,7 @@ def _matrix(version: Version, rows: Sequence[Any]) -> sp.csr_matrix:
     values = np.fromiter((value for _, row in rows for value in row), np.float64, int(indptr[-1]))
     most = int(indices.max(initial=-1))
     if most >= width:
-        raise Problem(422, f"The 'features' field has index {most}, but the model's are 0 to {width - 1}.")
+        raise Problem(422, f"The {name!r} field has index {most}, but the model's are 0 to {width - 1}.")
     matrix = sp.csr_matrix((values.astype(np.float32), indices, indptr), shape=(len(rows), width))
     matrix.sum_duplicates()
     return matrix
@@ -211,7 +211,7 @@ def explain(
     rows = rows_of.get(str(name), [])[:_MOST_EXAMPLES]
     if rows:
         options["examples"] = ([texts[row] for row in rows], [[title]] * len(rows))
-    x = row if version.takes == "texts" else _matrix(version, [row])
+    x = row if version.takes == "texts" else _matrix(version, [row], "row")
     result: Explanation = model.explain(x, title, top, n_examples=max(1, n_examples), **options)
     examples = tuple(replace(example, row=rows[example.row]) if rows else example for example in result.examples)
     if title != name:

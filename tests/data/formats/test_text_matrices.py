@@ -313,3 +313,9 @@ def test_the_kernels_refuse_short_outputs():
     offsets[1] = 1
     with pytest.raises(ValueError, match="output is too short"):
         kernels.format_lines(0, 1, offsets, ids, values, offsets, ids, values, False, 0, np.empty(9, np.uint8))
+
+
+@pytest.mark.parametrize(("save", "content"), [(data.save_xmc, b"0 3 2\n"), (data.save_svmlight, b"")])
+def test_a_matrix_without_rows_is_written(save, content, tmp_path):
+    save(tmp_path / "a.txt", sp.csr_matrix((0, 3), dtype=np.float32), sp.csr_matrix((0, 2), dtype=np.float32))
+    assert (tmp_path / "a.txt").read_bytes() == content

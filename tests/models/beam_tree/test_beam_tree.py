@@ -208,6 +208,7 @@ def test_class_weights() -> None:
     assert same(make(class_weight={1: 2.0}).fit(noise, ids), make().fit(noise, ids, sample_weight=1 + ids))
     names = np.array(["no", "yes"])[ids]
     assert same(make(class_weight={"yes": 2}).fit(noise, names), make(class_weight={1: 2}).fit(noise, ids))
+    assert same(make(class_weight={1: np.float32(2)}).fit(noise, ids), make(class_weight={1: 2}).fit(noise, ids))
     nothing = make(class_weight={0: 0.0}).fit(noise, ids)
     assert (nothing.predict(noise) == 1).mean() > 0.9
 

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from rows_with_pairs import bits, hits, joined, members, pairs, parity, reranker
 
 import sylvan
-from sylvan import Ensemble, NeighborRanker, Reranker, XRLinear
+from sylvan import Ensemble, LexicalMatcher, NeighborRanker, Reranker, TextModel, XRLinear
 from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError
 
 SCORERS = [("lightgbm", "right"), ("lightgbm", "rank"), ("trees", "right")]
@@ -168,6 +168,18 @@ def test_labels_that_come_later_have_columns_too() -> None:
     smaller = model.without_labels("m0")
     candidates, columns = smaller.candidate_columns(new_X)
     assert place["m0"] not in candidates.labels and not (columns[..., -1] == 3).any()
+
+
+def test_labels_are_removed_beside_one_that_came_by_its_text() -> None:
+    """Which no row has: what is known of labels that occur together is of fewer labels."""
+    words = {"A": "whale sea", "B": "bread cake", "C": "tea cup", "D": "ship sail"}
+    labels = [name for name in words for _ in range(15)]
+    texts = [f"{words[name]} {words[name].split()[number % 2]}" for number, name in enumerate(labels)]
+    members = [TextModel(model=XRLinear(max_leaf=10)), LexicalMatcher(n_trees=5)]
+    model = Reranker(members, scorer="trees", n_trees=2).fit(texts, [[name] for name in labels])
+    model.update(None, None, label_texts={"Extra": "cake"})
+    left = model.without_labels(["A"]).rank(["whale sea cake"], k=5).names[0]
+    assert "A" not in left and set(left) <= {"B", "C", "D", "Extra"} and left
 
 
 def test_rows_that_are_forgotten_are_not_counted() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -425,7 +425,7 @@ def _save(path: PathLike, X: Any, Y: Any, *, header: bool, lowest: int, weighted
     with open_write(path) as stream, progress("writing", n, "row") as bar:
         if header:
             stream.write(f"{n} {x.shape[1]} {y.shape[1]}\n".encode())
-        for first, last in zip(cuts.tolist(), chain(cuts[1:].tolist(), [n]), strict=True):
+        for first, last in pairwise((*cuts.tolist(), n)):
             out = np.empty(_BYTES_AN_ENTRY * int(work[last] - work[first]), np.uint8)
             size = kernels.format_lines(
                 first, last, x_offsets, x.indices, x.data, y_offsets, y.indices, y.data, weighted_labels, lowest, out

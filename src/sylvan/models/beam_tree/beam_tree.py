@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import numbers
 import os
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -76,8 +75,12 @@ class ClassWeight(Constraint):
 
 
 def _is_weight(weight: Any) -> bool:
-    is_number = isinstance(weight, numbers.Real) and not isinstance(weight, bool)
-    return is_number and bool(0 <= weight <= sys.float_info.max)
+    if not isinstance(weight, numbers.Real) or isinstance(weight, bool):
+        return False
+    try:
+        return 0 <= float(weight) < math.inf
+    except OverflowError:
+        return False
 
 
 @parameterized

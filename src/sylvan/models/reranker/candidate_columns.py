@@ -82,11 +82,12 @@ class LabelFacts:
 
     def without(self, labels: Int32) -> LabelFacts:
         """Without some labels, whose ids stay."""
-        counts, stays = self.counts.copy(), np.ones(len(self.counts), np.float32)
-        counts[labels] = stays[labels] = 0
-        together = sp.diags_array(stays) @ self.together.to_scipy() @ sp.diags_array(stays)
-        together.eliminate_zeros()
-        return replace(self, counts=counts, together=_canonical(sp.csr_matrix(together)))
+        counts, gone = self.counts.copy(), np.zeros(len(self.counts), bool)  # labels without rows may have come since
+        counts[labels], gone[labels] = 0, True
+        pairs = self.together.to_scipy().tocoo()
+        left = ~(gone[pairs.row] | gone[pairs.col])
+        together = sp.csr_matrix((pairs.data[left], (pairs.row[left], pairs.col[left])), shape=pairs.shape)
+        return replace(self, counts=counts, together=_canonical(together))
 
     def moved(self, ids: Int32, n_labels: int) -> LabelFacts:
         """The same of labels by other ids, among more labels."""
