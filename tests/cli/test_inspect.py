@@ -257,3 +257,12 @@ def test_damaged_figures_are_a_sentence(call: Any, files: Any, tmp_path: Path) -
 def test_what_is_no_model(call: Any, tmp_path: Path) -> None:
     outcome = call("inspect", str(tmp_path / "missing"))
     assert outcome.code == 2 and "there is no such folder" in outcome.err
+
+
+def test_measures_are_called_in_a_model_as_they_are_read_from_it() -> None:
+    """With cut-offs as strings, in whose order a manifest is summed: 10 stands before 3."""
+    from sylvan.cli.evaluate import Measured
+
+    plain = Measured({"P": {1: 0.5, 3: 0.25, 10: 0.1}}, 4, 4, 0, 0, intervals={"P": {10: (0.0, 0.2)}}).as_json()
+    assert plain["measures"] == {"P": {"1": 0.5, "3": 0.25, "10": 0.1}}
+    assert plain["intervals"] == {"P": {"10": [0.0, 0.2]}}

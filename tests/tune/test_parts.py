@@ -259,6 +259,8 @@ def test_the_configuration_is_toml() -> None:
     assert read["parameters"]["weights"] == [2 / 3, 1 / 3]
     assert read["parameters"]["member0"] == {"model": "xr-linear", **one.parameters, "text": dict(one.text)}
     assert read["parameters"]["member1"] == {"model": "neighbors", "tail": "none"}
+    words = tomllib.loads(toml_of([Setting("xr-linear", {"cost": [None, 0.5]})], [1.0]))
+    assert words["parameters"] == {"cost": ["none", 0.5]}
 
 
 def test_the_pareto_front() -> None:

@@ -138,7 +138,8 @@ class Measured:
             result["threshold"] = self.threshold
         if self.promise is not None:
             result["expected_hits"] = {"expected": self.promise.expected, "right": self.promise.right}
-        return result | {
+        plain: dict[str, Any] = json.loads(json.dumps(result))  # cut-offs as strings, as they are read from a manifest
+        return plain | {
             "rows": self.n_rows, "rows_measured": self.n_measured, "known_labels": self.known_labels,
             "learned_from": self.learned_from, "rows_learned": self.learned[0], "labels_unknown": self.unknown,
             "distinct_labels_unknown": self.n_unknown, "texts_unknown": self.n_unknown_texts,

@@ -47,17 +47,19 @@ def detect(folder: str | os.PathLike[str]) -> Library:
     for library, (belongs, _) in _IMPORTERS.items():
         if belongs(where):
             return library
-    found = {
-        "is missing.": not where.exists(),
-        "is a file. fastText's models can't be imported: they average word vectors, which is another method. Train on "
-        "its __label__ lines instead.": where.is_file() and where.suffix in (".bin", ".ftz"),
-        "is a file; the models of libpecos, omikuji and napkinXC are folders.": where.is_file(),
-        "holds a model of Sylvan already.": (where / "manifest.json").is_file(),
-        "holds a model with a transformer, which can't be imported.":
-            (where / "text_encoder").exists() or (where / "matcher").exists(),
-        "holds no model of libpecos, omikuji or napkinXC.": True,
-    }  # fmt: skip
-    raise ModelError(f"{str(where)!r} {next(sentence for sentence, is_so in found.items() if is_so)}")
+    fault = "holds no model of libpecos, omikuji or napkinXC."
+    if not where.exists():
+        fault = "is missing."
+    elif where.is_file() and where.suffix in (".bin", ".ftz"):
+        words = "they average word vectors, which is another method. Train on its __label__ lines instead."
+        fault = f"is a file. fastText's models can't be imported: {words}"
+    elif where.is_file():
+        fault = "is a file; the models of libpecos, omikuji and napkinXC are folders."
+    elif (where / "manifest.json").is_file():
+        fault = "holds a model of Sylvan already."
+    elif (where / "text_encoder").exists() or (where / "matcher").exists():
+        fault = "holds a model with a transformer, which can't be imported."
+    raise ModelError(f"{str(where)!r} {fault}")
 
 
 def import_model(folder: str | os.PathLike[str], library: Library | None = None, **options: Any) -> XRLinear:

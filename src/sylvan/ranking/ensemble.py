@@ -135,7 +135,10 @@ def fit_weights(
             before = best
             for change in [*np.eye(len(tops)), *-np.eye(len(tops))]:
                 moved = np.maximum(weights + step * change, 0)
-                if moved.sum() > 0 and (result := quality(moved := moved / moved.sum())) > best + 1e-9:
+                if moved.sum() <= 0:
+                    continue
+                moved /= moved.sum()
+                if (result := quality(moved)) > best + 1e-9:
                     best, weights = result, moved
             if best == before:
                 break

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -31,19 +31,21 @@ def prune_layer(weights: LayerWeights, share: float, weight_dtype: str, n_jobs: 
     n_clusters = len(weights.row_offsets) - 1
     sizes, shares = np.zeros(n_clusters, ClusterRows.SIZES), split_ranges(n_clusters, -(-n_clusters // (4 * n_jobs)))
 
-    def each(work: Callable[[int, ClusterRows], None]) -> None:
-        def run(clusters: tuple[int, int]) -> None:
-            for c in range(*clusters):
-                with readable(c):
-                    left = largest_weights(weights.cluster(c), share)
-                work(c, left)
+    def left(c: int) -> ClusterRows:
+        with readable(c):
+            return largest_weights(weights.cluster(c), share)
 
-        map_parallel(run, shares, n_jobs)
+    def count(clusters: tuple[int, int]) -> None:
+        for c in range(*clusters):
+            sizes[c] = left(c).sizes(weight_dtype)
 
-    # A cluster is unpacked twice, so that no more than a few are in memory at once.
-    each(lambda c, left: sizes.__setitem__(c, left.sizes(weight_dtype)))
+    def place(clusters: tuple[int, int]) -> None:
+        for c in range(*clusters):
+            layout.place(c, left(c))
+
+    map_parallel(count, shares, n_jobs)  # a cluster is unpacked twice, so that few are in memory at once
     layout = Layout(sizes, weights.child_offsets, weights.n_features, weight_dtype)
-    each(layout.place)
+    map_parallel(place, shares, n_jobs)
     return layout.finish()
 
 

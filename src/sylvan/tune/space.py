@@ -117,6 +117,8 @@ def _lines(values: Mapping[str, Any]) -> Iterator[str]:
 
 def _toml(value: Any) -> str:
     """A value as TOML writes it; None as the word that the command line takes for it."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml, value))}]"
     return json.dumps("none" if value is None else value, ensure_ascii=False, default=str)
 
 

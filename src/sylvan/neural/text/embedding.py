@@ -100,12 +100,16 @@ class EmbeddingCache:
         return sorted(name for name in os.listdir(self._folder) if _SHARD.fullmatch(name))
 
     def _write(self, keys: npt.NDArray[np.uint8], vectors: npt.NDArray[np.float32]) -> str:
-        data = keys.tobytes() + vectors.astype("<f4", copy=False).tobytes()
-        name = f"{len(keys)}-{zlib.crc32(data):08x}.vectors"
+        parts = [np.ascontiguousarray(keys), np.ascontiguousarray(vectors, dtype="<f4")]
+        checksum = 0
+        for part in parts:
+            checksum = zlib.crc32(part.data.cast("B"), checksum)
+        name = f"{len(keys)}-{checksum:08x}.vectors"
         waiting = os.path.join(self._folder, f".{name}.{secrets.token_hex(4)}")
         try:
             with open(waiting, "wb") as file:
-                file.write(data)
+                for part in parts:
+                    file.write(part.data.cast("B"))
             os.replace(waiting, os.path.join(self._folder, name))
         finally:
             if os.path.exists(waiting):
@@ -121,14 +125,22 @@ class EmbeddingCache:
         path = os.path.join(self._folder, name)
         try:
             status = os.stat(path)
-            state = (path, status.st_ino, status.st_size, status.st_mtime_ns)
-            if (index := _indexes.get(state)) is not None:
+            state = (status.st_ino, status.st_size, status.st_mtime_ns)
+            with _lock:
+                entry = _indexes.get(path)
+            index = entry[1] if entry is not None and entry[0] == state else None
+            if index is not None:
                 rows = index.rows_of(keys)
                 hit, n = rows >= 0, len(index.rows)
                 if hit.sum() * _FEW < n:
-                    vectors = np.memmap(path, "<f4", "r", n * _KEY_BYTES, (n, self._dim))
-                    return hit, np.array(vectors[rows[hit]])
-        except (OSError, ValueError):  # it is gone, or has been cut
+                    vectors = np.empty((int(hit.sum()), self._dim), dtype="<f4")
+                    with open(path, "rb", buffering=0) as file:
+                        for vector, row in zip(vectors, rows[hit].tolist(), strict=True):
+                            file.seek(n * _KEY_BYTES + row * vector.nbytes)
+                            if file.readinto(vector.data.cast("B")) != vector.nbytes:
+                                raise OSError("the shard has been cut")
+                    return hit, vectors
+        except OSError:
             return None
         shard = self._read(name)
         if shard is None:
@@ -136,8 +148,9 @@ class EmbeddingCache:
         if index is None:
             index = _Index(shard[0])
             with _lock:
-                _indexes[state] = index
-                while len(_indexes) > 1 and sum(len(each.rows) for each in _indexes.values()) > _MOST_KEYS:
+                _indexes.pop(path, None)
+                _indexes[path] = (state, index)
+                while len(_indexes) > 1 and sum(len(each.rows) for _, each in _indexes.values()) > _MOST_KEYS:
                     del _indexes[next(iter(_indexes))]  # the oldest
         rows = index.rows_of(keys)
         return rows >= 0, shard[1][rows[rows >= 0]]
@@ -191,7 +204,7 @@ class _Index:
 
 
 # What this process knows of shards, by their path and the state that they were read in.
-_indexes: dict[tuple[str | int, ...], _Index] = {}
+_indexes: dict[str, tuple[tuple[int, ...], _Index]] = {}
 _lock = threading.Lock()
 
 
