@@ -96,9 +96,7 @@ def test_what_a_process_wrote_before_it_went_is_read() -> None:
     """A guard that comes too late to see its process, of which a fork still holds the other end of the pipe."""
     left = [forked(lambda: time.sleep(10**6)) for _ in range(2)]
     gone = python("-c", "import os; print(os.getpid())", check=True).stdout.strip()
-    guard = start(
-        [sys.executable, "-I", "-S", TESTS / "child_guard.py", gone, "no such mark"], stdin=subprocess.PIPE
-    )
+    guard = start([sys.executable, "-I", "-S", TESTS / "child_guard.py", gone, "no such mark"], stdin=subprocess.PIPE)
     assert guard.stdin is not None
     os.write(guard.stdin.fileno(), "".join(f"+{pid}\n" for pid in left).encode())
     assert guard.wait(PATIENCE) == 0

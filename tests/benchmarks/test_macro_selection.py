@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from contract.data import known
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.known import known
 from reference import linear_reference as reference
 
 from benchmarks.linear.macro import MEASURES, expected_macro, select_macro

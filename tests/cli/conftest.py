@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from topics import WORDS, corpus
+from kit.topics import WORDS, corpus
 
 from sylvan import data
 from sylvan.cli import main
@@ -64,9 +64,7 @@ class Outcome:
 
 
 @pytest.fixture
-def call(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Outcome]:
+def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Outcome]:
     """Run a command in this process: ``call("predict", model, "-", stdin=b"...")``."""
 
     def run(*words: str, stdin: bytes = b"") -> Outcome:

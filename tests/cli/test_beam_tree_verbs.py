@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from topics import WORDS, write_topics
+from kit.topics import WORDS, write_topics
 
 import sylvan
 from sylvan import LabelTree, data

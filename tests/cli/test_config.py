@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from contract.suite import same_model
+from kit.bits import same_bits
 
 import sylvan
 
@@ -42,7 +42,7 @@ def test_a_file_trains_what_options_train(call: Any, files: Any, tmp_path: Path)
     assert call(*train, "--model", str(tmp_path / "a"), "--config", config).code == 0
     assert call(*train, "--model", str(tmp_path / "b"), *AS_OPTIONS.split()).code == 0
     first, second = sylvan.load(tmp_path / "a"), sylvan.load(tmp_path / "b")
-    same_model(first, second)
+    same_bits(first, second)
     assert first.model.beam == 7 and tuple(first.vectorizer.ngrams) == (1, 2)
 
 

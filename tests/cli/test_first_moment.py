@@ -18,8 +18,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="sends a POSIX signal")
 
 # What goes on when it is told to.
 ASKING = (
-    "import os, sys\nprint('importing', flush=True)\nsys.stdin.readline()\n"
-    "os.write(1, b'went on\\n')\nos._exit(7)\n"
+    "import os, sys\nprint('importing', flush=True)\nsys.stdin.readline()\nos.write(1, b'went on\\n')\nos._exit(7)\n"
 )
 PIPE = subprocess.PIPE
 COMMAND = "import sys; from sylvan_command import main; sys.argv[0] = 'sylvan'; sys.exit(main())"

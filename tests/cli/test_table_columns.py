@@ -22,9 +22,7 @@ def write(path: Path, delimiter: str, header: str = "id,title,text,labels", enco
 
 @pytest.mark.parametrize(("name", "delimiter"), [("a.csv", ";"), ("a.csv", "\t"), ("a.tsv", ";"), ("a.csv", "|")])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
-def test_the_first_row_shows_the_delimiter(
-    name: str, delimiter: str, encoding: str, call: Any, tmp_path: Path
-) -> None:
+def test_the_first_row_shows_the_delimiter(name: str, delimiter: str, encoding: str, call: Any, tmp_path: Path) -> None:
     path, folder = write(tmp_path / name, delimiter, encoding=encoding), str(tmp_path / "m")
     outcome = call("train", "xr-linear", path, "--model", folder)
     assert outcome.code == 0, outcome.err
@@ -93,7 +91,7 @@ def test_a_missing_column_names_the_option(kind: str, call: Any, tmp_path: Path)
         assert outcome.code == 2 and f"Say which has the {what} with {option}" in outcome.err, outcome.err
     (tmp_path / "b.csv").write_text("title;labels\nbread;Baking\n")
     outcome = call("train", "xr-linear", str(tmp_path / "b.csv"), "--model", str(tmp_path / "m"))
-    assert 'If \';\' separates the cells, say --delimiter ";".' in outcome.err
+    assert "If ';' separates the cells, say --delimiter \";\"." in outcome.err
 
 
 @pytest.mark.parametrize("given", ["ab", "", '"'])

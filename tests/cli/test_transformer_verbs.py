@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from topics import write_topics
+from kit.topics import write_topics
 
 import sylvan
 from sylvan import XRTransformer, data
 
 pytest.importorskip("torch")
-
 
 
 @pytest.fixture(scope="module")
@@ -165,6 +164,7 @@ def test_notes_and_missing_packages_are_sentences(
     call: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from sylvan.models.transformer import presets as transformer_presets
+
     train = str(tmp_path / "long.jsonl")
     data.write_jsonl(train, ["bread " * 300, "whales and ships", ""] * 3, [["Baking"], ["Whaling"], ["Whaling"]] * 3)
     words = ("train", "xr-transformer", train, "--model", str(tmp_path / "m"), "--set", "preset=tiny")

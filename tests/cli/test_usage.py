@@ -214,9 +214,7 @@ def test_a_fault_of_ours_is_one_sentence_and_exit_1(call: Any, files: Any, monke
     assert outcome.code == 1 and "Traceback" in outcome.err
 
 
-def test_too_little_memory_is_one_sentence_and_exit_1(
-    call: Any, files: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_little_memory_is_one_sentence_and_exit_1(call: Any, files: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def greedy(*_: object) -> None:
         raise MemoryError
 

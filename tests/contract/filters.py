@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from kit.known import Known
 
-from contract.data import Known
 from sylvan.errors import DataError
 
 

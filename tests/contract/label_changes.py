@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from kit.known import Known
 
 import sylvan
-from contract.data import Known
 from sylvan.errors import DataError, NotFittedError, UnsupportedError
 
 GONE = [1, 4, 5, 11]

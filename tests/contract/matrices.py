@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from kit.bits import bits, same_bits
+from kit.known import Known, questions
 
-from contract.data import Known, questions
-from contract.suite import RankingContract, bits, same_model
+from contract.suite import RankingContract
 from sylvan import metrics
 from sylvan.errors import DataError, ParameterError
 
@@ -112,7 +113,7 @@ class MatrixContract(RankingContract):
     def test_every_form_of_the_features_is_one(self, fitted: Any, data: Known, form: str) -> None:
         X = FORMS[form](data.X)
         assert bits(fitted.rank(X, k=5)) == bits(fitted.rank(sp.csr_matrix(data.X), k=5))
-        same_model(fitted, self.make().fit(X, self.targets(data)))
+        same_bits(fitted, self.make().fit(X, self.targets(data)))
 
     def test_columns_of_frames_are_known_by_their_names(self, data: Known) -> None:
         pandas = pytest.importorskip("pandas")
@@ -135,7 +136,7 @@ class MatrixContract(RankingContract):
 
     @pytest.mark.parametrize("form", Y_FORMS)
     def test_every_form_of_the_labels_is_one(self, fitted: Any, data: Known, form: str) -> None:
-        same_model(fitted, self.make().fit(sp.csr_matrix(data.X), Y_FORMS[form](data)))
+        same_bits(fitted, self.make().fit(sp.csr_matrix(data.X), Y_FORMS[form](data)))
 
     def test_ids_in_lists_are_names(self, fitted: Any, data: Known) -> None:
         names = [1_000_000 * label + 7 for label in range(data.n_labels)]
@@ -157,7 +158,7 @@ class MatrixContract(RankingContract):
     def test_class_ids(self, data: Known) -> None:
         ids = np.array([labels[0] for labels in data.labels])
         one_hot = sp.csr_matrix((np.ones(len(ids), np.float32), (np.arange(len(ids)), ids)))
-        same_model(self.make().fit(data.X, ids), self.make().fit(data.X, one_hot))
+        same_bits(self.make().fit(data.X, ids), self.make().fit(data.X, one_hot))
 
     def test_labels_without_instances_are_never_a_crash(self, data: Known) -> None:
         Y = np.zeros((len(data.X), data.n_labels + 5), np.float32)

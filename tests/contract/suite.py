@@ -19,10 +19,11 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from kit.bits import bits, same_bits
+from kit.known import Known, known, questions
 from waiting import PATIENCE
 
 import sylvan
-from contract.data import Known, known, questions
 from contract.filters import FilterContract
 from contract.label_changes import LabelChangesContract
 from contract.updates import UpdateContract
@@ -64,28 +65,6 @@ def answer_of_child(method: str, target: Callable[..., None], *args: Any) -> Any
     finally:
         child.kill()
     return answer
-
-
-def bits(top: Any) -> tuple[bytes, bytes]:
-    return top.labels.tobytes(), top.scores.tobytes()
-
-
-def all_arrays(state: Any, prefix: str = "") -> dict[str, np.ndarray]:
-    """The arrays of a state and of its parts, by path."""
-    found = {prefix + name: np.asarray(array) for name, array in state.arrays.items()}
-    for name, part in state.parts.items():
-        found.update(all_arrays(part, f"{prefix}{name}/"))
-    return found
-
-
-def same_model(a: Any, b: Any) -> None:
-    """Every array of the two models has the same dtype, shape and bytes."""
-    first, second = all_arrays(a.to_state()), all_arrays(b.to_state())
-    assert first.keys() == second.keys()
-    for name, array in first.items():
-        assert array.dtype == second[name].dtype, name
-        assert array.shape == second[name].shape, name
-        assert array.tobytes() == second[name].tobytes(), name
 
 
 _fitted: dict[type, Any] = {}
@@ -219,12 +198,12 @@ class RankingContract(FilterContract, LabelChangesContract, UpdateContract):
     # ---------------------------------------- seeds and threads
 
     def test_the_same_seed_gives_the_same_bits(self, fitted: Any, data: Known) -> None:
-        same_model(fitted, self.fit(data))
+        same_bits(fitted, self.fit(data))
 
     @pytest.mark.parametrize("n_jobs", [1, 2, 5, -1])
     def test_threads_do_not_change_a_bit(self, fitted: Any, data: Known, n_jobs: int) -> None:
         model = self.fit(data, n_jobs=n_jobs)
-        same_model(fitted, model)
+        same_bits(fitted, model)
         assert bits(fitted.rank(self.inputs(data.X), k=5)) == bits(model.rank(self.inputs(data.X), k=5))
 
     @pytest.mark.parametrize("seed", [0, 1, 2**31 - 1])
@@ -276,7 +255,7 @@ class RankingContract(FilterContract, LabelChangesContract, UpdateContract):
     @pytest.mark.parametrize("protocol", [2, pickle.HIGHEST_PROTOCOL])
     def test_pickle(self, fitted: Any, data: Known, protocol: int) -> None:
         again = pickle.loads(pickle.dumps(fitted, protocol))
-        same_model(fitted, again)
+        same_bits(fitted, again)
         X = self.inputs(data.X)
         assert bits(again.rank(X, k=5)) == bits(fitted.rank(X, k=5))
 
@@ -300,7 +279,7 @@ class RankingContract(FilterContract, LabelChangesContract, UpdateContract):
         again = sylvan.load(tmp_path / "model", mmap=mmap)
         assert type(again) is type(fitted)
         assert repr(again.set_params(**self.machine)) == repr(fitted)
-        same_model(fitted, again)
+        same_bits(fitted, again)
         for X in (self.inputs(data.X), self.inputs(data.X[:1])):
             assert bits(again.rank(X, k=5)) == bits(fitted.rank(X, k=5))
 
@@ -313,7 +292,7 @@ class RankingContract(FilterContract, LabelChangesContract, UpdateContract):
         assert bits(copy.deepcopy(loaded).rank(X, k=5)) == expected
         loaded.save(tmp_path / "copy")
         assert bits(sylvan.load(tmp_path / "copy").rank(X, k=5)) == expected
-        same_model(loaded.fit(X, self.targets(data)), fitted)
+        same_bits(loaded.fit(X, self.targets(data)), fitted)
 
     def test_saving_over_an_existing_model_replaces_it(self, fitted: Any, data: Known, tmp_path: Path) -> None:
         half = Known(data.X[:30], data.labels[:30], data.n_labels)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kit.known import Known, known, questions
 
-from contract.data import Known, known, questions
 from contract.matrices import MatrixContract
 from sylvan import BeamTreeClassifier
 from sylvan.errors import DataError

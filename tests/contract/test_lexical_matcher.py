@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from kit.known import Known
 
-from contract.data import Known
 from contract.texts import TextContract
 from sylvan import LexicalMatcher
 

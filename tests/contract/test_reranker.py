@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from kit.known import Known, known
 
 from contract import test_lexical_matcher as lexical
-from contract.data import Known, known
 from contract.matrices import MatrixContract
 from contract.suite import bits
 from contract.texts import TextContract

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from kit.bits import bits, same_bits
 
 import sylvan
-from contract.suite import bits, same_model
 from sylvan import LabelTree, TfidfVectorizer, XRLinear, data
 
 ROWS = 600  # more than one share of rows a thread
@@ -42,14 +42,14 @@ def test_threads_and_loading_change_no_bit(model: XRLinear, sample: tuple[Any, .
     X, Y, queries = sample
     model.save(tmp_path / "model")
     loaded = sylvan.load(tmp_path / "model")
-    same_model(model, loaded)
+    same_bits(model, loaded)
     expected = bits(model.rank(queries, k=10))
     assert bits(loaded.rank(queries, k=10)) == expected
     for n_jobs in (1, 5):
         loaded.set_params(n_jobs=n_jobs)
         assert bits(loaded.rank(queries, k=10)) == expected
     if model.weight_dtype in ("uint8", "uint4"):
-        same_model(model, XRLinear(tree=model.tree_, weight_dtype=model.weight_dtype, n_jobs=5).fit(X, Y))
+        same_bits(model, XRLinear(tree=model.tree_, weight_dtype=model.weight_dtype, n_jobs=5).fit(X, Y))
 
 
 @pytest.mark.parametrize("beam", [1, 10, 1000])

@@ -14,13 +14,13 @@ from child_processes import python
 
 pytest.importorskip("sklearn", minversion="1.6")
 
+from kit.known import known
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MultiLabelBinarizer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from contract.data import known
 from sylvan import Ensemble, NeighborRanker, Reranker, TextModel, XRLinear
 
 SPARSE = "wants dense indicators and probabilities for several labels a row; ours are sparse"

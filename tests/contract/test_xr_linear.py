@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from kit.known import Known, known
 
-from contract.data import Known, known
 from contract.matrices import MatrixContract
 from sylvan import XRLinear
 

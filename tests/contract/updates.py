@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kit.known import Known
 
 import sylvan
-from contract.data import Known
 from sylvan.errors import DataError, NotFittedError, UnsupportedError
 
 

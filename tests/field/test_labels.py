@@ -244,6 +244,7 @@ def test_lists_of_zeros_and_ones_are_no_ids(width: int) -> None:
 
 # ---------------------------------------- targets of losses
 
+
 @pytest.mark.parametrize(
     ("targets", "words"),
     [

@@ -13,7 +13,7 @@ import pytest
 import sylvan
 
 mlflow = pytest.importorskip(
-    "mlflow", reason='MLflow isn\'t here: pip install mlflow-skinny pandas, then run this file again'
+    "mlflow", reason="MLflow isn't here: pip install mlflow-skinny pandas, then run this file again"
 )
 pd = pytest.importorskip("pandas", reason="the recipe answers with pandas' frames")
 

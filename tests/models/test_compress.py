@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from contract.suite import bits, same_model
+from kit.bits import bits, same_bits
 
 import sylvan
 from sylvan import Ensemble, NeighborRanker, TextModel, TfidfVectorizer, XRLinear, data, metrics, store
@@ -60,14 +60,14 @@ def test_the_largest_weights_of_each_cluster_stay(model: XRLinear, share: float)
 
 
 def test_nothing_pruned_is_the_same(model: XRLinear) -> None:
-    same_model(model, model.pruned())
+    same_bits(model, model.pruned())
     assert model.pruned(1.0, "uint8").get_params() == model.get_params()
 
 
 def test_threads_change_no_bit(model: XRLinear, known: Any) -> None:
     one = model.pruned(0.6, "uint4")
     three = model.pruned(1.0).set_params(n_jobs=3).pruned(0.6, "uint4").set_params(n_jobs=1)
-    same_model(one, three)
+    same_bits(one, three)
     assert bits(one.rank(known[0][:200], k=5)) == bits(three.rank(known[0][:200], k=5))
 
 
@@ -86,7 +86,7 @@ def test_a_model_has_the_size_that_was_asked_for(
         assert small.weight_dtypes() == {weight_dtype} and small.weight_dtype == weight_dtype
     whole = small.weight_dtypes() == {"uint4"} and part > 0.6
     assert whole or size > 0.93 * limit  # the size of blocks of features goes in steps
-    same_model(small, sylvan.load(tmp_path / "small"))
+    same_bits(small, sylvan.load(tmp_path / "small"))
 
 
 def test_types_are_chosen_by_size(model: XRLinear, tmp_path: Path) -> None:

@@ -421,9 +421,7 @@ class TestUpdate:
         assert names_of(kept) == ["L32", "L33", "L35"] and place(kept, DESCRIBED["L34"], "L34") > 0
 
     @pytest.mark.parametrize(("forgotten", "left"), [("L33", True), ("L35", False)])
-    def test_of_a_merged_label_either_text_can_be_forgotten(
-        self, kept: TextModel, forgotten: str, left: bool
-    ) -> None:
+    def test_of_a_merged_label_either_text_can_be_forgotten(self, kept: TextModel, forgotten: str, left: bool) -> None:
         row = row_of(kept, forgotten)
         kept.update(merge={"L35": ["L33"]}).update(forget=[row])
         assert ("L35" in names_of(kept)) == left and (texts_of(kept).texts.to_scipy()[35].nnz > 0) == left

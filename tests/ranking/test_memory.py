@@ -147,6 +147,7 @@ print(peak - before - now)
 @pytest.mark.skipif("SYLVAN_SANITIZED" in os.environ, reason="the sanitizers' own memory would be counted")
 def test_the_peak_stays_below_the_limit() -> None:
     """In processes of their own: what training adds without a limit, and under a half and two fifths of that."""
+
     def peak(limit: int) -> int:
         done = python("-c", MEASURED, str(limit))
         if done.returncode and "clear_refs" in done.stderr:

@@ -23,9 +23,7 @@ def drawn_layer(random: np.random.Generator, offsets: np.ndarray, dtype: str) ->
         lengths = np.bincount(at, minlength=len(rows)).astype(np.int32)
         weights = dense[rows][at, children].astype(np.float32)
         intercepts = random.normal(size=n_children).astype(np.float32)
-        clusters.append(
-            ClusterRows(rows.astype(np.int32), lengths, children.astype(np.int32), weights, intercepts)
-        )
+        clusters.append(ClusterRows(rows.astype(np.int32), lengths, children.astype(np.int32), weights, intercepts))
     return LayerWeights.from_clusters(clusters, offsets, 30, dtype)
 
 

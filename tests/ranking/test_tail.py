@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from contract.data import known
+from kit.known import known
 from reference import linear_reference as reference
 
 import sylvan

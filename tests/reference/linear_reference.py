@@ -334,9 +334,7 @@ def cosines(X: Array, Q: Array) -> Array:
     return unit(Q) @ unit(X).T
 
 
-def votes(
-    similarities: Array, Y: Array, n_neighbors: int, power: float, sample_weight: Array | None = None
-) -> Array:
+def votes(similarities: Array, Y: Array, n_neighbors: int, power: float, sample_weight: Array | None = None) -> Array:
     """The share of the votes that each label gets from the nearest rows of a positive cosine: (n queries, L)."""
     shares = np.zeros((len(similarities), Y.shape[1]))
     for q, row in enumerate(similarities):

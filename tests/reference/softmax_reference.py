@@ -31,9 +31,7 @@ def every_term_weighed(o: Numbers, q: Numbers, drawn: Sequence[int], labels: Seq
     return sum(losses) / len(losses)
 
 
-def only_draws_corrected(
-    o: Numbers, q: Numbers, drawn: Sequence[int], labels: Sequence[int], accidental: str
-) -> float:
+def only_draws_corrected(o: Numbers, q: Numbers, drawn: Sequence[int], labels: Sequence[int], accidental: str) -> float:
     """Eq. (1): the positives as they are, and each draw o - ln(M q); what a draw that is a positive counts as."""
     total = sum(math.exp(o[y]) for y in labels)
     for k in drawn:
@@ -53,9 +51,7 @@ def others_alone(o: Numbers, q: Numbers, drawn: Sequence[int], labels: Sequence[
     return math.log(total) - sum(o[y] for y in labels) / len(labels)
 
 
-def head_and_tail(
-    o: Numbers, q: Numbers, drawn: Sequence[int], labels: Sequence[int], head: Sequence[int]
-) -> float:
+def head_and_tail(o: Numbers, q: Numbers, drawn: Sequence[int], labels: Sequence[int], head: Sequence[int]) -> float:
     """CANE's Eqs. (2) and (3) with the head for candidates: a label of the tail stands as one of the M noises."""
     losses = []
     for y in labels:

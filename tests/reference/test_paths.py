@@ -67,9 +67,7 @@ def check_steps(path, tree, x, layers, own, combine, top) -> None:  # type: igno
         assert step.n_weighed == np.count_nonzero(W[x != 0, step.node])
         assert step.intercept == b[step.node]
         above = reference.combined(own[t][step.node], above, combine)
-        np.testing.assert_allclose(
-            step.so_far, above if combine == "ranker" else math.exp(above), rtol=1e-3, atol=1e-4
-        )
+        np.testing.assert_allclose(step.so_far, above if combine == "ranker" else math.exp(above), rtol=1e-3, atol=1e-4)
         parent = int(reference.parent_of(tree.child_offsets[t])[step.node])
         siblings = list(reference.children(tree.child_offsets[t], parent))
         assert step.n_siblings == len(siblings) and 1 <= step.place <= len(siblings)

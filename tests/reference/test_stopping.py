@@ -15,7 +15,7 @@ from sylvan.ranking.stopping import StoppingRule
 
 def rows(seed: int, n: int, k: int) -> np.ndarray:
     random = np.random.default_rng(seed)
-    p = -np.sort(-random.random((n, k)) ** random.choice([0.3, 1.0, 4.0], (n, 1)))
+    p = -np.sort(-(random.random((n, k)) ** random.choice([0.3, 1.0, 4.0], (n, 1))))
     p[: n // 3, k // 2 :] = 0
     return p
 

@@ -213,7 +213,6 @@ def serving(
     server = Server(process, log, errors)
     try:
 
-
         def listens() -> bool:
             assert process.poll() is None, f"the server ended: {server.errors}"
             return LISTENING.search(server.errors) is not None
@@ -337,5 +336,3 @@ def anonymous_bytes(pid: int) -> int:
         match = re.search(r"^RssAnon:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.M)
         return int(match[1]) << 10 if match else 0
     return 0
-
-

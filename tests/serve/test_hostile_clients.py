@@ -113,7 +113,6 @@ def test_bulk_clients_vanish(server, first):
                 sock.recv(5000)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
 
-
     def rests() -> bool:
         """For a second it takes next to nothing of a processor's time."""
         before = used_seconds(server.process.pid)

@@ -104,7 +104,9 @@ ALPHABET = st.one_of(
     st.sampled_from("aAbBcC12_ -'.\n\t"),
     st.sampled_from("äÄßẞéÉ\u0301ΣσςαΑΆİıIжЖ漢字かなカー々ﬃǅ٣２Ａ\u00a0\u2003\u3000\u200d"),
     st.sampled_from("हिन्दी தமிழ் తెలుగు ภาษาไทย๑ ລາວ ខ្មែរ မြန်မာ קְרָ كِتَاب می‌شود"),
-    st.sampled_from("eaAuoO\u0300\u0301\u0308\u0323\u0307\u031b\u00ad\u034f\u200b\u200c\u2060\u202b\ufe0f\U000e0101か\u3099각각Å"),
+    st.sampled_from(
+        "eaAuoO\u0300\u0301\u0308\u0323\u0307\u031b\u00ad\u034f\u200b\u200c\u2060\u202b\ufe0f\U000e0101か\u3099각각Å"
+    ),
     st.characters(),
 )
 TEXTS = st.lists(st.text(ALPHABET, max_size=40), min_size=1, max_size=6)

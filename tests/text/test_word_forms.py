@@ -52,7 +52,7 @@ def form(found, word, lowercase):
 
 
 def assert_as_reference(texts, ngrams, cjk="bigrams", lowercase=True, others=(), **how):
-    (kind, language), = how.items()
+    ((kind, language),) = how.items()
     words_as = {"stem": stem, "lemmatize": lemma}[kind](language, lowercase)
     lowered = lowercase and kind == "stem"  # lemmas are those of words as they are written
     reading = {"ngrams": ngrams, "analyzer": "word", "lowercase": lowered, "cjk": cjk, "form_of": words_as}

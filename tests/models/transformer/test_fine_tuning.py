@@ -71,8 +71,15 @@ def test_tables_begin_with_what_the_linear_solver_gives(
         Y = np.minimum(positives, 1) if costs == "none" else positives
     as_it_is = {"negative_cost": 1.0, "man_threshold": 0.0, "tolerance": 0.1, "max_iterations": 10, "scaling": "none"}
     linear = XRLinear(
-        tree=tree, negatives=words, combine="l3_hinge", beam=3, threshold=0.0, weight_dtype="float32", n_jobs=1,
-        relevance=None if costs == "none" else costs, **as_it_is,
+        tree=tree,
+        negatives=words,
+        combine="l3_hinge",
+        beam=3,
+        threshold=0.0,
+        weight_dtype="float32",
+        n_jobs=1,
+        relevance=None if costs == "none" else costs,
+        **as_it_is,
     )
     linear.fit(embeddings, Y, sample_weight=weight)
     table, bias = dense_table(linear.layers_[layer])
@@ -244,9 +251,7 @@ def test_rows_of_no_weight_teach_nothing() -> None:
 def test_candidates_are_refreshed_within_a_layer(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[np.ndarray] = []
     look = FineTuning._look
-    monkeypatch.setattr(
-        FineTuning, "_look", lambda self, *args: looked.append(look(self, *args)) or looked[-1]
-    )
+    monkeypatch.setattr(FineTuning, "_look", lambda self, *args: looked.append(look(self, *args)) or looked[-1])
     tuned(bag(), [2], matcher=replace(QUICK, max_steps=25, refresh=10))
     assert len(looked) == 2 and not np.array_equal(*looked)
 

@@ -185,9 +185,7 @@ QUICK = {"matcher__max_steps": 3, "matcher__batch_size": 16, "ranker__max_leaf":
 
 
 @pytest.mark.parametrize(("kind", "n_members"), [(XTransformer, 9), (XRTransformer, 3)])
-def test_an_ensemble_of_local_folders_is_fitted(
-    kind: Any, n_members: int, networks: list[str], tmp_path: Path
-) -> None:
+def test_an_ensemble_of_local_folders_is_fitted(kind: Any, n_members: int, networks: list[str], tmp_path: Path) -> None:
     given = kind.ensemble(networks, preset="paper", max_length=16, matcher__accumulate=1, **QUICK)
     assert len(given.members) == n_members
     fitted = given.fit(TEXTS, LABELS)

@@ -24,6 +24,7 @@ def test_ranking_with_a_cache_looks_at_the_weights_once(
     tuned: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from sylvan.neural.text import bag_text_encoder
+
     calls, checksum = [], bag_text_encoder.checksum_of_tensors
     monkeypatch.setattr(bag_text_encoder, "checksum_of_tensors", lambda *given: calls.append(1) or checksum(*given))
     tuned.save(tmp_path / "model")
@@ -39,6 +40,7 @@ def stored_names(folder: Path) -> set[str]:
 
 def interrupted_after(monkeypatch: pytest.MonkeyPatch, n_layers: int) -> None:
     from sylvan.models.transformer import fine_tuning
+
     train, calls = fine_tuning.train, []
 
     def stop(*given: Any, **options: Any) -> Any:
@@ -254,6 +256,7 @@ def test_without_warnings_when_nothing_is_wrong() -> None:
 def test_an_ensemble_goes_on_where_it_was_interrupted(weights: Any, tmp_path: Path) -> None:
     """Members that are done aren't trained again, and none takes another's checkpoint for its own."""
     from sylvan.models.transformer import fine_tuning
+
     texts, labels = TEXTS * 3, LABELS * 3  # of fewer, there is no holdout to fit weights by
 
     def ensemble() -> Ensemble:

@@ -75,6 +75,7 @@ def test_a_plan_counts_how_often_texts_are_embedded(monkeypatch: pytest.MonkeyPa
     from sylvan.models.transformer import layer_job as deep_layer_job
     from sylvan.models.transformer import training as transformer_plan
     from sylvan.neural.text import embedding
+
     seen: list[int] = []
     embed = embedding.embed
     plans: list[Any] = []
@@ -92,6 +93,7 @@ def test_a_plan_counts_how_often_texts_are_embedded(monkeypatch: pytest.MonkeyPa
 
 def test_a_plan_counts_what_pytorch_takes_once_it_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     from sylvan.models.transformer import training as transformer_plan
+
     peaks = []
     for loaded in (10**8, 5 * 10**8):  # before the encoder is opened, and after
         resident = iter([10**8, loaded])

@@ -40,9 +40,7 @@ def test_presets_and_what_is_given_before_them() -> None:
     assert vectorizer_of(XRTransformer(vectorizer=TfidfVectorizer(ngrams=(1, 2)))).ngrams == (1, 2)
 
 
-@pytest.mark.parametrize(
-    ("preset", "rates"), [("tiny", (1e-4, 0.01)), ("base", (1e-4, 0.01)), ("paper", (5e-5, 5e-5))]
-)
+@pytest.mark.parametrize(("preset", "rates"), [("tiny", (1e-4, 0.01)), ("base", (1e-4, 0.01)), ("paper", (5e-5, 5e-5))])
 def test_a_kind_of_encoder_has_its_own_rates(preset: str, rates: tuple[float, float]) -> None:
     model = XRTransformer(preset=preset)
     for kind in ("network", "sentence"):

@@ -95,6 +95,7 @@ def test_what_is_set_after_the_training(name: str, value: Any, frozen: Any) -> N
 
 def test_progress_says_which_layer_is_fine_tuned(monkeypatch: pytest.MonkeyPatch) -> None:
     from sylvan.neural.loop import training
+
     plain, titles = training.progress, []
     monkeypatch.setattr(training, "progress", lambda title, *given: titles.append(title) or plain(title, *given))
     depth = small().fit(TEXTS, LABELS).tree_.depth

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from contract.suite import all_arrays
 from encoded_texts import LABELS, TEXTS, small
+from kit.bits import bits
 
 import sylvan
 from sylvan import XRLinear
@@ -28,10 +28,6 @@ EXACT: dict[str, Any] = {
 
 def kept(**params: Any) -> Any:
     return small(ranker=XRLinear(keep_rows=True, **EXACT), **params).fit(TEXTS, LABELS)
-
-
-def bits(model: Any) -> dict[str, bytes]:
-    return {name: array.tobytes() for name, array in all_arrays(model.to_state()).items()}
 
 
 @pytest.mark.parametrize("frozen", [True, False])

@@ -192,9 +192,7 @@ def curves(model: XRLinear) -> bytes:
     return b"".join(array.tobytes() for array in calibrator.to_state().arrays.values())
 
 
-def test_curves_have_the_same_bits_however_they_are_computed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_curves_have_the_same_bits_however_they_are_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     X, Y = noisy(1000)
     settings: dict[str, Any] = {"branching": 2, "max_leaf": 3, "n_trees": 2}
     expected = curves(XRLinear(**settings, n_jobs=1).fit(X, Y))

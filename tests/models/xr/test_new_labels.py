@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from contract.suite import all_arrays
+from kit.bits import bits
 
 import sylvan
 from sylvan import Ensemble, NeighborRanker, TextModel, XRLinear
@@ -46,10 +46,6 @@ def scores(model: Any, X: Any, n_labels: int = N_LABELS) -> np.ndarray:
         answered = top.labels[r] >= 0
         found[r, top.labels[r][answered]] = top.scores[r][answered]
     return found[:, :n_labels]
-
-
-def bits(model: Any) -> dict[str, tuple[str, bytes]]:
-    return {name: (str(array.dtype), array.tobytes()) for name, array in all_arrays(model.to_state()).items()}
 
 
 def weights(model: XRLinear, n_labels: int = N_LABELS) -> list[Any]:

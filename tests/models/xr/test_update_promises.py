@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from contract.suite import all_arrays
+from kit.bits import bits
 
 import sylvan
 from sylvan import LabelTree, XRLinear, metrics
@@ -36,11 +36,6 @@ def made(seed: int, n: int, n_labels: int = N_LABELS) -> tuple[sp.csr_matrix, sp
 
 def trained(**params: Any) -> XRLinear:
     return XRLinear(**{**EXACT, "keep_rows": True, **params}).fit(*made(0, 40))
-
-
-def bits(model: Any) -> dict[str, tuple[str, bytes]]:
-    """Everything that the model holds, by name."""
-    return {name: (str(array.dtype), array.tobytes()) for name, array in all_arrays(model.to_state()).items()}
 
 
 def answers(model: Any, X: Any) -> tuple[bytes, bytes]:
@@ -144,6 +139,7 @@ def test_rows_that_are_given_again() -> None:
 
 
 # ---------------------------------------- rows
+
 
 def test_ids_of_rows_are_given_once(tmp_path: Path) -> None:
     model = trained()

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from contract.suite import all_arrays
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -24,6 +23,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from kit.bits import bits
 
 import sylvan
 from sylvan import XRLinear
@@ -241,11 +241,6 @@ def merged(labels: Mapping[int, float], become: Mapping[int, int]) -> dict[int, 
     for label, worth in labels.items():
         found[become.get(label, label)] = max(worth, found.get(become.get(label, label), 0.0))
     return found
-
-
-def bits(model: Any) -> dict[str, bytes]:
-    """Everything that the model holds, by name."""
-    return {name: array.tobytes() for name, array in all_arrays(model.to_state()).items()}
 
 
 def there(rows: Mapping[int, Row]) -> bool:
