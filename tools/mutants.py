@@ -74,8 +74,8 @@ class Recorder:
 
 
 def pytest_configure(config: Any) -> None:
-    """Where this file is given to pytest by ``-p``."""
-    if os.environ.get("SYLVAN_MUTANTS_MAP"):
+    """Where this file is given to pytest by ``-p``, in a process that runs tests."""
+    if os.environ.get("SYLVAN_MUTANTS_MAP") and hasattr(config, "workerinput"):
         config.pluginmanager.register(Recorder())
 
 

@@ -70,4 +70,4 @@ def test_wide_and_dense_queries(model: XRLinear) -> None:
     top = model.rank(queries, k=model.n_labels_ + 1, beam=10**6)
     assert (np.sort(top.labels[:, :-1], axis=1) == np.arange(model.n_labels_)).all()
     assert (top.labels[:, -1] == -1).all()
-    assert bits(model.rank(queries[1:2], k=5))[1] == model.rank(queries, k=5).scores[1].tobytes()
+    assert bits(model.rank(queries[1:2], k=5).scores) == bits(model.rank(queries, k=5).scores[1:2])
