@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -60,15 +59,6 @@ class LabelChangesContract:
             smaller.without_labels(np.array(GONE[:1]))
         counts = getattr(smaller, "label_counts_", None)
         assert counts is None or (counts[GONE[0]] == 0 and counts.sum() < fitted.label_counts_.sum())
-
-    def test_fitted_anew_it_knows_all_labels(self, fitted: Any, data: Known) -> None:
-        if not self.loses_labels:
-            return
-        again = copy.deepcopy(fitted.without_labels(GONE))
-        again.fit(self.inputs(data.X), self.targets(data))  # type: ignore[attr-defined]
-        assert again.removed_labels_.tolist() == []
-        X = self.inputs(data.X)  # type: ignore[attr-defined]
-        assert answer(again, X) == answer(fitted, X)
 
     def test_labels_that_can_not_be_removed(self, fitted: Any) -> None:
         bad: Any

@@ -37,18 +37,6 @@ def with_zeros(X: np.ndarray) -> sp.csr_matrix:
     return full
 
 
-def wide_indices(X: np.ndarray) -> sp.csr_matrix:
-    csr = sp.csr_matrix(X)
-    csr.indices, csr.indptr = csr.indices.astype(np.int64), csr.indptr.astype(np.int64)
-    return csr
-
-
-def frozen(X: np.ndarray) -> np.ndarray:
-    copy = X.copy()
-    copy.setflags(write=False)
-    return copy
-
-
 def frozen_csr(X: np.ndarray) -> sp.csr_matrix:
     csr = sp.csr_matrix(X)
     for array in (csr.data, csr.indices, csr.indptr):
@@ -68,37 +56,25 @@ def data_frame(X: np.ndarray) -> Any:
     return pandas.DataFrame(X)
 
 
+# Every form there is: tests/arrays. These see that a model asks for its features and labels there, and changes nothing.
 FORMS: dict[str, Callable[[np.ndarray], Any]] = {
     "dense": np.array,
-    "float64": lambda X: X.astype(np.float64),
     "float64 csr": lambda X: sp.csr_matrix(X.astype(np.float64)),
-    "csr_array": sp.csr_array,
-    "csc": sp.csc_matrix,
     "csc_array": sp.csc_array,
-    "coo": sp.coo_matrix,
-    "lil": sp.lil_matrix,
-    "int64 indices": wide_indices,
     "unsorted and repeated": unsorted,
     "explicit zeros": with_zeros,
-    "fortran": np.asfortranarray,
     "non-contiguous": strided,
-    "reversed": lambda X: np.ascontiguousarray(X[::-1, ::-1])[::-1, ::-1],
-    "read-only": frozen,
     "read-only csr": frozen_csr,
     "list of lists": lambda X: X.tolist(),
     "data frame": data_frame,
 }
 
 Y_FORMS: dict[str, Callable[[Known], Any]] = {
-    "dense": lambda data: data.Y,
     "bool": lambda data: data.Y.astype(bool),
     "int csr": lambda data: sp.csr_matrix(data.Y.astype(np.int64)),
-    "csc_array": lambda data: sp.csc_array(data.Y),
-    "int64 indices": lambda data: wide_indices(data.Y),
     "explicit zeros": lambda data: with_zeros(data.Y),
     "unsorted bool": lambda data: unsorted(data.Y.astype(bool)),
     "lists of ids": lambda data: data.labels,
-    "backward tuples": lambda data: [tuple(ids[::-1]) for ids in data.labels],
     "sets": lambda data: [set(ids) for ids in data.labels],
     "data frame": lambda data: data_frame(data.Y),
 }
@@ -113,6 +89,8 @@ class MatrixContract(RankingContract):
     def test_every_form_of_the_features_is_one(self, fitted: Any, data: Known, form: str) -> None:
         X = FORMS[form](data.X)
         assert bits(fitted.rank(X, k=5)) == bits(fitted.rank(sp.csr_matrix(data.X), k=5))
+        row = data.X[3:4]
+        assert bits(fitted.rank(FORMS[form](row), k=5)) == bits(fitted.rank(sp.csr_matrix(row), k=5))
         same_bits(fitted, self.make().fit(X, self.targets(data)))
 
     def test_columns_of_frames_are_known_by_their_names(self, data: Known) -> None:
@@ -128,11 +106,6 @@ class MatrixContract(RankingContract):
             for call in (model.rank, lambda X: self.make().fit(X, self.targets(data))):
                 with pytest.raises(DataError, match=said):
                     call(unclear)
-
-    @pytest.mark.parametrize("form", FORMS)
-    def test_single_rows_too(self, fitted: Any, data: Known, form: str) -> None:
-        row = data.X[3:4]
-        assert bits(fitted.rank(FORMS[form](row), k=5)) == bits(fitted.rank(sp.csr_matrix(row), k=5))
 
     @pytest.mark.parametrize("form", Y_FORMS)
     def test_every_form_of_the_labels_is_one(self, fitted: Any, data: Known, form: str) -> None:
@@ -183,15 +156,11 @@ class MatrixContract(RankingContract):
         top = self.make().fit(empty, data.Y).rank(empty[:2], k=3)
         assert np.isfinite(top.scores[top.labels >= 0]).all()
 
-    def test_no_row_has_a_label(self, data: Known) -> None:
-        with pytest.raises(DataError, match="no label"):
-            self.make().fit(data.X, np.zeros_like(data.Y))
-
     def test_every_row_has_every_label(self, data: Known) -> None:
         top = self.make().fit(data.X, np.ones_like(data.Y)).rank(data.X[:3], k=3)
         assert (top.labels >= 0).all()
 
-    @pytest.mark.parametrize("scale", [1e-30, 1e-6, 1e6, 1e12])
+    @pytest.mark.parametrize("scale", [1e-30, 1e12])
     def test_large_and_small_values(self, data: Known, scale: float) -> None:
         X = data.X * np.float32(scale)
         top = self.make().fit(X, data.Y).rank(X, k=3)
@@ -213,26 +182,24 @@ class MatrixContract(RankingContract):
         Q, expected = questions(data)
         assert model.rank(Q, k=1).labels[:, 0].tolist() == expected.tolist()
 
-    @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-    @pytest.mark.parametrize("form", ["dense", "float64", "csr_array", "csc", "non-contiguous"])
+    @pytest.mark.parametrize(("form", "bad"), [("dense", np.nan), ("csc_array", -np.inf)])
     def test_nan_and_infinity_are_refused(self, fitted: Any, data: Known, form: str, bad: float) -> None:
         X = data.X.copy()
         X[2, 1] = bad
-        with pytest.raises(DataError, match="NaN or infinity"):
-            fitted.rank(FORMS[form](X), k=1)
-        with pytest.raises(DataError, match="NaN or infinity"):
-            self.make().fit(FORMS[form](X), self.targets(data))
-        with pytest.raises(DataError, match="NaN or infinity"):
-            fitted.rank(FORMS[form](X[2:3]), k=1)
+        for call in (
+            lambda: fitted.rank(FORMS[form](X), k=1),
+            lambda: fitted.rank(FORMS[form](X[2:3]), k=1),
+            lambda: self.make().fit(FORMS[form](X), self.targets(data)),
+        ):
+            with pytest.raises(DataError, match="NaN or infinity"):
+                call()
 
-    def test_nan_among_the_labels_is_refused(self, data: Known) -> None:
+    def test_nan_or_less_than_nothing_among_the_labels_is_refused(self, data: Known) -> None:
         Y = data.Y.copy()
         Y[4, 4] = np.nan
         for form in (Y, sp.csr_matrix(Y)):
             with pytest.raises(DataError, match="NaN or infinity"):
                 self.make().fit(data.X, form)
-
-    def test_negative_labels_are_refused(self, data: Known) -> None:
         with pytest.raises(DataError, match="negative relevance in row 0"):
             self.make().fit(data.X, -data.Y)
         with pytest.raises(DataError, match="-3"):
@@ -247,18 +214,18 @@ class MatrixContract(RankingContract):
         with pytest.raises(DataError, match=rf"\({n}, {d}\).*\({n - 1}, {data.n_labels}\)"):
             self.make().fit(data.X, data.Y[:-1])
 
-    @pytest.mark.parametrize("bad", ["text", ["one", "two"], None, 3, np.zeros(4), np.zeros((1, 2, 3))])
-    def test_what_is_no_matrix_is_refused(self, fitted: Any, data: Known, bad: Any) -> None:
-        for call in (lambda: fitted.rank(bad, k=1), lambda: self.make().fit(bad, data.Y)):
+    def test_what_is_no_matrix_is_refused(self, fitted: Any, data: Known) -> None:
+        bad: Any
+        for bad in ("text", None, np.zeros((1, 2, 3))):
             with pytest.raises(DataError):
-                call()
+                fitted.rank(bad, k=1)
+            with pytest.raises(DataError):
+                self.make().fit(bad, data.Y)
 
     def test_corrupt_matrices_are_refused(self, fitted: Any, data: Known) -> None:
         for attribute, at, value in (
             ("indices", 0, 10**8),
-            ("indices", 0, -1),
             ("indptr", 1, -7),
-            ("indptr", -1, 10**8),
         ):
             X, Y = sp.csr_matrix(data.X), sp.csr_matrix(data.Y)
             getattr(X, attribute)[at] = value
@@ -271,6 +238,8 @@ class MatrixContract(RankingContract):
                 self.make().fit(data.X, Y)
 
     def test_no_rows_or_columns_to_learn_from(self, data: Known) -> None:
+        with pytest.raises(DataError, match="no label"):
+            self.make().fit(data.X, np.zeros_like(data.Y))
         for X, Y in (
             (data.X[:0], data.Y[:0]),
             (data.X[:, :0], data.Y),
@@ -309,9 +278,6 @@ class MatrixContract(RankingContract):
         assert probabilities.shape == data.Y.shape
         values = sp.csr_matrix(probabilities).data
         assert (values >= 0).all() and (values <= 1).all()
-
-    def test_ids_of_rank_fit_the_matrix(self, fitted: Any, data: Known) -> None:
-        assert fitted.rank(data.X, k=4).to_csr(fitted.n_labels_).shape == data.Y.shape
 
     def test_parameters_go_round(self, fitted: Any) -> None:
         params = fitted.get_params(deep=False)

@@ -33,7 +33,7 @@ from sylvan.errors import DataError, NotFittedError, ParameterError
 def rank_into(connection: Any, model: Any, X: Any, k: int) -> None:
     """What a child process does: rank and send the bytes home."""
     top = model.rank(X, k=k)
-    connection.send((top.labels.tobytes(), top.scores.tobytes()))
+    connection.send(bits(top))
     connection.close()
 
 
@@ -67,7 +67,7 @@ def answer_of_child(method: str, target: Callable[..., None], *args: Any) -> Any
     return answer
 
 
-_fitted: dict[type, Any] = {}
+_trained: dict[type, tuple[Any, bytes, bytes]] = {}
 
 
 class RankingContract(FilterContract, LabelChangesContract, UpdateContract):
@@ -103,9 +103,17 @@ class RankingContract(FilterContract, LabelChangesContract, UpdateContract):
     @pytest.fixture
     def fitted(self, data: Known) -> Any:
         """One model for all tests of a class that only ask it."""
-        if type(self) not in _fitted:
-            _fitted[type(self)] = self.fit(data)
-        return _fitted[type(self)]
+        return self.trained(data)[0]
+
+    def trained(self, data: Known) -> tuple[Any, bytes, bytes]:
+        """That model, and what it was fitted to, pickled before and after it has fitted and ranked."""
+        if type(self) not in _trained:
+            X, Y = self.inputs(data.X), self.targets(data)
+            before = pickle.dumps((X, Y))
+            model = self.make().fit(X, Y)
+            model.rank(X, k=2)
+            _trained[type(self)] = model, before, pickle.dumps((X, Y))
+        return _trained[type(self)]
 
     def fit(self, data: Known, **params: Any) -> Any:
         return self.make(**params).fit(self.inputs(data.X), self.targets(data))
@@ -160,9 +168,9 @@ class RankingContract(FilterContract, LabelChangesContract, UpdateContract):
 
     def test_batch_equals_row_by_row(self, fitted: Any, data: Known) -> None:
         together = fitted.rank(self.inputs(data.X), k=5)
-        for row in range(len(data.X)):
+        for row in range(0, len(data.X), len(data.X) // 24):
             alone = fitted.rank(self.inputs(data.X[row : row + 1]), k=5)
-            assert bits(alone) == (together.labels[row].tobytes(), together.scores[row].tobytes()), row
+            assert bits(alone) == bits(together.of_rows(slice(row, row + 1))), row
 
     def test_no_rows_at_all(self, fitted: Any, data: Known) -> None:
         assert fitted.rank(self.inputs(data.X[:0]), k=4).labels.shape == (0, 4)
@@ -171,20 +179,15 @@ class RankingContract(FilterContract, LabelChangesContract, UpdateContract):
         top = fitted.rank(self.inputs(np.zeros((3, data.X.shape[1]), np.float32)), k=4)
         assert top.labels.shape == (3, 4)
         assert not np.isnan(top.scores).any()
-        assert bits(top)[0][: 4 * 4] == top.labels[1].tobytes(), "equal rows have equal answers"
+        assert (top.labels == top.labels[0]).all(), "equal rows have equal answers"
 
     # ---------------------------------------- odd training
 
-    def test_one_label(self) -> None:
-        model = self.fit(known(n_labels=1))
-        top = model.rank(self.inputs(known(n_labels=1).X), k=3)
-        assert self.answers(model, top) == [[0]] * len(top)
-
-    def test_one_instance(self, data: Known) -> None:
-        one = Known(data.X[:1], data.labels[:1], data.n_labels)
-        model = self.fit(one)
-        answers = self.answers(model, model.rank(self.inputs(one.X), k=len(one.labels[0])))
-        assert set(answers[0]) == set(one.labels[0])
+    def test_one_label_or_one_instance(self, data: Known) -> None:
+        for few in (known(n_labels=1), Known(data.X[:1], data.labels[:1], data.n_labels)):
+            model = self.fit(few)
+            answers = self.answers(model, model.rank(self.inputs(few.X), k=len(few.labels[0])))
+            assert [sorted(row) for row in answers] == few.labels
 
     def test_rows_without_labels_or_features(self, data: Known) -> None:
         X, labels = data.X.copy(), [list(ids) for ids in data.labels]
@@ -197,21 +200,19 @@ class RankingContract(FilterContract, LabelChangesContract, UpdateContract):
 
     # ---------------------------------------- seeds and threads
 
-    def test_the_same_seed_gives_the_same_bits(self, fitted: Any, data: Known) -> None:
-        same_bits(fitted, self.fit(data))
+    # That the same seed gives the same bits is seen where a loaded model is fitted anew, and here.
 
-    @pytest.mark.parametrize("n_jobs", [1, 2, 5, -1])
+    @pytest.mark.parametrize("n_jobs", [1, 5])
     def test_threads_do_not_change_a_bit(self, fitted: Any, data: Known, n_jobs: int) -> None:
         model = self.fit(data, n_jobs=n_jobs)
         same_bits(fitted, model)
         assert bits(fitted.rank(self.inputs(data.X), k=5)) == bits(model.rank(self.inputs(data.X), k=5))
 
-    @pytest.mark.parametrize("seed", [0, 1, 2**31 - 1])
-    def test_any_seed_will_do(self, data: Known, seed: int) -> None:
+    def test_the_largest_seed_will_do(self, data: Known) -> None:
         if not self.has_seed:
             pytest.skip("this model draws nothing")
         X, expected = questions(data)
-        model = self.fit(data, seed=seed)
+        model = self.fit(data, seed=2**31 - 1)
         assert [row[0] for row in self.answers(model, model.rank(self.inputs(X), k=1))] == expected.tolist()
 
     def test_sixteen_threads_rank_on_one_model(self, fitted: Any, data: Known) -> None:
@@ -221,23 +222,21 @@ class RankingContract(FilterContract, LabelChangesContract, UpdateContract):
 
         def work(number: int) -> bool:
             start.wait()
-            order = np.random.default_rng(number).permutation(len(parts) * 5) % len(parts)
+            order = np.random.default_rng(number).permutation(len(parts))
             return all(bits(fitted.rank(parts[i], k=6)) == expected[i] for i in order)
 
         with ThreadPoolExecutor(16) as pool:
             assert all(pool.map(work, range(16)))
 
     def test_fit_leaves_its_input_alone(self, data: Known) -> None:
-        X, Y = self.inputs(data.X), self.targets(data)
-        before = pickle.dumps((X, Y))
-        self.make().fit(X, Y).rank(X, k=2)
-        assert pickle.dumps((X, Y)) == before
+        _, before, after = self.trained(data)
+        assert before == after
 
     # ---------------------------------------- other processes
 
     @pytest.mark.parametrize("method", ["fork", "anew"])
     def test_ranking_in_a_child(self, fitted: Any, data: Known, method: str) -> None:
-        method = self.anew if method == "anew" else method
+        method = ANEW if method == "anew" else method
         if method not in multiprocessing.get_all_start_methods():
             pytest.skip(f"this system cannot {method}")
         X = self.inputs(data.X)
@@ -258,14 +257,6 @@ class RankingContract(FilterContract, LabelChangesContract, UpdateContract):
         same_bits(fitted, again)
         X = self.inputs(data.X)
         assert bits(again.rank(X, k=5)) == bits(fitted.rank(X, k=5))
-
-    def test_deepcopy_is_independent(self, fitted: Any, data: Known) -> None:
-        X = self.inputs(data.X)
-        expected = bits(fitted.rank(X, k=5))
-        again = copy.deepcopy(fitted)
-        half = Known(data.X[:30], data.labels[:30], data.n_labels)
-        again.fit(self.inputs(half.X), self.targets(half))
-        assert bits(fitted.rank(X, k=5)) == expected
 
     def test_an_unfitted_estimator_pickles_and_copies(self) -> None:
         model = self.make()
@@ -292,12 +283,17 @@ class RankingContract(FilterContract, LabelChangesContract, UpdateContract):
         assert bits(copy.deepcopy(loaded).rank(X, k=5)) == expected
         loaded.save(tmp_path / "copy")
         assert bits(sylvan.load(tmp_path / "copy").rank(X, k=5)) == expected
-        same_bits(loaded.fit(X, self.targets(data)), fitted)
+        changed = loaded.without_labels([1]) if self.loses_labels else loaded
+        same_bits(changed.fit(X, self.targets(data)), fitted)
+        assert changed.removed_labels_.tolist() == [], "fitted anew it knows all labels"
 
-    def test_saving_over_an_existing_model_replaces_it(self, fitted: Any, data: Known, tmp_path: Path) -> None:
-        half = Known(data.X[:30], data.labels[:30], data.n_labels)
-        other = self.fit(half)
-        X = self.inputs(data.X)
+    def test_a_deep_copy_is_another_model_and_saving_over_it_replaces_it(
+        self, fitted: Any, data: Known, tmp_path: Path
+    ) -> None:
+        X, half = self.inputs(data.X), Known(data.X[:30], data.labels[:30], data.n_labels)
+        expected = bits(fitted.rank(X, k=5))
+        other = copy.deepcopy(fitted).fit(self.inputs(half.X), self.targets(half))
+        assert bits(fitted.rank(X, k=5)) == expected, "what a copy learns is its own"
         other.save(tmp_path / "model")
         mapped = sylvan.load(tmp_path / "model", mmap=True)
         fitted.save(tmp_path / "model")
@@ -333,39 +329,34 @@ class RankingContract(FilterContract, LabelChangesContract, UpdateContract):
                 call()
         assert not list(tmp_path.iterdir())
 
-    @pytest.mark.parametrize("k", [0, -1, 1.5, "3", None, True])
-    def test_a_k_that_is_none_is_refused(self, fitted: Any, data: Known, k: object) -> None:
-        with pytest.raises(ParameterError, match="'k' parameter"):
-            fitted.rank(self.inputs(data.X), k=k)
-
-    def test_a_k_that_no_memory_holds_is_refused(self, fitted: Any, data: Known) -> None:
-        with pytest.raises(ParameterError, match="'k' parameter"):
-            fitted.rank(self.inputs(data.X), k=2**31 - 1)
+    def test_a_k_that_is_none_or_that_no_memory_holds_is_refused(self, fitted: Any, data: Known) -> None:
+        for k in (0, -1, 1.5, "3", None, True, 2**31 - 1):
+            with pytest.raises(ParameterError, match="'k' parameter"):
+                fitted.rank(self.inputs(data.X), k=k)
 
     def test_k_may_be_a_numpy_int(self, fitted: Any, data: Known) -> None:
         X = self.inputs(data.X)
         assert bits(fitted.rank(X, k=np.int64(3))) == bits(fitted.rank(X, k=3))
 
-    @pytest.mark.parametrize("beam", [0, -1, 1.5, "3", True])
-    def test_a_beam_that_is_none_is_refused(self, fitted: Any, data: Known, beam: object) -> None:
+    def test_a_beam_that_is_none_is_refused(self, fitted: Any, data: Known) -> None:
         if not self.has_beam:
             pytest.skip("this model has no beam")
-        with pytest.raises(ParameterError, match="'beam' parameter"):
-            fitted.rank(self.inputs(data.X), k=1, beam=beam)
-        with pytest.raises(ParameterError, match="'beam' parameter"):
-            self.fit(data, beam=beam)
+        beam: Any
+        for beam in (0, -1, 1.5, "3", True):
+            with pytest.raises(ParameterError, match="'beam' parameter"):
+                fitted.rank(self.inputs(data.X), k=1, beam=beam)
+            with pytest.raises(ParameterError, match="'beam' parameter"):
+                self.fit(data, beam=beam)
 
-    @pytest.mark.parametrize("n_jobs", [0, -5, 1.5, "2", True])
-    def test_a_number_of_threads_that_is_none_is_refused(self, data: Known, n_jobs: object) -> None:
-        with pytest.raises(ParameterError, match="'n_jobs' parameter"):
-            self.fit(data, n_jobs=n_jobs)
-
-    @pytest.mark.parametrize("n_jobs", [0, -5])
-    def test_also_when_ranking(self, data: Known, n_jobs: int) -> None:
-        model = self.fit(data)
-        model.set_params(**self.jobs(n_jobs))
-        with pytest.raises(ParameterError, match="'n_jobs' parameter"):
-            model.rank(self.inputs(data.X), k=1)
+    def test_a_number_of_threads_that_is_none_is_refused(self, fitted: Any, data: Known) -> None:
+        n_jobs: Any
+        for n_jobs in (0, -5, 1.5, "2", True):
+            with pytest.raises(ParameterError, match="'n_jobs' parameter"):
+                self.fit(data, n_jobs=n_jobs)
+        for n_jobs in (0, -5):
+            model = copy.deepcopy(fitted).set_params(**self.jobs(n_jobs))
+            with pytest.raises(ParameterError, match="'n_jobs' parameter"):
+                model.rank(self.inputs(data.X), k=1)
 
     def test_unknown_parameters_are_refused(self) -> None:
         with pytest.raises(ParameterError, match="no parameter 'beem'"):
@@ -378,9 +369,8 @@ class RankingContract(FilterContract, LabelChangesContract, UpdateContract):
         with pytest.raises(DataError, match=rf"{n}.*{n - 2}"):
             self.make().fit(self.inputs(data.X), self.targets(short))
 
-    def test_a_failed_fit_leaves_the_model_as_it_was(self, data: Known) -> None:
-        model = self.fit(data)
-        X = self.inputs(data.X)
+    def test_a_failed_fit_leaves_the_model_as_it_was(self, fitted: Any, data: Known) -> None:
+        model, X = copy.deepcopy(fitted), self.inputs(data.X)
         expected = bits(model.rank(X, k=5))
         short = Known(data.X[:-2], data.labels[:-2], data.n_labels)
         with pytest.raises(DataError):

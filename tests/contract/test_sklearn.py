@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from child_processes import python
 
 pytest.importorskip("sklearn", minversion="1.6")
 
@@ -116,8 +115,3 @@ def test_search_over_a_model_of_text() -> None:
 def test_clones_take_the_same_parameters(model: Any) -> None:
     assert repr(clone(model)) == repr(model)
     assert not hasattr(model, "partial_fit")
-
-
-def test_importing_sylvan_does_not_load_scikit_learn() -> None:
-    code = "import sys, sylvan; sylvan.XRLinear(); sys.exit('sklearn' in sys.modules)"
-    assert python("-c", code).returncode == 0

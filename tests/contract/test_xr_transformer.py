@@ -32,8 +32,6 @@ class _Encoded(TextContract):
 class TestFrozen(_Encoded):
     """Vectors that nothing was learned of, beside TF-IDF."""
 
-    anew = "spawn"
-
     def make(self, **params: Any) -> Any:
         return self.made(XRTransformer, frozen=True, **params)
 

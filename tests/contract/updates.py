@@ -13,12 +13,8 @@ import pytest
 from kit.known import Known
 
 import sylvan
+from contract.label_changes import answer
 from sylvan.errors import DataError, NotFittedError, UnsupportedError
-
-
-def answer(model: Any, X: Any) -> tuple[bytes, bytes]:
-    top = model.rank(X, k=12)
-    return top.labels.tobytes(), top.scores.tobytes()
 
 
 @pytest.mark.filterwarnings("ignore:This XRLinear keeps no rows")
