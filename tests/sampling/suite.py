@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +14,7 @@ from torch import Tensor
 from sylvan import sampling
 from sylvan.sampling import ClassLoss, Draw, Sampler, Unigram, by_name
 
-__all__ = ["CASES", "Case", "Recorded", "chi_square", "loss_by_name", "normal"]
+__all__ = ["CASES", "Case", "Recorded", "chi_square", "loss_by_name", "noises_of", "normal"]
 
 
 def normal(*shape: int, seed: int = 0, scale: float = 1.0) -> Tensor:
@@ -84,13 +85,19 @@ class Case:
         return sampler
 
     def ready(self, **more: Any) -> Sampler:
-        """The sampler, made and prepared."""
-        return self.prepare(self.make(**more))
+        """The sampler, made and prepared: a copy of one that is made once."""
+        wanted = (self.title, self.n_classes, self.dim, *sorted(more.items()))
+        if wanted not in _ready:
+            _ready[wanted] = self.prepare(self.make(**more))
+        torch.manual_seed(0)  # so that what is drawn doesn't depend on who came first
+        return copy.deepcopy(_ready[wanted])
 
     def larger(self) -> Case:
         """The same with enough classes and dimensions that PyTorch's kernels use several threads."""
-        return Case(self.name, self.parameters, self.weighted, n_classes=5000, dim=16)
+        return Case(self.name, self.parameters, self.weighted, n_classes=2500, dim=16)
 
+
+_ready: dict[tuple[Any, ...], Sampler] = {}
 
 CASES = [
     Case("uniform"),
@@ -138,7 +145,8 @@ def loss_by_name(name: str, n_classes: int, n_samples: int, *, counts: Any, dim:
 def chi_square(ids: Tensor, log_prob: Tensor) -> float:
     """The p-value that draws came from a distribution; cells expected fewer than five times are pooled.
 
-    A class that can't be drawn and was makes it 0.
+    A class that can't be drawn and was makes it 0. From 40,000 draws of 60 classes, a distribution that is off by a
+    twentieth of each probability has a p-value below 1e-4 in 99 of 100 cases, and one that is right in 1 of 10,000.
     """
     seen = torch.bincount(ids.reshape(-1), minlength=len(log_prob)).double()
     probability = log_prob.double().exp()
@@ -165,3 +173,14 @@ class Recorded(Unigram):
         draw = super()._draw(queries, n, generator)
         self.drawn.append(draw.ids.tolist())
         return draw
+
+
+def noises_of(calls: list[list[list[int]]], candidates: list[list[int]], n: int) -> list[list[int]]:
+    """CANE's noises: the first n draws outside the candidates, row by row; a later call is for rows that lack some."""
+    found: list[list[int]] = [[] for _ in candidates]
+    for call in calls:
+        lacking = [row for row in range(len(candidates)) if len(found[row]) < n]
+        assert len(call) == len(lacking)
+        for row, drawn in zip(lacking, call, strict=True):
+            found[row] += [j for j in drawn if j not in candidates[row]]
+    return [row[:n] for row in found]

@@ -9,7 +9,7 @@ from sylvan.sampling.tensors import product, products
 
 
 @pytest.mark.parametrize("batch", [1, 7, 16, 39])
-@pytest.mark.parametrize("n", [1, 5, 16, 100, 4097])
+@pytest.mark.parametrize("n", [1, 16, 4097])
 @pytest.mark.parametrize("dim", [3, 100])
 def test_product(batch: int, n: int, dim: int) -> None:
     torch.manual_seed(0)

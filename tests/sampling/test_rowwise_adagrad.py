@@ -113,16 +113,15 @@ def test_parameters_out_of_range(name: str, value: object) -> None:
         RowwiseAdagrad([nn.Parameter(torch.ones(2))], **{name: value})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize("optimizer_of", [RowwiseAdagrad, torch.optim.SGD])
+@pytest.mark.parametrize(("optimizer_of", "shared"), [(RowwiseAdagrad, False), (torch.optim.SGD, True)])
 def test_nothing_as_large_as_the_class_table_is_ever_made(shared: bool, optimizer_of: type) -> None:
-    """Forward, backward and step with ten million classes: the largest new tensor is that of what was drawn."""
-    n_classes, dim, batch, m = 10_000_000, 4, 8, 5
+    """Forward, backward and step with a million classes: the largest new tensor is that of what was drawn."""
+    n_classes, dim, batch, m = 1_000_000, 4, 8, 5
     table, bias = nn.Parameter(torch.zeros(n_classes, dim)), nn.Parameter(torch.zeros(n_classes))
     queries = torch.randn(batch, dim, generator=torch.Generator().manual_seed(0)).requires_grad_()
     loss = SampledSoftmaxLoss(Uniform(n_classes), m, shared=shared)
     optimizer = optimizer_of([table, bias], lr=0.1)
-    targets = torch.arange(batch) * 1_000_000
+    targets = torch.arange(batch) * 100_000
     for step in range(2):  # the first step of an optimiser may make its state
         optimizer.zero_grad()
         with LargestMade() as watch:
@@ -130,7 +129,7 @@ def test_nothing_as_large_as_the_class_table_is_ever_made(shared: bool, optimize
         assert table.grad is not None and table.grad.is_sparse and bias.grad is not None and bias.grad.is_sparse
         with watch if step else LargestMade():
             optimizer.step()
-        # A buffer of gathered rows, in bytes; the table has 160,000,000.
+        # A buffer of gathered rows, in bytes; the table has 16,000,000.
         assert 0 < watch.largest <= 8 * batch * (m + 1) * dim, watch.by
     assert int((bias != 0).sum()) <= 2 * batch * (m + 1)
 
@@ -158,7 +157,7 @@ def test_adam_on_the_class_table_is_warned_of_once(kind: type) -> None:
         assert check_optimizer(RowwiseAdagrad([table]), table)
 
 
-def distance(kind: type, every: int, steps: int = 1000) -> float:
+def distance(kind: type, every: int, steps: int = 300) -> float:
     """How far a row moves with a gradient of ``every`` in each ``every``-th step, which has the mean 1."""
     table = nn.Parameter(torch.zeros(1, 4))
     optimizer = kind([table], lr=0.01)
@@ -173,10 +172,10 @@ def distance(kind: type, every: int, steps: int = 1000) -> float:
 
 def test_adam_loses_the_weight_of_rare_draws() -> None:
     """A mean gradient of 1 either way: SGD moves both rows alike, SparseAdam the rare one hardly."""
-    shares = {kind: distance(kind, 100) / distance(kind, 1) for kind in (torch.optim.SGD, torch.optim.SparseAdam)}
+    shares = {kind: distance(kind, 50) / distance(kind, 1) for kind in (torch.optim.SGD, torch.optim.SparseAdam)}
     assert shares[torch.optim.SGD] == pytest.approx(1, rel=1e-3)
     assert shares[torch.optim.SparseAdam] < 0.1
-    assert distance(torch.optim.Adam, 100) / distance(torch.optim.Adam, 1) < 0.2
+    assert distance(torch.optim.Adam, 50) / distance(torch.optim.Adam, 1) < 0.2
 
 
 def spread(kind: type, steps: int) -> float:
@@ -191,8 +190,8 @@ def spread(kind: type, steps: int) -> float:
 
 
 def test_adam_keeps_the_noise_of_the_draws_and_adagrad_averages_it_out() -> None:
-    assert spread(torch.optim.Adam, 1600) > 3 * spread(torch.optim.Adam, 100)
-    assert spread(RowwiseAdagrad, 1600) < 1.5 * spread(RowwiseAdagrad, 100)
+    assert spread(torch.optim.Adam, 480) > 3 * spread(torch.optim.Adam, 30)
+    assert spread(RowwiseAdagrad, 480) < 1.5 * spread(RowwiseAdagrad, 30)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from sampling.made import LargestMade
-from sampling.suite import Recorded
+from sampling.suite import Recorded, noises_of
 from torch import Tensor
 from tree_reference import BATCH, DIM, batch, edge_scores, made, path, searched
 
@@ -20,16 +20,6 @@ from sylvan.indexing import balanced_tree, class_centers, class_tree
 from sylvan.sampling import BeamTreeHead, RowwiseAdagrad, Uniform, Unigram
 
 IGNORED = -100
-
-
-def noises_of(calls: list[list[list[int]]], candidates: list[list[int]], n: int) -> list[list[int]]:
-    """The first n draws outside the candidates, row by row; a later call is for the rows that lack some."""
-    found: list[list[int]] = [[] for _ in candidates]
-    for call in calls:
-        lacking = [row for row in range(len(candidates)) if len(found[row]) < n]
-        for row, drawn in zip(lacking, call, strict=True):
-            found[row] += [j for j in drawn if j not in candidates[row]]
-    return [row[:n] for row in found]
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -241,33 +231,26 @@ def class_centers_of_edges(head: BeamTreeHead, centres: Tensor) -> tuple[Tensor,
     return 10 * weights, 10 * biases
 
 
-@pytest.mark.parametrize("kind", ["like classes together", "by order"])
-def test_a_small_deep_model_learns_with_it(kind: str) -> None:
+def test_a_small_deep_model_learns_with_it() -> None:
     torch.manual_seed(0)
-    n_classes, n = 300, 6000
+    n_classes, n, n_trained = 100, 2000, 1800
     inputs = torch.randn(n_classes, 20)[torch.arange(n) % n_classes] + 0.3 * torch.randn(n, 20)
     targets = torch.arange(n) % n_classes
-    train, test = slice(0, 5400), slice(5400, n)
-    if kind == "by order":
-        tree = balanced_tree(range(n_classes))
-    else:
-        tree = class_tree(class_centers(inputs[train].numpy(), targets[train].numpy(), n_classes))
-    network = torch.nn.Sequential(torch.nn.Linear(20, 64), torch.nn.Tanh())
-    head = BeamTreeHead(64, tree)
+    tree = class_tree(class_centers(inputs[:n_trained].numpy(), targets[:n_trained].numpy(), n_classes))
+    network, head = torch.nn.Sequential(torch.nn.Linear(20, 64), torch.nn.Tanh()), BeamTreeHead(64, tree)
     mine, theirs = RowwiseAdagrad(head.parameters(), lr=0.2), torch.optim.Adam(network.parameters(), lr=0.003)
-    for _ in range(8):
-        for rows in torch.randperm(5400).split(60):
+    for _ in range(6):
+        for rows in torch.randperm(n_trained).split(60):
             mine.zero_grad()
             theirs.zero_grad()
             head(network(inputs[rows]), targets[rows]).backward()
             mine.step()
             theirs.step()
     with torch.no_grad():
-        hidden = network(inputs[test])
-    accuracy = (head.topk(hidden, 1, beam=9).classes[:, 0] == targets[test]).float().mean().item()
-    exact = (head.log_prob(hidden).argmax(dim=1) == targets[test]).float().mean().item()
-    assert exact > 0.95
-    assert accuracy > (0.9 if kind == "like classes together" else 0.6)  # a beam of 9 misses more in a careless tree
+        hidden = network(inputs[n_trained:])
+    found, exact = head.topk(hidden, 1, beam=9).classes[:, 0], head.log_prob(hidden).argmax(dim=1)
+    assert (exact == targets[n_trained:]).float().mean() > 0.95
+    assert (found == targets[n_trained:]).float().mean() > 0.9
 
 
 def test_the_same_bits_for_any_number_of_threads() -> None:

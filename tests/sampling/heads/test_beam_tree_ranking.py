@@ -25,7 +25,7 @@ from sylvan.sampling import BeamTreeHead, FullSoftmaxLoss, Softmax, Uniform, Uni
 IGNORED = -100
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(st.integers(1, 60), st.integers(1, 4), st.integers(0, 10_000), st.integers(1, 12), st.integers(1, 12))
 def test_beam_search_is_the_loops(n_classes: int, depth: int, seed: int, beam: int, k: int) -> None:
     head = made(uneven_tree(n_classes, depth, seed), seed=seed)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from sampling.suite import Recorded
+from sampling.suite import Recorded, noises_of
 from torch import Tensor
 
 from sylvan.errors import DataError, ParameterError
@@ -36,17 +36,6 @@ def candidates_of(row: int) -> list[int]:
     return sorted({k for k in CANDIDATES[row].tolist() if k >= 0})
 
 
-def noises_of(calls: list[list[list[int]]], n: int) -> list[list[int]]:
-    """The first n draws outside the candidates, row by row; a later call is for the rows that lack some."""
-    found: list[list[int]] = [[] for _ in range(BATCH)]
-    for call in calls:
-        lacking = [row for row in range(BATCH) if len(found[row]) < n]
-        assert len(call) == len(lacking)
-        for row, drawn in zip(lacking, call, strict=True):
-            found[row] += [j for j in drawn if j not in candidates_of(row)]
-    return [row[:n] for row in found]
-
-
 def outside(q: list[float], row: int, j: int) -> float:
     return q[j] / (1.0 - sum(q[k] for k in candidates_of(row)))
 
@@ -60,7 +49,7 @@ def test_equals_equations_2_and_3(counts: list[float], n_noises: int, together: 
     loss = CANELoss(chosen, noise, n_noises=n_noises, together=together, reduction="none")
     torch.manual_seed(1)
     got = loss(queries, table, targets, bias)
-    noises = noises_of(noise.drawn, n_noises)
+    noises = noises_of(noise.drawn, [candidates_of(row) for row in range(BATCH)], n_noises)
     q = [c / sum(counts) for c in counts]
     scores = (queries @ table.t() + bias).tolist()
     seen = 0
@@ -94,7 +83,7 @@ def test_gradient_is_that_of_equations_7_and_8(n_noises: int) -> None:
     noise = Recorded(counts)
     torch.manual_seed(3)
     CANELoss(chosen, noise, n_noises=n_noises, reduction="sum")(queries, table, ONE).backward()
-    noises = noises_of(noise.drawn, n_noises)
+    noises = noises_of(noise.drawn, [candidates_of(row) for row in range(BATCH)], n_noises)
     q = [c / sum(counts) for c in counts]
     e = (queries @ table.detach().t()).exp()
     ascent = torch.zeros(N, DIM, dtype=torch.float64)
@@ -165,36 +154,6 @@ def test_an_adaptive_sampler_may_be_the_noise() -> None:
     exact = torch.nn.functional.cross_entropy(queries @ table.t(), ONE, reduction="none")
     for row, y in enumerate(ONE.tolist()):
         assert loss[row].item() == pytest.approx(exact[row].item(), rel=1e-4), (row, y)
-
-
-def test_ignored_queries_and_reductions() -> None:
-    queries, table, _ = batch(torch.float32)
-    targets = ONE.clone()
-    targets[[1, 4]] = IGNORED
-    rows = CANDIDATES[targets != IGNORED]
-    values = {}
-    for reduction in ("none", "sum", "mean"):
-        torch.manual_seed(2)
-        values[reduction] = CANELoss(lambda q, t: rows, Uniform(N), reduction=reduction)(queries, table, targets)
-    assert (values["none"] == 0).tolist() == (targets == IGNORED).tolist()
-    assert values["sum"].item() == pytest.approx(values["none"].sum().item(), rel=1e-6)
-    assert values["mean"].item() == pytest.approx(values["none"].sum().item() / 4, rel=1e-6)
-    nothing = CANELoss(chosen, Uniform(N), ignore_index=-1)(queries, table, torch.full((BATCH,), -1))
-    assert nothing.item() == 0.0
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_no_nan_under_autocast_with_large_logits(dtype: torch.dtype) -> None:
-    torch.manual_seed(0)
-    linear = torch.nn.Linear(DIM, DIM)
-    table = torch.nn.Parameter(100.0 * torch.randn(N, DIM))
-    counts = [1.0] * (N - 1) + [0.0]  # a class that is never noise, though it may be a target
-    loss = CANELoss(lambda q, t: CANDIDATES.repeat(10, 1), Unigram(N, counts), n_noises=2)
-    with torch.autocast("cpu", dtype=dtype):
-        value = loss(linear(100.0 * torch.randn(60, DIM)), table, torch.randint(N, (60,)))
-    value.backward()
-    assert value.dtype == torch.float32 and bool(torch.isfinite(value))
-    assert bool(torch.isfinite(table.grad.to_dense()).all()) and bool(torch.isfinite(linear.weight.grad).all())
 
 
 def test_candidates_with_all_the_noise_or_none_of_the_classes() -> None:

@@ -261,7 +261,7 @@ def estimates(p: Tensor, weights: Tensor, y: Tensor, j: Tensor, members: Tensor,
     queries = torch.eye(repeats, dtype=torch.float64)[rows]  # a data set's scores are its column of the table
     inverse = torch.linalg.inv(matrix)
     scores = (p / p[-1]).log().repeat(repeats, 1)
-    for _ in range(8):
+    for _ in range(6):
         scores = scores.detach().requires_grad_()
         (loss(queries, scores.t(), y.repeat(repeats)) * weights.flatten()).sum().backward()
         gradient = scores.grad[:, :-1]

@@ -179,13 +179,13 @@ def test_learns_to_select_the_positives_subset(learning: str) -> None:
     optimizer = torch.optim.Adagrad([table, *loss.parameters()], lr=0.3)
     centres = torch.randn(40, 8) + 3.0 * torch.randn(4, 8)[subsets.subset_of]
     covered: list[float] = []
-    for _ in range(300):
+    for _ in range(150):
         targets = torch.randint(40, (64,))
         optimizer.zero_grad()
         loss(centres[targets] + 0.1 * torch.randn(64, 8), table, targets).backward()
         optimizer.step()
         covered.append(float(loss.coverage))
-    assert sum(covered[:1]) < 0.7 < 0.9 < sum(covered[-50:]) / 50
+    assert sum(covered[:1]) < 0.7 < 0.9 < sum(covered[-20:]) / 20
 
 
 def test_half_precision_and_state() -> None:

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from sampling.made import LargestMade
 from torch import Tensor, nn
 
-from sylvan.errors import DataError, ParameterError
+from sylvan.errors import ParameterError
 from sylvan.sampling import FullSoftmaxLoss
 
 CLASSES, DIM, IGNORED = 23, 5, -100
@@ -41,9 +41,11 @@ def naive(scores: Tensor, targets: Tensor, reduction: str) -> Tensor:
 
 
 @pytest.mark.parametrize("chunk_size", [1, 7, 23, 100, None])
-@pytest.mark.parametrize("targets", [ONE, SEVERAL], ids=["one", "several"])
-@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
-@pytest.mark.parametrize("with_bias", [False, True])
+@pytest.mark.parametrize(
+    ("targets", "reduction", "with_bias"),
+    [(ONE, "none", True), (SEVERAL, "mean", True), (SEVERAL, "none", False), (SEVERAL, "sum", True)],
+    ids=str,
+)
 def test_equals_cross_entropy(chunk_size: int | None, targets: Tensor, reduction: str, with_bias: bool) -> None:
     queries, table, bias = problem()
     loss = FullSoftmaxLoss(chunk_size=chunk_size, reduction=reduction)
@@ -56,20 +58,6 @@ def test_equals_cross_entropy(chunk_size: int | None, targets: Tensor, reduction
         torch.autograd.grad(got, wrt, slope), torch.autograd.grad(expected, wrt, slope), strict=True
     ):
         torch.testing.assert_close(mine, other, atol=1e-9, rtol=1e-9)
-
-
-def test_equals_cross_entropy_in_single_precision() -> None:
-    queries, table, bias = problem(torch.float32)
-    got = FullSoftmaxLoss(chunk_size=5)(queries, table, ONE, bias)
-    expected = F.cross_entropy(queries @ table.t() + bias, ONE)
-    assert got.dtype == torch.float32
-    torch.testing.assert_close(got, expected, atol=1e-5, rtol=1e-5)
-    for mine, other in zip(
-        torch.autograd.grad(got, [queries, table, bias]),
-        torch.autograd.grad(expected, [queries, table, bias]),
-        strict=True,
-    ):
-        torch.testing.assert_close(mine, other, atol=1e-5, rtol=1e-5)
 
 
 def test_gradcheck() -> None:
@@ -103,41 +91,6 @@ def test_the_scores_of_all_classes_are_never_held() -> None:
     assert watch.largest == 4 * n_classes * batch
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_gives_no_nan(dtype: torch.dtype) -> None:
-    queries, table, bias = problem(torch.float32)
-    layer = nn.Linear(DIM, DIM)
-    with torch.autocast("cpu", dtype):
-        value = FullSoftmaxLoss(chunk_size=4)(layer(queries), table, SEVERAL, bias)
-    value.backward()
-    assert value.dtype == torch.float32 and torch.isfinite(value) and torch.isfinite(layer.weight.grad).all()
-    low = [queries.detach().to(dtype).requires_grad_(), nn.Parameter(table.detach().to(dtype)), bias.detach().to(dtype)]
-    value = FullSoftmaxLoss(chunk_size=4)(low[0], low[1], SEVERAL, low[2])
-    value.backward()
-    expected = naive(low[0].float() @ low[1].float().t() + low[2].float(), SEVERAL, "mean")
-    torch.testing.assert_close(value, expected, atol=1e-5, rtol=1e-5)
-    for mine, other in zip([low[0].grad, low[1].grad], torch.autograd.grad(expected, low[:2]), strict=True):
-        assert mine is not None and mine.dtype == dtype
-        torch.testing.assert_close(mine, other, atol=2e-3, rtol=2e-2)
-
-
-def test_huge_scores_give_no_nan() -> None:
-    queries, table, _ = problem(torch.float32)
-    wide, tall = (queries.detach() * 100).requires_grad_(), nn.Parameter(table.detach() * 100)
-    assert (wide @ tall.t()).abs().max() > 1e4
-    value = FullSoftmaxLoss(chunk_size=4)(wide, tall, ONE)
-    value.backward()
-    torch.testing.assert_close(value, F.cross_entropy(wide @ tall.t(), ONE))
-    assert torch.isfinite(wide.grad).all() and torch.isfinite(tall.grad).all()
-
-
-def test_a_batch_of_nothing_but_ignored_queries() -> None:
-    queries, table, _ = problem()
-    value = FullSoftmaxLoss()(queries, table, torch.full((6,), IGNORED))
-    value.backward()
-    assert value == 0 and (queries.grad == 0).all()
-
-
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_compiles(backend: str) -> None:
     queries, table, bias = problem(torch.float32)
@@ -151,8 +104,5 @@ def test_compiles(backend: str) -> None:
 
 
 def test_errors_are_sentences() -> None:
-    queries, table, _ = problem()
     with pytest.raises(ParameterError, match="'chunk_size' parameter of FullSoftmaxLoss must be an int in"):
         FullSoftmaxLoss(chunk_size=0)
-    with pytest.raises(DataError, match=r"targets of FullSoftmaxLoss must lie in \[0, 23\).*Got 23 instead"):
-        FullSoftmaxLoss()(queries, table, torch.tensor([23, 0, 0, 0, 0, 0]))

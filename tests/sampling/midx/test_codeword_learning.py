@@ -63,8 +63,7 @@ def test_the_divergence_and_its_gradient_are_those_of_a_sum_over_classes(quantiz
     assert float(found.detach()) == pytest.approx(float(naive.detach()), abs=1e-4)
 
 
-@pytest.mark.parametrize("quantizer", ["pq", "rq"])
-@pytest.mark.parametrize("n_codebooks", [1, 2, 3])
+@pytest.mark.parametrize(("quantizer", "n_codebooks"), [("pq", 2), ("rq", 1), ("rq", 3)])
 def test_a_refresh_learns_from_the_queries_before_it(quantizer: str, n_codebooks: int) -> None:
     results = []
     for learnable in (False, True):
@@ -101,24 +100,6 @@ def test_queries_that_are_no_numbers_spoil_nothing(value: float) -> None:
     sampler.sample(spoilt, 2)
     sampler.refresh(table)
     assert torch.isfinite(sampler.log_prob(queries, torch.arange(300))).all()
-
-
-def test_learned_codewords_are_the_same_bits_with_any_threads_and_after_a_checkpoint(torch_threads: None) -> None:
-    found = []
-    for n_threads, through_state in ((1, False), (2, False), (1, True)):
-        torch.set_num_threads(n_threads)
-        sampler, table, queries = made(learnable=True, n_steps=3, n_iterations=2)
-        sampler.refresh(table)
-        sampler.sample(queries[:100], 2)
-        if through_state:
-            state = sampler.state_dict()
-            sampler = made(learnable=True, n_steps=3, n_iterations=2)[0]
-            sampler.load_state_dict(state)
-        sampler.refresh(table)
-        sampler.refresh(table)
-        found.append(sampler.index.codewords)
-    for other in found[1:]:
-        assert all(torch.equal(a, b) for a, b in zip(found[0], other, strict=True))
 
 
 def joint_by_loops(

@@ -33,23 +33,6 @@ def naive_log_q(sampler: MIDX, queries: torch.Tensor) -> np.ndarray:
     return scores - top - np.log(np.exp(scores - top).sum(axis=1, keepdims=True))
 
 
-@pytest.mark.parametrize("quantizer", ["pq", "rq"])
-@pytest.mark.parametrize("n_codebooks", [1, 2, 3])
-def test_probabilities_are_equation_6(quantizer: str, n_codebooks: int) -> None:
-    torch.manual_seed(0)
-    table, queries = torch.randn(300, 9), torch.randn(20, 9)
-    sampler = ready(MIDX, table, n_codewords=6, quantizer=quantizer, n_codebooks=n_codebooks)
-    expected = naive_log_q(sampler, queries)
-    found = sampler.log_prob(queries, torch.arange(300))
-    np.testing.assert_allclose(found.numpy(), expected, atol=2e-5)
-    draw = sampler.sample(queries, 50)
-    np.testing.assert_allclose(draw.log_q.numpy(), np.take_along_axis(expected, draw.ids.numpy(), 1), atol=2e-5)
-    mean = np.log(np.exp(expected).mean(axis=0))
-    np.testing.assert_allclose(sampler.shared_log_prob(queries, torch.arange(300)).numpy(), mean, atol=2e-5)
-    shared = sampler.sample(queries, 50, shared=True)
-    np.testing.assert_allclose(shared.log_q.numpy(), mean[shared.ids.numpy()], atol=2e-5)
-
-
 def naive_draw(sampler: MIDX, query: np.ndarray, coin: float) -> tuple[int, float]:
     """Equations (3) to (5) for one query with rq and two codebooks, loops and all."""
     first, second = (w.numpy().astype(np.float64) for w in sampler.index.codewords)
@@ -88,27 +71,11 @@ def test_draws_are_those_of_two_stages_by_hand() -> None:
             assert float(draw.log_q[row, column]) == pytest.approx(log_q, abs=2e-5)
 
 
-@pytest.mark.parametrize("quantizer", ["pq", "rq"])
-@pytest.mark.parametrize("n_codebooks", [1, 2, 3])
-def test_exact_midx_is_the_softmax_whatever_the_codebooks(quantizer: str, n_codebooks: int) -> None:
-    torch.manual_seed(2)
-    table, queries = torch.randn(400, 7), torch.randn(30, 7)
-    sampler = ready(ExactMIDX, table, n_codewords=4, quantizer=quantizer, n_codebooks=n_codebooks)
-    softmax = torch.log_softmax(queries.double() @ table.double().t(), dim=1)
-    torch.testing.assert_close(sampler.log_prob(queries, torch.arange(400)).double(), softmax, atol=1e-5, rtol=0)
-    draw = sampler.sample(queries, 60)
-    torch.testing.assert_close(draw.log_q.double(), softmax.gather(1, draw.ids), atol=1e-5, rtol=0)
-
-
 @pytest.mark.parametrize(
     ("kind", "parameters"),
     [
-        (MIDX, {"quantizer": "rq"}),
         (MIDX, {"quantizer": "rq", "native": False}),
-        (MIDX, {"quantizer": "pq"}),
         (MIDX, {"n_codebooks": 1}),
-        (MIDX, {"n_codebooks": 3}),
-        (ExactMIDX, {}),
         (ExactMIDX, {"quantizer": "pq", "n_codebooks": 3}),
     ],
 )
@@ -116,15 +83,16 @@ def test_exact_midx_is_the_softmax_whatever_the_codebooks(quantizer: str, n_code
 def test_draws_come_as_often_as_their_probabilities_say(
     kind: type[MIDX] | type[ExactMIDX], parameters: dict[str, object], shared: bool
 ) -> None:
+    """Where the contract of samplers (test_contract.py) doesn't come; its false alarms are as many."""
     torch.manual_seed(4)
     table, queries = torch.randn(150, 6), torch.randn(4, 6)
     sampler = ready(kind, table, n_codewords=5, **parameters)
     everything = torch.arange(150)
     if shared:
-        draw = sampler.sample(queries, 100_000, shared=True)
+        draw = sampler.sample(queries, 40_000, shared=True)
         assert chi_square(draw.ids, sampler.shared_log_prob(queries, everything)) > 1e-4
     else:
-        draw = sampler.sample(queries[:1].expand(1000, -1), 200)
+        draw = sampler.sample(queries[:1].expand(200, -1), 200)
         assert chi_square(draw.ids, sampler.log_prob(queries[:1], everything)[0]) > 1e-4
 
 
@@ -185,7 +153,7 @@ def test_a_class_that_no_query_ever_draws_has_a_finite_shared_probability() -> N
     native=st.sampled_from([None, False]),
     n_draws=st.sampled_from([1, 7]),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_odd_sizes(
     n: int,
     dim: int,
@@ -222,40 +190,6 @@ def test_coins_never_fall_on_an_empty_part_or_off_the_end() -> None:
     widths = heights.diff(prepend=heights.new_zeros(1))
     assert torch.all(widths[places] > 0)
     assert torch.all((rest >= 0) & (rest < 1))
-
-
-@pytest.mark.parametrize("kind", [MIDX, ExactMIDX])
-def test_one_seed_gives_the_same_bits_on_any_number_of_threads(
-    kind: type[MIDX] | type[ExactMIDX], torch_threads: None
-) -> None:
-    generator = torch.Generator().manual_seed(6)
-    table, queries = torch.randn(3000, 24, generator=generator), torch.randn(40, 24, generator=generator)
-    found = []
-    for n_threads in (1, 2):
-        torch.set_num_threads(n_threads)
-        sampler = ready(kind, table, n_codewords=8)
-        found.append([sampler.sample(queries, 30), sampler.sample(queries, 30, shared=True)])
-    for first, second in zip(*found, strict=True):
-        assert torch.equal(first.ids, second.ids)
-        assert torch.equal(first.log_q, second.log_q)
-
-
-@pytest.mark.parametrize("kind", [MIDX, ExactMIDX])
-@pytest.mark.parametrize("n_codebooks", [2, 3])
-def test_state_dict_carries_the_index(kind: type[MIDX] | type[ExactMIDX], n_codebooks: int) -> None:
-    torch.manual_seed(7)
-    table, queries = torch.randn(80, 5), torch.randn(3, 5)
-    sampler = ready(kind, table, n_codewords=4, n_codebooks=n_codebooks, class_weights=range(80))
-    other = kind(80, 5, n_codewords=4, n_codebooks=n_codebooks, class_weights=range(80))
-    other.load_state_dict(sampler.state_dict())
-    generators = [torch.Generator().manual_seed(1) for _ in range(2)]
-    first, second = (s.sample(queries, 9, generator=g) for s, g in zip((sampler, other), generators, strict=True))
-    assert torch.equal(first.ids, second.ids) and torch.equal(first.log_q, second.log_q)
-    torch.manual_seed(8)
-    sampler.refresh(table)
-    torch.manual_seed(8)
-    other.refresh(table)
-    assert torch.equal(sampler.index.class_cells, other.index.class_cells)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

@@ -43,7 +43,7 @@ def test_the_same_coins_give_the_same_classes(scale: float, quantizer: str) -> N
     n_queries=st.integers(1, 4),
     n_draws=st.integers(1, 9),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_odd_sizes(n: int, dim: int, n_codewords: int, n_queries: int, n_draws: int) -> None:
     first, second = pair(n, dim, n_codewords=n_codewords)
     same_draws(first, second, torch.randn(n_queries, dim), n_draws)

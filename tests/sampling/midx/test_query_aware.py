@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
+from sampling.suite import chi_square
 
 from sylvan.errors import ParameterError
 from sylvan.indexing.codebooks import reconstruct
@@ -65,27 +65,21 @@ def test_probabilities_are_those_of_the_definition(quantizer: str, n_codebooks: 
     np.testing.assert_allclose(np.exp(found).sum(axis=1), 1, atol=1e-5)
 
 
-@pytest.mark.parametrize("native", [True, False])
-@pytest.mark.parametrize("n_codebooks", [1, 2, 3])
+@pytest.mark.parametrize(("n_codebooks", "native"), [(1, True), (2, False), (3, False)])
 def test_draws_are_as_frequent_as_they_say(n_codebooks: int, native: bool) -> None:
     sampler = made(n=40, n_codewords=3, n_codebooks=n_codebooks, native=native)
     query = asked()[5:6]
-    expected = sampler.log_prob(query, torch.arange(40)).double().exp()[0].numpy() * 100_000
     for shared in (False, True):
-        draw = sampler.sample(query, 100_000, shared=shared, generator=torch.Generator().manual_seed(4))
+        draw = sampler.sample(query, 40_000, shared=shared, generator=torch.Generator().manual_seed(4))
         ids = draw.ids.flatten()
         torch.testing.assert_close(draw.log_q.flatten(), sampler.log_prob(query, ids)[0], atol=1e-5, rtol=1e-5)
-        counts = np.bincount(ids.numpy(), minlength=40)
-        many = expected >= 5
-        seen, hoped = np.append(counts[many], counts[~many].sum()), np.append(expected[many], expected[~many].sum())
-        possible = hoped > 0
-        assert stats.chisquare(seen[possible], hoped[possible] * seen.sum() / hoped[possible].sum()).pvalue > 1e-4
+        assert chi_square(ids, sampler.log_prob(query, torch.arange(40))[0]) > 1e-4
 
 
 @given(
     n=st.integers(1, 60), dim=st.integers(2, 5), n_codewords=st.integers(1, 9), scale=st.sampled_from([0.01, 1.0, 40.0])
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_compiled_code_and_pytorch_draw_the_same(n: int, dim: int, n_codewords: int, scale: float) -> None:
     draws = []
     for native in (True, False):
@@ -164,21 +158,6 @@ def test_few_or_equal_queries(n_queries: int) -> None:
     sampler.sample(torch.ones(n_queries, 4), 3)
     sampler.refresh(embeddings(30, 4))
     assert float(sampler.log_prob(torch.ones(1, 4), torch.arange(30)).exp().sum()) == pytest.approx(1, abs=1e-5)
-
-
-def test_the_same_bits_on_any_number_of_threads_and_after_a_checkpoint(torch_threads: None) -> None:
-    found = []
-    for n in (1, 2):
-        torch.set_num_threads(n)
-        sampler = made()
-        again = MIDX(300, 8, n_codewords=6, query_aware=True)
-        again.load_state_dict(sampler.state_dict())
-        for one in (sampler, again):
-            torch.manual_seed(7)
-            one.refresh(embeddings())
-            found.append(one.sample(asked(), 20))
-    for draw in found[1:]:
-        assert torch.equal(draw.ids, found[0].ids) and torch.equal(draw.log_q, found[0].log_q)
 
 
 def test_codewords_trained_beside_the_model_cannot_be_made_for_queries() -> None:

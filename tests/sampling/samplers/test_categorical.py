@@ -25,7 +25,7 @@ def weights_of(kind: str, n: int) -> Tensor:
     return plain
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 10, 1000, 30_000])
+@pytest.mark.parametrize("n", [1, 2, 3, 10, 3000])
 @pytest.mark.parametrize("kind", ["plain", "skewed", "half zeros", "equal", "one"])
 def test_cells_give_each_class_its_probability(kind: str, n: int) -> None:
     weights = weights_of(kind, n)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_reference import all_log_probs, check_draws, check_restored, made
+from kernel_reference import all_log_probs, check_draws, made
 
 from sylvan.errors import ParameterError
 from sylvan.sampling import LSH
@@ -31,7 +31,7 @@ def expected(sampler: LSH, table: torch.Tensor, queries: torch.Tensor) -> np.nda
     return (1 - sampler.uniform_share) * found / sampler.n_tables + sampler.uniform_share / n
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(
     n=st.integers(1, 60),
     dim=st.integers(1, 9),
@@ -69,8 +69,8 @@ def test_probabilities_are_the_definition(
 def test_draws_follow_the_probabilities(n: int, parameters: dict[str, object], rows: int) -> None:
     sampler, table, queries = made(LSH, n, 6, batch=8, **parameters)
     wanted = expected(sampler, table, queries)
-    for row in range(4):
-        check_draws(sampler, queries[row : row + 1], wanted[row], 50_000, rows)
+    for row in range(2):
+        check_draws(sampler, queries[row : row + 1], wanted[row], 40_000, rows)
 
 
 def test_empty_buckets_occur_here() -> None:
@@ -128,14 +128,12 @@ def test_half_precision_large_scores_and_zero_vectors(augment: bool, dtype: torc
     np.testing.assert_allclose(all_log_probs(sampler, torch.zeros(1, 5)), -np.log(90), rtol=1e-5)
 
 
-def test_state_and_seed() -> None:
-    first, table, queries = made(LSH, 100, 4)
+def test_planes_are_drawn_and_a_second_refresh_leaves_nothing_of_the_first() -> None:
     assert not torch.equal(LSH(9, 4).planes, LSH(9, 4).planes)
-    second = LSH(100, 4)
-    check_restored(first, second, queries)
-    # A second refresh leaves nothing of the first.
-    second.refresh(table.flip(0))
-    torch.testing.assert_close(all_log_probs(second, queries), all_log_probs(first, queries).flip(1))
+    sampler, table, queries = made(LSH, 100, 4)
+    before = all_log_probs(sampler, queries)
+    sampler.refresh(table.flip(0))
+    torch.testing.assert_close(all_log_probs(sampler, queries), before.flip(1))
 
 
 @pytest.mark.parametrize(

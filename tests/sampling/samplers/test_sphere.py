@@ -7,13 +7,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_reference import all_log_probs, check_draws, check_restored, made, same_for_any_batch, sphere_probabilities
+from kernel_reference import all_log_probs, check_draws, made, same_for_any_batch, sphere_probabilities
 
 from sylvan.errors import DataError, ParameterError
 from sylvan.sampling import Sphere
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(
     n=st.integers(1, 70),
     dim=st.integers(1, 9),
@@ -48,13 +48,8 @@ def test_draws_follow_the_probabilities(structure: str, n: int, leaf: int | None
     sampler, table, queries = made(Sphere, n, 6, structure=structure, leaf_size=leaf, alpha=5.0)
     if sampler.tree is not None:
         sampler.tree.dense_nodes = 2
-    check_draws(
-        sampler,
-        queries[:1],
-        sphere_probabilities(queries.numpy(), table.numpy(), 5.0)[0],
-        40_000 if rows > 1 else 100_000,
-        rows,
-    )
+    expected = sphere_probabilities(queries.numpy(), table.numpy(), 5.0)[0]
+    check_draws(sampler, queries[:1], expected, 40_000, rows)
 
 
 @pytest.mark.parametrize("dense_nodes", [1, 4, 1024])
@@ -98,20 +93,6 @@ def test_auto_is_the_tree_for_many_classes() -> None:
 
 
 @pytest.mark.parametrize("structure", ["scan", "tree"])
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision(structure: str, dtype: torch.dtype) -> None:
-    torch.manual_seed(1)
-    table, queries = torch.randn(90, 5).to(dtype), torch.randn(4, 5).to(dtype)
-    sampler = Sphere(90, 5, structure=structure, leaf_size=8)
-    sampler.refresh(table)
-    log_q = all_log_probs(sampler, queries)
-    assert log_q.dtype == torch.float32
-    expected = sphere_probabilities(queries.double().numpy(), table.double().numpy(), 100.0)
-    np.testing.assert_allclose(log_q.exp(), expected, rtol=1e-4)
-    assert bool(sampler.sample(queries, 3).log_q.isfinite().all())
-
-
-@pytest.mark.parametrize("structure", ["scan", "tree"])
 def test_large_scores_and_zero_vectors(structure: str) -> None:
     torch.manual_seed(2)
     table, queries = torch.randn(70, 8) * 100, torch.randn(6, 8) * 100
@@ -136,22 +117,6 @@ def test_query_at_a_right_angle_to_everything() -> None:
     log_q = all_log_probs(sampler, query)
     np.testing.assert_allclose(log_q, -np.log(200), atol=1e-2)
     assert len(sampler.sample(query, 2000).ids.unique()) > 150
-
-
-@pytest.mark.parametrize("structure", ["scan", "tree"])
-def test_state_and_seed(structure: str) -> None:
-    first, _, queries = made(Sphere, 100, 4, structure=structure, leaf_size=6)
-    second = Sphere(100, 4, structure=structure, leaf_size=6)
-    check_restored(first, second, queries)
-    second.refresh(torch.zeros(100, 4))
-    np.testing.assert_allclose(all_log_probs(second, queries), -np.log(100), rtol=1e-6)
-
-
-def test_shared_draws() -> None:
-    sampler, table, queries = made(Sphere, 50, 4, structure="tree", leaf_size=4, alpha=2.0)
-    draw = sampler.sample(queries, 30, shared=True)
-    mean = sphere_probabilities(queries.numpy(), table.numpy(), 2.0).mean(axis=0)
-    np.testing.assert_allclose(draw.log_q.exp(), mean[draw.ids], rtol=1e-4)
 
 
 def test_memory_of_the_tree() -> None:
