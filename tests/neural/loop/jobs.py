@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
+from kit.bits import bits
 from torch import Tensor, nn
 
-from sylvan.neural import Job
+from sylvan.neural import Job, load_tree
 
 N, CLASSES, BATCH = 120, 5, 10
+PER_EPOCH = N // BATCH
+
+
+def weights(job: Job) -> Any:
+    """The bits that a job's parameters have now."""
+    return bits(job.module.state_dict())
+
+
+def last_bits(folder: Path) -> Any:
+    """Those of everything in the last checkpoint: parameters, optimisers, generators."""
+    tree = load_tree(folder / "checkpoint", kind="neural-checkpoint")
+    states = [list(state.values()) for optimizer in tree["optimizers"] for state in optimizer["state"].values()]
+    return bits([tree["module"], states, tree["random"]["cpu"]])
 
 
 class Net(nn.Module):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -196,6 +197,20 @@ def never() -> dict[str, Any]:
     return {"error": ""}
 
 
+def killed_alone(folder: Path) -> None:
+    """A training of one process, without others, that is killed at its eighth step."""
+    job = Points()
+    step = job.step
+
+    def killed(batch: Tensor, number: int) -> Tensor:
+        if number == 7:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return step(batch, number)
+
+    job.step = killed  # type: ignore[method-assign]
+    train(job, epochs=3, folder=folder / "alone", checkpoint_every=0)
+
+
 def run(scenario: str, folder: Path) -> dict[str, Any]:
     if scenario == "training":
         return training(folder)
@@ -212,7 +227,8 @@ def main() -> None:
             (folder / f"{scenario}.{process}.json").write_text(json.dumps(run(scenario, folder)))
 
         codes[scenario] = together(work, [0] if scenario == "never" else [0, 1])
-    (folder / "codes.json").write_text(json.dumps(codes))
+    (alone,) = together(lambda process: killed_alone(folder), [0])
+    (folder / "codes.json").write_text(json.dumps({**codes, "alone": [0 if alone == -signal.SIGKILL else 1]}))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from child_processes import environment, python
+from jobs import Points, last_bits
 from process_worker import TIMEOUT, Rows
 
 import sylvan
@@ -26,7 +27,7 @@ WORKER = Path(__file__).parent / "process_worker.py"
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the processes of all scenarios wrote."""
     place = tmp_path_factory.mktemp("processes")
-    ended = python("-W", "error::RuntimeWarning", WORKER, place, env=environment(WORKER.parent))
+    ended = python("-W", "error::RuntimeWarning", WORKER, place, env=environment(WORKER.parent, WORKER.parents[2]))
     assert ended.returncode == 0, ended.stderr[-3000:]
     codes = json.loads((place / "codes.json").read_text())
     assert codes["training"] == [0, 0], ended.stderr[-3000:]
@@ -131,6 +132,14 @@ def test_the_other_does_not_wait_for_one_that_ended(how: str, folder: Path) -> N
     assert "Process 0 of 2 lost the others: one of them ended" in found["error"] and "resume" in found["error"]
     assert found["seconds"] < 0.8 * TIMEOUT
     assert sylvan.store.load(folder / how / "checkpoint", mmap=False).meta["tree"]["position"][2] == 3
+
+
+def test_killed_it_goes_on_from_the_last_checkpoint(folder: Path, tmp_path: Path) -> None:
+    job = Points()
+    train(job, epochs=3, folder=folder / "alone", resume=True)
+    assert job.steps[0] == 7
+    train(Points(), epochs=3, folder=tmp_path)
+    assert last_bits(folder / "alone") == last_bits(tmp_path)
 
 
 def test_nobody_waits_for_ever(folder: Path) -> None:

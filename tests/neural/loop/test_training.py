@@ -1,42 +1,29 @@
-"""The training loop: early stopping, limits, and resuming to the same bits."""
+"""The training loop: early stopping, limits, and resuming to the same bits (when it was killed: test_processes.py)."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from child_processes import start
-from jobs import BATCH, N, Points
-from waiting import until, used_seconds
+from jobs import BATCH, PER_EPOCH, N, Points, last_bits, weights
 
-import sylvan
 from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.neural import train
 
-PER_EPOCH = N // BATCH
+
+def is_finite(job: Points) -> bool:
+    return all(bool(torch.isfinite(tensor).all()) for tensor in job.module.state_dict().values())
 
 
-def bits(job: Points) -> list[torch.Tensor]:
-    return [tensor.clone() for tensor in job.module.state_dict().values()]
-
-
-def same(a: list[torch.Tensor], b: list[torch.Tensor]) -> bool:
-    return all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
-
-
-def last_bits(folder: Path) -> list[torch.Tensor]:
-    """Everything in the last checkpoint: parameters, optimisers, generators."""
-    from sylvan.neural import load_tree
-
-    tree = load_tree(folder / "checkpoint", kind="neural-checkpoint")
-    optimizers = [v for o in tree["optimizers"] for s in o["state"].values() for v in s.values()]
-    return [*tree["module"].values(), *optimizers, tree["random"]["cpu"]]
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What three epochs without a stop come to."""
+    folder = tmp_path_factory.mktemp("whole")
+    train(Points(), epochs=3, folder=folder)
+    return last_bits(folder)
 
 
 def test_it_learns_and_keeps_the_best(tmp_path: Path) -> None:
@@ -57,8 +44,8 @@ def test_the_same_seed_gives_the_same_bits_and_another_others() -> None:
     for seed in (0, 0, 1):
         job = Points()
         train(job, epochs=2, seed=seed)
-        runs.append(bits(job))
-    assert same(runs[0], runs[1]) and not same(runs[0], runs[2])
+        runs.append(weights(job))
+    assert runs[0] == runs[1] != runs[2]
 
 
 def test_patience_counts_evaluations_without_a_better_one() -> None:
@@ -83,35 +70,31 @@ def test_the_later_of_equal_models_is_taken_and_patience_goes_on_waiting() -> No
     assert [h.best is not None and h.best["epoch"] for h in histories] == [2, 4]
     four = Points()
     train(four, epochs=4, max_steps=4 * PER_EPOCH, evaluate_every=10**6)
-    assert same(bits(later), bits(four)) and not same(bits(first), bits(later))
+    assert weights(later) == weights(four) != weights(first)
 
 
 def test_a_model_that_only_gets_worse_is_the_one_that_training_began_with(tmp_path: Path) -> None:
     job = Beginning(metrics=[0.5, 0.4, 0.3])
     history = train(job, epochs=9, patience=2, folder=tmp_path / "run")
-    assert history.stopped == "patience" and [entry["step"] for entry in history.epochs] == [
-        0,
-        PER_EPOCH,
-        2 * PER_EPOCH,
-    ]
+    assert history.stopped == "patience" and [entry["step"] for entry in history.epochs] == [0, 12, 24]
     assert history.best is not None and (history.best["epoch"], history.best["step"]) == (0, 0)
-    assert same(bits(job), bits(Points())) and history.epochs[0]["loss"] != history.epochs[0]["loss"]
+    assert weights(job) == weights(Points()) and history.epochs[0]["loss"] != history.epochs[0]["loss"]
     again = Beginning(metrics=[])
     assert train(again, epochs=9, patience=2, folder=tmp_path / "run", resume=True).stopped == "patience"
-    assert same(bits(again), bits(Points())) and again.evaluated == ["test"]
+    assert weights(again) == weights(Points()) and again.evaluated == ["test"]
 
 
 def test_measuring_the_beginning_changes_no_bit_of_what_follows(tmp_path: Path) -> None:
     train(Points(), epochs=2, folder=tmp_path / "plain")
     train(Beginning(), epochs=2, folder=tmp_path / "measured")
-    assert same(last_bits(tmp_path / "plain"), last_bits(tmp_path / "measured"))
+    assert last_bits(tmp_path / "plain") == last_bits(tmp_path / "measured")
 
 
 def test_the_best_model_is_what_is_left_in_the_module() -> None:
     short, long = Points(metrics=[0.1, 0.5]), Points(metrics=[0.1, 0.5, 0.4, 0.3])
     train(short, epochs=2)
     train(long, epochs=4)
-    assert same(bits(short), bits(long))
+    assert weights(short) == weights(long)
 
 
 def test_a_measure_that_is_no_number_is_never_the_best() -> None:
@@ -126,7 +109,7 @@ def test_a_loss_that_is_no_number_ends_the_training(tmp_path: Path) -> None:
     history = train(job, epochs=5, folder=tmp_path / "run")
     assert history.stopped == "diverged" and len(history.epochs) == 2
     assert history.best is not None and history.best["epoch"] == 1
-    assert all(bool(torch.isfinite(tensor).all()) for tensor in bits(job))
+    assert is_finite(job)
 
 
 def spoilt_from(at: int, metrics: list[float] | None = None) -> Points:
@@ -153,10 +136,10 @@ def test_nothing_good_is_overwritten_by_what_diverged(tmp_path: Path) -> None:
     history = train(job, epochs=3, folder=tmp_path / "run", checkpoint_every=0)
     assert history.stopped == "diverged" and [entry["step"] for entry in history.epochs] == [PER_EPOCH, PER_EPOCH + 5]
     assert history.best is not None and history.best["accuracy"] == 0.2 and history.test["accuracy"] > 0.2
-    assert same(last_bits(tmp_path / "good"), last_bits(tmp_path / "run"))
+    assert last_bits(tmp_path / "good") == last_bits(tmp_path / "run")
     first = Points()
     train(first, epochs=1)
-    assert same(bits(first), bits(job))
+    assert weights(first) == weights(job)
     again = Points()
     train(again, epochs=3, folder=tmp_path / "run", resume=True)
     assert again.steps[0] == PER_EPOCH + 4
@@ -169,7 +152,7 @@ def test_weights_that_are_no_numbers_are_never_the_best() -> None:
     )
     history = train(job, epochs=2)
     assert history.stopped == "diverged" and history.best is not None and history.best["accuracy"] == 0.2
-    assert history.epochs[-1]["loss"] < 10 and all(bool(torch.isfinite(tensor).all()) for tensor in bits(job))
+    assert history.epochs[-1]["loss"] < 10 and is_finite(job)
 
 
 def test_evaluations_within_epochs() -> None:
@@ -178,58 +161,24 @@ def test_evaluations_within_epochs() -> None:
 
 
 @pytest.mark.parametrize("stop", [1, PER_EPOCH - 1, PER_EPOCH, PER_EPOCH + 5, 3 * PER_EPOCH])
-def test_stopped_by_steps_it_resumes_to_the_same_bits(stop: int, tmp_path: Path) -> None:
-    train(Points(), epochs=3, folder=tmp_path / "whole")
-    first = train(Points(), epochs=3, folder=tmp_path / "parts", max_steps=stop)
+def test_stopped_by_steps_it_resumes_to_the_same_bits(stop: int, uninterrupted: Any, tmp_path: Path) -> None:
+    first = train(Points(), epochs=3, folder=tmp_path, max_steps=stop)
     assert first.stopped == ("epochs" if stop == 3 * PER_EPOCH else "steps") and first.epochs[-1]["step"] == stop
     again = Points()
-    history = train(again, epochs=3, folder=tmp_path / "parts", resume=True)
+    history = train(again, epochs=3, folder=tmp_path, resume=True)
     assert again.steps == list(range(stop, 3 * PER_EPOCH))
-    assert same(last_bits(tmp_path / "whole"), last_bits(tmp_path / "parts"))
+    assert last_bits(tmp_path) == uninterrupted
     assert history.epochs[-1]["step"] == 3 * PER_EPOCH and history.seconds >= first.seconds
 
 
 @pytest.mark.parametrize("fail_at", [3, PER_EPOCH + 2])
-def test_interrupted_it_goes_on_from_the_last_checkpoint(fail_at: int, tmp_path: Path) -> None:
-    train(Points(), epochs=3, folder=tmp_path / "whole")
+def test_interrupted_it_goes_on_from_the_last_checkpoint(fail_at: int, uninterrupted: Any, tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        train(Points(fail_at=fail_at), epochs=3, folder=tmp_path / "parts", checkpoint_every=0)
+        train(Points(fail_at=fail_at), epochs=3, folder=tmp_path, checkpoint_every=0)
     again = Points()
-    train(again, epochs=3, folder=tmp_path / "parts", resume=True)
+    train(again, epochs=3, folder=tmp_path, resume=True)
     assert again.steps[0] == fail_at
-    assert same(last_bits(tmp_path / "whole"), last_bits(tmp_path / "parts"))
-
-
-KILLED = """
-import sys
-sys.path[:0] = {paths!r}
-import torch, time
-torch.set_num_threads(1)
-from jobs import Points
-from sylvan.neural import train
-job = Points()
-step = job.step
-job.step = lambda batch, at: (time.sleep(0.02), step(batch, at))[1]
-train(job, epochs=50, folder={folder!r}, checkpoint_every=0)
-"""
-
-
-@pytest.mark.skipif(os.name == "nt", reason="sends a POSIX signal")
-def test_killed_it_goes_on_from_the_last_checkpoint(tmp_path: Path) -> None:
-    paths = [str(Path(__file__).parent), str(Path(sylvan.__file__).parents[1])]
-    process = start([sys.executable, "-c", KILLED.format(paths=paths, folder=str(tmp_path / "parts"))])
-    written = tmp_path / "parts" / "checkpoint" / "manifest.json"
-    until(lambda: written.exists() or process.poll() is not None, "nothing is stored")
-    begun = used_seconds(process.pid)
-    until(lambda: used_seconds(process.pid) > begun + 0.1 or process.poll() is not None, "it doesn't go on")
-    assert process.poll() is None
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    again = Points()
-    train(again, epochs=3, folder=tmp_path / "parts", resume=True)
-    assert again.steps[0] > 0
-    train(Points(), epochs=3, folder=tmp_path / "whole")
-    assert same(last_bits(tmp_path / "whole"), last_bits(tmp_path / "parts"))
+    assert last_bits(tmp_path) == uninterrupted
 
 
 def test_a_time_limit(tmp_path: Path) -> None:

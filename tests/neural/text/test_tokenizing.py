@@ -22,7 +22,7 @@ def texts() -> list[str]:
     spaces = [" "] * 8 + ["  ", "\n", "\t ", "\u3000"]
     found = ["", " ", "a" * 5000, "北京" * 3000, " " * 5000 + "whale", "whale" + " " * 5000 + "seas", "a " * 3000]
     for n in (1, 5, 20, 60, 100, 300, 1000):
-        for _ in range(4):
+        for _ in range(2):
             found.append("".join(str(rng.choice(WORDS_APART)) + str(rng.choice(spaces)) for _ in range(n)))
     return found
 
@@ -51,18 +51,18 @@ def trained(kind: str) -> Any:
 
 
 @pytest.mark.parametrize("kind", ["wordpiece", "bpe", "unigram"])
-@pytest.mark.parametrize("max_length", [3, 10, 40])
-def test_beginnings_are_enough(kind: str, max_length: int, tmp_path: Path) -> None:
+def test_beginnings_are_enough(kind: str, tmp_path: Path) -> None:
     if kind == "wordpiece":
-        tokenizer = TransformerEncoder(tiny_bert(tmp_path / "bert", [WORDS]), max_length=max_length).load().tokenizer
+        tokenizer = TransformerEncoder(tiny_bert(tmp_path / "bert", [WORDS]), max_length=40).load().tokenizer
     else:
         tokenizer = trained(kind)
     given = texts()
-    ids, n_truncated = hugging_face.token_ids(tokenizer, given, max_length)
     whole = [tokenizer(text, verbose=False)["input_ids"] for text in given]
-    assert ids == [tokenizer(text, truncation=True, max_length=max_length)["input_ids"] for text in given]
-    assert n_truncated == sum(len(row) > max_length for row in whole)
-    assert {len(row) for row in ids} >= {2, max_length}
+    for max_length in (3, 10, 40):
+        ids, n_truncated = hugging_face.token_ids(tokenizer, given, max_length)
+        assert ids == [tokenizer(text, truncation=True, max_length=max_length)["input_ids"] for text in given]
+        assert n_truncated == sum(len(row) > max_length for row in whole)
+        assert {len(row) for row in ids} >= {2, max_length}
 
 
 def test_only_beginnings_are_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,24 +19,14 @@ import torch
 from sylvan.neural.text.hugging_face import quietly
 
 WORDS = [
-    "the",
-    "of",
-    "and",
-    "a",
-    "history",
-    "travels",
-    "whale",
-    "sea",
-    "south",
-    "astronomy",
-    "for",
-    "beginners",
-    "love",
-    "letters",
-    "war",
-    "law",
-    "science",
-]
+    "the", "of", "and", "a", "history", "travels", "whale", "sea", "south", "astronomy", "for", "beginners", "love",
+    "letters", "war", "law", "science",
+]  # fmt: skip
+
+
+def change(path: Path, **values: Any) -> None:
+    """Change some of the settings in a file of JSON."""
+    path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), **values}), "utf-8")
 
 
 def minilm() -> str:
