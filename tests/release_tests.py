@@ -22,6 +22,7 @@ RELEASE = {
     "distributed/test_ray_": CLUSTER,
     "distributed/test_recorded_jobs.py": CLUSTER,
     "docs/test_documents.py::test_blocks_run[docs/cluster.md]": CLUSTER,
+    "models/irli/test_irli_shards.py::test_processes_train": PROCESSES,
     "models/transformer/test_tuning_processes.py": PROCESSES,
     "models/xr/test_estimate.py::test_sizes_are_near_the_real_ones": PLANS,
     "models/xr/test_plan.py::test_memory_and_size_are_near_the_real_ones": PLANS,

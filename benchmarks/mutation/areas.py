@@ -28,10 +28,9 @@ _TESTS = {
     "indexing/clustering.py": "indexing/test_clustering indexing/test_class_tree indexing/test_tree",
     "indexing/codebooks.py": "indexing/test_codebooks",
     "indexing/embeddings.py": "indexing/test_embeddings indexing/test_tree",
-    "indexing/tree.py": "indexing/test_class_tree indexing/test_tree indexing/test_tree_state "
-    "indexing/test_clustering indexing/test_taxonomy",
-    "matching/beam.py": "matching/test_changed_scores matching/test_best_columns reference/test_algorithm2 "
-    "reference/test_label_filter reference/test_packed reference/test_paths ranking/test_solved",
+    "indexing/tree.py": "indexing/test_class_tree indexing/test_tree indexing/test_clustering indexing/test_taxonomy",
+    "matching/beam.py": "matching/test_changed_scores reference/test_algorithm2 reference/test_label_filter "
+    "reference/test_packed reference/test_paths ranking/test_solved",
     "models/irli/bucket_network.py": "models/irli/test_bucket_network",
     "matching/class_beam.py": f"{_CLASSES} reference/test_native_and_torch",
     "matching/negatives.py": f"{_XR} models/xr/test_plan",
@@ -43,12 +42,11 @@ _TESTS = {
     "ranking/ensemble.py": "reference/test_combine_rankings models/ensembles/test_ensemble",
     "models/xr/estimate.py": "models/xr/test_estimate models/xr/test_plan",
     "ranking/linear.py": f"ranking/test_solved {_XR} ranking/test_memory",
-    "ranking/solution.py": "ranking/test_solution ranking/test_solved ranking/test_removal",
+    "ranking/solution.py": "ranking/test_solved ranking/test_removal",
     "ranking/stopping.py": "reference/test_stopping",
     "ranking/tail.py": "ranking/test_tail",
-    "ranking/training.py": f"models/transformer/test_cost_weights models/xr/test_relevance ranking/test_solved {_XR} "
-    "models/xr/test_calibration ranking/test_resume "
-    "ranking/test_memory",
+    "ranking/training.py": "models/transformer/test_layer_candidates models/xr/test_relevance ranking/test_solved "
+    f"{_XR} models/xr/test_calibration ranking/test_resume ranking/test_memory",
     "ranking/tree_ranker.py": "reference/test_paths reference/test_label_filter reference/test_algorithm2 "
     "matching/test_changed_scores",
     "models/irli/vectors.py": "models/irli/test_vectors reference/test_vector_search",

@@ -94,7 +94,7 @@ class ReferenceClustering:
     st.integers(2, 90), st.integers(1, 25), st.integers(0, 10_000), st.sampled_from(["kmeans", "spherical"]),
     st.booleans(), st.sampled_from([4, 4096]),
 )  # fmt: skip
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40)
 def test_the_tree_is_the_reference_tree(n_labels, dimensions, seed, kind, dense, sample):
     rng = np.random.default_rng(seed)
     # Powers of two on the axes have exact lengths and sums: the kernel and the reference can't differ by a rounding.
@@ -141,18 +141,18 @@ def divided(Z: np.ndarray, kind: str, seed: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", ["kmeans", "spherical"])
-@pytest.mark.parametrize("n", [7, 10, 12])
+@pytest.mark.parametrize("n", [7, 12])
 def test_a_split_is_near_the_best_of_all_splits(kind: str, n: int) -> None:
     """Against every division into halves: each is a local optimum, and the best of a few seeds the global one."""
     reached = []
-    for problem in range(8):
+    for problem in range(4):
         Z = np.random.default_rng(problem).normal(size=(n, 3)).astype(np.float32)
         if kind == "kmeans":
             Z *= np.random.default_rng(problem).uniform(0.3, 3, (n, 1)).astype(np.float32)  # lengths matter to it alone
         size = int(divided(Z, kind, 0).sum())
         every = [spread(Z, np.isin(np.arange(n), chosen), kind) for chosen in itertools.combinations(range(n), size)]
         found = []
-        for seed in range(10):
+        for seed in range(8):
             first = divided(Z, kind, seed)
             found.append(spread(Z, first, kind))
             # No row of one side is nearer to the other's centre than one that would change places with it.
@@ -171,7 +171,7 @@ def test_a_split_is_near_the_best_of_all_splits(kind: str, n: int) -> None:
 
 @pytest.mark.parametrize("kind", ["kmeans", "spherical"])
 def test_a_split_of_groups_apart_is_the_best_of_all_splits(kind: str) -> None:
-    for seed in range(10):
+    for seed in range(4):
         rng = np.random.default_rng(seed)
         Z = (np.eye(2)[rng.permutation(10) % 2] * rng.uniform(2, 3, (10, 1)) + 0.3 * rng.random((10, 2))).astype("f4")
         every = [spread(Z, np.isin(np.arange(10), chosen), kind) for chosen in itertools.combinations(range(10), 5)]
@@ -207,7 +207,7 @@ def test_alike_labels_stand_side_by_side_in_a_cluster():
     st.integers(1, 300), st.integers(2, 20), st.integers(1, 40), st.integers(1, 4), st.integers(0, 99),
     st.sampled_from(["kmeans", "spherical", "random"]),
 )  # fmt: skip
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40)
 def test_structure(n_labels, branching, max_leaf, overlap, seed, kind):
     rng = np.random.default_rng(seed)
     Z = sp.random_array((n_labels, 30), density=rng.choice([0.0, 0.02, 0.2]), rng=rng, format="csr", dtype=np.float32)

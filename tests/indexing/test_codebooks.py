@@ -166,7 +166,7 @@ def test_one_seed_gives_the_same_bits_on_any_number_of_threads(quantizer: str, t
     weighted=st.booleans(),
     sample_size=st.sampled_from([None, 1, 5]),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40)
 def test_odd_sizes(
     n: int,
     dim: int,

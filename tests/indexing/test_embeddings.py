@@ -39,7 +39,7 @@ def problems(draw):
 
 
 @given(problems(), st.sampled_from([None, 1, 2, 5, 100]), st.integers(1, 3))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60)
 def test_pifa_is_its_reference(problem, keep, n_jobs):
     X, Y = problem
     Z = indexing.pifa(sp.csr_matrix(X), sp.csr_matrix(Y), max_features_per_label=keep, n_jobs=n_jobs)

@@ -1,6 +1,7 @@
-"""LabelTree: structure, the papers' matrices, and every way in which it can be wrong."""
+"""LabelTree: structure, the papers' matrices, every way in which it can be wrong, and its folder."""
 
 import copy
+import dataclasses
 import pickle
 
 import numpy as np
@@ -9,9 +10,10 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sylvan.errors import DataError, ParameterError
-from sylvan.indexing import LabelTree
+from sylvan import LabelTree
+from sylvan.errors import DataError, ModelError, ParameterError
 from sylvan.indexing.clustering import layer_plan, plan_offsets
+from sylvan.store import registry
 
 
 def small_tree():
@@ -39,7 +41,7 @@ def test_matrices_of_a_small_tree():
 
 
 @given(st.lists(st.lists(st.integers(1, 4), min_size=64, max_size=64), min_size=1, max_size=4), st.integers(1, 5))
-@settings(deadline=None)
+@settings(max_examples=25)
 def test_paths_parents_and_leaves_say_the_same(sizes, n_top):
     """Of ragged trees: who is whose child, read from the offsets one by one."""
     offsets = [np.array([0, n_top])]
@@ -68,7 +70,7 @@ def test_matrices_of_too_many_nodes_are_refused(monkeypatch):
 
 
 @given(st.integers(1, 300), st.integers(2, 20), st.integers(1, 40), st.integers(0, 5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30)
 def test_random_trees_are_balanced_and_survive_the_round_trip(n_labels, branching, max_leaf, seed):
     tree = LabelTree.random(n_labels, branching, max_leaf, seed=seed)
     assert sorted(tree.leaf_labels.tolist()) == list(range(n_labels))
@@ -247,3 +249,64 @@ def test_it_is_frozen_equal_by_value_and_travels():
 def test_parameters_out_of_range(values, words):
     with pytest.raises(ParameterError, match=words):
         LabelTree.random(**{"n_labels": 10, **values})
+
+
+def test_round_trip(tmp_path):
+    tree = LabelTree.build(np.random.default_rng(0).random((500, 8)), branching=4, max_leaf=20, overlap=2)
+    tree.save(tmp_path / "tree")
+    for mmap in (True, False):
+        again = registry.load(tmp_path / "tree", mmap=mmap)
+        assert isinstance(again, LabelTree)
+        assert again == tree
+        assert again.to_matrices()[-1].shape == (500, tree.layer_sizes[-2])
+
+
+def hostile(change):
+    state = LabelTree.random(40, 4, 5, seed=1).to_state()
+    state = dataclasses.replace(state, meta=dict(state.meta), arrays=dict(state.arrays))
+    change(state)
+    return state
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda s: s.meta.update(n_labels=0), "n_labels"),
+        (lambda s: s.meta.update(n_labels=2**31 - 1), "40 leaves for 2147483647 labels"),
+        (lambda s: s.meta.update(n_labels=39), r"\[0, 39\)"),
+        (lambda s: s.meta.update(n_labels=True), "n_labels"),
+        (lambda s: s.meta.update(depth=10**9), "depth"),
+        (lambda s: s.meta.update(depth=1), "a label for each of its"),
+        (lambda s: s.meta.pop("depth"), "depth"),
+        (lambda s: s.arrays.pop("layer0.offsets"), "layer0.offsets"),
+        (lambda s: s.arrays.pop("leaf_labels"), "leaf_labels"),
+        (lambda s: s.arrays.update({"layer1.offsets": np.zeros(3, np.int32)}), "int64"),
+        (lambda s: s.arrays.update({"layer0.offsets": np.array([0, -1])}), "start at 0 and rise"),
+        (lambda s: s.arrays.update({"layer0.offsets": np.array([0, 2**60])}), "layer 0 has more than"),
+        (lambda s: s.arrays.update({"leaf_labels": np.zeros(40, np.int32)}), "stands in no leaf"),
+        (lambda s: s.arrays.update({"leaf_labels": np.full(40, -7, np.int32)}), "range from -7"),
+        (lambda s: setattr(s, "kind", "xr-linear"), "xr-linear"),
+        (lambda s: setattr(s, "version", 9), "layout 9"),
+    ],
+)
+def test_hostile_states(change, words):
+    with pytest.raises(ModelError, match=words):
+        LabelTree.from_state(hostile(change))
+
+
+@given(st.data())
+@settings(max_examples=60)
+def test_any_changed_number_is_a_tree_or_a_sentence(data):
+    state = LabelTree.random(40, 4, 5, seed=1).to_state()
+    name = data.draw(st.sampled_from(sorted(state.arrays)))
+    array = np.array(state.arrays[name])
+    info = np.iinfo(array.dtype)
+    array[data.draw(st.integers(0, array.size - 1))] = data.draw(
+        st.integers(-3, 45) | st.integers(int(info.min), int(info.max))
+    )
+    state.arrays[name] = array
+    try:
+        tree = LabelTree.from_state(state)
+    except ModelError:
+        return
+    assert set(tree.leaf_labels.tolist()) == set(range(40))

@@ -209,7 +209,7 @@ class TestFit:
 
     def test_plan_counts_the_texts(self) -> None:
         model = TextModel()
-        many = {f"new {number}": "word01 word02" for number in range(5000)}
+        many = {f"new {number}": "word01 word02" for number in range(600)}
         weight = np.ones(N_ROWS)
         plain, more = model.plan(TEXTS, LABELS), model.plan(TEXTS, LABELS, weight, label_texts=many)
         assert more.model_bytes > plain.model_bytes

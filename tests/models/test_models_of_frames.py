@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kit.bits import bits
 
 import sylvan
 from sylvan import BeamTreeClassifier, Ensemble, NeighborRanker, TextModel, TfidfVectorizer, TopK, XRLinear
@@ -33,10 +34,6 @@ MODELS: list[Callable[[], Any]] = [
     lambda: Ensemble([XRLinear(n_jobs=1), NeighborRanker(n_jobs=1)], n_jobs=1),
 ]
 models = pytest.mark.parametrize("model", MODELS, ids=["XRLinear", "NeighborRanker", "Ensemble"])
-
-
-def bits(top: TopK) -> tuple[bytes, bytes]:
-    return top.labels.tobytes(), top.scores.tobytes()
 
 
 def column(make: Any, values: list[Any]) -> Any:

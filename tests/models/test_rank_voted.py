@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from kit.bits import same_bits
 
 from sylvan import LexicalMatcher, NeighborRanker, TextModel, TopK, XRLinear
 from sylvan.errors import NotFittedError, ParameterError
@@ -25,17 +26,13 @@ def texts(n: int = 60, seed: int = 0) -> tuple[list[str], list[list[str]]]:
     return [f"{WORDS[at]} and {rng.choice(WORDS)}" for at in y], [[WORDS[at]] for at in y]
 
 
-def same(one: TopK, other: TopK) -> None:
-    assert (one.labels == other.labels).all() and one.scores.tobytes() == other.scores.tobytes()
-
-
 def test_of_a_matrix() -> None:
     X, y = rows()
     model, asked = NeighborRanker(n_neighbors=7).fit(X, y), rows(50, 1)[0]
     for options in ({}, {"allowed": [0, 2]}, {"denied": [1]}):
         top = model.rank_voted(asked, 4, **options)
         assert isinstance(top, Voted)
-        same(top, model.probabilities(model.rank(asked, 4, **options)))
+        same_bits(top, model.probabilities(model.rank(asked, 4, **options)))
         for found, expected in zip(top.nearest, model.neighbors(asked, 7), strict=True):
             assert found.tobytes() == expected.tobytes()
     assert model.voters_ is model.row_labels_
@@ -64,7 +61,7 @@ def test_of_texts() -> None:
     model = TextModel(model=NeighborRanker(n_neighbors=5)).fit(X, Y)
     top = model.rank_voted(X[:9], 3, allowed=["whales", "bread"])
     assert isinstance(top, Voted)
-    same(top, model.probabilities(model.rank(X[:9], 3, allowed=["whales", "bread"])))
+    same_bits(top, model.probabilities(model.rank(X[:9], 3, allowed=["whales", "bread"])))
     features = model.vectorizer.transform(X[:9])
     assert (top.nearest[0] == model.model.neighbors(features, 5)[0]).all()
     assert model.voters_ is model.model.row_labels_
@@ -77,7 +74,7 @@ def test_with_labels_that_are_known_by_their_texts() -> None:
     assert len(model.unlearned_labels_)
     top = model.rank_voted(X[:9], 3)
     assert isinstance(top, Voted)
-    same(top, model.probabilities(model.rank(X[:9], 3)))
+    same_bits(top, model.probabilities(model.rank(X[:9], 3)))
     assert (top.nearest[0] == model.model.neighbors(model.vectorizer.transform(X[:9]), 5)[0]).all()
 
 
@@ -86,7 +83,7 @@ def test_of_models_without_neighbours() -> None:
     model = XRLinear().fit(X, y)
     top = model.rank_voted(X[:5], 3)
     assert not model.has_voters and model.voters_ is None and not isinstance(top, Voted)
-    same(top, model.probabilities(model.rank(X[:5], 3)))
+    same_bits(top, model.probabilities(model.rank(X[:5], 3)))
     matcher = LexicalMatcher().fit(label_texts={"n1": "whaling"})
     assert not matcher.has_voters and matcher.rank_voted(["whaling"], 1).labels.tolist() == [[0]]
 
@@ -99,6 +96,6 @@ def test_answers_of_some_rows(which: object) -> None:
     numbers = np.arange(3)[which]
     some, some_named = voted.of_rows(which), named.of_rows(which)
     assert isinstance(some, Voted) and isinstance(some_named, NamedTopK)
-    same(some, TopK(voted.labels[numbers], voted.scores[numbers]))
+    same_bits(some, TopK(voted.labels[numbers], voted.scores[numbers]))
     assert (some.nearest[0] == voted.nearest[0][numbers]).all() and (some.nearest[1] == voted.nearest[1][numbers]).all()
     assert some_named.names == [named.names[at] for at in numbers]

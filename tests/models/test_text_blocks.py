@@ -14,7 +14,7 @@ from sylvan.errors import DataError
 from sylvan.runtime import checkpointed
 
 TRAIN, TEST = data.load_sample()
-TEXTS, LABELS = list(TRAIN.texts[:600]), list(TRAIN.labels[:600])
+TEXTS, LABELS = list(TRAIN.texts[:300]), list(TRAIN.labels[:300])
 
 
 def blocks(size: int, weights: Any = None) -> Iterator[Any]:
@@ -38,7 +38,7 @@ def same(one: TextModel, other: TextModel) -> bool:
 
 
 @pytest.mark.parametrize("size", [1, 97, 10_000])
-@pytest.mark.parametrize("params", [{"n_jobs": 1}, {"n_jobs": 3, "min_df": 2, "max_features": 700}])
+@pytest.mark.parametrize("params", [{"n_jobs": 1}, {"n_jobs": 3, "min_df": 2, "max_features": 400}])
 def test_the_same_model(size: int, params: dict[str, Any]) -> None:
     assert same(make(**params).fit_blocks(blocks(size)), make(**params).fit(TEXTS, LABELS))
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from child_processes import exit_code, forked
+from kit.bits import bits
 
 from sylvan import XRLinear
 
@@ -31,24 +31,10 @@ def training_set(n: int = 150, n_labels: int = 40, seed: int = 0) -> tuple[sp.cs
     return sp.csr_matrix(Y @ means + sp.random(n, 60, 0.05, "csr", np.float32, rng)), Y
 
 
-def bits(model: XRLinear, folder: Path) -> dict[str, Any]:
-    """What a saved model consists of: its manifest without the names of files, and every array's bytes."""
-    import json
-
-    model.save(folder)
-    manifest = json.loads((folder / "manifest.json").read_text())
-    found: dict[str, Any] = {}
-
-    def collect(node: dict[str, Any], prefix: str) -> None:
-        for name, entry in node["arrays"].items():
-            found[prefix + name] = (folder / entry.pop("file")).read_bytes()
-        for name, part in node["parts"].items():
-            collect(part, f"{prefix}{name}.")
-
-    collect(manifest["model"], "")
-    del manifest["model"]["params"]["n_jobs"]  # the only thing that may differ
-    found["manifest"] = manifest["model"]
-    return found
+def outcome(model: XRLinear) -> Any:
+    """The arrays that a saved model would have, and what its manifest would say but for the number of threads."""
+    state = model.to_state()
+    return bits(state), repr(({**state.params, "n_jobs": None}, state.meta))
 
 
 def killed(work: Callable[[], object]) -> bool:

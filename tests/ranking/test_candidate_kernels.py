@@ -79,7 +79,7 @@ def test_refused(call: Callable[[], Any], sentence: str) -> None:
 
 
 @given(st.data())
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_whatever_arrays_hold(data: st.DataObject) -> None:
     """Each call is refused or answered; under the sanitizers, without a read or a write that is out of bounds."""
     labels = np.array(data.draw(st.lists(st.permutations(range(-1, 4)), min_size=1, max_size=3)), np.int32)

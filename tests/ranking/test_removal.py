@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sylvan import LabelTree, XRLinear
@@ -45,6 +45,7 @@ def paths(tree: LabelTree, ranker: TreeRanker) -> dict[int, list[tuple[bytes, by
 
 
 @pytest.mark.parametrize("dtype", WEIGHT_DTYPES)
+@settings(max_examples=12)
 @given(st.integers(1, 50), st.integers(2, 5), st.integers(1, 40), st.integers(0, 99), st.data())
 def test_what_is_left_is_what_it_was(
     dtype: str, n_labels: int, branching: int, max_leaf: int, seed: int, data: st.DataObject

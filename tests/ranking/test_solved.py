@@ -1,4 +1,4 @@
-"""Solved clusters in blocks, and the parts in which a large training solves its layers."""
+"""Solved clusters in blocks, parts in which a large training solves its layers, multipliers in half the bytes."""
 
 from __future__ import annotations
 
@@ -6,14 +6,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ranking.interruptions import SETTINGS, bits, training_set
+from ranking.interruptions import SETTINGS, outcome, training_set
 
 from sylvan import XRLinear
 from sylvan.arrays import validate
 from sylvan.errors import ModelError
 from sylvan.matching import beam
 from sylvan.ranking import training
-from sylvan.ranking.solution import CHANGES, SolvedBlock, block_packing, solved_bytes
+from sylvan.ranking.solution import (
+    CHANGES,
+    WIDENED,
+    SolvedBlock,
+    block_packing,
+    column_sums,
+    rounded,
+    solved_bytes,
+    widened,
+)
 from sylvan.ranking.training import solved_together
 from sylvan.runtime import checkpointed
 from sylvan.weights.layer import ClusterRows
@@ -76,15 +85,15 @@ def test_what_is_solved_together() -> None:
 
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_parts_change_no_bit(settings: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = bits(XRLinear(**SETTINGS[settings], calibration="platt").fit(X, Y), tmp_path / "whole")
+    expected = outcome(XRLinear(**SETTINGS[settings], calibration="platt").fit(X, Y))
     monkeypatch.setattr(training, "LARGE_STAGE", 0)
     monkeypatch.setattr(training, "FEW", 1)
     monkeypatch.setattr(training, "RELEASED", 0)
     parts = XRLinear(**SETTINGS[settings], calibration="platt", n_jobs=2).fit(X, Y)
-    assert bits(parts, tmp_path / "parts") == expected
+    assert outcome(parts) == expected
     monkeypatch.setattr(checkpointed, "private_bytes", lambda _: 10**9)  # whatever else this process holds
     limited = XRLinear(**SETTINGS[settings], calibration="platt").fit(X, Y, memory_limit="2GB")
-    assert bits(limited, tmp_path / "limited") == expected
+    assert outcome(limited) == expected
 
 
 def test_the_rows_searched_at_once_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,3 +107,36 @@ def test_the_rows_searched_at_once_change_no_bit(monkeypatch: pytest.MonkeyPatch
         found[n_rows] = beam.next_beam(features, model.layers_[1], above, 5, "l3_hinge")
     for nodes, scores in found.values():
         assert (nodes == found[1][0]).all() and (scores == found[1][1]).all()
+
+
+EVERY = np.arange(0x7C00, dtype=np.uint16).view(np.float16)  # all halfs that are finite and not negative
+
+
+def test_widened_multipliers_are_those_that_were_kept() -> None:
+    np.testing.assert_array_equal(widened(EVERY) * WIDENED, EVERY.astype(np.float32))
+
+
+def test_column_sums_are_those_of_floats() -> None:
+    matrix = np.random.default_rng(0).permutation(EVERY)[:31_700].reshape(-1, 10)
+    np.testing.assert_array_equal(column_sums(matrix), matrix.astype(np.float32).sum(axis=0))
+    assert column_sums(matrix[:0]).tolist() == [0] * 10
+
+
+def test_the_sum_of_a_column_is_the_same_beside_others() -> None:
+    """Sums that were kept when some children were solved stand for those that a loaded model computes of all."""
+    matrix = np.random.default_rng(0).uniform(0, 1, (5000, 9)).astype(np.float16)
+    every = column_sums(matrix)
+    for n in (1, 2, 8):
+        np.testing.assert_array_equal(column_sums(matrix[:, :n].copy()), every[:n])
+    with_others = np.insert(matrix, np.arange(0, 5000, 7), np.float16(0), axis=0)  # of rows that nothing depends on
+    np.testing.assert_array_equal(column_sums(with_others), every)
+    assert column_sums(matrix[:0, :1]).tolist() == [0]
+
+
+def test_no_multiplier_is_lost() -> None:
+    small = np.array([[0, 1e-30, 1e-6], [0.1, 1, 1e30]], np.float32)
+    kept = rounded(small)
+    assert kept.dtype == np.float16
+    np.testing.assert_array_equal(kept > 0, small > 0)
+    assert np.isfinite(kept).all()
+    assert kept[1, 1] == 1

@@ -51,8 +51,8 @@ def test_a_learning_rate_set_later_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    "params", [{"n_candidates": 5}, {"n_noises": 4}, {"l2": 1.0}, {"noise": "unigram"}, {"optimizer": "sgd"},
-               {"seed": 7}, {"class_weight": {0: 9.0}}]
+    "params", [{"n_candidates": 5}, {"n_noises": 4}, {"together": False}, {"l2": 1.0}, {"noise": "unigram"},
+               {"optimizer": "sgd"}, {"seed": 7}, {"class_weight": {0: 9.0}}]
 )  # fmt: skip
 def test_all_else_of_the_training_counts_too(params: dict[str, Any]) -> None:
     rows = np.r_[X, X[:40:6]]  # classes of different frequency

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from kit.bits import bits
 
 from sylvan import BeamTreeClassifier
 from sylvan.errors import ModelError, ParameterError
@@ -31,10 +32,6 @@ def all_passes() -> Iterator[None]:
 
 def make(**params: Any) -> BeamTreeClassifier:
     return BeamTreeClassifier(**{"branching": 3, "n_candidates": 3, "epochs": 6, "n_jobs": 1, **params})
-
-
-def bits(model: BeamTreeClassifier) -> list[bytes]:
-    return [array.tobytes() for _, array in sorted(model.to_state().arrays.items())]
 
 
 class Recording(Runner):

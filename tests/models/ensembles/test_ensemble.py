@@ -42,13 +42,15 @@ def matrices(n: int = 80, seed: int = 0, noise: float = 0.3) -> tuple[np.ndarray
     return X, labels
 
 
+X, Y = matrices()
+
+
 def by_hand(members: list[Any], weights: list[float], X: np.ndarray) -> np.ndarray:
     """The weighed means of the members' probabilities, dense."""
     return sum(w * m.predict_proba(X).toarray() for m, w in zip(members, weights, strict=True))
 
 
 def test_the_score_is_the_weighed_mean_of_probabilities() -> None:
-    X, Y = matrices()
     members = [XRLinear(combine="ranker").fit(X, Y), NeighborRanker().fit(X, Y)]
     joined = Ensemble.of_fitted(members, weights=[3, 1])
     np.testing.assert_allclose(joined.predict_proba(X).toarray(), by_hand(members, [0.75, 0.25], X), atol=1e-6)
@@ -57,7 +59,6 @@ def test_the_score_is_the_weighed_mean_of_probabilities() -> None:
 
 
 def test_a_member_of_no_weight_is_not_asked() -> None:
-    X, Y = matrices()
     members = [XRLinear().fit(X, Y), NeighborRanker().fit(X, Y)]
     alone = Ensemble.of_fitted(members, weights=[1, 0])
     members[1].rank = None  # type: ignore[method-assign]
@@ -66,7 +67,6 @@ def test_a_member_of_no_weight_is_not_asked() -> None:
 
 @pytest.mark.parametrize("how", WAYS)
 def test_every_way_finds_the_labels(how: str, tmp_path: Path) -> None:
-    X, Y = matrices()
     joined = Ensemble([XRLinear(), NeighborRanker(), XRLinear(seed=1)], how=how, votes=2).fit(X, Y)
     top = joined.rank(X, 5)
     assert sylvan.metrics.precision(Y, top, at=1)[1] > 0.9
@@ -76,7 +76,6 @@ def test_every_way_finds_the_labels(how: str, tmp_path: Path) -> None:
 
 
 def test_fit_leaves_the_models_it_was_given_alone() -> None:
-    X, Y = matrices()
     member = XRLinear()
     joined = Ensemble([member, XRLinear(seed=1)]).fit(X, Y)
     with pytest.raises(NotFittedError):
@@ -145,7 +144,6 @@ def test_labels_of_several_vocabularies_are_allowed_by_name(given: dict[str, Any
 
 
 def test_labels_of_matrices_may_have_names(tmp_path: Path) -> None:
-    X, Y = matrices()
     names = [[f"label {label}" for label in row] for row in Y]
     joined = Ensemble([XRLinear(), NeighborRanker()], weights="fit").fit(X, names)
     assert joined.rank(X[:1], 2, denied=["label 1"]).names[0][0] in names[0]
@@ -175,7 +173,6 @@ def test_explanations_of_members() -> None:
 
 
 def test_options_go_to_the_members_that_take_them() -> None:
-    X, Y = matrices()
     joined = Ensemble([XRLinear(max_leaf=2, branching=2), NeighborRanker()]).fit(X, Y)
     assert joined.rank(X, 3, beam=1).scores.tobytes() != joined.rank(X, 3).scores.tobytes()
     with pytest.raises(ParameterError, match="option 'beem' of rank"):
@@ -187,7 +184,6 @@ def test_options_go_to_the_members_that_take_them() -> None:
 
 
 def test_what_does_not_fit_together_is_refused() -> None:
-    X, Y = matrices()
     one, text = XRLinear().fit(X, Y), TextModel().fit(TEXTS, LABELS)
     with pytest.raises(DataError, match="some take matrices"):
         Ensemble.of_fitted([one, text])
@@ -218,13 +214,11 @@ def test_what_does_not_fit_together_is_refused() -> None:
     ],
 )
 def test_weights_that_are_none_are_refused(weights: Any, message: str) -> None:
-    X, Y = matrices()
     with pytest.raises(ParameterError, match=message):
         Ensemble([XRLinear(), XRLinear()], weights=weights).fit(X, Y)
 
 
 def test_members_that_are_none_are_refused() -> None:
-    X, Y = matrices()
     with pytest.raises(ParameterError, match="Got a list of 0"):
         Ensemble([]).fit(X, Y)
     with pytest.raises(ParameterError, match="Got a str among them"):
@@ -236,14 +230,12 @@ def test_members_that_are_none_are_refused() -> None:
 
 
 def test_weights_may_be_an_array() -> None:
-    X, Y = matrices()
     given = Ensemble([XRLinear(), XRLinear()], weights=np.array([3, 1], np.float32)).fit(X, Y)
     assert given.weights_.tolist() == [0.75, 0.25]
     assert given.to_state().params["weights"] == [3.0, 1.0]
 
 
 def test_a_folder_that_is_not_whole_is_refused() -> None:
-    X, Y = matrices()
     state = Ensemble([XRLinear(), XRLinear()]).fit(X, Y).to_state()
     state.arrays["weights"] = np.array([0.5, 0.25])
     with pytest.raises(ModelError, match=r"must sum to 1, not 0\.75"):
@@ -290,9 +282,9 @@ def test_an_ensemble_is_calibrated_on_what_all_members_hold_out(tmp_path: Path) 
 def test_an_ensemble_over_texts_is_calibrated() -> None:
     train, test = data.load_sample()
     members = [TextModel(), TextModel(TfidfVectorizer(analyzer="char_wb", ngrams=(3, 4)))]
-    tagger = Ensemble(members).fit(train.texts[:2000], train.labels[:2000])
-    top = tagger.rank(test.texts[:500], 3)
-    truth = tagger.vocabulary_.encode(test.labels[:500], unknown="ignore")
+    tagger = Ensemble(members).fit(train.texts[:700], train.labels[:700])
+    top = tagger.rank(test.texts[:300], 3)
+    truth = tagger.vocabulary_.encode(test.labels[:300], unknown="ignore")
     before = sylvan.metrics.calibration_error(truth, tagger.bounded(top), at=1)[1]
     after = sylvan.metrics.calibration_error(truth, tagger.probabilities(top), at=1)[1]
     assert after < max(before, 0.08)
@@ -340,7 +332,6 @@ def test_fitted_members_are_calibrated_on_other_rows_and_keep_their_weights(tmp_
 
 
 def test_label_counts_are_those_of_the_members_that_know_a_label(tmp_path: Path) -> None:
-    X, Y = matrices()
     members = [XRLinear().fit(X, Y), NeighborRanker().fit(X[:60], Y[:60])]
     joined = Ensemble.of_fitted(members)
     assert joined.label_counts_.tolist() == members[0].label_counts_.tolist() and joined.n_rows_ == len(X)
@@ -357,7 +348,6 @@ def test_label_counts_are_those_of_the_members_that_know_a_label(tmp_path: Path)
 
 
 def test_folders_from_before_calibration_are_read() -> None:
-    X, Y = matrices()
     state = Ensemble([XRLinear()], calibration=None).fit(X, Y).to_state()
     del state.params["calibration"]
     assert Ensemble.from_state(state).calibration is None

@@ -1,4 +1,4 @@
-"""A training that is interrupted once so many of its results are stored, and what models are compared by."""
+"""A training that is interrupted once so many of its results are stored."""
 
 from __future__ import annotations
 
@@ -7,11 +7,6 @@ from typing import Any
 import pytest
 
 from sylvan.runtime import Checkpoint, checkpointed
-
-
-def arrays_of(model: Any) -> list[bytes]:
-    """The arrays of a fitted model, byte by byte."""
-    return [array.tobytes() for array in model.to_state().arrays.values()]
 
 
 def interrupt_after(monkeypatch: pytest.MonkeyPatch, n: int) -> None:

@@ -38,7 +38,7 @@ def placed_slowly(
     return out
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(
     st.integers(0, 2**32), st.integers(0, 60), st.integers(1, 8), st.sampled_from([1, 2, 3, 9, 40]), st.booleans(),
     st.booleans(), st.sampled_from([0, 0, 2, 10]),
@@ -154,7 +154,7 @@ def test_loads_even_out_with_more_choices_as_in_table_3() -> None:
     assert deviation[1] > 3 * deviation[0]
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32), st.integers(0, 50), st.integers(1, 12), st.integers(1, 5))
 def test_lists_say_what_the_assignment_says(seed: int, n_labels: int, n_buckets: int, n_repetitions: int) -> None:
     random = np.random.default_rng(seed)
@@ -218,7 +218,7 @@ def test_damaged_buckets_are_refused(name: str, at: tuple[int, int], value: int)
         Buckets.from_arrays(state, 2, 2, 4)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32), st.integers(1, 8), st.integers(1, 4))
 def test_only_the_true_lists_pass(seed: int, n_labels: int, n_buckets: int) -> None:
     random = np.random.default_rng(seed)
@@ -244,8 +244,8 @@ def test_lists_that_do_not_fit_are_refused() -> None:
     assert not kernels.list_members(np.array([0, 1], np.int32), np.zeros(3, np.int64), np.zeros(1, np.int32))
 
 
-def test_a_million_labels_are_placed_anew_evenly() -> None:
-    n_labels, n_buckets, n_repetitions = 1_000_000, 2000, 16
+def test_many_labels_are_placed_anew_evenly() -> None:
+    n_labels, n_buckets, n_repetitions = 100_000, 200, 4
     best = np.random.default_rng(0).integers(0, n_buckets, (n_labels, 10), dtype=np.int32)
     current = hash_partition(n_labels, n_buckets, n_repetitions)
     placed = np.stack([least_loaded(best, n_buckets, current=row) for row in current])

@@ -55,7 +55,7 @@ def made(
     return Buckets.from_assignment(assignment, n_buckets), chosen, probabilities
 
 
-@settings(max_examples=250)
+@settings(max_examples=100)
 @given(
     st.integers(0, 2**32), st.integers(0, 80), st.sampled_from([1, 2, 5, 30]), st.sampled_from([1, 2, 7, 40]),
     st.integers(0, 4), st.integers(0, 4), st.sampled_from([1, 3, 1000003]), st.integers(1, 4),
@@ -81,8 +81,9 @@ def test_candidates_are_exactly_the_counted(
         assert found.touched[query] == touched
 
 
-@pytest.mark.parametrize("order", ["votes", "probability"])
-@pytest.mark.parametrize("limit", [1, 10, 200, 3000, None])
+@pytest.mark.parametrize(
+    ("order", "limit"), [("votes", 1), ("probability", 200), ("votes", 3000), ("probability", None)]
+)
 @pytest.mark.parametrize("n_buckets", [40, 4000])  # counted in blocks of labels, and by a list of those touched
 def test_many_candidates_are_cut_where_they_should_be(n_buckets: int, order: str, limit: int | None) -> None:
     random = np.random.default_rng(4)

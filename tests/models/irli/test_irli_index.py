@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 from child_processes import python
-from interrupting import arrays_of, interrupt_after
+from interrupting import interrupt_after
+from kit.bits import bits
 
 import sylvan
 from sylvan import IRLIIndex
@@ -22,7 +23,7 @@ from sylvan.models.irli.vectors import exact_neighbors
 
 SMALL: dict[str, Any] = {
     "n_buckets": 32, "n_repetitions": 4, "hidden": 32, "choices": 3, "probes": 4, "n_neighbors": 10, "n_jobs": 1,
-    "epochs_per_round": 6, "final_epochs": 2, "batch_size": 32,
+    "epochs_per_round": 3, "final_epochs": 1, "batch_size": 32,
 }  # fmt: skip
 
 
@@ -104,9 +105,8 @@ def same(first: IRLIIndex, second: IRLIIndex) -> None:
     np.testing.assert_array_equal(first.buckets_.assignment, second.buckets_.assignment)
 
 
-@pytest.mark.parametrize("n_jobs", [2, -1])
-def test_threads_and_runs_do_not_change_a_bit(index: IRLIIndex, n_jobs: int) -> None:
-    same(index, IRLIIndex(**{**SMALL, "n_jobs": n_jobs}).fit(BASE))
+def test_threads_and_runs_do_not_change_a_bit(index: IRLIIndex) -> None:
+    same(index, IRLIIndex(**{**SMALL, "n_jobs": 3}).fit(BASE))
 
 
 def test_sixteen_threads_search_in_one_index(index: IRLIIndex) -> None:
@@ -213,7 +213,7 @@ def test_all_may_be_removed(index: IRLIIndex, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("order", ["probability", "votes"])
-@pytest.mark.parametrize("wanted", [0.6, 0.9, 1.0])
+@pytest.mark.parametrize("wanted", [0.6, 1.0])
 def test_tuning_reaches_the_recall_it_promises(index: IRLIIndex, order: str, wanted: float) -> None:
     tuned = copy.deepcopy(index)
     tuning = tuned.tune(QUERIES, wanted, order=order)
@@ -319,11 +319,9 @@ def test_the_report(index: IRLIIndex, tmp_path: Path) -> None:
     assert "best" in report.text() and "standard deviation" in report.text()
     index.save(tmp_path / "index")
     assert sylvan.load(tmp_path / "index").report(QUERIES).to_dict() == report.to_dict()
-    for name in ("report.png", "report.svg"):
+    for name in ("report.svg", "again.svg"):
         report.save(tmp_path / name)
-    again = tmp_path / "again.svg"
-    report.save(again)
-    assert again.read_bytes() == (tmp_path / "report.svg").read_bytes()
+    assert (tmp_path / "again.svg").read_bytes() == (tmp_path / "report.svg").read_bytes()
     with pytest.raises(DataError, match="drawn into"):
         report.save(tmp_path / "report.txt")
     with pytest.raises(DataError, match="can't be written"):
@@ -463,15 +461,7 @@ def test_searches_that_make_no_sense(index: IRLIIndex, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [
-        ("n_buckets", 0),
-        ("n_buckets", "many"),
-        ("rounds", -1),
-        ("metric", "cosine"),
-        ("choices", 0),
-        ("n_jobs", 0),
-        ("min_votes", 17),
-    ],
+    [("n_buckets", 0), ("n_buckets", "many"), ("rounds", -1), ("metric", "cosine"), ("choices", 0), ("min_votes", 17)],
 )
 def test_parameters_out_of_their_range(name: str, value: Any) -> None:
     with pytest.raises(ParameterError, match=f"'{name}' parameter of IRLIIndex"):
@@ -525,16 +515,15 @@ except ImportError as error:
     assert done.stdout.startswith("(60, 2)\n") and "PyTorch" in done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("after", [1, 2, 4, 7])
-def test_an_interrupted_fit_goes_on(after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_fit_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     short = {**SMALL, "rounds": 2, "epochs_per_round": 1, "final_epochs": 1}
-    once = arrays_of(IRLIIndex(**short).fit(BASE))
-    interrupt_after(monkeypatch, after)
+    once = bits(IRLIIndex(**short).fit(BASE))
+    interrupt_after(monkeypatch, 2)
     folder = tmp_path / "work"
     with pytest.raises(KeyboardInterrupt):
         IRLIIndex(**short).fit(BASE, checkpoint=folder)
     for other, queries in (({"hidden": 8}, None), ({"metric": "inner_product"}, None), ({}, QUERIES)):
         with pytest.raises(ModelError, match="of another training"):
             IRLIIndex(**{**short, **other}).fit(BASE, queries, checkpoint=folder)
-    assert arrays_of(IRLIIndex(**{**short, "n_jobs": 2}).fit(BASE, checkpoint=folder)) == once
+    assert bits(IRLIIndex(**{**short, "n_jobs": 2}).fit(BASE, checkpoint=folder)) == once
     assert not folder.exists()

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import kit.bits
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -70,9 +71,8 @@ def trained(trainer: GroupTrainer) -> BucketNetwork:
     return network_of([trainer.state()], trainer.scale)
 
 
-def bits(learned: LearnedPartitions) -> list[bytes]:
-    arrays = {**learned.buckets.arrays(), **learned.network.arrays()}
-    return [array.tobytes() for array in arrays.values()]
+def bits(learned: LearnedPartitions) -> Any:
+    return kit.bits.bits({**learned.buckets.arrays(), **learned.network.arrays()})
 
 
 # ---------------------------------------- training
@@ -205,7 +205,7 @@ def test_candidates_in_four_repetitions_grow_with_epochs() -> None:
     """Table 4: more candidates stand in at least 4 repetitions, as similar labels come together."""
     X, truths, base = neighbours()
     counts = []
-    for rounds in (0, 1, 2, 4):
+    for rounds in (0, 1, 3):
         learned = learn(X, truths, label_vectors=base, n_buckets=40, n_repetitions=8, rounds=rounds, epochs_per_round=2)
         chosen, probabilities = learned.network.top(X, 3)
         counts.append(len(find_candidates(learned.buckets, chosen, probabilities, min_votes=4).labels))
@@ -264,7 +264,7 @@ def test_there_is_a_holdout_where_there_are_rows_enough() -> None:
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_the_same_bits_for_any_number_of_threads(sparse: bool) -> None:
-    X, truths = clusters(200)
+    X, truths = clusters(100)
     features: Any = sp.csr_matrix(np.maximum(X, 0)) if sparse else X
     options = {"rounds": 1, "hidden": 200, "n_repetitions": 5, "dropout": 0.1, "epochs_per_round": 2}
     one = bits(learn(features, truths, n_jobs=1, **options))
@@ -294,8 +294,7 @@ class Remembering(Runner):
                 raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("after", [1, 2, 3, 4])
+@pytest.mark.parametrize(("sparse", "after"), [(False, 1), (True, 2), (False, 3), (True, 4)])
 def test_an_interrupted_learning_goes_on_to_the_same_bits(sparse: bool, after: int) -> None:
     X, truths = clusters(200)
     features: Any = sp.csr_matrix(np.maximum(X, 0)) if sparse else X

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,10 @@ from sylvan.runtime import Checkpoint, checkpointed, opened_runner
 from sylvan.runtime.groups import block_names
 
 N_GROUPS = 2  # two networks of 300 hidden values don't fit into one group
-SETTINGS = LearningSettings(6, n_repetitions=N_GROUPS, hidden=300, choices=2, rounds=4, epochs_per_round=1,
-                            final_epochs=1, batch_size=32, dropout=0.1)  # fmt: skip
+SETTINGS: dict[str, Any] = {
+    "n_buckets": 6, "n_repetitions": N_GROUPS, "hidden": 300, "choices": 2, "epochs_per_round": 1, "final_epochs": 1,
+    "batch_size": 32, "dropout": 0.1,
+}  # fmt: skip
 SCORES = (0.1, 0.3, 0.2, 0.25, 0.5)  # the best round is the first, then round 1 for long, at last the last
 
 
@@ -34,12 +35,13 @@ def judge(buckets: Buckets, network: Any) -> dict[str, float]:
     return {"score": float(np.round(buckets.load_deviation().sum() % 0.01, 6))}
 
 
-def learn(checkpoint: Checkpoint | None = None, n_jobs: int = 1, **options: Any) -> LearnedPartitions:
+def learn(checkpoint: Checkpoint | None = None, n_jobs: int = 1, rounds: int = 4, **options: Any) -> LearnedPartitions:
     random = np.random.default_rng(0)
     X = random.standard_normal((90, 5)).astype(np.float32)
     truths = sp.csr_matrix((random.random((90, 30)) < 0.1).astype(np.float32))
     with opened_runner(n_jobs, checkpoint=checkpoint) as runner:
-        return learn_partitions(X, truths, SETTINGS, runner=runner, **{"judge": judge, **options})
+        settings = LearningSettings(**SETTINGS, rounds=rounds)
+        return learn_partitions(X, truths, settings, runner=runner, **{"judge": judge, **options})
 
 
 def outcome(learned: LearnedPartitions) -> Any:
@@ -66,44 +68,45 @@ def networks_in(folder: Path) -> list[str]:
     return sorted({name.split(".")[0] for name in names if ".group" in name})
 
 
-def killed_at(monkeypatch: pytest.MonkeyPatch, least: int, partly: bool) -> Callable[[], int]:
-    """From the ``least``-th change of the folder on nothing happens any more; of a deletion the first file goes."""
-    write, drop, changes = Checkpoint.write, Checkpoint.drop, [0]
+def killed_at(monkeypatch: pytest.MonkeyPatch, least: int, partly: bool = False) -> list[str]:
+    """From the ``least``-th change of the folder on nothing happens any more; of a deletion the first file goes, if
+    ``partly``. Gives what the changes are."""
+    write, drop, changes = Checkpoint.write, Checkpoint.drop, list[str]()
 
-    def step() -> bool:
-        changes[0] += 1
-        if changes[0] > least:
+    def step(change: str) -> bool:
+        changes.append(change)
+        if len(changes) > least:
             raise Killed
-        return changes[0] == least
+        return len(changes) == least
 
     def dying_write(self: Checkpoint, name: str, state: Any) -> None:
-        step()
+        step("write")
         write(self, name, state)
 
     def dying_drop(self: Checkpoint, name: str) -> None:
-        if step() and partly:
+        if step("drop") and partly:
             sorted((self.folder / name).iterdir())[0].unlink()
             raise Killed
         drop(self, name)
 
     monkeypatch.setattr(Checkpoint, "write", dying_write)
     monkeypatch.setattr(Checkpoint, "drop", dying_drop)
-    return lambda: changes[0]
+    return changes
 
 
-@pytest.mark.parametrize("partly", [False, True])
-def test_a_kill_between_any_two_changes_of_the_folder_costs_time_alone(partly: bool, tmp_path: Path) -> None:
-    once = outcome(learn())
+def test_a_kill_between_any_two_changes_of_the_folder_costs_time_alone(tmp_path: Path) -> None:
+    once = outcome(learn(rounds=2))
     with pytest.MonkeyPatch.context() as counting:
-        n_changes = killed_at(counting, 1000, partly)
-        assert outcome(learn(Checkpoint(tmp_path / "whole"))) == once
-    assert n_changes() > 25  # three writes and two deletions a round
-    for least in range(n_changes()):
-        folder = tmp_path / f"killed{least}"
+        changes = killed_at(counting, 1000)
+        assert outcome(learn(Checkpoint(tmp_path / "whole"), rounds=2)) == once
+    assert changes.count("write") >= 9 and changes.count("drop") >= 5, "three writes and two deletions a round"
+    within = [least for least, change in enumerate(changes, 1) if change == "drop"]
+    for least, partly in [*((least, False) for least in range(len(changes))), *((least, True) for least in within)]:
+        folder = tmp_path / f"killed{least}{partly}"
         with pytest.MonkeyPatch.context() as killing, pytest.raises(Killed):
             killed_at(killing, least, partly)
-            learn(Checkpoint(folder))
-        assert outcome(learn(Checkpoint(folder), n_jobs=2)) == once, least
+            learn(Checkpoint(folder), rounds=2)
+        assert outcome(learn(Checkpoint(folder), n_jobs=2, rounds=2)) == once, (least, partly)
 
 
 def test_only_networks_that_are_needed_are_stored(tmp_path: Path) -> None:

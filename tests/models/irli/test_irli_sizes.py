@@ -1,4 +1,4 @@
-"""The sizes of an index by default, and the directions that its networks see."""
+"""The sizes of an index by default, the directions that its networks see, and what a search is taken to cost."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from sylvan import IRLIIndex
+from sylvan.models.irli.buckets import ORDERS
 from sylvan.models.irli.index import IndexSizes, principal_directions
+from sylvan.models.irli.search import cost_of_counting
 from sylvan.models.irli.vectors import METRICS, exact_neighbors, training_queries
 
 
@@ -55,3 +57,17 @@ def test_neighbours_found_by_a_projection_are_near_the_nearest(metric: str) -> N
     assert (found.holdout[1] != exact.holdout[1]).nnz == 0, "what is judged by is exact"
     nearest = exact_neighbors(found.queries[:1] @ projection, base @ projection, 1, "euclidean")[0]
     assert (base[nearest[0, 0]] == found.queries[0]).all()
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_more_counters_never_cost_less(order: str) -> None:
+    """Neither where they are raised one by one, nor in blocks, nor from one to the other."""
+    costs = [cost_of_counting(float(counted), 10_000, order) for counted in range(0, 20_000, 10)]
+    assert (np.diff(costs) > 0).all() and costs[0] == 0
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_counters_of_a_good_part_of_all_vectors_cost_less_each(order: str) -> None:
+    few = cost_of_counting(1000.0, 10_000, order) - cost_of_counting(500.0, 10_000, order)
+    many = cost_of_counting(10_500.0, 10_000, order) - cost_of_counting(10_000.0, 10_000, order)
+    assert many < few / 3

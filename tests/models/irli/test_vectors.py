@@ -36,7 +36,7 @@ def nearest_slowly(distances: np.ndarray, among: list[int], k: int, metric: str)
     return best + [-1] * missing, [float(distances[i]) for i in best] + [sign * np.inf] * missing
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(
     st.integers(0, 2**32), st.sampled_from(METRICS), st.integers(0, 5), st.integers(1, 600), st.integers(0, 37),
     st.sampled_from([1, 2, 10, 700]),

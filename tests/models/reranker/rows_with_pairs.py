@@ -23,8 +23,7 @@ def pairs(n: int = 1200, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return X.astype(np.float32), y
 
 
-def bits(top: TopK) -> tuple[bytes, bytes]:
-    return top.labels.tobytes(), top.scores.tobytes()
+X, y = pairs()
 
 
 def members() -> list[Any]:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from rows_with_pairs import bits, hits, joined, members, pairs, parity, reranker
+from kit.bits import bits
+from rows_with_pairs import X, hits, joined, members, pairs, parity, reranker, y
 
 import sylvan
 from sylvan import Ensemble, LexicalMatcher, NeighborRanker, Reranker, TextModel, XRLinear
@@ -27,18 +28,11 @@ class Closed:
             raise ModuleNotFoundError(f"{name} is needed to rank")
 
 
-@pytest.fixture(scope="module")
-def fitted() -> Reranker:
-    """One model for tests that only ask it."""
-    return reranker(columns=parity).fit(*pairs())
-
-
 @pytest.mark.parametrize(("scorer", "objective"), SCORERS)
 def test_every_scorer_learns_what_the_mean_can_not(
     scorer: str, objective: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("numpy" if scorer == "trees" else scorer)
-    X, y = pairs()
     model = reranker(scorer=scorer, objective=objective, columns=parity).fit(X, y)
     assert hits(Ensemble.of_fitted(model.members)) < 0.7
     assert hits(model) > 0.95
@@ -56,7 +50,6 @@ def test_every_scorer_learns_what_the_mean_can_not(
 
 
 def test_few_rows_leave_the_order_of_the_mean() -> None:
-    X, y = pairs()
     for model in (reranker(columns=parity).fit(X[:799], y[:799]), reranker(held_out=199).fit(X, y)):
         mean = Ensemble.of_fitted(model.members)
         assert model.scorer_ is None and model.calibrator_ is None
@@ -105,7 +98,6 @@ def test_tails_lift_rare_labels() -> None:
 
 
 def test_probabilities_are_near_the_shares_of_right_answers() -> None:
-    X, y = pairs()
     fitted = [m.fit(X, y) for m in members()]
     new_X, new_y = pairs(5200, seed=1)
     new_y = np.where(np.random.default_rng(0).random(5200) < 0.3, new_y ^ 1, new_y)
@@ -148,7 +140,6 @@ def test_explanations_without_contributions() -> None:
 
 
 def test_labels_that_come_later_have_columns_too() -> None:
-    X, y = pairs()
     model = reranker(columns=None).fit(X, [[f"m{label}"] for label in y], label_columns={"m0": 3.0})
     new_X, new_y = pairs(40, seed=5)
     names = [["a new one", f"m{label}"] for label in new_y]

@@ -8,17 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from rows_with_pairs import bits, joined, pairs, parity, reranker
+from kit.bits import bits
+from rows_with_pairs import X, joined, pairs, parity, reranker, y
 
 import sylvan
 from sylvan import Reranker, TopK
 from sylvan.errors import DataError, NotFittedError, ParameterError
-
-
-@pytest.fixture(scope="module")
-def fitted() -> Reranker:
-    """One model for tests that only ask it."""
-    return reranker(columns=parity).fit(*pairs())
 
 
 def test_a_function_is_not_stored(fitted: Reranker, tmp_path: Path) -> None:
@@ -71,13 +66,12 @@ def test_a_function_sees_all_rows_once_in_order(fitted: Reranker) -> None:
 @pytest.mark.filterwarnings("ignore:overflow encountered in cast")
 def test_a_function_that_gives_something_else(function: Any, sentence: str) -> None:
     with pytest.raises(DataError, match=sentence):
-        reranker(columns=function).fit(*pairs())
+        reranker(columns=function).fit(X, y)
     with pytest.raises(ParameterError, match="'columns' parameter"):
-        reranker(columns="parity").fit(*pairs())
+        reranker(columns="parity").fit(X, y)
 
 
 def test_a_failed_fit_leaves_the_model_as_it_was() -> None:
-    X, y = pairs()
     model = reranker(columns=parity).fit(X, y)
     before, asked = bits(model.rank(X)), model.members
     calls = []
@@ -102,7 +96,6 @@ def test_a_failed_fit_leaves_the_model_as_it_was() -> None:
 
 def test_columns_of_labels() -> None:
     """As an array and by names; what is the price of a label, say."""
-    X, y = pairs()
     right = y // 2 * 2  # the even label of each pair; the members can't tell, and take the one or the other
     noisy = np.where(np.random.default_rng(0).random(len(y)) < 0.5, right, right + 1)
     values = np.stack([np.arange(8) % 2, np.arange(8) / 8], axis=1)

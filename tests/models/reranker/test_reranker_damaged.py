@@ -1,4 +1,4 @@
-"""Parts of a saved reranker that don't fit each other are refused, each in a sentence."""
+"""A reranker's folders: parts that don't fit each other are refused, and a training goes on from its checkpoint."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rows_with_pairs import pairs, parity, reranker
+from kit.bits import bits
+from rows_with_pairs import SETTINGS, X, parity, reranker, y
 
 import sylvan
-from sylvan import Reranker, store
+from sylvan import NeighborRanker, Reranker, XRLinear, store
 from sylvan.errors import ModelError
+from sylvan.models.reranker import learning as module
+from sylvan.runtime import checkpointed
 
 
 @pytest.fixture(scope="module")
 def fitted() -> Reranker:
-    X, y = pairs()
     return reranker(columns=parity).fit(
         X, [[label, (label + 2) % 8] for label in y.tolist()], label_columns=np.arange(8)
     )
@@ -74,3 +76,44 @@ def refused(state: store.State, folder: Path) -> None:
         with pytest.raises(ModelError) as caught:
             sylvan.load(folder / "model", mmap=mmap)
         assert str(caught.value).endswith(".") and "\n" not in str(caught.value)
+
+
+class Stopped(BaseException):
+    """What stands for Ctrl-C."""
+
+
+def stops(*args: Any, **options: Any) -> Any:
+    raise Stopped
+
+
+def made() -> Reranker:
+    """Two trees that hold rows out, and neighbours, which are asked last."""
+    trees = [XRLinear(max_leaf=30, n_jobs=1), XRLinear(branching=2, max_leaf=3, n_jobs=1)]
+    return Reranker([*trees, NeighborRanker(n_jobs=1)], columns=parity, **SETTINGS)
+
+
+def times(folder: Path, member: str) -> dict[str, int]:
+    """When each file of what a member has finished was written."""
+    found = {str(path): path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+    return {path: time for path, time in found.items() if f"/{member}" in path.removeprefix(str(folder))}
+
+
+@pytest.mark.parametrize("place", [(NeighborRanker, "fit_holding_out"), (module, "learned")])
+def test_members_that_are_finished_are_not_trained_again(
+    place: tuple[Any, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpointed, "SECONDS", 0.0)
+    expected = made().fit(X, y)
+    work = tmp_path / "work"
+    with monkeypatch.context() as patch:
+        patch.setattr(*place, stops)
+        with pytest.raises(Stopped):
+            made().fit(X, y, checkpoint=work)
+        first = times(work, "member0") | times(work, "member1")
+        assert first
+        with pytest.raises(Stopped):
+            made().fit(X, y, checkpoint=work)
+        assert times(work, "member0") | times(work, "member1") == first, "nothing of them was done again"
+    model = made().fit(X, y, checkpoint=work)
+    assert bits(model.rank(X)) == bits(expected.rank(X))
+    assert not list(tmp_path.iterdir())

@@ -8,7 +8,8 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from rows_with_pairs import SETTINGS, bits, hits, joined, members, pairs, parity, reranker
+from kit.bits import bits
+from rows_with_pairs import SETTINGS, X, hits, joined, members, pairs, parity, reranker, y
 
 import sylvan
 from sylvan import Ensemble, NeighborRanker, Reranker, TopK, XRLinear
@@ -16,12 +17,6 @@ from sylvan.errors import DataError, NotFittedError
 from sylvan.models.reranker import learning as module
 from sylvan.models.reranker.learning import Candidates, learned
 from sylvan.ranking.boosted_trees import Growing
-
-
-@pytest.fixture(scope="module")
-def fitted() -> Reranker:
-    """One model for tests that only ask it."""
-    return reranker(columns=parity).fit(*pairs())
 
 
 def test_no_member_has_seen_the_rows_that_teach_the_order() -> None:
@@ -60,7 +55,6 @@ class Forgetful(NeighborRanker):
 
 
 def test_a_member_that_can_not_hold_rows_out_is_trained_without_them_too() -> None:
-    X, y = pairs()
     Forgetful.noted.clear()
     model = Reranker([Forgetful(n_neighbors=5)], columns=parity, **SETTINGS).fit(X, y)
     every, part = (rows for rows, _ in Forgetful.noted)
@@ -71,7 +65,6 @@ def test_a_member_that_can_not_hold_rows_out_is_trained_without_them_too() -> No
 
 
 def test_its_neighbours_are_called_as_among_all_rows() -> None:
-    X, y = pairs()
     with mock.patch.object(module, "learned", wraps=module.learned) as spy:
         model = Reranker([Forgetful(n_neighbors=5)], columns=parity, **SETTINGS).fit(X, y)
     given = spy.call_args.args[0]
@@ -90,7 +83,6 @@ def test_members_of_pytorch(name: str, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     few = {"IRLIClassifier": {"n_buckets": 4, "n_repetitions": 2, "hidden": 8, "rounds": 1, "epochs_per_round": 1,
                               "final_epochs": 1}, "BeamTreeClassifier": {"epochs": 1}}[name]  # fmt: skip
-    X, y = pairs()
     model = Reranker([getattr(sylvan, name)(**few), NeighborRanker()], columns=parity, **SETTINGS).fit(X, y)
     assert hits(model) > 0.9
     model.save(tmp_path / "m")
@@ -114,7 +106,6 @@ def test_an_order_that_is_worse_than_the_mean_is_dropped() -> None:
 
 
 def test_fit_order_of_fitted_members() -> None:
-    X, y = pairs()
     fitted = [member.fit(X, y) for member in members()]
     model = joined(fitted, columns=parity)
     assert model.scorer_ is None and bits(model.rank(X)) == bits(Ensemble.of_fitted(fitted).rank(X))
@@ -127,7 +118,6 @@ def test_fit_order_of_fitted_members() -> None:
 
 
 def test_fit_order_again_is_the_same_and_weights_count() -> None:
-    X, y = pairs()
     new_X, new_y = pairs(600, seed=1)
     model = joined([m.fit(X, y) for m in members()], columns=parity)
     first = bits(model.fit_order(new_X, new_y).rank(X))
@@ -145,7 +135,6 @@ def test_fit_order_again_is_the_same_and_weights_count() -> None:
 
 def test_members_are_weighed_by_the_rows_that_teach() -> None:
     """One that is always wrong counts little in the mean, but its candidates are still seen."""
-    X, y = pairs()
     good, bad = (NeighborRanker(n_neighbors=30, n_jobs=1).fit(X, labels) for labels in (y, (y + 4) % 8))
     model = joined([bad, good])
     assert model.weights_.tolist() == [0.5, 0.5]
@@ -177,7 +166,6 @@ def test_fit_order_refuses(fitted: Reranker) -> None:
 
 
 def test_no_rows_of_any_weight_are_too_few() -> None:
-    X, y = pairs()
     weight = np.zeros(1200)
     weight[:799] = 1
     assert reranker(columns=parity).fit(X, y, sample_weight=weight).scorer_ is None

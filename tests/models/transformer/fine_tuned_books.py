@@ -43,7 +43,7 @@ class Set:
 
 @cache
 def books() -> Set:
-    found = Set(2000, 400)
+    found = Set(900, 200)
     assert found.tree.depth == 3, found.tree
     return found
 

@@ -1,7 +1,8 @@
-"""What XRTransformer and XTransformer say of texts, labels and encoders that they can't learn from."""
+"""What XRTransformer and XTransformer refuse, and where a wrong parameter stands."""
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import pytest
 import scipy.sparse as sp
 from encoded_texts import LABELS, TEXTS, small
 
-from sylvan.errors import DataError, ModelError, NotFittedError
+from sylvan import TransformerMatcher, XRLinear, XRTransformer, XTransformer
+from sylvan.errors import DataError, ModelError, NotFittedError, ParameterError
+from sylvan.models.transformer import fine_tuning
 
 pytest.importorskip("torch")
 
@@ -74,3 +77,89 @@ def test_a_failed_fit_leaves_no_half_model() -> None:
         model.fit(TEXTS, LABELS[:-1])
     with pytest.raises(NotFittedError):
         _ = model.encoder_
+
+
+def _sentence_of(ask: Any, *given: Any) -> str:
+    with pytest.raises(ParameterError) as error:
+        ask(*given)
+    return str(error.value)
+
+
+@pytest.mark.parametrize("kind", [XRTransformer, XTransformer])
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("matcher__epochs", [1.0] * 9, "of TransformerMatcher names 9 layers, but {trained} trained."),
+        ("matcher__max_steps", [1] * 9, "of TransformerMatcher names 9 layers, but {trained} trained."),
+        ("ranker__negatives", ["tfn"] * 9, "of XRLinear names 9 layers, but the tree has {depth}."),
+        ("ranker__combine", ["sigmoid"] * 9, "of XRLinear names 9 layers, but the tree has {depth}."),
+    ],
+)
+def test_as_many_values_as_layers_before_anything_is_learned(
+    kind: Any, name: str, value: Any, words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    plain = small(kind, frozen=True).fit(TEXTS, LABELS)
+    trained = {XTransformer: "1 is", XRTransformer: f"{plain.tree_.depth} are"}[kind]
+    expected = f"The '{name.partition('__')[2]}' parameter {words.format(trained=trained, depth=plain.tree_.depth)}"
+    monkeypatch.setattr(fine_tuning, "FineTuning", None)  # a call would fail otherwise
+    assert _sentence_of(small(kind, **{name: value}).plan, TEXTS, LABELS) == expected
+    model = small(kind, **{name: value})
+    assert _sentence_of(lambda: model.fit(TEXTS, LABELS, checkpoint=tmp_path / "work")) == expected
+    assert not (tmp_path / "work").exists(), "nothing to go on from"
+
+
+@pytest.mark.parametrize("kind", [XRTransformer, XTransformer])
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"matcher__precision": "fp16"}, "The 'precision' parameter of TransformerMatcher is 'fp16', which needs"),
+        ({"device": "cuda:77"}, "The 'device' parameter of Engine is 'cuda:77', but PyTorch sees"),
+    ],
+)
+def test_where_it_is_trained(kind: Any, params: dict[str, Any], words: str) -> None:
+    assert _sentence_of(small(kind, **params).fit, TEXTS, LABELS).startswith(words)
+
+
+def test_what_a_network_cannot_take(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    from neural.text.tiny_bert import tiny_bert
+
+    from sylvan.neural import TransformerEncoder
+
+    folder = tiny_bert(tmp_path / "bert")
+    long = _sentence_of(small(encoder=folder, max_length=10**5).fit, TEXTS, LABELS)
+    assert long.startswith("The 'max_length' parameter of TransformerEncoder must")
+    lora = _sentence_of(small(XTransformer, encoder=folder, matcher__lora_rank=2, frozen=True).fit, TEXTS, LABELS)
+    assert lora.startswith("The 'lora_rank' parameter of TransformerEncoder must be None where 'frozen' is True")
+    own = _sentence_of(small(encoder=TransformerEncoder(folder, max_length=10**5)).fit, TEXTS, LABELS)
+    assert own.startswith("The 'max_length' parameter of TransformerEncoder must")
+
+
+@pytest.mark.parametrize("kind", [XRTransformer, XTransformer])
+@pytest.mark.parametrize(
+    ("params", "owner"),
+    [
+        ({"ranker": XRLinear(beam=0)}, "XRLinear"), ({"ranker__beam": 0}, "XRLinear"),
+        ({"matcher": TransformerMatcher(beam=0)}, "TransformerMatcher"), ({"matcher__beam": 0}, "TransformerMatcher"),
+    ],
+)  # fmt: skip
+def test_where_it_stands(kind: Any, params: dict[str, Any], owner: str) -> None:
+    (part,) = {name.partition("__")[0] for name in params}
+    said = _sentence_of(small(kind, **params).fit, TEXTS, LABELS)
+    assert said.startswith(f"The 'beam' parameter of {owner} must be an int in [1, ")
+    assert said.endswith(f"Got 0 instead. This {owner} is the '{part}' of {kind.__name__}.")
+
+
+@pytest.mark.parametrize(("name", "value"), [("beam", 0), ("combine", "sum"), ("tail", "head")])
+def test_what_is_set_after_the_training(name: str, value: Any, frozen: Any) -> None:
+    model = copy.deepcopy(frozen).set_params(**{f"ranker__{name}": value})
+    assert _sentence_of(model.rank, TEXTS, 2).startswith(f"The '{name}' parameter of XRLinear must be")
+
+
+def test_progress_says_which_layer_is_fine_tuned(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sylvan.neural.loop import training
+
+    plain, titles = training.progress, []
+    monkeypatch.setattr(training, "progress", lambda title, *given: titles.append(title) or plain(title, *given))
+    depth = small().fit(TEXTS, LABELS).tree_.depth
+    assert titles == [f"Fine-tuning on layer {t + 1} of {depth}" for t in range(depth)] and depth > 1

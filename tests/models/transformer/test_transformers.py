@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from encoded_texts import LABELS, TEXTS, small
+from kit.bits import same_bits
+from kit.weights import dense_weights
 
 import sylvan
 from sylvan import Ensemble, LabelTree, XRLinear, XRTransformer, XTransformer
@@ -29,7 +31,7 @@ def test_frozen_is_xr_linear_over_words_and_vectors(scale: float) -> None:
     Y = model.vocabulary_.encode(LABELS)
     alone = XRLinear(tree=model.tree_, n_jobs=1).fit(X, Y)
     ours, theirs = model.rank(TEXTS, k=5), alone.rank(X, k=5)
-    assert ours.labels.tobytes() == theirs.labels.tobytes() and ours.scores.tobytes() == theirs.scores.tobytes()
+    same_bits(ours, theirs)
 
 
 def test_the_encoder_s_tree_is_made_of_the_words_alone(matched: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,7 +57,7 @@ def test_the_rankers_trees_are_made_of_words_and_vectors(frozen: bool, n_trees: 
     assert [ranker.tree for ranker in model.ranker_.rankers_] == [ranker.tree for ranker in alone.rankers_]
     assert len(model.ranker_.rankers_) == n_trees and model.tree_ == alone.tree_
     ours, theirs = model.rank(TEXTS, k=5), alone.rank(X, k=5)
-    assert ours.labels.tobytes() == theirs.labels.tobytes() and ours.scores.tobytes() == theirs.scores.tobytes()
+    same_bits(ours, theirs)
     model.save(tmp_path / "model")
     assert sylvan.load(tmp_path / "model").rank(TEXTS, k=5).scores.tobytes() == ours.scores.tobytes()
     assert len(model.explain("the whale", "whale").trees) == n_trees
@@ -114,13 +116,10 @@ def test_the_callers_draws_go_on_as_if_nothing_was_fitted() -> None:
 def test_x_transformer_matches_clusters_by_the_encoder(matched: Any) -> None:
     tree = matched.tree_
     assert tree.depth == 2 and [record["layer"] for record in matched.history_] == [0]
-    rows = matched.ranker_.layers_[0].cluster(0)
-    table = np.zeros((matched.n_features_, tree.layer_sizes[0]), np.float32)
-    at = np.repeat(rows.features, rows.lengths)
-    table[at, rows.children] = rows.weights
+    table = dense_weights(matched.ranker_.layers_[0])
     n_terms = matched.vectorizer_.n_terms_
     assert not table[:n_terms].any(), "words have no say in which cluster it is"
-    scores = matched.embed(TEXTS) @ table[n_terms:] + rows.intercepts
+    scores = matched.embed(TEXTS) @ table[n_terms:] + matched.ranker_.layers_[0].intercepts
     cluster_of = np.empty(tree.n_labels, int)
     cluster_of[tree.leaf_labels] = tree.parents(1)
     best = matched.rank(TEXTS, k=1, beam=1).labels[:, 0]
@@ -138,14 +137,7 @@ def test_x_transformer_with_scaled_vectors_matches_alike(matched: Any) -> None:
 def test_x_transformer_with_rows_of_length_one_matches_alike(matched: Any) -> None:
     """A ranker with normalize=True divides the vectors too, and with them what the encoder has learned of clusters."""
     model = small(XTransformer, ranker=XRLinear(normalize=True), dense_scale=3.0).fit(TEXTS, LABELS)
-    scores = []
-    for each in (model, matched):
-        rows, unit = each._text_features(TEXTS).to_scipy().toarray(), each.ranker_.normalize
-        rows = rows / np.linalg.norm(rows, axis=1, keepdims=True) if unit else rows
-        cluster = each.ranker_.layers_[0].cluster(0)
-        table = np.zeros((each.n_features_, each.tree_.layer_sizes[0]), np.float32)
-        table[np.repeat(cluster.features, cluster.lengths), cluster.children] = cluster.weights
-        scores.append(rows @ table + cluster.intercepts)
+    scores = [_margins(each, TEXTS) + each.ranker_.layers_[0].intercepts for each in (model, matched)]
     np.testing.assert_allclose(scores[0], scores[1], rtol=1e-3, atol=1e-4)
 
 
@@ -158,10 +150,7 @@ def _margins(model: Any, texts: list[str]) -> np.ndarray:
     factors = model.ranker_.feature_factors_
     rows = rows if factors is None else rows * factors
     rows = rows / np.linalg.norm(rows, axis=1, keepdims=True) if model.ranker_.normalize else rows
-    cluster = model.ranker_.layers_[0].cluster(0)
-    table = np.zeros((model.n_features_, model.tree_.layer_sizes[0]), np.float32)
-    table[np.repeat(cluster.features, cluster.lengths), cluster.children] = cluster.weights
-    return rows @ table
+    return rows @ dense_weights(model.ranker_.layers_[0])
 
 
 @pytest.mark.parametrize(

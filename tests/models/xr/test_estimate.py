@@ -7,21 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from kit.books import books
 
-from sylvan import LabelTree, XRLinear, data, indexing
+from sylvan import LabelTree, XRLinear, indexing
 from sylvan.arrays import validate
 from sylvan.models.xr.estimate import RankerEstimate, estimate_ranker
 from sylvan.models.xr.params import tree_training
 from sylvan.ranking.training import train_rankers
-from sylvan.text import TfidfVectorizer
 
 
 @pytest.fixture(scope="module")
-def books() -> tuple[validate.Csr, validate.Csr]:
-    """The bundled sample: skewed labels, short texts."""
-    train, _ = data.load_sample()
-    X = TfidfVectorizer(sublinear_tf=True).fit_transform(train.texts)
-    return validate.pair(X, data.Vocabulary.from_labels(train.labels).encode(train.labels))
+def rows() -> tuple[validate.Csr, validate.Csr]:
+    """Of the bundled sample: skewed labels, short texts."""
+    return validate.pair(*books(1500, min_df=1)[:2])
 
 
 def trained_and_estimated(
@@ -45,8 +43,8 @@ def stored_bytes(ranker: Any) -> int:
     ],
     ids=["default", "teacher forcing", "matcher-aware", "one layer"],
 )
-def test_sizes_are_near_the_real_ones(books: Any, params: dict[str, Any]) -> None:
-    X, Y = books
+def test_sizes_are_near_the_real_ones(rows: Any, params: dict[str, Any]) -> None:
+    X, Y = rows
     max_leaf = params.pop("max_leaf", 100)
     tree = LabelTree.build(indexing.pifa(X, Y), 16, max_leaf, seed=0) if max_leaf < Y.shape[1] else LabelTree.flat(
         Y.shape[1]
@@ -58,8 +56,8 @@ def test_sizes_are_near_the_real_ones(books: Any, params: dict[str, Any]) -> Non
     assert (len(estimate.stages) == 1) == (tree.depth == 1 or params.get("negatives") == "tfn")
 
 
-def test_left_is_what_a_higher_threshold_leaves(books: Any) -> None:
-    X, Y = books
+def test_left_is_what_a_higher_threshold_leaves(rows: Any) -> None:
+    X, Y = rows
     tree = LabelTree.build(indexing.pifa(X, Y), 16, 100, seed=0)
     ranker, estimate = trained_and_estimated(X, Y, tree)
     pruned, _ = trained_and_estimated(X, Y, tree, threshold=0.3)
@@ -68,8 +66,8 @@ def test_left_is_what_a_higher_threshold_leaves(books: Any) -> None:
     assert estimate.left(0.0) == 1.0 and estimate.left(1e9) == 0.0
 
 
-def test_more_threads_take_less_time_and_more_memory(books: Any) -> None:
-    X, Y = books
+def test_more_threads_take_less_time_and_more_memory(rows: Any) -> None:
+    X, Y = rows
     tree = LabelTree.build(indexing.pifa(X, Y), 16, 100, seed=0)
     _, one = trained_and_estimated(X, Y, tree, negatives="tfn", threshold=0.02)
     assert one.peak_bytes(n_jobs=50) > one.peak_bytes()

@@ -1,4 +1,4 @@
-"""Rows that follow others in the same arrays: nobody's rows are ever written again."""
+"""What an update changes of the rows, of which nobody's are ever written again, and of a tree that grows."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import copy
 import pickle
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from kit.bits import same_bits
 
-from sylvan import XRLinear
+from sylvan import LabelTree, XRLinear
 from sylvan.arrays import validate
 from sylvan.arrays.canonical import Csr, stacked
+from sylvan.models.xr.changed_layer import Grown, saved_by_rebuilding
 from sylvan.models.xr.training_rows import Room
 
 
 def drawn(n: int, seed: int) -> Csr:
     """Some rows."""
     return validate.features(sp.random(n, 9, 0.4, "csr", random_state=seed, dtype=np.float32))
-
-
-def same(one: Csr, two: Csr) -> bool:
-    """Whether two matrices are equal."""
-    return one.shape == two.shape and all(np.array_equal(a, b) for a, b in zip(one[:3], two[:3], strict=True))
 
 
 def test_rows_follow_without_a_copy() -> None:
@@ -31,7 +31,7 @@ def test_rows_follow_without_a_copy() -> None:
         own = drawn(seed % 4, seed)
         made, room = room.stacked(made, own)
         expected = stacked(expected, own)
-        assert same(made, expected)
+        same_bits(made, expected)
         places.add(made.data.__array_interface__["data"][0])
     assert len(places) == 1
 
@@ -42,9 +42,9 @@ def test_two_that_go_on_from_the_same_rows() -> None:
     one, room_of_one = room.stacked(begin, drawn(2, 2))
     two, room_of_two = room.stacked(begin, drawn(2, 3))
     assert room_of_one is room is not room_of_two
-    assert same(one, stacked(before, drawn(2, 2)))
-    assert same(two, stacked(before, drawn(2, 3)))
-    assert same(begin, before)
+    same_bits(one, stacked(before, drawn(2, 2)))
+    same_bits(two, stacked(before, drawn(2, 3)))
+    same_bits(begin, before)
 
 
 def test_other_rows_are_copied() -> None:
@@ -52,8 +52,8 @@ def test_other_rows_are_copied() -> None:
     other = drawn(51, 5)
     made, elsewhere = room.stacked(other, drawn(1, 6))
     assert elsewhere is not room
-    assert same(made, stacked(other, drawn(1, 6)))
-    assert same(held, stacked(drawn(50, 0), drawn(1, 1)))
+    same_bits(made, stacked(other, drawn(1, 6)))
+    same_bits(held, stacked(drawn(50, 0), drawn(1, 1)))
 
 
 def test_a_copy_of_a_model_goes_its_own_way() -> None:
@@ -67,3 +67,60 @@ def test_a_copy_of_a_model_goes_its_own_way() -> None:
     for other in others:
         np.testing.assert_array_equal(other.training_rows_.features.to_scipy()[-4:].toarray(), X[:4])
     np.testing.assert_array_equal(model.training_rows_.features.to_scipy()[-4:].toarray(), X[26:30])
+
+
+def below(tree: LabelTree, layer: int, node: int) -> set[int]:
+    """The labels below a node."""
+    leaves = tree.leaves(layer, node)
+    return set(tree.leaf_labels[leaves.start : leaves.stop].tolist())
+
+
+@given(st.integers(2, 60), st.integers(2, 5), st.integers(1, 20), st.data())
+def test_what_a_node_was_is_said(n_labels: int, branching: int, max_leaf: int, data: st.DataObject) -> None:
+    tree = LabelTree.random(n_labels, branching, max_leaf, seed=n_labels)
+    grown = Grown.same(tree)
+    n_clusters = len(tree.cluster_sizes)
+    clusters = data.draw(st.lists(st.integers(0, n_clusters - 1), max_size=12))
+    grown = grown.with_labels(clusters)
+    assert grown.tree.n_labels == n_labels + len(clusters)
+    last = tree.depth - 1
+    for number, cluster in enumerate(clusters):
+        leaf = int(np.flatnonzero(grown.tree.leaf_labels == n_labels + number)[0])
+        assert grown.was[last][leaf] == -1
+        if last:
+            assert grown.tree.path(leaf)[-2] == cluster
+    splits = 0
+    while tree.depth > 1 and data.draw(st.booleans()) and splits < 4:
+        sizes = grown.tree.cluster_sizes
+        cluster = data.draw(st.integers(0, len(sizes) - 1))
+        if sizes[cluster] < 2:
+            break
+        n_right = data.draw(st.integers(1, int(sizes[cluster]) - 1))
+        right = np.isin(np.arange(sizes[cluster]), data.draw(st.permutations(range(int(sizes[cluster]))))[:n_right])
+        whole = below(grown.tree, last - 1, cluster)
+        first = int(grown.tree.child_offsets[last][cluster])
+        expected = set(grown.tree.leaf_labels[first : first + len(right)][right].tolist())
+        grown = grown.split(cluster, right)
+        splits += 1
+        assert below(grown.tree, last - 1, cluster + 1) == expected
+        assert below(grown.tree, last - 1, cluster) == whole - expected
+        assert grown.was[last - 1][cluster] == grown.was[last - 1][cluster + 1] == -1
+    assert len(grown.tree.cluster_sizes) == n_clusters + splits
+    assert sorted(grown.tree.leaf_labels.tolist()) == list(range(n_labels + len(clusters)))
+    for layer, was in enumerate(grown.was):
+        assert len(was) == grown.tree.layer_sizes[layer]
+        for node in np.flatnonzero(was >= 0).tolist():
+            own = {label for label in below(grown.tree, layer, node) if label < n_labels}
+            assert own == below(tree, layer, int(was[node]))
+    for t, came in enumerate(grown.came_from):  # the cluster before holds the old labels of each cluster now
+        for cluster, origin in enumerate(came.tolist()):
+            children = range(*(int(each) for each in grown.tree.child_offsets[t][cluster : cluster + 2]))
+            own = {label for child in children for label in below(grown.tree, t, child) if label < n_labels}
+            before = range(*(int(each) for each in tree.child_offsets[t][origin : origin + 2]))
+            assert own <= {label for child in before for label in below(tree, t, child)}
+
+
+def test_a_tree_as_built_saves_nothing_and_a_crooked_one_does() -> None:
+    assert saved_by_rebuilding(LabelTree.random(1000, 8, 50), 8, 50, 10) == 0
+    crooked = LabelTree((np.array([0, 2]), np.array([0, 90, 100])), np.arange(100), 100)
+    assert saved_by_rebuilding(crooked, 2, 50, 1) == pytest.approx(1 - (2 + 50) / (2 + (90**2 + 10**2) / 100))

@@ -33,7 +33,7 @@ def length_by_hand(X: np.ndarray) -> float:
     return 1.0 if abs(length - 1) < 1e-3 else length  # rows of unit length, but for rounding
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.integers(0, 99), st.floats(0.1, 1.0), st.floats(-6, 6))
 def test_lengths_and_factors_are_those_by_hand(seed: int, density: float, power: float) -> None:
     X = made(seed, density)[0] * np.float32(10.0**power)
@@ -57,7 +57,7 @@ def test_rows_of_length_1_are_taken_as_they_are() -> None:
     assert Scale.of(features(sp.csr_matrix((3, 4), dtype=np.float32)), normalized=False) == Scale()
 
 
-@settings(max_examples=25)
+@settings(max_examples=9)
 @given(st.integers(0, 99), st.integers(-40, 40), st.sampled_from(["squared_hinge", "hinge", "logistic"]))
 def test_a_power_of_two_changes_no_bit_of_an_answer(seed: int, power: int, loss: str) -> None:
     X, y = made(seed, 0.5)
@@ -71,7 +71,7 @@ def test_a_power_of_two_changes_no_bit_of_an_answer(seed: int, power: int, loss:
         assert (ours.scores == theirs.scores).all()
 
 
-@settings(max_examples=25)
+@settings(max_examples=6)
 @given(st.integers(0, 99), st.floats(-4, 4))
 def test_a_model_of_any_scale_knows_its_rows(seed: int, power: float) -> None:
     X, y = made(seed)
