@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 import functools
-import io
-import tokenize
+import gc
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,9 +39,6 @@ LAYERS: list[list[str]] = [
 LAYER = {name: height for height, names in enumerate(LAYERS) for name in names}
 
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-NO_CODE = {
-    tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER,
-}  # fmt: skip
 
 # Private names that don't belong to a module of Sylvan: of named tuples, of the standard library, PyTorch and Annif;
 # and of scikit-learn, whose boosted trees can't be read by any other.
@@ -53,11 +50,13 @@ FOREIGN_PRIVATES = {
 
 @dataclass
 class Module:
-    """One file: its name with dots, its tree, what it imports, and the members of its classes."""
+    """One file: its name with dots, its text and tree, what it imports, and the members of its classes."""
 
     path: Path
     name: str
+    text: str
     tree: ast.Module
+    nodes: list[ast.AST]  # all of the tree
     imports: set[str] = field(default_factory=set)  # of this package, in functions and under TYPE_CHECKING too
     names: dict[str, str] = field(default_factory=dict)  # a name in this file: where it comes from, with dots
     members: set[str] = field(default_factory=set)
@@ -90,21 +89,34 @@ def files() -> list[Path]:
     return found
 
 
+@contextmanager
+def collected_later() -> Iterator[None]:
+    """Millions of nodes that stay are made: looking for what could be thrown away takes longer than they do."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
 @functools.cache
+@collected_later()
 def modules() -> Mapping[str, Module]:
     """Every module of the package by its name."""
     result = {}
     for path in files():
-        tree = ast.parse(path.read_text("utf-8"))
-        result[name_of(path)] = Module(path, name_of(path), tree)
+        text = path.read_text("utf-8")
+        tree = ast.parse(text)
+        result[name_of(path)] = Module(path, name_of(path), text, tree, list(ast.walk(tree)))
+    known = {*result, "sylvan._native"}
     for module in result.values():
-        _read_imports(module, {*result, "sylvan._native"})
-        module.members = set(_members(module.tree))
+        _read_imports(module, known)
+        module.members = set(_members(module))
     return result
 
 
 def _read_imports(module: Module, known: set[str]) -> None:
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 assert alias.name != "sylvan", f"{module.where} imports the package's face"
@@ -129,9 +141,9 @@ def _is_import_by_name(node: ast.AST) -> bool:
     return called == "import_module" and str(node.args[0].value).startswith("sylvan.")
 
 
-def _members(tree: ast.Module) -> Iterator[str]:
+def _members(module: Module) -> Iterator[str]:
     """Names that the classes of a file give a value to: methods, fields, attributes of ``self``."""
-    for node in ast.walk(tree):
+    for node in module.nodes:
         for one in node.body if isinstance(node, ast.ClassDef) else ():
             if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 yield one.name
@@ -187,7 +199,7 @@ def _inherited(module: Module) -> set[str]:
     """Members of the ancestors of a file's classes: a class may use what it inherits, of any object."""
     known = modules()
     result: set[str] = set()
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         for base in node.bases if isinstance(node, ast.ClassDef) else ():
             base = base.value if isinstance(base, ast.Subscript) else base
             place, _, _ = module.names.get(ast.unparse(base), "").rpartition(".")
@@ -202,7 +214,7 @@ def foreign_privates(module: Module) -> set[str]:
     allowed = set().union(*(other.members for other in folder)) | _inherited(module) | FOREIGN_PRIVATES
     names = {other.name for other in folder}
     result = set()
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "sylvan":
             if node.module not in names:
                 result |= {alias.name for alias in node.names if _is_private(alias.name) and alias.name != "_native"}
@@ -214,14 +226,13 @@ def foreign_privates(module: Module) -> set[str]:
 
 def code_lines(module: Module) -> int:
     """The lines of a file that hold code: no blank ones, no comments, no docstrings."""
-    documented, source = set[int](), module.path.read_text("utf-8")
-    for node in ast.walk(module.tree):
-        if isinstance(node, DOCUMENTED) and ast.get_docstring(node):
+    lines = {at for at, line in enumerate(module.text.splitlines(), 1) if line.strip() and line.lstrip()[0] != "#"}
+    documented = set[int]()
+    for node in module.nodes:
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False):
             documented |= set(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
-    lines: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type not in NO_CODE:
-            lines |= set(range(token.start[0], token.end[0] + 1))
+        elif isinstance(node, (ast.Constant, ast.JoinedStr)) and node.end_lineno != node.lineno:
+            lines |= set(range(node.lineno, (node.end_lineno or 0) + 1))  # whatever stands in a string of several lines
     return len(lines - documented)
 
 

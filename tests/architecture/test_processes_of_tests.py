@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from house import collected_later
 from waiting import PATIENCE
 
 TESTS = Path(__file__).parents[1]
@@ -48,6 +49,12 @@ def name_of(path: Path) -> str:
 
 
 @cache
+@collected_later()
+def all_nodes() -> list[tuple[Path, Any, str]]:
+    """Those of all files."""
+    return [(path, node, function) for path in FILES for node, function in nodes_of(path)]
+
+
 def nodes_of(path: Path) -> list[tuple[Any, str]]:
     """The parts of a file that may be of interest, each with the name of the function that it stands in.
 
@@ -130,20 +137,20 @@ def is_since(node: ast.AST) -> bool:
     return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and is_clock(node.left)
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_processes_are_started_in_one_place(path: Path) -> None:
-    for node, function in nodes_of(path):
-        starter = starts(node)
-        assert starter is None or f"{name_of(path)}::{function}" in ALLOWED, (
-            f"{name_of(path)}, line {node.lineno} uses {starter}, and what it starts may outlive its test. Use run(), "
+def test_processes_are_started_in_one_place() -> None:
+    places = {(name_of(path), function): node for path, node, function in all_nodes() if starts(node)}
+    for (name, function), node in places.items():
+        assert f"{name}::{function}" in ALLOWED, (
+            f"{name}, line {node.lineno} uses {starts(node)}, and what it starts may outlive its test. Use run(), "
             "python(), start() or forked() of tests/child_processes.py, which take the same options and see to the end "
             "of it, or say in ALLOWED of this test why it ends."
         )
+    gone = set(ALLOWED) - {f"{name}::{function}" for name, function in places}
+    assert not gone, f"strike out of ALLOWED, these start no process any more: {gone}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_nothing_waits_by_the_clock_for_less_than_a_busy_machine_needs(path: Path) -> None:
-    for node, _ in nodes_of(path):
+def test_nothing_waits_by_the_clock_for_less_than_a_busy_machine_needs() -> None:
+    for path, node, _ in all_nodes():
         where = f"{name_of(path)}, line {node.lineno}"
         found = short_wait(node)
         assert found is None, (
@@ -157,11 +164,6 @@ def test_nothing_waits_by_the_clock_for_less_than_a_busy_machine_needs(path: Pat
         assert dotted(node) != "pytest.mark.timeout", (
             f"{where} sets a time limit of its own: that of pyproject.toml is for all tests."
         )
-
-
-def test_what_is_allowed_is_there() -> None:
-    found = {f"{name_of(path)}::{function}" for path in FILES for node, function in nodes_of(path) if starts(node)}
-    assert found == set(ALLOWED), f"strike out of ALLOWED, these start no process any more: {set(ALLOWED) - found}"
 
 
 @pytest.mark.parametrize(

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
+import runpy
 import sys
 from pathlib import Path
 
 import pytest
-from child_processes import python
 
 TOOL = Path(__file__).parents[2] / "tools" / "trace_fit.py"
 
 
 @pytest.mark.skipif(not TOOL.exists(), reason="no tools beside these tests")
 @pytest.mark.skipif(sys.gettrace() is not None, reason="somebody else traces")
-def test_a_training_a_ranking_and_a_request_are_traced() -> None:
+def test_a_training_a_ranking_and_a_request_are_traced(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """And stay within the budget of files and functions, which only goes down."""
     budgets = json.loads(Path(__file__).with_name("budgets.json").read_text("utf-8"))["run through (files, functions)"]
-    done = python(TOOL, *budgets, "--json", check=True)
-    models = json.loads(done.stdout)["models"]
+    monkeypatch.setattr(sys, "argv", [str(TOOL), *budgets, "--json"])
+    runpy.run_path(str(TOOL), run_name="__main__")
+    models = json.loads(capsys.readouterr().out)["models"]
     assert list(models) == list(budgets)
     for name, found in models.items():
         assert 1 < found["files"] == len(found["entered"]) <= found["functions"]

@@ -11,9 +11,10 @@ import child_processes
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from kit.bits import bits
 
 from sylvan.arrays import validate
 from sylvan.arrays.frames import is_frame, label_columns, labels_of, names_of, texts_of
@@ -73,11 +74,8 @@ numbers = st.one_of(
 )
 
 
-def bits(csr: Any) -> tuple[bytes, bytes, bytes]:
-    return csr.indptr.tobytes(), csr.indices.tobytes(), csr.data.tobytes()
-
-
 @pytest.mark.parametrize("form", [*FRAMES, *TENSORS])
+@settings(max_examples=30)
 @given(X=numbers)
 def test_features_are_the_same_bits_from_every_container(form: str, X: np.ndarray) -> None:
     made = {**FRAMES, **TENSORS}[form](X)

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import doctest
 import importlib
-import pkgutil
 from pathlib import Path
 
 import pytest
 
 import sylvan
 
-MODULES = sorted(
-    module.name
-    for module in pkgutil.walk_packages(sylvan.__path__, "sylvan.")
-    if module.name not in ("sylvan._native", "sylvan.__main__")
-)
+SOURCE = Path(sylvan.__path__[0])
+FILES = sorted(path for path in SOURCE.rglob("*.py") if ">>>" in path.read_text("utf-8"))
+MODULES = [".".join(path.relative_to(SOURCE.parent).with_suffix("").parts).removesuffix(".__init__") for path in FILES]
 
 
-@pytest.mark.parametrize("name", ["sylvan", *MODULES])
+@pytest.mark.parametrize("name", MODULES)
 def test_examples(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     if name in ("sylvan.annif", "sylvan.annif.backend"):

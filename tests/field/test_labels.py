@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import unicodedata
 import warnings
 from collections.abc import Callable
@@ -47,12 +48,20 @@ def made(name: str) -> tuple[Any, Any]:
     return (MATRIX_MODELS[name](), X) if name in MATRIX_MODELS else (TEXT_MODELS[name](), TEXTS)
 
 
-@pytest.mark.parametrize("ids", IDS.values(), ids=IDS)
-@pytest.mark.parametrize("form", [list, np.array, lambda y: [[label] for label in y]], ids=["list", "array", "lists"])
-@pytest.mark.parametrize("name", MODELS)
-def test_ids_are_names_of_classes(name: str, form: Any, ids: list[int], tmp_path: Path) -> None:
+FORMS: dict[str, Any] = {"list": list, "array": np.array, "lists": lambda y: [[label] for label in y]}
+# All with one model; each form and some ids with the others.
+WITH_ALL = [("from 1", "list"), ("products", "array"), ("books", "lists")]
+
+
+@pytest.mark.parametrize(
+    ("name", "ids_of", "form"),
+    [("XRLinear", *both) for both in itertools.product(IDS, FORMS)]
+    + [(name, *both) for name in MODELS if name != "XRLinear" for both in WITH_ALL],
+)
+def test_ids_are_names_of_classes(name: str, ids_of: str, form: str, tmp_path: Path) -> None:
+    ids = IDS[ids_of]
     model, rows = made(name)
-    Y = form([ids[place] for place in PLACES])
+    Y = FORMS[form]([ids[place] for place in PLACES])
     model.fit(rows, Y).save(tmp_path / "model")
     for each in (model, sylvan.load(tmp_path / "model")):
         top = each.rank(rows, k=1)
@@ -66,7 +75,7 @@ def test_ids_are_names_of_classes(name: str, form: Any, ids: list[int], tmp_path
         assert proba.shape == (len(rows), 4)
         if name != "BeamTreeClassifier":
             assert each.explain(rows[8:9], ids[1]).label == 1
-    if form is np.array:
+    if form == "array":
         assert model.predict(rows).tolist() == Y.tolist()
 
 

@@ -33,7 +33,7 @@ def titles(n: int, seed: int) -> tuple[list[str], list[list[str]]]:
 
 @pytest.mark.parametrize("model", [XRLinear(n_jobs=1), XRLinear(n_trees=2, n_jobs=2)], ids=["one tree", "two trees"])
 def test_expected_answers_are_right(model: Any) -> None:
-    tagger = TextModel(model=model).fit(*titles(6_000, seed=0))
+    tagger = TextModel(model=model).fit(*titles(4_000, seed=0))
     texts, labels = titles(3_000, seed=1)
     truth = tagger.vocabulary_.encode(labels, unknown="ignore")
     counted = expected_hits(truth, tagger.probabilities(tagger.rank(texts, k=5)), k=5)

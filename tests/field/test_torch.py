@@ -88,7 +88,7 @@ def dense(gradient: Tensor | None) -> Tensor:
 
 @pytest.mark.parametrize("p", [1, 3])
 @pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("chunk", [None, 1, 7, 64])
+@pytest.mark.parametrize("chunk", [None, 7])
 def test_the_full_softmax_with_masked_classes_is_cross_entropy(mask: str, chunk: int | None, p: int) -> None:
     queries, table, targets, bias = problem(MASKS[mask])
     bias.requires_grad_()
@@ -151,8 +151,15 @@ def test_masked_edges_of_a_head() -> None:
     assert 7 not in head.topk(features, k=20, beam=20).classes
 
 
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.uint16, torch.int32, torch.uint64])
-@pytest.mark.parametrize("name", [*LOSSES, "head"])
+DTYPES = [torch.uint8, torch.int8, torch.int16, torch.uint16, torch.int32, torch.uint64]
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    # All of them with two losses and a head, one or two with each of the others.
+    [(name, dtype) for at, name in enumerate([*LOSSES, "head"]) for number, dtype in enumerate(DTYPES)
+     if name in ("full", "sampled", "head") or number in (at % 6, (at * 2 + 1) % 6)],
+)  # fmt: skip
 def test_targets_of_narrow_dtypes_are_those_of_int64(name: str, dtype: torch.dtype) -> None:
     queries, table, _, bias = problem([5])
     if name == "head":

@@ -17,12 +17,12 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any, NoReturn
 
 import numpy as np
 import pytest
 from child_processes import end, environment, exit_code, forked, start
+from stops import Stop, before_lines, interrupted, stops_of
 from waiting import PATIENCE
 
 from sylvan import store
@@ -31,7 +31,6 @@ from sylvan.store import State, write
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork to kill a process at a chosen line")
 
-WRITERS = (write.__file__,)
 CHUNK = 100  # bytes that are written at once
 ENTRIES = 5  # of a folder: the manifest, two arrays, two folders of files
 
@@ -63,52 +62,11 @@ def which(folder: Path) -> int | None:
     return seed
 
 
-def trace_lines(at_line: Callable[[int], None]) -> Callable[..., Any]:
-    """A trace function that calls ``at_line(n)`` before the n-th line of the writing modules that runs."""
-    count = 0
-
-    def local(frame: FrameType, event: str, argument: object) -> Any:
-        nonlocal count
-        if event == "line":
-            count += 1
-            at_line(count)
-        return local
-
-    def start(frame: FrameType, event: str, argument: object) -> Any:
-        return local if frame.f_code.co_filename in WRITERS else None
-
-    return start
-
-
-def count_lines(folder: Path, seed: int) -> int:
-    """How many lines a save runs through, by running it."""
-    total = 0
-
-    def note(n: int) -> None:
-        nonlocal total
-        total = n
-
-    sys.settrace(trace_lines(note))
-    try:
-        store.save(folder, example(seed))
-    finally:
-        sys.settrace(None)
-    return total
-
-
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files are then written in several steps, and a kill can fall between them."""
     monkeypatch.setattr(write, "_CHUNK", CHUNK)
     monkeypatch.setattr(write, "_FOREIGN_CHUNK", CHUNK)
-
-
-@pytest.fixture
-def traceless() -> Iterator[None]:
-    """Give back the trace function of a coverage tool or a debugger."""
-    before = sys.gettrace()
-    yield
-    sys.settrace(before)
 
 
 class Killer:
@@ -128,10 +86,10 @@ class Killer:
             encoding="utf-8",
         )
 
-    def __call__(self, folder: Path, seed: int, line: int) -> bool:
-        """Save in a process that dies at this line; whether it came that far."""
+    def __call__(self, folder: Path, seed: int, stop: Stop) -> bool:
+        """Save in a process that dies at this point; whether it came that far."""
         assert self.process.stdin is not None and self.process.stdout is not None
-        print(json.dumps([str(folder), seed, line]), file=self.process.stdin, flush=True)
+        print(json.dumps([str(folder), seed, *stop]), file=self.process.stdin, flush=True)
         code = int(self.process.stdout.readline())
         assert code in (0, 9)
         return code == 9
@@ -149,25 +107,25 @@ def answer_killer() -> None:
     """Save what a :class:`Killer` asks for, each time in a child that dies, and answer with the child's exit code."""
     write._CHUNK = write._FOREIGN_CHUNK = CHUNK
     for request in sys.stdin:
-        folder, seed, line = json.loads(request)
+        folder, seed, *stop = json.loads(request)
         child = os.fork()
         if child == 0:
-            save_until(Path(folder), seed, line)
+            save_until(Path(folder), seed, tuple(stop))
         _, status = os.waitpid(child, 0)
         print(os.waitstatus_to_exitcode(status), flush=True)
 
 
-def save_until(folder: Path, seed: int, last: int) -> NoReturn:
-    """Save, and end this process with code 9 at a line."""
+def save_until(folder: Path, seed: int, last: Stop) -> NoReturn:
+    """Save, and end this process with code 9 at a point."""
 
-    def die(n: int) -> None:
-        if n == last:
+    def die(here: Stop) -> None:
+        if here == last:
             os._exit(9)
 
     code = 1
     try:
-        sys.settrace(trace_lines(die))
-        store.save(folder, example(seed))
+        with before_lines(die):
+            store.save(folder, example(seed))
         code = 0
     finally:
         os._exit(code)
@@ -180,14 +138,18 @@ def killed_at() -> Iterator[Killer]:
     killer.close()
 
 
-@pytest.mark.usefixtures("small_chunks", "traceless")
+@pytest.mark.usefixtures("small_chunks")
 def test_killed_while_replacing(tmp_path: Path, killed_at: Killer) -> None:
     folder = tmp_path / "m"
     store.save(folder, example(1))
-    lines = count_lines(folder, 1)
+    stops = stops_of(lambda: store.save(folder, example(1)))
+    assert killed_at(folder, 1, stops[len(stops) // 2])
+    of_leftovers = set(stops_of(lambda: store.save(folder, example(1)))) - set(stops)
     current, outcomes = 1, set()
-    for line in range(1, lines + 1):
-        assert killed_at(folder, current + 1, line)
+    for stop in [*stops, *of_leftovers]:
+        if stop in of_leftovers:
+            assert killed_at(folder, current, stops[len(stops) // 2])
+        assert killed_at(folder, current + 1, stop)
         found = which(folder)
         assert found in (current, current + 1)
         outcomes.add(found == current)
@@ -198,13 +160,12 @@ def test_killed_while_replacing(tmp_path: Path, killed_at: Killer) -> None:
     assert len(os.listdir(folder)) == ENTRIES and os.listdir(tmp_path) == ["m"]
 
 
-@pytest.mark.usefixtures("small_chunks", "traceless")
+@pytest.mark.usefixtures("small_chunks")
 def test_killed_while_writing_the_first(tmp_path: Path, killed_at: Killer) -> None:
-    lines = count_lines(tmp_path / "other", 1)
     outcomes = set()
-    for line in range(1, lines + 1):
-        folder = tmp_path / str(line) / "m"
-        assert killed_at(folder, 1, line)
+    for number, stop in enumerate(stops_of(lambda: store.save(tmp_path / "other", example(1)))):
+        folder = tmp_path / str(number) / "m"
+        assert killed_at(folder, 1, stop)
         assert which(folder) in (None, 1)
         outcomes.add(which(folder))
         for abandoned in folder.parent.glob(".m.*.saving"):
@@ -216,25 +177,17 @@ def test_killed_while_writing_the_first(tmp_path: Path, killed_at: Killer) -> No
     assert outcomes == {None, 1}
 
 
-@pytest.mark.usefixtures("small_chunks", "traceless")
+@pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize("first", [True, False])
 def test_ctrl_c_at_every_line(tmp_path: Path, first: bool) -> None:
     folder = tmp_path / "m"
-    lines = count_lines(folder if not first else tmp_path / "other", 1)
-    for line in range(1, lines + 1):
+    stops = stops_of(lambda: store.save(folder if not first else tmp_path / "other", example(1)))
+    if not first:
+        stops = stops_of(lambda: store.save(folder, example(1)))
+    for number, stop in enumerate(stops):
         before = which(folder) if not first else None
-        target = folder if not first else tmp_path / str(line) / "m"
-
-        def interrupt(n: int, line: int = line) -> None:
-            if n == line:
-                raise KeyboardInterrupt
-
-        sys.settrace(trace_lines(interrupt))
-        try:
-            with pytest.raises(KeyboardInterrupt):
-                store.save(target, example((before or 0) + 1))
-        finally:
-            sys.settrace(None)
+        target = folder if not first else tmp_path / str(number) / "m"
+        assert interrupted(partial(store.save, target, example((before or 0) + 1)), stop)
         assert which(target) in (before, (before or 0) + 1)
 
 

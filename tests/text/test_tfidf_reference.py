@@ -112,7 +112,7 @@ ALPHABET = st.one_of(
 TEXTS = st.lists(st.text(ALPHABET, max_size=40), min_size=1, max_size=6)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     texts=TEXTS,
     analyzer=st.sampled_from(ANALYZERS),
@@ -149,7 +149,7 @@ def assert_same_as_reference(texts, **how):
     np.testing.assert_allclose(X.toarray(), matrix, rtol=2e-6)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     texts=TEXTS,
     ngrams=st.sampled_from([(1, 1), (1, 2), (2, 4)]),
@@ -176,7 +176,7 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     texts=st.lists(st.lists(PIECES, max_size=25).map("".join), min_size=1, max_size=3),
     ngrams=st.sampled_from([(1, 1), (1, 2)]),
@@ -192,7 +192,7 @@ def test_edges_of_ascii_blocks_among_others(texts, ngrams, cjk, min_token_length
 @pytest.mark.parametrize("name", ["eurlex57k", "gutenberg", "cpv-tenders", "clinc150"])
 @pytest.mark.parametrize(("analyzer", "ngrams"), [("word", (1, 1)), ("word", (1, 2)), ("char_wb", (3, 4))])
 def test_same_matrix_on_real_sets(name, analyzer, ngrams):
-    texts = shared_texts(name, 400 if name == "eurlex57k" else 3000)
+    texts = shared_texts(name, 40 if name == "eurlex57k" else 400)
     if not texts:
         pytest.skip(f"../shared/data/{name} is not there")
     assert_same(*both(texts, ngrams, analyzer, min_df=2, sublinear_tf=True))

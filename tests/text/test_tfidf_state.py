@@ -130,7 +130,7 @@ def test_hostile_folder_names_the_file(tmp_path):
         registry.load(tmp_path / "v")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(data=st.data())
 def test_any_damage_is_a_sentence_or_harmless(data):
     hostile = state()

@@ -58,7 +58,7 @@ def lowered(c: str) -> int:
     return special.get(c, int(character_table(True)[ord(c)]) if ord(c) < SIZE else ord(c))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(TEXTS)
 def test_words_are_those_of_the_slow_reading(texts: list[str]) -> None:
     read = scan_words(tuple(texts))

@@ -35,7 +35,7 @@ names = text.map(label_name).filter(bool)
 label_rows = st.lists(names, max_size=4, unique=True) | st.just([])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(text, label_rows), min_size=1, max_size=5))
 def test_round_trip(shared_path, rows):
     texts, labels = [row[0] for row in rows], [row[1] for row in rows]
@@ -43,7 +43,7 @@ def test_round_trip(shared_path, rows):
     assert data.read_jsonl(shared_path) == (texts, labels, None)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.dictionaries(st.integers(-5, 5), st.floats(0, 1e30), max_size=3), min_size=1, max_size=4))
 def test_round_trip_of_weighted_ints(shared_path, rows):
     texts = ["x"] * len(rows)

@@ -77,7 +77,7 @@ def path(tmp_path_factory):
 sizes = st.none() | st.integers(0, 13)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(files(), sizes, sizes, st.booleans())
 def test_xmc(path, content, n_features, n_labels, weighted):
     path.write_bytes(content)
@@ -86,7 +86,7 @@ def test_xmc(path, content, n_features, n_labels, weighted):
     assert repr(outcome(data.load_xmc, path, **options)) == repr(expected)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(files(), st.sampled_from([True, False, "auto"]), sizes, sizes, st.booleans())
 def test_svmlight(path, content, zero_based, n_features, n_labels, weighted):
     path.write_bytes(content)
@@ -100,7 +100,7 @@ def test_svmlight(path, content, zero_based, n_features, n_labels, weighted):
     assert repr(outcome(data.load_svmlight, path, **options)) == repr(expected)
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(floats)
 def test_numbers_are_correctly_rounded(path, text):
     path.write_text(f" 0:{text}\n")
@@ -112,7 +112,7 @@ def test_numbers_are_correctly_rounded(path, text):
     assert isinstance(expected, str)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(-3, 3))
 def test_numbers_at_the_middle_between_two_floats(path, bits, nudge):
     """The exact middle goes to the even neighbour, a hair beside it to the nearer one."""
