@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
-from waiting import until
+from waiting import PATIENCE, until
 
 from sylvan.serve.application import App
 
@@ -23,6 +24,10 @@ class Answer:
     headers: dict[str, str]
     body: bytes
 
+    @property
+    def type(self) -> str:
+        return self.headers["content-type"]
+
     def json(self) -> Any:
         return json.loads(self.body)
 
@@ -31,7 +36,7 @@ class Answer:
 
     @property
     def detail(self) -> str:
-        assert self.headers["content-type"] == "application/problem+json", self
+        assert self.type == "application/problem+json", self
         problem = self.json()
         assert problem["status"] == self.status and set(problem) == {"type", "title", "status", "detail"}
         return str(problem["detail"])
@@ -45,7 +50,7 @@ class Asking:
 
     def run(self, work: Any) -> Any:
         """A coroutine's result."""
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(60)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(PATIENCE)
 
     def __call__(
         self, method: str, path: str, body: Any = None, *, type: str = "application/json",
@@ -83,7 +88,8 @@ async def ask(
             received.append(message.get("body", b""))
 
     scope = {
-        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "path": plain,
+        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method,
+        "path": unquote(plain),
         "raw_path": plain.encode(), "query_string": query.encode(), "root_path": "", "scheme": "http",
         "headers": [(name.encode(), value.encode("latin-1")) for name, value in sent.items()],
         "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80),

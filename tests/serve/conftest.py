@@ -20,7 +20,6 @@ class Fitted:
     model: Any
     folder: Path
     texts: list[str] = field(default_factory=list)
-    _known: dict[tuple[int, int], list[dict[str, Any]]] = field(default_factory=dict)
 
     def expected(self, texts: Sequence[str], k: int = 10) -> list[dict[str, Any]]:
         """What the server must answer, of the model itself."""
@@ -32,33 +31,23 @@ class Fitted:
         ]
 
 
-def _sample(first: int, end: int) -> tuple[list[str], list[list[str]]]:
-    train = data.load_sample().train
-    return train.texts[first:end], train.labels[first:end]
+def _fitted(folder: Path, rows: slice) -> Fitted:
+    train, test = data.load_sample()
+    model = TextModel().fit(train.texts[rows], train.labels[rows])
+    model.save(folder)
+    return Fitted(model, folder, list(test.texts))
 
 
 @pytest.fixture(scope="session")
-def unseen() -> list[str]:
-    """Texts that no model was trained on."""
-    return list(data.load_sample().test.texts)
-
-
-@pytest.fixture(scope="session")
-def first(tmp_path_factory: pytest.TempPathFactory, unseen: list[str]) -> Fitted:
+def first(tmp_path_factory: pytest.TempPathFactory) -> Fitted:
     """A model from texts to labels, in a folder that no test changes."""
-    folder = tmp_path_factory.mktemp("models") / "first"
-    model = TextModel().fit(*_sample(0, 5000))
-    model.save(folder)
-    return Fitted(model, folder, unseen)
+    return _fitted(tmp_path_factory.mktemp("models") / "first", slice(0, 1000))
 
 
 @pytest.fixture(scope="session")
-def second(tmp_path_factory: pytest.TempPathFactory, unseen: list[str]) -> Fitted:
+def second(tmp_path_factory: pytest.TempPathFactory) -> Fitted:
     """Another one, of other texts."""
-    folder = tmp_path_factory.mktemp("models") / "second"
-    model = TextModel().fit(*_sample(5000, 10000))
-    model.save(folder)
-    return Fitted(model, folder, unseen)
+    return _fitted(tmp_path_factory.mktemp("models") / "second", slice(1000, 2000))
 
 
 @pytest.fixture(scope="session")

@@ -14,22 +14,21 @@ from sylvan import IRLIIndex, TextModel, XRLinear, data
 def sample() -> tuple[list[str], list[list[str]], list[str]]:
     """Some training texts, their labels, and texts to ask about."""
     train, test = data.load_sample()
-    return train.texts[:3000], train.labels[:3000], test.texts[:60]
+    return train.texts[:800], train.labels[:800], test.texts[:60]
 
 
 @functools.cache
-def text_model(seed: int = 0, keep_rows: bool = False) -> TextModel:
+def text_model() -> TextModel:
     texts, labels, _ = sample()
-    inner = XRLinear(max_leaf=20, seed=seed, keep_rows=keep_rows, n_jobs=1)
-    return TextModel(model=inner).fit(texts, labels)
+    return TextModel(model=XRLinear(max_leaf=20, n_jobs=1)).fit(texts, labels)
 
 
 @functools.cache
 def matrix_model() -> XRLinear:
     texts, labels, _ = sample()
     model = text_model()
-    X = model.vectorizer.transform(texts[:800])
-    Y = model.vocabulary_.encode(labels[:800])
+    X = model.vectorizer.transform(texts[:400])
+    Y = model.vocabulary_.encode(labels[:400])
     return XRLinear(max_leaf=20, n_jobs=1).fit(X, Y)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from page_steps import MARKUP, Service, start
+from page_steps import MARKUP, Service, service_of
 from playwright.sync_api import expect, sync_playwright
 from waiting import PATIENCE
 
@@ -45,9 +45,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     TextModel(model=XRLinear(seed=0)).fit(texts, addresses).save(folder / "subjects")
     data.write_jsonl(folder / "train.jsonl", texts, labels)
 
-    running = start(
-        folder,
-        """
+    settings = """
         [models.books]
         folder = "books"
         title = "Books"
@@ -61,10 +59,9 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         folder = "rows"
         [limits]
         text_length = 5000
-        """,
-    )
-    yield running
-    running.stop()
+        """
+    with service_of(folder, settings) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import urllib.request
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
-import child_processes
 from playwright.sync_api import expect
-from waiting import PATIENCE, until
+from servers import Server, serving
 
 WHALES = "A whaling voyage in the South Seas, and the manners of whalers"
 KEY = "a key of the tests"
@@ -24,49 +22,26 @@ MARKUP = "<img src=x onerror=alert(1)> & Fiction"  # a label's name that must st
 class Service:
     """A service that listens at ``url``, and the folder of its models."""
 
-    url: str
+    server: Server
     folder: Path
-    process: subprocess.Popen[bytes]
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server.port}/"
 
     def ask(self, path: str, body: Any = None, key: str | None = None) -> Any:
         """The JSON of an answer."""
-        headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
-        content = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.url + path, content, headers)
-        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
-            return json.load(answer)
-
-    def stop(self) -> None:
-        child_processes.end(self.process)
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        answer = self.server.ask("GET" if body is None else "POST", f"/{path}", body, headers)
+        assert answer.status == 200, answer
+        return answer.json
 
 
-def start(folder: Path, settings: str) -> Service:
-    """A service on a port of its own, once it is ready."""
-    (folder / "serve.toml").write_text(settings, encoding="utf-8")
-    said = folder / "said.txt"
-    with said.open("wb") as stream:
-        command = [sys.executable, "-m", "sylvan", "serve", "--config", "serve.toml", "--port", "0", "--no-log"]
-        process = child_processes.start(command, cwd=folder, stdout=stream, stderr=subprocess.STDOUT, lasting=True)
-    service = Service("", folder, process)
-    try:
-
-        def is_ready() -> bool:
-            words = said.read_text(encoding="utf-8")
-            assert process.poll() is None, f"The service ended: {words}"
-            address = words.partition("Listening at ")[2].split()
-            if not address:
-                return False
-            service.url = f"{address[0]}/"
-            with suppress(OSError):  # it listens and still opens its models
-                urllib.request.urlopen(service.url + "health/ready", timeout=PATIENCE).close()
-                return True
-            return False
-
-        until(is_ready, lambda: f"The service isn't ready: {said.read_text(encoding='utf-8')}")
-        return service
-    except BaseException:
-        service.stop()
-        raise
+@contextmanager
+def service_of(folder: Path, settings: str) -> Iterator[Service]:
+    """A service of what lies in a folder, once it is ready."""
+    with serving(folder, config=dedent(settings), cwd=folder) as server:
+        yield Service(server, folder)
 
 
 def tag(page: Any, text: str = WHALES) -> Any:

@@ -159,11 +159,12 @@ class Server:
                     total += float(match[3])
         return total
 
-    def wait_for_arrival(self, n: int, rows: int) -> None:
-        """Wait until the first ``n`` rankings that a server is asked for, of so many rows each, have reached it."""
+    def wait_for_arrival(self, n: int, rows: int, before: float = 0) -> None:
+        """Wait until ``n`` rankings of so many rows each have reached it, ``before`` which it ranked so many rows."""
 
         def have() -> bool:
-            return self.metric("sylvan_queue_requests") >= n or self.metric("sylvan_batch_rows_sum") >= n * rows
+            ranked = self.metric("sylvan_batch_rows_sum") - before
+            return self.metric("sylvan_queue_requests") >= n or ranked >= n * rows
 
         until(have, "the requests don't arrive")
 

@@ -9,13 +9,9 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
-import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,8 +19,9 @@ from urllib.parse import quote
 
 import numpy as np
 import pytest
-from child_processes import end, run, start
-from waiting import PATIENCE, until
+from child_processes import run
+from servers import serving
+from waiting import PATIENCE
 
 from sylvan import TextModel, XRLinear, data
 
@@ -34,31 +31,6 @@ LIMIT = 100  # of the http backend, where its project names none
 AXIOS = {"Content-Type": "application/x-www-form-urlencoded;charset=utf-8"}  # as the page's requests have it
 
 pytestmark = pytest.mark.skipif(not PYTHON, reason="SYLVAN_ANNIF_PYTHON names no Python that imports annif")
-
-
-@contextmanager
-def serving(*words: str) -> Iterator[str]:
-    """`sylvan serve` as a process of its own on a free port; the address to ask. It has ended afterwards."""
-    with socket.socket() as chosen:
-        chosen.bind(("127.0.0.1", 0))
-        port = chosen.getsockname()[1]
-    command = [sys.executable, "-m", "sylvan", "serve", *words, "--port", str(port)]
-    child = start(command, stdout=subprocess.DEVNULL, lasting=True)
-    try:
-        address = f"http://127.0.0.1:{port}"
-        until(lambda: is_ready(address) or child.poll() is not None, "the server isn't ready")
-        assert child.poll() is None, "the server has ended"
-        yield address
-    finally:
-        end(child)
-
-
-def is_ready(address: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"{address}/health/ready", timeout=PATIENCE) as answer:
-            return bool(answer.status == 200)
-    except OSError:
-        return False
 
 
 def get(address: str) -> Any:
@@ -112,10 +84,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         model.save(folder / name)
     subjects = data.SubjectVocabulary({uri: {"en": heading} for heading, uri in uris.items()})
     data.write_subjects(folder / "subjects.tsv", subjects)
-    (folder / "serve.toml").write_text(
+    config = (
         '[models.plain]\nfolder = "plain"\nlanguage = "en"\n'
-        '[models.linked]\nfolder = "linked"\nvocabulary = "subjects.tsv"\nlanguage = "en"\n',
-        "utf-8",
+        '[models.linked]\nfolder = "linked"\nvocabulary = "subjects.tsv"\nlanguage = "en"\n'
     )
     known = set(headings)
     test = [
@@ -123,7 +94,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         for text, row in zip(sample.test.texts, sample.test.labels, strict=True)
         if known & {str(label) for label in row}
     ][:N_DOCUMENTS]
-    with serving("--config", str(folder / "serve.toml")) as address:
+    with serving(folder, config=config, cwd=folder) as server:
+        address = f"http://127.0.0.1:{server.port}"
         (folder / "projects.cfg").write_text(
             "".join(
                 f"[{name}]\nname={name}\nlanguage=en\nbackend=http\nvocab={name}\n"

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote, urlencode
+from urllib.parse import quote, urlencode
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from waiting import PATIENCE
+from serve.asgi import Answer, Asking, running
 
 import sylvan
 from sylvan import TextModel, XRLinear, data
@@ -24,42 +23,14 @@ from sylvan.serve.calls import document
 FORM, JSON, PROBLEM = "application/x-www-form-urlencoded", "application/json", "application/problem+json"
 
 
-@dataclass(frozen=True)
-class Answer:
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-    @property
-    def type(self) -> str:
-        return self.headers["content-type"]
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.body)
-
-
 class Client:
-    """Calls an application as an ASGI server does, in an event loop that it has for itself."""
+    """Asks an application for suggestions."""
 
-    def __init__(self, application: Any) -> None:
-        self.app = application
-        self._loop = asyncio.new_event_loop()
+    def __init__(self, asking: Asking) -> None:
+        self.app, self._asking = asking.app, asking
 
-    def start(self) -> None:
-        async def begin() -> None:
-            self.app.service.start()
-            while not self.app.service.readiness()["ready"]:
-                await asyncio.sleep(0.005)
-
-        self._loop.run_until_complete(asyncio.wait_for(begin(), PATIENCE))
-
-    def stop(self) -> None:
-        self._loop.run_until_complete(self.app.service.stop())
-        self._loop.close()
-
-    def ask(self, method: str, path: str, body: bytes = b"", kind: str = "") -> Answer:
-        return self._loop.run_until_complete(asyncio.wait_for(self._ask(method, path, body, kind), PATIENCE))
+    def ask(self, method: str, path: str, body: bytes | None = None, kind: str = "") -> Answer:
+        return self._asking(method, path, body, type=kind)
 
     def get(self, path: str) -> Answer:
         return self.ask("GET", path)
@@ -70,26 +41,6 @@ class Client:
     def batch(self, project: str, documents: Any, query: str = "") -> Answer:
         body = json.dumps({"documents": documents}).encode()
         return self.ask("POST", f"/v1/projects/{project}/suggest-batch?{query}", body, JSON)
-
-    async def _ask(self, method: str, path: str, body: bytes, kind: str) -> Answer:
-        path, _, query = path.partition("?")
-        headers = [(b"content-type", kind.encode())] if kind else []
-        scope = {
-            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",
-            "path": unquote(path), "raw_path": path.encode(), "query_string": query.encode(), "root_path": "",
-            "headers": headers, "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 8000),
-        }  # fmt: skip
-        sent: list[Any] = []
-
-        async def receive() -> Any:
-            return {"type": "http.request", "body": body, "more_body": False}
-
-        async def send(message: Any) -> None:
-            sent.append(message)
-
-        await self.app(scope, receive, send)
-        found = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
-        return Answer(sent[0]["status"], found, b"".join(message.get("body", b"") for message in sent[1:]))
 
 
 @dataclass(frozen=True)
@@ -105,8 +56,8 @@ class World:
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("annif-routes")
     sample = data.load_sample()
-    train = sample.train.texts[:1200]
-    names = [[str(label) for label in row] for row in sample.train.labels[:1200]]
+    train = sample.train.texts[:500]
+    names = [[str(label) for label in row] for row in sample.train.labels[:500]]
     uris = {name: f"http://example.org/{i}" for i, name in enumerate(sorted({x for row in names for x in row}))}
     linked = [[uris[name] for name in row] for row in names]
     models = {
@@ -126,10 +77,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         ServedFolder("named", str(folder / "named"), vocabulary=subjects),
         ServedFolder("matrix", str(folder / "matrix")),
     ]
-    client = Client(app(served, limits=Limits(k=50, text_length=2000)))
-    client.start()
-    yield World(client, models, sample.test.texts[:40], {uri: name for name, uri in uris.items()}, folder)
-    client.stop()
+    with running(app(served, limits=Limits(k=50, text_length=2000))) as asking:
+        yield World(Client(asking), models, sample.test.texts[:40], {uri: name for name, uri in uris.items()}, folder)
 
 
 def expected(world: World, name: str, text: str, limit: int, threshold: float = 0.0) -> dict[str, float]:
@@ -161,16 +110,16 @@ def check_hits(world: World, name: str, hits: list[dict[str, Any]], wanted: dict
 def test_suggestions_are_the_models_probabilities(world: World, name: str, limit: int, threshold: float) -> None:
     for text in world.texts[:8]:
         answer = world.client.suggest(name, text=text, limit=limit, threshold=threshold)
-        assert answer.status == 200 and answer.type == JSON and list(answer.json) == ["results"]
-        check_hits(world, name, answer.json["results"], expected(world, name, text, limit, threshold))
+        assert answer.status == 200 and answer.type == JSON and list(answer.json()) == ["results"]
+        check_hits(world, name, answer.json()["results"], expected(world, name, text, limit, threshold))
 
 
 def test_ten_labels_by_default_and_at_most_as_many_as_the_server_allows(world: World) -> None:
     text = world.texts[0]
-    assert len(world.client.suggest("plain", text=text).json["results"]) == 10
-    check_hits(world, "plain", world.client.suggest("plain", text=text, limit=10**6).json["results"],
+    assert len(world.client.suggest("plain", text=text).json()["results"]) == 10
+    check_hits(world, "plain", world.client.suggest("plain", text=text, limit=10**6).json()["results"],
                expected(world, "plain", text, 50))  # fmt: skip
-    assert world.client.suggest("plain", text=text, limit=0).json == {"results": []}
+    assert world.client.suggest("plain", text=text, limit=0).json() == {"results": []}
 
 
 @pytest.mark.parametrize("name", ["plain", "linked", "named"])
@@ -181,9 +130,9 @@ def test_a_batch_is_answered_as_its_texts_one_by_one(world: World, name: str) ->
     ]
     answer = world.client.batch(name, documents, "limit=5&threshold=0.02&other=1")
     assert answer.status == 200 and answer.type == JSON
-    for document_, result in zip(documents, answer.json, strict=True):
+    for document_, result in zip(documents, answer.json(), strict=True):
         assert result["document_id"] == document_.get("document_id")
-        alone = world.client.suggest(name, text=document_["text"], limit=5, threshold=0.02).json["results"]
+        alone = world.client.suggest(name, text=document_["text"], limit=5, threshold=0.02).json()["results"]
         assert {hit["uri"]: hit["score"] for hit in result["results"]} == pytest.approx(
             {hit["uri"]: hit["score"] for hit in alone}, abs=1e-6
         )
@@ -196,21 +145,21 @@ def test_labels_without_any_probability_are_left_out(world: World, monkeypatch: 
 
     monkeypatch.setattr("sylvan.annif.rest.answers", two)
     hits = [{"uri": "Whaling", "label": "Whaling", "score": 0.25, "notation": None}]
-    assert world.client.suggest("plain", text="a").json == {"results": hits}
-    assert world.client.suggest("plain", text="a", threshold=0.25).json == {"results": hits}
-    assert world.client.suggest("plain", text="a", threshold=0.26).json == {"results": []}
-    assert world.client.batch("plain", [{"text": "a"}]).json == [{"results": hits, "document_id": None}]
+    assert world.client.suggest("plain", text="a").json() == {"results": hits}
+    assert world.client.suggest("plain", text="a", threshold=0.25).json() == {"results": hits}
+    assert world.client.suggest("plain", text="a", threshold=0.26).json() == {"results": []}
+    assert world.client.batch("plain", [{"text": "a"}]).json() == [{"results": hits, "document_id": None}]
 
 
 def test_batches_of_nothing(world: World) -> None:
-    assert world.client.batch("plain", []).json == []
-    assert world.client.batch("plain", [{"text": "a", "document_id": "x"}], "limit=0").json == [
+    assert world.client.batch("plain", []).json() == []
+    assert world.client.batch("plain", [{"text": "a", "document_id": "x"}], "limit=0").json() == [
         {"results": [], "document_id": "x"}
     ]
 
 
 def test_projects_and_vocabularies(world: World) -> None:
-    listed = {one["project_id"]: one for one in world.client.get("/v1/projects").json["projects"]}
+    listed = {one["project_id"]: one for one in world.client.get("/v1/projects").json()["projects"]}
     assert list(listed) == ["plain", "linked", "named"], "matrix takes no texts"
     languages = {"plain": ["und"], "linked": ["en", "fi"], "named": ["en", "fi"]}
     vocabs = {
@@ -226,30 +175,30 @@ def test_projects_and_vocabularies(world: World) -> None:
             "vocab_language": "und" if name == "plain" else "en", "is_trained": True,
         }  # fmt: skip
         alone = world.client.get(f"/v1/projects/{name}")
-        assert alone.json.pop("modification_time") and {**alone.json, "modification_time": 0} == {
+        assert alone.json().pop("modification_time") and {**alone.json(), "modification_time": 0} == {
             **one, "modification_time": 0,
         }  # fmt: skip
         assert alone.headers["sylvan-model"].startswith(f"{name}@")
-    assert world.client.get("/v1/vocabs").json == {"vocabs": list(vocabs.values())}
-    assert world.client.get("/v1/").json == {"title": "Sylvan", "version": sylvan.__version__}
+    assert world.client.get("/v1/vocabs").json() == {"vocabs": list(vocabs.values())}
+    assert world.client.get("/v1/").json() == {"title": "Sylvan", "version": sylvan.__version__}
 
 
 def test_labels_in_the_language_that_is_asked_for(world: World) -> None:
     text = world.texts[0]
     for name in ("linked", "named"):
-        english = world.client.suggest(name, text=text, language="en").json["results"]
-        assert english == world.client.suggest(name, text=text, language="").json["results"]
+        english = world.client.suggest(name, text=text, language="en").json()["results"]
+        assert english == world.client.suggest(name, text=text, language="").json()["results"]
         for query in (world.client.suggest(name, text=text, language="fi"),
                       world.client.batch(name, [{"text": text}], "language=fi")):  # fmt: skip
-            found = query.json["results"] if isinstance(query.json, dict) else query.json[0]["results"]
+            found = query.json()["results"] if isinstance(query.json(), dict) else query.json()[0]["results"]
             assert found == [{**hit, "label": f"fi {hit['label']}"} for hit in english]
         refused = world.client.suggest(name, text=text, language="sv")
         assert refused.status == 400
         sentence = "The 'language' field must be 'en' or 'fi', as the labels are. Got 'sv' instead."
-        assert refused.json["detail"] == sentence
+        assert refused.json()["detail"] == sentence
         assert world.client.batch(name, [{"text": text}], "language=sv").status == 400
     # The language of plain names isn't known: it may be any.
-    assert world.client.suggest("plain", text=text, language="sv").json == world.client.suggest("plain", text=text).json
+    assert world.client.suggest("plain", text=text, language="sv").body == world.client.suggest("plain", text=text).body
 
 
 def test_the_subjects_are_all_labels_with_their_uris(world: World) -> None:
@@ -289,24 +238,24 @@ def test_the_subjects_are_all_labels_with_their_uris(world: World) -> None:
 def test_bad_fields_of_a_form(world: World, fields: dict[str, str], sentence: str) -> None:
     answer = world.client.suggest("plain", **fields)
     assert (answer.status, answer.type) == (400, PROBLEM)
-    assert answer.json == {"type": "about:blank", "title": "Bad Request", "status": 400, "detail": sentence}
+    assert answer.json() == {"type": "about:blank", "title": "Bad Request", "status": 400, "detail": sentence}
 
 
 @pytest.mark.parametrize("body", [b"text=%ff", b"text=\xff", b"text=%ed%a0%80", b"text=a&text=b", b"a=&" * 1001])
 def test_forms_that_are_none(world: World, body: bytes) -> None:
     answer = world.client.ask("POST", "/v1/projects/plain/suggest", body, FORM)
-    assert answer.status == 400 and answer.type == PROBLEM and answer.json["detail"].startswith("The form ")
+    assert answer.status == 400 and answer.type == PROBLEM and answer.json()["detail"].startswith("The form ")
 
 
 def test_a_form_as_clients_write_it(world: World) -> None:
-    wanted = world.client.suggest("plain", text="Les Misérables 50% & more").json
+    wanted = world.client.suggest("plain", text="Les Misérables 50% & more").json()
     for body in ("text=Les+Mis%C3%A9rables+50%25+%26+more&project=x&metadata_title=a&metadata_title=b",
                  "text=Les%20Misérables%2050%25%20%26%20more&"):  # fmt: skip
         for kind in (FORM, f"{FORM};charset=utf-8"):
             answer = world.client.ask("POST", "/v1/projects/plain/suggest", body.encode(), kind)
-            assert answer.json == wanted
+            assert answer.json() == wanted
     large = world.client.ask("POST", "/v1/projects/plain/suggest", b"text=whales&rest=" + b"%41" * 100_000, FORM)
-    assert large.json == world.client.suggest("plain", text="whales").json
+    assert large.json() == world.client.suggest("plain", text="whales").json()
 
 
 @pytest.mark.parametrize(
@@ -330,8 +279,8 @@ def test_a_form_as_clients_write_it(world: World) -> None:
 )
 def test_bad_batches(world: World, documents: Any, query: str, beginning: str) -> None:
     answer = world.client.batch("plain", documents, query)
-    assert (answer.status, answer.type, answer.json["title"]) == (400, PROBLEM, "Bad Request")
-    assert answer.json["detail"].startswith(beginning)
+    assert (answer.status, answer.type, answer.json()["title"]) == (400, PROBLEM, "Bad Request")
+    assert answer.json()["detail"].startswith(beginning)
 
 
 def test_other_media_types_and_what_is_no_json(world: World) -> None:
@@ -340,7 +289,7 @@ def test_other_media_types_and_what_is_no_json(world: World) -> None:
         answer = world.client.ask("POST", path, b"text=a", kind)
         assert answer.status == 415 and answer.type == PROBLEM
     answer = world.client.ask("POST", batch, b"no json", JSON)
-    assert answer.status == 400 and answer.json["detail"].startswith("The body must be JSON")
+    assert answer.status == 400 and answer.json()["detail"].startswith("The body must be JSON")
     assert world.client.ask("GET", suggest).status == 405
     too_large = world.client.ask("POST", suggest, b"text=" + b"a" * (9 << 20), FORM)
     assert too_large.status == 413 and too_large.type == PROBLEM
@@ -354,18 +303,18 @@ def test_what_is_no_project(world: World, name: str) -> None:
         world.client.batch(name, [{"text": "a"}]),
         world.client.get(f"/v1/vocabs/{name}/subjects"),
     ):
-        assert answer.status == 404 and answer.type == PROBLEM and answer.json["detail"].endswith(".")
+        assert answer.status == 404 and answer.type == PROBLEM and answer.json()["detail"].endswith(".")
 
 
 def test_a_model_that_is_being_opened_is_a_project_whose_state_isnt_known(world: World) -> None:
     served = world.client.app.service.served["plain"]
     current, served.current = served.current, None
     try:
-        one = world.client.get("/v1/projects").json["projects"][0]
+        one = world.client.get("/v1/projects").json()["projects"][0]
         assert one["project_id"] == "plain" and one["is_trained"] is one["modification_time"] is one["vocab"] is None
         for answer in (world.client.get("/v1/projects/plain"), world.client.suggest("plain", text="a")):
             assert answer.status == 503 and "retry-after" in answer.headers
-        assert [vocab["vocab_id"] for vocab in world.client.get("/v1/vocabs").json["vocabs"]] == ["linked", "named"]
+        assert [vocab["vocab_id"] for vocab in world.client.get("/v1/vocabs").json()["vocabs"]] == ["linked", "named"]
     finally:
         served.current = current
 

@@ -15,7 +15,7 @@ from servers import NDJSON, Server, pytestmark, request, serving, statuses, unti
 
 MIB = 1 << 20
 RANK = "/v1/models/first/rank"
-BUSY = 3.0  # seconds for which the server is kept at work
+BUSY = 0.5  # seconds for which the server is kept at work
 
 
 @pytest.fixture(scope="module")
@@ -63,26 +63,27 @@ class Stream:
         sender.join()
 
 
-def test_20_000_lines_are_as_the_model_ranks_them(server, first):
-    texts = [f"{text} {at % 7}" for at in range(10) for text in first.texts]
-    assert len(texts) == 20_000
+def test_lines_are_as_the_model_ranks_them(server, first):
+    texts = [f"{text} {at % 7}" for at in range(2) for text in first.texts]
     data = as_lines(texts)
     cut = [data[at : at + 10_007] for at in range(0, len(data), 10_007)]  # lines are cut anywhere
     rows = [json.loads(line) for line in Stream(server, "k=5").run(cut)]
     assert rows == first.expected(texts, 5)
 
 
-def test_memory_stays_as_it_is_while_200_000_lines_pass(server, first):
-    list(Stream(server, "k=3").run([as_lines(first.texts)]))
+def test_memory_stays_as_it_is_while_100_megabytes_pass(server, first):
+    """Half of them in, half of them out."""
+    texts = [f"{text:<4000}" for text in first.texts[:1000]]
+    list(Stream(server, "k=70").run([as_lines(texts)]))
     before = most = server.memory
-    n = 0
-    for line in Stream(server, "k=3").run([as_lines(first.texts)], 100):
+    n = size = 0
+    for line in Stream(server, "k=70").run([as_lines(texts)], 12):
         n += 1
-        assert line.startswith(b'{"labels":')
-        if n % 10_000 == 0:
+        size += len(line)
+        if n % 1000 == 0:
             most = max(most, server.memory)
-    assert n == 200_000
-    assert most - before < 40 * MIB, f"{before >> 20} MiB became {most >> 20}"
+    assert n == 12_000 and size > 40_000_000
+    assert most - before < 25 * MIB, f"{before >> 20} MiB became {most >> 20}"
 
 
 def test_lines_at_fault_stand_in_their_places(server, first):
@@ -122,10 +123,10 @@ def test_other_ends_of_lines(server, first):
 
 def test_options_of_bulk(server, first):
     texts = first.texts[:30]
-    for query, body in (("k=7&probabilities=true", {"k": 7, "probabilities": True}), ("threshold=0.2",
-                        {"threshold": 0.2}),
-                        ("expected=f1", {"expected": "f1"}), ("precision=0.5", {"precision": 0.5}), ("beam=3&k=2",
-                        {"beam": 3, "k": 2})):  # fmt: skip
+    for query, body in (
+        ("k=7&probabilities=true", {"k": 7, "probabilities": True}), ("threshold=0.2", {"threshold": 0.2}),
+        ("expected=f1", {"expected": "f1"}), ("precision=0.5", {"precision": 0.5}), ("beam=3&k=2", {"beam": 3, "k": 2}),
+    ):  # fmt: skip
         rows = [json.loads(line) for line in Stream(server, query).run([as_lines(texts)])]
         assert rows == server.rank(texts=texts, **body).json["results"], query
 
@@ -175,7 +176,7 @@ def test_the_event_loop_stays_free_while_rankings_run(server, first):
     times = []
     with server.connect() as connection:
         last = time.monotonic() + BUSY
-        while time.monotonic() < last or len(ranked) < 5:
+        while time.monotonic() < last or len(ranked) < 3:
             began = time.monotonic()
             assert connection.ask("GET", "/health/live").status == 200
             times.append(time.monotonic() - began)
@@ -195,7 +196,7 @@ def test_many_clients_at_once_each_get_their_own_answers(server, first):
 
     def ask(seed: int) -> None:
         with server.connect() as connection:
-            for turn in range(60):
+            for turn in range(20):
                 at, k = (seed * 31 + turn * 7) % 200, (1, 3, 10)[(seed + turn) % 3]
                 answer = connection.ask("POST", RANK, {"text": first.texts[at], "k": k})
                 if answer.status != 200 or answer.json["results"] != [expected[k][at]]:
@@ -206,7 +207,7 @@ def test_many_clients_at_once_each_get_their_own_answers(server, first):
                 if bad and bad.status != 422:
                     faults.append(bad)
 
-    threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(16)]
+    threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:

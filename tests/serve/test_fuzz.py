@@ -22,7 +22,7 @@ from schemathesis import GenerationMode, checks  # noqa: E402
 from schemathesis.config import GenerationConfig, ProjectConfig, ProjectsConfig, SchemathesisConfig  # noqa: E402
 from schemathesis.core.failures import Failure, FailureGroup  # noqa: E402
 
-N_CASES = int(os.environ.get("SYLVAN_FUZZ_CASES", "500"))
+N_CASES = int(os.environ.get("SYLVAN_FUZZ_CASES", "120"))
 SEED = os.environ.get("SYLVAN_FUZZ_SEED")
 ADMIN = {"Authorization": f"Bearer {ADMIN_KEY}"}
 CHECKS = (
@@ -79,18 +79,13 @@ def pointed(document: dict[str, Any]) -> dict[str, Any]:
 def test_the_document_describes_what_is_there(server):
     document = server.ask("GET", "/openapi.json").json
     assert document["openapi"].startswith("3.1") and document["info"]["title"]
-    promised = {
-        "/v1/models": {"get"}, "/v1/models/{model}": {"get"}, "/v1/models/{model}/rank": {"post"},
-        "/v1/models/{model}/explain": {"post"}, "/v1/models/{model}/labels": {"get"},
-        "/v1/models/{model}/tree": {"get"},
-        "/v1/models/{model}/beam": {"post"}, "/v1/models/{model}/search": {"post"},
-        "/v1/models/{model}/update": {"post"},
-        "/v1/models/{model}/reload": {"post"}, "/health/live": {"get"}, "/health/ready": {"get"},
-        "/v2/health/live": {"get"},
-        "/v2/health/ready": {"get"}, "/metrics": {"get"},
-    }  # fmt: skip
-    for path, methods in promised.items():
-        assert methods <= set(document["paths"].get(path, {})), path
+    of_model = {"rank": "post", "explain": "post", "labels": "get", "tree": "get", "beam": "post", "search": "post",
+                "update": "post", "reload": "post"}  # fmt: skip
+    promised = {f"/v1/models/{{model}}/{name}": method for name, method in of_model.items()}
+    health = ("/health/live", "/health/ready", "/v2/health/live", "/v2/health/ready")
+    promised |= dict.fromkeys(("/v1/models", "/v1/models/{model}", "/metrics", *health), "get")
+    for path, method in promised.items():
+        assert method in document["paths"].get(path, {}), path
     names = [operation["operationId"] for methods in document["paths"].values() for operation in methods.values()]
     assert len(names) == len(set(names))
     schema = schemathesis.openapi.from_dict(document)
@@ -138,12 +133,7 @@ def run(operation: Any, mode: Any, n: int, server: Server, faults: dict[str, lis
         strategy = operation.as_strategy(generation_mode=mode)
     except Exception:  # there is nothing to get wrong
         return
-    quiet = [
-        HealthCheck.too_slow,
-        HealthCheck.filter_too_much,
-        HealthCheck.data_too_large,
-        HealthCheck.large_base_example,
-    ]
+    quiet = list(HealthCheck)
     test = settings(max_examples=n, derandomize=SEED is None, database=None, deadline=None, phases=[Phase.generate],
                     suppress_health_check=quiet)(given(case=strategy)(check))  # fmt: skip
     if SEED is not None:

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
+import gzip
 import http.client
 import json
 import random
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
-from servers import (
-    JSON,
-    NDJSON,
-    PROBLEM,
-    Server,
-    pytestmark,  # noqa: F401
-    read_all,
-    request,
-    serving,
-    statuses,
-    until,
-)
+from servers import JSON, NDJSON, PROBLEM, Server, pytestmark, read_all, request, serving, statuses, until  # noqa: F401
 from waiting import PATIENCE, used_seconds
 
 MIB = 1 << 20
 RANK = "/v1/models/first/rank"
-CONFIG = "[limits]\nslow = 3\ntexts = 20000\n"
+CONFIG = "[limits]\nslow = 2\ntexts = 20000\n"
+RESET = b"\1\0\0\0\0\0\0\0"  # rather than an orderly end
 
 
 @pytest.fixture(scope="module")
@@ -56,11 +48,13 @@ def post(body: bytes, *headers: str, kind: str = JSON) -> bytes:
     return request("POST", RANK, body, f"Content-Type: {kind}", *headers)
 
 
-def one_status(server: Server, data: bytes) -> int:
-    """The status of the one answer that bytes get, before the connection is closed."""
-    found = statuses(server.talk(data))
-    assert len(found) == 1, found
-    return found[0]
+def chunked(kind: str, path: str = RANK, close: bool = False) -> bytes:
+    """The head of a request whose body comes in chunks."""
+    return request("POST", path, b"", f"Content-Type: {kind}", "Transfer-Encoding: chunked", close=close)
+
+
+def linger(sock: socket.socket) -> None:
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
 
 
 # Those that vanish.
@@ -69,28 +63,28 @@ def one_status(server: Server, data: bytes) -> int:
 def test_clients_vanish_in_mid_request(server):
     whole = post(json.dumps({"text": "whales " * 1000}).encode())
     chosen = random.Random(0)
-    for turn in range(200):
+    for turn in range(100):
         with server.raw() as sock:
             sock.sendall(whole[: chosen.randrange(len(whole))])
-            if turn % 2:  # rather than an orderly end, a reset
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            if turn % 2:
+                linger(sock)
     assert server.ask("GET", "/health/live").status == 200
 
 
 def test_clients_vanish_before_their_answer(server, first):
     body = post(json.dumps({"texts": first.texts[:200], "k": 1000}).encode())
-    for turn in range(30):
+    for turn in range(10):
         with server.raw() as sock:
             sock.sendall(body)
             if turn % 2:
                 sock.recv(100)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            linger(sock)
 
 
 def test_clients_vanish_amid_many_requests(server):
     """Whose answers are being written one after the other; the log isn't filled with tracebacks for it."""
     chosen = random.Random(0)
-    for turn in range(100):
+    for turn in range(40):
         path = ("/health/live", "/openapi.json")[turn % 2]
         with server.raw() as sock:
             with suppress(OSError):
@@ -98,43 +92,41 @@ def test_clients_vanish_amid_many_requests(server):
                 if turn % 3:
                     sock.recv(1000)
                 time.sleep(chosen.random() * 0.005)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            linger(sock)
 
 
 def test_bulk_clients_vanish(server, first):
     """What they have sent isn't all ranked for nobody."""
     lines = b"".join(json.dumps({"text": text}).encode() + b"\n" for text in first.texts)
-    chunk = f"{len(lines):x}\r\n".encode() + lines + b"\r\n"
-    head = f"POST {RANK}?k=10 HTTP/1.1\r\nHost: x\r\nContent-Type: {NDJSON}\r\nTransfer-Encoding: chunked\r\n\r\n"
-    for turn in range(20):
+    for turn in range(10):
         with server.raw() as sock:
-            sock.sendall(head.encode() + chunk)
+            sock.sendall(chunked(NDJSON, f"{RANK}?k=10") + f"{len(lines):x}\r\n".encode() + lines + b"\r\n")
             if turn % 2:
                 sock.recv(5000)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            linger(sock)
 
     def rests() -> bool:
-        """For a second it takes next to nothing of a processor's time."""
+        """For a while it takes next to nothing of a processor's time."""
         before = used_seconds(server.process.pid)
-        time.sleep(1)
-        return used_seconds(server.process.pid) - before < 0.3
+        time.sleep(0.5)
+        return used_seconds(server.process.pid) - before < 0.15
 
     begun = used_seconds(server.process.pid)
     until(rests, "it works without an end")
-    assert used_seconds(server.process.pid) - begun < 20, "it works on for nobody"
+    assert used_seconds(server.process.pid) - begun < 10, "it works on for nobody"
 
 
 def test_a_bulk_client_that_doesnt_read_holds_nobody_up(server, first):
     """The server takes no more than it can answer, and the whole of it later."""
-    texts = first.texts[:1000]
-    lines = b"".join(json.dumps({"text": f"{text:<1000}"}).encode() + b"\n" for text in texts)
+    texts = first.texts[:500]
+    lines = b"".join(json.dumps({"text": f"{text:<4000}"}).encode() + b"\n" for text in texts)
     memory = server.memory
     with server.raw() as sock:
         head = (f"POST {RANK}?k=100 HTTP/1.1\r\nHost: x\r\nContent-Type: {NDJSON}\r\nConnection: close\r\n"
-                f"Content-Length: {20 * len(lines)}\r\n\r\n")  # fmt: skip
+                f"Content-Length: {10 * len(lines)}\r\n\r\n")  # fmt: skip
         sock.sendall(head.encode())
         sock.settimeout(1.0)
-        data = memoryview(lines * 20)
+        data = memoryview(lines * 10)
         sent = 0
         with suppress(TimeoutError):
             while sent < len(data):
@@ -142,7 +134,7 @@ def test_a_bulk_client_that_doesnt_read_holds_nobody_up(server, first):
         assert sent < len(data), "everything was taken, though nothing was read"
         assert server.rank(text="whales").status == 200
         assert server.memory - memory < 60 * MIB
-        time.sleep(4)  # longer than a slow sender may take: it's the server that doesn't read
+        time.sleep(2.5)  # longer than a slow sender may take: it's the server that doesn't read
         received = bytearray()
         sock.setblocking(False)
         last = time.monotonic() + PATIENCE
@@ -161,7 +153,7 @@ def test_a_bulk_client_that_doesnt_read_holds_nobody_up(server, first):
             if not progress:
                 time.sleep(0.001)
     n_rows = received.count(b'{"labels"')
-    assert statuses(bytes(received[:200])) == [200] and n_rows == 20 * len(texts), (sent, len(data), n_rows)
+    assert statuses(bytes(received[:200])) == [200] and n_rows == 10 * len(texts), (sent, len(data), n_rows)
 
 
 # Those that crawl.
@@ -185,77 +177,51 @@ def trickle(sock: socket.socket, data: bytes, pause: float) -> bytes:
     return heard + read_all(sock)
 
 
-def test_headers_byte_by_byte(server):
-    with server.raw() as sock:
-        began = time.monotonic()
-        heard = trickle(sock, b"GET /health/live HTTP/1.1\r\nHost: " + b"x" * 1000, 0.05)
-        assert time.monotonic() - began > 1
-    assert statuses(heard) in ([], [408])
+def crawlers() -> dict[str, tuple[bytes, bytes]]:
+    """What each sends at once, and what it sends byte by byte then."""
+    head, _, body = post(json.dumps({"text": "whales " * 300}).encode()).partition(b"\r\n\r\n")
+    bulk = post(b"x", kind=NDJSON).replace(b"Content-Length: 1", b"Content-Length: 100000")[:-1]
+    return {
+        "headers": (b"", b"GET /health/live HTTP/1.1\r\nHost: " + b"x" * 1000),
+        "a body": (head + b"\r\n\r\n", body),
+        "lines": (bulk, b'{"text": "whales"}\n' * 100),
+        "chunks": (chunked(JSON), b"1\r\n \r\n" * 200),
+        "nothing": (b"", b""),
+    }
 
 
-def test_a_body_byte_by_byte(server):
-    data = post(json.dumps({"text": "whales " * 300}).encode())
-    head, _, body = data.partition(b"\r\n\r\n")
-    with server.raw() as sock:
-        began = time.monotonic()
-        sock.sendall(head + b"\r\n\r\n")
-        heard = trickle(sock, body, 0.05)
-        assert time.monotonic() - began > 1
-    assert statuses(heard) in ([], [408])
+def test_those_that_crawl_are_ended_and_hold_nobody_up(server):
+    """Five ways at once, beside a crowd that stops in mid-word; a kept connection may be silent between requests."""
+    heard: dict[str, tuple[bytes, float]] = {}
 
+    def crawl(name: str, at_once: bytes, slowly: bytes) -> None:
+        with server.raw() as sock:
+            began = time.monotonic()
+            sock.sendall(at_once)
+            heard[name] = trickle(sock, slowly, 0.05), time.monotonic() - began
 
-def test_a_bulk_body_byte_by_byte(server):
-    with server.raw() as sock:
-        began = time.monotonic()
-        sock.sendall(post(b"x", kind=NDJSON).replace(b"Content-Length: 1", b"Content-Length: 100000")[:-1])
-        trickle(sock, b'{"text": "whales"}\n' * 100, 0.05)
-        assert time.monotonic() - began > 1
-
-
-def test_chunks_byte_by_byte(server):
-    with server.raw() as sock:
-        began = time.monotonic()
-        sock.sendall(f"POST {RANK} HTTP/1.1\r\nHost: x\r\nContent-Type: {JSON}\r\n"
-                     "Transfer-Encoding: chunked\r\n\r\n".encode())  # fmt: skip
-        heard = trickle(sock, b"1\r\n \r\n" * 200, 0.05)
-        assert time.monotonic() - began > 1
-    assert statuses(heard) in ([], [408])
-
-
-def test_a_connection_without_a_word_is_closed(server):
-    with server.raw() as sock:
-        read_all(sock)
-
-
-def test_whoever_is_slow_but_not_too_slow_is_answered(first, tmp_path):
-    """A second's pause within a request is no attack."""
-    data = post(json.dumps({"text": "whales"}).encode())
-    with serving(tmp_path, first.folder) as server, server.raw() as sock:
-        sock.sendall(data[:40])
-        time.sleep(0.5)
-        sock.sendall(data[40:-5])
-        time.sleep(0.5)
-        sock.sendall(data[-5:])
-        assert statuses(read_all(sock)) == [200]
-
-
-def test_many_that_crawl_hold_nobody_up(server):
-    crowd = [server.raw() for _ in range(300)]
-    for sock in crowd:
-        sock.sendall(b"POST ")
-    for _ in range(50):
-        assert server.rank(text="whales").status == 200
-    for sock in crowd:
-        sock.settimeout(PATIENCE)
-        assert statuses(read_all(sock)) in ([], [408])
-        sock.close()
-
-
-def test_a_kept_connection_may_be_silent_between_requests(server):
-    with server.connect() as connection:
-        assert connection.ask("GET", "/health/live").status == 200
-        time.sleep(4)  # longer than within one
-        assert connection.ask("GET", "/health/live").status == 200
+    with server.connect() as kept:
+        assert kept.ask("GET", "/health/live").status == 200
+        crowd = [server.raw() for _ in range(300)]
+        for sock in crowd:
+            sock.sendall(b"POST ")
+        ways = crawlers()
+        threads = [threading.Thread(target=crawl, args=(name, *way)) for name, way in ways.items()]
+        for thread in threads:
+            thread.start()
+        for _ in range(50):
+            assert server.rank(text="whales").status == 200
+        for thread in threads:
+            thread.join()
+        for sock in crowd:
+            sock.settimeout(PATIENCE)
+            assert statuses(read_all(sock)) in ([], [408])
+            sock.close()
+        assert kept.ask("GET", "/health/live").status == 200
+    assert heard.keys() == ways.keys()
+    for name, (said, seconds) in heard.items():
+        assert seconds > 1, (name, said)
+        assert name == "lines" or statuses(said) in ([], [408]), (name, said)
 
 
 # Those that flood.
@@ -273,14 +239,13 @@ def test_a_body_of_10_gigabytes(server):
         heard = read_all(sock)
     assert sent < 200 * MIB
     assert statuses(heard) in ([413], [])  # a reset may have overtaken it
-    assert one_status(server, head) == 413
+    assert statuses(server.talk(head)) == [413]
 
 
 def test_chunks_without_end(server):
     chunk = b"100000\r\n" + b" " * MIB + b"\r\n"
     with server.raw() as sock:
-        sock.sendall(f"POST {RANK} HTTP/1.1\r\nHost: x\r\nContent-Type: {JSON}\r\n"
-                     "Transfer-Encoding: chunked\r\n\r\n".encode())  # fmt: skip
+        sock.sendall(chunked(JSON))
         n_sent = 0
         with suppress(OSError):
             for _ in range(300):
@@ -293,8 +258,7 @@ def test_chunks_without_end(server):
 def test_a_bulk_line_without_end(server):
     """Bulk has no limit as a whole, but each line has."""
     with server.raw() as sock:
-        sock.sendall(f"POST {RANK} HTTP/1.1\r\nHost: x\r\nContent-Type: {NDJSON}\r\nConnection: close\r\n"
-                     "Transfer-Encoding: chunked\r\n\r\n".encode())  # fmt: skip
+        sock.sendall(chunked(NDJSON, close=True))
         chunk = b"100000\r\n" + b"a" * MIB + b"\r\n"
         memory = server.memory
         most = 0
@@ -313,9 +277,7 @@ def test_a_bulk_line_without_end(server):
 @pytest.mark.parametrize("kind", [JSON, NDJSON])
 def test_a_small_body_that_unpacks_to_a_large_one(server, kind):
     """A gigabyte of zeros is a megabyte, packed."""
-    import gzip
-
-    body = gzip.compress(bytes(256 * MIB), 1) * 4
+    body = gzip.compress(bytes(16 * MIB), 1) * 64
     assert len(body) < 6 * MIB
     memory = server.memory
     answer = server.ask("POST", RANK, body, {"Content-Type": kind, "Content-Encoding": "gzip"})
@@ -345,7 +307,7 @@ def test_many_parameters(server):
 
 
 def test_many_connections_are_opened_and_left(server):
-    for _ in range(5):
+    for _ in range(2):
         crowd = [server.raw() for _ in range(200)]
         assert server.ask("GET", "/health/live").status == 200
         for sock in crowd:
@@ -456,7 +418,7 @@ def test_a_body_that_lies(shared, name):
 
 def test_other_bodies_that_lie(server):
     """What all routes with a body have in common."""
-    for path in ("explain", "beam", "search", "update", "rank"):
+    for path in ("explain", "beam", "search", "update"):
         for name, (body, allowed) in BODIES.items():
             answer = server.ask("POST", f"/v1/models/first/{path}", body)
             assert answer.status < 500, (path, name, answer)
@@ -629,7 +591,7 @@ def test_expensive_requests_hold_nobody_up(server, first):
     """The largest request that the limits allow, many times; small ones in between are still answered."""
     body = json.dumps({"texts": ["whales and ships " * 20_000] * 10, "k": 1000}).encode()
     assert len(body) < 8 << 20
-    crowd = [server.raw() for _ in range(6)]
+    crowd = [server.raw() for _ in range(3)]
     for sock in crowd:
         sock.sendall(post(body))
     for _ in range(20):
@@ -642,7 +604,7 @@ def test_expensive_requests_hold_nobody_up(server, first):
 
 def test_an_expensive_answer_in_words(server, first):
     """Explanations, whose cost grows with the words: within the time limit, or told so."""
-    words = " ".join(first.texts)[:900_000]
+    words = " ".join(first.texts)[:300_000]
     for path, body in (("explain", {"text": words, "label": 0, "features": 1000}), ("beam", {"text": words,
                        "beam": 100_000}),
                        ("rank", {"text": words, "explain": True, "k": 1000})):  # fmt: skip

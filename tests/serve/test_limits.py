@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -20,7 +21,6 @@ k = 50
 labels = 3
 """
 RANK = "/v1/models/first/rank"
-SECURITY = ("x-content-type-options", "referrer-policy")
 
 
 @pytest.fixture(scope="module")
@@ -35,23 +35,16 @@ def server(first, numbers, tmp_path_factory) -> Iterator[Server]:
         ({"text": "a", "k": 51}, ("'k'", "51", "[1, 50]")),
         ({"text": "a", "k": 0}, ("'k'", "0", "[1, 50]")),
         ({"text": "a", "k": 10**30}, ("'k'",)),
-        ({"text": "a", "k": "many"}, ("'k'", "many")),
-        ({"texts": ["a"] * 6}, ("'texts'", "5")),
+        ({"texts": ["a"] * 6}, ("'texts'", "a list of at most 5 entries")),
         ({"texts": ["a"] * 3900}, ("'texts'", "5")),
-        ({"text": "a" * 1001}, ("'text'", "1,000", "1,001")),
+        ({"text": "a" * 1001}, ("'text'", "a string of at most 1,000 characters", "1,001")),
         ({"texts": ["a", "a" * 1001]}, ("'texts[1]'", "1,000", "1,001")),
-        ({"text": "a", "allowed": [0, 1, 2, 3]}, ("'allowed'", "3")),
+        ({"text": "a", "allowed": [0, 1, 2, 3]}, ("'allowed'", "a list of at most 3 entries")),
         ({"text": "a", "denied": ["a"] * 4}, ("'denied'", "3")),
-        ({"text": "a", "threshold": 1.5}, ("'threshold'", "1.5", "[0, 1]")),
         ({"text": "a", "threshold": -0.5}, ("'threshold'", "-0.5")),
         ({"text": "a", "precision": 0}, ("'precision'", "0")),
         ({"text": "a", "precision": 2}, ("'precision'", "2")),
         ({"text": "a", "beam": 0}, ("'beam'", "0")),
-        ({"text": "a", "expected": "f9"}, ("expected", "f9")),
-        ({"text": "a", "allowed": ["no such label"]}, ("allowed", "no such label")),
-        ({"text": "a", "denied": [5000]}, ("denied", "5000")),
-        ({"text": "a", "branch": "0/7.7777"}, ("branch", "0/7.7777")),
-        ({"text": "a", "colour": "red"}, ("colour",)),
         ({"text": "a", "probabilities": "yes"}, ("'probabilities'", "yes")),
         ({}, ("text",)),
     ],
@@ -86,7 +79,8 @@ def test_lines_have_limits_of_their_own(server):
     answer = server.lines(b"\n".join(lines) + b"\n")
     rows = [json.loads(row) for row in answer.body.splitlines()]
     assert answer.status == 200 and [set(row) >= {"labels"} for row in rows] == [True, False, True, False, True]
-    assert "1,000" in rows[1]["error"] and rows[3]["error"]
+    assert "1,000" in rows[1]["error"]
+    assert rows[3]["error"] == "Line 4: A line of the body must have at most 20,000 bytes."
     many = server.lines(b'{"text": "whales"}\n' * 3000)  # more than a body may have, and than a request may have texts
     assert many.status == 200 and many.body.count(b"labels") == 3000
 
@@ -94,7 +88,8 @@ def test_lines_have_limits_of_their_own(server):
 def test_a_body_that_is_too_long(server):
     body = json.dumps({"text": "a", "denied": ["x" * 21_000]}).encode()
     answer = server.ask("POST", RANK, body)
-    assert answer.status == 413 and "20" in answer.detail and len(body) > 20_000
+    assert answer.status == 413 and "at most 20,000 bytes" in answer.detail and len(body) > 20_000
+    assert answer.headers["connection"] == "close"
     chunked = request("POST", RANK, b"", f"Content-Type: {JSON}", "Transfer-Encoding: chunked")
     parts = b"".join(
         f"{len(part):x}\r\n".encode() + part + b"\r\n" for part in (body[:9000], body[9000:18000], body[18000:])
@@ -121,6 +116,21 @@ def test_json_with_parameters_is_json(server):
         server.ask("POST", RANK, b'{"text": "a"}\n', {"Content-Type": "application/x-ndjson; charset=utf-8"}).status
         == 200
     )
+
+
+def test_whoever_is_slow_but_not_too_slow_is_answered(server):
+    """A pause within a request is no attack."""
+    data = request("POST", RANK, b'{"text": "whales"}', f"Content-Type: {JSON}")
+    with server.raw() as sock:
+        for part in (data[:40], data[40:-5], data[-5:]):
+            time.sleep(0.3)
+            sock.sendall(part)
+        assert statuses(read_all(sock)) == [200]
+
+
+def test_without_an_admin_key_nobody_changes_models(server):
+    for path, body in (("reload", None), ("update", {"texts": ["a"], "labels": [["b"]]})):
+        assert server.ask("POST", f"/v1/models/first/{path}", body).status == 403
 
 
 def test_404_and_405(server):
@@ -157,14 +167,14 @@ def test_rows_of_features(server, numbers):
     top = numbers.model.rank(dense, k=5)
     result = server.rank("numbers", features=[row], k=5).json["results"][0]
     assert result["labels"] == top.labels[0].tolist() and result["scores"] == [float(score) for score in top.scores[0]]
-    for wrong in ({"indices": [30], "values": [1.0]}, {"indices": [-1], "values": [1.0]},
-                  {"indices": [0, 1], "values": [1.0]},
-                  {"indices": [1, 1], "values": [1.0, 2.0]}, {"indices": [0.5], "values": [1.0]}, {"indices": [0]},
-                  {"indices": [0], "values": ["a"]}, {"indices": [2**31], "values": [1.0]},
-                  {"indices": [2**70], "values": [1.0]},
-                  {"indices": [0], "values": [1e39]}, {"indices": [0], "values": [None]}):  # fmt: skip
+    for indices, values in (
+        ([30], [1.0]), ([-1], [1.0]), ([0, 1], [1.0]), ([0.5], [1.0]), ([0], None), ([0], ["a"]), ([2**31], [1.0]),
+        ([2**70], [1.0]), ([0], [1e39]), ([0], [None]),
+    ):  # fmt: skip
+        wrong = {"indices": indices, **({} if values is None else {"values": values})}
         answer = server.rank("numbers", features=[row, wrong])
-        assert answer.status == 422 or (answer.status == 200 and wrong["indices"] == [1, 1]), (wrong, answer)
+        assert answer.status == 422, (wrong, answer)
+    assert server.rank("numbers", features=[{"indices": [1, 1], "values": [1.0, 2.0]}]).status in (200, 422)
     for text in ("NaN", "Infinity", "-Infinity", "1e999", "-1e999"):
         body = f'{{"features": [{{"indices": [0], "values": [{text}]}}]}}'.encode()
         assert server.ask("POST", "/v1/models/numbers/rank", body).status in (400, 422), text
@@ -241,12 +251,12 @@ def test_names_that_clients_make_up_arent_in_the_log(server):
 def test_metrics_dont_grow_with_what_clients_make_up(server):
     """Labels of metrics are of what is served, or memory would be theirs."""
     lines = len(server.ask("GET", "/metrics").body.splitlines())
-    for at in range(300):
+    for at in range(60):
         server.ask("GET", f"/made-up-{at}")
         server.ask("POST", f"/v1/models/made-up-{at}/rank", {"text": "a"})
         server.ask("GET", f"/v1/models/made-up-{at}")
         server.ask("GET", f"/page/made-up-{at}")
-    assert len(server.ask("GET", "/metrics").body.splitlines()) - lines < 150
+    assert len(server.ask("GET", "/metrics").body.splitlines()) - lines < 50
 
 
 # More than it can do at a time.
@@ -269,7 +279,7 @@ def test_a_full_queue_is_said_with_the_time_to_come_again(first, tmp_path):
 
         def ask() -> None:
             with server.connect() as connection:
-                for _ in range(20):
+                for _ in range(10):
                     answer = connection.ask("POST", RANK, {"text": "whales", "k": 3})
                     with lock:
                         answers[answer.status] += 1
@@ -288,7 +298,7 @@ def test_a_full_queue_is_said_with_the_time_to_come_again(first, tmp_path):
             thread.join()
         assert statuses(read_all(held)) == [200]
         assert statuses(read_all(more)) in ([200], [429])
-        assert sum(answers.values()) == 160 and set(answers) == {200, 429}, answers
+        assert sum(answers.values()) == 80 and set(answers) == {200, 429}, answers
         assert server.rank(text="whales").status == 200
         count = server.metric("sylvan_requests_total", status="429")
         assert count >= answers[429]

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("playwright.sync_api", reason="tests of the page need playwright")
 pytest.importorskip("starlette", reason="tests of the page need the extra 'serve'")
 
-from page_steps import KEY, WHALES, Service, start, tag
+from page_steps import KEY, WHALES, Service, service_of, tag
 from playwright.sync_api import expect
 
 from sylvan import TextModel, XRLinear, data
@@ -138,9 +138,8 @@ def locked(service: Service, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     folder = tmp_path_factory.mktemp("locked")
     shutil.copytree(service.folder / "plain", folder / "plain")
     settings = f'watch = 0.1\n[models.plain]\nfolder = "plain"\n[[keys]]\nname = "test"\nkey = "{KEY}"\n'
-    running = start(folder, settings)
-    yield running
-    running.stop()
+    with service_of(folder, settings) as running:
+        yield running
 
 
 def test_a_wanted_key_is_asked_for_and_stays_for_the_session(open_page: Any, locked: Service) -> None:

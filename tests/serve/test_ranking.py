@@ -149,7 +149,7 @@ def test_lines_in_lines_out(asking: Asking, model: Any) -> None:
     assert len(results) == len(texts)
     for row, each in enumerate(results):
         same(each, top.names[row], top.scores[row])
-        assert len(each["probabilities"]) == 3
+        assert len(each["probabilities"]) == len(top.names[row])
 
 
 def test_a_line_at_fault_is_answered_in_its_place(asking: Asking, model: Any) -> None:

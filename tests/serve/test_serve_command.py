@@ -8,14 +8,14 @@ from pathlib import Path
 
 import child_processes
 import pytest
-from servers import pytestmark, serving, until  # noqa: F401
+from servers import pytestmark, serving, until, wait_ready  # noqa: F401
 
 from sylvan.cli import main
 
 
-def run(*words: str | Path, **environment: str) -> tuple[int, str, str]:
+def run(*words: str | Path) -> tuple[int, str, str]:
     """The command as a process: its exit code, and what it says."""
-    done = child_processes.python("-m", "sylvan", "serve", *words, env=child_processes.environment(**environment))
+    done = child_processes.python("-m", "sylvan", "serve", *words)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -46,10 +46,6 @@ def one_sentence(result: tuple[int, str, str], *words: str) -> None:
         assert word in line, err
 
 
-def test_as_a_process(first, tmp_path):
-    one_sentence(run(tmp_path / "nothing"), "nothing")
-
-
 def test_no_model(capsys):
     one_sentence(here(capsys), "no model")
 
@@ -66,7 +62,7 @@ def test_a_folder_that_is_no_model(capsys, tmp_path, first):
 
 
 def test_two_models_of_one_name(capsys, tmp_path, first, second):
-    one_sentence(here(capsys, f"m={first.folder}", f"m={second.folder}"), "'m'")
+    one_sentence(here(capsys, f"m={first.folder}", f"m={second.folder}"), "Two models are called 'm'")
     one_sentence(here(capsys, first.folder, first.folder), "'first'")
     config = tmp_path / "serve.toml"
     config.write_text(f"[models.m]\nfolder = '{first.folder}'")
@@ -75,7 +71,7 @@ def test_two_models_of_one_name(capsys, tmp_path, first, second):
 
 @pytest.mark.parametrize("name", ["a/b", "..", ".hidden", "a b", "ä", "m" * 65, "-m", "a\n", "%2e", "a?b"])
 def test_a_name_that_makes_no_address(capsys, tmp_path, first, name):
-    one_sentence(here(capsys, "--", f"{name}={first.folder}"))
+    one_sentence(here(capsys, "--", f"{name}={first.folder}"), "name must be made of")
 
 
 def test_the_port_is_in_use(first, tmp_path):
@@ -113,13 +109,13 @@ def test_options_out_of_range(capsys, first, words, said):
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        ("[limits", "TOML"),
+        ("[limits", "is no TOML"),
         ("= 5", "TOML"),
         ("\0", "TOML"),
-        ("colour = 'red'", "colour"),
-        ("[limits]\ncolour = 1", "colour"),
+        ("colour = 'red'", "has no use for 'colour'"),
+        ("[limits]\ncolour = 1", "[limits] has no use for 'colour'"),
         ("limits = 5", "limits"),
-        ("[limits]\nk = 0", "'limits.k'"),
+        ("[limits]\nk = 0", "'limits.k' setting must be an int in"),
         ("[limits]\nk = 'many'", "many"),
         ("[limits]\nk = 1.5", "1.5"),
         ("[limits]\nk = true", "True"),
@@ -127,13 +123,14 @@ def test_options_out_of_range(capsys, first, words, said):
         ("[limits]\nseconds = inf", "inf"),
         ("[limits]\nbody = -1", "-1"),
         ("port = 'http'", "http"),
-        ("host = 5", "host"),
+        ("port = 70000", "'port' setting must be an int in [0, 65535]. Got 70000"),
+        ("host = 5", "host must be a string"),
         ("log = 'no'", "log"),
         ("watch = 0", "watch"),
-        ("models = []", "models"),
+        ("models = []", "[models] must be a table"),
         ("[models]\nm = 5", "m"),
-        ("[models.m]", "folder"),
-        ("[models.m]\nfolder = 5", "folder"),
+        ("[models.m]", "the model's folder is missing"),
+        ("[models.m]\nfolder = 5", "folder must be a string. Got 5"),
         ("[models.m]\nfolder = '/nowhere'", "/nowhere"),
         ("[models.m]\nfolder = '/nowhere'\ncolour = 'red'", "colour"),
         ("[models.'a/b']\nfolder = '{folder}'", "a/b"),
@@ -144,17 +141,17 @@ def test_options_out_of_range(capsys, first, words, said):
         ("[models.m]\nfolder = '{folder}'\nlanguage = 5", "language"),
         ("keys = 5", "keys"),
         ("keys = [5]", "keys"),
-        ("[[keys]]", "name"),
-        ("[[keys]]\nname = 'a'", "key"),
-        ("[[keys]]\nname = 'a'\nkey = 'short'", "16"),
+        ("[[keys]]", "each key needs a name"),
+        ("[[keys]]\nname = 'a'", "must be given as one of key, env and sha256"),
+        ("[[keys]]\nname = 'a'\nkey = 'short'", "at least 16 characters"),
         ("[[keys]]\nname = 'a'\nkey = 5", "key"),
-        ("[[keys]]\nname = 'a'\nkey = '0123456789abcdef'\nenv = 'A'", "one of"),
-        ("[[keys]]\nname = 'a'\nenv = 'NO_SUCH_VARIABLE'", "NO_SUCH_VARIABLE"),
-        ("[[keys]]\nname = 'a'\nsha256 = 'abc'", "64"),
-        ("[[keys]]\nname = 'a'\nkey = '0123456789abcdef'\nrate = 0", "rate"),
+        ("[[keys]]\nname = 'a'\nkey = '0123456789abcdef'\nenv = 'A'", "must be given as one of key, env and sha256"),
+        ("[[keys]]\nname = 'a'\nenv = 'NO_SUCH_VARIABLE'", "the environment has no NO_SUCH_VARIABLE"),
+        ("[[keys]]\nname = 'a'\nsha256 = 'abc'", "64 hexadecimal digits"),
+        ("[[keys]]\nname = 'a'\nkey = '0123456789abcdef'\nrate = 0", "must be a number above 0"),
         ("[[keys]]\nname = 'a'\nkey = '0123456789abcdef'\nrate = nan", "rate"),
-        ("[[keys]]\nname = 'a'\nkey = '0123456789abcdef'\nadmin = 'yes'", "admin"),
-        ("[[keys]]\nname = 'a'\nkey = '0123456789abcdef'\ncolour = 'red'", "colour"),
+        ("[[keys]]\nname = 'a'\nkey = '0123456789abcdef'\nadmin = 'yes'", "true or false"),
+        ("[[keys]]\nname = 'a'\nkey = '0123456789abcdef'\ncolour = 'red'", "has no use for 'colour'"),
         ("[[keys]]\nname='a'\nkey='0123456789abcdef'\n[[keys]]\nname='b'\nkey='0123456789abcdef'", "key"),
     ],
 )
@@ -167,14 +164,19 @@ def test_settings_in_a_file(capsys, first, tmp_path, config, said):
     assert "0123456789abcdef" not in result[2], "it shows a key"
 
 
-def test_short_keys_of_the_environment(first):
-    for name in ("SYLVAN_API_KEY", "SYLVAN_ADMIN_KEY"):
-        one_sentence(run(first.folder, "--port", "0", **{name: "short"}), name, "16")
+@pytest.mark.parametrize("name", ["SYLVAN_API_KEY", "SYLVAN_ADMIN_KEY"])
+def test_short_keys_of_the_environment(capsys, monkeypatch, first, name):
+    monkeypatch.setenv(name, "short")
+    one_sentence(here(capsys, first.folder), name, "16")
 
 
-def test_the_command_line_overrides_the_file(first, second, tmp_path):
+def test_the_command_line_overrides_the_file_and_it_listens_once_it_says_so(first, second, tmp_path):
+    """Who starts it waits for that line, and then asks."""
+    words = (first.folder, "--host", "127.0.0.1", "--workers", 1, "--no-log")
     config = f"host = 'no.such.host.invalid'\nport = 1\nworkers = 9\n[models.m]\nfolder = '{second.folder}'"
-    with serving(tmp_path, first.folder, "--host", "127.0.0.1", "--workers", 1, "--no-log", config=config) as server:
+    with serving(tmp_path, *words, config=config, ready=False, open=False) as server:
+        assert server.ask("GET", "/health/live").status == 200
+        wait_ready(server)
         assert [one["name"] for one in server.ask("GET", "/v1/models").json["models"]] == ["m", "first"]
         assert "with 1 worker." in server.errors
         assert server.rank("m", text="whales").status == 200
@@ -210,9 +212,3 @@ def test_where_every_model_breaks_nothing_is_served(first, tmp_path):
     code, out, err = run(folder, "--port", "0")
     assert code == 2 and out == "" and "Traceback" not in err
     assert ".npy" in err and err.splitlines()[-1].startswith("Error: There is nothing to serve")
-
-
-def test_it_listens_once_it_says_so(first, tmp_path):
-    """Who starts it waits for that line, and then asks."""
-    with serving(tmp_path, first.folder, ready=False, open=False) as server:
-        assert server.ask("GET", "/health/live").status == 200

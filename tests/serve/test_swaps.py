@@ -7,18 +7,16 @@ import random
 import shutil
 import signal
 import threading
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
-from servers import ADMIN_KEY, NDJSON, Answer, Connection, Server, pytestmark, serving, until  # noqa: F401
+from servers import NDJSON, Answer, Connection, Server, pytestmark, serving, until  # noqa: F401
 
 from sylvan import store
 
 N_TEXTS, K = 60, 5
-ADMIN = {"Authorization": f"Bearer {ADMIN_KEY}"}
 
 
 class Clients:
@@ -62,7 +60,7 @@ class Clients:
         self._note(answer, places, answer.json.get("results"))
 
     def _bulk(self, connection: Connection, chosen: random.Random) -> None:
-        places = [chosen.randrange(N_TEXTS) for _ in range(3000)]  # a dozen blocks, so that swaps fall between them
+        places = [chosen.randrange(N_TEXTS) for _ in range(1300)]  # some blocks, so that swaps fall between them
         lines = b"".join(json.dumps({"text": self.texts[at]}).encode() + b"\n" for at in places)
         answer = connection.ask("POST", f"/v1/models/m/rank?k={K}", lines, {"Content-Type": NDJSON})
         self._note(answer, places, [json.loads(line) for line in answer.body.splitlines()])
@@ -89,14 +87,21 @@ def checksum(folder: Path) -> str:
     return str(store.contents(folder)["checksum"])
 
 
-@pytest.mark.parametrize(("workers", "swaps"), [(1, 20), (2, 8)])
+def served(server: Server, n: int) -> set[str]:
+    """The versions that answer over so many connections, each of which may reach another process."""
+    return {server.version("m") for _ in range(n)}
+
+
+@pytest.mark.parametrize(("workers", "swaps"), [(1, 8), (2, 4)])
 def test_no_request_fails_while_the_model_is_replaced(first, second, tmp_path, workers, swaps):
+    """One process looks at the folder often; two look when they are told to by SIGHUP, which must reach both."""
     folder = tmp_path / "m"
     shutil.copytree(first.folder, folder)
     texts = first.texts[:N_TEXTS]
     expected = {checksum(folder): first.expected(texts, K)}
     assert first.expected(texts, K) != second.expected(texts, K)
-    with serving(tmp_path, folder, "--workers", workers, config="watch = 0.05") as server:
+    watch = 0.05 if workers == 1 else 3600
+    with serving(tmp_path, folder, "--workers", workers, config=f"watch = {watch}") as server:
         with Clients(server, texts) as clients:
             waited = []
             for swap in range(swaps):
@@ -104,13 +109,16 @@ def test_no_request_fails_while_the_model_is_replaced(first, second, tmp_path, w
                 saved.model.save(folder)
                 wanted = checksum(folder)
                 expected[wanted] = saved.expected(texts, K)
-                if swap % 5 == 4:  # the next one comes before this one is served, perhaps
+                if workers > 1:
+                    server.signal(signal.SIGHUP)
+                elif swap % 5 == 4:  # the next one comes before this one is served, perhaps
                     continue
                 waited.append(wanted)
-                until(lambda: bool(clients.faults) or server.version("m") == wanted, "a version isn't served")  # noqa: B023
+                until(lambda: clients.faults or served(server, workers) == {wanted}, "it isn't served")  # noqa: B023
         seen = clients.check(expected)
         assert workers > 1 or sum(version in seen for version in waited) > len(waited) / 2, seen
         until(lambda: server.version("m") == wanted, "the last version isn't served")
+        assert served(server, 40) == {wanted}, "one of the processes serves another version"
         assert server.metric("sylvan_model_reload_failures_total") == 0
         assert server.ask("GET", "/health/ready").json["models"]["m"]["message"] is None
 
@@ -141,38 +149,3 @@ def test_a_bulk_ranking_ends_with_the_version_that_it_began_with(first, second, 
         assert f"sylvan-model: m@{before}" in head
         assert rows == first.expected(texts, K) * 40
         assert server.rank("m", texts=texts, k=K).json["results"] == second.expected(texts, K)
-
-
-def test_told_to_look_it_looks(first, second, tmp_path):
-    folder = tmp_path / "m"
-    shutil.copytree(first.folder, folder)
-    with serving(tmp_path, folder, config="watch = 3600", admin=True) as server:
-
-        def asked() -> str:
-            return str(server.ask("POST", "/v1/models/m/rank", {"text": "whales"}, ADMIN).headers["etag"].strip('"'))
-
-        old = checksum(folder)
-        second.model.save(folder)
-        new = checksum(folder)
-        time.sleep(0.3)
-        assert asked() == old, "it looks at the folder more often than it was told"
-        answer = server.ask("POST", "/v1/models/m/reload", None, ADMIN)
-        assert (answer.status, answer.json["version"], answer.json["changed"]) == (200, new, True)
-        assert asked() == new
-        again = server.ask("POST", "/v1/models/m/reload", None, ADMIN)
-        assert (again.status, again.json["version"], again.json["changed"]) == (200, new, False)
-        first.model.save(folder)
-        server.signal(signal.SIGHUP)
-        until(lambda: asked() == checksum(folder), "SIGHUP was passed over")
-
-
-def test_sighup_reaches_every_worker(first, second, tmp_path):
-    folder = tmp_path / "m"
-    shutil.copytree(first.folder, folder)
-    with serving(tmp_path, folder, "--workers", 2, config="watch = 3600") as server:
-        old = checksum(folder)
-        second.model.save(folder)
-        server.signal(signal.SIGHUP)
-        new = checksum(folder)
-        until(lambda: server.errors.count(new) >= 2, lambda: f"not each worker says so: {server.errors}")
-        assert {server.version("m") for _ in range(40)} == {new} != {old}
