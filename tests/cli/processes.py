@@ -1,15 +1,19 @@
-"""The command as a process of its own."""
+"""The command as a process of its own, and whether two saved models are the same."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import child_processes
 from child_processes import SOURCE
+from kit.bits import same_bits
 
-__all__ = ["SOURCE", "start"]
+import sylvan
+
+__all__ = ["SOURCE", "same_models", "start"]
 
 
 def start(*words: str, **options: Any) -> subprocess.Popen[bytes]:
@@ -17,3 +21,8 @@ def start(*words: str, **options: Any) -> subprocess.Popen[bytes]:
     pipe = subprocess.PIPE
     streams = {"stdout": pipe, "stderr": pipe, "stdin": pipe, **options}
     return child_processes.start([sys.executable, "-m", "sylvan", *words], **streams)
+
+
+def same_models(first: str | Path, second: str | Path) -> None:
+    """Fail unless two folders hold models of the same bits."""
+    same_bits(sylvan.load(first), sylvan.load(second))

@@ -109,25 +109,3 @@ def test_going_on_from_a_checkpoint(
     assert not (tmp_path / "m.training").exists()
     again, whole = sylvan.load(tmp_path / "m").model, sylvan.load(saved).model
     assert again.weights_.weights.tobytes() == whole.weights_.weights.tobytes()
-
-
-@pytest.mark.parametrize(
-    ("more", "sentence"),
-    [
-        (("--set", "loss=hinge"), "must be one of 'cane', 'softmax'"),
-        (("--set", "tree=oak"), "one of 'kmeans', 'random', 'frequency'"),
-        (("--set", "class_weight=heavy"), "must be None, 'balanced'"),
-        (("--memory-limit", "1GB"), "--memory-limit is not for BeamTreeClassifier"),
-    ],
-)
-def test_what_is_wrong_is_a_sentence(
-    more: tuple[str, ...], sentence: str, call: Any, folder: Path, tmp_path: Path
-) -> None:
-    outcome = call("train", "beam-tree", str(folder / "train.jsonl"), "--model", str(tmp_path / "m"), *more)
-    assert outcome.code == 2 and sentence in outcome.err and "Traceback" not in outcome.err
-
-
-def test_several_labels_a_row_are_refused(call: Any, files: Any, tmp_path: Path) -> None:
-    outcome = call("train", "beam-tree", files("train.jsonl"), "--model", str(tmp_path / "m"))
-    assert outcome.code != 0 and "must name one class in each row" in outcome.err
-    assert not (tmp_path / "m").exists()

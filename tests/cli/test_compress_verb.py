@@ -45,21 +45,6 @@ def test_a_matrix_model_in_four_bits(call: Any, files: Any, tmp_path: Path) -> N
     assert outcome.code == 0 and sylvan.load(out).weight_dtypes() == {"float16"}
 
 
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (("--max-size", "2kB"), "--max-size must be at least"),
-        (("--max-size", "little"), "--max-size must be a number of bytes"),
-        (("--rows", "-"), "--rows is read twice, before and after: stdin can't be."),
-        (("--rows", "nowhere.jsonl"), "nowhere.jsonl"),
-        (("--weight-dtype", "uint2"), "'uint2' is not one of"),
-    ],
-)
-def test_wrong_words(call: Any, files: Any, tmp_path: Path, words: tuple[str, ...], sentence: str) -> None:
-    outcome = call("compress", files.text_model, "-o", str(tmp_path / "small"), *words)
-    assert outcome.code == 2 and sentence in outcome.err and not (tmp_path / "small").exists()
-
-
 def test_a_model_without_weights(call: Any, files: Any, tmp_path: Path) -> None:
     folder = str(tmp_path / "n")
     assert call("train", "neighbors", files("train.xmc"), "--model", folder, "-q").code == 0

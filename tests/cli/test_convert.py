@@ -110,30 +110,6 @@ def test_matrices(files: Any, tmp_path: Path, call: Any):
     np.testing.assert_array_equal(data.load_npz(tmp_path / "back.npz").toarray(), X.toarray())
 
 
-REFUSED = [
-    (["{jsonl}", "out.npz"], "is JSON lines of text, and a CSR matrix in an .npz holds features: those are made"),
-    (["{xmc}", "out.csv"], "holds texts, which can't be had back from features"),
-    (["{jsonl}", "out"], "'out' doesn't tell its format: say it with --to, one of jsonl, lines, csv"),
-    (["{xmc}", "out.npz"], "doesn't: say with --output-labels Y.npz"),
-    (["{xmc}", "out.svm", "--output-labels", "y.npz"], "--output-labels is for .npz, .npy and csr"),
-    (["{jsonl}", "out.txt", "--to", "lines"], "has labels, and plain text holds none"),
-    (["{jsonl}", "out.csv", "--items", "x"], "--items is for PECOS's files, but"),
-    (["{jsonl}", "out.csv", "--header"], "--header is for tables, but"),
-    (["{xmc}", "out.svm", "--label-separator", ","], "--label-separator is for text, but"),
-    (["{jsonl}", "out.csv", "--from", "csv", "--format", "tsv"], "--from and --format say the same thing"),
-]
-
-
-@pytest.mark.parametrize(("words", "sentence"), REFUSED)
-def test_what_does_not_work_is_said(words: list[str], sentence: str, files: Any, call: Any, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    given = [word.format(jsonl=files("test.jsonl"), xmc=files("test.xmc")) for word in words]
-    outcome = call("convert", *given)
-    assert outcome.code == 2
-    assert sentence in outcome.err
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_weights_are_dropped_when_asked(tmp_path: Path, call: Any):
     data.write_jsonl(tmp_path / "a.jsonl", ["a"], [["x"]], [[2.0]])
     refused = call("convert", str(tmp_path / "a.jsonl"), "-", "--to", "csv")

@@ -30,7 +30,7 @@ def test_the_best_answers_without_a_label(call: Any, files: Any) -> None:
     assert json.loads(piped.out) == found
 
 
-@pytest.mark.parametrize("name", ["test.xmc", "test.svm", "X.test.npz", "X.test.npy"])
+@pytest.mark.parametrize("name", ["test.xmc", "X.test.npy"])
 def test_rows_of_matrices(name: str, call: Any, files: Any) -> None:
     outcome = call("explain", files.matrix_model, files(name), "--row", "5", "--label", "3", "--json", "-")
     assert outcome.code == 0, outcome.err
@@ -85,31 +85,3 @@ def test_a_saved_model_of_neighbors_as_examples(call: Any, files: Any, tmp_path:
 def test_a_wider_beam(call: Any, files: Any) -> None:
     words = ("explain", files.text_model, "--text", "bread", "--label", "Baking", "--json", "-")
     assert json.loads(call(*words, "--set", "beam=33").out)[0]["trees"][0]["beam"] == 33
-
-
-REFUSED = [
-    (["text", "--text", "a", "--label", "baking"], "no label 'baking' among the 6 of this model. Did you mean"),
-    (["text", "test.jsonl", "--text", "a"], "Give INPUT or --text, not both."),
-    (["text", "test.jsonl", "--row", "60"], "test.jsonl has 60 rows: there is no row 60, as the first is row 0."),
-    (["matrix", "X.test.npz", "--row", "99"], "X.test.npz has 60 rows: there is no row 99, as the first is row 0."),
-    (["matrix", "--text", "a"], "--text is for models over text"),
-    (["matrix", "X.test.npz", "--label", "x"], "--label takes an id, as this model knows no names (--label-names)."),
-    (["matrix", "X.test.npz", "--label", "6"], "label must be an id in [0, 6). Got 6 instead."),
-    (["text", "--text", "a", "--label-names", "test.lines"], "--label-names is for matrices"),
-    (["matrix", "X.test.npz", "--feature-names", "test.lines"], "--feature-names has 60 names, but the model has"),
-    (["text", "X.test.npz"], "takes text, but"),
-    (["text", "--text", "a", "--examples", "X.train.npz"], "takes text, but"),
-    (["text", "--text", "a", "--examples", "missing.jsonl"], "There is no file"),
-    (["text", "--text", "a", "--set", "cost=2"], "matters in training alone"),
-    (["text", "--text", "a", "--row", "-1"], "-1 is not in the range"),
-]
-
-
-@pytest.mark.parametrize(("words", "sentence"), REFUSED, ids=lambda value: value if isinstance(value, str) else "")
-def test_refusals(words: list[str], sentence: str, call: Any, files: Any) -> None:
-    model = files.text_model if words[0] == "text" else files.matrix_model
-    typed = [files(word) if "." in word else word for word in words[1:]]
-    outcome = call("explain", model, *typed)
-    assert outcome.code == 2 and sentence in outcome.err and outcome.out == "", outcome.err
-    *before, last = outcome.err.splitlines()
-    assert last.startswith("Error: ") and all(line.startswith("Read ") for line in before), outcome.err

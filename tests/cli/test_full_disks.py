@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from processes import same_models
 
 import sylvan
 from sylvan import XRLinear
@@ -54,10 +55,6 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         yield place
     finally:
         assert system.umount2(os.fsencode(place), 2) == 0  # MNT_DETACH
-
-
-def arrays(folder: Path) -> list[bytes]:
-    return [path.read_bytes() for path in sorted(folder.glob("*.npy"), key=lambda path: path.name.split(".")[:-2])]
 
 
 def fill(place: Path, left: int) -> None:
@@ -197,5 +194,5 @@ def test_a_training_outlives_a_checkpoint_that_finds_its_disk_full(
     assert done.code == 0
     assert done.err.count("Warning: The checkpoint can't be written: ") == 1
     assert "The training goes on, and tries again later." in done.err
-    assert arrays(tmp_path / "whole") == arrays(tmp_path / "m")
+    same_models(tmp_path / "whole", tmp_path / "m")
     assert sorted(entry.name for entry in small_disk.iterdir()) == ["filling"]

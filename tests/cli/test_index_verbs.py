@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from kit.bits import bits
 from processes import start
 from waiting import PATIENCE, group_seconds, until
 
 import sylvan
 from sylvan import data
+from sylvan.models.irli import shards
 from sylvan.models.irli.vectors import exact_neighbors
 from sylvan.runtime import checkpointed
 from sylvan.runtime.checkpoint import Checkpoint
@@ -106,7 +108,9 @@ def test_all_options_together(vectors: Path, call: Any, tmp_path: Path) -> None:
     assert shown.code == 0 and "200" in shown.out and "vectors in learned buckets" in shown.out
 
 
-def test_shards(vectors: Path, call: Any, tmp_path: Path) -> None:
+def test_shards(vectors: Path, call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this process; test_an_interrupted_training_writes_nothing has a process for each."""
+    monkeypatch.setitem(shards.EXECUTORS, "processes", shards.SerialExecutor)  # type: ignore[arg-type]
     folder, figure = str(tmp_path / "index"), tmp_path / "report.png"
     words = ["index", str(vectors / "base.npy"), "--index", folder, "--shards", "2", *QUICK, "--recall", "0.8"]
     outcome = call(*words, "--figure", str(figure))
@@ -172,16 +176,12 @@ def test_a_configuration_file(vectors: Path, call: Any, tmp_path: Path) -> None:
         assert piece in outcome.err, outcome.err
 
 
-def bits(folder: Path) -> dict[str, bytes]:
-    return {name: array.tobytes() for name, array in sylvan.load(folder).to_state().arrays.items()}
-
-
 def test_an_interrupted_index_is_resumed(
     vectors: Path, call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ("index", str(vectors / "base.npy"), "--index", str(tmp_path / "index"), "--threads", "1", *QUICK)
     assert call(*words, "--resume").out.startswith("Read 200 vectors")
-    once = bits(tmp_path / "index")
+    once = bits(sylvan.load(tmp_path / "index"))
     monkeypatch.setattr(checkpointed, "SECONDS", 0.0)
     write = Checkpoint.write
 
@@ -197,9 +197,9 @@ def test_an_interrupted_index_is_resumed(
     refused = call(*words)
     assert refused.code == 2 and "--resume goes on with it, --no-resume starts over" in refused.err
     assert call(*words, "--resume").code == 0 and not work.exists()
-    assert bits(tmp_path / "index") == once
-    shards = call(*words, "--shards", "2", "--resume")
-    assert shards.code == 2 and "--resume is not for ShardedIRLIIndex" in shards.err
+    assert bits(sylvan.load(tmp_path / "index")) == once
+    refused = call(*words, "--shards", "2", "--resume")
+    assert refused.code == 2 and "--resume is not for ShardedIRLIIndex" in refused.err
 
 
 def test_a_search_in_what_is_no_index(files: Any, vectors: Path, call: Any) -> None:
@@ -222,9 +222,8 @@ def test_numbers_from_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal")
-@pytest.mark.parametrize("shards", [(), ("--shards", "2")])
-def test_an_interrupted_training_writes_nothing(shards: tuple[str, ...], vectors: Path, tmp_path: Path) -> None:
-    long = ("--set", "epochs_per_round=10000", "--set", "batch_size=1", *shards)
+def test_an_interrupted_training_writes_nothing(vectors: Path, tmp_path: Path) -> None:
+    long = ("--set", "epochs_per_round=10000", "--set", "batch_size=1", "--shards", "2")
     process = start("index", str(vectors / "base.npy"), "--index", str(tmp_path / "index"), *long)
     assert process.stdout is not None and process.stdout.readline().startswith(b"Read 200 vectors")
     last = group_seconds(process.pid) + 3  # of its shards too, which are processes

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 import sylvan
 from sylvan import LabelTree, TextModel, TfidfVectorizer, XRLinear, data, store
@@ -193,32 +192,6 @@ def test_figures_of_matrices(call: Any, files: Any, tmp_path: Path) -> None:
         assert card(call, folder)["measured"]["measures"]["P"]["1"] > 0.9
 
 
-REFUSED = [
-    (["train.jsonl", "--test", "missing.jsonl"], "There is no file"),
-    (["train.jsonl", "--test", "test.xmc"], "takes text, but"),
-    (["train.xmc", "--test", "test.jsonl"], "takes matrices, but"),
-    (["train.jsonl", "--test", "test.lines"], "holds no labels"),
-    (["train.xmc", "--test", "X.test.npz"], "holds no labels: give them with --labels Y.npz"),
-    (["train.xmc", "--test-labels", "Y.test.npz"], "--test-labels goes with --test"),
-]
-
-
-@pytest.mark.parametrize(("words", "sentence"), REFUSED, ids=lambda value: value if isinstance(value, str) else "")
-def test_a_bad_test_file_is_refused_before_training(
-    words: list[str], sentence: str, call: Any, files: Any, tmp_path: Path
-) -> None:
-    typed = [word if word.startswith("-") else files(word) for word in words]
-    outcome = call("train", "xr-linear", *typed, "--model", str(tmp_path / "m"))
-    assert outcome.code == 2 and sentence in outcome.err and "Trained" not in outcome.out, outcome.err
-    assert not (tmp_path / "m").exists()
-
-
-def test_stdin_is_read_once(call: Any, tmp_path: Path) -> None:
-    line = b'{"text": "bread", "labels": ["Baking"]}\n'
-    outcome = call("train", "xr-linear", "-", "--model", str(tmp_path / "m"), "--test", "-", stdin=line)
-    assert outcome.code == 2 and "stdin can't be both the training file and the --test file." in outcome.err
-
-
 def test_the_card_in_the_folder(call: Any, files: Any, tmp_path: Path) -> None:
     folder = tmp_path / "m"
     model = sylvan.load(files.text_model)
@@ -252,11 +225,6 @@ def test_damaged_figures_are_a_sentence(call: Any, files: Any, tmp_path: Path) -
         outcome = call("inspect", str(tmp_path / "m"))
         assert outcome.code == 2 and "'measured' holds no figures" in outcome.err
     assert sylvan.load(tmp_path / "m").n_labels_ == 6
-
-
-def test_what_is_no_model(call: Any, tmp_path: Path) -> None:
-    outcome = call("inspect", str(tmp_path / "missing"))
-    assert outcome.code == 2 and "there is no such folder" in outcome.err
 
 
 def test_measures_are_called_in_a_model_as_they_are_read_from_it() -> None:

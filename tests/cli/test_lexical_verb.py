@@ -79,25 +79,3 @@ def test_a_member_of_an_ensemble(call: Any, rows: Path) -> None:
     model = sylvan.load(rows / "m")
     assert [type(member).__name__ for member in model.members] == ["TextModel", "LexicalMatcher"]
     assert model.rank(["bread and wine"], k=1).names == [["bread"]]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "fault"),
-    [
-        (("--model", "m"), "Missing argument 'TRAIN'"),
-        (("--model", "m", "--label-texts", "names"), "Missing argument 'TRAIN'"),
-        (("rows.jsonl", "--model", "m", "--set-text", "min_df=2"), "--set-text is not for LexicalMatcher"),
-        (("rows.jsonl", "--model", "m", "--set", "stem=xx"), "The 'stem' parameter of LexicalMatcher must be one of"),
-        (("rows.jsonl", "--model", "m", "--set", "stem=en", "--set", "lemmatize=en"), "exclude each other"),
-        (("rows.jsonl", "--model", "m", "--memory-limit", "1GB"), "--memory-limit is not for LexicalMatcher"),
-        (("rows.jsonl", "--plan"), "LexicalMatcher has no plan"),
-        (("--label-texts", "nothing.ttl", "--model", "m"), "nothing.ttl"),
-    ],
-)
-def test_wrong_uses(
-    call: Any, rows: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], fault: str
-) -> None:
-    monkeypatch.chdir(rows)
-    outcome = call("train", "lexical", *arguments)
-    assert outcome.code in (1, 2) and fault in " ".join(outcome.err.split()), outcome.err
-    assert "Traceback" not in outcome.err

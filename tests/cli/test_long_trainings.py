@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from child_processes import python
+from processes import same_models
 
 from sylvan import data
 from sylvan.cli import app
@@ -41,10 +42,6 @@ def ended(at: int, by: int, *words: str) -> subprocess.CompletedProcess[bytes]:
     return python("-c", CHILD, str(at), str(by), *words, text=False)
 
 
-def arrays(folder: Path) -> list[bytes]:
-    return [path.read_bytes() for path in sorted(folder.glob("*.npy"), key=lambda path: path.name.split(".")[:-2])]
-
-
 @pytest.mark.skipif(os.name == "nt", reason="sends POSIX signals")
 def test_killed_then_interrupted_then_resumed(files: Any, call: Any, tmp_path: Path) -> None:
     words = ("train", "xr-linear", files("train.jsonl"), *TREE)
@@ -68,7 +65,8 @@ def test_killed_then_interrupted_then_resumed(files: Any, call: Any, tmp_path: P
     assert other.code == 2 and "is of another training: the parameter 'seed' was 0 and is 3" in other.err
     resumed = call(*words, "--resume", "--threads", "2")
     assert resumed.code == 0 and "nothing to resume" not in resumed.out
-    assert arrays(model) == arrays(tmp_path / "whole") and not work.exists()
+    same_models(model, tmp_path / "whole")
+    assert not work.exists()
     again = call(*words, "--resume")
     assert again.code == 0 and f"There is nothing to resume in {work}: training from the beginning." in again.out
 
@@ -86,7 +84,7 @@ def test_within_a_limit(files: Any, call: Any, tmp_path: Path, monkeypatch: pyte
     words = ("train", "xr-linear", files("train.jsonl"), *TREE, "-q")
     assert call(*words, "--model", str(tmp_path / "whole")).code == 0
     assert call(*words, "--model", str(tmp_path / "limited"), "--memory-limit", "40GB").code == 0
-    assert arrays(tmp_path / "limited") == arrays(tmp_path / "whole")
+    same_models(tmp_path / "limited", tmp_path / "whole")
     too_little = call(*words, "--model", str(tmp_path / "none"), "--memory-limit", "1MB")
     assert too_little.code == 1 and too_little.err.startswith("Error: --memory-limit is 1.0 MB, but ")
     wrong = call(*words, "--model", str(tmp_path / "none"), "--memory-limit", "much")
@@ -103,18 +101,11 @@ def test_a_mapped_matrix(files: Any, call: Any, tmp_path: Path) -> None:
                        ("read", files("X.train.npz"), files("Y.train.npz"))):  # fmt: skip
         outcome = call("train", "xr-linear", X, "--labels", Y, *TREE, "--model", str(tmp_path / name))
         assert outcome.code == 0 and "Read 240 rows" in outcome.err
-    assert arrays(tmp_path / "mapped") == arrays(tmp_path / "read")
+    same_models(tmp_path / "mapped", tmp_path / "read")
     evaluated = call("evaluate", str(tmp_path / "mapped"), str(tmp_path / "X"), "--labels", str(tmp_path / "Y"))
     assert evaluated.code == 0 and "240 rows" in evaluated.out
     without = call("train", "xr-linear", str(tmp_path / "X"), "--model", str(tmp_path / "none"))
     assert without.code == 2 and "is a CSR matrix in a folder of .npy files and holds no labels" in without.err
-
-
-def test_a_model_that_is_trained_in_one_piece(files: Any, call: Any, tmp_path: Path) -> None:
-    outcome = call("train", "neighbors", files("train.xmc"), "--model", str(tmp_path / "m"), "--memory-limit", "1GB")
-    assert outcome.code == 2
-    assert outcome.err == "Error: --memory-limit is not for NeighborRanker, which is trained in one piece.\n"
-    assert call("train", "neighbors", files("train.xmc"), "--model", str(tmp_path / "m"), "-q").code == 0
 
 
 def test_an_error_says_what_remains() -> None:

@@ -80,10 +80,6 @@ def test_fields_are_chosen(books: dict[str, str], call: Any, files: Any, tmp_pat
     ):
         outcome = call(*words, *given)
         assert outcome.code == 2 and sentence in outcome.err, outcome.err
-    outcome = call("predict", files.text_model, files("test.lines"), "--output-fields", "id")
-    assert outcome.code == 2 and "--output-fields is for fields with names, but" in outcome.err
-    outcome = call("predict", files.matrix_model, files("test.xmc"), "--output-fields", "id")
-    assert outcome.code == 2 and "--output-fields is for texts whose ranking" in outcome.err
 
 
 def test_a_field_that_the_output_has_itself_is_left_out_and_said(call: Any, files: Any, tmp_path: Path) -> None:

@@ -95,8 +95,6 @@ def test_a_missing_column_names_the_option(kind: str, call: Any, tmp_path: Path)
 
 
 @pytest.mark.parametrize("given", ["ab", "", '"'])
-def test_delimiters_that_are_none(given: str, call: Any, files: Any, tmp_path: Path) -> None:
+def test_delimiters_that_are_none(given: str, call: Any, tmp_path: Path) -> None:
     outcome = call("convert", write(tmp_path / "a.csv", ","), "-", "--to", "jsonl", "--delimiter", given)
     assert outcome.code == 2 and "must be one character such as ; or the word tab." in outcome.err
-    outcome = call("predict", files.text_model, files("test.jsonl"), "--delimiter", ";")
-    assert outcome.code == 2 and "--delimiter is for tables, but" in outcome.err

@@ -15,12 +15,15 @@ TREES = ("--set", "scorer=trees", "--set", "n_trees=3")
 QUICK = (*MEMBERS, *TREES, "--set", "member2__model=lexical")
 
 
+ROWS = 1200
+
+
 @pytest.fixture
 def rows(tmp_path: Path) -> Path:
-    """1,200 texts, each about one of six things."""
+    """Texts, each about one of six things."""
     things = ["whales", "bread", "verse", "engines", "stars", "rivers"]
-    texts = [f"note {at % 97} of {things[at % 6]} and part {at % 13}" for at in range(1200)]
-    labels = [[f"L{at % 6}", f"P{at % 13}"] if at % 3 else [f"L{at % 6}"] for at in range(1200)]
+    texts = [f"note {at % 97} of {things[at % 6]} and part {at % 13}" for at in range(ROWS)]
+    labels = [[f"L{at % 6}", f"P{at % 13}"] if at % 3 else [f"L{at % 6}"] for at in range(ROWS)]
     data.write_jsonl(tmp_path / "rows.jsonl", texts, labels)
     lines = [f"L{at}\t{thing}" for at, thing in enumerate(things)] + [f"P{at}\tpart {at}" for at in range(13)]
     (tmp_path / "names.tsv").write_text("\n".join([*lines, "N1\tsteam trains"]) + "\n", "utf-8")

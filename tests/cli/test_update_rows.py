@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.bits import bits
 
 import sylvan
 
@@ -20,10 +21,6 @@ def write(path: Path, labels: list[str], n: int = 12) -> str:
     return str(path)
 
 
-def content(folder: str) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
-
-
 @pytest.fixture
 def trained(call: Any, tmp_path: Path) -> str:
     rows, folder = write(tmp_path / "train.jsonl", list(WORDS)), str(tmp_path / "m")
@@ -33,10 +30,10 @@ def trained(call: Any, tmp_path: Path) -> str:
 
 def test_rows_are_learned_and_forgotten(call: Any, trained: str, tmp_path: Path) -> None:
     new = write(tmp_path / "new.jsonl", ["Railways", "Baking"], 3)
-    before = content(trained)
+    before = bits(Path(trained))
     planned = call("update", trained, new, "--plan")
     assert planned.code == 0 and planned.out.startswith(f"Would update {trained}: 6 rows learned. Nodes that would be")
-    assert content(trained) == before
+    assert bits(Path(trained)) == before
     outcome = call("update", trained, new)
     assert outcome.code == 0 and outcome.err.startswith(f"Read 6 rows from {new}: JSON lines of text")
     assert outcome.err.endswith(f"\nUpdated {trained}: 6 rows learned, 1 label added.\n")
@@ -86,10 +83,10 @@ def test_what_can_not_be_done_changes_nothing(
 ) -> None:
     for name, text in (("bad", "1\nx\n"), ("empty", ""), ("far", "36\n")):
         (tmp_path / name).write_text(text)
-    before = content(trained)
+    before = bits(Path(trained))
     outcome = call("update", trained, *(word.format(folder=tmp_path) for word in words))
     assert outcome.code == 2 and why in outcome.err and "Traceback" not in outcome.err
-    assert content(trained) == before
+    assert bits(Path(trained)) == before
 
 
 def test_buckets_learn_with_known_rows_beside(call: Any, tmp_path: Path) -> None:
@@ -99,12 +96,12 @@ def test_buckets_learn_with_known_rows_beside(call: Any, tmp_path: Path) -> None
     small = ("n_buckets=4", "n_repetitions=4", "hidden=16", "rounds=0", "batch_size=4", "learning_rate=0.01")
     options = [word for value in small for word in ("--set", value)]
     assert call("train", "irli", rows, "--model", folder, *options, "-q").code == 0
-    before = content(folder)
+    before = bits(Path(folder))
     refused = call("update", folder, new, "--rows", rows, "--precise")
     assert refused.code == 2 and "takes no 'precise'" in refused.err
     planned = call("update", folder, new, "--rows", rows, "--plan").out
     assert "shown to the networks, 8 times: 6 new ones and 36 known ones; about" in planned
-    assert content(folder) == before
+    assert bits(Path(folder)) == before
     learned = call("update", folder, new, "--rows", rows)
     assert learned.code == 0 and learned.err.endswith(f"\nUpdated {folder}: 6 rows learned, 1 label added.\n")
     assert sylvan.load(folder).rank(["railways", "bread"], k=1).names == [["Railways"], ["Baking"]]

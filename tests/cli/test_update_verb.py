@@ -12,6 +12,7 @@ from typing import Any
 import child_processes
 import numpy as np
 import pytest
+from kit.bits import bits
 
 import sylvan
 from sylvan import store
@@ -24,10 +25,6 @@ PROBES = ["bread and cakes", "whales at sea"]
 def model(files: Any, tmp_path: Path) -> str:
     shutil.copytree(files.text_model, tmp_path / "m")
     return str(tmp_path / "m")
-
-
-def content(folder: str) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
 
 
 def names_of(folder: str) -> list[str]:
@@ -67,19 +64,19 @@ def test_ids_of_a_model_over_matrices(call: Any, files: Any, tmp_path: Path) -> 
 
 def test_versions_are_kept_and_brought_back(call: Any, model: str) -> None:
     first = names_of(model)[0]
-    n_files = len(content(model))
+    n_files = len(bits(Path(model)))
     for name in ("v1", "v2", "v3"):
         assert call("update", model, "--rename", f"{names_of(model)[0]}={name}", "--keep", "2", "-q").code == 0
     assert call("update", model, "--undo", "--keep", "2").err == "Went back to the version before; 1 earlier is left.\n"
     assert names_of(model)[0] == "v2"
     assert call("update", model, "--undo", "-q").code == 0
     assert names_of(model)[0] == "v1"
-    before = content(model)
+    before = bits(Path(model))
     outcome = call("update", model, "--undo")
     assert outcome.code == 2 and "no earlier version" in outcome.err
-    assert content(model) == before and len(before) == n_files
+    assert bits(Path(model)) == before and len(before) == n_files
     assert call("update", model, "--rename", "v1=v4", "--keep", "0", "-q").code == 0
-    assert len(content(model)) == n_files, "nothing of the version before is left"
+    assert len(bits(Path(model))) == n_files, "nothing of the version before is left"
     assert call("update", model, "--undo").code == 2
     assert call("update", model, "--rename", f"v4={first}", "-q").code == 0
     assert sylvan.load(model, mmap=False).vocabulary_[0] == first
@@ -95,10 +92,10 @@ def test_a_model_in_use_goes_on_with_its_version(call: Any, model: str, tmp_path
 
 
 def test_a_plan_changes_nothing(call: Any, model: str) -> None:
-    before = content(model)
+    before = bits(Path(model))
     outcome = call("update", model, "--rename", f"{names_of(model)[0]}=new", "--plan")
     assert (outcome.code, outcome.out) == (0, f"Would update {model}: 1 label renamed.\n")
-    assert content(model) == before
+    assert bits(Path(model)) == before
 
 
 @pytest.mark.parametrize(
@@ -125,11 +122,11 @@ def test_what_can_not_be_done_changes_nothing(call: Any, model: str, tmp_path: P
     (tmp_path / "unknown").write_text(f"{names[0]}\nnever heard of\n")
     (tmp_path / "all").write_text("\n".join(names))
     (tmp_path / "one").write_text(names[0])
-    before = content(model)
+    before = bits(Path(model))
     outcome = call("update", model, *[word.format(*names, folder=tmp_path) for word in words])
     assert outcome.code == 2
     assert why.format(*names) in outcome.err and outcome.err.count("\n") == 1
-    assert content(model) == before
+    assert bits(Path(model)) == before
 
 
 def test_models_that_can_not_lose_labels_and_no_models(call: Any, tmp_path: Path) -> None:

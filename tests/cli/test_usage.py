@@ -91,6 +91,134 @@ WRONG = {
 }  # fmt: skip
 
 
+# The same of the verbs and their options, piece by piece.
+REFUSED = [
+    ("compress {text-model} -o {out} --max-size 2kB", "--max-size must be at least"),
+    ("compress {text-model} -o {out} --max-size little", "--max-size must be a number of bytes"),
+    ("compress {text-model} -o {out} --rows -", "--rows is read twice, before and after: stdin can't be."),
+    ("compress {text-model} -o {out} --rows nowhere.jsonl", "nowhere.jsonl"),
+    ("compress {text-model} -o {out} --weight-dtype uint2", "'uint2' is not one of"),
+    ("tune {train.jsonl} --model {out} -q --metric accuracy", "--metric must be one of P@k"),
+    ("tune {train.jsonl} --model {out} -q --budget soon", "--budget must be a number of seconds above 0"),
+    ("tune {train.jsonl} --model {out} -q --budget 1us",
+     "The budget of 0.001 ms is too short: training the default model once"),
+    ("tune {train.jsonl} --model {out} -q --max-trials 0", "Invalid value for '--max-trials'"),
+    ("tune {train.jsonl} --model {out} -q --max-size 20 --max-trials 1", "the names of the 6 labels alone take"),
+    ("tune {train.jsonl} --model {out} -q --max-latency 1us --max-trials 1",
+     "No setting that was tried holds to the limits"),
+    ("tune {train.jsonl} --model {out} -q --groups none --max-trials 1", "has no field 'none'"),
+    ("tune {train.jsonl} --model {out} -q --report {train.jsonl}", "The report is a folder, but"),
+    ("tune {train.jsonl} --model {out} -q --holdout first", "Invalid value for '--holdout'"),
+    ("train ensemble {train.jsonl} --model {out}",
+     "An ensemble takes --preset, or members numbered from 0, such as member0__model=xr-linear"),
+    ("train ensemble {train.jsonl} --model {out} --set member1__model=neighbors", "Got member1 instead"),
+    ("train ensemble {train.jsonl} --model {out} --set member0__model=svm",
+     "The model of member0 must be one of 'xr-linear', 'neighbors', 'lexical'"),
+    ("train ensemble {train.jsonl} --model {out} --set member0__beam=5",
+     "'xr-transformer', 'x-transformer'. Got None instead."),
+    ("train ensemble {train.jsonl} --model {out} --set member0__model=xr-linear --set member0__beam=0",
+     "member0: The 'beam' parameter of XRLinear must be"),
+    ("train ensemble {train.jsonl} --model {out} --set member0__model=xr-linear --set member0__text__ngrams=0",
+     "member0: The 'ngrams' parameter"),
+    ("train ensemble {train.jsonl} --model {out} --set member0__model=xr-linear --set how=often",
+     "The 'how' parameter of Ensemble must be"),
+    ("train ensemble {train.jsonl} --model {out} --set member0__model=xr-linear --set weights=a",
+     "The 'weights' parameter of Ensemble must be"),
+    ("train ensemble {train.xmc} --model {out} --set member0__model=neighbors --set member0__text__min_df=2",
+     "The members have parameters of vectorisers"),
+    ("train ensemble {train.xmc} --model {out} --preset accurate", "but the training file is a matrix"),
+    ("train ensemble {train.jsonl} --model {out} --preset best", "'accurate'"),
+    ("ensemble {text-model} {text-model} --model {out} --weights 1,x", "--weights takes numbers"),
+    ("ensemble {text-model} {text-model} --model {out} --weights 1", "names 1 weight for 2 members"),
+    ("ensemble {text-model} {text-model} --model {out} --weights 1,1 --fit-weights dev.jsonl", "exclude each other"),
+    ("ensemble {text-model} {text-model} --model {out} --calibrate a --fit-weights b --labels c",
+     "--labels is for one file"),
+    ("explain {text-model} --text a --label baking", "no label 'baking' among the 6 of this model. Did you mean"),
+    ("explain {text-model} {test.jsonl} --text a", "Give INPUT or --text, not both."),
+    ("explain {text-model} {test.jsonl} --row 60",
+     "test.jsonl has 60 rows: there is no row 60, as the first is row 0."),
+    ("explain {matrix-model} {X.test.npz} --row 99",
+     "X.test.npz has 60 rows: there is no row 99, as the first is row 0."),
+    ("explain {matrix-model} --text a", "--text is for models over text"),
+    ("explain {matrix-model} {X.test.npz} --label x",
+     "--label takes an id, as this model knows no names (--label-names)."),
+    ("explain {matrix-model} {X.test.npz} --label 6", "label must be an id in [0, 6). Got 6 instead."),
+    ("explain {text-model} --text a --label-names {test.lines}", "--label-names is for matrices"),
+    ("explain {matrix-model} {X.test.npz} --feature-names {test.lines}",
+     "--feature-names has 60 names, but the model has"),
+    ("explain {text-model} {X.test.npz}", "takes text, but"),
+    ("explain {text-model} --text a --examples {X.train.npz}", "takes text, but"),
+    ("explain {text-model} --text a --examples {missing.jsonl}", "There is no file"),
+    ("explain {text-model} --text a --set cost=2", "matters in training alone"),
+    ("explain {text-model} --text a --row -1", "-1 is not in the range"),
+    ("train xr-linear {train.jsonl} --test {missing.jsonl} --model {out}", "There is no file"),
+    ("train xr-linear {train.jsonl} --test {test.xmc} --model {out}", "takes text, but"),
+    ("train xr-linear {train.xmc} --test {test.jsonl} --model {out}", "takes matrices, but"),
+    ("train xr-linear {train.jsonl} --test {test.lines} --model {out}", "holds no labels"),
+    ("train xr-linear {train.xmc} --test {X.test.npz} --model {out}", "holds no labels: give them with --labels Y.npz"),
+    ("train xr-linear {train.xmc} --test-labels {Y.test.npz} --model {out}", "--test-labels goes with --test"),
+    ("train xr-linear - --test - --model {out}", "stdin can't be both the training file and the --test file."),
+    ("inspect {missing}", "there is no such folder"),
+    ("predict {matrix-model} {X.test.npz} --threshold 0.5 --precision 0.9",
+     "predict takes one rule for when to stop. Got threshold and precision"),
+    ("predict {matrix-model} {X.test.npz} --expected f1 --threshold 0", "Got threshold and expected"),
+    ("predict {matrix-model} {X.test.npz} --threshold 2", "--threshold must be"),
+    ("predict {matrix-model} {X.test.npz} --precision 0", "--precision must be"),
+    ("predict {matrix-model} {X.test.npz} --expected f2", "--expected must be 'f1' or None"),
+    ("train xr-linear {train.xmc} --plan --memory-limit 1GB",
+     "A plan is of a training in one piece, without --memory-limit"),
+    ("train xr-linear {train.xmc} --plan --checkpoint work",
+     "A plan is of a training in one piece, without --checkpoint"),
+    ("train xr-linear {train.xmc} --plan --resume", "A plan is of a training in one piece, without --resume"),
+    ("train xr-linear {train.jsonl} --model {out} --preset best",
+     "The presets of XRLinear are fast, balanced, accurate. Got 'best' instead."),
+    ("train neighbors {train.jsonl} --model {out} --preset fast",
+     "--preset is not for NeighborRanker, which has none."),
+    ("train xr-transformer {train.jsonl} --model {out} --preset small",
+     "'preset' parameter of XRTransformer must be one of"),
+    ("train xr-linear {train.jsonl} --model {out} --stem english",
+     "The 'stem' parameter of TfidfVectorizer must be one of 'ar', 'ca'"),
+    ("train xr-linear {train.jsonl} --model {out} --stem en --lemmatize en", "as its stem or as its lemma"),
+    ("train beam-tree {train.jsonl} --model {out} --set loss=hinge", "must be one of 'cane', 'softmax'"),
+    ("train beam-tree {train.jsonl} --model {out} --set tree=oak", "one of 'kmeans', 'random', 'frequency'"),
+    ("train beam-tree {train.jsonl} --model {out} --set class_weight=heavy", "must be None, 'balanced'"),
+    ("train beam-tree {train.jsonl} --model {out} --memory-limit 1GB", "--memory-limit is not for BeamTreeClassifier"),
+    ("train beam-tree {train.jsonl} --model {out}", "must name one class in each row"),
+    ("train lexical --model {out}", "Missing argument 'TRAIN'"),
+    ("train lexical --model {out} --label-texts names", "Missing argument 'TRAIN'"),
+    ("train lexical {train.jsonl} --model {out} --set-text min_df=2", "--set-text is not for LexicalMatcher"),
+    ("train lexical {train.jsonl} --model {out} --set stem=xx",
+     "The 'stem' parameter of LexicalMatcher must be one of"),
+    ("train lexical {train.jsonl} --model {out} --set stem=en --set lemmatize=en", "exclude each other"),
+    ("train lexical {train.jsonl} --model {out} --memory-limit 1GB", "--memory-limit is not for LexicalMatcher"),
+    ("train lexical {train.jsonl} --plan", "LexicalMatcher has no plan"),
+    ("train lexical --label-texts {nothing.ttl} --model {out}", "nothing.ttl"),
+    ("train xr-linear {train.jsonl} --model {out} --label-texts nowhere.tsv", "nowhere.tsv"),
+    ("train xr-linear {train.jsonl} --model {out} --label-texts names --memory-limit 4GB",
+     "--label-texts and --memory-limit don't go together"),
+    ("train xr-linear {train.jsonl} --model {out} --label-encoder anything",
+     "--label-encoder encodes texts of labels: give them by --label-texts."),
+    ("train xr-linear {train.jsonl} --model {out} --label-texts names --label-encoder nowhere", "nowhere"),
+    ("convert {test.jsonl} {out}.npz",
+     "is JSON lines of text, and a CSR matrix in an .npz holds features: those are made"),
+    ("convert {test.xmc} {out}.csv", "holds texts, which can't be had back from features"),
+    ("convert {test.jsonl} {out}", "doesn't tell its format: say it with --to, one of jsonl, lines, csv"),
+    ("convert {test.xmc} {out}.npz", "doesn't: say with --output-labels Y.npz"),
+    ("convert {test.xmc} {out}.svm --output-labels y.npz", "--output-labels is for .npz, .npy and csr"),
+    ("convert {test.jsonl} {out}.txt --to lines", "has labels, and plain text holds none"),
+    ("convert {test.jsonl} {out}.csv --items x", "--items is for PECOS's files, but"),
+    ("convert {test.jsonl} {out}.csv --header", "--header is for tables, but"),
+    ("convert {test.xmc} {out}.svm --label-separator ,", "--label-separator is for text, but"),
+    ("convert {test.jsonl} {out}.csv --from csv --format tsv", "--from and --format say the same thing"),
+    ("train neighbors {train.xmc} --model {out} --memory-limit 1GB",
+     "Error: --memory-limit is not for NeighborRanker, which is trained in one piece."),
+    ("predict {text-model} {test.jsonl} --delimiter ;", "--delimiter is for tables, but"),
+    ("predict {text-model} {test.lines} --output-fields id", "--output-fields is for fields with names, but"),
+    ("predict {matrix-model} {test.xmc} --output-fields id", "--output-fields is for texts whose ranking"),
+    ("predict {text-model} - --denied -", "Only one of INPUT, --allowed and --denied can be read from stdin."),
+]  # fmt: skip
+
+
 @pytest.fixture
 def fill(files: Any, tmp_path: Path) -> Callable[[str], list[str]]:
     """The words of a command line, with {name} replaced by the path of a file of the corpus."""
@@ -120,6 +248,13 @@ def test_wrong_usage(case: str, call: Any, fill: Any, tmp_path: Path) -> None:
     line, piece = WRONG[case]
     sentence = sentence_of(call(*fill(line), stdin=b"1 0:1\n"))
     assert re.search(piece, sentence), sentence
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("line", "piece"), REFUSED, ids=[line for line, _ in REFUSED])
+def test_refused(line: str, piece: str, call: Any, fill: Any, tmp_path: Path) -> None:
+    sentence = sentence_of(call(*fill(line), stdin=b'{"text": "bread", "labels": ["Baking"]}\n'))
+    assert piece in sentence
     assert list(tmp_path.iterdir()) == []
 
 
@@ -221,3 +356,10 @@ def test_too_little_memory_is_one_sentence_and_exit_1(call: Any, files: Any, mon
     monkeypatch.setattr("sylvan.data.formats.rankings._Lines.write", greedy)
     outcome = call("predict", files.text_model, files("test.jsonl"))
     assert (outcome.code, outcome.err) == (1, "Error: there is not enough memory for this.\n")
+
+
+@pytest.mark.parametrize("verb", ["train xr-linear", "train neighbors", "train beam-tree", "predict"])
+def test_the_help_names_the_formats_of_texts(verb: str, call: Any) -> None:
+    introduction = call(*verb.split(), "--help").out.split("Examples:")[0]
+    for name in ("JSONL", "CSV", "TSV", "fastText", "PECOS", "Annif", "Parquet"):
+        assert name in introduction, f"{name} is missing"

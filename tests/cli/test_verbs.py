@@ -49,21 +49,6 @@ def test_predict_on_text(name: str, call: Any, files: Any) -> None:
     assert [row["labels"] for row in rows(outcome.out)] == sylvan.load(files.text_model).rank(texts, k=2).names
 
 
-def test_ensembles_are_used_like_any_model(call: Any, files: Any, tmp_path: Path) -> None:
-    for name, inputs, folder in (
-        ("texts", "test.jsonl", files.text_model),
-        ("matrices", "X.test.npz", files.matrix_model),
-    ):
-        labels = ("--labels", files("Y.test.npz")) if name == "matrices" else ()
-        saved = str(tmp_path / name)
-        sylvan.Ensemble.of_fitted([sylvan.load(folder), sylvan.load(folder)]).save(saved)
-        one, both = (call("predict", model, files(inputs), "-k", "2", "--threads", "2") for model in (folder, saved))
-        assert both.code == 0, both.err
-        assert [row["labels"] for row in rows(both.out)] == [row["labels"] for row in rows(one.out)]
-        measured = call("evaluate", saved, files(inputs), *labels)
-        assert measured.code == 0, measured.err
-
-
 @pytest.mark.parametrize("name", ["train.xmc", "train.txt", "train.xmc.gz", "train-headless.txt", "train.svm",
                                   "train-from-1.svm", "X.train.npz", "X.train.npy"])  # fmt: skip
 def test_training_on_any_matrix_gives_the_same_model(name: str, call: Any, files: Any, tmp_path: Path) -> None:
@@ -176,15 +161,12 @@ def test_rows_without_anything_are_ranked_too(
     assert len(rows(call("predict", files.matrix_model, str(tmp_path / "a.xmc")).out)) == expected
 
 
-def test_rare_labels_first(call: Any, files: Any) -> None:
+@pytest.mark.parametrize(("name", "value"), [("tail", "psp:0.6,2.6"), ("beam", 1)])
+def test_parameters_when_ranking(name: str, value: Any, call: Any, files: Any) -> None:
     texts = data.read_jsonl(files("test.jsonl")).texts
-    found = rows(call("predict", files.text_model, files("test.jsonl"), "-k", "2", "--set", "tail=psp:0.6,2.6").out)
-    expected = sylvan.load(files.text_model).rank(texts, k=2, tail="psp:0.6,2.6").names
+    found = rows(call("predict", files.text_model, files("test.jsonl"), "-k", "2", "--set", f"{name}={value}").out)
+    expected = sylvan.load(files.text_model).rank(texts, k=2, **{name: value}).names
     assert [row["labels"] for row in found] == expected
-
-
-def test_beam_when_ranking(call: Any, files: Any) -> None:
-    assert call("predict", files.text_model, files("test.jsonl"), "--set", "beam=1").code == 0
 
 
 def test_evaluate_prints_the_metrics(call: Any, files: Any, tmp_path: Path) -> None:
@@ -240,11 +222,6 @@ def test_evaluate_prints_calibration_and_slices(call: Any, files: Any, tmp_path:
         assert f"{line}{100 * measured['F1']:.2f}, micro {100 * measured['micro-F1']:.2f}" in call(*words, *given).out
 
 
-def test_evaluate_gives_json_alone_on_stdout(call: Any, files: Any) -> None:
-    outcome = call("evaluate", files.text_model, files("test.jsonl"), "--json", "-")
-    assert json.loads(outcome.out)["rows_measured"] == 60
-
-
 def test_the_same_measures_for_text_and_matrices(call: Any, files: Any) -> None:
     text = call("evaluate", files.text_model, files("test.jsonl"))
     matrix = call("evaluate", files.matrix_model, files("test.xmc"))
@@ -266,13 +243,6 @@ def test_unknown_labels_are_counted(call: Any, files: Any, tmp_path: Path) -> No
     data.write_jsonl(tmp_path / "b.jsonl", ["music"], [["Opera"]])
     outcome = call("evaluate", files.text_model, str(tmp_path / "b.jsonl"))
     assert outcome.code == 2 and "no row has a label that the model knows" in outcome.err
-
-
-def test_training_over_a_model_replaces_it(call: Any, files: Any, tmp_path: Path) -> None:
-    folder = str(tmp_path / "m")
-    for name in ("train.xmc", "train.jsonl"):
-        assert call("train", "xr-linear", files(name), "--model", folder).code == 0
-    assert isinstance(sylvan.load(folder), sylvan.TextModel)
 
 
 def test_more_labels_asked_for_than_there_are(call: Any, files: Any, tmp_path: Path) -> None:
@@ -333,12 +303,6 @@ def test_irli(call: Any, files: Any, tmp_path: Path) -> None:
     assert plan.code == 2 and "IRLIClassifier has no plan: only trainings of XRLinear" in plan.err
     wrong = call(*words, "--set", "rounds=often")
     assert wrong.code == 2 and "'auto'" in wrong.err
-
-
-@pytest.mark.parametrize("option", [["--memory-limit", "1GB"], ["--checkpoint", "work"], ["--resume"]])
-def test_a_plan_is_of_a_training_in_one_piece(call: Any, files: Any, option: list[str]) -> None:
-    outcome = call("train", "xr-linear", files("train.xmc"), "--plan", *option)
-    assert outcome.code == 2 and f"A plan is of a training in one piece, without {option[0]}" in outcome.err
 
 
 def test_a_verb_without_a_model_shows_its_help(call: Any) -> None:
@@ -412,21 +376,6 @@ def test_predict_names_what_a_rule_picks(call: Any, files: Any) -> None:
     assert [json.loads(line)["labels"] for line in found.splitlines()] == expected
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("--threshold 0.5 --precision 0.9", "predict takes one rule for when to stop. Got threshold and precision"),
-        ("--expected f1 --threshold 0", "Got threshold and expected"),
-        ("--threshold 2", "--threshold must be"),
-        ("--precision 0", "--precision must be"),
-        ("--expected f2", "--expected must be 'f1' or None"),
-    ],
-)
-def test_predict_refuses_rules(call: Any, files: Any, words: str, message: str) -> None:
-    outcome = call("predict", files.matrix_model, files("X.test.npz"), *words.split())
-    assert outcome.code == 2 and message in outcome.err and outcome.out == ""
-
-
 def test_a_file_of_labels_far_apart_costs_what_any_other_does(call: Any, tmp_path: Path) -> None:
     rows = {"7": "1:1", "2000000000": "2:1", "50": "3:1"}
     (tmp_path / "train.svm").write_text("".join(f"{label} {row}\n" * 3 for label, row in rows.items()))
@@ -444,11 +393,12 @@ def test_presets_are_parameters_behind_those_that_are_set(name: str, call: Any, 
     assert sylvan.load(model).model.get_params() == XRLinear.preset(name, n_trees=2).get_params()
 
 
-def test_presets_that_there_are_not(call: Any, files: Any, tmp_path: Path) -> None:
-    words = [files("train.jsonl"), "--model", str(tmp_path / "model"), "--preset"]
-    said = call("train", "xr-linear", *words, "best")
-    assert said.code == 2 and "The presets of XRLinear are fast, balanced, accurate. Got 'best' instead." in said.err
-    assert "--preset is not for NeighborRanker, which has none." in call("train", "neighbors", *words, "fast").err
-    said = call("train", "xr-transformer", *words, "small")
-    assert "'preset' parameter of XRTransformer must be one of" in said.err
-    assert not (tmp_path / "model").exists()
+@pytest.mark.parametrize("option", ["stem", "lemmatize"])
+def test_a_model_of_stems_or_lemmas(option: str, files: Any, call: Any, tmp_path: Path) -> None:
+    pytest.importorskip("snowballstemmer")
+    pytest.importorskip("simplemma")
+    words = ("train", "xr-linear", files("train.jsonl"), "--model", str(tmp_path / "m"))
+    assert call(*words, f"--{option}", "en").code == 0
+    assert getattr(sylvan.load(tmp_path / "m").vectorizer, option) == "en"
+    assert call("predict", str(tmp_path / "m"), files("test.jsonl"), "-k", "1").code == 0
+    assert call("plan", "xr-linear", files("train.jsonl"), f"--{option}", "en").code == 0

@@ -55,8 +55,3 @@ def test_labels_that_are_not_known(
     model, name = (files.text_model, "test.jsonl") if text else (files.matrix_model, "test.xmc")
     outcome = call("predict", model, files(name), "--allowed", str(path))
     assert outcome.code != 0 and f"{path}, {sentence}" in outcome.err and outcome.out == ""
-
-
-def test_stdin_is_read_once(call: Any, files: Any) -> None:
-    outcome = call("predict", files.text_model, "-", "--denied", "-", stdin=b"bread\n")
-    assert outcome.code != 0 and "Only one of INPUT, --allowed and --denied can be read from stdin." in outcome.err

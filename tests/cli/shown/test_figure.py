@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -30,17 +29,13 @@ def test_png_and_svg(call: Any, files: Any, tmp_path: Path) -> None:
 
 
 def test_labels_that_the_model_does_not_know_are_drawn_as_missed(call: Any, files: Any, tmp_path: Path) -> None:
-    rows = [json.loads(line) for line in Path(files("test.jsonl")).read_text("utf-8").splitlines()]
-    rows[0]["labels"].append("Nobody knows this one")
-    (tmp_path / "more.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
-    path = tmp_path / "more.svg"
-    outcome = call("evaluate", files.text_model, str(tmp_path / "more.jsonl"), "-q", "--figure", str(path))
-    assert outcome.code == 0 and "Reliability" in path.read_text("utf-8"), outcome
-
-
-def test_an_evaluation_of_a_matrix_model_is_drawn_too(call: Any, files: Any, tmp_path: Path) -> None:
-    outcome = call("evaluate", files.matrix_model, files("test.xmc"), "-q", "--figure", str(tmp_path / "m.pdf"))
-    assert outcome.code == 0 and (tmp_path / "m.pdf").read_bytes().startswith(b"%PDF")
+    """Of a model over matrices, as a PDF."""
+    first, row, *rows = Path(files("test.xmc")).read_text().splitlines()
+    n, d, labels = first.split()
+    (tmp_path / "more.xmc").write_text("\n".join([f"{n} {d} {int(labels) + 1}", f"{labels},{row}", *rows]) + "\n")
+    path = tmp_path / "m.pdf"
+    outcome = call("evaluate", files.matrix_model, str(tmp_path / "more.xmc"), "-q", "--figure", str(path))
+    assert outcome.code == 0 and path.read_bytes().startswith(b"%PDF"), outcome
 
 
 WRONG = {

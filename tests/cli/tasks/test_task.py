@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from pathlib import Path
@@ -11,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 from child_processes import python
-from processes import start
-from waiting import PATIENCE, until
+from task_results import results
 
+from sylvan.cli import task_runs
 from sylvan.cli.task import TASKS
 
 SMALL = (
@@ -32,12 +31,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def results(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "results.json").read_text())
-    return found
-
-
-def test_a_language_model(call: Any, texts: Path, tmp_path: Path) -> None:
+def test_a_language_model(call: Any, texts: Path, pictures: None, tmp_path: Path) -> None:
     out = tmp_path / "run"
     outcome = call("task", "language-model", str(texts), *SMALL, "--epochs", "2", "--out", str(out))
     assert outcome.code == 0, outcome.err
@@ -83,25 +77,17 @@ def test_it_resumes(call: Any, texts: Path, tmp_path: Path) -> None:
     assert "There is nothing to resume" in anew.out
 
 
-def test_several_seeds(call: Any, texts: Path, tmp_path: Path) -> None:
+def test_several_seeds_with_parameters_of_sampler_and_loss(call: Any, texts: Path, tmp_path: Path) -> None:
     parts = [str(texts / f"{name}.txt") for name in ("train", "valid", "test")]
     out = tmp_path / "run"
-    words = ("--seed", "0", "--seed", "3", "--epochs", "1", "--out", str(out))
-    outcome = call("task", "language-model", *parts, *SMALL, *words)
-    assert outcome.code == 0 and "Over 2 seeds: test perplexity" in outcome.out
+    words = ("--seed", "0", "--seed", "3", "--epochs", "1", "--out", str(out), "--set-sampler", "power=0.5",
+             "--loss", "sampled-softmax", "--set-loss", "correction=drawn")  # fmt: skip
+    outcome = call("task", "language-model", *parts, *SMALL, "--sampler", "unigram", *words)
+    assert outcome.code == 0 and "Over 2 seeds: test perplexity" in outcome.out, outcome.err
     each = [results(out / f"seed-{seed}")["test"]["perplexity"] for seed in (0, 3)]
     assert results(out)["test"]["perplexity"]["values"] == each and each[0] != each[1]
     assert results(out)["test"]["perplexity"]["mean"] == pytest.approx(sum(each) / 2)
-
-
-def test_parameters_of_sampler_and_loss(call: Any, texts: Path, tmp_path: Path) -> None:
-    words = (
-        "--sampler", "unigram", "--set-sampler", "power=0.5", "--loss", "sampled-softmax", "--set-loss",
-        "correction=drawn", "--epochs", "1",
-    )  # fmt: skip
-    outcome = call("task", "language-model", str(texts), *SMALL, *words, "--out", str(tmp_path / "run"))
-    assert outcome.code == 0, outcome.err
-    settings = results(tmp_path / "run")["settings"]
+    settings = results(out)["settings"]
     assert settings["sampler_parameters"] == {"power": 0.5} and settings["loss_parameters"] == {"correction": "drawn"}
 
 
@@ -190,15 +176,21 @@ def test_the_list_of_tasks_loads_no_pytorch() -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="sends a POSIX signal")
-def test_interrupted_it_says_what_is_left(call: Any, texts: Path, tmp_path: Path) -> None:
+def test_interrupted_it_says_what_is_left(
+    call: Any, texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    say = task_runs.say
+
+    def interrupt(given: Any, line: str) -> None:
+        say(given, line)
+        if line.startswith("Epoch 2"):
+            os.kill(os.getpid(), signal.SIGINT)
+
     out = tmp_path / "run"
-    words = ("task", "language-model", str(texts), *SMALL, "--epochs", "100000", "--out", str(out))
-    process = start(*words)
-    until(lambda: (out / "results.json").exists() or process.poll() is not None, "no epoch ends")
-    assert process.poll() is None
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 1 and b"Traceback" not in err
-    sentence = err.decode().strip()
-    assert sentence.startswith("Interrupted; what is trained so far lies in") and "--resume" in sentence
-    assert call(*words[:-4], "--epochs", "1", "--out", str(out), "--resume").code == 0
+    words = ("task", "language-model", str(texts), *SMALL, "--out", str(out))
+    with monkeypatch.context() as patched:
+        patched.setattr(task_runs, "say", interrupt)
+        stopped = call(*words, "--epochs", "100000")
+    assert stopped.code == 1 and "Traceback" not in stopped.err
+    assert stopped.err.startswith("Interrupted; what is trained so far lies in") and "--resume" in stopped.err
+    assert call(*words, "--epochs", "2", "--resume").code == 0
