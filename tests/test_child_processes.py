@@ -70,8 +70,7 @@ def test_has_ended() -> None:
 
 @posix
 @shown
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_what_a_killed_pytest_leaves_is_ended(number: int, tmp_path: Path) -> None:
+def test_what_a_killed_pytest_leaves_is_ended(tmp_path: Path) -> None:
     text = f"""
 import sys, time
 from pathlib import Path
@@ -86,7 +85,7 @@ def test_runs() -> None:
     process = start(pytest_command(tmp_path, text), stdout=subprocess.DEVNULL, env=environment(TESTS))
     pids = numbers(tmp_path / "pids", 4)
     assert all(alive(pid) for pid in pids)
-    process.send_signal(number)
+    process.kill()
     process.wait()
     until(lambda: not any(alive(pid) for pid in pids), lambda: f"these live on: {[p for p in pids if alive(p)]}")
 

@@ -76,6 +76,13 @@ def _error(status: int, code: str | None = None, message: str = "refused") -> An
     return Answer(status, {"error": message}, headers)
 
 
+class Refused(Exception):
+    """What is asked is answered with an error."""
+
+    def __init__(self, *given: Any, **options: Any) -> None:
+        self.answer = _error(*given, **options)
+
+
 class Hub:
     """The repositories and what is done with them; :func:`hub_server` serves one."""
 
@@ -118,7 +125,10 @@ class Hub:
             for method, pattern, call in self._routes():
                 match = re.fullmatch(pattern, urlsplit(asked.path).path)
                 if match and method == asked.method.replace("HEAD", "GET"):
-                    return call(asked, *map(unquote, match.groups()))
+                    try:
+                        return call(asked, *map(unquote, match.groups()))
+                    except Refused as refused:
+                        return refused.answer
         return _error(404, message=f"no route for {asked.method} {asked.path}")
 
     def _routes(self) -> list[tuple[str, str, Callable[..., Answer]]]:
@@ -139,23 +149,25 @@ class Hub:
             ("GET", f"/{name}/resolve/([^/]+)/(.+)", self._resolve),
         ]
 
-    def _readable(self, asked: Request, name: str) -> Repo | Answer:
+    def _readable(self, asked: Request, name: str) -> Repo:
         if asked.token not in (None, READER, WRITER):
-            return _error(401, message="Invalid credentials in Authorization header")
+            raise Refused(401, message="Invalid credentials in Authorization header")
         repo = self.repos.get(name)
         if repo is None or (repo.private and asked.token is None):
-            return _error(401 if asked.token is None else 404, "RepoNotFound", "Repository not found")
+            raise Refused(401 if asked.token is None else 404, "RepoNotFound", "Repository not found")
         return repo
 
-    def _writable(self, asked: Request, name: str) -> Repo | Answer:
+    def _need_writer(self, asked: Request, message: str = "You don't have the rights to write") -> None:
+        if asked.token != WRITER:
+            raise Refused(401 if asked.token is None else 403, message=message)
+
+    def _writable(self, asked: Request, name: str) -> Repo:
         repo = self._readable(asked, name)
-        if isinstance(repo, Repo) and asked.token != WRITER:
-            return _error(401 if asked.token is None else 403, message="You don't have the rights to write")
+        self._need_writer(asked)
         return repo
 
     def _create(self, asked: Request) -> Answer:
-        if asked.token != WRITER:
-            return _error(401 if asked.token is None else 403, message="You can't create a model there")
+        self._need_writer(asked, "You can't create a model there")
         wanted = json.loads(asked.body)
         name = f"{wanted['organization']}/{wanted['name']}"
         url = {"url": f"{self.url}/{name}", "name": name, "id": name}
@@ -181,23 +193,22 @@ class Hub:
                 assert result["dataset"]["name"] and all("value" in one and one["type"] for one in result["metrics"])
         return Answer(200, {"errors": [], "warnings": []})
 
-    def _at(self, repo: Repo, revision: str) -> str | Answer:
-        return repo.resolve(revision) or _error(404, "RevisionNotFound", f"Invalid rev id: {revision}")
+    def _at(self, repo: Repo, revision: str) -> str:
+        commit = repo.resolve(revision)
+        if commit is None:
+            raise Refused(404, "RevisionNotFound", f"Invalid rev id: {revision}")
+        return commit
 
     def _info(self, asked: Request, name: str, revision: str = "main") -> Answer:
         repo = self._readable(asked, name)
-        commit = self._at(repo, revision) if isinstance(repo, Repo) else repo
-        if not isinstance(repo, Repo) or not isinstance(commit, str):
-            return commit if isinstance(commit, Answer) else _error(500)
+        commit = self._at(repo, revision)
         siblings = [{"rfilename": path} for path in repo.commits[commit]]
         value = {"_id": "0", "id": name, "modelId": name, "sha": commit, "private": repo.private, "siblings": siblings}
         return Answer(200, {**value, "tags": [], "downloads": 0, "likes": 0})
 
     def _tree(self, asked: Request, name: str, revision: str) -> Answer:
         repo = self._readable(asked, name)
-        commit = self._at(repo, revision) if isinstance(repo, Repo) else repo
-        if not isinstance(repo, Repo) or not isinstance(commit, str):
-            return commit if isinstance(commit, Answer) else _error(500)
+        commit = self._at(repo, revision)
         entries = []
         for path, data in repo.commits[commit].items():
             entry: dict[str, Any] = {"type": "file", "path": path, "size": len(data), "oid": blob_id(data)}
@@ -208,8 +219,6 @@ class Hub:
 
     def _branch(self, asked: Request, name: str, branch: str) -> Answer:
         repo = self._writable(asked, name)
-        if not isinstance(repo, Repo):
-            return repo
         if branch in repo.refs:
             return _error(409, message="Reference already exists")
         repo.refs[branch] = repo.refs["main"]
@@ -217,10 +226,7 @@ class Hub:
 
     def _preupload(self, asked: Request, name: str, revision: str) -> Answer:
         repo = self._writable(asked, name)
-        commit = self._at(repo, revision) if isinstance(repo, Repo) else repo
-        if not isinstance(repo, Repo) or not isinstance(commit, str):
-            return commit if isinstance(commit, Answer) else _error(500)
-        there = repo.commits[commit]
+        there = repo.commits[self._at(repo, revision)]
         answers = []
         for wanted in json.loads(asked.body)["files"]:
             path, lfs = wanted["path"], wanted["path"].endswith(_LFS)
@@ -231,9 +237,7 @@ class Hub:
         return Answer(200, {"files": answers})
 
     def _batch(self, asked: Request, name: str) -> Answer:
-        repo = self._writable(asked, name)
-        if not isinstance(repo, Repo):
-            return repo
+        self._writable(asked, name)
         objects = []
         for wanted in json.loads(asked.body)["objects"]:
             actions = {
@@ -259,9 +263,7 @@ class Hub:
 
     def _commit(self, asked: Request, name: str, branch: str) -> Answer:
         repo = self._writable(asked, name)
-        commit = self._at(repo, branch) if isinstance(repo, Repo) else repo
-        if not isinstance(repo, Repo) or not isinstance(commit, str):
-            return commit if isinstance(commit, Answer) else _error(500)
+        commit = self._at(repo, branch)
         files, message = dict(repo.commits[commit]), ""
         for line in asked.body.decode().splitlines():
             key, value = (entry := json.loads(line))["key"], entry["value"]
@@ -280,9 +282,7 @@ class Hub:
 
     def _resolve(self, asked: Request, name: str, revision: str, path: str) -> Answer:
         repo = self._readable(asked, name)
-        commit = self._at(repo, revision) if isinstance(repo, Repo) else repo
-        if not isinstance(repo, Repo) or not isinstance(commit, str):
-            return commit if isinstance(commit, Answer) else _error(500)
+        commit = self._at(repo, revision)
         data = repo.commits[commit].get(path)
         if data is None:
             return _error(404, "EntryNotFound", "Entry not found")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pickle
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import child_processes
+import numpy as np
 import pytest
 from hub_models import LABELS, TEXTS
 from hub_server import Hub
@@ -24,6 +26,7 @@ from sylvan.models.blocks import set_threads
 from sylvan.store import manifest
 
 NAME = "someone/books"
+Change = Callable[[dict[str, bytes], Path], dict[str, bytes]]  # of the files; a place for what shouldn't be written
 
 
 class Trap:
@@ -81,58 +84,72 @@ def test_pickles_are_neither_downloaded_nor_opened(hub: Hub, there: Any, tmp_pat
     assert not (tmp_path / "sprung").exists()
 
 
-def test_an_array_of_pickled_objects(hub: Hub, there: Any, tmp_path: Path) -> None:
-    import io
+def in_array(data: Callable[[bytes, Path], bytes]) -> Change:
+    """Another content of the first array."""
 
-    import numpy as np
+    def change(files: dict[str, bytes], place: Path) -> dict[str, bytes]:
+        name = next(name for name in files if name.endswith(".npy"))
+        return {name: data(files[name], place)}
 
+    return change
+
+
+def in_manifest(change: Callable[[dict[str, Any]], object]) -> Change:
+    return lambda files, place: {"manifest.json": resealed(files["manifest.json"], change)}
+
+
+def unsealed(change: Callable[[bytes], bytes]) -> Change:
+    return lambda files, place: {"manifest.json": change(files["manifest.json"])}
+
+
+def pickled(data: bytes, place: Path) -> bytes:
     file = io.BytesIO()
-    np.save(file, np.array([Trap(tmp_path / "sprung")], object), allow_pickle=True)
-    name = next(name for name in hub.files(NAME) if name.endswith(".npy"))
-    there({name: file.getvalue()})
-    refused(lambda: sylvan.from_pretrained(NAME), "has a header other than those that Sylvan writes")
-    assert not (tmp_path / "sprung").exists()
+    np.save(file, np.array([Trap(place)], object), allow_pickle=True)
+    return file.getvalue()
 
 
-@pytest.mark.parametrize("place", ["../../a.npy", "/etc/passwd", "..\\a.npy", "a/../../b.npy", "C:a.npy"])
-def test_a_manifest_that_names_files_outside(hub: Hub, there: Any, place: str) -> None:
-    there({"manifest.json": resealed(hub.files(NAME)["manifest.json"], lambda m: first_array(m).update(file=place))})
+def later(data: bytes) -> bytes:
+    return json.dumps({**json.loads(data), "format_version": 99, "sylvan_version": "7.3.1"}).encode()
+
+
+HUGE = {"shape": [2**40], "bytes": 8 * 2**40 + 128}
+OUTSIDE = ("../../a.npy", "/etc/passwd", "..\\a.npy", "a/../../b.npy", "C:a.npy")
+# What somebody changed in a repository, and the sentence. git stores a link as a file that holds its target.
+SPOILED: dict[str, tuple[Change, str]] = {
+    "pickled objects": (in_array(pickled), "has a header other than those that Sylvan writes"),
+    "a link as array": (in_array(lambda data, _: b"../../../../etc/passwd"), r"is no \.npy file"),
+    "a link as manifest": (
+        unsealed(lambda data: b"/etc/passwd"), "manifest.json' is not a Sylvan manifest: it is not JSON at line 1"),
+    "another bit": (
+        in_array(lambda data, _: data[:-1] + bytes([data[-1] ^ 1])), "its checksum is not the one in the manifest"),
+    "another parameter": (
+        unsealed(lambda data: data.replace(b'"beam": 10', b'"beam": 11')), "was altered after it was written"),
+    "a kind of model that this release doesn't know": (
+        in_manifest(lambda model: model.update(kind="os-system")),
+        r"of kind 'os-system', which Sylvan .* does not know\. The kinds"),
+    "a later Sylvan": (unsealed(later), r"Install Sylvan 7\.3 or later to load it\."),
+    "a huge shape": (
+        in_manifest(lambda model: first_array(model).update(HUGE)), r"takes [\d,.]+ GB more, and there are .* free"),
+    "a huge shape of few bytes": (
+        in_manifest(lambda model: first_array(model).update(shape=HUGE["shape"])),
+        r"but the manifest says .* of shape \(1099511627776,\)"),
+} | {
+    f"a file outside: {name}": (
+        in_manifest(lambda model, name=name: first_array(model).update(file=name)),
+        r"\.file is '.*', not a plain name that ends in \.npy")
+    for name in OUTSIDE
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SPOILED)
+def test_what_is_spoiled_is_refused(case: str, hub: Hub, there: Any, tmp_path: Path) -> None:
+    change, sentence = SPOILED[case]
+    there(change(hub.files(NAME), tmp_path / "sprung"))
     asked = len(hub.asked(r"resolve/.*npy"))
-    refused(lambda: sylvan.from_pretrained(NAME), r"\.file is '.*', not a plain name that ends in \.npy")
-    assert len(hub.asked(r"resolve/.*npy")) == asked, "nothing is asked for before the manifest is sound"
-
-
-def test_huge_shapes(hub: Hub, there: Any) -> None:
-    def huge(model: dict[str, Any]) -> None:
-        first_array(model).update(shape=[2**40], bytes=8 * 2**40 + 128)
-
-    before = hub.files(NAME)["manifest.json"]
-    there({"manifest.json": resealed(before, huge)})
-    refused(lambda: pull(NAME), r"takes [\d,.]+ GB more, and there are .* free")
-
-    def huge_but_short(model: dict[str, Any]) -> None:
-        first_array(model).update(shape=[2**40])
-
-    there({"manifest.json": resealed(before, huge_but_short)})
-    refused(lambda: pull(NAME), r"but the manifest says .* of shape \(1099511627776,\)")
-
-
-def test_a_wrong_checksum(hub: Hub, there: Any) -> None:
-    name = next(name for name in hub.files(NAME) if name.endswith(".npy"))
-    data = hub.files(NAME)[name]
-    there({name: data[:-1] + bytes([data[-1] ^ 1])})
-    refused(lambda: sylvan.from_pretrained(NAME), "its checksum is not the one in the manifest")
-    there({"manifest.json": hub.files(NAME)["manifest.json"].replace(b'"beam": 10', b'"beam": 11')})
-    refused(lambda: sylvan.from_pretrained(NAME), "was altered after it was written")
-
-
-def test_a_link_in_a_repository(hub: Hub, there: Any, tmp_path: Path) -> None:
-    """git stores a link as a file that holds its target: that is what arrives."""
-    name = next(name for name in hub.files(NAME) if name.endswith(".npy"))
-    there({name: b"../../../../etc/passwd"})
-    refused(lambda: pull(NAME), r"is no \.npy file")
-    there({"manifest.json": b"/etc/passwd"})
-    refused(lambda: pull(NAME), "manifest.json' is not a Sylvan manifest: it is not JSON at line 1")
+    refused(lambda: pull(NAME, tmp_path / "m"), sentence)
+    assert list(tmp_path.glob("[ms]*")) == []
+    if "outside" in case:
+        assert len(hub.asked(r"resolve/.*npy")) == asked, "nothing is asked for before the manifest is sound"
 
 
 def test_links_out_of_the_cache(hub: Hub, there: Any, tmp_path: Path) -> None:
@@ -158,19 +175,6 @@ def test_links_out_of_a_folder_are_not_pushed(hub: Hub, saved: str, tmp_path: Pa
     refused(lambda: push(tmp_path / "m", NAME), r"is a link that leads out of the folder, to '.*moved\.npy'")
     assert sylvan.load(tmp_path / "m").rank(TEXTS[:1], k=1).names, "opened, a link is what it leads to"
     assert not hub.requests
-
-
-def test_a_kind_that_this_release_does_not_know(hub: Hub, there: Any, tmp_path: Path) -> None:
-    there({"manifest.json": resealed(hub.files(NAME)["manifest.json"], lambda m: m.update(kind="os-system"))})
-    refused(lambda: pull(NAME, tmp_path / "m"), r"of kind 'os-system', which Sylvan .* does not know\. The kinds")
-    assert not (tmp_path / "m").exists()
-
-
-def test_a_later_sylvan(hub: Hub, there: Any) -> None:
-    contents = json.loads(hub.files(NAME)["manifest.json"])
-    contents |= {"format_version": 99, "sylvan_version": "7.3.1"}
-    there({"manifest.json": json.dumps(contents).encode()})
-    refused(lambda: sylvan.from_pretrained(NAME), r"Install Sylvan 7\.3 or later to load it\.")
 
 
 @pytest.fixture(scope="module")
