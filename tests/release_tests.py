@@ -14,11 +14,14 @@ import pytest
 
 # By the beginning of a test's name, below tests/.
 CLUSTER, COMPILER = "a Ray cluster of several nodes", "PyTorch's compiler"
+BENCHMARKS = "benchmarks of whole processes"
 PROCESSES, PLANS = "processes that train together", "plans beside real trainings"
 RELEASE = {
     "annif/test_annif_": "Annif in an environment of its own",
     "architecture/test_source_distribution.py::test_a_wheel_is_built_from_it": "a wheel built from the sources",
-    "benchmarks/test_scale_benchmark.py::test_a_size_is_measured": "benchmarks at their own sizes",
+    "benchmarks/test_alternatives_benchmark.py::test_every_structure": BENCHMARKS,  # compiles C++
+    "benchmarks/test_revisions_benchmark.py::test_a_revision_beside_itself": BENCHMARKS,
+    "benchmarks/test_scale_benchmark.py::test_a_size_is_measured": BENCHMARKS,
     "distributed/test_ray_": CLUSTER,
     "distributed/test_recorded_jobs.py": CLUSTER,
     "docs/test_documents.py::test_blocks_run[docs/cluster.md]": CLUSTER,

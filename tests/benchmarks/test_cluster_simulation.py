@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 
 from benchmarks.cluster import compared, simulation
 from benchmarks.cluster.costs import Costs, shape_of
-from benchmarks.cluster.events import Machines, simulate
+from benchmarks.cluster.events import Machines, Task, simulate
 from benchmarks.cluster.on_paper import Shape
 from benchmarks.cluster.phases import PAGE, PAIR, Splits, training_tasks
 from benchmarks.cluster.rates import measured_rates, sizes
@@ -106,15 +107,19 @@ def test_the_work_is_the_same_however_it_is_divided(costs: Costs, searched: bool
 def test_what_is_divided_shortens_the_longest_jobs(costs: Costs) -> None:
     longer = replace(costs, inner=1e-3, last=1e-3, assigning=1e-6, laying_out=1e-6, roots=((2, 1e-5), (16, 2e-5)))
 
+    @cache
+    def planned(costs: Costs, splits: Splits) -> list[Task]:
+        return training_tasks(SHAPE, costs, 30, splits=splits)
+
     def longest(phase: str, name: str, **splits: Any) -> float:
-        tasks = training_tasks(SHAPE, longer, 30, splits=Splits(**splits))
+        tasks = planned(longer, Splits(**splits))
         return max(task.cpu_s for task in tasks if task.phase == phase and task.name.startswith(name))
 
     assert longest("clustering", "all labels", assigning=True) < longest("clustering", "all labels") / 2
     assert longest("solving", "last layer", children=True) < longest("solving", "last layer")
     assert longest("solving", "root", lanes=2) < longest("solving", "root")
     assert longest("solving", "root", children=True) == longest("solving", "root")  # one group of 16 is all there is
-    divided = training_tasks(SHAPE, longer, 30, splits=Splits(children=True))
+    divided = planned(longer, Splits(children=True))
     assert {task.name.partition(",")[0] for task in divided if ", part" in task.name} == {"last layer"}
     longer = replace(longer, roots=((2, 1e-5), (16, 1e-5)))  # where fewer children take as long, nothing is gained
     assert longest("solving", "root", lanes=8) == longest("solving", "root")

@@ -52,7 +52,7 @@ def cases(draw: st.DrawFn) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=60)
 @given(cases())
 def test_the_assignment_equals_the_reference(case: dict[str, Any]) -> None:
     Y, M, limits = case["Y"], case["M"], (case["overlap"], case["max_leaf"], case["keeps_home"])
@@ -65,7 +65,7 @@ def test_the_assignment_equals_the_reference(case: dict[str, Any]) -> None:
     assert [set(labels) for labels in clusters] == overlap_reference.assigned(expected, case["home"].tolist(), *limits)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=60)
 @given(cases())
 def test_every_label_has_a_place_and_no_limit_is_passed(case: dict[str, Any]) -> None:
     sums = learned_overlap.label_sums(case["Y"], case["M"])

@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 import importlib.util
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 from benchmarks import ROOT
 
@@ -27,35 +26,37 @@ def name_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@cache
+def taken(path: Path, package: str) -> list[tuple[str, str]]:
+    """What a file imports from a package, module and name, inside functions too, which no other test may run."""
+    return [
+        (str(node.module), alias.name)
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == package
+        for alias in node.names
+    ]
+
+
 def imported(path: Path) -> Iterator[str]:
-    """The modules of benchmarks that a file imports, inside functions too."""
+    """The modules of benchmarks that a file imports."""
     modules = {name_of(file) for file in FILES}
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "benchmarks":
-            found = [f"{node.module}.{alias.name}" for alias in node.names]
-            yield from (name if name in modules else str(node.module) for name in found)
+    found = [(module, f"{module}.{name}") for module, name in taken(path, "benchmarks")]
+    yield from (name if name in modules else module for module, name in found)
 
 
-@pytest.mark.parametrize("name", [name_of(path) for path in FILES])
-def test_modules_can_be_imported(name: str) -> None:
-    try:
-        assert importlib.import_module(name).__doc__, "it has no docstring"
-    except ModuleNotFoundError as error:
-        if error.name not in PEERS:
-            raise
-        pytest.skip(f"no {error.name}")
+def test_modules_can_be_imported() -> None:
+    for name in map(name_of, FILES):
+        try:
+            assert importlib.import_module(name).__doc__, f"{name} has no docstring"
+        except ModuleNotFoundError as error:
+            assert error.name in PEERS, f"{name}: {error}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_what_is_taken_of_sylvan_is_there(path: Path) -> None:
-    missing = []
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):  # inside functions too, which no other test may run
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "sylvan":
-            module = importlib.import_module(str(node.module))
-            for name in (alias.name for alias in node.names):
-                if not hasattr(module, name) and importlib.util.find_spec(f"{node.module}.{name}") is None:
-                    missing.append(f"{node.module}.{name}")
-    assert missing == []
+def test_what_is_taken_of_sylvan_is_there() -> None:
+    for path in FILES:
+        for place, name in taken(path, "sylvan"):
+            there = hasattr(importlib.import_module(place), name) or importlib.util.find_spec(f"{place}.{name}")
+            assert there, f"{name_of(path)} imports {place}.{name}"
 
 
 def test_imports_point_down() -> None:

@@ -6,16 +6,14 @@ import argparse
 import json
 import lzma
 import os
-import subprocess
-import sys
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from child_processes import end, start
+from child_processes import exit_code, forked
 
-from benchmarks import ROOT
 from benchmarks.common import records
 from benchmarks.sampling import (
     cane_epochs,
@@ -136,17 +134,14 @@ def test_a_run_is_free_again_when_its_process_was_killed(tmp_path: Path) -> None
     from benchmarks.sampling import cane
 
     lock = tmp_path / "run.lock"
-    code = (
-        "import time; from benchmarks.sampling import cane; from pathlib import Path\n"
-        f"with cane.claimed(Path({str(lock)!r})) as free: print(free, flush=True); time.sleep(10**6)"
-    )
-    other = start([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, encoding="utf-8")
-    assert other.stdout is not None and other.stdout.readline() == "True\n"
-    with cane.claimed(lock) as free:
-        assert not free
-    end(other)
-    with cane.claimed(lock) as free:
-        assert free
+
+    def work() -> None:
+        with cane.claimed(lock) as free:
+            os.kill(os.getpid(), signal.SIGKILL if free else signal.SIGTERM)
+
+    assert exit_code(forked(work)) == -signal.SIGKILL
+    with cane.claimed(lock) as free, cane.claimed(lock) as again:
+        assert free and not again
 
 
 def test_adagrad_trains_the_words_embeddings(monkeypatch: pytest.MonkeyPatch) -> None:

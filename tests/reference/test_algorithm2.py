@@ -98,7 +98,7 @@ def rankings(draw: st.DrawFn) -> dict:
     }
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(rankings(), st.sampled_from(["float32", "float16", "uint8", "uint4"]), st.integers(1, 3))
 def test_ranking_equals_the_reference(case: dict, weight_dtype: str, n_jobs: int) -> None:
     tree, X, combine = case["tree"], case["X"], case["combine"]
@@ -135,7 +135,7 @@ def test_ranking_equals_the_reference(case: dict, weight_dtype: str, n_jobs: int
         assert np.isneginf(scores[len(found) :]).all()
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(rankings())
 def test_a_beam_of_everything_is_exhaustive(case: dict) -> None:
     tree = case["tree"]
@@ -146,7 +146,7 @@ def test_a_beam_of_everything_is_exhaustive(case: dict) -> None:
         assert dict(zip(answer.labels, answer.scores, strict=True)) == pytest.approx(everything, rel=1e-5, abs=1e-6)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(rankings())
 def test_one_layer_of_the_beam_equals_the_reference(case: dict) -> None:
     """What matcher-aware negatives are made of."""
@@ -164,7 +164,7 @@ def test_one_layer_of_the_beam_equals_the_reference(case: dict) -> None:
             assert sorted(nodes[nodes >= 0].tolist()) == expected.reached[-1]
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=30)
 @given(trees(), st.integers(0, 2**32), st.sampled_from(["tfn", "man", "tfn+man"]))
 def test_negatives_equals_the_reference(tree: LabelTree, seed: int, negatives: str) -> None:
     random = np.random.default_rng(seed)
@@ -182,7 +182,7 @@ def test_negatives_equals_the_reference(tree: LabelTree, seed: int, negatives: s
         assert found == reference.cluster_rows(Y, plain(tree), t, negatives, [set(row.tolist()) for row in reached])
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=20)
 @given(
     trees(),
     st.integers(0, 2**32),

@@ -11,7 +11,7 @@ from sylvan import kernels
 from sylvan.ranking.boosted_trees import BoostedTrees
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32), st.integers(0, 40), st.integers(1, 4), st.integers(1, 5))
 def test_histograms_are_the_slow_sums(seed: int, n: int, n_features: int, n_nodes: int) -> None:
     rng = np.random.default_rng(seed)

@@ -25,7 +25,7 @@ def answers(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]
     return scores, right, weight
 
 
-@settings(max_examples=80)
+@settings(max_examples=30)
 @given(answers())
 def test_isotonic_is_scikit_learns(case: tuple[np.ndarray, np.ndarray, np.ndarray | None]) -> None:
     isotonic = pytest.importorskip("sklearn.isotonic").IsotonicRegression
@@ -55,7 +55,7 @@ def test_one_answer_moves_only_its_own_step() -> None:
     assert outputs.mean() < 0.15, "the lowest score was seen once, so one half as likely as not; the others weren't"
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.integers(0, 2**32), st.sampled_from([1, 2, 7, 200]))
 def test_pooling_is_scikit_learns(seed: int, n: int) -> None:
     isotonic_regression = pytest.importorskip("sklearn.isotonic").isotonic_regression
@@ -70,7 +70,7 @@ def test_pooling_is_scikit_learns(seed: int, n: int) -> None:
     np.testing.assert_allclose(np.repeat(fitted, lengths), expected, atol=1e-9)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(answers())
 def test_platt_is_the_likeliest_curve(case: tuple[np.ndarray, np.ndarray, np.ndarray | None]) -> None:
     scores, right, weight = case

@@ -56,7 +56,7 @@ def mean_of(members: list[Answer], k: int) -> Answer:
     return [(label, sums[label] / len(members)) for label in best]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.integers(1, 3).flatmap(lambda n: st.lists(st.lists(ANSWER, min_size=n, max_size=n), min_size=1, max_size=4)),
     ROWS, st.integers(1, 14),
@@ -95,7 +95,7 @@ def test_no_rows_and_labels_beyond_any_table() -> None:
     assert found[0, 1, names.index("given_first")] == 0.5
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(ROWS, st.lists(st.sets(st.integers(0, N_LABELS + 2), max_size=5), max_size=6))
 def test_facts_are_the_slow_ones(rows: list[set[int]], more: list[set[int]]) -> None:
     facts = facts_of(rows)
@@ -105,14 +105,14 @@ def test_facts_are_the_slow_ones(rows: list[set[int]], more: list[set[int]]) -> 
     same_facts(facts, Facts(N_LABELS, rows))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(ROWS, st.sets(LABEL, max_size=N_LABELS))
 def test_without_some_labels(rows: list[set[int]], gone: set[int]) -> None:
     found = facts_of(rows).without(np.array(sorted(gone), np.int32))
     same_facts(found, Facts(N_LABELS, [row - gone for row in rows]))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(ROWS, st.permutations(range(N_LABELS + 3)))
 def test_by_other_ids(rows: list[set[int]], ids: list[int]) -> None:
     found = facts_of(rows).moved(np.array(ids[:N_LABELS], np.int32), N_LABELS + 3)

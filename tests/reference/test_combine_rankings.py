@@ -86,7 +86,7 @@ def ranking(random: np.random.Generator, n: int, width: int, n_labels: int) -> T
     return TopK(labels, scores)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(1, 9), st.sampled_from(WAYS), st.integers(1, 12))
 def test_combine_rankings_equals_its_reference(seed: int, n_tops: int, width: int, how: str, k: int) -> None:
     random = np.random.default_rng(seed)
@@ -131,11 +131,11 @@ def test_votes_decide_whatever_the_weights_and_scores_only_between_equal_votes(w
     random = np.random.default_rng(7)
     tops = []
     for _ in weights:
-        labels = np.array([random.permutation(30)[:20] for _ in range(400)], np.int32)
-        scores = np.sort(random.random((400, 20)) ** random.integers(1, 9, (400, 1)))[:, ::-1].astype(np.float32)
+        labels = np.array([random.permutation(30)[:20] for _ in range(60)], np.int32)
+        scores = np.sort(random.random((60, 20)) ** random.integers(1, 9, (60, 1)))[:, ::-1].astype(np.float32)
         tops.append(TopK(labels, np.ascontiguousarray(scores)))
     found = combine_rankings(tops, np.array(weights), 12, how="count", votes=5, n_jobs=2)
-    assert found.labels.tolist() == [by_votes(row, tops, weights, 5)[:12] for row in range(400)]
+    assert found.labels.tolist() == [by_votes(row, tops, weights, 5)[:12] for row in range(60)]
     assert (np.diff(found.scores, axis=1) <= 0).all() and found.scores.min() >= 0 and found.scores.max() <= 1
     row = [top.of_rows(slice(7, 8)) for top in tops]
     part = combine_rankings(row, np.array(weights), 12, how="count", votes=5)
@@ -186,7 +186,7 @@ def taken(tops: list[TopK], truth: validate.Csr, rows: np.ndarray) -> tuple[list
     return [TopK(top.labels[rows], top.scores[rows]) for top in tops], truth.take(rows)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32 - 1), TIMES.filter(any), st.sampled_from(WAYS))
 def test_a_row_s_weight_is_how_often_it_stands_there(seed: int, times: list[int], how: str) -> None:
     """Rows of weight 0 are as good as left out."""

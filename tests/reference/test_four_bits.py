@@ -25,7 +25,7 @@ def slowly(layer: np.ndarray, n_repetitions: int) -> tuple[np.ndarray, list[list
     return values, wholes
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.integers(0, 9), st.integers(1, 4), st.integers(1, 5), st.integers(0, 2**16), st.sampled_from([2, 4096]))
 def test_rounding_and_packing(n: int, n_repetitions: int, hidden: int, seed: int, rows: int) -> None:
     random = np.random.default_rng(seed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 
 from reference import text_evidence_reference as reference
 from reference.test_label_filter import draw_labels
-from reference.test_text_evidence import Case, csr, made, same_answers, unit_rows, words_of
+from reference.test_text_evidence import Case, check_highest, csr, folds_of, made, same_answers, unit_rows, words_of
 from sylvan import TextModel, TfidfVectorizer, XRLinear
 from sylvan.arrays.label_filter import LabelFilter
 from sylvan.models.label_texts.text_evidence import TextScorer, fitted_curve
@@ -90,7 +89,7 @@ class Blocks(pytest.MonkeyPatch):
         self.undo()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(cases, st.integers(1, 8), blocks, st.data())
 def test_evidence(near: Near, n_candidates: int, sizes: tuple[int, int], data: st.DataObject) -> None:
     case, n, n_labels = near.case, len(near.case.X), len(near.case.T)
@@ -112,7 +111,7 @@ def test_evidence(near: Near, n_candidates: int, sizes: tuple[int, int], data: s
             np.testing.assert_allclose(values, seen, atol=1e-4)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(cases, st.integers(1, 30), blocks, st.data())
 def test_the_ranking(near: Near, k: int, sizes: tuple[int, int], data: st.DataObject) -> None:
     case, n, n_labels = near.case, len(near.case.X), len(near.case.T)
@@ -127,7 +126,7 @@ def test_the_ranking(near: Near, k: int, sizes: tuple[int, int], data: st.DataOb
         same_answers(top, number, near.known.rank(x, near.asked[number], left, CURVE, k))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(cases, st.integers(1, 8), blocks, st.booleans())
 def test_a_row_has_the_same_answers_alone_and_in_blocks(
     near: Near, k: int, sizes: tuple[int, int], encoded: bool
@@ -149,10 +148,10 @@ def test_a_row_has_the_same_answers_alone_and_in_blocks(
                 assert (top.scores[at] == together.scores[row]).all()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["any", "alike"])
 def test_more_candidates_than_are_asked_for_are_judged(kind: str) -> None:
     """The nearest label needn't be the most probable: four times k, and 50 at least, are candidates of either kind."""
-    both = near(11, 20, 40, 260, (0.4, 0.1), 6, kind)
+    both = near(11, 10, 40, 260, (0.4, 0.1), 6, kind)
     labels, curve = np.arange(260), np.array([-3.0, -0.6, 0.0, -0.5, -1.4, 0.0])  # what has less of all is better
     for k in (2, 20):
         top = both.scorer(labels).rank(csr(both.case.X), k, curve, None, both.rows)
@@ -160,12 +159,7 @@ def test_more_candidates_than_are_asked_for_are_judged(kind: str) -> None:
             same_answers(top, number, both.known.rank(x, both.asked[number], labels.tolist(), curve, k))
 
 
-def folds_of(described: list[int]) -> Mapping[int, int]:
-    return dict(zip(described, np.random.default_rng(0).integers(0, 5, len(described)).tolist(), strict=True))
-
-
-@pytest.mark.parametrize("weighed", [False, True])
-@pytest.mark.parametrize("kind", ["any", "half", "corners"])
+@pytest.mark.parametrize(("weighed", "kind"), [(False, "any"), (True, "half"), (False, "corners")])
 def test_the_curve_is_where_the_likelihood_is_highest(weighed: bool, kind: str) -> None:
     random = np.random.default_rng(0)
     n, d, n_labels, dim = 300, 60, 260, 12  # more than 20 of each fifth share a word with a row, or are near it
@@ -192,22 +186,6 @@ def test_the_curve_is_where_the_likelihood_is_highest(weighed: bool, kind: str) 
         case.rows, case.truth, case.texts, held_out.tolist(), folds_of(described), (plain(of_labels), asked)
     )
     check_highest(points, curve, weight)
-
-
-def check_highest(
-    points: list[tuple[list[float], bool, int]], curve: npt.NDArray[np.float64], weight: npt.NDArray[Any] | None = None
-) -> None:
-    """The likelihood's slopes at a curve are those of the ridge, and there is one such place."""
-    slopes, curvature, sums = np.zeros(6), np.zeros((6, 6)), 0.0
-    for seen, right, row in points:
-        x, w = np.array([1.0, *seen]), 1.0 if weight is None else float(weight[row])
-        p = reference.probability(seen, curve)
-        slopes += w * (right - p) * x
-        curvature += w * p * (1 - p) * np.outer(x, x)
-        sums += w
-    assert sum(right for _, right, _ in points) > 40
-    np.testing.assert_allclose(slopes / sums, 1e-6 * curve * [0, 1, 1, 1, 1, 1], atol=1e-7)
-    assert np.linalg.eigvalsh(curvature / sums).min() > 1e-6
 
 
 def test_right_answers_that_vectors_alone_find_count() -> None:
@@ -295,7 +273,7 @@ def test_vectors_and_curve_of_a_model(tagger: dict[str, Any]) -> None:
     check_highest(points, known.curve)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(k=st.integers(1, 70), data=st.data())
 def test_one_ranking_of_labels_with_and_without_rows(tagger: dict[str, Any], k: int, data: st.DataObject) -> None:
     model, of = tagger["model"], tagger["of"]

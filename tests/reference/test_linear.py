@@ -92,7 +92,7 @@ def problems(draw: st.DrawFn) -> dict[str, object]:
     }
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(problems())
 def test_the_solver_reaches_the_reference_minimum(case: dict) -> None:
     X, offsets, positive, rows = case["X"], case["offsets"], case["positive"], case["rows"]
@@ -205,7 +205,7 @@ def test_threshold_and_weights_per_label_only_drop(loss: str) -> None:
         np.testing.assert_array_equal(few[:, node], expected)
 
 
-@pytest.mark.parametrize("tolerance", [1e-5, 1e-7, 1e-8])
+@pytest.mark.parametrize("tolerance", [1e-5, 1e-8])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_tolerance_that_floats_cannot_reach_is_as_near_to_the_minimum(loss: str, tolerance: float) -> None:
     """Lanes that never come within it visit the rows that they shrank away all the same."""
@@ -219,7 +219,7 @@ def test_a_tolerance_that_floats_cannot_reach_is_as_near_to_the_minimum(loss: st
         problem = layer_problem(positive, np.array([0, 12]), [list(range(n))])
         options = LinearOptions(loss=loss, cost=cost, tolerance=tolerance, max_iterations=2000, threshold=0.0)
         W, b = dense_answer(X, problem, options)
-        for node in range(0, 12, 4 if loss == "hinge" else 1):
+        for node in range(0, 12, 6 if loss == "hinge" else 2):
             y = np.where(positive[:, node] > 0, 1.0, -1.0)
             binary = reference.Problem(X, y, np.full(n, cost), loss, 1.0)
             least = binary.objective(*reference.solve(binary))

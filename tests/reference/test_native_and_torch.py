@@ -88,7 +88,7 @@ def loss_of(reference: ReferenceTraining, table: Any, x: Any, y: int, chosen: An
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**30), st.integers(1, 8), st.integers(1, 5), st.booleans())
 def test_a_step_is_that_of_autograd(loss: str, seed: int, n_candidates: int, n_noises: int, even: bool) -> None:
     masses = None if even else np.random.default_rng(seed).uniform(0.2, 1.0, 200)

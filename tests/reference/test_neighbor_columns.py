@@ -49,7 +49,7 @@ def agree(labels: np.ndarray, nearest: tuple[np.ndarray, np.ndarray], rows: list
     np.testing.assert_array_equal(found, columns(labels, neighbors_of(*nearest), [set(row) for row in rows]))
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(st.data(), ROWS, st.integers(0, N_LABELS + 3), st.integers(0, 10))
 def test_columns_are_the_slow_ones(data: st.DataObject, rows: list[list[int]], k: int, m: int) -> None:
     asked = data.draw(st.lists(st.tuples(CANDIDATES, some_neighbors(len(rows))), max_size=5))
@@ -57,7 +57,7 @@ def test_columns_are_the_slow_ones(data: st.DataObject, rows: list[list[int]], k
     agree(labels, arrays_of([neighbors for _, neighbors in asked], m), rows, voters_of(rows))
 
 
-@settings(max_examples=50)
+@settings(max_examples=20)
 @given(st.data(), ROWS)
 def test_neither_the_layout_of_arrays_nor_what_votes_weigh_matters(data: st.DataObject, rows: list[list[int]]) -> None:
     asked = data.draw(st.lists(st.tuples(CANDIDATES, some_neighbors(len(rows))), min_size=1, max_size=4))

@@ -123,8 +123,9 @@ def same_without_themselves(
     """Columns of rows that were held out are by all other rows; the columns of similarities."""
     held = taught.columns[..., -1].max(axis=1).astype(int).tolist()
     assert len(set(held)) == len(held) >= 200
-    listed = [nearest_others(row, features, NEAREST, weight) for row in held]
-    expected, found = columns(taught.top.labels, listed, rows), columns_in(model, taught.columns)
+    some = slice(None, None, 5)
+    listed = [nearest_others(row, features, NEAREST, weight) for row in held[some]]
+    expected, found = columns(taught.top.labels[some], listed, rows), columns_in(model, taught.columns)[some]
     np.testing.assert_allclose(found[..., 0], expected[..., 0], atol=2e-6)
     np.testing.assert_array_equal(found[..., 1:], expected[..., 1:])
     return found[..., 0]

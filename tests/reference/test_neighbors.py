@@ -27,7 +27,7 @@ def matrix(random: np.random.Generator, n: int, d: int, share: float, signed: bo
     return X.astype(np.float32)
 
 
-@settings(max_examples=120)
+@settings(max_examples=50)
 @given(
     st.integers(0, 2**32), st.sampled_from([1, 2, 30, 300, 700]), st.integers(1, 40), st.sampled_from([1, 3, 10, 50]),
     st.sampled_from([1, 5, 10**6]), st.booleans(), st.booleans(),
@@ -59,7 +59,7 @@ def test_the_nearest_rows_are_exactly_those(
         assert (found[real][equal] < found[real][equal + 1]).all(), "the lower row first among equals"
 
 
-@settings(max_examples=80)
+@settings(max_examples=30)
 @given(
     st.integers(0, 2**32), st.integers(1, 60), st.integers(1, 12), st.sampled_from([0.0, 1.0, 2.5, 20.0]),
     st.booleans(), st.booleans(),

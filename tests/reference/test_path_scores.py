@@ -39,7 +39,7 @@ def product(margins: list[float], combine: str) -> float:
 COMBINES = ["l1_hinge", "l2_hinge", "l3_hinge", "l4_hinge", "sigmoid", "ranker"]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(trees(), st.integers(0, 2**32), st.sampled_from(COMBINES), st.sampled_from([1, 3, 100]))
 def test_the_answer_is_the_best_of_all_leaves(tree: LabelTree, seed: int, combine: str, k: int) -> None:
     random = np.random.default_rng(seed)

@@ -26,7 +26,7 @@ def ranker_of(case: dict, weight_dtype: str) -> TreeRanker:
     )
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=30)
 @given(rankings(), st.sampled_from(["float32", "float16", "uint8", "uint4"]), st.sampled_from([1, 3, 1000]))
 def test_paths_equals_the_reference(case: dict, weight_dtype: str, top: int) -> None:
     tree, combine, beam = case["tree"], case["combine"], case["beam"]
@@ -78,7 +78,7 @@ def check_steps(path, tree, x, layers, own, combine, top) -> None:  # type: igno
     assert path.lost_at == next((step.layer for step in path.steps if not step.followed), None)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(rankings())
 def test_how_a_beam_loses_a_path(case: dict) -> None:
     tree, combine, beam = case["tree"], case["combine"], case["beam"]

@@ -10,7 +10,7 @@ from sylvan import kernels
 from sylvan.arrays import validate
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(st.integers(0, 2**32), st.integers(1, 8), st.integers(1, 12))
 def test_features_are_renumbered_in_order(seed: int, n: int, d: int) -> None:
     random = np.random.default_rng(seed)
@@ -32,7 +32,7 @@ def test_features_are_renumbered_in_order(seed: int, n: int, d: int) -> None:
     assert (numbers == -1).all(), "ready for the next cluster"
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(st.integers(0, 2**32), st.integers(0, 30), st.integers(1, 9))
 def test_triples_are_sorted_by_feature(seed: int, n: int, n_features: int) -> None:
     random = np.random.default_rng(seed)

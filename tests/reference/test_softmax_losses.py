@@ -53,7 +53,7 @@ def compared(
         np.testing.assert_allclose(gradients[:, i], expected, rtol=1e-6, atol=1e-8)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(batches(), st.sampled_from(SAMPLED), st.booleans())
 def test_sampled_softmax_is_the_papers(case: dict[str, np.ndarray], kind: str, shared: bool) -> None:
     q, drawn, labels = case["q"].tolist(), case["drawn"], case["labels"]
@@ -75,7 +75,7 @@ def test_sampled_softmax_is_the_papers(case: dict[str, np.ndarray], kind: str, s
     compared(loss, case["scores"], labels, slow)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(batches(), st.integers(1, 4), st.integers(0, 2**32), st.booleans())
 def test_head_and_tail_is_canes(case: dict[str, np.ndarray], n_head: int, seed: int, shared: bool) -> None:
     scores, labels = case["scores"], case["labels"]

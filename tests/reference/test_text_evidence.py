@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,7 +92,7 @@ def check_words(case: Case) -> None:
         np.testing.assert_allclose(predicted[label], reference.predicted(text, case.words), atol=1e-6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(cases)
 def test_words_and_predicted_rows(case: Case) -> None:
     check_words(case)
@@ -104,7 +105,7 @@ def test_only_the_largest_values_of_many_stay(case: Case) -> None:
     assert case.contexts.means.to_scipy().getnnz(axis=1).max() == 32
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(cases, st.integers(1, 8), st.data())
 def test_evidence(case: Case, n_candidates: int, data: st.DataObject) -> None:
     n, n_labels = len(case.X), len(case.T)
@@ -125,7 +126,7 @@ def test_evidence(case: Case, n_candidates: int, data: st.DataObject) -> None:
             np.testing.assert_allclose(values, seen, atol=1e-4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(cases, st.integers(1, 30), st.data())
 def test_the_ranking_of_labels_without_rows(case: Case, k: int, data: st.DataObject) -> None:
     n, n_labels = len(case.X), len(case.T)
@@ -162,7 +163,7 @@ def test_more_candidates_than_are_asked_for_are_judged() -> None:
             same_answers(top, number, reference.rank(x, labels.tolist(), case.texts, case.words, curve, k))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(0, 5), st.integers(0, 5), st.integers(1, 12))
 def test_joined_rankings(seed: int, first: int, second: int, k: int) -> None:
     random = np.random.default_rng(seed)
@@ -180,6 +181,27 @@ def test_joined_rankings(seed: int, first: int, second: int, k: int) -> None:
     assert found == reference.joined(*listed, k)
 
 
+def folds_of(described: list[int]) -> Mapping[int, int]:
+    return dict(zip(described, np.random.default_rng(0).integers(0, 5, len(described)).tolist(), strict=True))
+
+
+def check_highest(
+    points: list[tuple[list[float], bool, int]], curve: npt.NDArray[np.float64], weight: npt.NDArray[Any] | None = None
+) -> None:
+    """The likelihood's slopes at a curve are those of the ridge, and there is one such place."""
+    n = len(curve)
+    slopes, curvature, sums = np.zeros(n), np.zeros((n, n)), 0.0
+    for seen, right, row in points:
+        x, w = np.array([1.0, *seen]), 1.0 if weight is None else float(weight[row])
+        p = reference.probability(seen, curve)
+        slopes += w * (right - p) * x
+        curvature += w * p * (1 - p) * np.outer(x, x)
+        sums += w
+    assert sum(right for _, right, _ in points) > 40
+    np.testing.assert_allclose(slopes / sums, 1e-6 * curve * [0, *[1] * (n - 1)], atol=1e-7)
+    assert np.linalg.eigvalsh(curvature / sums).min() > 1e-6
+
+
 @pytest.mark.parametrize("weighed", [False, True])
 def test_the_curve_is_where_the_likelihood_is_highest(weighed: bool) -> None:
     random = np.random.default_rng(0)
@@ -195,18 +217,8 @@ def test_the_curve_is_where_the_likelihood_is_highest(weighed: bool) -> None:
     assert curve is not None
 
     described = [label for label in range(n_labels) if case.texts[label].any() and Y[:, label].any()]
-    folds = dict(zip(described, np.random.default_rng(0).integers(0, 5, len(described)).tolist(), strict=True))
-    points = reference.judged(case.rows, case.truth, case.texts, held_out.tolist(), folds)
-    slopes, curvature, sums = np.zeros(4), np.zeros((4, 4)), 0.0
-    for seen, right, row in points:
-        x, w = np.array([1.0, *seen]), 1.0 if weight is None else float(weight[row])
-        p = reference.probability(seen, curve)
-        slopes += w * (right - p) * x
-        curvature += w * p * (1 - p) * np.outer(x, x)
-        sums += w
-    assert sum(right for _, right, _ in points) > 40
-    np.testing.assert_allclose(slopes / sums, 1e-6 * curve * [0, 1, 1, 1], atol=1e-7)  # the ridge's slope
-    assert np.linalg.eigvalsh(curvature / sums).min() > 1e-6  # there is one such place
+    points = reference.judged(case.rows, case.truth, case.texts, held_out.tolist(), folds_of(described))
+    check_highest(points, curve, weight)
 
 
 def test_no_curve_from_fewer_than_twenty_right_answers() -> None:
@@ -247,7 +259,7 @@ def words_of(known: LabelTexts) -> dict[int, reference.Vector]:
     return dict(zip(known.contexts.words.tolist(), means, strict=True))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.integers(1, 60), st.data())
 def test_one_ranking_of_labels_with_and_without_rows(
     tagger: tuple[TextModel, list[str]], k: int, data: st.DataObject

@@ -71,7 +71,7 @@ def same(trees: BoostedTrees, row: np.ndarray) -> None:
     assert base + values.sum() == pytest.approx(float(trees.scores(row[None])[0]), abs=1e-4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 3), st.integers(1, 4), st.integers(1, 4))
 def test_contributions_are_shapley_values(seed: int, n_trees: int, depth: int, n_features: int) -> None:
     trees = drawn_trees(seed, n_trees, depth, n_features)

@@ -67,7 +67,7 @@ wishes = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(shapes, wishes, st.integers(1, 8), st.sampled_from([1, 3]))
 def test_search(shape: tuple[int, int, int, int, str, int], wanted: SearchSettings, k: int, n_jobs: int) -> None:
     index = made(*shape)
@@ -93,7 +93,7 @@ def test_search(shape: tuple[int, int, int, int, str, int], wanted: SearchSettin
         np.testing.assert_allclose(distances[row, : len(got)], shown, rtol=1e-4, atol=1e-4)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(shapes, st.sampled_from(["votes", "probability"]), st.floats(0.05, 1), st.integers(1, 5))
 def test_chosen_settings(shape: tuple[int, int, int, int, str, int], order: str, recall: float, k: int) -> None:
     """They find what they promise, and no cheaper number of candidates does with as many probes."""

@@ -9,49 +9,27 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
+from tasks import small_jobs
+from tasks.small_jobs import JOBS
 
-from sylvan.data import build_sequences
 from sylvan.errors import ParameterError
 from sylvan.indexing import balanced_tree
 from sylvan.neural import load_best, train
 from sylvan.sampling import BeamTreeHead, RowwiseAdagrad, Uniform, make_head, make_loss
-from sylvan.tasks import ExtremeClassification, LanguageModel, SequentialRecommendation, build_corpus
+from sylvan.tasks import LanguageModel
 from sylvan.tasks.base import context_centers
 from sylvan.tasks.language_model import END
 
 TREE: dict[str, Any] = {"loss": "beam-tree", "sampler": "unigram", "n_samples": 4}
 
 
-def corpus() -> Any:
-    rng = np.random.default_rng(0)
-    texts = [[f"w{(start + step) % 20}" for step in range(6)] for start in rng.integers(20, size=200)]
-    return build_corpus(texts, texts[:20], texts[:20])
-
-
 def language_model(**given: Any) -> LanguageModel:
-    small: dict[str, Any] = {"embedding": 12, "hidden": 10, "length": 6, "batch_size": 8}
-    return LanguageModel(corpus(), **{**small, **TREE, **given})
+    return small_jobs.language_model(**{**TREE, **given})
 
 
-def recommender(**given: Any) -> SequentialRecommendation:
-    users = [user for user in range(20) for _ in range(10)]
-    sequences = build_sequences(users, [(user + place) % 10 for user in range(20) for place in range(10)])
-    return SequentialRecommendation(sequences, **{"dim": 8, "hidden": 8, **TREE, **given})
-
-
-def classifier(**given: Any) -> ExtremeClassification:
-    classes = np.arange(60) % 10
-    X = sp.csr_matrix(np.eye(10, dtype=np.float32)[classes])
-    return ExtremeClassification(X, classes, **{"dim": 8, "hidden": 8, "batch_size": 8, **TREE, **given})
-
-
-JOBS: dict[str, Any] = {"language model": language_model, "recommender": recommender, "classifier": classifier}
-
-
-@pytest.mark.parametrize("tree", ["frequency", "kmeans", "random"])
-@pytest.mark.parametrize("task", JOBS)
+@pytest.mark.parametrize(("task", "tree"), [*zip(JOBS, ["frequency", "kmeans", "random"], strict=True)])
 def test_edges_are_trained_as_the_class_table_is(task: str, tree: str) -> None:
-    job = JOBS[task](table_learning_rate=0.25, loss_parameters={"tree": tree, "branching": 3})
+    job = JOBS[task](**TREE, table_learning_rate=0.25, loss_parameters={"tree": tree, "branching": 3})
     head = job._objective.head
     assert isinstance(head, BeamTreeHead) and head.n_candidates == 4 and head.edge_biases is None
     groups = [(one, p) for one in job.optimizers for group in one.param_groups for p in group["params"]]
@@ -64,9 +42,9 @@ def test_edges_are_trained_as_the_class_table_is(task: str, tree: str) -> None:
 
 @pytest.mark.parametrize("given", [{}, {"tree": "kmeans", "branching": 4, "n_noises": 3, "together": True}])
 def test_a_language_model_with_a_tree(given: dict[str, Any]) -> None:
-    job = language_model(n_samples=6, loss_parameters=given, table_learning_rate=0.2, learning_rate=0.01)
+    job = language_model(n_samples=6, loss_parameters=given, table_learning_rate=0.4, learning_rate=0.02)
     before = job.evaluate("validation")["perplexity"]
-    train(job, epochs=3)
+    train(job, epochs=2)
     after = job.evaluate("validation")["perplexity"]
     assert after < 0.5 * before
     head = job._objective.head
@@ -83,7 +61,7 @@ def test_a_language_model_with_a_tree(given: dict[str, Any]) -> None:
 
 def test_perplexity_is_that_of_a_plain_table_with_the_same_scores() -> None:
     job = language_model(table_learning_rate=0.2)
-    train(job, epochs=1)
+    train(job, epochs=1, max_steps=5)
     head = job._objective.head
     assert head is not None
     plain = language_model(loss="full")
@@ -95,8 +73,8 @@ def test_perplexity_is_that_of_a_plain_table_with_the_same_scores() -> None:
 
 
 def test_the_classifier_ranks_by_the_search() -> None:
-    job = classifier(loss_parameters={"branching": 3}, table_learning_rate=0.5)
-    train(job, epochs=30)
+    job = small_jobs.classifier(**TREE, loss_parameters={"branching": 3}, table_learning_rate=0.5)
+    train(job, epochs=15)
     X = sp.csr_matrix(np.eye(10, dtype=np.float32))
     top, head = job.rank(X, k=3), job._objective.head
     assert head is not None and (top.labels[:, 0] == np.arange(10)).mean() >= 0.9
@@ -107,7 +85,7 @@ def test_the_classifier_ranks_by_the_search() -> None:
 
 
 def test_the_recommender_has_no_places_without_an_item() -> None:
-    job = recommender(loss_parameters={"branching": 2}, n_samples=1)
+    job = small_jobs.recommender(**{**TREE, "n_samples": 1}, loss_parameters={"branching": 2})
     train(job, epochs=1)
     # A beam of one reaches two items, of which one may be filtered.
     found = job.recommend([[0, 1], [5]], k=9)
@@ -117,7 +95,7 @@ def test_the_recommender_has_no_places_without_an_item() -> None:
 @pytest.mark.parametrize("sampler", ["midx-rq", "midx-joint-rq", "softmax"])
 def test_a_sampler_that_adapts_sees_whole_scores(sampler: str) -> None:
     job = language_model(sampler=sampler, codewords=4)
-    train(job, epochs=1)
+    train(job, epochs=1, max_steps=3)
     head, noise = job._objective.head, job._objective.sampler
     assert head is not None and noise is head.noise and noise.adaptive
     if sampler == "softmax":
@@ -130,7 +108,7 @@ def test_a_sampler_that_adapts_sees_whole_scores(sampler: str) -> None:
 
 def test_the_best_model_comes_back(tmp_path: Any) -> None:
     job = language_model()
-    train(job, epochs=1, folder=tmp_path)
+    train(job, epochs=1, max_steps=5, folder=tmp_path)
     again = language_model(seed=0)
     load_best(tmp_path, again.module)
     assert torch.equal(again.table_, job.table_) and again.table_ is again._objective.head.edge_weights  # type: ignore[union-attr]
@@ -139,14 +117,14 @@ def test_the_best_model_comes_back(tmp_path: Any) -> None:
 
 def test_resuming_gives_the_same_bits(tmp_path: Any) -> None:
     whole, first, second = (language_model() for _ in range(3))
-    train(whole, epochs=2)
-    train(first, epochs=1, folder=tmp_path)
-    train(second, epochs=2, folder=tmp_path, resume=True)
+    train(whole, epochs=1, max_steps=8)
+    train(first, epochs=1, max_steps=4, folder=tmp_path)
+    train(second, epochs=1, max_steps=8, folder=tmp_path, resume=True)
     assert torch.equal(whole.table_, second.table_) and not torch.equal(whole.table_, first.table_)
 
 
 def test_a_head_given_as_an_object() -> None:
-    n_words = len(corpus().words)
+    n_words = len(small_jobs.corpus().words)
     head = BeamTreeHead(10, balanced_tree(range(n_words), 4), 5, bias=False)
     job = language_model(loss=head)
     assert job._objective.head is head and job.table_ is head.edge_weights

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tasks.small_jobs import recommender, sequences
 
-from sylvan.data import SequenceData, build_sequences
 from sylvan.errors import ModelError
 from sylvan.neural import train
 from sylvan.runtime.checkpoint import checksum
@@ -40,23 +40,16 @@ def test_a_classifier_does_not_go_on_with_other_data(part: str, tmp_path: Any) -
         train(classifier(part), epochs=3, folder=tmp_path, resume=True)
 
 
-def sequences(shift: int) -> SequenceData:
-    users = [user for user in range(20) for _ in range(10)]
-    return build_sequences(users, [(user * shift + place) % 10 for user in range(20) for place in range(10)])
-
-
-def recommender(shift: int) -> SequentialRecommendation:
-    return SequentialRecommendation(
-        sequences(shift), sampler="uniform", n_samples=3, dim=4, hidden=4, batch_size=8, max_length=4
-    )
+def of_shift(shift: int) -> SequentialRecommendation:
+    return recommender(shift, sampler="uniform", n_samples=3, dim=4, hidden=4, batch_size=8, max_length=4)
 
 
 def test_a_recommender_does_not_go_on_with_other_data(tmp_path: Any) -> None:
     assert sequences(1).describe() == sequences(3).describe()
-    train(recommender(1), epochs=1, folder=tmp_path)
-    assert len(train(recommender(1), epochs=2, folder=tmp_path, resume=True).epochs) == 2
+    train(of_shift(1), epochs=1, folder=tmp_path)
+    assert len(train(of_shift(1), epochs=2, folder=tmp_path, resume=True).epochs) == 2
     with pytest.raises(ModelError, match="of another training: the setting 'data_checksum' was another"):
-        train(recommender(3), epochs=3, folder=tmp_path, resume=True)
+        train(of_shift(3), epochs=3, folder=tmp_path, resume=True)
 
 
 def test_what_a_seed_keeps_apart_changes_no_checksum() -> None:

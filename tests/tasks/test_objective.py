@@ -6,15 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 import torch
+from tasks.small_jobs import classifier, language_model, recommender
 
-from sylvan.data import build_sequences
 from sylvan.errors import ParameterError
 from sylvan.neural import RefreshSchedule
 from sylvan.sampling import Uniform
 from sylvan.sampling.losses.sampled_softmax import CrossEntropyEstimate
-from sylvan.tasks import ExtremeClassification, LanguageModel, SequentialRecommendation, build_corpus
 from sylvan.tasks.base import ClassObjective, usual_loss
 
 
@@ -67,20 +65,11 @@ def test_a_batch_without_any_target_teaches_codewords_nothing(sampler: str) -> N
 
 
 def test_few_classes_want_fewer_negatives() -> None:
-    text = [["the", "cat", "sat"], ["the", "dog", "ran"]] * 5
-    users = [user for user in range(20) for _ in range(10)]
-    sequences = build_sequences(users, [(user + place) % 10 for user in range(20) for place in range(10)])
-    classes = np.arange(60) % 12
-    eye = sp.csr_matrix(np.eye(12, dtype=np.float32)[classes])
-    for made, n in (
-        (LanguageModel(build_corpus(text, text, text), embedding=8, hidden=8), 3),
-        (SequentialRecommendation(sequences, dim=8), 5),
-        (ExtremeClassification(eye, classes, dim=8), 6),
-    ):
+    for made, n in ((language_model(), 10), (recommender(), 5), (classifier(), 5)):
         assert made._objective.loss.n_samples == made.settings()["n_samples"] == n
-    assert ExtremeClassification(eye, classes, dim=8, n_samples=9).settings()["n_samples"] == 9
+    assert classifier(n_samples=9).settings()["n_samples"] == 9
     with pytest.raises(ParameterError, match="above the class count"):
-        ExtremeClassification(eye, classes, dim=8, n_samples=13)
+        classifier(n_samples=11)
 
 
 def test_the_usual_loss_has_a_head_where_a_tail_can_be_drawn() -> None:
