@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 import sylvan
-from sylvan import LabelTree, NeighborRanker, TextModel, TfidfVectorizer, XRLinear, store
+from sylvan import NeighborRanker, TextModel, TfidfVectorizer, XRLinear, store
 from sylvan.errors import DataError, NotFittedError, ParameterError
 from sylvan.explain.explanation import Explanation, as_page
 
@@ -255,35 +255,24 @@ def test_refusals(call, error, words, model: XRLinear, data: tuple) -> None:  # 
         call(model, *data)
 
 
+TEXTS_REFUSED = [
+    ("bread", "baking", {}, r"no label 'baking' among the 4 of this model. Did you mean 'Baking'\?"),
+    ("bread", "Wahling", {}, r"no label 'Wahling' .* Did you mean 'Whaling' or 'Baking'\?"),
+    ("bread", "xyz", {}, r"no label 'xyz' among the 4 of this model\.$"),
+    (["a", "b"], "Baking", {}, "explain takes one text. Got 2 instead"),
+    ([3], "Baking", {}, "texts must be strings. Got int in row 0"),
+    ("bread", "Baking", {"examples": ["a", "b", "c"]}, r"a pair \(texts, label_lists\).* Got list instead"),
+    ("bread", "Baking", {"examples": (["a"] * 12, [["Baking"]] * 2)}, "examples have 12 texts, but labels for 2"),
+]
+
+
 def test_refusals_of_text_models(tagger: tuple) -> None:
-    model, texts, labels = tagger
-    with pytest.raises(DataError, match=r"no label 'baking' among the 4 of this model. Did you mean 'Baking'\?"):
-        model.explain("bread", "baking")
-    with pytest.raises(DataError, match=r"no label 'Wahling' .* Did you mean 'Whaling' or 'Baking'\?"):
-        model.explain("bread", "Wahling")
-    with pytest.raises(DataError, match=r"no label 'xyz' among the 4 of this model\.$"):
-        model.explain("bread", "xyz")
-    with pytest.raises(DataError, match=r"explain takes one text. Got 2 instead"):
-        model.explain(["a", "b"], "Baking")
-    with pytest.raises(DataError, match=r"texts must be strings. Got int in row 0"):
-        model.explain([3], "Baking")
-    with pytest.raises(DataError, match=r"a pair \(texts, label_lists\).* Got list instead"):
-        model.explain("bread", "Baking", examples=["a", "b", "c"])
-    with pytest.raises(DataError, match="examples have 12 texts, but labels for 2"):
-        model.explain("bread", "Baking", examples=(texts, labels[:2]))
-    with pytest.raises(NotFittedError, match="call fit before explain"):
-        TextModel().explain("bread", "Baking")
-    with pytest.raises(NotFittedError, match="call fit before explain"):
-        XRLinear().explain(np.eye(1), 0)
-
-
-def test_paths_and_leaves_of_a_tree_agree() -> None:
-    tree = LabelTree.random(57, branching=3, max_leaf=4, seed=1)
-    for leaf in range(tree.n_leaves):
-        for layer, node in enumerate(tree.path(leaf)):
-            assert leaf in tree.leaves(layer, node)
-    for layer, size in enumerate(tree.layer_sizes):
-        assert [leaf for node in range(size) for leaf in tree.leaves(layer, node)] == list(range(tree.n_leaves))
+    for text, label, options, words in TEXTS_REFUSED:
+        with pytest.raises(DataError, match=words):
+            tagger[0].explain(text, label, **options)
+    for model, row in ((TextModel(), "bread"), (XRLinear(), np.eye(1))):
+        with pytest.raises(NotFittedError, match="call fit before explain"):
+            model.explain(row, 0)
 
 
 # ---------------------------------------- beside neighbours, probabilities and tails

@@ -175,6 +175,7 @@ def stripped(node, labels):
     return [left for child in node if (left := stripped(child, labels))]
 
 
+@settings(max_examples=40)
 @given(st.integers(1, 60), st.integers(2, 5), st.integers(1, 6), st.integers(0, 99), st.data())
 def test_without_labels(n_labels, branching, max_leaf, seed, data):
     tree = LabelTree.random(n_labels, branching, max_leaf, seed=seed)

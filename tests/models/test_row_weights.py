@@ -28,7 +28,7 @@ def scores(model: Any, rows: Any) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", MODELS)
-@settings(max_examples=15)
+@settings(max_examples=6)
 @given(weight=weights)
 def test_weights_agree_with_repeated_rows(name: str, weight: list[int]) -> None:
     weighted = MODELS[name]().fit(X, Y, sample_weight=weight)

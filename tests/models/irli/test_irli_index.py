@@ -23,7 +23,7 @@ from sylvan.models.irli.vectors import exact_neighbors
 
 SMALL: dict[str, Any] = {
     "n_buckets": 32, "n_repetitions": 4, "hidden": 32, "choices": 3, "probes": 4, "n_neighbors": 10, "n_jobs": 1,
-    "epochs_per_round": 3, "final_epochs": 1, "batch_size": 32,
+    "rounds": 1, "epochs_per_round": 3, "final_epochs": 1, "batch_size": 32,
 }  # fmt: skip
 
 
@@ -57,7 +57,7 @@ def unit(rows: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("metric", ["euclidean", "angular", "inner_product"])
 def test_all_buckets_give_the_exact_neighbours(metric: str) -> None:
-    index = IRLIIndex(**{**SMALL, "rounds": 1}).fit(BASE, metric=metric)
+    index = IRLIIndex(**SMALL).fit(BASE, metric=metric)
     assert index.metric == index.metric_ == metric
     ids, distances, counts = index.search(QUERIES, 10, probes=32, return_counts=True)
     given = (unit(QUERIES), unit(BASE)) if metric == "angular" else (QUERIES, BASE)
@@ -249,7 +249,7 @@ def test_a_search_takes_the_indexs_own_settings(index: IRLIIndex) -> None:
 
 @pytest.mark.parametrize("order", ["probability", "votes"])
 def test_fit_tunes_on_queries_that_it_holds_out(order: str, tmp_path: Path) -> None:
-    options = {name: value for name, value in SMALL.items() if name != "probes"} | {"rounds": 1, "order": order}
+    options = {name: value for name, value in SMALL.items() if name != "probes"} | {"order": order}
     found = {}
     for wanted in (0.6, 0.95):
         index = IRLIIndex(**options, recall=wanted).fit(BASE)

@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit.bits import same_bits
 
@@ -75,6 +75,7 @@ def below(tree: LabelTree, layer: int, node: int) -> set[int]:
     return set(tree.leaf_labels[leaves.start : leaves.stop].tolist())
 
 
+@settings(max_examples=40)
 @given(st.integers(2, 60), st.integers(2, 5), st.integers(1, 20), st.data())
 def test_what_a_node_was_is_said(n_labels: int, branching: int, max_leaf: int, data: st.DataObject) -> None:
     tree = LabelTree.random(n_labels, branching, max_leaf, seed=n_labels)
