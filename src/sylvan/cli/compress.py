@@ -26,7 +26,7 @@ _NOTES, _FIGURES = 512, 4096  # bytes of the manifest for what was done and lear
               help="How weights are stored; by default as loses least at this size, uint4 without any.")  # fmt: skip
 @click.option("--rows", metavar="FILE", help="Labelled rows, not used for training, to measure the loss on.")
 @input_options
-def command(model: str, target: str, max_size: str | None, rows: str | None, **given: Any) -> None:
+def command(model: str, target: str, max_size: str | None, rows: str | None, **flags: Any) -> None:
     """Save a smaller copy of the model in the folder MODEL: its weights in fewer bits, then only the largest of each
     cluster of labels, as many as there is room for.
 
@@ -49,12 +49,12 @@ def command(model: str, target: str, max_size: str | None, rows: str | None, **g
         raise click.UsageError("--rows is read twice, before and after: stdin can't be.")
     limit = None if max_size is None else parse_bytes(max_size, "max_size")
     store.check_target(target)
-    loaded = load_model(model, (), given["threads"])
+    loaded = load_model(model, (), flags["threads"])
     if not hasattr(loaded, "compress"):
         raise ParameterError(f"{model!r} holds a {type(loaded).__name__}, which has no weights to prune.")
-    sources = [] if rows is None else [input_for(loaded, model, rows, given) for _ in range(2)]
-    with quietly(given):
-        small = loaded.compress(limit, given["weight_dtype"], room=_NOTES if rows is None else _NOTES + _FIGURES)
+    sources = [] if rows is None else [input_for(loaded, model, rows, flags) for _ in range(2)]
+    with quietly(flags):
+        small = loaded.compress(limit, flags["weight_dtype"], room=_NOTES if rows is None else _NOTES + _FIGURES)
         results = [measure(each, source, AT) for each, source in zip((loaded, small), sources, strict=False)]
     state, before = small.to_state(), store.saved_bytes(loaded.to_state())
     types = sorted(small.weight_dtypes())
@@ -67,7 +67,7 @@ def command(model: str, target: str, max_size: str | None, rows: str | None, **g
     if results:
         click.echo(_table(*results))
     words = f"Compressed {model} of {size_words(before)} to {target} of {folder_size(target)}"
-    say(given, f"{words}; weights are {' and '.join(types)}.", err=True)
+    say(flags, f"{words}; weights are {' and '.join(types)}.", err=True)
 
 
 def _table(before: Measured, after: Measured) -> str:

@@ -42,7 +42,7 @@ _REFUSED = {
 @click.option("--texts-only", is_flag=True, help="Write no labels.")
 @output_fields_option
 @input_options
-def command(input_: str, output: str, **given: Any) -> None:
+def command(input_: str, output: str, **flags: Any) -> None:
     """Write IN (- for stdin) as OUT (- for stdout) in another format: texts as texts, matrices as matrices.
 
     Texts stream through, so that a file of any size will do. Other fields, such as ids and titles, stay beside text and
@@ -60,76 +60,76 @@ def command(input_: str, output: str, **given: Any) -> None:
     from sylvan.cli.io.inputs import open_input
     from sylvan.parallel import quiet
 
-    if given["from_"] is not None:
-        if given["format_"] not in (None, given["from_"]):
+    if flags["from_"] is not None:
+        if flags["format_"] not in (None, flags["from_"]):
             raise click.UsageError("--from and --format say the same thing: give one of them.")
-        given["format_"] = given["from_"]
-    source = open_input(input_, given, part=given["split"], says_unread=False)
+        flags["format_"] = flags["from_"]
+    source = open_input(input_, flags, part=flags["split"], says_unread=False)
     of_folder = _PAIR if not source.is_text and (output.endswith(os.sep) or os.path.isdir(output)) else None
-    target = given["to"] or format_of_name(output) or of_folder
+    target = flags["to"] or format_of_name(output) or of_folder
     if target is None:
-        known = ", ".join((*_TARGETS, _PAIR))
-        raise DataError(f"{output!r} doesn't tell its format: say it with --to, one of {known}.")
+        names = ", ".join((*_TARGETS, _PAIR))
+        raise DataError(f"{output!r} doesn't tell its format: say it with --to, one of {names}.")
     if source.is_text != (target in TEXT_FORMATS):
         words = FORMATS.get(target, "a pair of matrices in .npz")
         raise DataError(f"{source.name} is {source.words}, and {words} holds {_REFUSED[source.is_text]}")
-    with quiet(given["quiet"] or output == "-"):
-        (_convert_texts if source.is_text else _convert_matrix)(source, output, target, given)
+    with quiet(flags["quiet"] or output == "-"):
+        (_convert_texts if source.is_text else _convert_matrix)(source, output, target, flags)
 
 
-def _convert_texts(source: Any, output: str, target: str, given: dict[str, Any]) -> None:
+def _convert_texts(source: Any, output: str, target: str, flags: dict[str, Any]) -> None:
     from sylvan.cli.io.inputs import TEXTS
     from sylvan.data.formats.format import Columns
 
     options = replace(
-        source.options, delimiter=given["output_delimiter"], output_separator=given["output_separator"],
-        guards=given["guard_formulas"], items=given["output_items"], header=None, one_line=given["one_line"],
-        blanks=given["blanks"],
+        source.options, delimiter=flags["output_delimiter"], output_separator=flags["output_separator"],
+        guards=flags["guard_formulas"], items=flags["output_items"], header=None, one_line=flags["one_line"],
+        blanks=flags["blanks"],
     )  # fmt: skip
-    labels = not given["texts_only"]
-    fields = _other_fields(source, target, output, given)
+    labels = not flags["texts_only"]
+    fields = _other_fields(source, target, output, flags)
 
     def rows() -> Iterator[tuple[tuple[str, list[Any], list[float] | None], dict[str, Any]]]:
         taken: list[Any] = []
         for block in source.stream(labels, None if fields is None else taken):
-            others: Any = repeat({}) if fields is None else [fields(record) for record in taken]
+            records: Any = repeat({}) if fields is None else [fields(record) for record in taken]
             taken.clear()
-            for (text, row, weights), other in zip(block.rows(), others):  # noqa: B905
-                yield (text, row, None if given["drop_weights"] else weights), other
+            for (text, row, weights), other in zip(block.rows(), records):  # noqa: B905
+                yield (text, row, None if flags["drop_weights"] else weights), other
 
     first, second = tee(rows())  # writers take both together, so that no more than a block lies between them
-    others = None if fields is None else (other for _, other in second)
+    records = None if fields is None else (other for _, other in second)
     columns = Columns.of(row for row, _ in first) if labels else Columns(row[0] for row, _ in first)
-    TEXTS[target].write(output, columns, options, others)
+    TEXTS[target].write(output, columns, options, records)
 
 
-def _other_fields(source: Any, target: str, output: str, given: dict[str, Any]) -> Any:
+def _other_fields(source: Any, target: str, output: str, flags: dict[str, Any]) -> Any:
     """Which other fields of its rows OUT has; a sentence says which it can't have."""
     from sylvan.cli.io.inputs import COLUMNS
     from sylvan.data.other_fields import OtherFields
 
-    names = given["output_fields"]
+    names = flags["output_fields"]
     if target in COLUMNS:
-        own = ("text", "subject_uris" if target == "annif-csv" else "labels", "weights")
-        return source.other_fields(own, names)
+        columns = ("text", "subject_uris" if target == "annif-csv" else "labels", "weights")
+        return source.other_fields(columns, names)
     if names and names != ("none",):
         raise DataError(f"--output-fields is for outputs with columns, but {output} is {FORMATS[target]}.")
     if target == source.format == "annif-folder" and not names:
         return OtherFields(("file",))
     fields = source.other_fields(())
-    if fields is not None and not names and not given["quiet"]:
+    if fields is not None and not names and not flags["quiet"]:
         lost = ", ".join(name for name in source.fields() if name not in fields.without)
         if lost:
             say_once(f"{output} holds texts and labels alone: {lost} of {source.name} isn't written.")
     return None
 
 
-def _convert_matrix(source: Any, output: str, target: str, given: dict[str, Any]) -> None:
+def _convert_matrix(source: Any, output: str, target: str, flags: dict[str, Any]) -> None:
     from sylvan import data
 
     X, Y = source.matrices()
-    apart = given["output_labels"]
-    if given["texts_only"]:
+    apart = flags["output_labels"]
+    if flags["texts_only"]:
         raise DataError("--texts-only is for text. A matrix is written without labels to an .npz or .npy.")
     if target in ("xmc", "svmlight", "parts") and apart is not None:
         raise DataError(f"--output-labels is for .npz, .npy and csr: {FORMATS[target]} holds the labels itself.")
@@ -138,12 +138,12 @@ def _convert_matrix(source: Any, output: str, target: str, given: dict[str, Any]
     elif target == "svmlight":
         first = source.first_feature or 0
         data.save_svmlight(output, X, Y, zero_based=first == 0)
-        if not given["quiet"]:
+        if not flags["quiet"]:
             say_once(f"Wrote {'stdout' if output == '-' else output}: features counted from {first}.")
     elif target == "parts":
         data.save_parts(output, X, Y if Y.shape[1] else None)
     elif target == _PAIR:
-        data.save_npz_pair(output, X, Y, given["split"])
+        data.save_npz_pair(output, X, Y, flags["split"])
     else:
         if Y.nnz and apart is None:
             raise DataError(

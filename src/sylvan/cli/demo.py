@@ -54,13 +54,13 @@ def command(ctx: click.Context, folder: str, seed: int, threads: int | None, qui
     _show_results(model, test, named)
     # Three commands that work as they stand, in the folder where the demo ran.
     sample = resources.files("sylvan.data") / "sample"
-    rows, others = (shlex.quote(str(sample / f"{part}.jsonl.xz")) for part in ("train", "test"))
+    training, test_rows = (shlex.quote(str(sample / f"{part}.jsonl.xz")) for part in ("train", "test"))
     place = shlex.quote(folder)
     removing = f'rmdir /s /q "{folder}"' if os.name == "nt" else f"rm -r {place}"
     click.echo(
         f'\nWhat to try next:\n  echo "Whale hunting in the south seas" | sylvan predict {place} -k 3\n'
-        f"  sylvan evaluate {place} {others} -k 1,3,5,10\n"
-        f"  sylvan train xr-linear {rows} --text-field title --text-field author --model {place}-2 --set beam=20\n"
+        f"  sylvan evaluate {place} {test_rows} -k 1,3,5,10\n"
+        f"  sylvan train xr-linear {training} --text-field title --text-field author --model {place}-2 --set beam=20\n"
         f"\nThe model stays in the folder {folder}. To remove it:\n  {removing}"
     )
 

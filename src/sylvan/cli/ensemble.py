@@ -27,7 +27,7 @@ from sylvan.ranking.ensemble import WAYS
 @click.option("--how", type=click.Choice(WAYS), default="score", show_default=True,
               help="By mean score, votes, mean place, or mean of 1 / place.")  # fmt: skip
 @input_options
-def command(models: tuple[str, ...], target: str, holdout: str | None, **given: Any) -> None:
+def command(models: tuple[str, ...], target: str, holdout: str | None, **flags: Any) -> None:
     """Combine the models in the folders MODEL into an ensemble; nothing is trained.
 
     All take text, or all take matrices of the same features. With --calibrate or --fit-weights its scores become
@@ -45,31 +45,31 @@ def command(models: tuple[str, ...], target: str, holdout: str | None, **given: 
     from sylvan.cli.models import TRAINED_ON, load_model, training_files
     from sylvan.models.ensembles.ensemble import Ensemble
 
-    weights, calibrated_on = given["weights"], given["calibrated_on"]
+    weights, calibrated_on = flags["weights"], flags["calibrated_on"]
     if weights is not None and holdout is not None:
         raise click.UsageError("--weights and --fit-weights exclude each other.")
-    if given["labels"] is not None and holdout is not None and calibrated_on is not None:
+    if flags["labels"] is not None and holdout is not None and calibrated_on is not None:
         raise click.UsageError(
             "--labels is for one file: give either --fit-weights, which also calibrates, or --calibrate."
         )
-    loaded = [load_model(folder, (), given["threads"]) for folder in models]
-    options = {"how": given["how"], "n_jobs": given["threads"], "calibration": given["calibration"]}
+    loaded = [load_model(folder, (), flags["threads"]) for folder in models]
+    options = {"how": flags["how"], "n_jobs": flags["threads"], "calibration": flags["calibration"]}
     try:
         numbers = None if weights is None else [float(word) for word in weights.split(",")]
     except ValueError:
         words = f"--weights takes numbers with commas between them. Got {weights!r} instead."
         raise click.UsageError(words) from None
     joined = Ensemble.of_fitted(loaded, numbers, **options)
-    with quietly(given):
+    with quietly(flags):
         if holdout is not None:
-            joined.fit_weights(*_labelled(joined, holdout, given))
+            joined.fit_weights(*_labelled(joined, holdout, flags))
         if calibrated_on is not None:
-            joined.calibrate(*_labelled(joined, calibrated_on, given))
+            joined.calibrate(*_labelled(joined, calibrated_on, flags))
     state = joined.to_state()
     state.meta[TRAINED_ON] = training_files(models, [holdout, calibrated_on])
     store.save(target, state)
     words = ", ".join(f"{name} {weight:.3g}" for name, weight in zip(models, joined.weights_, strict=True))
-    say(given, f"Joined {counted(len(models), 'model')} in {target}; weights: {words}.", err=True)
+    say(flags, f"Joined {counted(len(models), 'model')} in {target}; weights: {words}.", err=True)
     path = calibrated_on or holdout
     if joined.calibrator_ is not None:
         words = f"calibrated on {path}."
@@ -77,17 +77,17 @@ def command(models: tuple[str, ...], target: str, holdout: str | None, **given: 
         words = f"not calibrated: {path} gives too few right or wrong answers (30 of each)."
     else:
         words = "not calibrated: --calibrate FILE does it, with rows not used for training."
-    say(given, f"Its probabilities are {words}", err=True)
+    say(flags, f"Its probabilities are {words}", err=True)
 
 
-def _labelled(joined: Any, path: str, given: dict[str, Any]) -> tuple[Any, Any]:
+def _labelled(joined: Any, path: str, flags: dict[str, Any]) -> tuple[Any, Any]:
     """The rows of a file and their labels, as the ensemble takes them."""
     import scipy.sparse as sp
 
     from sylvan.cli.io.inputs import TextInput
     from sylvan.cli.models import input_for
 
-    source = input_for(joined, "the ensemble", path, given)
+    source = input_for(joined, "the ensemble", path, flags)
     if isinstance(source, TextInput):
         blocks = list(source.blocks(True))
         return [text for block, _ in blocks for text in block], [row for _, labels in blocks for row in labels or ()]

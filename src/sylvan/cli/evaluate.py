@@ -124,9 +124,9 @@ class Measured:
                 "PSP and slices are missing: the model does not hold how often each label occurred in training."
             )
         if self.promise is not None and not self.promise.holds():
-            much = "much" if self.promise.ratio > 1 else "little"
+            amount = "much" if self.promise.ratio > 1 else "little"
             notes.append(
-                f"Warning: the probabilities promise too {much} for these rows. Those of the {_PROMISED} best labels "
+                f"Warning: the probabilities promise too {amount} for these rows. Those of the {_PROMISED} best labels "
                 f"add up to {self.promise.expected:,.0f} right answers, {self.promise.right:,} are right."
             )
         click.echo("\n".join(notes))
@@ -223,14 +223,14 @@ class _Truth:
 
     def matrix(self, labels: Any) -> sp.csr_matrix:
         """The labels of a block of rows."""
-        known, rows, others = _split(self._model, labels)
-        self._n_known, self.n_missing = self._n_known + known.nnz, self.n_missing + len(others)
-        columns = [self.others.setdefault(label, self._model.n_labels_ + len(self.others)) for label in others]
-        if self._known_labels or not others:
-            return known
-        beside = sp.csr_matrix((np.ones(len(rows), np.float32), (rows, columns)), (known.shape[0], self.n_columns))
+        matrix, rows, unknown = _split(self._model, labels)
+        self._n_known, self.n_missing = self._n_known + matrix.nnz, self.n_missing + len(unknown)
+        columns = [self.others.setdefault(label, self._model.n_labels_ + len(self.others)) for label in unknown]
+        if self._known_labels or not unknown:
+            return matrix
+        beside = sp.csr_matrix((np.ones(len(rows), np.float32), (rows, columns)), (matrix.shape[0], self.n_columns))
         beside.data[:] = 1  # also where a row names a label twice
-        return sp.csr_matrix(widened(known, self.n_columns) + beside)
+        return sp.csr_matrix(widened(matrix, self.n_columns) + beside)
 
     def check(self, name: str) -> None:
         """Refuse a file without any label of the model: it is of other labels, or calls them otherwise."""
@@ -267,17 +267,17 @@ def _split(model: Any, labels: Any) -> tuple[sp.csr_matrix, list[int], list[Any]
     """The labels that the model has, as a matrix, and the rows and names (or ids) of all others."""
     if model.takes_texts:
         vocabulary = model.vocabulary_
-        others = [(row, name) for row, names in enumerate(labels) for name in names if name not in vocabulary]
-        return vocabulary.encode(labels, unknown="ignore"), [row for row, _ in others], [name for _, name in others]
+        unknown = [(row, name) for row, names in enumerate(labels) for name in names if name not in vocabulary]
+        return vocabulary.encode(labels, unknown="ignore"), [row for row, _ in unknown], [name for _, name in unknown]
     if isinstance(model.vocabulary_, Numbers):
         numbers = np.split(labels.indices, labels.indptr[1:-1])  # those of columns are names
-        known = true_labels(numbers, model.vocabulary_, unknown="drop").to_scipy()
+        matrix = true_labels(numbers, model.vocabulary_, unknown="drop").to_scipy()
         missing = np.array([str(number) not in model.vocabulary_ for number in labels.indices.tolist()], bool)
     else:
         Y = widened(labels, model.n_labels_)
-        known, missing = sp.csr_matrix(Y[:, : model.n_labels_]), labels.indices >= model.n_labels_
+        matrix, missing = sp.csr_matrix(Y[:, : model.n_labels_]), labels.indices >= model.n_labels_
     row_of = np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr))
-    return known, row_of[missing].tolist(), labels.indices[missing].tolist()
+    return matrix, row_of[missing].tolist(), labels.indices[missing].tolist()
 
 
 def score(
@@ -300,16 +300,16 @@ def score(
     return measures
 
 
-def open_test(model: Any, given: Mapping[str, Any]) -> TextInput | MatrixInput | None:
+def open_test(model: Any, flags: Mapping[str, Any]) -> TextInput | MatrixInput | None:
     """What ``--test`` names, refused before the work of training where it can be; None without the option."""
-    path = given["test"]
+    path = flags["test"]
     if path is None:
-        if given["test_labels"] is not None:
+        if flags["test_labels"] is not None:
             raise DataError("--test-labels goes with --test, which was not given.")
         return None
-    if path == "-" == given["train"]:
+    if path == "-" == flags["train"]:
         raise DataError("stdin can't be both the training file and the --test file.")
-    source = input_for(model, given["folder"], path, {**given, "labels": given["test_labels"], "format_": None})
+    source = input_for(model, flags["folder"], path, {**flags, "labels": flags["test_labels"], "format_": None})
     if isinstance(source, MatrixInput):
         source.read_labels()
     elif source.format in NO_LABELS:
@@ -318,19 +318,19 @@ def open_test(model: Any, given: Mapping[str, Any]) -> TextInput | MatrixInput |
 
 
 def save_trained(
-    session: Session, model: Any, given: Mapping[str, Any], test: TextInput | MatrixInput | None, words: str,
+    session: Session, model: Any, flags: Mapping[str, Any], test: TextInput | MatrixInput | None, words: str,
     checkpoint: Any = None,
 ) -> None:  # fmt: skip
     """Save a trained model, say so, and measure it on a ``--test`` file; the figures go into its manifest."""
-    folder = given["folder"]
-    save_model(session, model, folder, checkpoint, given["train"])
-    say(given, f"{words} {folder} ({folder_size(folder)}).")
+    folder = flags["folder"]
+    save_model(session, model, folder, checkpoint, flags["train"])
+    say(flags, f"{words} {folder} ({folder_size(folder)}).")
     if test is None:
         return
     result = replace(measure(model, test, AT), learned_from=training_name(folder, test.path))
     name = os.path.basename(os.path.abspath(test.path)) if test.path != "-" else "stdin"
     store.annotate(folder, {MEASURED: {"on": name, **result.as_json()}})
-    if not given["quiet"]:
+    if not flags["quiet"]:
         result.show(AT)
 
 
@@ -390,9 +390,9 @@ def _draw_reliability(truth: Any, calibrated: Any, bounded: Any, axes: Any) -> N
 
 
 def _draw_slices(slices: dict[str, dict[int, float]], axes: Any) -> None:
-    names, at = list(slices), sorted(next(iter(slices.values())))
-    full, width = np.array([int(figures.GREEN[i : i + 2], 16) / 255 for i in (1, 3, 5)]), 0.8 / len(at)
-    for number, (k, share) in enumerate(zip(at, np.linspace(0.4, 1, len(at)), strict=True)):
+    names, ks = list(slices), sorted(next(iter(slices.values())))
+    full, width = np.array([int(figures.GREEN[i : i + 2], 16) / 255 for i in (1, 3, 5)]), 0.8 / len(ks)
+    for number, (k, share) in enumerate(zip(ks, np.linspace(0.4, 1, len(ks)), strict=True)):
         places = np.arange(len(names)) - 0.4 + width * (number + 0.5)
         colour = tuple(1 - (1 - full) * share)  # greens, from light to full
         axes.bar(places, [100 * slices[name][k] for name in names], width * 0.95, color=colour, label=f"k = {k}")
@@ -425,7 +425,7 @@ def _draw_slices(slices: dict[str, dict[int, float]], axes: Any) -> None:
 @of.subjects_options
 @of.input_options
 @of.config_option
-def command(model: str, test: str, at: tuple[int, ...], json_: str | None, **given: Any) -> None:
+def command(model: str, test: str, at: tuple[int, ...], json_: str | None, **flags: Any) -> None:
     """Measure the model in the folder MODEL on TEST (- for stdin), which also contains the correct labels.
 
     All rows that have labels count, and all their labels: those that the model doesn't know are missed, unless
@@ -445,20 +445,20 @@ def command(model: str, test: str, at: tuple[int, ...], json_: str | None, **giv
       sylvan evaluate runs/m test.jsonl --figure result.svg --figure result.png
     """
 
-    check_figures(given["figures"])
-    loaded = load_model(model, given["settings"], given["threads"], given["device"])
-    source = input_for(loaded, model, test, given)
-    with quietly(given):
+    check_figures(flags["figures"])
+    loaded = load_model(model, flags["settings"], flags["threads"], flags["device"])
+    source = input_for(loaded, model, test, flags)
+    with quietly(flags):
         result = measure(
-            loaded, source, at, given["propensity_a"], given["propensity_b"], CURVES_TO if given["figures"] else 0,
-            given["filter_labels"], given["threshold"], given["known_labels"],
+            loaded, source, at, flags["propensity_a"], flags["propensity_b"], CURVES_TO if flags["figures"] else 0,
+            flags["filter_labels"], flags["threshold"], flags["known_labels"],
         )  # fmt: skip
     result = replace(result, learned_from=training_name(model, source.path))
     if result.learned_from is None:
         result = replace(result, learned=learned_rows(loaded, source))
     if json_ is not None:
         write_text(json_, json.dumps(result.as_json(), indent=2) + "\n")
-    if given["figures"]:
-        draw_evaluation(given["figures"], loaded, result, model, source.name)
+    if flags["figures"]:
+        draw_evaluation(flags["figures"], loaded, result, model, source.name)
     if json_ != "-":
         result.show(at, all_tables=True)

@@ -75,7 +75,7 @@ class TitledModel:
 @vocabulary_options
 @ranking_option
 @input_options
-def command(model: str, input_: str | None, settings: tuple[str, ...], **given: Any) -> None:
+def command(model: str, input_: str | None, settings: tuple[str, ...], **flags: Any) -> None:
     """Explain the answers of the model in the folder MODEL for one text, or one row of INPUT (- for stdin).
 
     Shows the path to each label through the tree, score and place at each step, and the words that weighed most;
@@ -89,26 +89,26 @@ def command(model: str, input_: str | None, settings: tuple[str, ...], **given: 
       sylvan explain runs/m test.jsonl --vocabulary subjects.ttl --language en
       sylvan explain runs/m X.tst.npz --row 7 --label 1234 --json -
     """
-    titles = read_titles(given)
-    loaded = load_model(model, settings, given["threads"])
-    with quietly(given):
-        x = _row(loaded, model, input_, given)
+    titles = read_titles(flags)
+    loaded = load_model(model, settings, flags["threads"])
+    with quietly(flags):
+        x = _row(loaded, model, input_, flags)
         names: dict[str, Any] = {}  # of features and labels of a model over matrices
         for name in ("feature_names", "label_names"):
-            if given[name] is not None and loaded.takes_texts:
+            if flags[name] is not None and loaded.takes_texts:
                 raise DataError(f"--{name.replace('_', '-')} is for matrices: a model over text knows its names.")
-            names[name] = None if given[name] is None else read_names(given[name])
+            names[name] = None if flags[name] is None else read_names(flags[name])
         titled = TitledModel(loaded, titles, names["label_names"] and Vocabulary(names["label_names"]))
         loaded, names["label_names"] = titled.model, titled.names
-        options: dict[str, Any] = {"top": given["top"], **{name: value for name, value in names.items() if value}}
-        if given["examples"] is not None:
-            options.update(examples=_examples(titled, model, given), n_examples=given["neighbors"])
-        labels = [_label(word, titled) for word in given["wanted"]]
+        options: dict[str, Any] = {"top": flags["top"], **{name: value for name, value in names.items() if value}}
+        if flags["examples"] is not None:
+            options.update(examples=_examples(titled, model, flags), n_examples=flags["neighbors"])
+        labels = [_label(word, titled) for word in flags["wanted"]]
         if not labels:
-            result = loaded.rank(x, k=min(given["k"], loaded.n_labels_)).labels[0]
+            result = loaded.rank(x, k=min(flags["k"], loaded.n_labels_)).labels[0]
             labels = [i if loaded.vocabulary_ is None else loaded.vocabulary_[i] for i in result.tolist() if i >= 0]
         explanations = [titled.explain(x, label, options) for label in labels]
-    html, json_ = given["html"], given["json_"]
+    html, json_ = flags["html"], flags["json_"]
     if html is not None:
         write_text(html, as_page(explanations))
     if json_ is not None:
@@ -118,16 +118,16 @@ def command(model: str, input_: str | None, settings: tuple[str, ...], **given: 
         click.echo("\n\n".join(each.text(_WIDTH) for each in explanations))
 
 
-def _row(model: Any, folder: str, path: str | None, given: dict[str, Any]) -> Any:
+def _row(model: Any, folder: str, path: str | None, flags: dict[str, Any]) -> Any:
     """The one row that is meant, as the model takes it; the file is read no further than that."""
-    if given["text"] is not None:
+    if flags["text"] is not None:
         if path is not None:
             raise click.UsageError("Give INPUT or --text, not both.")
         if not model.takes_texts:
             raise DataError(f"--text is for models over text, but the model in {folder!r} takes matrices.")
-        return [given["text"]]
-    source: Any = input_for(model, folder, path or "-", {**given, "labels": None})
-    number, n_read = given["row"], 0
+        return [flags["text"]]
+    source: Any = input_for(model, folder, path or "-", {**flags, "labels": None})
+    number, n_read = flags["row"], 0
     for rows, _ in source.blocks(False if source.is_text else model.n_features_):
         n = len(rows) if isinstance(rows, list) else rows.shape[0]
         if number < n_read + n:
@@ -147,15 +147,15 @@ def _label(word: str, titled: TitledModel) -> str | int:
     return int(word)
 
 
-def _examples(titled: TitledModel, folder: str, given: dict[str, Any]) -> Any:
+def _examples(titled: TitledModel, folder: str, flags: dict[str, Any]) -> Any:
     """Training rows and their labels, or a saved model that has its rows."""
-    if os.path.isfile(os.path.join(given["examples"], "manifest.json")):
-        saved: Any = load(given["examples"])
+    if os.path.isfile(os.path.join(flags["examples"], "manifest.json")):
+        saved: Any = load(flags["examples"])
         if titled.title_of and getattr(saved, "vocabulary_", None) is not None:
-            known = {code: title for code, title in titled.title_of.items() if code in saved.vocabulary_}
-            return saved.with_label_names(known)
+            titles = {code: title for code, title in titled.title_of.items() if code in saved.vocabulary_}
+            return saved.with_label_names(titles)
         return saved
-    source: Any = input_for(titled.model, folder, given["examples"], {**given, "format_": None}, part="trn")
+    source: Any = input_for(titled.model, folder, flags["examples"], {**flags, "format_": None}, part="trn")
     rows, labels = source.read()
     if titled.model.takes_texts and titled.title_of:  # labels, or pairs of label and relevance, are codes
         pairs = ([each if isinstance(each, tuple) else (each,) for each in row] for row in labels)

@@ -20,7 +20,7 @@ from sylvan.params.wording import size_words
 @click.option("--license", "license_", metavar="NAME", help="License of the model, as the Hub calls it (apache-2.0).")
 @click.option("--message", metavar="TEXT", help="Message of the commit.")
 @shared_options
-def push_command(model: str, repository: str, revision: str | None, license_: str | None, **given: Any) -> None:
+def push_command(model: str, repository: str, revision: str | None, license_: str | None, **flags: Any) -> None:
     """Push the model in the folder MODEL to the repository OWNER/NAME, which is created if it doesn't exist.
 
     The model is verified. Its files and its card are pushed, as README.md, and nothing else that lies in the folder. A
@@ -42,15 +42,15 @@ def push_command(model: str, repository: str, revision: str | None, license_: st
     Repository.parse(repository, revision)
     contents(model)  # says that there is no model before anything is asked
     if license_ is None and license_of(model) is None:
-        if sys.stdin is not None and sys.stdin.isatty() and not given["quiet"]:
+        if sys.stdin is not None and sys.stdin.isatty() and not flags["quiet"]:
             words = "License of the model, as the Hub calls it, such as apache-2.0 (nothing for none)"
             license_ = str(click.prompt(words, default="", show_default=False, err=True)).strip() or None
         else:
-            say(given, "The card names no license: give one with --license.", err=True)
-    options = {"private": given["private"], "license": license_, "message": given["message"]}
+            say(flags, "The card names no license: give one with --license.", err=True)
+    options = {"private": flags["private"], "license": license_, "message": flags["message"]}
     pushed = hub.push(model, repository, revision=revision, **options)
     click.echo(pushed.url)
-    say(given, f"Pushed {model} to {pushed.repository}, commit {pushed.revision}.", err=True)
+    say(flags, f"Pushed {model} to {pushed.repository}, commit {pushed.revision}.", err=True)
 
 
 @click.command("pull")

@@ -29,7 +29,7 @@ _LIBRARIES = {"libpecos": "libpecos", "omikuji": "omikuji", "napkinxc": "napkinX
               "text; together with --labels.")  # fmt: skip
 @click.option("--quiet", "-q", is_flag=True, help="No summary.")
 @click.pass_context
-def command(ctx: click.Context, /, source: str, folder: str, labels: str | None, quiet: bool, **given: Any) -> None:
+def command(ctx: click.Context, /, source: str, folder: str, labels: str | None, quiet: bool, **flags: Any) -> None:
     """Read a model of another library from FOLDER, and save it as a Sylvan model in DIR.
 
     It ranks as before. FOLDER was written by libpecos's XLinearModel.save or omikuji's Model.save, or is the output
@@ -47,25 +47,25 @@ def command(ctx: click.Context, /, source: str, folder: str, labels: str | None,
     from sylvan.store.registry import load
     from sylvan.text import TfidfVectorizer
 
-    if (labels is None) != (given["vectorizer"] is None):
+    if (labels is None) != (flags["vectorizer"] is None):
         raise click.UsageError("--labels and --vectorizer go together: names need texts, and texts names.", ctx)
     check_target(folder)
-    library = given["library"] or importers.detect(source)
+    library = flags["library"] or importers.detect(source)
     names = None if labels is None else _read_names(labels)
-    options = {"weight_dtype": given["weight_dtype"]}
+    options = {"weight_dtype": flags["weight_dtype"]}
     if library == "omikuji" and names is not None:
         options["n_labels"] = len(names)
     model = importers.import_model(source, library, **options)
-    if given["beam"] is not None:
-        model.set_params(beam=given["beam"])
-    whole: Any = model
+    if flags["beam"] is not None:
+        model.set_params(beam=flags["beam"])
+    result: Any = model
     if names is not None:
-        vectorizer: Any = load(given["vectorizer"])
+        vectorizer: Any = load(flags["vectorizer"])
         if not isinstance(vectorizer, TfidfVectorizer):
             kind = type(vectorizer).__name__
-            raise ParameterError(f"{given['vectorizer']!r} holds a {kind}, not a TfidfVectorizer.")
-        whole = TextModel.from_parts(vectorizer, model, names)
-    whole.save(folder)
+            raise ParameterError(f"{flags['vectorizer']!r} holds a {kind}, not a TfidfVectorizer.")
+        result = TextModel.from_parts(vectorizer, model, names)
+    result.save(folder)
     Session.of(ctx).written = f"the model was saved in {folder}"
     if not quiet:
         click.echo(f"Read {source}, a model of {_LIBRARIES[library]}: {counted(model.n_features_, 'feature')}")

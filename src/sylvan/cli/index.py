@@ -41,7 +41,7 @@ _ROWS = 4096  # queries between two movements of the progress bar
 @of.shared_options
 @of.config_option
 @click.pass_context
-def command(ctx: click.Context, /, base: str, folder: str, **given: Any) -> None:
+def command(ctx: click.Context, /, base: str, folder: str, **flags: Any) -> None:
     """Index the vectors in the file BASE for nearest-neighbour search.
 
     Vectors are the rows of a .npy file, or of the one array in an .npz file. A vector's id is the number of its row,
@@ -57,67 +57,67 @@ def command(ctx: click.Context, /, base: str, folder: str, **given: Any) -> None
     from sylvan.cli.evaluate import check_figures
     from sylvan.store import check_target
 
-    index: Any = IRLIIndex(**_settings(ctx, given))
+    index: Any = IRLIIndex(**_settings(ctx, flags))
     index.check_params()
-    if given["recall"] is not None and not 0 < given["recall"] <= 1:
-        raise ParameterError(f"--recall must be a number in (0, 1]. Got {given['recall']} instead.")
+    if flags["recall"] is not None and not 0 < flags["recall"] <= 1:
+        raise ParameterError(f"--recall must be a number in (0, 1]. Got {flags['recall']} instead.")
     for option, needed in (("neighbors", "queries"), ("tune_on", "recall")):
-        if given[option] is not None and given[needed] is None:
+        if flags[option] is not None and flags[needed] is None:
             raise click.UsageError(f"--{option.replace('_', '-')} is for --{needed}.", ctx)
-    if given["planning"] and given["shards"] is not None:
+    if flags["planning"] and flags["shards"] is not None:
         raise click.UsageError("--plan is for an index without --shards.", ctx)
-    check_figures(given["figures"])
+    check_figures(flags["figures"])
     check_target(folder)
-    if given["shards"] is not None:
-        index = ShardedIRLIIndex(index, given["shards"])
+    if flags["shards"] is not None:
+        index = ShardedIRLIIndex(index, flags["shards"])
     try:
-        with quietly(given):
-            _build(Session.of(ctx), index, base, folder, given)
+        with quietly(flags):
+            _build(Session.of(ctx), index, base, folder, flags)
     except ImportError as error:
         raise ParameterError(str(error)) from error
     finally:
-        if given["shards"] is not None:
+        if flags["shards"] is not None:
             index.close()
 
 
-def _settings(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any]:
+def _settings(ctx: click.Context, flags: dict[str, Any]) -> dict[str, Any]:
     """The parameters of the index; one error for everything that is wrong with them."""
     config = of.config_of(ctx)
-    shortcuts = [f"{name}={given[name]}" for name in ("metric", "seed") if given[name] is not None]
-    parameters = config.read(IRLIIndex, config.typed([*given["settings"], *shortcuts]), config.parameters)
+    shortcuts = [f"{name}={flags[name]}" for name in ("metric", "seed") if flags[name] is not None]
+    parameters = config.read(IRLIIndex, config.typed([*flags["settings"], *shortcuts]), config.parameters)
     if config.text:
         config.problems.append("A [text] table is for 'sylvan train': 'sylvan index' takes vectors.")
     config.refuse()
-    return {"n_jobs": given["threads"], **parameters}
+    return {"n_jobs": flags["threads"], **parameters}
 
 
-def _build(session: Session, index: Any, base: str, folder: str, given: dict[str, Any]) -> None:
+def _build(session: Session, index: Any, base: str, folder: str, flags: dict[str, Any]) -> None:
 
     vectors = data.load_vectors(base)
-    paths = (given[name] for name in ("queries", "tune_on"))
+    paths = (flags[name] for name in ("queries", "tune_on"))
     queries, tune_on = (None if path is None else data.load_vectors(path) for path in paths)
-    neighbors = None if given["neighbors"] is None else data.load_numbers(given["neighbors"])
-    say(given, f"Read {counted(len(vectors), 'vector')} of {counted(vectors.shape[1], 'dimension')} from {base}.")
-    if given["planning"]:
+    neighbors = None if flags["neighbors"] is None else data.load_numbers(flags["neighbors"])
+    say(flags, f"Read {counted(len(vectors), 'vector')} of {counted(vectors.shape[1], 'dimension')} from {base}.")
+    if flags["planning"]:
         click.echo(index.plan(vectors, queries, neighbors).text())
         return
     start = time.perf_counter()
-    checkpoint, work = working(session, index, {**given, "folder": folder})
+    checkpoint, work = working(session, index, {**flags, "folder": folder})
     index.fit(vectors, queries, neighbors, **work)
-    say(given, f"Indexed them in {time.perf_counter() - start:.1f} s.")
-    tuned = getattr(index, "tuning_", None) if given["recall"] is None else index.tune(tune_on, given["recall"])
+    say(flags, f"Indexed them in {time.perf_counter() - start:.1f} s.")
+    tuned = getattr(index, "tuning_", None) if flags["recall"] is None else index.tune(tune_on, flags["recall"])
     for shard, tuning in enumerate(tuned if isinstance(tuned, list) else [tuned] * (tuned is not None)):
-        say(given, f"{f'Shard {shard}: ' if isinstance(tuned, list) else ''}{tuning.text()}")
+        say(flags, f"{f'Shard {shard}: ' if isinstance(tuned, list) else ''}{tuning.text()}")
     index.save(folder)
     if checkpoint is not None:
         checkpoint.remove()
     session.written = f"the index was saved in {folder}"
-    say(given, f"Saved it in {folder} ({folder_size(folder)}).")
+    say(flags, f"Saved it in {folder} ({folder_size(folder)}).")
     result = index.report()
     reports = result if isinstance(result, list) else [result]
     for report in reports:
-        say(given, report.text())
-    for path in given["figures"]:
+        say(flags, report.text())
+    for path in flags["figures"]:
         stem, dot, suffix = path.rpartition(".")  # of several shards: ``report.svg`` becomes ``report-0.svg`` and so on
         for shard, report in enumerate(reports):
             report.save(path if len(reports) == 1 else f"{stem}-{shard}{dot}{suffix}")
@@ -137,7 +137,7 @@ def _build(session: Session, index: Any, base: str, folder: str, given: dict[str
               "it ends in .npy; ids and distances as arrays when it ends in .npz; JSONL to stdout by "
               "default.")  # fmt: skip
 @of.shared_options
-def search_command(index: str, queries: str, output: str, **given: Any) -> None:
+def search_command(index: str, queries: str, output: str, **flags: Any) -> None:
     """Find the nearest vectors to each of QUERIES in the index in the folder INDEX.
 
     QUERIES is a .npy file of vectors, one per row, or an .npz file of one such array. Each line of the output is
@@ -155,29 +155,29 @@ def search_command(index: str, queries: str, output: str, **given: Any) -> None:
 
     loaded = load(index)
     if isinstance(loaded, ShardedIRLIIndex):
-        loaded.set_params(index__n_jobs=given["threads"])
+        loaded.set_params(index__n_jobs=flags["threads"])
     elif isinstance(loaded, IRLIIndex):
-        loaded.set_params(n_jobs=given["threads"])
+        loaded.set_params(n_jobs=flags["threads"])
     else:
         raise ModelError(f"{index!r} holds a {type(loaded).__name__}, which is no index of vectors.")
-    settings: dict[str, Any] = {name: given[name] for name in ("probes", "min_votes", "order", "candidates")}
+    settings: dict[str, Any] = {name: flags[name] for name in ("probes", "min_votes", "order", "candidates")}
     if settings["candidates"] not in (None, "all"):
         try:
             settings["candidates"] = int(settings["candidates"])
         except ValueError:
-            raise click.UsageError(f"--candidates takes an int or all. Got {given['candidates']!r} instead.") from None
+            raise click.UsageError(f"--candidates takes an int or all. Got {flags['candidates']!r} instead.") from None
     vectors = data.load_vectors(queries)
     results = []
     try:
-        with quietly(given), progress("searching", len(vectors), "query") as bar:
+        with quietly(flags), progress("searching", len(vectors), "query") as bar:
             for first, last in split_ranges(len(vectors), _ROWS) or [(0, 0)]:
-                results.append(loaded.search(vectors[first:last], given["k"], **settings, return_counts=True))
+                results.append(loaded.search(vectors[first:last], flags["k"], **settings, return_counts=True))
                 bar.update(last - first)
     finally:
         if isinstance(loaded, ShardedIRLIIndex):
             loaded.close()
     ids, distances, counts = (np.concatenate(arrays) for arrays in zip(*results, strict=True))
-    _write(output, ids, distances, counts if given["counts"] else None)
+    _write(output, ids, distances, counts if flags["counts"] else None)
 
 
 def _write(output: str, ids: Any, distances: Any, counts: Any) -> None:
@@ -193,7 +193,7 @@ def _write(output: str, ids: Any, distances: Any, counts: Any) -> None:
             np.savez(stream, ids=ids, distances=distances, **({} if counts is None else {"candidates": counts}))
         else:
             for row, n in enumerate(np.count_nonzero(ids >= 0, axis=1).tolist()):
-                shown = [float(f"{value:.6g}") for value in distances[row, :n]]
-                line = {"ids": ids[row, :n].tolist(), "distances": shown}
-                more = {} if counts is None else {"candidates": int(counts[row])}
-                stream.write((json.dumps(line | more) + "\n").encode())
+                rounded = [float(f"{value:.6g}") for value in distances[row, :n]]
+                line = {"ids": ids[row, :n].tolist(), "distances": rounded}
+                extra = {} if counts is None else {"candidates": int(counts[row])}
+                stream.write((json.dumps(line | extra) + "\n").encode())

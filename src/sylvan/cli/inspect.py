@@ -23,7 +23,7 @@ from sylvan.cli.session import say, write_text
 @click.option("--json", "json_", metavar="FILE", help="Write the card as data (- for stdout alone).")
 @click.option("--card", "as_card", is_flag=True, help="Write the card as README.md into the model's folder.")
 @shared_options
-def command(model: str, label_names: str | None, **given: Any) -> None:
+def command(model: str, label_names: str | None, **flags: Any) -> None:
     """Show what is in the folder MODEL: sizes, parameters, layers, figures from training, and the tree.
 
     Takes any folder that Sylvan saved: a model, a tree, a vectoriser, a vocabulary. A node of a tree is called by the
@@ -42,13 +42,13 @@ def command(model: str, label_names: str | None, **given: Any) -> None:
     from sylvan.hub.card_text import as_text, card_state, write_card
 
     names = None if label_names is None else Vocabulary(read_names(label_names))
-    shown = {"levels": given["levels"], "branches": given["branches"], "n_labels": given["n_labels"]}
-    card = read_card(model, **shown, names=names, titles=read_titles(given))
-    if given["json_"] is not None:
-        write_text(given["json_"], json.dumps(card.as_json(), ensure_ascii=False, indent=1, allow_nan=False) + "\n")
-    if given["json_"] != "-":
+    limits = {"levels": flags["levels"], "branches": flags["branches"], "n_labels": flags["n_labels"]}
+    card = read_card(model, **limits, names=names, titles=read_titles(flags))
+    if flags["json_"] is not None:
+        write_text(flags["json_"], json.dumps(card.as_json(), ensure_ascii=False, indent=1, allow_nan=False) + "\n")
+    if flags["json_"] != "-":
         click.echo(as_text(card))
-    if given["as_card"]:
-        say(given, f"Wrote {write_card(card)}.", err=True)
+    if flags["as_card"]:
+        say(flags, f"Wrote {write_card(card)}.", err=True)
     elif card_state(model) not in (None, "", card.checksum):
-        say(given, "README.md is the card of an earlier model: write it again with --card.", err=True)
+        say(flags, "README.md is the card of an earlier model: write it again with --card.", err=True)

@@ -91,24 +91,24 @@ def ranking_parameters(model: Any, settings: Sequence[str]) -> dict[str, Any]:
     values, of_texts = config.read_model(type(inner), config.typed(settings))
     if of_texts and inner is model:
         config.problems.append(f"The {OF_TEXTS!r} parameter is for texts, and the model is over matrices.")
-    known = [name for name, *_ in settable_parameters(type(inner))]
+    names = [name for name, *_ in settable_parameters(type(inner))]
     # Those that change an answer without a new training.
-    counting = [name for name in known if name.removeprefix("ranker__") in _RANK_PARAMETERS]
+    counting = [name for name in names if name.removeprefix("ranker__") in _RANK_PARAMETERS]
     config.problems += [
         f"The {name!r} parameter of {type(inner).__name__} matters in training alone. "
         f"Those that can be set here: {', '.join(counting) or 'none'}."
         for name in values
-        if name in known and name not in counting
+        if name in names and name not in counting
     ]
     config.refuse()
     return values | of_texts
 
 
 def input_for(
-    model: Any, folder: str, path: str, given: Mapping[str, Any], part: str = "tst"
+    model: Any, folder: str, path: str, flags: Mapping[str, Any], part: str = "tst"
 ) -> TextInput | MatrixInput:
     """As :func:`~sylvan.cli.io.inputs.open_input`, of texts or a matrix as the model in ``folder`` takes them."""
-    source = open_input(path, given, model, part)
+    source = open_input(path, flags, model, part)
     if model.takes_texts != source.is_text:
         taken = "text" if model.takes_texts else "matrices"
         raise DataError(f"The model in {folder!r} takes {taken}, but {source.name} is {source.words}.")
@@ -122,7 +122,7 @@ def need_disk(model: Any, inputs: Any, labels: Any, options: Mapping[str, Any], 
     parts = (inputs.data, inputs.indices) if hasattr(inputs, "indices") else (inputs,)
     n_bytes = sum(map(len, inputs) if isinstance(inputs, list) else (getattr(part, "nbytes", 0) for part in parts))
     checkpoint = None if "checkpoint" not in options else os.fspath(options["checkpoint"].folder)
-    free = [known for known in map(free_bytes, filter(None, (folder, checkpoint))) if known is not None]
+    free = [size for size in map(free_bytes, filter(None, (folder, checkpoint))) if size is not None]
     if not free or min(free) > AMPLE * n_bytes + BESIDE:
         return
     from sylvan.runtime.checkpointed import SECONDS

@@ -34,36 +34,36 @@ def on_cluster(address: str | None, threads: int | None) -> Iterator[None]:
 
 
 def resumes(
-    session: Session, given: Mapping[str, Any], folder: str, before: str | None, remains: Callable[[], bool]
+    session: Session, flags: Mapping[str, Any], folder: str, before: str | None, remains: Callable[[], bool]
 ) -> bool:
     """Whether to go on with an earlier training; an interruption then says what remains of this one."""
-    if before is not None and given["resume"] is None:
+    if before is not None and flags["resume"] is None:
         raise ModelError(f"{before}: --resume goes on with it, --no-resume starts over.")
-    if before is None and given["resume"]:
-        say(given, f"There is nothing to resume in {folder}: training from the beginning.")
+    if before is None and flags["resume"]:
+        say(flags, f"There is nothing to resume in {folder}: training from the beginning.")
     sentence = f"what is trained so far lies in {folder!r}: the same command with --resume goes on from there"
     session.remains = lambda: sentence if remains() else None
-    return before is not None and bool(given["resume"])
+    return before is not None and bool(flags["resume"])
 
 
-def working(session: Session, model: Any, given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+def working(session: Session, model: Any, flags: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """The checkpoint of this command, or None for a model that has none, and options for the model's ``fit``."""
     from sylvan.runtime.checkpoint import Checkpoint
     from sylvan.runtime.memory import parse_bytes
 
-    known = inspect.signature(type(model).fit).parameters
+    parameters = inspect.signature(type(model).fit).parameters
     for option, needed in (("memory-limit", "memory_limit"), ("checkpoint", "checkpoint"), ("resume", "checkpoint")):
-        if given.get(option.replace("-", "_")) is not None and needed not in known:
+        if flags.get(option.replace("-", "_")) is not None and needed not in parameters:
             raise ParameterError(f"--{option} is not for {type(model).__name__}, which is trained in one piece.")
-    options: dict[str, Any] = {"force": True} if given.get("force") and "force" in known else {}
-    if "checkpoint" not in known:
+    options: dict[str, Any] = {"force": True} if flags.get("force") and "force" in parameters else {}
+    if "checkpoint" not in parameters:
         return None, options
-    if given.get("memory_limit") is not None:
-        options["memory_limit"] = parse_bytes(given["memory_limit"], "--memory-limit")
-    folder = given["checkpoint"] or given["folder"].rstrip("/\\") + ".training"
+    if flags.get("memory_limit") is not None:
+        options["memory_limit"] = parse_bytes(flags["memory_limit"], "--memory-limit")
+    folder = flags["checkpoint"] or flags["folder"].rstrip("/\\") + ".training"
     checkpoint = Checkpoint(folder)
     before = f"An interrupted training lies in {folder!r}" if checkpoint.remains() else None
-    if not resumes(session, given, folder, before, checkpoint.remains):
+    if not resumes(session, flags, folder, before, checkpoint.remains):
         checkpoint.remove()
     return checkpoint, {**options, "checkpoint": checkpoint}
 
@@ -164,7 +164,7 @@ def _preset(ctx: click.Context, _: click.Parameter, path: str | None) -> None:
     ctx.meta[_KEY] = config = Config(path, parameters, text)
     for name, table in tables.items():
         if name not in TABLES:
-            allowed = "; ".join(f"[{known}], {words}" for known, words in TABLES.items())
+            allowed = "; ".join(f"[{section}], {words}" for section, words in TABLES.items())
             config.problems.append(f"{path} has no use for {name!r}.{_guess(name, TABLES)} It takes {allowed}.")
         elif not isinstance(table, Mapping):
             config.problems.append(f"{path}: {name!r} must be a table of names and values. Got {table!r:.60} instead.")
@@ -214,8 +214,8 @@ def _options(ctx: click.Context, config: Config, table: Mapping[str, Any]) -> di
     return values
 
 
-def _guess(name: str, known: Any) -> str:
-    near = difflib.get_close_matches(name, list(known), n=1)
+def _guess(name: str, names: Any) -> str:
+    near = difflib.get_close_matches(name, list(names), n=1)
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
@@ -230,11 +230,11 @@ def together(*options: Callable[[Any], Any]) -> Callable[[_Command], _Command]:
     return lambda command: functools.reduce(lambda inner, option: option(inner), options, command)
 
 
-def setting_option(name: str, words: str, **more: Any) -> Callable[[Any], Any]:
+def setting_option(name: str, words: str, **attributes: Any) -> Callable[[Any], Any]:
     """``--set NAME=VALUE``, or ``--set-text``, ``--set-loss`` and the like."""
     part = name.removeprefix("--set").removeprefix("-")
     destination = f"{part}_settings" if part else "settings"
-    return click.option(name, destination, multiple=True, metavar="NAME=VALUE", help=words, **more)
+    return click.option(name, destination, multiple=True, metavar="NAME=VALUE", help=words, **attributes)
 
 
 def _remember_debug(ctx: click.Context, _: click.Parameter, value: bool) -> None:
@@ -364,13 +364,13 @@ def parse_settings(owner: type[Parameterized], settings: Sequence[str], option: 
 def _read(owner: type[Parameterized], name: str, value: Any, plain: bool) -> Any:
     """A parameter's value, from words or, ``plain``, as a configuration file holds it."""
     outer, _, inner = name.partition("__")
-    known = owner.parameter_names()
+    names = owner.parameter_names()
     part = part_class(owner, outer)
     if inner and part is not None:
-        if inner in SHARED and inner in known:
+        if inner in SHARED and inner in names:
             raise ParameterError(f"The {inner!r} parameter of {owner.__name__} is that of its {outer!r} too: set that.")
         return _read(part, inner, value, plain)
-    if name not in known:
+    if name not in names:
         raise ParameterError(f"{owner.__name__} has no parameter {name!r}. {_hint(owner, name)}")
     constraint = owner.constraints.get(name)
     if constraint is None or isinstance(constraint, Instance | Jobs):
@@ -390,18 +390,18 @@ def part_class(owner: type[Parameterized], name: str) -> type[Parameterized] | N
     classes = constraint.classes if isinstance(constraint, Instance) else ()
     if len(classes) != 1 or not issubclass(classes[0], Parameterized):
         return None
-    given = inspect.signature(owner).parameters.values()  # what can't be made without arguments shows no usual parts
-    return classes[0] if all(one.default is not one.empty for one in given) else None
+    params = inspect.signature(owner).parameters.values()  # what can't be made without arguments shows no usual parts
+    return classes[0] if all(param.default is not param.empty for param in params) else None
 
 
 def _hint(owner: type[Parameterized], name: str) -> str:
     """What may have been meant by a name that ``owner`` doesn't know."""
-    known = owner.parameter_names()
+    names = owner.parameter_names()
     of_parts = [setting for setting, *_ in settable_parameters(owner)]
     same = [setting for setting in of_parts if setting.rpartition("__")[2] == name]
-    near = same or difflib.get_close_matches(name, [*known, *of_parts], n=1)
+    near = same or difflib.get_close_matches(name, [*names, *of_parts], n=1)
     words = " or ".join(map(repr, near))
-    return f"Did you mean {words}?" if near else f"Its parameters are: {', '.join(known)}."
+    return f"Did you mean {words}?" if near else f"Its parameters are: {', '.join(names)}."
 
 
 def settable_parameters(owner: type[Parameterized]) -> Iterator[tuple[str, Any, Constraint]]:
@@ -427,9 +427,9 @@ class DescribedCommand(click.Command):
 
     def __init__(
         self, *args: Any, owners: Mapping[str, type[Parameterized]] | None = None,
-        sections: Callable[[], Iterable[tuple[str, Any]]] = lambda: (), **more: Any,
+        sections: Callable[[], Iterable[tuple[str, Any]]] = lambda: (), **attributes: Any,
     ) -> None:  # fmt: skip
-        super().__init__(*args, **more)
+        super().__init__(*args, **attributes)
         self.owners, self._sections = owners or {}, sections
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -47,30 +47,30 @@ def rank_on_cluster(ranker: Ranker, source: Source) -> Iterator[tuple[TopK, list
 
 
 def rank_into_folder(
-    ranker: Ranker, model: Any, inputs: Sequence[str], titles: LabelTitles | None, key: str, given: Mapping[str, Any]
+    ranker: Ranker, model: Any, inputs: Sequence[str], titles: LabelTitles | None, key: str, flags: Mapping[str, Any]
 ) -> None:
     """Rank each of some files into a file of its name."""
-    folder = given["output"]
-    absolute = {name: os.path.abspath(given[name]) for name in _PATHS if given.get(name) is not None}
+    folder = flags["output"]
+    absolute = {name: os.path.abspath(flags[name]) for name in _PATHS if flags.get(name) is not None}
     sources = []
     for path in inputs:
         if path == "-":
             raise DataError("Rows of stdin are ranked alone: give files, or - as the only input.")
-        source = input_for(model, ranker.folder, os.path.abspath(path), {**given, **absolute})
+        source = input_for(model, ranker.folder, os.path.abspath(path), {**flags, **absolute})
         source = replace(source, n_jobs=1) if isinstance(source, MatrixInput) else source
-        sources.append(with_fields(source, columns_of_output("", key, titles is not None), "", given))
+        sources.append(with_fields(source, columns_of_output("", key, titles is not None), "", flags))
     session = Session.of(click.get_current_context())
     sentence = f"the files in {folder!r} are whole, and the same command begins again"
     session.remains = lambda: sentence if os.path.isdir(folder) and os.listdir(folder) else None
-    ranked = rank_sources(sources, ranker, folder, given["output_format"], titles)
-    say(given, f"Ranked {counted(ranked.n_rows, 'row')} of {counted(len(ranked.paths), 'file')} into {folder!r}.")
-    say_unknown(given, ranked.n_unknown, ranked.n_rows)
+    ranked = rank_sources(sources, ranker, folder, flags["output_format"], titles)
+    say(flags, f"Ranked {counted(ranked.n_rows, 'row')} of {counted(len(ranked.paths), 'file')} into {folder!r}.")
+    say_unknown(flags, ranked.n_unknown, ranked.n_rows)
 
 
-def say_unknown(given: Mapping[str, Any], n_unknown: int, n_rows: int) -> None:
+def say_unknown(flags: Mapping[str, Any], n_unknown: int, n_rows: int) -> None:
     """Say of how many texts the model knows no word, if there are any."""
     if n_unknown:
-        say(given, unknown_words(f"{n_unknown:,} of {counted(n_rows, 'text')}"), err=True)
+        say(flags, unknown_words(f"{n_unknown:,} of {counted(n_rows, 'text')}"), err=True)
 
 
 @click.command("predict")
@@ -102,7 +102,7 @@ def say_unknown(given: Mapping[str, Any], n_unknown: int, n_rows: int) -> None:
 @of.device_option
 @of.input_options
 @of.config_option
-def command(model: str, inputs: tuple[str, ...], k: int | None, proba: bool | None, output: str, **given: Any) -> None:
+def command(model: str, inputs: tuple[str, ...], k: int | None, proba: bool | None, output: str, **flags: Any) -> None:
     """Rank the labels of each row of INPUT (- for stdin) with the model in the folder MODEL.
 
     Several INPUTs are ranked on a Ray cluster (--ray), each into a file of its name in the folder that -o names, in
@@ -127,55 +127,55 @@ def command(model: str, inputs: tuple[str, ...], k: int | None, proba: bool | No
       sylvan predict runs/m X.tst.npz -k 100 --set beam=50 -o top.npz
       sylvan predict runs/m texts/*.jsonl --ray auto -o tags
     """
-    inputs, address = inputs or ("-",), given["ray_address"]
-    into_folder = _into_folder(inputs, output, address, given["output_format"])
-    titles = read_titles(given)
-    loaded = load_model(model, given["settings"], given["threads"], given["device"])
+    inputs, address = inputs or ("-",), flags["ray_address"]
+    into_folder = _into_folder(inputs, output, address, flags["output_format"])
+    titles = read_titles(flags)
+    loaded = load_model(model, flags["settings"], flags["threads"], flags["device"])
     if titles is not None:
         titles.check(codes_of(loaded))
-    rule: dict[str, Any] | None = {name: given[name] for name in ("threshold", "expected", "precision")}
-    ruled = any(given[name] is not None for name in ("threshold", "expected", "precision"))
+    rule: dict[str, Any] | None = {name: flags[name] for name in ("threshold", "expected", "precision")}
+    ruled = any(flags[name] is not None for name in ("threshold", "expected", "precision"))
     k = 10 if k is None and not ruled else k
     if ruled and proba is False:
         raise click.UsageError("--threshold, --expected and --precision choose by probabilities: leave --scores out.")
     if proba is None:
         proba = has_probabilities(loaded) and getattr(inner_of(loaded), "tail", None) is None
     if proba or ruled:  # refused before any row is read if they make no rule
-        StoppingRule.of(k, given["threshold"], given["expected"], given["precision"], loaded.n_labels_)
+        StoppingRule.of(k, flags["threshold"], flags["expected"], flags["precision"], loaded.n_labels_)
         if not has_probabilities(loaded):
-            say(given, "The model is not calibrated: its probabilities are scores brought into [0, 1].", err=True)
+            say(flags, "The model is not calibrated: its probabilities are scores brought into [0, 1].", err=True)
     else:
         rule = None
-    paths = {name: given[name] for name in ("allowed", "denied") if given[name] is not None}
+    paths = {name: flags[name] for name in ("allowed", "denied") if flags[name] is not None}
     if [*paths.values(), inputs[0]].count("-") > 1:
         raise ParameterError("Only one of INPUT, --allowed and --denied can be read from stdin.")
     lists: dict[str, Any] = {name: read_labels(path, loaded) for name, path in paths.items()}
     key, ranker = "scores" if rule is None else "probabilities", None
     if address is not None:  # workers open the model as this command has set it
-        parameters = tuple(sorted(ranking_parameters(loaded, given["settings"]).items()))
-        ranker = Ranker.of(model, k, {"rule": rule, **lists}, parameters=parameters, device=given["device"])
+        parameters = tuple(sorted(ranking_parameters(loaded, flags["settings"]).items()))
+        ranker = Ranker.of(model, k, {"rule": rule, **lists}, parameters=parameters, device=flags["device"])
         if into_folder:
-            with quietly(given), on_cluster(address, given["threads"]):
-                rank_into_folder(ranker, loaded, inputs, titles, key, {**given, "output": output})
+            with quietly(flags), on_cluster(address, flags["threads"]):
+                rank_into_folder(ranker, loaded, inputs, titles, key, {**flags, "output": output})
             return
-    source = input_for(loaded, model, inputs[0], given)
-    rows = with_fields(source, columns_of_output(output, key, titles is not None), output, given)
+    source = input_for(loaded, model, inputs[0], flags)
+    rows = with_fields(source, columns_of_output(output, key, titles is not None), output, flags)
     if inputs[0] == "-" and sys.stdin.isatty():
-        say(given, "Reading from the terminal, one row per line, until Ctrl-D.", err=True)
-    of_table = given["output_delimiter"], given["guard_formulas"]
+        say(flags, "Reading from the terminal, one row per line, until Ctrl-D.", err=True)
+    of_table = flags["output_delimiter"], flags["guard_formulas"]
     with (
-        quietly(given),
-        on_cluster(address, given["threads"]),
+        quietly(flags),
+        on_cluster(address, flags["threads"]),
         open_rankings(output, loaded.n_labels_, titles, key, *of_table) as writer,
         progress("ranking", None, "row") as bar,
     ):
         blocks = rank_blocks(loaded, rows, k, rule=rule, **lists) if ranker is None else rank_on_cluster(ranker, rows)
         n_rows = n_unknown = 0
-        for top, names, *others in blocks:
+        for top, names, *counts in blocks:
             writer.write(top, names, rows.next_fields() if isinstance(rows, RecordSource) else None)
-            n_rows, n_unknown = n_rows + len(top), n_unknown + others[-1]
+            n_rows, n_unknown = n_rows + len(top), n_unknown + counts[-1]
             bar.update(len(top))
-    say_unknown(given, n_unknown, n_rows)
+    say_unknown(flags, n_unknown, n_rows)
 
 
 def _into_folder(inputs: tuple[str, ...], output: str, address: str | None, format_: str | None) -> bool:

@@ -25,7 +25,7 @@ _KEYS = (("SYLVAN_API_KEY", False), ("SYLVAN_ADMIN_KEY", True))
               "while /health/ready says 503. [default: 0]")  # fmt: skip
 @click.option("--no-log", is_flag=True, help="Don't write a JSON line for each request to stdout.")
 @click.option("--debug", is_flag=True, hidden=True)
-def command(models: tuple[str, ...], config: str | None, **given: Any) -> None:
+def command(models: tuple[str, ...], config: str | None, **flags: Any) -> None:
     """Serve the models in the folders MODEL over HTTP until Ctrl-C or SIGTERM.
 
     A browser finds a page at the address; programs find /v1/models and what /openapi.json describes; Annif's clients
@@ -44,8 +44,8 @@ def command(models: tuple[str, ...], config: str | None, **given: Any) -> None:
 
     need_packages()
     settings = Settings(()) if config is None else read_settings(config)
-    values = {name: given[name] for name in ("host", "port", "workers", "drain") if given[name] is not None}
-    if given["no_log"]:
+    values = {name: flags[name] for name in ("host", "port", "workers", "drain") if flags[name] is not None}
+    if flags["no_log"]:
         values["log"] = False
     values["models"] = (*settings.models, *named_folders(models))
     keys = ({"name": name, "env": name, "admin": admin} for name, admin in _KEYS if name in os.environ)
@@ -54,6 +54,6 @@ def command(models: tuple[str, ...], config: str | None, **given: Any) -> None:
     from sylvan.serve.server import serve
 
     session = Session.of(click.get_current_context())
-    session.debug |= given["debug"]
+    session.debug |= flags["debug"]
     session.answers = lambda: True  # the server drains at the first Ctrl-C and ends at the second
     serve(settings)

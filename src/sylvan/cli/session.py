@@ -126,9 +126,9 @@ class LazyGroup(click.Group):
     completed: ClassVar[Callable[[click.Command], None]] = staticmethod(lambda command: None)
 
     def __init__(
-        self, *args: Any, title: str, lines: Mapping[str, str], make: Callable[[str], click.Command], **more: Any
+        self, *args: Any, title: str, lines: Mapping[str, str], make: Callable[[str], click.Command], **attributes: Any
     ) -> None:
-        super().__init__(*args, **{**more, "invoke_without_command": True})
+        super().__init__(*args, **{**attributes, "invoke_without_command": True})
         self.title, self.lines, self.make = title, lines, make  # of the section that lists them; what each does
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -140,9 +140,9 @@ class LazyGroup(click.Group):
         """As click's, with the command that may have been meant by an unknown name."""
         if args and args[0] not in self.lines and not args[0].startswith("-") and not ctx.resilient_parsing:
             ctx.fail(f"No such command {args[0]!r}. {did_you_mean(args[0], self.lines)}")
-        name, command, rest = super().resolve_command(ctx, args)
+        name, command, arguments = super().resolve_command(ctx, args)
         Session.of(ctx).command = command
-        return name, command, rest
+        return name, command, arguments
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.lines:
@@ -164,14 +164,14 @@ def folder_size(folder: str) -> str:
     return size_words(sum(map(os.path.getsize, files)))
 
 
-def quietly(given: Mapping[str, Any]) -> contextlib.AbstractContextManager[None]:
+def quietly(flags: Mapping[str, Any]) -> contextlib.AbstractContextManager[None]:
     """Without progress bars, where --quiet was given."""
-    return quiet(given["quiet"])
+    return quiet(flags["quiet"])
 
 
-def say(given: Mapping[str, Any], sentence: str, err: bool = False) -> None:
+def say(flags: Mapping[str, Any], sentence: str, err: bool = False) -> None:
     """Write a sentence, unless --quiet was given."""
-    if not given["quiet"]:
+    if not flags["quiet"]:
         click.echo(sentence, err=err)
 
 
@@ -203,15 +203,15 @@ def need_subcommand(ctx: click.Context) -> None:
 def spoken_warnings() -> Iterator[None]:
     """Sylvan's own warnings as sentences, without the line of code that Python shows."""
     with warnings.catch_warnings():
-        shown = warnings.showwarning
+        original = warnings.showwarning
 
-        def speak(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+        def speak(message: Warning | str, category: type[Warning], *args: Any, **kwargs: Any) -> None:
             if category.__name__ in _SPOKEN:
                 ctx = click.get_current_context(silent=True)
                 sentence = str(message) if ctx is None else Session.of(ctx).spoken(str(message))
                 click.echo(f"{_SPOKEN[category.__name__]}: {sentence}", err=True)
             else:
-                shown(message, category, *rest, **more)
+                original(message, category, *args, **kwargs)
 
         warnings.showwarning = speak
         yield

@@ -65,7 +65,7 @@ _training_options = of.together(
 )  # fmt: skip
 
 
-def _make_language_model(paths: Sequence[str], given: dict[str, Any], settings: dict[str, Any]) -> Job:
+def _make_language_model(paths: Sequence[str], flags: dict[str, Any], settings: dict[str, Any]) -> Job:
     """Train a language model and measure its perplexity over the whole vocabulary.
 
     DATA is a folder with train.txt, valid.txt and test.txt, or three such files: plain text, one sentence per line,
@@ -84,12 +84,12 @@ def _make_language_model(paths: Sequence[str], given: dict[str, Any], settings: 
     if len(paths) not in (1, 3):
         words = "a folder, or three files: to train on, to validate on and to test on"
         raise DataError(f"DATA must be {words}. Got {counted(len(paths), 'word')} instead.")
-    corpus = read_corpus(*paths, vocabulary=given["vocabulary"])
-    say(given, f"Read {corpus!r}.")
+    corpus = read_corpus(*paths, vocabulary=flags["vocabulary"])
+    say(flags, f"Read {corpus!r}.")
     return LanguageModel(corpus, **settings)
 
 
-def _make_recommender(paths: Sequence[str], given: dict[str, Any], settings: dict[str, Any]) -> Job:
+def _make_recommender(paths: Sequence[str], flags: dict[str, Any], settings: dict[str, Any]) -> Job:
     """Train a recommender of next items and measure NDCG and recall at 10, 20 and 50 over the full catalogue.
 
     DATA is a file with a line 'user item' or 'user item timestamp' for each interaction, or with a line 'user item item
@@ -109,17 +109,17 @@ def _make_recommender(paths: Sequence[str], given: dict[str, Any], settings: dic
     if len(paths) != 1:
         raise DataError(f"DATA must be one file of interactions. Got {counted(len(paths), 'word')} instead.")
     columns: list[int | str] | None = None
-    if given["columns"] is not None:  # numbers, or names
-        words = [word.strip() for word in given["columns"].split(",")]
+    if flags["columns"] is not None:  # numbers, or names
+        words = [word.strip() for word in flags["columns"].split(",")]
         columns = [int(word) for word in words] if all(word.isdecimal() for word in words) else list(words)
-    options = {name: given[name] for name in ("layout", "header", "order", "min_interactions")}
-    separator, until_stable = _SEPARATORS.get(given["separator"]), not given["filter_once"]
+    options = {name: flags[name] for name in ("layout", "header", "order", "min_interactions")}
+    separator, until_stable = _SEPARATORS.get(flags["separator"]), not flags["filter_once"]
     sequences = read_sequences(paths[0], separator=separator, columns=columns, until_stable=until_stable, **options)
-    say(given, f"Read {sequences.describe()}.")
+    say(flags, f"Read {sequences.describe()}.")
     return SequentialRecommendation(sequences, **settings)
 
 
-def _make_classifier(paths: Sequence[str], given: dict[str, Any], settings: dict[str, Any]) -> Job:
+def _make_classifier(paths: Sequence[str], flags: dict[str, Any], settings: dict[str, Any]) -> Job:
     """Train embeddings of sparse features and of labels, and measure P@1, P@3 and P@5 over all labels.
 
     DATA is whatever 'sylvan train' reads: texts with labels (JSONL, CSV, TSV, fastText's or PECOS's lines, Annif's
@@ -138,43 +138,43 @@ def _make_classifier(paths: Sequence[str], given: dict[str, Any], settings: dict
 
     if len(paths) != 1:
         raise DataError(f"DATA must be one file to train on. Got {counted(len(paths), 'word')} instead.")
-    if given.get("read") is None:  # which several seeds share
-        given["read"] = _read_parts(paths[0], given)
-    (features, labels), holdout = given["read"]
+    if flags.get("read") is None:  # which several seeds share
+        flags["read"] = _read_parts(paths[0], flags)
+    (features, labels), holdout = flags["read"]
     return ExtremeClassification(features, labels, **holdout, **settings)
 
 
-def _read_parts(path: str, given: dict[str, Any]) -> tuple[tuple[Any, Any], dict[str, tuple[Any, Any]]]:
+def _read_parts(path: str, flags: dict[str, Any]) -> tuple[tuple[Any, Any], dict[str, tuple[Any, Any]]]:
     """Features and labels to train on, and those of the holdout parts by their names."""
     from sylvan.cli.io.inputs import open_input
     from sylvan.labels.targets import encode_labels, names_and_weights
     from sylvan.text import TfidfVectorizer
 
-    source: Any = open_input(path, given, part="trn")
+    source: Any = open_input(path, flags, part="trn")
     holdout: dict[str, Any] = {}
     for part in _PARTS:
-        if given[part] is None:
-            if given[f"{part}_labels"] is not None:
+        if flags[part] is None:
+            if flags[f"{part}_labels"] is not None:
                 raise DataError(f"--{part}-labels goes with --{part}, which was not given.")
             continue
-        holdout[part] = open_input(given[part], {**given, "labels": given[f"{part}_labels"], "format_": None})
+        holdout[part] = open_input(flags[part], {**flags, "labels": flags[f"{part}_labels"], "format_": None})
         if holdout[part].is_text != source.is_text:
-            words = [f"{place} is {one.words}" for place, one in ((path, source), (given[part], holdout[part]))]
+            words = [f"{place} is {input_.words}" for place, input_ in ((path, source), (flags[part], holdout[part]))]
             raise DataError(f"The --{part} file must be like the training file, but {' and '.join(words)}.")
     if not source.is_text:
-        if given["text_settings"]:
+        if flags["text_settings"]:
             raise DataError(f"--set-text is for text, but {path} is {source.words}.")
         rows = source.read()
         for other in holdout.values():  # which count their features as the training file does
             if other.first_feature is None:
                 other.first_feature = source.first_feature
         return rows, {part: holdout[part].read() for part in holdout}
-    parameters = of.parse_settings(TfidfVectorizer, given["text_settings"], "--set-text")
-    vectorizer = TfidfVectorizer(**{"n_jobs": given["threads"], **parameters})
+    parameters = of.parse_settings(TfidfVectorizer, flags["text_settings"], "--set-text")
+    vectorizer = TfidfVectorizer(**{"n_jobs": flags["threads"], **parameters})
     texts, labels = source.read()
     vocabulary, Y = encode_labels(labels)
     X = vectorizer.fit_transform(texts)
-    given["text_parts"] = {"vectorizer": vectorizer, "labels": vocabulary}
+    flags["text_parts"] = {"vectorizer": vectorizer, "labels": vocabulary}
     parts = {}
     for part, other in holdout.items():
         texts, labels = other.read()
@@ -298,11 +298,11 @@ def _task_command(task: str) -> click.Command:
     @_training_options
     @kind.options
     @click.pass_context
-    def run_task(ctx: click.Context, /, **given: Any) -> None:
+    def run_task(ctx: click.Context, /, **flags: Any) -> None:
         owner = _owner_of(task)  # says what is missing where PyTorch isn't there
         from sylvan.cli.task_runs import run
 
-        run(ctx, owner, kind.make_job, given)
+        run(ctx, owner, kind.make_job, flags)
 
     for parameter in run_task.params:
         if isinstance(parameter, click.Option) and parameter.name in kind.defaults:

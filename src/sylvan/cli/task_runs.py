@@ -28,58 +28,58 @@ _OPTIONS = {
 _WORDS = {"true": True, "false": False, "none": None}
 
 
-def run(ctx: click.Context, owner: Any, make_job: Any, given: dict[str, Any]) -> None:
+def run(ctx: click.Context, owner: Any, make_job: Any, flags: dict[str, Any]) -> None:
     """Train once with each seed and say what came of it."""
     session = Session.of(ctx)
-    settings = _settings(owner, given)
-    seeds = given["seeds"] or (0,)
+    settings = _settings(owner, flags)
+    seeds = flags["seeds"] or (0,)
     if len(set(seeds)) < len(seeds):
         raise ParameterError(f"--seed gives one number twice: {', '.join(map(str, seeds))}.")
     several = len(seeds) > 1
-    folders = [os.path.join(given["folder"], f"seed-{seed}") if several else given["folder"] for seed in seeds]
+    folders = [os.path.join(flags["folder"], f"seed-{seed}") if several else flags["folder"] for seed in seeds]
     # Refuse to go over an earlier training unasked; let an interruption say what remains.
     left = [folder for folder in folders if has_checkpoint(folder)]
-    resumed = bool(left and given["resume"])
+    resumed = bool(left and flags["resume"])
     earlier = f"A training lies in {left[0]!r}" if left else None
-    resumes(session, given, given["folder"], earlier, lambda: resumed or any(map(has_checkpoint, folders)))
+    resumes(session, flags, flags["folder"], earlier, lambda: resumed or any(map(has_checkpoint, folders)))
     # What is the default anyway; said aloud, PyTorch doesn't warn about it.
     torch.sparse.check_sparse_tensor_invariants.disable()  # type: ignore[no-untyped-call]
-    if given["threads"] is not None:
-        torch.set_num_threads(given["threads"])
+    if flags["threads"] is not None:
+        torch.set_num_threads(flags["threads"])
     results: list[dict[str, Any]] = []
-    with quietly(given), spoken_warnings():
+    with quietly(flags), spoken_warnings():
         for seed, folder in zip(seeds, folders, strict=True):
             if several:
-                say(given, f"Seed {seed}:")
-            job = make_job(given["data"], given, {**settings, "seed": seed})
-            if given["resume"] and not results:  # another training is refused, in whichever folder it lies
+                say(flags, f"Seed {seed}:")
+            job = make_job(flags["data"], flags, {**settings, "seed": seed})
+            if flags["resume"] and not results:  # another training is refused, in whichever folder it lies
                 for each, place in zip(seeds, folders, strict=True):
                     TrainingFolder(place).check({**job.settings(), "seed": each})
-            results.append(_train(job, folder, seed, given, first=not results))
+            results.append(_train(job, folder, seed, flags, first=not results))
     if several:
-        _summarise(results, seeds, given)
-    session.written = f"the results were written to {given['folder']}"
+        _summarise(results, seeds, flags)
+    session.written = f"the results were written to {flags['folder']}"
 
 
-def _settings(owner: Any, given: dict[str, Any]) -> dict[str, Any]:
+def _settings(owner: Any, flags: dict[str, Any]) -> dict[str, Any]:
     """The keyword arguments of the job; one error for everything that is wrong with them."""
     config = Config()
-    typed = config.typed(given["settings"])
+    typed = config.typed(flags["settings"])
     settings = config.read(owner, {name: text for name, text in typed.items() if name not in _OPTIONS})
     config.problems += [f"{name!r} is given by {_OPTIONS[name]}, not by --set." for name in typed if name in _OPTIONS]
-    if given["samples"] is not None:
+    if flags["samples"] is not None:
         if "n_samples" in settings:
             config.problems.append("--samples and --set n_samples=... say the same thing: give one of them.")
-        settings["n_samples"] = given["samples"]
+        settings["n_samples"] = flags["samples"]
     for option in ("sampler", "loss"):
-        words = config.typed(given[f"{option}_settings"], f"--set-{option}")
+        words = config.typed(flags[f"{option}_settings"], f"--set-{option}")
         settings |= {
-            option: given[option], f"{option}_parameters": {name: _value(text) for name, text in words.items()}
+            option: flags[option], f"{option}_parameters": {name: _value(text) for name, text in words.items()}
         }  # fmt: skip
     config.refuse()
-    if given["refresh_every"] is not None:
-        settings["refresh"] = RefreshSchedule(every=given["refresh_every"], early_every=given["refresh_every"])
-    return settings | {"device": _device(given["device"])}
+    if flags["refresh_every"] is not None:
+        settings["refresh"] = RefreshSchedule(every=flags["refresh_every"], early_every=flags["refresh_every"])
+    return settings | {"device": _device(flags["device"])}
 
 
 def _value(text: str) -> Any:
@@ -103,42 +103,42 @@ def _device(name: str) -> str:
     return name
 
 
-def _train(job: Job, folder: str, seed: int, given: dict[str, Any], first: bool) -> dict[str, Any]:
+def _train(job: Job, folder: str, seed: int, flags: dict[str, Any], first: bool) -> dict[str, Any]:
     def show(entry: dict[str, Any]) -> None:
-        say(given, f"Epoch {entry['epoch']}: loss {entry['loss']:.4f}, validation {_measures(entry)}.")
+        say(flags, f"Epoch {entry['epoch']}: loss {entry['loss']:.4f}, validation {_measures(entry)}.")
 
     def save_text_parts() -> None:  # what makes features of texts and names of labels, for all seeds
-        for name, part in given.get("text_parts", {}).items() if first else ():
-            part.save(os.path.join(given["folder"], name))
+        for name, part in flags.get("text_parts", {}).items() if first else ():
+            part.save(os.path.join(flags["folder"], name))
 
-    limits = {name: given[name] for name in _LIMITS}
+    limits = {name: flags[name] for name in _LIMITS}
     results = run_task(
-        job, folder=folder, resume=bool(given["resume"]), on_entry=show, on_start=save_text_parts, seed=seed, **limits
+        job, folder=folder, resume=bool(flags["resume"]), on_entry=show, on_start=save_text_parts, seed=seed, **limits
     )
     if results["stopped"] == "diverged":
-        say(given, "The loss is no finite number any more: try smaller learning rates, or another sampler.")
+        say(flags, "The loss is no finite number any more: try smaller learning rates, or another sampler.")
     if results["best"] is not None:
         epoch, last = results["best"]["epoch"], results["epochs"][-1]
         words = f"Best in epoch {epoch} of {last['epoch']} ({last['step']:,} steps, {results['seconds']:.0f} s)"
-        say(given, f"{words}: test {_measures(results['test'])}.")
+        say(flags, f"{words}: test {_measures(results['test'])}.")
     pictures = results.get("no_plot") or "convergence.png and convergence.svg are beside it."
-    say(given, f"Wrote {os.path.join(folder, 'results.json')}. {pictures}")
+    say(flags, f"Wrote {os.path.join(folder, 'results.json')}. {pictures}")
     return results
 
 
 def _measures(values: dict[str, Any]) -> str:
-    rest = {name: value for name, value in values.items() if name not in ("epoch", "step", "seconds", "loss")}
-    return ", ".join(f"{name} {'?' if value is None else f'{value:.4g}'}" for name, value in rest.items())
+    measured = {name: value for name, value in values.items() if name not in ("epoch", "step", "seconds", "loss")}
+    return ", ".join(f"{name} {'?' if value is None else f'{value:.4g}'}" for name, value in measured.items())
 
 
-def _summarise(result: Sequence[dict[str, Any]], seeds: Sequence[int], given: dict[str, Any]) -> None:
+def _summarise(result: Sequence[dict[str, Any]], seeds: Sequence[int], flags: dict[str, Any]) -> None:
     """Write mean and standard deviation of the test measures over the seeds."""
     summary: dict[str, Any] = {}
     for name in result[0]["test"]:
         values = [results["test"].get(name) for results in result]
         if None not in values:
             summary[name] = {"mean": statistics.fmean(values), "std": statistics.stdev(values), "values": values}
-    path = os.path.join(given["folder"], "results.json")
+    path = os.path.join(flags["folder"], "results.json")
     write_json(path, {"settings": result[0]["settings"], "seeds": list(seeds), "test": summary})
     figures = ", ".join(f"{name} {v['mean']:.4g} ± {v['std']:.2g}" for name, v in summary.items())
-    say(given, f"Over {len(seeds)} seeds: test {figures}. Wrote {path}.")
+    say(flags, f"Over {len(seeds)} seeds: test {figures}. Wrote {path}.")

@@ -110,7 +110,7 @@ def _model_command(name: str, planning: bool) -> click.Command:
     @of.input_options
     @of.config_option
     @click.pass_context
-    def train_model(ctx: click.Context, /, **given: Any) -> None:
+    def train_model(ctx: click.Context, /, **flags: Any) -> None:
         """Train {1.name} on the file TRAIN (- for stdin) and save it in a folder.
 
         TRAIN contains texts and label names (JSONL, CSV, TSV, fastText's or PECOS's lines, one of Annif's corpora,
@@ -124,7 +124,7 @@ def _model_command(name: str, planning: bool) -> click.Command:
           sylvan train {0} train.jsonl --model runs/m --test test.jsonl
           sylvan train {0} train.jsonl --model runs/m --config run.toml
         """
-        _train(ctx, name, given)
+        _train(ctx, name, flags)
 
     example = "X.trn.npz --labels Y.trn.npz --model runs/m"
     if kind.texts_alone:
@@ -144,31 +144,31 @@ _MATRICES = """, or a matrix: the XMC repository's text format, svmlight, .npz o
 folder with X.trn.npz and Y.trn.npz"""
 
 
-def _train(ctx: click.Context, name: str, given: dict[str, Any]) -> None:
+def _train(ctx: click.Context, name: str, flags: dict[str, Any]) -> None:
     from sylvan.models.text import usual_vectorizer
     from sylvan.parallel import resolve_jobs
 
     owner = class_of(name)
-    parameters, text = _settings(ctx, owner, given)
-    needed = ("train",) if given["plan"] else ("train", "folder")
+    parameters, text = _settings(ctx, owner, flags)
+    needed = ("train",) if flags["plan"] else ("train", "folder")
     alone = COMMANDS[name].texts_alone and owner.least_rows == 0  # it can learn from the labels' texts
-    if alone and given["label_texts"] not in (None, "names") and not given["plan"]:
+    if alone and flags["label_texts"] not in (None, "names") and not flags["plan"]:
         needed = ("folder",)
     for parameter in ctx.command.params:
-        if parameter.name in needed and given[parameter.name] is None:
+        if parameter.name in needed and flags[parameter.name] is None:
             raise click.MissingParameter(ctx=ctx, param=parameter)
     model = construct(owner, parameters)
-    vectorizer = usual_vectorizer(**{"n_jobs": given["threads"], **text})
+    vectorizer = usual_vectorizer(**{"n_jobs": flags["threads"], **text})
     if model.takes_texts:
         if text and "vectorizer" not in owner.parameter_names():
             raise ParameterError(f"--set-text is not for {owner.__name__}, which has no vectorizer.")
         model.set_params(**{f"vectorizer__{name}": value for name, value in text.items()})
     model.check_params()
     vectorizer.check_params()
-    resolve_jobs(given["threads"])
-    given["quiet"] = given["quiet"] or not _writes()
-    with quietly(given), spoken_warnings(), on_cluster(given["ray_address"], given["threads"]):
-        _fit_and_save(Session.of(ctx), model, vectorizer, given)
+    resolve_jobs(flags["threads"])
+    flags["quiet"] = flags["quiet"] or not _writes()
+    with quietly(flags), spoken_warnings(), on_cluster(flags["ray_address"], flags["threads"]):
+        _fit_and_save(Session.of(ctx), model, vectorizer, flags)
 
 
 def _writes() -> bool:
@@ -176,39 +176,39 @@ def _writes() -> bool:
     return os.environ.get("RANK", "0") in ("", "0")
 
 
-def _settings(ctx: click.Context, owner: Any, given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _settings(ctx: click.Context, owner: Any, flags: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The parameters of the model and of the vectoriser; one error for everything that is wrong with them."""
     config = of.config_of(ctx)
-    problems, typed = config.problems, config.typed(given["settings"])
-    parameters, given[of.OF_TEXTS] = config.read_model(owner, typed)
-    if given["preset"] is not None:
-        parameters = {**_preset(config, owner, given["preset"], parameters), **parameters}
+    problems, typed = config.problems, config.typed(flags["settings"])
+    parameters, flags[of.OF_TEXTS] = config.read_model(owner, typed)
+    if flags["preset"] is not None:
+        parameters = {**_preset(config, owner, flags["preset"], parameters), **parameters}
     tree = "tree" if of.part_class(owner, "ranker") is None else "ranker__tree"
     for option, name in (("seed", "seed"), ("threads", "n_jobs"), ("tree", tree), ("device", "device")):
-        if given[option] is None:
+        if flags[option] is None:
             continue
         if name in typed:
             problems.append(f"--{option} and --set {name}=... say the same thing: give one of them.")
         elif name.partition("__")[0] not in owner.parameter_names():
             problems.append(f"--{option} is not for {owner.__name__}, which has no parameter {name!r}.")
         else:
-            parameters[name] = given[option]
-    if given["label_features"] is not None:
+            parameters[name] = flags[option]
+    if flags["label_features"] is not None:
         if "label_features" not in inspect.signature(owner.fit).parameters:
             problems.append(f"--label-features is not for {owner.__name__}, which takes no features of labels.")
         elif parameters.setdefault("embedding", "pifa_lf") != "pifa_lf":
             problems.append(f"--label-features is for embedding=pifa_lf, not for {parameters['embedding']}.")
-    shortcuts = [f"{name}={given[name]}" for name in _TEXT_SHORTCUTS if given[name] is not None]
-    text = config.read(TfidfVectorizer, config.typed([*shortcuts, *given["text_settings"]], "--set-text"), config.text)
+    shortcuts = [f"{name}={flags[name]}" for name in _TEXT_SHORTCUTS if flags[name] is not None]
+    text = config.read(TfidfVectorizer, config.typed([*shortcuts, *flags["text_settings"]], "--set-text"), config.text)
     problems += [
         f"--set vectorizer__{name} and --set-text {name} say the same thing: give one of them."
         for name in text if f"vectorizer__{name}" in parameters
     ]  # fmt: skip
     config.refuse()
-    if given["tree"] is not None:
-        parameters[tree] = loaded = load(given["tree"])
+    if flags["tree"] is not None:
+        parameters[tree] = loaded = load(flags["tree"])
         if not isinstance(loaded, LabelTree):
-            words = f"{given['tree']} holds a {type(loaded).__name__}"
+            words = f"{flags['tree']} holds a {type(loaded).__name__}"
             raise ParameterError(f"--tree takes a saved LabelTree, but {words}.")
     return parameters, text
 
@@ -227,7 +227,7 @@ def _preset(config: of.Config, owner: Any, name: str, parameters: dict[str, Any]
     return presets.get(name, {})  # type: ignore[no-any-return]
 
 
-def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str, Any]) -> None:
+def _fit_and_save(session: Session, model: Any, vectorizer: Any, flags: dict[str, Any]) -> None:
     """Train a model on the rows of TRAIN, or without it on the texts of labels alone, and save it; or show its plan."""
     from sylvan import data
     from sylvan.cli.evaluate import open_test, save_trained
@@ -235,91 +235,91 @@ def _fit_and_save(session: Session, model: Any, vectorizer: Any, given: dict[str
     from sylvan.models.text import TextModel
     from sylvan.store import check_target
 
-    if given["train"] is None:  # what labels are called is all there is to learn
-        check_target(given["folder"])
-        model.text_fields_ = tuple(given["text_fields"]) or model.text_fields_
-        test = open_test(model, given)
-        model.fit(**read_given_texts(given["label_texts"], _language(given)))
+    if flags["train"] is None:  # what labels are called is all there is to learn
+        check_target(flags["folder"])
+        model.text_fields_ = tuple(flags["text_fields"]) or model.text_fields_
+        test = open_test(model, flags)
+        model.fit(**read_given_texts(flags["label_texts"], _language(flags)))
         words = f"{type(model).__name__} knows {counted(model.n_labels_, 'label')} by their texts alone. Saved it"
-        save_trained(session, model, given, test, f"{words} in")
+        save_trained(session, model, flags, test, f"{words} in")
         return
-    source: Any = open_input(given["train"], given, part="trn")
+    source: Any = open_input(flags["train"], flags, part="trn")
     start, checkpoint = time.perf_counter(), None
-    features = given["label_features"]
+    features = flags["label_features"]
     options: dict[str, Any] = {} if features is None else {"label_features": data.load_npz(features)}
-    options |= read_given_texts(given["label_texts"], _language(given))
-    if not given["plan"]:
-        check_target(given["folder"])
-        checkpoint, work = working(session, model, given)
+    options |= read_given_texts(flags["label_texts"], _language(flags))
+    if not flags["plan"]:
+        check_target(flags["folder"])
+        checkpoint, work = working(session, model, flags)
         options |= work
     if source.is_text:
         if not model.takes_texts:
-            model = TextModel(vectorizer, model, given["label_encoder"], **given[of.OF_TEXTS])
-        elif not given["quiet"] and "report" in inspect.signature(model.fit).parameters:
+            model = TextModel(vectorizer, model, flags["label_encoder"], **flags[of.OF_TEXTS])
+        elif not flags["quiet"] and "report" in inspect.signature(model.fit).parameters:
             options["report"] = click.echo
         model.text_fields_, model.labels_field_ = source.text_fields, source.labels_field
     elif model.takes_texts:
-        raise DataError(f"{type(model).__name__} learns from texts, but {given['train']} is {source.words}.")
+        raise DataError(f"{type(model).__name__} learns from texts, but {flags['train']} is {source.words}.")
     for option in () if source.is_text else (*_TEXT_SHORTCUTS, "text_settings", "text_fields"):
-        if given[option] not in (None, ()):
+        if flags[option] not in (None, ()):
             name = {"text_settings": "set-text", "text_fields": "text-field"}.get(option, option.replace("_", "-"))
-            raise DataError(f"--{name} is for text, but {given['train']} is a matrix.")
-    if given[of.OF_TEXTS] and not source.is_text:
-        raise ParameterError(f"The {of.OF_TEXTS!r} parameter is for texts, and {given['train']} is {source.words}.")
+            raise DataError(f"--{name} is for text, but {flags['train']} is a matrix.")
+    if flags[of.OF_TEXTS] and not source.is_text:
+        raise ParameterError(f"The {of.OF_TEXTS!r} parameter is for texts, and {flags['train']} is {source.words}.")
     if "label_texts" in options and "label_texts" not in inspect.signature(model.fit).parameters:
         raise DataError(f"--label-texts is not for {type(model).__name__} over {source.words}.")
-    if given["label_encoder"] is not None and "label_texts" not in options:
+    if flags["label_encoder"] is not None and "label_texts" not in options:
         raise ParameterError("--label-encoder encodes texts of labels: give them by --label-texts.")
-    if given["plan"]:
-        _show_plan(model, source, options, given)
+    if flags["plan"]:
+        _show_plan(model, source, options, flags)
         return
-    test = open_test(model, given)
+    test = open_test(model, flags)
     if source.is_text and "memory_limit" in options:
         if "label_texts" in options:
             raise ParameterError("--label-texts and --memory-limit don't go together: leave one of them out.")
         model.fit_blocks(source.training_blocks(), **options)
     else:
-        start = _read_and_fit(model, source, options, given)
+        start = _read_and_fit(model, source, options, flags)
     seconds = time.perf_counter() - start
     remember_base(model, source, test)
     if not _writes():
         return
     if isinstance(model, TextModel) and model.vectorizer.ngrams == "auto":
-        say(given, model.vectorizer.choice())
-    say(given, f"Trained {type(model).__name__} with {counted(model.n_labels_, 'label')} in {seconds:.1f} s.")
+        say(flags, model.vectorizer.choice())
+    say(flags, f"Trained {type(model).__name__} with {counted(model.n_labels_, 'label')} in {seconds:.1f} s.")
     if chosen := getattr(getattr(model, "model", model), "chosen_", {}):  # for parameters that are "auto"
-        say(given, f"Chosen by the rows: {', '.join(f'{name}={value:.3g}' for name, value in chosen.items())}.")
-    save_trained(session, model, given, test, "Saved it in", checkpoint)
+        say(flags, f"Chosen by the rows: {', '.join(f'{name}={value:.3g}' for name, value in chosen.items())}.")
+    save_trained(session, model, flags, test, "Saved it in", checkpoint)
 
 
-def _language(given: dict[str, Any]) -> str | None:
+def _language(flags: dict[str, Any]) -> str | None:
     """That of --language, which is for what --label-texts or --vocabulary names."""
-    if given["language"] is not None and given["label_texts"] in (None, "names") and given["subjects"] is None:
+    if flags["language"] is not None and flags["label_texts"] in (None, "names") and flags["subjects"] is None:
         raise ParameterError("--language is for the names of a vocabulary: give one by --label-texts or --vocabulary.")
-    return given["language"]  # type: ignore[no-any-return]
+    return flags["language"]  # type: ignore[no-any-return]
 
 
-def _show_plan(model: Any, source: Any, options: dict[str, Any], given: dict[str, Any]) -> None:
+def _show_plan(model: Any, source: Any, options: dict[str, Any], flags: dict[str, Any]) -> None:
     """What the training would take, without it."""
     from sylvan.models.text_plan import need_plan
 
     for option in ("memory_limit", "checkpoint", "resume"):
-        if given.get(option):
+        if flags.get(option):
             flag = f"--{option.replace('_', '-')}"
             raise ParameterError(f"A plan is of a training in one piece, without {flag}: leave it out.")
     need_plan(model)
     click.echo(model.plan(*source.read(), **{name: options[name] for name in options if name != "report"}).text())
 
 
-def _read_and_fit(model: Any, source: Any, options: dict[str, Any], given: dict[str, Any]) -> float:
+def _read_and_fit(model: Any, source: Any, options: dict[str, Any], flags: dict[str, Any]) -> float:
     """Train on all that the source holds; when it had been read."""
     from sylvan.cli.io.inputs import plain_texts
     from sylvan.cli.models import need_disk
 
     inputs, labels = source.read()
     read = time.perf_counter()
-    if _writes() and not given["force"]:
-        need_disk(model, inputs, labels, options, given["folder"])
+    if _writes() and not flags["force"]:
+        need_disk(model, inputs, labels, options, flags["folder"])
     if model.least_rows and "label_texts" in options:
         options["label_texts"] = plain_texts(options["label_texts"], labels)
     if isinstance(inputs, list):

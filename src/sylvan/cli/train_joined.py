@@ -38,7 +38,7 @@ Values = dict[str, Any]
 def joined_command(kind: str) -> click.Command:
     """The command that trains an ``"ensemble"`` or a ``"reranker"``."""
 
-    others = ", or a paper's, X-Transformer's nine models or XR-Transformer's three" if kind == "ensemble" else ""
+    papers = ", or a paper's, X-Transformer's nine models or XR-Transformer's three" if kind == "ensemble" else ""
     texts = click.option("--label-texts", metavar="FILE",
                          help="What labels are called, for lexical members: SKOS, TSV, CSV or JSONL.")  # fmt: skip
     plan = click.option("--plan", is_flag=True, help="Estimate time and memory instead of training.")
@@ -48,7 +48,7 @@ def joined_command(kind: str) -> click.Command:
         of.setting_option("--set", f"A parameter of the {kind}, such as {COMMANDS[kind].setting}, or of a member "
                           "(above); repeat it."),
         click.option("--preset", type=click.Choice(_PRESETS[kind]),
-                     help=f"Members over texts that have proved good together{others}; --set and --config change or "
+                     help=f"Members over texts that have proved good together{papers}; --set and --config change or "
                      "add members."),
         click.option("--model", "folder", metavar="DIR", required=kind == "ensemble",
                      help=f"Where to save the {kind}."),
@@ -58,7 +58,7 @@ def joined_command(kind: str) -> click.Command:
     @click.command(kind)
     @all_options
     @click.pass_context
-    def command(ctx: click.Context, /, **given: Any) -> None:
+    def command(ctx: click.Context, /, **flags: Any) -> None:
         """Train the members of {} on the file TRAIN (- for stdin){} and save it in a folder.
 
         Members are numbered from 0. Each has a model (member0__model=xr-linear, neighbors, lexical, xr-transformer or
@@ -73,13 +73,13 @@ def joined_command(kind: str) -> click.Command:
           sylvan train {kind} train.jsonl --model runs/m {}
           sylvan train {kind} train.jsonl --model runs/m {}
         """
-        _train(ctx, kind, given)
+        _train(ctx, kind, flags)
 
     command.help = inspect.cleandoc(str(command.help)).format(*_WORDS[kind], kind=kind)
     return command
 
 
-def _train(ctx: click.Context, kind: str, given: Values) -> None:
+def _train(ctx: click.Context, kind: str, flags: Values) -> None:
     from sylvan.cli.evaluate import open_test, save_trained
     from sylvan.cli.io.inputs import open_input, read_given_texts, remember_base
     from sylvan.store import check_target
@@ -87,39 +87,39 @@ def _train(ctx: click.Context, kind: str, given: Values) -> None:
     config = of.config_of(ctx)
     if config.text:
         config.problems.append("[text] is for one model: members have [parameters.member0.text].")
-    values, members = _read(config, kind, given["settings"], given["preset"])
+    values, members = _read(config, kind, flags["settings"], flags["preset"])
     config.refuse()
-    session, folder, plan = Session.of(ctx), given["folder"], given.get("plan")
+    session, folder, plan = Session.of(ctx), flags["folder"], flags.get("plan")
     if not plan:
         if folder is None:
-            raise click.MissingParameter(ctx=ctx, param=next(one for one in ctx.command.params if one.name == "folder"))
+            raise click.MissingParameter(ctx=ctx, param=next(p for p in ctx.command.params if p.name == "folder"))
         check_target(folder)
-    source: Any = open_input(given["train"], given, part="trn")
+    source: Any = open_input(flags["train"], flags, part="trn")
     for member in members if not source.is_text else ():
         if member.text or member.takes_texts:
             words = "parameters of vectorisers" if member.text else "an encoder of texts"
             raise ParameterError(f"The members have {words}, but the training file is a matrix.")
-    threads = given["threads"]
+    threads = flags["threads"]
     model = class_of(kind)([each.build(source.is_text, threads) for each in members], n_jobs=threads, **values)
     for each in (model, *model.members) if source.is_text else ():
         each.text_fields_, each.labels_field_ = source.text_fields, source.labels_field
     model.check_params()
-    options = read_given_texts(given.get("label_texts"), given["language"])
-    test, checkpoint = None if plan else open_test(model, given), None
-    with quietly(given), spoken_warnings(), on_cluster(given["ray_address"], given["threads"]):
+    options = read_given_texts(flags.get("label_texts"), flags["language"])
+    test, checkpoint = None if plan else open_test(model, flags), None
+    with quietly(flags), spoken_warnings(), on_cluster(flags["ray_address"], flags["threads"]):
         X, Y = source.read()
         if plan:
             click.echo(model.plan(X, Y, **options).text())
             return
-        if "checkpoint" in given:
-            checkpoint, more = working(session, model, given)
-            options |= more
+        if "checkpoint" in flags:
+            checkpoint, work = working(session, model, flags)
+            options |= work
         start = time.perf_counter()
         model.fit(X, Y, **options)
         seconds = time.perf_counter() - start
         remember_base(model, source, test)
         words = f"Trained {counted(len(model.members), 'model')} with {counted(model.n_labels_, 'label')} in"
-        save_trained(session, model, given, test, f"{words} {seconds:.1f} s and saved them in", checkpoint)
+        save_trained(session, model, flags, test, f"{words} {seconds:.1f} s and saved them in", checkpoint)
 
 
 def _preset_values(kind: str, preset: Any) -> Values:
@@ -165,8 +165,8 @@ def _read(config: of.Config, kind: str, settings: Sequence[str], preset: Any) ->
         usual = configured[of_member].pop("model", None)
         model = typed[of_member].pop("model", usual)
         if model not in MODELS:
-            known = ", ".join(map(repr, MODELS))
-            config.problems.append(f"The model of member{number} must be one of {known}. Got {model!r} instead.")
+            kinds = ", ".join(map(repr, MODELS))
+            config.problems.append(f"The model of member{number} must be one of {kinds}. Got {model!r} instead.")
             continue
         members.append(Setting(
             model,

@@ -46,7 +46,7 @@ _OF_TUNE = (
 @input_options
 @config_option
 @click.pass_context
-def command(ctx: click.Context, /, train: str, folder: str, report: str | None, **given: Any) -> None:
+def command(ctx: click.Context, /, train: str, folder: str, report: str | None, **flags: Any) -> None:
     """Find the best model for the file TRAIN within a budget, and train it on all rows.
 
     Vectorisers, trees of linear models, neighbours and ensembles of them are tried on a part of the rows that is held
@@ -72,24 +72,24 @@ def command(ctx: click.Context, /, train: str, folder: str, report: str | None, 
     check_target(folder)
     if os.path.exists(report) and not os.path.isdir(report):
         raise DataError(f"The report is a folder, but {report!r} is a file: give another one with --report.")
-    source: Any = open_input(train, given, part="trn")
-    options = {name: given[name] for name in _OF_TUNE}
-    with quietly(given), spoken_warnings(), on_cluster(given["ray_address"], given["threads"]):
-        options["groups"] = None if given["groups"] is None else _groups(given["groups"], source)
+    source: Any = open_input(train, flags, part="trn")
+    options = {name: flags[name] for name in _OF_TUNE}
+    with quietly(flags), spoken_warnings(), on_cluster(flags["ray_address"], flags["threads"]):
+        options["groups"] = None if flags["groups"] is None else _groups(flags["groups"], source)
         X, Y = source.read()
         if source.is_text:
             options |= {"text_fields": source.text_fields, "labels_field": source.labels_field}
         interrupts = itertools.count()
         session.answers = lambda: next(interrupts) == 0
         try:
-            result = tune(X, Y, n_jobs=given["threads"], report=partial(say, given, err=True), **options)
+            result = tune(X, Y, n_jobs=flags["threads"], report=partial(say, flags, err=True), **options)
         finally:
             session.answers = lambda: False
     remember_base(result.model, source)
     save_model(session, result.model, folder, training_file=train)
     written = result.save_report(report)
-    say(given, result.summary())
-    say(given, f"Saved it in {folder} ({folder_size(folder)}), and in {report}: {', '.join(written)}.")
+    say(flags, result.summary())
+    say(flags, f"Saved it in {folder} ({folder_size(folder)}), and in {report}: {', '.join(written)}.")
 
 
 def _groups(groups: str, source: Any) -> Any:

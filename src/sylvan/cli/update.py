@@ -38,7 +38,7 @@ _CHANGES = ("new", "renames", "remove", "merges", "forget", "label_texts")
 @click.option("--undo", is_flag=True, help="Go back to the version before the last update.")
 @subjects_options
 @input_options
-def command(model: str, keep: int, only_plan: bool, undo: bool, **given: Any) -> None:
+def command(model: str, keep: int, only_plan: bool, undo: bool, **flags: Any) -> None:
     """Change the model in the folder MODEL, in one step.
 
     It learns the rows of the file NEW, of labels that it knows and of new ones. Ids and scores of all other labels
@@ -55,7 +55,7 @@ def command(model: str, keep: int, only_plan: bool, undo: bool, **given: Any) ->
       sylvan update runs/m --label-texts new-labels.tsv
       sylvan update runs/m --undo
     """
-    changes = any(given[name] not in (None, ()) for name in _CHANGES)
+    changes = any(flags[name] not in (None, ()) for name in _CHANGES)
     if undo and (changes or only_plan):
         raise click.UsageError("--undo goes alone: it changes nothing but the version.")
     if not (undo or changes):
@@ -63,27 +63,27 @@ def command(model: str, keep: int, only_plan: bool, undo: bool, **given: Any) ->
             "there is nothing to do: give NEW, --forget, --merge, --label-texts, --rename, --remove or --undo."
         )
     store.contents(model)  # says that there is no model, where there is none to lock
-    with store.updating(model), quietly(given), spoken_warnings():
+    with store.updating(model), quietly(flags), spoken_warnings():
         if undo:
             n_left = store.undo(model, keep)
             words = f"Went back to the version before; {n_left} earlier {are(n_left)} left."
         else:
-            words = _changed(model, given, None if only_plan else keep)
+            words = _changed(model, flags, None if only_plan else keep)
     if only_plan:
         click.echo(words)
     else:
-        say(given, words, err=True)
+        say(flags, words, err=True)
 
 
-def _changed(folder: str, given: dict[str, Any], keep: int | None) -> str:
+def _changed(folder: str, flags: dict[str, Any], keep: int | None) -> str:
     """Change the model and save it, where ``keep`` is given; what was done, in words."""
     from sylvan.cli.io.inputs import read_labels
     from sylvan.cli.models import TRAINED_ON, load_model, training_files
     from sylvan.hub.card import HISTORY, history_of, noted, words_of
 
     history = history_of(store.load(folder))
-    model = load_model(folder, (), given["threads"])
-    (X, Y), options = _row_changes(folder, model, given)
+    model = load_model(folder, (), flags["threads"])
+    (X, Y), options = _row_changes(folder, model, flags)
     n_labels, plan, merge = model.n_labels_, "", options.get("merge", {})
     counts = {
         "learned": 0 if X is None else len(X) if isinstance(X, list) else X.shape[0],
@@ -96,37 +96,37 @@ def _changed(folder: str, given: dict[str, Any], keep: int | None) -> str:
         else:
             model.update(X, Y, **options)
             counts["added"] = model.n_labels_ - n_labels
-    if given["remove"] is not None:
-        gone = read_labels(given["remove"], model)
+    if flags["remove"] is not None:
+        gone = read_labels(flags["remove"], model)
         model, counts["removed"] = model.without_labels(gone), len(set(gone))
-    if given["renames"]:
-        names = _read_renames(given["renames"], model)
+    if flags["renames"]:
+        names = _read_renames(flags["renames"], model)
         model, counts["renamed"] = model.with_label_names(names), len(names)
     if keep is None:
         return f"Would update {folder}: {words_of(counts)}.{plan}"
     state = model.to_state()
     state.meta[HISTORY] = noted(history, counts)
-    state.meta[TRAINED_ON] = training_files([folder], [given["new"]])
+    state.meta[TRAINED_ON] = training_files([folder], [flags["new"]])
     store.save(folder, state, keep=keep)
     return f"Updated {folder}: {words_of(counts)}."
 
 
-def _row_changes(folder: str, model: Any, given: dict[str, Any]) -> tuple[tuple[Any, Any], dict[str, Any]]:
+def _row_changes(folder: str, model: Any, flags: dict[str, Any]) -> tuple[tuple[Any, Any], dict[str, Any]]:
     """New rows, and the other arguments of the model's ``update``."""
     from sylvan.cli.models import input_for
 
     rows: tuple[Any, Any] = (None, None)
-    if given["new"] is not None:
-        rows = input_for(model, folder, given["new"], given, "trn").read()
-    options: dict[str, Any] = {} if given["precise"] is None else {"precise": given["precise"]}
-    if given["forget"] is not None:
-        options["forget"] = _read_ids(given["forget"])
-    if given["merges"]:
-        options["merge"] = _read_merges(given["merges"], model)
-    if given["label_texts"] is not None:
-        options["label_texts"] = _read_label_texts(given["label_texts"], model, given["language"])
-    if given["rows"] is not None:
-        options["rows"] = input_for(model, folder, given["rows"], {**given, "labels": None}, "trn").read()
+    if flags["new"] is not None:
+        rows = input_for(model, folder, flags["new"], flags, "trn").read()
+    options: dict[str, Any] = {} if flags["precise"] is None else {"precise": flags["precise"]}
+    if flags["forget"] is not None:
+        options["forget"] = _read_ids(flags["forget"])
+    if flags["merges"]:
+        options["merge"] = _read_merges(flags["merges"], model)
+    if flags["label_texts"] is not None:
+        options["label_texts"] = _read_label_texts(flags["label_texts"], model, flags["language"])
+    if flags["rows"] is not None:
+        options["rows"] = input_for(model, folder, flags["rows"], {**flags, "labels": None}, "trn").read()
     return rows, options
 
 
@@ -191,9 +191,9 @@ def _labels(parts: list[str], model: Any) -> list[Any]:
         return []
     for n in range(1, len(parts) + 1):
         first = _label(",".join(parts[:n]), model)
-        rest = _labels(parts[n:], model)
-        if first is not None and (rest or n == len(parts)):
-            return [first, *rest]
+        remainder = _labels(parts[n:], model)
+        if first is not None and (remainder or n == len(parts)):
+            return [first, *remainder]
     return []
 
 

@@ -102,20 +102,20 @@ _ANNIF = re.compile(rb"[^\t]*\t\s*(?:<[^<>\s]+>\s*)*$")
 
 def _foreign(head: bytes, format_: str | None) -> tuple[str, str] | None:
     """What a file is that is none of Sylvan's formats, and what to do; None for any other."""
-    if known := next((known for known in _BEGINNINGS if head.startswith(known[0])), None):
-        return known[1:]
+    if entry := next((entry for entry in _BEGINNINGS if head.startswith(entry[0])), None):
+        return entry[1:]
     if head.startswith(b"PK\x03\x04"):
         if b".npy" in head[:200] or format_ == "npz":
             return None
-        return next(((what, way_out) for word, what, way_out in _ZIPS if word in head), ("a zip archive", _UNPACK))
+        return next(((kind, way_out) for word, kind, way_out in _ZIPS if word in head), ("a zip archive", _UNPACK))
     if head[257:262] == b"ustar":
         return "a tar archive", _UNPACK
     if head.startswith((b"\x93NUMPY", b"PAR1")):
         return None
     start = head.lstrip()[:4096] if format_ not in ("lines", "text") else b""
-    for pattern, what, way_out in _MARKUP if start.startswith(b"<") else ():
+    for pattern, kind, way_out in _MARKUP if start.startswith(b"<") else ():
         if pattern.search(start):
-            return what, way_out
+            return kind, way_out
     if _MARC.match(head):
         return "records in MARC 21 (ISO 2709)", _RECORDS
     if b"\x00" in head:
@@ -136,19 +136,19 @@ def format_of_name(path: str) -> str | None:
     return _EXTENSIONS.get(os.path.splitext(unpacked_name(path))[1])
 
 
-def detect(path: str, given: str | None) -> str:
+def detect(path: str, declared: str | None) -> str:
     """The format of ``path`` ("-" for stdin): the one that is given, else by its name, else by its content."""
-    if os.path.isdir(path) and given in (None, *_FOLDERS):
-        return given or _folder(path)
+    if os.path.isdir(path) and declared in (None, *_FOLDERS):
+        return declared or _folder(path)
     head = head_of(path)
     name = "stdin" if path == "-" else path
-    if not head.strip() and given not in ("lines", "text"):
+    if not head.strip() and declared not in ("lines", "text"):
         raise DataError(f"{name}: the input is empty.")
-    if (foreign := _foreign(head, given)) is not None:
+    if (foreign := _foreign(head, declared)) is not None:
         raise DataError(f"{name} is {foreign[0]}, which isn't read: {foreign[1]}.")
     ours = next((format_ for beginning, format_ in _OURS.items() if head.startswith(beginning)), None)
-    result = given or ours or _named(path, head) or _sniff(head, "lines" if path == "-" else "text")
-    if result == "pecos" and given is None:
+    result = declared or ours or _named(path, head) or _sniff(head, "lines" if path == "-" else "text")
+    if result == "pecos" and declared is None:
         _doubt_pecos(name, head)
     begins = {"npz": b"PK", "npy": b"\x93NUMPY"}.get(result)
     if begins and path == "-":
@@ -230,10 +230,10 @@ def _sniff(head: bytes, plain: str) -> str:
         lines = lines[:-1] or [lines[0].rpartition(b" ")[0]]
     if _HEADER.match(head.partition(b"\n")[0]) or all(_SPARSE.match(line) for line in lines[:20]):
         return "xmc"
-    whole = _whole_lines(head)
-    if any(line.lstrip().startswith(b"__label__") for line in whole):
+    full_lines = _whole_lines(head)
+    if any(line.lstrip().startswith(b"__label__") for line in full_lines):
         return "fasttext"
-    if _all(_PECOS, whole) or _with_uris(whole):
-        return "pecos" if _all(_PECOS, whole) else "annif-tsv"
-    n_tabs = {line.count(b"\t") for line in whole}
-    return "tsv" if len(whole) > 1 and len(n_tabs) == 1 and 0 not in n_tabs else plain
+    if _all(_PECOS, full_lines) or _with_uris(full_lines):
+        return "pecos" if _all(_PECOS, full_lines) else "annif-tsv"
+    n_tabs = {line.count(b"\t") for line in full_lines}
+    return "tsv" if len(full_lines) > 1 and len(n_tabs) == 1 and 0 not in n_tabs else plain

@@ -76,8 +76,8 @@ class FilteredPairs:
         rows, labels = (ids.astype(np.int64) for ids in pairs.nonzero())
         if model.takes_texts or isinstance(model.vocabulary_, Numbers):  # numbers in the file are names too
             labels = model.vocabulary_.ids(map(str, labels.tolist()))
-        known = (labels >= 0) & (labels < model.n_labels_)
-        entries = np.ones(int(known.sum()), np.float32), (rows[known], labels[known])
+        valid = (labels >= 0) & (labels < model.n_labels_)
+        entries = np.ones(int(valid.sum()), np.float32), (rows[valid], labels[valid])
         self._pairs = sp.csr_matrix(entries, shape=(self._n_rows, model.n_labels_))
         self.most = int(np.diff(self._pairs.indptr).max(initial=0))
 
@@ -113,7 +113,7 @@ def need_language(
 ) -> data.SubjectVocabulary:
     """A vocabulary in one language; without one, a warning names its languages and says what holds ``otherwise``."""
     if language is not None:
-        named = [known for known in subjects.languages if known]
+        named = [code for code in subjects.languages if code]
         if named and not subjects.has_language(language):
             raise DataError(f"{path} has no labels in the language {language!r}: its languages are {', '.join(named)}.")
         return subjects.in_language(language)
@@ -136,12 +136,12 @@ def is_vocabulary(path: str) -> bool:
     return header_separator(first.decode("utf-8", "replace").rstrip("\r")) is not None
 
 
-def plain_texts(given: Any, names: Any) -> Any:
+def plain_texts(label_texts: Any, names: Any) -> Any:
     """A vocabulary as a mapping of labels to texts, for models that know no kinds of them; anything else as it is."""
-    if not isinstance(given, data.SubjectVocabulary):
-        return given
+    if not isinstance(label_texts, data.SubjectVocabulary):
+        return label_texts
     listed = (name for row in names for name in ([row] if isinstance(row, str) else row))
-    terms = label_terms(given, (name for name in listed if isinstance(name, str)))
+    terms = label_terms(label_texts, (name for name in listed if isinstance(name, str)))
     return {name: [*words.names, *words.definitions] for name, words in terms.items()}
 
 
@@ -165,9 +165,9 @@ class LabelTitles:
             raise DataError(f"{self.path} names none of the model's labels: {words}.")
 
 
-def read_titles(given: Mapping[str, Any]) -> LabelTitles | None:
+def read_titles(flags: Mapping[str, Any]) -> LabelTitles | None:
     """The file of ``--vocabulary`` in the language of ``--language``; None without the option."""
-    path, language = given["vocabulary"], given["language"]
+    path, language = flags["vocabulary"], flags["language"]
     if path is None:
         if language is not None:
             raise click.UsageError("--language is for the labels of a --vocabulary.")
@@ -283,8 +283,8 @@ class TextInput(FileInput):
             parts.append(f"in {encoding}")
         if self.format in COLUMNS:
             fields = [*self.text_fields, *([self.labels_found or self.labels_field] if with_labels else [])]
-            what = noun(len(fields), "column" if self.format in COLUMNS[1:] else "field")
-            parts.append(f"{what} {' and '.join([', '.join(fields[:-1]), fields[-1]] if len(fields) > 1 else fields)}")
+            word = noun(len(fields), "column" if self.format in COLUMNS[1:] else "field")
+            parts.append(f"{word} {' and '.join([', '.join(fields[:-1]), fields[-1]] if len(fields) > 1 else fields)}")
         return ", ".join(parts)
 
     def records(self) -> Iterator[tuple[list[str], list[Mapping[str, Any]]]]:
@@ -302,9 +302,9 @@ class TextInput(FileInput):
                 raise DataError(f"--output-fields is for fields with names, but {self.name} is {self.words}.")
             return None
         if names:
-            own = [name for name in names if name in output]
-            if own:
-                raise DataError(f"--output-fields can't name {own[0]!r}: the output has a column of that name.")
+            clashing = [name for name in names if name in output]
+            if clashing:
+                raise DataError(f"--output-fields can't name {clashing[0]!r}: the output has a column of that name.")
             return OtherFields(() if tuple(names) == ("none",) else tuple(names))
         read = (*self.text_fields, self.labels_field, *(LABELS if self.labels_field == "labels" else ()), "weights")
         lost = [name for name in self.fields() if name in output and name not in read]
@@ -314,27 +314,27 @@ class TextInput(FileInput):
 
 
 def open_input(
-    path: str, given: Mapping[str, Any], model: object = None, part: str = "tst", says_unread: bool = True
+    path: str, flags: Mapping[str, Any], model: object = None, part: str = "tst", says_unread: bool = True
 ) -> TextInput | MatrixInput:
     """The input that the options of a command describe."""
-    labels = given["labels"]
-    if given.get("encoding") is not None:
-        path = EncodedPath(path, given["encoding"])
+    labels = flags["labels"]
+    if flags.get("encoding") is not None:
+        path = EncodedPath(path, flags["encoding"])
     pair = [os.path.join(path, f"{letter}.{part}.npz") for letter in "XY"]
     if all(map(os.path.isfile, pair)):
         path, labels = pair[0], labels or pair[1]
-    format_ = "csr" if is_csr_folder(path) else detect(path, given["format_"])
+    format_ = "csr" if is_csr_folder(path) else detect(path, flags["format_"])
     is_text = format_ in TEXT_FORMATS
     for option, (name, formats, words) in _OPTIONS.items():
-        if given.get(name) not in (None, ()) and format_ not in formats and (is_text or option != "--labels-field"):
+        if flags.get(name) not in (None, ()) and format_ not in formats and (is_text or option != "--labels-field"):
             raise DataError(f"{option} is for {words if is_text else 'text'}, but {path} is {FORMATS[format_]}.")
     if is_text:
-        return _text_input(path, format_, given, model, says_unread)
-    first = given["first_feature"]
+        return _text_input(path, format_, flags, model, says_unread)
+    first = flags["first_feature"]
     of_model = getattr(model, "first_feature_", None) if format_ == "svmlight" and first is None else None
     return MatrixInput(
-        path, format_, labels, of_model if first is None else int(first), given["threads"],
-        bool(given["weighted_labels"]), bool(given.get("quiet")), of_model is not None,
+        path, format_, labels, of_model if first is None else int(first), flags["threads"],
+        bool(flags["weighted_labels"]), bool(flags.get("quiet")), of_model is not None,
     )  # fmt: skip
 
 
@@ -347,10 +347,10 @@ def remember_base(model: Any, source: TextInput | MatrixInput, test: TextInput |
 
 
 def with_fields(
-    source: TextInput | MatrixInput, columns: Sequence[str], output: str, given: Mapping[str, Any]
+    source: TextInput | MatrixInput, columns: Sequence[str], output: str, flags: Mapping[str, Any]
 ) -> TextInput | MatrixInput | RecordSource:
     """The source of a ranking, with the rows' other fields where the output, of its own ``columns``, can have them."""
-    names = given["output_fields"]
+    names = flags["output_fields"]
     if output.lower().endswith(".npz") or isinstance(source, MatrixInput):
         if names and names != ("none",):
             raise DataError("--output-fields is for texts whose ranking is written as JSONL, a table or Parquet.")
@@ -359,39 +359,39 @@ def with_fields(
     return source if fields is None else RecordSource(source, fields)
 
 
-def _text_input(path: str, format_: str, given: Mapping[str, Any], model: object, says_unread: bool) -> TextInput:
-    known = tuple(getattr(model, "text_fields_", ("text",))), str(getattr(model, "labels_field_", "labels"))
-    delimiter, usual, labels = given.get("delimiter"), TEXTS[format_].delimiter, given["labels_field"]
+def _text_input(path: str, format_: str, flags: Mapping[str, Any], model: object, says_unread: bool) -> TextInput:
+    defaults = tuple(getattr(model, "text_fields_", ("text",))), str(getattr(model, "labels_field_", "labels"))
+    delimiter, usual, labels = flags.get("delimiter"), TEXTS[format_].delimiter, flags["labels_field"]
     if delimiter is None and usual:
-        columns = _split_names(tuple(given["text_fields"]) or known[0], ())
+        columns = _split_names(tuple(flags["text_fields"]) or defaults[0], ())
         wanted = [columns] if labels is None else [(*columns, labels), columns]
-        marks = (_delimiter_of(path, usual, names, given["header"]) for names in wanted)
+        marks = (_delimiter_of(path, usual, names, flags["header"]) for names in wanted)
         delimiter = next((mark for mark in marks if mark != usual), usual)
-    separator = given["label_separator"]
+    separator = flags["label_separator"]
     options = Layout(
         delimiter=delimiter, label_separator=AUTO if separator is None else None if separator == "none" else separator,
-        header=given["header"], items=given["items"], quoting=given["quoting"],
-        subjects=functools.partial(_subjects, given.get("subjects"), given.get("language")),
+        header=flags["header"], items=flags["items"], quoting=flags["quoting"],
+        subjects=functools.partial(_subjects, flags.get("subjects"), flags.get("language")),
     )  # fmt: skip
-    guessed = given["format_"] is None and format_of_name(path) is None
-    result = TextInput(path, format_, labels_field=labels or known[1], options=options, guessed=guessed)
+    guessed = flags["format_"] is None and format_of_name(path) is None
+    result = TextInput(path, format_, labels_field=labels or defaults[1], options=options, guessed=guessed)
     fields = result.fields(texts=True)
-    result = replace(result, text_fields=_split_names(given["text_fields"], fields) or known[0])
+    result = replace(result, text_fields=_split_names(flags["text_fields"], fields) or defaults[0])
     if result.labels_field == "labels":
         result = replace(result, labels_found=next((name for name in LABELS if name in result.fields()), None))
-    if given.get("quiet"):
+    if flags.get("quiet"):
         return replace(result, quiet=True)
-    if format_ == "text" and given["format_"] is None and b"\n" in head_of(path).strip():
+    if format_ == "text" and flags["format_"] is None and b"\n" in head_of(path).strip():
         say_once(f"{result.name}: all lines are read as one text (--format lines reads a text a line).")
-    if given.get("delimiter") is None and delimiter != (usual or None):
+    if flags.get("delimiter") is None and delimiter != (usual or None):
         say_once(f"{result.name}: its cells are separated by {delimiter!r}, as the first row shows.")
     read = (*result.text_fields, result.labels_field, *LABELS)
-    others = [name for name in fields if name not in read]  # that may be text, too
-    if says_unread and set(result.text_fields) <= set(fields) and not {name.lower() for name in others} <= _IDS:
+    unread = [name for name in fields if name not in read]  # that may be text, too
+    if says_unread and set(result.text_fields) <= set(fields) and not {name.lower() for name in unread} <= _IDS:
         say_once(
-            f"{result.name}: the text is read from {' and '.join(result.text_fields)}; not from {', '.join(others)} "
+            f"{result.name}: the text is read from {' and '.join(result.text_fields)}; not from {', '.join(unread)} "
             "(--text-field A,B joins several).",
-            (result.text_fields, tuple(others)),
+            (result.text_fields, tuple(unread)),
         )
     return result
 

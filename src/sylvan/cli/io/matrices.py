@@ -159,14 +159,14 @@ class MatrixInput(FileInput):
             # The file that the model learned from had no feature 0: here there may be one, which it can't know.
             lowest = 0 if self.as_trained else base
             form = LineFormat(lowest, n_features - 1 + base, MAX_ID, self.weighted_labels, self.format == "svmlight")
-            lines, given, waiting = int(header), 0, 0
+            lines, n_yielded, waiting = int(header), 0, 0
             while block:
                 rows = read_rows(stream, block, iter(()), form, resolve_jobs(self.n_jobs), lines)
                 lines += rows.n_lines
                 empty = rows.empty_at_end if self.format == "xmc" else 0
                 n = rows.n_rows - empty
                 if n:  # until a row that is not empty follows, empty lines may be the end of the file
-                    given += n + waiting
+                    n_yielded += n + waiting
                     if lowest < base and rows.min_feature == 0:
                         warnings.warn(
                             f"{self.name} has a feature 0, and the model was trained on a file whose features count "
@@ -178,13 +178,13 @@ class MatrixInput(FileInput):
                 waiting += empty
                 block = next(blocks, b"")
         # Only a header can say that the empty lines at the end are rows.
-        if promised is None and not given:
+        if promised is None and not n_yielded:
             raise DataError(f"{self.name}: the file holds no instances.")
-        if promised is not None and not given <= promised <= given + waiting:
-            words = f"the header promises {counted(promised, 'row')}, but {given + waiting} follow"
+        if promised is not None and not n_yielded <= promised <= n_yielded + waiting:
+            words = f"the header promises {counted(promised, 'row')}, but {n_yielded + waiting} follow"
             raise DataError(f"{self.name}, line 1: {words}.")
-        if promised is not None and promised > given:
-            yield _empty(promised - given, n_features), _empty(promised - given, 0)
+        if promised is not None and promised > n_yielded:
+            yield _empty(promised - n_yielded, n_features), _empty(promised - n_yielded, 0)
 
     def _first_feature(self, stream: Any, block: bytes, n_features: int) -> int:
         if self.format != "svmlight" or self.first_feature is not None:
